@@ -1,0 +1,126 @@
+"""The seam between the scheduler and a device: `DeviceBackend`.
+
+Flows in: a `Kernel` (one fused loop nest). Flows out: source text, then callables the wrapper calls. A new device is one
+class, registered under the entry-point group `inductor.device_backends` (name: torch device type) or by
+`register_backend`. Everything device-independent (fusion, forwarding of stores to loads, removal of buffers no one else
+reads) has happened before a kernel gets here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Literal, Protocol, runtime_checkable
+
+import torch
+
+from inductor.body import Body, Expr, Symbol
+
+
+@dataclass(frozen=True)
+class KernelArg:
+    """One argument of a kernel, in call order."""
+
+    name: str
+    """A buffer's name, or a size symbol's."""
+    role: Literal["in", "out", "inout", "size"]
+    dtype: torch.dtype
+    """Memory dtype of the buffer; int64 for a size."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One fused loop nest.
+
+    For every point of `outer_sizes` (all independent of each other), run `body`; what `body` reduces, it reduces over the
+    whole of `inner_sizes`. An operation of the body belongs to the inner loops if it depends on an inner variable other
+    than through `reduce`; the rest, also what follows a `reduce`, runs once an outer point. An inner operation may
+    depend on a reduction of the same body (softmax's division): then it belongs to a later pass over the inner space.
+    The last outer variable (without inner ones) or the last inner variable is the one most accesses are contiguous in.
+    """
+
+    name: str
+    device: torch.device
+    outer_sizes: tuple[Expr, ...]
+    inner_sizes: tuple[Expr, ...]
+    body: Body
+    args: tuple[KernelArg, ...]
+    symbols: tuple[Symbol, ...]
+    """Size symbols used by sizes or indices, passed as int64 arguments of role "size"."""
+    origins: tuple[str, ...]
+    """What this computes, for the comment above it: fx node names and user source lines."""
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """A kernel's generated text."""
+
+    kernel: Kernel
+    text: str
+
+
+KernelCall = Callable[..., None]
+"""Called with the kernel's arguments in order: tensors for buffers, ints for sizes."""
+
+
+@runtime_checkable
+class DeviceBackend(Protocol):
+    """What a device implements. Stateless but for caches."""
+
+    device_type: str
+    """torch device type: "cpu", "cuda"."""
+    file_suffix: str
+    """Of the generated kernel file: ".cpp", ".py"."""
+
+    def supports(self, kernel: Kernel) -> bool:
+        """Whether this backend can print the kernel (dtypes, operations, atomics). What it can't print is not fused, and
+        what it can't print alone runs as an extern kernel."""
+        ...
+
+    def emit(self, kernel: Kernel) -> KernelSource:
+        """The kernel's source."""
+        ...
+
+    def module_text(self, sources: Sequence[KernelSource]) -> str:
+        """One readable source file that holds all kernels of a graph."""
+        ...
+
+    def build(self, module_text: str, sources: Sequence[KernelSource]) -> Mapping[str, KernelCall]:
+        """Compile (or take from the disk cache, by content) one artefact for the graph; kernel name to callable.
+
+        Raises:
+            BuildError: with the compiler's message and the place of the source.
+        """
+        ...
+
+
+class BuildError(RuntimeError):
+    """A kernel's compiler failed; the message holds its output and the source's place."""
+
+
+_registered: dict[str, DeviceBackend] = {}
+
+
+def register_backend(backend: DeviceBackend) -> None:
+    """Use `backend` for its device type from now on, before any found by entry point."""
+    _registered[backend.device_type] = backend
+
+
+def backend_for(device: torch.device) -> DeviceBackend:
+    """The backend of a device type: registered, else found by entry point, else Triton's for "cuda".
+
+    Raises:
+        LookupError: none is installed; the message names what to install.
+    """
+    found = _registered.get(device.type)
+    if found is not None:
+        return found
+    for entry in entry_points(group="inductor.device_backends"):
+        if entry.name == device.type:
+            register_backend(entry.load()())
+            return _registered[device.type]
+    raise LookupError(
+        f"no device backend for {device.type!r} is installed"
+        + {"cpu": ": pip install cpu_codegen", "cuda": ": pip install 'inductor[triton]'"}.get(device.type, "")
+    )
