@@ -1,0 +1,93 @@
+"""Developer sessions: `nox -l` lists them. Every session installs all it needs into an environment of its own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2024.4.15"
+nox.options.default_venv_backend = "virtualenv"
+nox.options.sessions = ["tests", "lint", "types"]
+nox.options.reuse_existing_virtualenvs = True
+
+ROOT = Path(__file__).parent
+PACKAGES = ("symshapes", "capture", "aotgrad", "inductor", "cpu_codegen", "meta")
+TORCH = "torch==2.13.0"
+TORCH_312 = "torch==2.11.0"
+TEST_TOOLS = ("pytest>=8", "pytest-timeout", "hypothesis>=6.100", "numpy")
+SOURCES = ("packages", "tests_integration", "benchmarks", "noxfile.py")
+
+
+def install_packages(session: nox.Session, *names: str, torch: str) -> None:
+    """Torch first and pinned, so that no package pulls another; then the distributions in dependency order."""
+    session.install(torch)
+    paths = [f"./packages/{name}" for name in names or PACKAGES]
+    session.install(*paths)
+
+
+def run_tests(session: nox.Session) -> None:
+    """Each part's own tests, then the parts together."""
+    session.run("pytest", "--timeout=600", *(session.posargs or ["packages", "tests_integration"]))
+
+
+@nox.session
+def quickstart(session: nox.Session) -> None:
+    """Install everything and compile a real model; prints times, differences, graphs and where the C++ lies."""
+    install_packages(session, torch=TORCH)
+    session.install("transformers>=4.50")
+    session.run("python", "docs/quickstart.py")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """All tests on this interpreter with the newest torch supported."""
+    install_packages(session, torch=TORCH)
+    session.install(*TEST_TOOLS, "transformers>=4.50")
+    run_tests(session)
+
+
+@nox.session(name="tests-3.12", python="3.12")
+def tests_312(session: nox.Session) -> None:
+    """All tests on CPython 3.12 with the oldest torch supported, its torchvision, timm and Triton."""
+    install_packages(session, torch=TORCH_312)
+    session.install(*TEST_TOOLS, "transformers>=4.50", "torchvision==0.26.0", "timm>=1.0")
+    run_tests(session)
+
+
+@nox.session
+@nox.parametrize("part", ["capture", "aotgrad", "inductor"])
+def standalone(session: nox.Session, part: str) -> None:
+    """Each part taken alone, in an environment that holds only what it declares."""
+    siblings = {"capture": ["symshapes"], "aotgrad": ["symshapes"], "inductor": ["symshapes", "aotgrad"]}[
+        part
+    ]
+    install_packages(session, *siblings, part, torch=TORCH)
+    session.run("python", f"docs/standalone/{part}_alone.py")
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style, formatting, forbidden imports and the arrows between the packages."""
+    session.install("ruff>=0.9", "import-linter>=2.1")
+    session.run("ruff", "check", *SOURCES, "docs")
+    session.run("ruff", "format", "--check", *SOURCES, "docs")
+    env = {"PYTHONPATH": os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)}
+    session.run("lint-imports", env=env)
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """mypy strict on every package."""
+    session.install("mypy>=1.13", "sympy>=1.13", "filelock>=3.12", "hatchling>=1.24")
+    for name in PACKAGES:
+        session.run("mypy", f"packages/{name}/src")
+
+
+@nox.session(python="3.12")
+def bench(session: nox.Session) -> None:
+    """Ours, torch.compile and eager in one table: `nox -s bench -- --suite models --json out.json`."""
+    install_packages(session, torch=TORCH_312)
+    session.install("torchvision==0.26.0", "timm>=1.0", "transformers>=4.50", "rich", "psutil")
+    session.run("python", "-m", "benchmarks", *session.posargs)
