@@ -60,9 +60,7 @@ def tests_312(session: nox.Session) -> None:
 @nox.parametrize("part", ["capture", "aotgrad", "inductor"])
 def standalone(session: nox.Session, part: str) -> None:
     """Each part taken alone, in an environment that holds only what it declares."""
-    siblings = {"capture": ["symshapes"], "aotgrad": ["symshapes"], "inductor": ["symshapes", "aotgrad"]}[
-        part
-    ]
+    siblings = {"capture": ["symshapes"], "aotgrad": ["symshapes"], "inductor": ["symshapes", "aotgrad"]}[part]
     install_packages(session, *siblings, part, torch=TORCH)
     session.run("python", f"docs/standalone/{part}_alone.py")
 

@@ -20,8 +20,8 @@ Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 class Model:
     """A model, the inputs it is run on, and how its output becomes a loss.
 
-    `build(dtype)` returns the module in eval mode; `inputs(batch, dtype)` its arguments; `tensors(output)` the tensors of
-    its output that are compared.
+    `build(dtype)` returns the module, `inputs(batch, dtype)` its positional and keyword arguments; `needs` names the
+    libraries it comes from.
     """
 
     name: str
@@ -152,12 +152,8 @@ MODELS: dict[str, Model] = {
             8,
         ),
         Model("resnet18", _timm("resnet18"), _images(224), 2, ("timm", "torchvision")),
-        Model(
-            "mobilenetv3_small_100", _timm("mobilenetv3_small_100"), _images(224), 2, ("timm", "torchvision")
-        ),
-        Model(
-            "vit_tiny_patch16_224", _timm("vit_tiny_patch16_224"), _images(224), 2, ("timm", "torchvision")
-        ),
+        Model("mobilenetv3_small_100", _timm("mobilenetv3_small_100"), _images(224), 2, ("timm", "torchvision")),
+        Model("vit_tiny_patch16_224", _timm("vit_tiny_patch16_224"), _images(224), 2, ("timm", "torchvision")),
         Model("bert_eager", _bert("eager"), _tokens(1000, 32), 4, ("transformers",)),
         Model("bert_sdpa", _bert("sdpa"), _tokens(1000, 32), 4, ("transformers",)),
         Model("gpt2_eager", _gpt2("eager"), _tokens(1000, 32), 4, ("transformers",)),

@@ -1,0 +1,107 @@
+"""`python -m benchmarks [--suite S] [--model M ...] [--train] [--json FILE]`: one table, one run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.contenders import CONTENDERS
+from benchmarks.measure import Row, Sample, compiles, steps
+from benchmarks.workload import NAMES, OVERHEAD
+from tests_integration.zoo import MODELS
+
+SUITES: dict[str, tuple[str, ...]] = {
+    "overhead": (OVERHEAD,),
+    "vision": ("resnet18", "mobilenetv3_small_100", "vit_tiny_patch16_224"),
+    "text": ("lstm", "bert_eager", "bert_sdpa", "gpt2_eager", "gpt2_sdpa"),
+    "models": tuple(MODELS),
+    "all": NAMES,
+}
+
+
+def seconds(sample: Sample | None, peer: Sample | None) -> str:
+    """A time with its spread, and its ratio to the peer's median."""
+    if sample is None:
+        return "-"
+    unit, scale = next((u, s) for u, s in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)) if sample.median * s >= 1 or u == "µs")
+    text = f"{sample.median * scale:.3g} {unit} ({sample.low * scale:.3g}..{sample.high * scale:.3g})"
+    return text if peer is None or peer is sample else f"{text} ×{sample.median / peer.median:.2f}"
+
+
+def megabytes(sample: Sample | None) -> str:
+    return "-" if sample is None else f"{sample.median / 2**20:.0f} MiB"
+
+
+def table(rows: list[Row]) -> Table:
+    """One line a workload and contender; × is the ratio to torch.compile's median in the same run."""
+    out = Table(title="median (lowest..highest) ×ratio to torch.compile")
+    for heading in ("workload", "contender", "step", "cold compile", "warm compile", "peak memory", "correct"):
+        out.add_column(heading, no_wrap=heading != "correct")
+    for row in rows:
+        peer = next((r for r in rows if r.workload == row.workload and r.contender == "torch.compile"), None)
+        out.add_row(
+            row.workload + (" (train)" if row.train else ""),
+            row.contender,
+            seconds(row.step, peer and peer.step),
+            seconds(row.cold, peer and peer.cold),
+            seconds(row.warm, peer and peer.warm),
+            megabytes(row.peak_memory),
+            row.correct,
+            end_section=row.contender == "ours",
+        )
+    return out
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
+    parser.add_argument("--suite", choices=SUITES, default="all")
+    parser.add_argument("--model", action="append", choices=NAMES, help="instead of a suite; may be repeated")
+    parser.add_argument("--contender", action="append", choices=CONTENDERS, help="all by default")
+    parser.add_argument("--train", action="store_true", help="forward, loss and backward instead of inference")
+    parser.add_argument("--rounds", type=int, default=15, help="timed rounds of steps")
+    parser.add_argument("--compile-rounds", type=int, default=3, help="fresh processes each, cold and warm; 0 for none")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--json", type=Path, help="write every reading here")
+    options = parser.parse_args()
+    names = options.model or SUITES[options.suite]
+    contenders = options.contender or list(CONTENDERS)
+    console = Console(width=max(150, shutil.get_terminal_size().columns))
+    rows: list[Row] = []
+    for name in names:
+        if name in MODELS and not MODELS[name].available:
+            console.print(f"{name}: left out, needs {' and '.join(MODELS[name].needs)}")
+            continue
+        if name == OVERHEAD and options.train:
+            continue
+        here = {c: Row(name, c, options.train) for c in contenders}
+        stepped = steps(name, contenders, train=options.train, rounds=options.rounds, device=options.device)
+        for c, (sample, correct) in stepped.items():
+            here[c].step, here[c].correct = sample, correct
+        if options.compile_rounds:
+            compilers = [c for c in contenders if c != "eager"]
+            timed = compiles(name, compilers, train=options.train, rounds=options.compile_rounds, device=options.device)
+            for c, (cold, warm, peak) in timed.items():
+                here[c].cold, here[c].warm, here[c].peak_memory = cold, warm, peak
+        rows += here.values()
+        console.print(table(list(here.values())))
+    if options.json:
+        machine = {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "cores": os.cpu_count(),
+            "threads": torch.get_num_threads(),
+        }
+        options.json.write_text(json.dumps({"machine": machine, "rows": [row.as_json() for row in rows]}, indent=1))
+        console.print(f"readings written to {options.json}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""A fresh process: builds a workload, times its first step less a later one, prints one JSON line.
+
+The first step holds all of a contender's compile time, the import of the compiler included.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+
+import torch
+
+from benchmarks.workload import workload
+
+
+def main() -> None:
+    name, contender, device, mode = sys.argv[1:]
+    start = time.perf_counter()
+    load = workload(name, contender, train=mode == "train", device=device)
+    built = time.perf_counter()
+    # Building the module is the same for all; importing the compiler happens in `workload` too, so it is timed apart.
+    eager = workload(name, "eager", train=mode == "train", device=device)
+    eager_built = time.perf_counter()
+    load.step()
+    first = time.perf_counter()
+    load.step()
+    second = time.perf_counter()
+    del eager
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    if device == "cuda":
+        peak = torch.cuda.max_memory_allocated()
+    imports = max(0.0, (built - start) - (eager_built - built))
+    print(json.dumps({"compile": imports + (first - eager_built) - (second - first), "peak": peak}))
+
+
+if __name__ == "__main__":
+    main()

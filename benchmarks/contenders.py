@@ -1,0 +1,39 @@
+"""The contenders by name: how each turns a function or module into a compiled one, and where its disk cache lies.
+
+The peer is imported only when its contender is asked for, so that a fresh process of ours never pays for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def _eager(fn: Any) -> Any:
+    return fn
+
+
+def _torch_compile(fn: Any) -> Any:
+    import torch
+
+    return torch.compile(fn)
+
+
+def _ours(fn: Any) -> Any:
+    import capture
+    import meta
+
+    capture.config.on_error = "raise"
+    return meta.compile(fn)
+
+
+CONTENDERS: dict[str, Callable[[Any], Any]] = {"eager": _eager, "torch.compile": _torch_compile, "ours": _ours}
+
+
+def cache_environment(directory: str) -> dict[str, str]:
+    """Environment variables that put every contender's disk caches under `directory`."""
+    return {
+        "TORCHINDUCTOR_CACHE_DIR": f"{directory}/peer",
+        "TRITON_CACHE_DIR": f"{directory}/triton",
+        "INDUCTOR_CACHE_DIR": f"{directory}/ours",
+    }
