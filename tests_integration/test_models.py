@@ -1,0 +1,98 @@
+"""Real models, inference and training, against eager: outputs, gradients and buffers."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import meta
+import pytest
+import torch
+from torch import nn
+
+from tests_integration.accuracy import assert_as_accurate
+from tests_integration.zoo import MODELS, Model, loss_of, output_tensors
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
+
+
+def _available(model: Model) -> Model:
+    if not model.available:
+        pytest.skip(f"{model.name} needs {' and '.join(model.needs)}, not installed in this session")
+    return model
+
+
+def _cast(inputs: Any, dtype: torch.dtype) -> Any:
+    if isinstance(inputs, torch.Tensor):
+        return inputs.to(dtype) if inputs.is_floating_point() else inputs
+    if isinstance(inputs, dict):
+        return {k: _cast(v, dtype) for k, v in inputs.items()}
+    return tuple(_cast(v, dtype) for v in inputs)
+
+
+def _without_dropout(module: nn.Module) -> nn.Module:
+    """Dropout's numbers are tested with seeds elsewhere; here three dtypes must draw alike."""
+    for part in module.modules():
+        if isinstance(part, nn.Dropout):
+            part.p = 0.0
+    return module
+
+
+def _infer(run: Any, inputs: Any) -> list[torch.Tensor | None]:
+    args, kwargs = inputs
+    with torch.no_grad():
+        return list(output_tensors(run(*args, **kwargs)))
+
+
+def _train(run: Any, module: nn.Module, inputs: Any) -> list[torch.Tensor | None]:
+    args, kwargs = inputs
+    output = run(*args, **kwargs)
+    loss_of(output).backward()
+    state = [b for b in module.buffers() if b.is_floating_point()]
+    return [*(t.detach() for t in output_tensors(output)), *(p.grad for p in module.parameters()), *state]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", MODELS)
+def test_inference(name: str, dtype: str) -> None:
+    model = _available(MODELS[name])
+    module, inputs = model.make(dtype=DTYPES[dtype])
+    exact = _infer(copy.deepcopy(module).double(), _cast(inputs, torch.float64))
+    eager = _infer(module, inputs)
+    compiled = meta.compile(module)
+    assert_as_accurate(_infer(compiled, inputs), eager, exact, "first call")
+    assert_as_accurate(_infer(compiled, inputs), eager, exact, "second call")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", MODELS)
+def test_training(name: str, dtype: str) -> None:
+    model = _available(MODELS[name])
+    module, inputs = model.make(train=True, dtype=DTYPES[dtype])
+    _without_dropout(module)
+    reference = copy.deepcopy(module).double()
+    exact = _train(reference, reference, _cast(inputs, torch.float64))
+    peer = copy.deepcopy(module)
+    eager = _train(peer, peer, inputs)
+    found = _train(meta.compile(module), module, inputs)
+    assert_as_accurate(found, eager, exact, name)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_whole_model_is_one_graph(name: str) -> None:
+    model = _available(MODELS[name])
+    module, (args, kwargs) = model.make()
+    compiled = meta.compile(module, fullgraph=True)
+    with torch.no_grad():
+        compiled(*args, **kwargs)
+
+
+def test_dropout_draws_eagers_numbers() -> None:
+    module = nn.Sequential(nn.Linear(16, 32), nn.Dropout(0.3), nn.ReLU(), nn.Dropout(0.5), nn.Linear(32, 4)).train()
+    compiled = meta.compile(module)
+    x = torch.randn(8, 16)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        expected = module(x)
+        torch.manual_seed(seed)
+        torch.testing.assert_close(compiled(x), expected)
