@@ -1,0 +1,95 @@
+"""`compile` and `reset`. Flows in: the user's function or module and choices. Flows out: a compiled callable."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
+
+import capture
+
+from meta.backends import Backend, backend_named, options_from
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+MODES = ("default",)
+"""What `mode` may name; None is "default"."""
+
+
+@overload
+def compile(
+    fn_or_module: F,
+    *,
+    backend: str | Backend = ...,
+    mode: str | None = ...,
+    options: dict[str, Any] | None = ...,
+    dynamic: bool | None = ...,
+    fullgraph: bool = ...,
+) -> F: ...
+
+
+@overload
+def compile(
+    fn_or_module: None = None,
+    *,
+    backend: str | Backend = ...,
+    mode: str | None = ...,
+    options: dict[str, Any] | None = ...,
+    dynamic: bool | None = ...,
+    fullgraph: bool = ...,
+) -> Callable[[F], F]: ...
+
+
+def compile(
+    fn_or_module: Any = None,
+    *,
+    backend: str | Backend = "inductor",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    dynamic: bool | None = None,
+    fullgraph: bool = False,
+) -> Any:
+    """Compile a function or `nn.Module`; as a decorator with or without arguments too.
+
+    Compilation happens at the first call, and again for inputs that the guards of no earlier one admit.
+
+    Args:
+        fn_or_module: what to compile. None returns a decorator.
+        backend: a name in `meta.backends.BACKENDS`, or a callable `(graph_module, example_inputs) -> callable` (with
+            `options=` as a keyword argument where options are given).
+        mode: a name in `MODES`.
+        options: fields of `inductor.Options` by name.
+        dynamic: True makes tensor sizes symbolic from the first call, so that one compile serves many.
+        fullgraph: raise at the first graph break, with its reason and line.
+
+    Returns:
+        A callable with the same signature; for a module, a module that shares its parameters.
+
+    Raises:
+        TypeError: `fn_or_module` is not callable, or backend neither a name nor callable.
+        ValueError: an unknown backend, mode or option; the message lists the valid ones.
+    """
+    if mode is not None and mode not in MODES:
+        raise ValueError(f"unknown mode {mode!r}; the modes are {', '.join(MODES)}")
+    if isinstance(backend, str):
+        chosen = backend_named(backend)
+        if options is not None and backend != "inductor":
+            raise ValueError(f"backend {backend!r} takes no options")
+        if options is not None:
+            options_from(options)
+    elif callable(backend):
+        chosen = backend
+    else:
+        raise TypeError(f"backend must be a name or a callable, not {type(backend).__name__}")
+    if options is not None:
+        chosen = functools.partial(chosen, options=options)
+    if fn_or_module is None:
+        return functools.partial(compile, backend=backend, mode=mode, options=options, dynamic=dynamic, fullgraph=fullgraph)
+    if not callable(fn_or_module):
+        raise TypeError(f"compile() takes a function or a module, not {type(fn_or_module).__name__}")
+    return capture.compile(fn_or_module, chosen, dynamic=dynamic, fullgraph=fullgraph)
+
+
+def reset() -> None:
+    """Forget everything compiled in this process. What lies on disk stays."""
+    capture.reset()
