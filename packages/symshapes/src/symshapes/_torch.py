@@ -1,0 +1,97 @@
+"""The one file that touches private parts of torch; each name says why nothing public serves.
+
+A new torch release is this file's work: names in, plain functions and constants out.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+# A subclass that must see no torch-function override: the documented way, but only under this private name.
+disabled_torch_function = torch._C._disabled_torch_function_impl
+
+# The dispatcher has one slot for a mode that fakes tensors. A mode in that slot stays below every user mode,
+# and factory functions with `device="cuda"` do not initialise CUDA while the slot is taken.
+FAKE_SLOT = torch._C._TorchDispatchModeKey.FAKE
+
+
+def current_fake_mode() -> Any | None:
+    """The mode in the fake slot of this thread, or None."""
+    return torch._C._get_dispatch_mode(FAKE_SLOT)
+
+
+def clear_fake_slot() -> Any | None:
+    """Take the mode out of the fake slot (entering a second one would be an error) and return it."""
+    return torch._C._unset_dispatch_mode(FAKE_SLOT)
+
+
+def set_fake_slot(mode: TorchDispatchMode) -> None:
+    """Put `mode` in the fake slot without its enter protocol: it had been there before."""
+    torch._C._set_dispatch_mode(mode)
+
+
+def allow_device_without_hardware(device: torch.device) -> None:
+    """Let autograd's nodes, which ask the device guard for a stream, be made for `device` without a GPU.
+
+    Without it a CUDA build on a machine without a GPU aborts the process inside autograd.
+    """
+    if device.type == "cuda":
+        torch._C._ensureCUDADeviceGuardSet()
+
+
+def device_has_guard(device: torch.device) -> bool:
+    """Whether autograd can make nodes for tensors on `device` in this build of torch."""
+    return device.type != "cuda" or torch.backends.cuda.is_built()
+
+
+def wrapper_tensor(
+    cls: type,
+    size: tuple[Any, ...],
+    stride: tuple[Any, ...],
+    offset: Any,
+    dtype: torch.dtype,
+    device: torch.device,
+    requires_grad: bool,
+    extra_keys: Any | None,
+) -> Tensor:
+    """A tensor of class `cls` with this metadata and no storage (the documented-by-use wrapper constructor)."""
+    if extra_keys is None:
+        return torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+            cls,
+            size,
+            strides=stride,
+            storage_offset=offset,
+            dtype=dtype,
+            device=device,
+            requires_grad=requires_grad,
+        )
+    return torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+        cls,
+        size,
+        strides=stride,
+        storage_offset=offset,
+        dtype=dtype,
+        device=device,
+        requires_grad=requires_grad,
+        _extra_dispatch_keys=extra_keys,
+    )
+
+
+def lazy_bit_keys(conj: bool, neg: bool) -> Any | None:
+    """Dispatch keys that mark a tensor as lazily conjugated or negated; None if neither."""
+    if not (conj or neg):
+        return None
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.Conjugate if conj else torch._C.DispatchKey.Negative)
+    return keys.add(torch._C.DispatchKey.Negative) if conj and neg else keys
+
+
+def is_composite(op: Any) -> bool:
+    """Whether `op` is defined by other ops for every backend (it reaches a mode only in inference mode)."""
+    return torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
+
+
+def overload_of(op: Any, name: str) -> Any | None:
+    """The overload `name` of the packet of `op`, or None."""
+    return getattr(op, name, None)

@@ -1,0 +1,129 @@
+"""Real tensors in, their fakes out: one fake for one tensor, one storage key for one storage, both held weakly."""
+
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from symshapes import _torch
+from symshapes.fake.tensor import FakeTensor
+from symshapes.rules.layout import CONJ, NEG, Size, Sizes, TensorMeta
+
+if TYPE_CHECKING:
+    from symshapes.fake.mode import FakeMode
+
+
+class Converter:
+    """The memo of one `FakeMode` from real tensors to fakes."""
+
+    def __init__(self, mode: "FakeMode") -> None:
+        self._mode = weakref.ref(mode)
+        self._fakes: dict[int, tuple[Any, FakeTensor]] = {}
+        self._storages: dict[int, tuple[Any, object]] = {}
+
+    def convert(self, t: torch.Tensor, source: str | None, policy: Any | None) -> FakeTensor:
+        """See `FakeMode.from_tensor`."""
+        mode = self._mode()
+        assert mode is not None
+        if isinstance(t, FakeTensor):
+            if t.fake_mode is mode:
+                return t
+            raise RuntimeError("a fake tensor of one FakeMode met another FakeMode")
+        held = self._fakes.get(id(t))
+        if held is not None and held[0]() is t and _still_like(held[1], t):
+            return held[1]
+        if t.layout is not torch.strided or t.is_quantized or t.is_nested:
+            raise NotImplementedError(f"no fake of a tensor with layout {t.layout}")
+        if t.requires_grad and not _torch.device_has_guard(t.device):
+            raise NotImplementedError(f"this build of torch cannot differentiate tensors on {t.device}")
+        size, stride = self._sizes(t, source, policy)
+        flags = (CONJ if t.is_conj() else 0) | (NEG if t.is_neg() else 0)
+        meta = TensorMeta(size, stride, t.dtype, t.device, t.storage_offset(), flags)
+        key = self._storage_key(t)
+        if t.is_leaf:
+            fake = FakeTensor(mode, meta, key, t.requires_grad)
+        else:
+            with torch.enable_grad():
+                fake = _Computed.apply(FakeTensor(mode, meta, key, True), mode, meta, key)
+        if isinstance(t, torch.nn.Parameter):
+            # What isinstance(t, Parameter) asks of tensors that are not of that exact class.
+            fake._is_param = True
+        self._remember(self._fakes, id(t), t, fake)
+        if policy is None and t.is_leaf and t.grad is not None:
+            fake.grad = self.convert(t.grad, f"{source}.grad" if source else None, None)
+        return fake
+
+    def constant(self, t: torch.Tensor) -> FakeTensor:
+        """The fake of a real tensor that an op met: a constant of the program, all sizes static."""
+        return self.convert(t, None, None)
+
+    def _sizes(self, t: torch.Tensor, source: str | None, policy: Any | None) -> tuple[Sizes, Sizes]:
+        mode = self._mode()
+        assert mode is not None
+        if policy is None or mode.shape_env is None:
+            return tuple(t.shape), t.stride()
+        policies = list(policy) if isinstance(policy, (list, tuple)) else [policy] * t.dim()
+        size = tuple(
+            mode.shape_env.create_size(length, f"{source}.size({dim})", policies[dim])
+            for dim, length in enumerate(t.shape)
+        )
+        return size, symbolic_strides(t.shape, t.stride(), size)
+
+    def _storage_key(self, t: torch.Tensor) -> object:
+        storage = t.untyped_storage()
+        held = self._storages.get(id(storage))
+        if held is not None and held[0]() is storage:
+            return held[1]
+        key = object()
+        self._remember(self._storages, id(storage), storage, key)
+        return key
+
+    @staticmethod
+    def _remember(memo: dict[int, tuple[Any, Any]], name: int, real: Any, value: Any) -> None:
+        def forget(_: Any) -> None:
+            memo.pop(name, None)
+
+        memo[name] = (weakref.ref(real, forget), value)
+
+
+def symbolic_strides(size: torch.Size, stride: tuple[int, ...], symbols: Sizes) -> Sizes:
+    """Strides in terms of the symbolic sizes, wherever a stride is the product of what lies inside it.
+
+    Strides that are no such product (a slice's, an expanded dimension's) stay ints: whoever guards on the tensor
+    guards on them.
+    """
+    out: list[Size] = list(stride)
+    step: Size = 1
+    step_hint = 1
+    # Innermost first; of equal strides the shorter dimension lies inside.
+    for dim in sorted(range(len(size)), key=lambda dim: (stride[dim], size[dim], -dim)):
+        if stride[dim] == step_hint:
+            out[dim] = step
+        else:
+            step = stride[dim]
+            step_hint = stride[dim]
+        step = step * symbols[dim]
+        step_hint = step_hint * size[dim]
+    return tuple(out)
+
+
+def _still_like(fake: FakeTensor, t: torch.Tensor) -> bool:
+    """Whether `t` was not given new metadata since its fake was made (symbolic sizes are not compared)."""
+    if fake.dtype is not t.dtype or fake.dim() != t.dim() or fake.requires_grad != t.requires_grad:
+        return False
+    return all(
+        type(mine) is not int or mine == real
+        for mine, real in zip((*fake.shape, *fake.stride()), (*t.shape, *t.stride()), strict=True)
+    )
+
+
+class _Computed(torch.autograd.Function):
+    """Makes a fake that requires grad and is no leaf, like the result of some op before."""
+
+    @staticmethod
+    def forward(ctx: Any, leaf: Any, mode: Any, meta: Any, key: Any) -> Any:
+        return FakeTensor(mode, meta, key)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return grads[0], None, None, None

@@ -1,0 +1,236 @@
+"""`FakeMode`: the one point where an op on fake tensors becomes a rule's answer.
+
+In: an `OpOverload` and its arguments. Out: fake tensors that carry the metadata eager's results would have.
+"""
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import symshapes.rules  # noqa: F401  (registers every rule)
+from symshapes import _torch
+from symshapes.fake.convert import Converter
+from symshapes.fake.fallback import run_meta_kernel
+from symshapes.fake.schema import OpInfo, read
+from symshapes.fake.tensor import FakeTensor, meta_of
+from symshapes.rules import registry
+from symshapes.rules.layout import Same, TensorMeta, View
+from symshapes.rules.registry import DataDependentError
+
+_ATOMS = frozenset(
+    {int, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Generator}
+)
+_TYPED = frozenset({bool, float, complex})
+_SEQUENCES = frozenset({list, tuple, torch.Size})
+
+_INFOS: dict[Any, OpInfo] = {}
+
+
+def reset_rules() -> None:
+    """Forget memoised answers, what is known of ops, and the counts of missing rules."""
+    _INFOS.clear()
+    registry.reset()
+
+
+class FakeMode(TorchDispatchMode):
+    """Inside it no kernel runs: factory functions and ops give fake tensors.
+
+    `shape_env`, if given, makes symbols for the dynamic sizes of converted tensors. Ops that need data raise
+    `DataDependentError`. Entering one mode inside another replaces it until the exit.
+    """
+
+    def __init__(self, shape_env: Any | None = None) -> None:
+        super().__init__()
+        self.shape_env = shape_env
+        # In this slot the mode stays below user modes (see _torch.py).
+        self._mode_key = _torch.FAKE_SLOT
+        self._shadowed: list[Any | None] = []
+        self._converter = Converter(self)
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """This mode is not a program's own: torch's bookkeeping of user modes skips it."""
+        return True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """False: the wrapper that hides a mode from torch's own compiler costs its whole import."""
+        return False
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """True for the same reason as `is_infra_mode`."""
+        return True
+
+    def __enter__(self) -> "FakeMode":
+        self._shadowed.append(_torch.clear_fake_slot() if _torch.current_fake_mode() is not None else None)
+        super().__enter__()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        super().__exit__(*exc)
+        shadowed = self._shadowed.pop()
+        if shadowed is not None:
+            _torch.set_fake_slot(shadowed)
+
+    def from_tensor(self, t: torch.Tensor, *, source: str | None = None, policy: Any | None = None) -> Any:
+        """The fake of `t`: same size, stride, offset, dtype, device, autograd state; one fake for one tensor.
+
+        `policy` (one `DimPolicy`, or one a dimension) asks for symbolic sizes, which the mode's `shape_env` makes;
+        strides follow the sizes. Raises NotImplementedError for layouts other than strided.
+        """
+        return self._converter.convert(t, source, policy)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return self.dispatch(func, args, kwargs or {})
+
+    def dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Answer one op: by the memo, by its rule, by its own decomposition, or by torch's meta kernel."""
+        info = _INFOS.get(func)
+        if info is None:
+            info = _INFOS[func] = read(func)
+        if info.rule is None:
+            return self._without_rule(func, info, args, kwargs)
+        key = (
+            func,
+            self._key(args),
+            self._key_of_kwargs(kwargs) if kwargs else None,
+            torch.get_default_dtype(),
+        )
+        memo = registry.MEMO
+        try:
+            plan = memo.get(key)
+        except TypeError:  # a symbolic size is not hashable: no memo
+            plan = self._run_rule(info.rule, args, kwargs)
+        else:
+            if plan is None:
+                plan = self._run_rule(info.rule, args, kwargs)
+                if len(memo) >= registry.MEMO_BOUND:
+                    memo.clear()
+                memo[key] = plan
+        return self._build(plan, args)
+
+    def _key(self, values: Any) -> tuple[Any, ...]:
+        parts: list[Any] = []
+        for value in values:
+            kind = type(value)
+            if kind is FakeTensor:
+                parts.append(meta_of(value))
+            elif kind in _ATOMS:
+                parts.append(value)
+            elif kind in _TYPED:
+                parts.append((kind, value))
+            elif kind in _SEQUENCES:
+                parts.append(self._key(value))
+            elif isinstance(value, torch.Tensor):
+                parts.append(meta_of(self._converter.constant(value)))
+            else:
+                parts.append(value)
+        return tuple(parts)
+
+    def _key_of_kwargs(self, kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        return (*kwargs, *self._key(kwargs.values()))
+
+    def _run_rule(self, rule: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return rule(
+            *[self._to_meta(value) for value in args],
+            **{name: self._to_meta(value) for name, value in kwargs.items()},
+        )
+
+    def _to_meta(self, value: Any) -> Any:
+        if isinstance(value, FakeTensor):
+            return meta_of(value)
+        if isinstance(value, torch.Tensor):
+            return meta_of(self._converter.constant(value))
+        if type(value) in _SEQUENCES:
+            return [self._to_meta(item) for item in value]
+        return value
+
+    def _build(self, plan: Any, args: tuple[Any, ...]) -> Any:
+        kind = type(plan)
+        if kind is TensorMeta:
+            return FakeTensor(self, plan)
+        if kind is View:
+            return FakeTensor(self, plan, self._fake(args[plan.base]).storage_key)
+        if kind is Same:
+            return args[plan.base]
+        if kind is list:
+            return [self._build(item, args) for item in plan]
+        if kind is tuple:
+            return tuple([self._build(item, args) for item in plan])
+        return plan
+
+    def _fake(self, value: Any) -> FakeTensor:
+        return value if isinstance(value, FakeTensor) else self._converter.constant(value)
+
+    def _without_rule(
+        self, func: Any, info: OpInfo, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if info.needs_data:
+            raise DataDependentError(func)
+        if info.composite:
+            with self:
+                return func.decompose(*args, **kwargs)
+        if info.written is not None and not info.reshapes:
+            return self._write(func, info, args, kwargs)
+        result = self._fall_back(func, args, kwargs)
+        return result
+
+    def _write(self, func: Any, info: OpInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """An in-place or out= op: check the sizes with the functional op, answer with the written arguments."""
+        assert info.written is not None
+        targets = [kwargs[where] if isinstance(where, str) else args[where] for where in info.written]
+        if info.functional is None or _INFOS.setdefault(info.functional, read(info.functional)).rule is None:
+            self._fall_back(func, args, kwargs)
+        else:
+            rest = {name: value for name, value in kwargs.items() if name not in info.outs}
+            computed = self.dispatch(info.functional, args, rest)
+            results = computed if isinstance(computed, (list, tuple)) else [computed]
+            for target, result in zip(targets, results, strict=True):
+                check_target(func, target, result, resizable=bool(info.outs))
+        return targets[0] if len(targets) == 1 else tuple(targets)
+
+    def _fall_back(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        registry.count_missing(func)
+        return run_meta_kernel(self, func, args, kwargs)
+
+
+def check_target(func: Any, target: Any, result: Any, resizable: bool) -> None:
+    """Raise as eager does if `result` cannot be written to `target`."""
+    if not isinstance(target, torch.Tensor) or not isinstance(result, torch.Tensor):
+        return
+    if tuple(target.shape) != tuple(result.shape):
+        if resizable:
+            raise NotImplementedError(f"{func} would resize its out= argument of size {list(target.shape)}")
+        raise RuntimeError(
+            f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}"
+        )
+    if not torch.can_cast(result.dtype, target.dtype):
+        raise RuntimeError(
+            f"result type {_name(result.dtype)} can't be cast to the desired output type {_name(target.dtype)}"
+        )
+
+
+_NAMES = {
+    torch.float32: "Float",
+    torch.float64: "Double",
+    torch.float16: "Half",
+    torch.bfloat16: "BFloat16",
+    torch.int64: "Long",
+    torch.int32: "Int",
+    torch.int16: "Short",
+    torch.int8: "Char",
+    torch.uint8: "Byte",
+    torch.bool: "Bool",
+    torch.complex64: "ComplexFloat",
+    torch.complex128: "ComplexDouble",
+}
+
+
+def _name(dtype: torch.dtype) -> str:
+    return _NAMES.get(dtype, str(dtype))
+
+

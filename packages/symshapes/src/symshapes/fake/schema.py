@@ -1,0 +1,73 @@
+"""What an op's schema says that the dispatch point needs: which results are arguments it wrote to, and so on."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from symshapes import _torch
+from symshapes.rules.registry import RULES, Rule
+
+
+@dataclass(frozen=True, slots=True)
+class OpInfo:
+    """Facts of one `OpOverload`.
+
+    `written` names, per result, the argument (position or keyword) that the result is, or is None where any result is new.
+    `functional` is the op without the in-place or out= form. `reshapes` is true of in-place views (`t_`, `resize_`).
+    """
+
+    rule: Rule | None
+    written: tuple[int | str, ...] | None
+    functional: Any | None
+    needs_data: bool
+    composite: bool
+    reshapes: bool
+    outs: tuple[str, ...]
+
+
+def read(op: Any) -> OpInfo:
+    """Derive the facts of `op` from its schema, tags and the rule table."""
+    schema = op._schema
+    positions: dict[str, int | str] = {}
+    outs: list[str] = []
+    for position, argument in enumerate(schema.arguments):
+        alias = argument.alias_info
+        where = argument.name if argument.kwarg_only else position
+        if alias is not None and alias.is_write:
+            for name in alias.before_set:
+                positions[name] = where
+            if argument.is_out:
+                outs.append(argument.name)
+    written: list[int | str] = []
+    for result in schema.returns:
+        alias = result.alias_info
+        if alias is None or not alias.is_write:
+            break
+        written.append(positions[next(iter(alias.before_set))])
+    all_written = bool(schema.returns) and len(written) == len(schema.returns)
+    tags = op.tags
+    return OpInfo(
+        rule=RULES.get(op),
+        written=tuple(written) if all_written else None,
+        functional=_functional(op, bool(outs)) if all_written else None,
+        needs_data=torch.Tag.data_dependent_output in tags or torch.Tag.dynamic_output_shape in tags,
+        composite=_torch.is_composite(op),
+        reshapes=torch.Tag.inplace_view in tags,
+        outs=tuple(outs),
+    )
+
+
+def _functional(op: Any, is_out: bool) -> Any | None:
+    """The overload that computes the same result into a new tensor."""
+    packet = op.overloadpacket
+    if is_out:
+        name = op._overloadname
+        names = [name.removesuffix("_out")] if name.endswith("_out") else ["default", "Tensor"]
+        candidates = [getattr(packet, candidate, None) for candidate in [*names, "default"]]
+    else:
+        namespace, _, base = packet._qualified_op_name.partition("::")
+        home = getattr(torch.ops, namespace)
+        packet = getattr(home, base.removesuffix("_"), None)
+        candidates = [] if packet is None else [getattr(packet, op._overloadname, None)]
+    return next((found for found in candidates if found is not None and found is not op), None)

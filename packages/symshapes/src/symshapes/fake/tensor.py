@@ -1,0 +1,101 @@
+"""`FakeTensor`: a tensor with sizes, strides, dtype and its real device, but no storage and no data."""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from symshapes import _torch
+from symshapes.rules.layout import CONJ, NEG, TensorMeta
+from symshapes.rules.registry import DataDependentError
+
+if TYPE_CHECKING:
+    from symshapes.fake.mode import FakeMode
+
+
+class FakeTensor(torch.Tensor):
+    """A tensor whose operations compute metadata only.
+
+    `.fake_mode` is the mode that made it; `.storage_key` is one hashable object for all tensors that share a
+    storage. Device, sizes (ints or `torch.SymInt`s), strides and autograd state answer as a real tensor's do.
+    A fake of an `nn.Parameter` is an instance of `nn.Parameter` for `isinstance`.
+    """
+
+    fake_mode: "FakeMode"
+    storage_key: object
+    lazy_flags: int
+
+    __torch_function__ = _torch.disabled_torch_function
+
+    @staticmethod
+    def __new__(
+        cls, mode: "FakeMode", meta: Any, storage_key: object | None = None, requires_grad: bool = False
+    ) -> "FakeTensor":
+        flags = meta.flags
+        device = meta.device
+        if device.type == "cuda":
+            _torch.allow_device_without_hardware(device)
+            if device.index is None:
+                device = torch.device("cuda", 0)
+        fake = _torch.wrapper_tensor(
+            cls,
+            meta.size,
+            meta.stride,
+            meta.offset,
+            meta.dtype,
+            device,
+            requires_grad,
+            _torch.lazy_bit_keys(bool(flags & CONJ), bool(flags & NEG)) if flags else None,
+        )
+        fake.fake_mode = mode
+        fake.storage_key = object() if storage_key is None else storage_key
+        fake.lazy_flags = flags
+        return fake
+
+    @classmethod
+    def __torch_dispatch__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Reached when no mode is active: the first fake argument's mode answers."""
+        mode = _find_mode(args) or _find_mode(tuple((kwargs or {}).values()))
+        if mode is None:
+            return NotImplemented
+        return mode.dispatch(func, args, kwargs or {})
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        dtype = str(self.dtype).removeprefix("torch.")
+        grad = ", requires_grad=True" if self.requires_grad else ""
+        return f"FakeTensor({dtype}{list(self.shape)}, {self.device}{grad})"
+
+    def tolist(self) -> Any:
+        """Always raises DataDependentError."""
+        raise DataDependentError("tolist")
+
+    def numpy(self, *, force: bool = False) -> Any:
+        """Always raises DataDependentError."""
+        raise DataDependentError("numpy")
+
+    def __array__(self, dtype: Any = None) -> Any:
+        raise DataDependentError("numpy")
+
+
+def meta_of(fake: torch.Tensor) -> TensorMeta:
+    """The metadata of a fake tensor as rules see it."""
+    return TensorMeta(
+        tuple(fake.shape),
+        fake.stride(),
+        fake.dtype,
+        fake.device,
+        fake.storage_offset(),
+        fake.lazy_flags,  # type: ignore[attr-defined]
+    )
+
+
+def _find_mode(values: Any) -> "FakeMode | None":
+    for value in values:
+        if isinstance(value, FakeTensor):
+            return value.fake_mode
+        if isinstance(value, (list, tuple)):
+            found = _find_mode(value)
+            if found is not None:
+                return found
+    return None

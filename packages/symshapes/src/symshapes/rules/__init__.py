@@ -1,0 +1,5 @@
+"""Shape rules by family; importing this package registers all of them."""
+
+from symshapes.rules.registry import DataDependentError, missing_rules, register_rule
+
+__all__ = ["DataDependentError", "missing_rules", "register_rule"]

@@ -1,0 +1,298 @@
+"""What a shape rule sees and answers: `TensorMeta`, `View`, and arithmetic on sizes and strides.
+
+All of it works on ints and `torch.SymInt`s alike; a comparison of symbolic sizes guards in their `ShapeEnv`.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+# int | torch.SymInt; torch is untyped to mypy here, so the alias says it in words.
+Size = Any
+Sizes = tuple[Size, ...]
+
+CONJ = 1
+NEG = 2
+
+
+class TensorMeta(NamedTuple):
+    """A strided tensor without its data: sizes, strides and offset in elements, lazy conj/neg bits in `flags`."""
+
+    size: Sizes
+    stride: Sizes
+    dtype: torch.dtype
+    device: torch.device
+    offset: Size = 0
+    flags: int = 0
+
+
+class View(NamedTuple):
+    """A rule's answer: the op's result shares storage with its argument number `base`."""
+
+    size: Sizes
+    stride: Sizes
+    dtype: torch.dtype
+    device: torch.device
+    offset: Size
+    flags: int = 0
+    base: int = 0
+
+
+class Same(NamedTuple):
+    """A rule's answer: the result is the op's argument number `base` itself."""
+
+    base: int = 0
+
+
+def numel(size: Sequence[Size]) -> Size:
+    """Number of elements of a tensor of this size."""
+    result: Size = 1
+    for length in size:
+        result = result * length
+    return result
+
+
+def contiguous_strides(size: Sequence[Size]) -> Sizes:
+    """Row-major strides; a dimension of length 0 counts as 1, as in eager."""
+    strides: list[Size] = []
+    step: Size = 1
+    for length in reversed(size):
+        strides.append(step)
+        step = step * (max(length, 1) if type(length) is int else length)
+    return tuple(reversed(strides))
+
+
+def strides_in_order(size: Sequence[Size], order: Sequence[int]) -> Sizes:
+    """Dense strides where `order` lists the dimensions from innermost to outermost."""
+    strides: list[Size] = [0] * len(size)
+    step: Size = 1
+    for dim in order:
+        strides[dim] = step
+        step = step * (max(size[dim], 1) if type(size[dim]) is int else size[dim])
+    return tuple(strides)
+
+
+def channels_last_strides(size: Sequence[Size]) -> Sizes:
+    """Strides of a 4-d (NCHW) or 5-d (NCDHW) tensor whose channels are innermost."""
+    rank = len(size)
+    return strides_in_order(size, [1, *range(rank - 1, 1, -1), 0])
+
+
+def is_contiguous(size: Sequence[Size], stride: Sequence[Size]) -> bool:
+    """Whether the strides are row-major, ignoring dimensions of length 1; empty tensors are contiguous."""
+    step: Size = 1
+    empty = False
+    for length, actual in zip(reversed(size), reversed(stride), strict=True):
+        if length == 1:
+            continue
+        if length == 0:
+            empty = True
+            continue
+        if actual != step and not empty:
+            return any(other == 0 for other in size)
+        step = step * length
+    return True
+
+
+def is_channels_last(size: Sequence[Size], stride: Sequence[Size]) -> bool:
+    """Whether a 4-d or 5-d tensor is dense with its channels innermost."""
+    rank = len(size)
+    if rank not in (4, 5):
+        return False
+    step: Size = 1
+    for dim in (1, *range(rank - 1, 1, -1), 0):
+        if size[dim] != 1:
+            if stride[dim] != step:
+                return False
+            step = step * size[dim]
+    return True
+
+
+def looks_channels_last(size: Sequence[Size], stride: Sequence[Size]) -> bool:
+    """Whether kernels take the tensor for channels-last: its strides grow in the order C, (D,) W, H..., N.
+
+    Unlike `is_channels_last` the tensor needs not be dense.
+    """
+    rank = len(size)
+    if rank not in (4, 5) or stride[1] == 0:
+        return False
+    least: Size = 0
+    for dim in (1, *range(rank - 1, 1, -1), 0):
+        if size[dim] == 0 or stride[dim] < least:
+            return False
+        # An N1HW tensor with all strides alike is ambiguous, and counts as contiguous.
+        if dim == 0 and least == stride[1]:
+            return False
+        least = stride[dim]
+        if size[dim] > 1:
+            least = least * size[dim]
+    return True
+
+
+def suggest_format(meta: TensorMeta) -> torch.memory_format:
+    """The memory format a kernel that keeps its input's format would give its output."""
+    if looks_channels_last(meta.size, meta.stride):
+        return torch.channels_last if len(meta.size) == 4 else torch.channels_last_3d
+    return torch.contiguous_format
+
+
+def strides_for(size: Sequence[Size], memory_format: torch.memory_format) -> Sizes:
+    """Dense strides in `memory_format` (not preserve)."""
+    if memory_format in (torch.channels_last, torch.channels_last_3d):
+        return channels_last_strides(size)
+    return contiguous_strides(size)
+
+
+def is_dense(size: Sequence[Size], stride: Sequence[Size]) -> bool:
+    """Whether the elements fill a block of memory without holes or overlaps, in whatever order."""
+    dims = sorted(range(len(size)), key=lambda dim: (_hint(stride[dim]), dim))
+    # A dimension of length 0 or 1 goes last: its stride says nothing.
+    long = [dim for dim in dims if not size[dim] < 2]
+    if len(long) < len(dims) and any(size[dim] == 0 for dim in dims):
+        # The order of an empty tensor's dimensions still decides in eager; only full agreement counts.
+        long = [dim for dim in dims if size[dim] != 1]
+    step: Size = 1
+    for dim in long:
+        if stride[dim] != step:
+            return False
+        step = step * size[dim]
+    return True
+
+
+def _hint(value: Size) -> int:
+    """The example value of a size: ordering strides by it is checked afterwards by exact comparison."""
+    if type(value) is int:
+        return value
+    node = getattr(value, "node", None)
+    hint = getattr(node, "hint", None)
+    return int(hint) if isinstance(hint, int) else int(value)
+
+
+def permutation_by_stride(
+    size: Sequence[Size], operand_strides: Sequence[Sequence[Size]]
+) -> list[int]:
+    """Dimensions from innermost to outermost, as an elementwise loop over these operands orders them.
+
+    `operand_strides` hold the operands' strides expanded to `size` (0 where broadcast). This is the stable
+    insertion sort of the tensor iterator: ambiguous pairs (a zero stride) keep row-major order.
+    """
+    rank = len(size)
+    order = list(range(rank - 1, -1, -1))
+
+    def compare(first: int, second: int) -> int:
+        for strides in operand_strides:
+            one, two = strides[first], strides[second]
+            if one == 0 or two == 0:
+                continue
+            if one < two:
+                return -1
+            if one > two:
+                return 1
+            if size[first] > size[second]:
+                return 1
+        return 0
+
+    for start in range(1, rank):
+        inner = start
+        for outer in range(start - 1, -1, -1):
+            verdict = compare(order[outer], order[inner])
+            if verdict > 0:
+                order[outer], order[inner] = order[inner], order[outer]
+                inner = outer
+            elif verdict < 0:
+                break
+    return order
+
+
+def preserved_strides(meta: TensorMeta) -> Sizes:
+    """Strides of a fresh copy that keeps the format of `meta` (`torch.preserve_format`)."""
+    if is_dense(meta.size, meta.stride):
+        return meta.stride
+    return strides_in_order(meta.size, permutation_by_stride(meta.size, [meta.stride]))
+
+
+def expand_strides(meta: TensorMeta, size: Sequence[Size]) -> Sizes:
+    """Strides of `meta` broadcast to `size` (0 where it repeats)."""
+    lead = len(size) - len(meta.size)
+    out: list[Size] = [0] * lead
+    for dim, (length, stride) in enumerate(zip(meta.size, meta.stride, strict=True)):
+        out.append(0 if length == 1 and size[lead + dim] != 1 else stride)
+    return tuple(out)
+
+
+def broadcast(*sizes: Sequence[Size]) -> Sizes:
+    """The size the sizes broadcast to. Raises RuntimeError as eager does if they do not."""
+    rank = max((len(size) for size in sizes), default=0)
+    out: list[Size] = [1] * rank
+    for size in sizes:
+        lead = rank - len(size)
+        for dim, length in enumerate(size):
+            have = out[lead + dim]
+            if type(have) is int and have == 1:
+                out[lead + dim] = length
+            elif (type(length) is int and length == 1) or have is length:
+                continue
+            elif have != length:
+                if length == 1:
+                    continue
+                if have == 1:
+                    out[lead + dim] = length
+                    continue
+                raise RuntimeError(
+                    f"The size of tensor a ({have}) must match the size of tensor b ({length}) "
+                    f"at non-singleton dimension {lead + dim}"
+                )
+    return tuple(out)
+
+
+def wrap_dim(dim: int, rank: int) -> int:
+    """`dim` counted from the front. Raises IndexError as eager does; a 0-d tensor accepts -1 and 0."""
+    bound = max(rank, 1)
+    if not -bound <= dim < bound:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {dim})"
+        )
+    return dim + bound if dim < 0 else dim
+
+
+def wrap_dims(dims: Sequence[int] | int | None, rank: int) -> list[int]:
+    """Dimensions counted from the front; None or an empty list means all of them."""
+    if dims is None or (not isinstance(dims, int) and len(dims) == 0):
+        return list(range(rank))
+    given = [dims] if isinstance(dims, int) else dims
+    wrapped = [wrap_dim(dim, rank) for dim in given]
+    if len(set(wrapped)) != len(wrapped):
+        raise RuntimeError(f"dim {next(d for d in wrapped if wrapped.count(d) > 1)} appears multiple times in the list of dims")
+    return wrapped if rank else []
+
+
+def fresh(
+    size: Sequence[Size],
+    like: TensorMeta,
+    dtype: torch.dtype | None = None,
+    stride: Sequence[Size] | None = None,
+) -> TensorMeta:
+    """A new tensor on the device of `like`, contiguous unless `stride` is given."""
+    size = tuple(size)
+    return TensorMeta(
+        size,
+        contiguous_strides(size) if stride is None else tuple(stride),
+        like.dtype if dtype is None else dtype,
+        like.device,
+    )
+
+
+def view_of(
+    meta: TensorMeta, size: Sequence[Size], stride: Sequence[Size], offset: Size | None = None, base: int = 0
+) -> View:
+    """A view of argument `base`, whose metadata is `meta`."""
+    return View(
+        tuple(size),
+        tuple(stride),
+        meta.dtype,
+        meta.device,
+        meta.offset if offset is None else offset,
+        meta.flags,
+        base,
+    )

@@ -1,0 +1,72 @@
+"""The one table of shape rules, the count of ops that had none, and the memo of answers.
+
+A rule takes the op's arguments with every tensor replaced by its `TensorMeta` and answers with a `TensorMeta`,
+`View`, `Same`, number, None, or a list or tuple of these, running nothing.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+
+Rule = Callable[..., Any]
+RuleT = TypeVar("RuleT", bound=Rule)
+
+RULES: dict[Any, Rule] = {}
+MEMO: dict[Any, Any] = {}
+MEMO_BOUND = 65536
+_MISSING: Counter[str] = Counter()
+
+
+class DataDependentError(RuntimeError):
+    """An op needs the data of a fake tensor (`item`, `nonzero`, `bool(t)`); `.op` names it."""
+
+    def __init__(self, op: Any) -> None:
+        super().__init__(f"{op} needs the values of a tensor that has none here")
+        self.op = op
+
+
+def register_rule(*ops: Any) -> Callable[[RuleT], RuleT]:
+    """Decorator: make the function the shape rule of these `OpOverload`s (a packet means all its overloads)."""
+
+    def register(rule: RuleT) -> RuleT:
+        for op in ops:
+            if isinstance(op, torch._ops.OpOverloadPacket):
+                for name in op.overloads():
+                    RULES[getattr(op, name)] = rule
+            else:
+                RULES[op] = rule
+        reset()
+        return rule
+
+    return register
+
+
+def aten(name: str) -> list[Any]:
+    """The overload called `name` ("add.Tensor"; no dot means default) as a list, empty if torch lacks it."""
+    packet_name, _, overload = name.partition(".")
+    packet = getattr(torch.ops.aten, packet_name, None)
+    found = getattr(packet, overload or "default", None) if packet is not None else None
+    return [] if found is None else [found]
+
+
+def rule(*names: str) -> Callable[[RuleT], RuleT]:
+    """`register_rule` for aten overloads by name; names this release of torch lacks are skipped."""
+    return register_rule(*(op for name in names for op in aten(name)))
+
+
+def count_missing(op: Any) -> None:
+    """Note that `op` fell to torch's meta kernel."""
+    _MISSING[str(op)] += 1
+
+
+def missing_rules() -> Counter[str]:
+    """How often each op without a rule of ours fell to torch's meta kernel, since the last `reset_rules`."""
+    return Counter(_MISSING)
+
+
+def reset() -> None:
+    """Forget memoised answers and the counts of missing rules."""
+    MEMO.clear()
+    _MISSING.clear()
