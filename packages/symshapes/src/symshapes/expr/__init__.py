@@ -1,0 +1,23 @@
+"""Integer expressions over symbols: floor division, remainder, simplification, printing. sympy beneath."""
+
+from sympy import Max, Min
+
+from symshapes.expr.evaluate import evaluate
+from symshapes.expr.functions import FloorDiv, Mod
+from symshapes.expr.printers import print_expr
+from symshapes.expr.simplify import simplify_with_ranges
+from symshapes.expr.symbols import expr_of, hint_of, index_symbol, size_symbol
+
+__all__ = [
+    "FloorDiv",
+    "Max",
+    "Min",
+    "Mod",
+    "evaluate",
+    "expr_of",
+    "hint_of",
+    "index_symbol",
+    "print_expr",
+    "simplify_with_ranges",
+    "size_symbol",
+]

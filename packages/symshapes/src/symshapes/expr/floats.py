@@ -1,0 +1,92 @@
+"""Floating point as opaque functions, so that nothing is reordered: a symbolic float rounds exactly as Python's would.
+
+Flows in: sympy expressions. Flows out: applications that fold only when all their arguments are constants.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import sympy
+from sympy import Expr, Function, Integer
+
+from symshapes.expr.functions import as_expr
+
+
+class FloatFunction(Function):
+    """A function of floats (and ints) that yields a float; `compute` is its Python meaning."""
+
+    is_commutative = True
+    is_real = True
+    compute: Callable[..., Any]
+
+    def __new__(cls, *args: Any, **_: Any) -> Expr:
+        exprs = [as_expr(arg) for arg in args]
+        if all(arg.is_Number for arg in exprs):
+            return constant(cls.compute(*[number_of(arg) for arg in exprs]))
+        return Expr.__new__(cls, *exprs)
+
+
+class IntFunction(FloatFunction):
+    """A function of floats that yields an int."""
+
+    is_integer = True
+
+
+def number_of(expr: Expr) -> int | float:
+    """The Python number of a constant."""
+    if expr.is_Integer:
+        return int(expr)
+    return float(expr)
+
+
+def constant(value: int | float) -> Expr:
+    """A Python number as a constant; a float keeps all its 53 bits."""
+    return Integer(value) if isinstance(value, int) else sympy.Float(value, 17 if math.isfinite(value) else 15)
+
+
+def _square_root(x: float) -> float:
+    return math.sqrt(x)
+
+
+_FLOAT: dict[str, Callable[..., float]] = {
+    "ToFloat": float,
+    "FloatAdd": operator.add,
+    "FloatSub": operator.sub,
+    "FloatMul": operator.mul,
+    "FloatDiv": operator.truediv,
+    "IntTrueDiv": operator.truediv,
+    "FloatPow": operator.pow,
+    "FloatMod": operator.mod,
+    "FloatNeg": operator.neg,
+    "FloatAbs": abs,
+    "FloatMax": lambda a, b: float(max(a, b)),
+    "FloatMin": lambda a, b: float(min(a, b)),
+    "Sqrt": math.sqrt,
+    "Sin": math.sin,
+    "Cos": math.cos,
+    "Tan": math.tan,
+    "Sinh": math.sinh,
+    "Cosh": math.cosh,
+    "Tanh": math.tanh,
+    "Asin": math.asin,
+    "Acos": math.acos,
+    "Atan": math.atan,
+    "Log2": math.log2,
+}
+_INT: dict[str, Callable[..., int]] = {
+    "FloatFloor": math.floor,
+    "FloatCeil": math.ceil,
+    "FloatTrunc": math.trunc,
+    "FloatRound": round,
+}
+
+FLOAT_FUNCTIONS: dict[str, type[FloatFunction]] = {
+    name: type(name, (base,), {"compute": staticmethod(compute), "__module__": __name__})
+    for base, table in ((FloatFunction, _FLOAT), (IntFunction, _INT))
+    for name, compute in table.items()
+}
+"""By name: `FloatAdd`, `IntTrueDiv`, `FloatFloor`..."""

@@ -1,0 +1,326 @@
+"""Printing expressions as source text. Flows in: expressions. Flows out: Python, C++ or Triton expressions.
+
+Python's integers are exact. C++ text is int64 arithmetic; in C++ and Triton `/` rounds towards zero, so it stands for
+floor division only where both sides are known not to be negative, and calls of the kernel prelude's `floordiv(a, b)`
+and `mod(a, b)` stand in otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import sympy
+from sympy import Symbol
+
+from symshapes.expr.floats import FLOAT_FUNCTIONS
+from symshapes.expr.functions import FloorDiv, Mod
+from symshapes.ranges import ValueRange, bound
+
+# Binding strengths, as in Python and C++: a child binding weaker than its place is parenthesised.
+_OR, _AND, _NOT, _COMPARE, _SUM, _PRODUCT, _UNARY, _POWER, _ATOM = range(9)
+
+Ranges = Mapping[Symbol, ValueRange]
+_NO_RANGES: Ranges = {}
+
+
+class _Printer:
+    """One dialect; `text` gives the source and how strongly its outermost operator binds."""
+
+    def __init__(self, ranges: Ranges) -> None:
+        self.ranges = ranges
+
+    def at(self, expr: Any, strength: int) -> str:
+        text, own = self.text(expr)
+        return text if own >= strength else f"({text})"
+
+    def text(self, expr: Any) -> tuple[str, int]:
+        if expr.is_Symbol:
+            return expr.name, _ATOM
+        if expr.is_Integer:
+            number = int(expr)
+            return self.integer(number), _ATOM if number >= 0 else _SUM
+        if expr.is_Add:
+            return self.sum(expr), _SUM
+        if expr.is_Mul:
+            return self.product(expr)
+        method = _METHODS.get(expr.func)
+        if method is not None:
+            return method(self, expr)
+        if expr.is_Float:
+            return self.floating(float(expr))
+        if expr is sympy.true or expr is sympy.false:
+            return self.boolean(bool(expr)), _ATOM
+        if expr.func in _FLOAT_INFIX:
+            return self.float_infix(expr)
+        if expr.func in _FLOAT_NAMES:
+            return self.call(self.float_name(_FLOAT_NAMES[expr.func]), expr.args)
+        raise NotImplementedError(f"cannot print {expr.func} in {expr}")
+
+    def call(self, name: str, args: Any) -> tuple[str, int]:
+        return f"{name}({', '.join(self.at(arg, _OR) for arg in args)})", _ATOM
+
+    def integer(self, number: int) -> str:
+        return str(number)
+
+    def sum(self, expr: Any) -> str:
+        parts: list[str] = []
+        constant: list[str] = []
+        for arg in sorted(expr.args, key=_ORDER):
+            into = constant if arg.is_Number else parts
+            text = self.at(arg, _SUM)
+            if text.startswith("-"):
+                into.append(f" - {text[1:]}")
+            else:
+                into.append(f" + {text}")
+        parts += constant
+        if parts[0].startswith(" + "):
+            return parts[0][3:] + "".join(parts[1:])
+        return "-" + parts[0][3:] + "".join(parts[1:])
+
+    def product(self, expr: Any) -> tuple[str, int]:
+        args = expr.args
+        if args[0] == -1:
+            # -a*b is (-a)*b, which is the same; -(a % b) and -(a // b) are not (-a) % b and (-a) // b.
+            rest = args[1] if len(args) == 2 else sympy.Mul._from_args(args[1:])
+            return f"-{self.at(rest, _PRODUCT if rest.is_Mul else _UNARY)}", _SUM
+        first = args[0]
+        # Left to right: only the first factor may be an operator of the same strength.
+        texts = [self.at(arg, _UNARY) for arg in args[1:]]
+        head = f"-{self.integer(-int(first))}" if first.is_Integer and int(first) < 0 else self.at(first, _UNARY)
+        return "*".join([head, *texts]), _SUM if head.startswith("-") else _PRODUCT
+
+    def power(self, expr: Any) -> tuple[str, int]:
+        base, exponent = expr.args
+        if exponent.is_Integer and 0 < int(exponent) <= 16:
+            return "*".join([self.at(base, _UNARY)] * int(exponent)), _PRODUCT
+        raise NotImplementedError(f"cannot print the power {expr}")
+
+    def known_not_negative(self, *exprs: Any) -> bool:
+        return all(bound(expr, self.ranges).lower >= 0 for expr in exprs)
+
+    def floor_div(self, expr: Any) -> tuple[str, int]:
+        above, below = expr.args
+        if self.known_not_negative(above, below):
+            return f"{self.at(above, _PRODUCT)} {self.slash} {self.at(below, _UNARY)}", _PRODUCT
+        return self.call(self.floor_name, expr.args)
+
+    def mod(self, expr: Any) -> tuple[str, int]:
+        above, below = expr.args
+        if self.known_not_negative(above, below):
+            return f"{self.at(above, _PRODUCT)} % {self.at(below, _UNARY)}", _PRODUCT
+        return self.call(self.mod_name, expr.args)
+
+    def compare(self, expr: Any) -> tuple[str, int]:
+        left, right = expr.args
+        return f"{self.at(left, _SUM)} {_COMPARISONS[expr.func]} {self.at(right, _SUM)}", _COMPARE
+
+    def conjunction(self, expr: Any) -> tuple[str, int]:
+        return f" {self.and_word} ".join(self.at(arg, _NOT) for arg in sorted(expr.args, key=str)), _AND
+
+    def disjunction(self, expr: Any) -> tuple[str, int]:
+        return f" {self.or_word} ".join(self.at(arg, _AND) for arg in sorted(expr.args, key=str)), _OR
+
+    def negation(self, expr: Any) -> tuple[str, int]:
+        return f"{self.not_word}{self.at(expr.args[0], _ATOM)}", _NOT
+
+    def largest(self, expr: Any) -> tuple[str, int]:
+        return self.nested(self.max_name, sorted(expr.args, key=str))
+
+    def smallest(self, expr: Any) -> tuple[str, int]:
+        return self.nested(self.min_name, sorted(expr.args, key=str))
+
+    def nested(self, name: str, args: list[Any]) -> tuple[str, int]:
+        text = self.at(args[0], _OR)
+        for arg in args[1:]:
+            text = f"{name}({text}, {self.at(arg, _OR)})"
+        return text, _ATOM
+
+    def absolute(self, expr: Any) -> tuple[str, int]:
+        return self.call(self.abs_name, expr.args)
+
+    def piecewise(self, expr: Any) -> tuple[str, int]:
+        value, condition = expr.args[0]
+        if condition == sympy.true or len(expr.args) == 1:
+            return f"({self.at(value, _OR)})", _ATOM
+        rest = self.piecewise(expr.func(*expr.args[1:], evaluate=False))[0]
+        return self.choice(self.at(condition, _OR), self.at(value, _OR), rest), _ATOM
+
+    def float_infix(self, expr: Any) -> tuple[str, int]:
+        # Parenthesised on both sides: floating point must not be regrouped.
+        sign = _FLOAT_INFIX[expr.func]
+        left, right = expr.args
+        return f"{self.as_float(left)} {sign} {self.as_float(right)}", _OR
+
+    def as_float(self, expr: Any) -> str:
+        return self.at(expr, _ATOM)
+
+    slash = "/"
+    floor_name, mod_name = "floordiv", "mod"
+    max_name, min_name, abs_name = "max", "min", "abs"
+    and_word, or_word, not_word = "and", "or", "not "
+
+    def choice(self, condition: str, value: str, other: str) -> str:
+        return f"({value} if {condition} else {other})"
+
+    def boolean(self, value: bool) -> str:
+        return str(value)
+
+    def floating(self, value: float) -> tuple[str, int]:
+        raise NotImplementedError
+
+    def float_name(self, name: str) -> str:
+        raise NotImplementedError
+
+
+class _Python(_Printer):
+    slash = "//"
+
+    def known_not_negative(self, *exprs: Any) -> bool:
+        return True  # Python's // and % round down for all signs
+
+    def power(self, expr: Any) -> tuple[str, int]:
+        base, exponent = expr.args
+        return f"{self.at(base, _ATOM)}**{self.at(exponent, _ATOM)}", _POWER
+
+    def floating(self, value: float) -> tuple[str, int]:
+        text = repr(value)
+        return (text, _ATOM) if text[0].isdigit() else (f'float("{text}")' if text[-1] in "fn" else f"({text})", _ATOM)
+
+    def float_name(self, name: str) -> str:
+        return name
+
+
+class _Cpp(_Printer):
+    max_name, min_name, abs_name = "std::max<int64_t>", "std::min<int64_t>", "std::abs"
+    and_word, or_word, not_word = "&&", "||", "!"
+
+    def integer(self, number: int) -> str:
+        # The suffix keeps a product of two literals from overflowing a 32-bit int.
+        return f"{number}LL" if abs(number) >= 1 << 31 else str(number)
+
+    def choice(self, condition: str, value: str, other: str) -> str:
+        return f"({condition} ? {value} : {other})"
+
+    def boolean(self, value: bool) -> str:
+        return "true" if value else "false"
+
+    def floating(self, value: float) -> tuple[str, int]:
+        if value != value:
+            return "std::numeric_limits<double>::quiet_NaN()", _ATOM
+        if value in (float("inf"), float("-inf")):
+            sign = "-" if value < 0 else ""
+            return f"({sign}std::numeric_limits<double>::infinity())", _ATOM
+        text = repr(value)
+        return (text if value >= 0 else f"({text})"), _ATOM
+
+    def as_float(self, expr: Any) -> str:
+        if expr.is_integer:
+            return f"static_cast<double>({self.at(expr, _OR)})"
+        return self.at(expr, _ATOM)
+
+    def float_name(self, name: str) -> str:
+        return _CPP_NAMES.get(name, f"std::{name.removeprefix('math.')}")
+
+
+class _Triton(_Printer):
+    slash = "//"
+    max_name, min_name, abs_name = "tl.maximum", "tl.minimum", "tl.abs"
+    and_word, or_word, not_word = "and", "or", "not "
+
+    def choice(self, condition: str, value: str, other: str) -> str:
+        return f"tl.where({condition}, {value}, {other})"
+
+
+_COMPARISONS = {sympy.Eq: "==", sympy.Ne: "!=", sympy.Lt: "<", sympy.Le: "<=", sympy.Gt: ">", sympy.Ge: ">="}
+_METHODS: dict[Any, Callable[[Any, Any], tuple[str, int]]] = {
+    sympy.Pow: lambda printer, expr: printer.power(expr),
+    FloorDiv: lambda printer, expr: printer.floor_div(expr),
+    Mod: lambda printer, expr: printer.mod(expr),
+    sympy.Max: _Printer.largest,
+    sympy.Min: _Printer.smallest,
+    sympy.Abs: _Printer.absolute,
+    sympy.And: _Printer.conjunction,
+    sympy.Or: _Printer.disjunction,
+    sympy.Not: _Printer.negation,
+    sympy.Piecewise: _Printer.piecewise,
+    **dict.fromkeys(_COMPARISONS, _Printer.compare),
+}
+_FLOAT_INFIX = {
+    FLOAT_FUNCTIONS[name]: sign
+    for name, sign in {"FloatAdd": "+", "FloatSub": "-", "FloatMul": "*", "FloatDiv": "/", "IntTrueDiv": "/"}.items()
+}
+_FLOAT_NAMES = {
+    FLOAT_FUNCTIONS[name]: text
+    for name, text in {
+        "ToFloat": "float",
+        "FloatPow": "pow",
+        "FloatMod": "operator.mod",
+        "FloatNeg": "operator.neg",
+        "FloatAbs": "abs",
+        "FloatMax": "max",
+        "FloatMin": "min",
+        "FloatFloor": "math.floor",
+        "FloatCeil": "math.ceil",
+        "FloatTrunc": "math.trunc",
+        "FloatRound": "round",
+        **{name.capitalize(): f"math.{name}" for name in "sqrt sin cos tan sinh cosh tanh asin acos atan log2".split()},
+    }.items()
+}
+_CPP_NAMES = {
+    "float": "static_cast<double>",
+    "operator.neg": "std::negate<double>()",
+    "max": "std::max<double>",
+    "min": "std::min<double>",
+    "math.floor": "(int64_t)std::floor",
+    "math.ceil": "(int64_t)std::ceil",
+    "math.trunc": "(int64_t)std::trunc",
+    "round": "(int64_t)std::nearbyint",
+}
+_DIALECTS: dict[str, type[_Printer]] = {"python": _Python, "cpp": _Cpp, "triton": _Triton}
+_MEMO_LIMIT = 1 << 16
+_memo: dict[tuple[Any, str], str] = {}
+_order_memo: dict[Any, str] = {}
+
+
+def _ORDER(expr: Any) -> str:
+    """A stable order of terms that does not depend on hashes."""
+    found = _order_memo.get(expr)
+    if found is None:
+        if len(_order_memo) > _MEMO_LIMIT:
+            _order_memo.clear()
+        found = _order_memo[expr] = str(expr.args[1:]) if expr.is_Mul else str(expr)
+    return found
+
+
+def print_expr(expr: Any, dialect: str = "python", ranges: Ranges | None = None) -> str:
+    """Source text of an expression.
+
+    Args:
+        expr: a sympy expression or condition, or a Python int.
+        dialect: "python", "cpp" or "triton".
+        ranges: what the symbols can be, where that is more than their sympy assumptions say; it decides
+            between `/` and `floordiv(...)`.
+
+    Python text uses only operators, `min`, `max`, `abs` and the modules `math` and `operator`.
+
+    Raises:
+        NotImplementedError: a function that the dialect has no text for.
+    """
+    if type(expr) is int:
+        return str(expr)
+    if ranges:
+        return _DIALECTS[dialect](ranges).at(expr, _OR)
+    key = (expr, dialect)
+    text = _memo.get(key)
+    if text is None:
+        if len(_memo) > _MEMO_LIMIT:
+            _memo.clear()
+        text = _memo[key] = _DIALECTS[dialect](_NO_RANGES).at(expr, _OR)
+    return text
+
+
+def reset_caches() -> None:
+    """Forget all printed text."""
+    _memo.clear()
+    _order_memo.clear()

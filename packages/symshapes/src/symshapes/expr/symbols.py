@@ -1,0 +1,45 @@
+"""Symbols and conversions. Flows in: Python ints and `torch.SymInt`s. Flows out: expressions and hints."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import torch
+from sympy import Expr, Symbol
+
+from symshapes.expr.functions import as_expr
+
+SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+@lru_cache(maxsize=1 << 14)
+def index_symbol(name: str) -> Symbol:
+    """A symbol for a loop index: an integer from zero."""
+    return Symbol(name, integer=True, nonnegative=True)
+
+
+@lru_cache(maxsize=1 << 14)
+def size_symbol(name: str) -> Symbol:
+    """A symbol for a size that is at least one."""
+    return Symbol(name, integer=True, positive=True)
+
+
+def expr_of(value: Any) -> Expr:
+    """The sympy expression of an int, a `torch.SymInt` (SymFloat, SymBool) or an expression."""
+    if type(value) is not int and isinstance(value, SYMBOLIC):
+        return value.node.expr
+    return as_expr(value)
+
+
+def hint_of(value: Any) -> Any:
+    """The number that a symbolic value had when the program was captured; of a plain number, itself.
+
+    Raises:
+        ValueError: an unbacked value, which has no hint.
+    """
+    if not isinstance(value, SYMBOLIC):
+        return value
+    if not value.node.has_hint():
+        raise ValueError(f"{value.node.expr} has no hint: it is known only when the program runs")
+    return value.node.hint

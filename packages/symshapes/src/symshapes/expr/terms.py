@@ -1,0 +1,114 @@
+"""Sums as lists of (integer coefficient, monomial): the form in which division and remainder are simplified.
+
+Flows in: sympy integer expressions. Flows out: their terms, and exact quotients where one exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from math import gcd
+
+import sympy
+from sympy import Add, Expr, Integer, Mul, S
+
+Term = tuple[int, Expr]
+
+
+@lru_cache(maxsize=1 << 15)
+def terms_of(expr: Expr) -> tuple[Term, ...]:
+    """`4*x*y - 2*z + 3` as `((4, x*y), (-2, z), (3, 1))`; the order is sympy's."""
+    return tuple(_term(arg) for arg in (expr.args if expr.is_Add else (expr,)))
+
+
+def _term(arg: Expr) -> Term:
+    if arg.is_Integer:
+        return int(arg), S.One
+    if arg.is_Mul:
+        head = arg.args[0]
+        if head.is_Integer:
+            rest = arg.args[1:]
+            return int(head), rest[0] if len(rest) == 1 else Mul._from_args(rest)
+    return 1, arg
+
+
+def sum_of(terms: Iterable[Term]) -> Expr:
+    """The inverse of `terms_of`."""
+    parts = [
+        Integer(coefficient) if monomial is S.One else Mul(Integer(coefficient), monomial)
+        for coefficient, monomial in terms
+        if coefficient
+    ]
+    if not parts:
+        return S.Zero
+    return parts[0] if len(parts) == 1 else Add(*parts)
+
+
+def content(terms: Iterable[Term], start: int = 0) -> int:
+    """The greatest common divisor of `start` and the coefficients."""
+    found = start
+    for coefficient, _ in terms:
+        found = gcd(found, coefficient)
+        if found == 1:
+            break
+    return found
+
+
+@lru_cache(maxsize=1 << 14)
+def _factors(expr: Expr) -> tuple[int, dict[Expr, int]]:
+    """An expression as its integer content and its factors with powers; a sum is one factor after its content."""
+    total = 1
+    powers: dict[Expr, int] = {}
+    for arg in Mul.make_args(expr):
+        if arg.is_Integer:
+            total *= int(arg)
+            continue
+        base, exponent = arg, 1
+        if arg.is_Pow and arg.args[1].is_Integer and int(arg.args[1]) > 0:
+            base, exponent = arg.args[0], int(arg.args[1])
+        if base.is_Add:
+            inner = terms_of(base)
+            common = content(inner)
+            if common > 1:
+                total *= common**exponent
+                base = sum_of((coefficient // common, monomial) for coefficient, monomial in inner)
+        powers[base] = powers.get(base, 0) + exponent
+    return total, powers
+
+
+@lru_cache(maxsize=1 << 14)
+def exact_quotient(dividend: Expr, divisor: Expr) -> Expr | None:
+    """`dividend / divisor` where every factor of the divisor is a factor of the dividend, otherwise None.
+
+    The divisor is taken to be non-zero (a zero one is an error of the program in either form).
+    """
+    if divisor.is_Integer:
+        number = int(divisor)
+        if dividend.is_Add or dividend.is_Integer:
+            terms = terms_of(dividend)
+            if any(coefficient % number for coefficient, _ in terms):
+                return None
+            return sum_of((coefficient // number, monomial) for coefficient, monomial in terms)
+    above, powers = _factors(dividend)
+    below, wanted = _factors(divisor)
+    if below == 0 or above % below:
+        return None
+    left = dict(powers)
+    for base, exponent in wanted.items():
+        have = left.get(base, 0)
+        if have < exponent:
+            return None
+        left[base] = have - exponent
+    return Mul(Integer(above // below), *(base**exponent for base, exponent in left.items() if exponent))
+
+
+@lru_cache(maxsize=1 << 12)
+def common_factor(first: Expr, second: Expr) -> Expr:
+    """The polynomial greatest common divisor; floor divisions and remainders count as opaque variables.
+
+    Costs a millisecond or so, hence only asked where both sides hold symbols.
+    """
+    try:
+        return sympy.gcd(first, second)
+    except sympy.PolynomialError:  # a part that is no polynomial, for example a symbolic power
+        return S.One

@@ -1,0 +1,205 @@
+"""Value ranges: what an expression can at most and at least be, given what its symbols can be.
+
+Flows in: sympy expressions and a `ValueRange` per symbol. Flows out: a `ValueRange`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import sympy
+from sympy import Expr, Symbol
+
+from symshapes.expr.functions import FloorDiv, Mod
+
+Number = int | float
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRange:
+    """All integers from `lower` to `upper`, both inclusive; an end is an int, or -inf / inf where there is none."""
+
+    lower: Number
+    upper: Number
+
+    def __post_init__(self) -> None:
+        if self.lower > self.upper:
+            raise ValueError(f"empty range: {self.lower} to {self.upper}")
+
+    def __contains__(self, value: Number) -> bool:
+        return self.lower <= value <= self.upper
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether exactly one value is left."""
+        return self.lower == self.upper
+
+    def intersect(self, other: ValueRange) -> ValueRange:
+        """What is in both. Raises ValueError if nothing is."""
+        return ValueRange(max(self.lower, other.lower), min(self.upper, other.upper))
+
+    def union(self, other: ValueRange) -> ValueRange:
+        """The smallest range that holds both."""
+        return ValueRange(min(self.lower, other.lower), max(self.upper, other.upper))
+
+    def __str__(self) -> str:
+        return f"[{self.lower}, {self.upper}]"
+
+
+UNKNOWN = ValueRange(-inf, inf)
+NON_NEGATIVE = ValueRange(0, inf)
+POSITIVE = ValueRange(1, inf)
+
+
+def _add(a: Number, b: Number) -> Number:
+    # A Python int may be too large for the float that int + inf would make of it.
+    if isinstance(a, float):
+        return a
+    return b if isinstance(b, float) else a + b
+
+
+def _mul(a: Number, b: Number) -> Number:
+    if a == 0 or b == 0:
+        return 0
+    if isinstance(a, float) or isinstance(b, float):
+        return inf if (a > 0) == (b > 0) else -inf
+    return a * b
+
+
+def _quotient(a: Number, b: Number) -> Number:
+    if isinstance(b, float):
+        return _quotient_by_infinity(a, b)
+    if isinstance(a, float):
+        return a if b > 0 else -a
+    return a // b
+
+
+def _quotient_by_infinity(a: Number, b: float) -> Number:
+    if isinstance(a, float):
+        # Both ends unbounded: every quotient occurs on the way, the largest in magnitude against the other end.
+        return 0 if (a > 0) == (b > 0) else -1
+    return 0 if a == 0 or (a > 0) == (b > 0) else -1
+
+
+def _corners(function: Callable[[Number, Number], Number], a: ValueRange, b: ValueRange) -> ValueRange:
+    values = [function(x, y) for x in (a.lower, a.upper) for y in (b.lower, b.upper)]
+    return ValueRange(min(values), max(values))
+
+
+def _signs(divisor: ValueRange) -> Iterable[ValueRange]:
+    """The divisor's negative and positive parts; zero is left out, being an error of the program."""
+    if divisor.lower < 0:
+        yield ValueRange(divisor.lower, min(divisor.upper, -1))
+    if divisor.upper > 0:
+        yield ValueRange(max(divisor.lower, 1), divisor.upper)
+
+
+def _union(parts: list[ValueRange]) -> ValueRange:
+    if not parts:
+        return UNKNOWN
+    result = parts[0]
+    for part in parts[1:]:
+        result = result.union(part)
+    return result
+
+
+def add(a: ValueRange, b: ValueRange) -> ValueRange:
+    return ValueRange(_add(a.lower, b.lower), _add(a.upper, b.upper))
+
+
+def mul(a: ValueRange, b: ValueRange) -> ValueRange:
+    return _corners(_mul, a, b)
+
+
+def floor_div(a: ValueRange, b: ValueRange) -> ValueRange:
+    return _union([_corners(_quotient, a, part) for part in _signs(b)])
+
+
+def mod(a: ValueRange, b: ValueRange) -> ValueRange:
+    parts = []
+    for part in _signs(b):
+        if part.lower > 0:
+            if a.lower >= 0 and a.upper < part.lower:
+                parts.append(a)
+            else:
+                top = _add(part.upper, -1)
+                parts.append(ValueRange(0, min(top, a.upper) if a.lower >= 0 else top))
+        elif a.upper <= 0 and a.lower > part.upper:
+            parts.append(a)
+        else:
+            bottom = _add(part.lower, 1)
+            parts.append(ValueRange(max(bottom, a.lower) if a.upper <= 0 else bottom, 0))
+    return _union(parts)
+
+
+def power(base: ValueRange, exponent: int) -> ValueRange:
+    """A range to a constant power of at least one."""
+    if exponent % 2 == 0 and base.lower < 0:
+        largest = max(-base.lower, base.upper)
+        smallest = 0 if base.upper >= 0 else -base.upper
+        base = ValueRange(smallest, largest)
+    return ValueRange(_power(base.lower, exponent), _power(base.upper, exponent))
+
+
+def _power(base: Number, exponent: int) -> Number:
+    if isinstance(base, float):
+        return inf if base > 0 or exponent % 2 == 0 else -inf
+    return base**exponent
+
+
+def _fold(function: Callable[[ValueRange, ValueRange], ValueRange]) -> Callable[..., ValueRange]:
+    def folded(*parts: ValueRange) -> ValueRange:
+        result = parts[0]
+        for part in parts[1:]:
+            result = function(result, part)
+        return result
+
+    return folded
+
+
+_RULES: dict[Any, Callable[..., ValueRange]] = {
+    sympy.Add: _fold(add),
+    sympy.Mul: _fold(mul),
+    FloorDiv: floor_div,
+    Mod: mod,
+    sympy.Max: _fold(lambda a, b: ValueRange(max(a.lower, b.lower), max(a.upper, b.upper))),
+    sympy.Min: _fold(lambda a, b: ValueRange(min(a.lower, b.lower), min(a.upper, b.upper))),
+    sympy.Abs: lambda a: ValueRange(
+        0 if a.lower <= 0 <= a.upper else min(abs(a.lower), abs(a.upper)), max(abs(a.lower), abs(a.upper))
+    ),
+}
+
+
+def _by_assumption(expr: Expr) -> ValueRange:
+    if expr.is_positive and expr.is_integer:
+        return POSITIVE
+    return NON_NEGATIVE if expr.is_nonnegative else UNKNOWN
+
+
+def bound(expr: Any, ranges: Mapping[Symbol, ValueRange]) -> ValueRange:
+    """A range that holds every value of an integer expression.
+
+    Args:
+        expr: integer expression (or int).
+        ranges: what the symbols can be; one that is missing goes by its sympy assumptions (positive, nonnegative).
+    """
+    if isinstance(expr, int):
+        return ValueRange(int(expr), int(expr))
+    if expr.is_Integer:
+        number = int(expr)
+        return ValueRange(number, number)
+    if expr.is_Symbol:
+        found = ranges.get(expr)
+        return found if found is not None else _by_assumption(expr)
+    if expr.is_Pow:
+        base, exponent = expr.args
+        if exponent.is_Integer and int(exponent) > 0:
+            return power(bound(base, ranges), int(exponent))
+        return _by_assumption(expr)
+    rule = _RULES.get(expr.func)
+    if rule is None:
+        return UNKNOWN
+    return rule(*[bound(arg, ranges) for arg in expr.args])
