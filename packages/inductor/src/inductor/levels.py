@@ -41,15 +41,15 @@ class Levels:
     """Operations at inner level; `reduce` is not one of them (its result is an outer value)."""
     passes: tuple[Pass, ...]
     outer: tuple[tuple[int, ...], ...]
-    """Outer-level operations: `outer[k]` runs before `passes[k]`, the last after all. Length: passes + 1. No `reduce`s."""
+    """Outer-level operations, `reduce`s left out: `outer[k]` runs before `passes[k]`, the last after all passes."""
 
 
 def split(body: Body) -> Levels:
     """Assign each live operation of `body` to its level and pass.
 
     An operation is inner if an inner variable reaches it other than through `reduce`; its pass is the number of
-    reductions that have to be finished before it, one after the other. A body without inner variables and reductions has
-    no pass; everything is in `outer[0]`.
+    reductions that have to be finished before it, one after the other. A body without inner variables and reductions
+    has no pass; everything is in `outer[0]`.
     """
     operands = dependencies(body)
     live = live_ops(body, operands)
