@@ -1,0 +1,121 @@
+"""A code object in, a list of `Instruction` out: no caches, no EXTENDED_ARG, jumps and handlers by reference."""
+
+from __future__ import annotations
+
+import dis
+import opcode
+from collections.abc import Callable
+from functools import cache
+from types import CodeType
+from typing import Any
+
+from capture.bytecode.dialect import Dialect, current
+from capture.bytecode.exception_table import parse_table
+from capture.bytecode.instruction import BytecodeError, Handler, Instruction
+
+# Private tables of the standard library: there is no public way to learn cache sizes and operator symbols.
+CACHE_UNITS: list[int] = opcode._inline_cache_entries  # type: ignore[attr-defined]
+_BINARY_SYMBOLS: list[str] = [symbol for _, symbol in opcode._nb_ops]  # type: ignore[attr-defined]
+
+
+def slot_names(code: CodeType) -> tuple[str, ...]:
+    """The name of every fast local, cell and free variable, by the operand that addresses it."""
+    own_cells = tuple(name for name in code.co_cellvars if name not in code.co_varnames)
+    return code.co_varnames + own_cells + code.co_freevars
+
+
+def argument_count(code: CodeType) -> int:
+    """How many of `co_varnames` are bound at entry: positional, keyword-only, `*args` and `**kwargs`."""
+    variadic = bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)
+    return code.co_argcount + code.co_kwonlyargcount + variadic
+
+
+def argument_names(code: CodeType) -> tuple[str, ...]:
+    """The names bound at entry, in the order in which the frame holds them."""
+    return code.co_varnames[: argument_count(code)]
+
+
+@cache
+def operand_families() -> dict[str, str]:
+    """What each operation's operand indexes: "const", "name", "slot", "jump" or "compare"; others are numbers."""
+    families = {}
+    for family, opcodes in (
+        ("const", opcode.hasconst),
+        ("name", opcode.hasname),
+        ("slot", (*opcode.haslocal, *opcode.hasfree)),
+        ("jump", (*opcode.hasjrel, *opcode.hasjabs)),
+        ("compare", opcode.hascompare),
+    ):
+        families.update(dict.fromkeys((opcode.opname[op] for op in opcodes), family))
+    families["BINARY_OP"] = "binary"
+    return families
+
+
+def decode(code: CodeType) -> list[Instruction]:
+    """The instructions of `code`, each with its positions, its offset and its exception handler."""
+    dialect = current()
+    raw = code.co_code
+    positions = list(code.co_positions())
+    meaning = _meanings(code, dialect)
+    families = operand_families()
+    by_unit: dict[int, Instruction] = {}  # an instruction starts at its first EXTENDED_ARG
+    jumps: list[tuple[Instruction, int]] = []
+    result: list[Instruction] = []
+    unit, extended, start = 0, 0, None
+    while unit * 2 < len(raw):
+        op, low = raw[unit * 2], raw[unit * 2 + 1]
+        start = unit if start is None else start
+        arg = extended << 8 | low
+        if op == dis.EXTENDED_ARG:
+            extended = arg
+            unit += 1
+            continue
+        name = opcode.opname[op]
+        instruction = Instruction(name, arg if op >= dis.HAVE_ARGUMENT else None, offset=unit * 2)
+        instruction.positions = dis.Positions(*positions[unit])
+        after = unit + 1 + CACHE_UNITS[op]
+        family = families.get(name)
+        if family == "jump":
+            jumps.append((instruction, after - arg if "BACKWARD" in name else after + arg))
+        elif instruction.arg is not None:
+            instruction.argval = meaning[family](instruction) if family in meaning else arg
+        by_unit[start] = instruction
+        result.append(instruction)
+        unit, extended, start = after, 0, None
+    for instruction, target in jumps:
+        instruction.target = _at(by_unit, target)
+    _attach_handlers(code, by_unit)
+    return result
+
+
+def _meanings(code: CodeType, dialect: Dialect) -> dict[str | None, Callable[[Instruction], Any]]:
+    slots = slot_names(code)
+    operators = opcode.cmp_op
+
+    def operand(instruction: Instruction) -> int:
+        return instruction.arg or 0
+
+    return {
+        "const": lambda i: code.co_consts[operand(i)],
+        "name": lambda i: code.co_names[operand(i) >> dialect.flag_bits.get(i.opname, 0)],
+        "slot": lambda i: slots[operand(i)],
+        "compare": lambda i: operators[operand(i) >> dialect.compare_shift],
+        "binary": lambda i: _BINARY_SYMBOLS[operand(i)],
+    }
+
+
+def _at(by_unit: dict[int, Instruction], unit: int) -> Instruction:
+    if unit not in by_unit:
+        raise BytecodeError(f"a jump or handler goes to offset {unit * 2}, where no instruction starts")
+    return by_unit[unit]
+
+
+def _attach_handlers(code: CodeType, by_unit: dict[int, Instruction]) -> None:
+    entries = parse_table(code.co_exceptiontable)
+    if not entries:
+        return
+    handlers = [Handler(_at(by_unit, e.target), e.depth, e.lasti) for e in entries]
+    for entry, handler in zip(entries, handlers, strict=True):
+        for unit in range(entry.start, entry.end):
+            if unit in by_unit:
+                by_unit[unit].handler = handler

@@ -1,0 +1,49 @@
+"""What differs between CPython versions, as one value per version; `current()` is the running interpreter's."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from capture.bytecode.instruction import Instruction
+
+SUPPORTED = ((3, 11), (3, 12))
+UNSUPPORTED_MESSAGE = "capture supports CPython 3.11 and 3.12"
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """Facts and snippets of one CPython version."""
+
+    version: tuple[int, int]
+    # Operations whose operand holds a name's index above some flag bits: how many bits.
+    flag_bits: Mapping[str, int]
+    # How far a COMPARE_OP's operator lies above its specialisation hints, and the hints of each operator.
+    compare_shift: int
+    compare_hints: Mapping[str, int]
+    # For jumps that name their direction: the same jump the other way.
+    forward: Mapping[str, str]
+    backward: Mapping[str, str]
+    # For conditional jumps that cannot go backward: the jump on the opposite condition.
+    inverse: Mapping[str, str]
+    # Snippets.
+    push_callable: Callable[[Sequence[Instruction]], list[Instruction]]
+    call: Callable[[int, tuple[str, ...]], list[Instruction]]
+    pop_jump: Mapping[str, str]  # "true" | "false" | "none" | "not_none" -> opname
+    end_for: Callable[[], list[Instruction]]  # what the target of a FOR_ITER starts with
+
+
+@cache
+def current() -> Dialect:
+    """The running interpreter's dialect. Raises `RuntimeError` on a version whose bytecode is not known."""
+    version = sys.version_info[:2]
+    if version not in SUPPORTED or sys.implementation.name != "cpython":
+        raise RuntimeError(
+            f"{UNSUPPORTED_MESSAGE}; this is {sys.implementation.name} {version[0]}.{version[1]}"
+        )
+    module = importlib.import_module(f"capture.bytecode.v{version[0]}{version[1]}")
+    dialect: Dialect = module.DIALECT
+    return dialect
