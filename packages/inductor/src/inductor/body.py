@@ -98,10 +98,7 @@ class Body:
             return f"%{arg.at}" if isinstance(arg, Ref) else str(arg)
 
         head = f"body({', '.join(map(str, self.outer_vars))} | {', '.join(map(str, self.inner_vars))})"
-        lines = [
-            f"  %{i} = {op.name}({', '.join(map(text, op.args))}) : {op.dtype}"
-            for i, op in enumerate(self.ops)
-        ]
+        lines = [f"  %{i} = {op.name}({', '.join(map(text, op.args))}) : {op.dtype}" for i, op in enumerate(self.ops)]
         return "\n".join([head, *lines])
 
 

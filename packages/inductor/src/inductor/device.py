@@ -108,7 +108,7 @@ def register_backend(backend: DeviceBackend) -> None:
 
 
 def backend_for(device: torch.device) -> DeviceBackend:
-    """The backend of a device type: registered, else found by entry point, else Triton's for "cuda".
+    """The backend of a device type: registered, else found by entry point (ours for "cuda" is Triton's).
 
     Raises:
         LookupError: none is installed; the message names what to install.

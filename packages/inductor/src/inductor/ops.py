@@ -67,7 +67,7 @@ _UNARY_SAME = {
     "ceil": "smallest integer not below x",
     "trunc": "integer part, toward zero",
     "round": "nearest integer, ties to even",
-    "sign": "-1, 0 or 1; NaN stays NaN",
+    "sign": "-1, 0 or 1; 0 for NaN, as in torch",
     "bitwise_not": "~x; for bool the negation",
 }
 _UNARY_BOOL = {

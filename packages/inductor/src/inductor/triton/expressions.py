@@ -1,0 +1,123 @@
+"""The primitive operations as Triton expressions: one table entry each, by name and operand dtype class.
+
+Flows in: operand texts and dtypes. Flows out: expression text for the body of a `@triton.jit` function.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+TRITON_DTYPES: dict[torch.dtype, str] = {
+    torch.bool: "tl.int1",
+    torch.uint8: "tl.uint8",
+    torch.int8: "tl.int8",
+    torch.int16: "tl.int16",
+    torch.int32: "tl.int32",
+    torch.int64: "tl.int64",
+    torch.float16: "tl.float16",
+    torch.bfloat16: "tl.bfloat16",
+    torch.float32: "tl.float32",
+    torch.float64: "tl.float64",
+}
+
+# Templates take operand texts {0}, {1}. A name may have entries for floats ("f"), integers ("i") and bool ("b");
+# a name with "*" serves the classes that have none of their own.
+_TEMPLATES: dict[str, dict[str, str]] = {
+    "neg": {"*": "-{0}"},
+    "abs": {"*": "tl.abs({0})", "b": "{0}"},
+    "sqrt": {"f": "libdevice.sqrt({0})"},
+    "reciprocal": {"f": "prelude.divide(1.0, {0})"},
+    "sigmoid": {"f": "prelude.divide(1.0, 1.0 + libdevice.exp(-{0}))"},
+    "round": {"f": "libdevice.rint({0})", "i": "{0}"},
+    "floor": {"f": "libdevice.floor({0})", "i": "{0}"},
+    "ceil": {"f": "libdevice.ceil({0})", "i": "{0}"},
+    "trunc": {"f": "libdevice.trunc({0})", "i": "{0}"},
+    "sign": {"*": "prelude.sign({0})", "b": "{0}"},
+    "bitwise_not": {"i": "~{0}", "b": "{0} == 0"},
+    "isnan": {"f": "{0} != {0}", "*": "({0} != {0})"},
+    "isinf": {"f": "tl.abs({0}) == float('inf')"},
+    "signbit": {"f": "libdevice.signbit({0}) != 0", "i": "{0} < 0"},
+    "logical_not": {"*": "{0} == 0"},
+    "add": {"*": "{0} + {1}", "b": "{0} | {1}"},
+    "sub": {"*": "{0} - {1}"},
+    "mul": {"*": "{0} * {1}", "b": "{0} & {1}"},
+    "truediv": {"f": "prelude.divide({0}, {1})"},
+    "floordiv": {"f": "libdevice.floor(prelude.divide({0}, {1}))", "i": "prelude.floor_divide({0}, {1})"},
+    "truncdiv": {"i": "{0} // {1}"},
+    "fmod": {"f": "libdevice.fmod({0}, {1})", "i": "{0} % {1}"},
+    "remainder": {"f": "library.float_remainder({0}, {1})", "i": "prelude.remainder({0}, {1})"},
+    "pow": {"f": "libdevice.pow({0}, {1})"},
+    "maximum": {"*": "prelude.maximum({0}, {1})", "b": "{0} | {1}"},
+    "minimum": {"*": "prelude.minimum({0}, {1})", "b": "{0} & {1}"},
+    "atan2": {"f": "libdevice.atan2({0}, {1})"},
+    "copysign": {"f": "libdevice.copysign({0}, {1})"},
+    "bitwise_and": {"i": "{0} & {1}", "b": "{0} & {1}"},
+    "bitwise_or": {"i": "{0} | {1}", "b": "{0} | {1}"},
+    "bitwise_xor": {"i": "{0} ^ {1}", "b": "{0} ^ {1}"},
+    "lshift": {"i": "{0} << {1}"},
+    "rshift": {"i": "{0} >> {1}"},
+    "eq": {"*": "{0} == {1}"},
+    "ne": {"*": "{0} != {1}"},
+    "lt": {"*": "{0} < {1}"},
+    "le": {"*": "{0} <= {1}"},
+    "gt": {"*": "{0} > {1}"},
+    "ge": {"*": "{0} >= {1}"},
+    "logical_and": {"*": "({0} != 0) & ({1} != 0)"},
+    "logical_or": {"*": "({0} != 0) | ({1} != 0)"},
+}
+# The accurate functions of the device library, named alike here and there.
+for _name in (
+    *("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan"),
+    *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma"),
+):
+    _TEMPLATES[_name] = {"f": f"libdevice.{_name}({{0}})"}
+
+
+def dtype_class(dtype: torch.dtype) -> str:
+    """ "f" for floats, "b" for bool, "i" for integers."""
+    return "f" if dtype.is_floating_point else "b" if dtype is torch.bool else "i"
+
+
+def template(name: str, dtype: torch.dtype) -> str | None:
+    """The expression for a primitive on operands of `dtype`; None if this backend has none."""
+    entry = _TEMPLATES.get(name, {})
+    return entry.get(dtype_class(dtype), entry.get("*"))
+
+
+def literal(value: float | int | bool) -> str:
+    """A Python scalar as source text; infinities and NaN included."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"float({str(value)!r})"
+    return repr(value)
+
+
+def convert(text: str, source: torch.dtype, target: torch.dtype) -> str:
+    """`text`, a value of dtype `source`, as `target`, as torch's `.to` converts."""
+    if target is torch.bool:
+        return f"{text} != 0"
+    if source is torch.bool and target.is_floating_point:
+        return f"{text}.to(tl.int8).to({TRITON_DTYPES[target]})"
+    return f"{text}.to({TRITON_DTYPES[target]})"
+
+
+NEUTRAL: dict[str, dict[str, str]] = {
+    "sum": {"*": "0"},
+    "prod": {"*": "1"},
+    "max": {"f": "float('-inf')", "b": "0"},
+    "min": {"f": "float('inf')", "b": "1"},
+    "argmax": {"f": "float('-inf')", "b": "0"},
+    "argmin": {"f": "float('inf')", "b": "1"},
+    "any": {"*": "0"},
+    "all": {"*": "1"},
+}
+
+
+def neutral(kind: str, dtype: torch.dtype) -> str:
+    """What a reduction of `kind` over values of `dtype` starts from."""
+    entry = NEUTRAL[kind]
+    if dtype_class(dtype) == "i" and "*" not in entry:
+        info = torch.iinfo(dtype)
+        return str(info.min if kind in ("max", "argmax") else info.max)
+    return entry.get(dtype_class(dtype), entry.get("*", "0"))

@@ -1,0 +1,275 @@
+"""Prints one kernel as a `@triton.jit` function.
+
+Flows in: a `Kernel`. Flows out: Python text. Values of the outer level are blocks of shape [XBLOCK, 1], those of the inner
+level [XBLOCK, RBLOCK]; a kernel without reduction is the same with RBLOCK = 1. The plan (what runs in which pass) is `levels.split`'s.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from symshapes import print_expr
+
+from inductor.body import Expr, Op, Ref, Symbol
+from inductor.device import Kernel
+from inductor.levels import Pass, split
+from inductor.ops import PRIMITIVES
+from inductor.triton.blocks import Blocks, choose, product
+from inductor.triton.expressions import TRITON_DTYPES, convert, literal, neutral, template
+
+INT32_LIMIT = 2**31 - 1
+_COMBINE = {
+    "sum": "{a} + {b}",
+    "prod": "{a} * {b}",
+    "max": "prelude.maximum({a}, {b})",
+    "min": "prelude.minimum({a}, {b})",
+    "any": "{a} | {b}",
+    "all": "{a} & {b}",
+}
+_FINISH = {
+    "sum": "tl.sum({0}, 1)[:, None]",
+    "prod": "tl.reduce({0}, 1, prelude.multiply)[:, None]",
+    "max": "tl.reduce({0}, 1, prelude.maximum)[:, None]",
+    "min": "tl.reduce({0}, 1, prelude.minimum)[:, None]",
+    "any": "tl.max({0}.to(tl.int8), 1)[:, None] != 0",
+    "all": "tl.min({0}.to(tl.int8), 1)[:, None] != 0",
+}
+
+
+def _largest(expr: Expr, last: dict[Symbol, Expr]) -> int | None:
+    """The value of an index at the far corner of the iteration space; None if it depends on sizes known at run time."""
+    corner = expr.xreplace(last)
+    return int(corner) if corner.is_Integer else None
+
+
+class KernelPrinter:
+    """The text of one kernel, line by line."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.blocks: Blocks = choose(kernel)
+        self.plan = split(kernel.body)
+        self._lines: list[str] = []
+        self._depth = 1
+        self._names: dict[int, str] = {}
+        self._int = "tl.int64" if self._needs_int64() else "tl.int32"
+
+    def text(self) -> str:
+        """The whole function."""
+        kernel = self.kernel
+        parameters = [arg.name for arg in kernel.args] + ["XBLOCK: tl.constexpr", "RBLOCK: tl.constexpr"]
+        outer = product(kernel.outer_sizes)
+        self._line(f"x_count = {self._index(outer)}")
+        self._line(
+            f"x_index = tl.program_id(0).to({self._int}) * XBLOCK + tl.arange(0, XBLOCK)[:, None].to({self._int})"
+        )
+        self._line("x_mask = x_index < x_count")
+        self._unflatten("x_index", kernel.body.outer_vars, kernel.outer_sizes)
+        if kernel.inner_sizes:
+            self._line(f"r_count = {self._index(product(kernel.inner_sizes))}")
+        if self.blocks.persistent and kernel.inner_sizes:
+            self._inner_variables("0")
+        for k, walk in enumerate(self.plan.passes):
+            self._operations(self.plan.outer[k])
+            if self.blocks.persistent:
+                self._persistent_pass(walk)
+            else:
+                self._looped_pass(k, walk)
+        self._operations(self.plan.outer[-1])
+        head = [f"# {origin}" for origin in kernel.origins]
+        return "\n".join([*head, "@triton.jit", f"def {kernel.name}({', '.join(parameters)}):", *self._lines, ""])
+
+    # Lines and names
+
+    def _line(self, text: str) -> None:
+        self._lines.append("    " * self._depth + text)
+
+    def _value(self, at: int, text: str) -> None:
+        self._names[at] = f"v{at}"
+        self._line(f"v{at} = {text}")
+
+    def _index(self, expr: Expr) -> str:
+        return print_expr(expr, "triton")
+
+    def _needs_int64(self) -> bool:
+        body, kernel = self.kernel.body, self.kernel
+        sizes = dict(zip(body.outer_vars, kernel.outer_sizes, strict=True))
+        sizes |= dict(zip(body.inner_vars, kernel.inner_sizes, strict=True))
+        last = {var: size - 1 for var, size in sizes.items()}
+        last |= {op.args[2]: op.args[1] - 1 for op in body.ops if op.name == "indirect"}
+        indices = [op.args[1] for op in body.ops if op.name in ("load", "store")]
+        largest = [_largest(e, last) for e in (*indices, product(kernel.outer_sizes), product(kernel.inner_sizes))]
+        return any(value is None or value > INT32_LIMIT for value in largest)
+
+    def _unflatten(self, flat: str, variables: tuple[Symbol, ...], sizes: tuple[Expr, ...]) -> None:
+        rest = flat
+        for k in range(len(variables) - 1, -1, -1):
+            size = self._index(sizes[k])
+            self._line(f"{variables[k]} = {rest}" if k == 0 else f"{variables[k]} = {rest} % ({size})")
+            rest = f"({rest} // ({size}))"
+
+    def _inner_variables(self, start: str) -> None:
+        self._line(f"r_index = {start} + tl.arange(0, RBLOCK)[None, :].to({self._int})")
+        self._line("r_mask = (r_index < r_count) & x_mask")
+        self._unflatten("r_index", self.kernel.body.inner_vars, self.kernel.inner_sizes)
+
+    # Operations
+
+    def _operations(self, positions: tuple[int, ...]) -> None:
+        for at in positions:
+            self._operation(at)
+
+    def _operand(self, value: Any) -> str:
+        return self._names[value.at] if isinstance(value, Ref) else literal(value)
+
+    def _dtype(self, value: Ref) -> torch.dtype:
+        dtype = self.kernel.body.ops[value.at].dtype
+        assert dtype is not None
+        return dtype
+
+    def _operation(self, at: int) -> None:
+        op = self.kernel.body.ops[at]
+        if op.name in PRIMITIVES:
+            pattern = template(op.name, self._dtype(op.args[0]))
+            assert pattern is not None, f"supports() let {op.name} through"
+            self._value(at, pattern.format(*map(self._operand, op.args)))
+        else:
+            getattr(self, f"_print_{op.name}")(at, op)
+
+    def _print_constant(self, at: int, op: Op) -> None:
+        assert op.dtype is not None
+        self._value(at, f"tl.full([1, 1], {literal(op.args[0])}, {TRITON_DTYPES[op.dtype]})")
+
+    def _print_index_expr(self, at: int, op: Op) -> None:
+        assert op.dtype is not None
+        block = f"({self._index(op.args[0])}) + tl.zeros([1, 1], {self._int})"
+        self._value(at, f"({block}).to({TRITON_DTYPES[op.dtype]})")
+
+    def _access(self, at: int, op: Op, mask: Ref | None) -> tuple[str, str]:
+        """Pointer block and mask of a load or store. Every pointer is a block, since a mask needs one."""
+        inner = at in self.plan.inner
+        guard = "r_mask" if inner else "x_mask"
+        if mask is not None:
+            guard = f"{guard} & {self._operand(mask)}"
+        shape = "[XBLOCK, RBLOCK]" if inner else "[XBLOCK, 1]"
+        return f"{op.args[0]} + tl.broadcast_to({self._index(op.args[1])}, {shape})", guard
+
+    def _print_load(self, at: int, op: Op) -> None:
+        assert op.dtype is not None
+        pointer, guard = self._access(at, op, op.args[2])
+        memory = next(arg.dtype for arg in self.kernel.args if arg.name == op.args[0])
+        widen = "" if memory is op.dtype else f".to({TRITON_DTYPES[op.dtype]})"
+        self._value(at, f"tl.load({pointer}, mask={guard}, other=0){widen}")
+
+    def _print_store(self, at: int, op: Op) -> None:
+        pointer, guard = self._access(at, op, None)
+        shape = "[XBLOCK, RBLOCK]" if at in self.plan.inner else "[XBLOCK, 1]"
+        value = f"tl.broadcast_to({self._operand(op.args[2])}, {shape})"
+        write = "tl.atomic_add" if op.args[3] == "add" else "tl.store"
+        self._line(f"{write}({pointer}, {value}, mask={guard})")
+
+    def _print_to_dtype(self, at: int, op: Op) -> None:
+        assert op.dtype is not None
+        self._value(at, convert(self._operand(op.args[0]), self._dtype(op.args[0]), op.dtype))
+
+    def _print_round_to(self, at: int, op: Op) -> None:
+        self._value(at, f"{self._operand(op.args[0])}.to({TRITON_DTYPES[op.args[1]]}).to(tl.float32)")
+
+    def _print_bitcast(self, at: int, op: Op) -> None:
+        assert op.dtype is not None
+        self._value(at, f"{self._operand(op.args[0])}.to({TRITON_DTYPES[op.dtype]}, bitcast=True)")
+
+    def _print_where(self, at: int, op: Op) -> None:
+        self._value(at, f"tl.where({', '.join(map(self._operand, op.args))})")
+
+    def _print_indirect(self, at: int, op: Op) -> None:
+        value, size, symbol, mask = op.args
+        text, bound = self._operand(value), self._index(size)
+        guard = "r_mask" if at in self.plan.inner else "x_mask"
+        if mask is not None:
+            guard = f"{guard} & {self._operand(mask)}"
+        self._line(f"{symbol} = tl.where({guard}, tl.where({text} < 0, {text} + {bound}, {text}), 0)")
+        self._line(f"tl.device_assert((0 <= {symbol}) & ({symbol} < {bound}), 'index out of range')")
+        self._names[at] = str(symbol)
+
+    # Reductions
+
+    def _contribution(self, at: int) -> str:
+        """What a reduction sums: its operand where the inner point exists, else the neutral element."""
+        op = self.kernel.body.ops[at]
+        kind, value = op.args
+        dtype = self._dtype(value)
+        text = self._operand(value)
+        if kind in ("any", "all") and dtype is not torch.bool:
+            text, dtype = f"({text} != 0)", torch.bool
+        empty = f"tl.full([1, 1], {neutral(kind, dtype)}, {TRITON_DTYPES[dtype]})"
+        return f"tl.where(r_mask, {text}, {empty})"
+
+    def _persistent_pass(self, walk: Pass) -> None:
+        # A pure inner operation listed again is already there: the whole row is in registers.
+        self._operations(tuple(at for at in walk.ops if at not in self._names))
+        for at in walk.reductions:
+            kind = self.kernel.body.ops[at].args[0]
+            contribution = self._contribution(at)
+            if kind in ("argmax", "argmin"):
+                self._line(f"a{at} = {contribution}")
+                self._finish_position(
+                    at, kind, f"a{at}", "tl.broadcast_to(tl.where(r_mask, r_index, r_count), a.shape)"
+                )
+            else:
+                self._value(at, _FINISH[kind].format(contribution))
+
+    def _finish_position(self, at: int, kind: str, values: str, positions: str) -> None:
+        combine = "prelude.arg_max" if kind == "argmax" else "prelude.arg_min"
+        positions = positions.replace("a.shape", f"{values}.shape")
+        self._line(f"_, p{at} = tl.reduce(({values}, {positions}), 1, {combine})")
+        self._value(at, f"p{at}[:, None].to(tl.int64)")
+
+    def _looped_pass(self, k: int, walk: Pass) -> None:
+        for at in walk.reductions:
+            kind, value = self.kernel.body.ops[at].args
+            dtype = torch.bool if kind in ("any", "all") else self._dtype(value)
+            self._line(f"a{at} = tl.full([XBLOCK, RBLOCK], {neutral(kind, dtype)}, {TRITON_DTYPES[dtype]})")
+            if kind in ("argmax", "argmin"):
+                self._line(f"p{at} = tl.full([XBLOCK, RBLOCK], 0, {self._int}) + r_count")
+        outside = dict(self._names)
+        self._line(f"for start{k} in range(0, {self._index(product(self.kernel.inner_sizes))}, RBLOCK):")
+        self._depth += 1
+        self._inner_variables(f"start{k}")
+        self._operations(walk.ops)
+        for at in walk.reductions:
+            kind = self.kernel.body.ops[at].args[0]
+            contribution = self._contribution(at)
+            if kind in ("argmax", "argmin"):
+                combine = "prelude.arg_max" if kind == "argmax" else "prelude.arg_min"
+                self._line(f"n{at} = tl.broadcast_to({contribution}, [XBLOCK, RBLOCK])")
+                self._line(f"q{at} = tl.broadcast_to(tl.where(r_mask, r_index, r_count), [XBLOCK, RBLOCK])")
+                self._line(f"a{at}, p{at} = {combine}(a{at}, p{at}, n{at}, q{at})")
+            else:
+                self._line(f"a{at} = {_COMBINE[kind].format(a=f'a{at}', b=contribution)}")
+        self._depth -= 1
+        self._names = outside
+        for at in walk.reductions:
+            kind = self.kernel.body.ops[at].args[0]
+            if kind in ("argmax", "argmin"):
+                self._finish_position(at, kind, f"a{at}", f"p{at}")
+            else:
+                self._value(at, _FINISH[kind].format(f"a{at}"))
+
+
+def unsupported(kernel: Kernel) -> str | None:
+    """Why this backend can't print the kernel, or None."""
+    body = kernel.body
+    for op in body.ops:
+        if op.name in PRIMITIVES:
+            dtype = body.ops[op.args[0].at].dtype
+            if dtype is None or template(op.name, dtype) is None:
+                return f"{op.name} on {dtype}"
+        if op.name == "reduce" and body.ops[op.args[1].at].dtype is torch.bool and op.args[0] not in ("any", "all"):
+            return f"{op.args[0]} of bool"
+        if op.name == "store" and op.args[3] == "add":
+            memory = next(arg.dtype for arg in kernel.args if arg.name == op.args[0])
+            if memory not in (torch.float32, torch.float64, torch.int32, torch.int64):
+                return f"atomic addition on {memory}"
+    return None

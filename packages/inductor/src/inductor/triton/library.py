@@ -1,0 +1,86 @@
+"""`libdevice` for generated kernels: the device library, or numpy's functions under Triton's interpreter.
+
+The interpreter runs a kernel on numpy arrays and has no device library; with this stand-in the same kernel text runs in
+both. The one device function that needs it, `float_remainder`, lives here too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import triton
+import triton.language as tl
+from triton import knobs
+from triton.language.extra import libdevice as device_library
+
+_NUMPY: dict[str, Callable[..., Any]] = {
+    **{
+        name: getattr(np, name)
+        for name in (
+            *(
+                "exp",
+                "exp2",
+                "expm1",
+                "log",
+                "log1p",
+                "log2",
+                "log10",
+                "sqrt",
+                "sin",
+                "cos",
+                "tan",
+                "sinh",
+                "cosh",
+                "tanh",
+            ),
+            *("rint", "floor", "ceil", "trunc", "fmod", "copysign", "signbit"),
+        )
+    },
+    **{
+        a: getattr(np, b) for a, b in {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}.items()
+    },
+    **{
+        a: getattr(np, b)
+        for a, b in {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh", "pow": "power"}.items()
+    },
+    "rsqrt": lambda x: (1 / np.sqrt(x)).astype(x.dtype),
+    **{name: np.vectorize(getattr(math, name)) for name in ("erf", "erfc", "lgamma")},
+}
+
+
+class _Interpreted:
+    """The functions of the table on the interpreter's tensors."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name not in _NUMPY:
+            raise AttributeError(name)
+        function = _NUMPY[name]
+
+        def call(*operands: Any) -> Any:
+            from triton.runtime.interpreter import TensorHandle
+
+            operands = tl.broadcast(*operands) if len(operands) == 2 else operands
+            first = operands[0]
+            with np.errstate(all="ignore"):
+                data = np.asarray(function(*(x.handle.data for x in operands)))
+            if name == "signbit":
+                return tl.tensor(TensorHandle(data.astype(np.int32), tl.int32), first.type.with_element_ty(tl.int32))
+            return tl.tensor(TensorHandle(data.astype(first.handle.data.dtype), first.dtype), first.type)
+
+        return call
+
+
+INTERPRETED: bool = knobs.runtime.interpret
+"""Whether TRITON_INTERPRET was set when this module was imported; kernels are bound one way or the other then."""
+
+libdevice: Any = _Interpreted() if INTERPRETED else device_library
+
+
+@triton.jit
+def float_remainder(a, b):  # type: ignore[no-untyped-def]
+    """Floating remainder with the sign of `b`."""
+    left = libdevice.fmod(a, b)
+    return tl.where((left != 0) & ((left < 0) != (b < 0)), left + b, left)

@@ -1,0 +1,69 @@
+"""Device functions that generated Triton kernels call, where an operator of the language does not do what torch does."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def divide(a, b):  # type: ignore[no-untyped-def]
+    """IEEE division: the language's own float32 `/` is an approximation."""
+    a, b = tl.broadcast(tl.cast(a, b.dtype), b)
+    if b.dtype is tl.float32:
+        return tl.div_rn(a, b)
+    else:
+        return a / b
+
+
+@triton.jit
+def sign(x):  # type: ignore[no-untyped-def]
+    """-1, 0 or 1; 0 for NaN."""
+    return tl.where(
+        x > 0, tl.full([1], 1, x.dtype), tl.where(x < 0, tl.full([1], -1, x.dtype), tl.full([1], 0, x.dtype))
+    )
+
+
+@triton.jit
+def floor_divide(a, b):  # type: ignore[no-untyped-def]
+    """Integer division rounding toward minus infinity; the language's `//` rounds toward zero."""
+    quotient = a // b
+    return tl.where((a % b != 0) & ((a < 0) != (b < 0)), quotient - 1, quotient)
+
+
+@triton.jit
+def remainder(a, b):  # type: ignore[no-untyped-def]
+    """Integer remainder with the sign of `b`."""
+    left = a % b
+    return tl.where((left != 0) & ((left < 0) != (b < 0)), left + b, left)
+
+
+@triton.jit
+def maximum(a, b):  # type: ignore[no-untyped-def]
+    """The larger; NaN if either is."""
+    return tl.where((a > b) | (a != a), a, b)
+
+
+@triton.jit
+def minimum(a, b):  # type: ignore[no-untyped-def]
+    """The smaller; NaN if either is."""
+    return tl.where((a < b) | (a != a), a, b)
+
+
+@triton.jit
+def multiply(a, b):  # type: ignore[no-untyped-def]
+    return a * b
+
+
+@triton.jit
+def arg_max(a, i, b, j):  # type: ignore[no-untyped-def]
+    """Of two (value, position) pairs the one torch's argmax keeps: larger, NaN largest of all, first on a tie."""
+    first = (a > b) | ((a != a) & (b == b)) | (((a == b) | ((a != a) & (b != b))) & (i < j))
+    return tl.where(first, a, b), tl.where(first, i, j)
+
+
+@triton.jit
+def arg_min(a, i, b, j):  # type: ignore[no-untyped-def]
+    """Of two (value, position) pairs the one torch's argmin keeps: smaller, NaN smallest of all, first on a tie."""
+    first = (a < b) | ((a != a) & (b == b)) | (((a == b) | ((a != a) & (b != b))) & (i < j))
+    return tl.where(first, a, b), tl.where(first, i, j)

@@ -1,0 +1,254 @@
+"""Triton kernels against eager: under Triton's interpreter here, compiled for sm_90 in a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+import sympy
+import torch
+from inductor.body import record
+from inductor.device import DeviceBackend, Kernel, KernelArg
+from inductor.ops import ops
+
+if importlib.util.find_spec("triton") is None:
+    pytest.skip("triton is not installed in this environment", allow_module_level=True)
+os.environ["TRITON_INTERPRET"] = "1"
+from inductor.triton import TritonBackend
+
+I0, I1 = sympy.symbols("i0 i1", integer=True, nonnegative=True)
+R = sympy.symbols("r0", integer=True, nonnegative=True)
+
+
+def kernel_of(
+    function: Callable[..., None],
+    outer: Sequence[int],
+    inner: Sequence[int],
+    args: Sequence[tuple[str, str, torch.dtype]],
+) -> Kernel:
+    dtypes = {name: dtype for name, _, dtype in args}
+    body = record(function, (I0, I1)[: len(outer)], (R,)[: len(inner)], lambda name: dtypes[name])
+    return Kernel(
+        name="kernel",
+        device=torch.device("cpu"),
+        outer_sizes=tuple(map(sympy.Integer, outer)),
+        inner_sizes=tuple(map(sympy.Integer, inner)),
+        body=body,
+        args=tuple(KernelArg(name, role, dtype) for name, role, dtype in args),  # type: ignore[arg-type]
+        symbols=(),
+        origins=("a test",),
+    )
+
+
+def run(kernel: Kernel, *tensors: torch.Tensor) -> None:
+    backend = TritonBackend("cpu")
+    assert backend.supports(kernel)
+    source = backend.emit(kernel)
+    backend.build(backend.module_text([source]), [source])[kernel.name](*tensors)
+
+
+UNARY = {
+    "exp": torch.exp,
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "erf": torch.erf,
+    "rsqrt": torch.rsqrt,
+    "log1p": torch.log1p,
+    "sign": torch.sign,
+    "round": torch.round,
+    "neg": torch.neg,
+    "reciprocal": torch.reciprocal,
+}
+
+
+def test_it_is_a_device_backend() -> None:
+    assert isinstance(TritonBackend(), DeviceBackend)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("name", UNARY)
+def test_unary(name: str, dtype: torch.dtype) -> None:
+    def body(o: Sequence[sympy.Symbol], r: Sequence[sympy.Symbol]) -> None:
+        ops.store("y", o[0], getattr(ops, name)(ops.load("x", o[0])))
+
+    x = torch.cat([torch.linspace(-6, 6, 1001, dtype=dtype), torch.tensor([float("inf"), float("nan"), -0.0])])
+    y = torch.empty_like(x)
+    run(kernel_of(body, [x.numel()], [], [("x", "in", dtype), ("y", "out", dtype)]), x, y)
+    torch.testing.assert_close(y, UNARY[name](x), equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "eager"),
+    [
+        ("floordiv", torch.floor_divide),
+        ("remainder", torch.remainder),
+        ("fmod", torch.fmod),
+        ("maximum", torch.maximum),
+        ("truncdiv", lambda a, b: torch.div(a, b, rounding_mode="trunc")),
+        ("bitwise_xor", torch.bitwise_xor),
+        ("lt", torch.lt),
+    ],
+)
+def test_integers(name: str, eager: Callable[..., torch.Tensor]) -> None:
+    def body(o: Sequence[sympy.Symbol], r: Sequence[sympy.Symbol]) -> None:
+        ops.store("y", o[0], getattr(ops, name)(ops.load("a", o[0]), ops.load("b", o[0])))
+
+    a = torch.arange(-20, 20)
+    b = torch.tensor([3, -3, 7, -1]).repeat(10)
+    expected = eager(a, b)
+    y = torch.empty_like(expected)
+    args = [("a", "in", torch.int64), ("b", "in", torch.int64), ("y", "out", expected.dtype)]
+    run(kernel_of(body, [40], [], args), a, b, y)
+    assert torch.equal(y, expected)
+
+
+def test_bfloat16_widens_at_the_load_and_rounds_at_the_store() -> None:
+    def body(o: Sequence[sympy.Symbol], r: Sequence[sympy.Symbol]) -> None:
+        ops.store("y", o[0] * 7 + o[1], ops.exp(ops.load("x", o[1] * 5 + o[0])))
+
+    x = torch.randn(7, 5).bfloat16()
+    y = torch.empty(5, 7, dtype=torch.bfloat16)
+    run(kernel_of(body, [5, 7], [], [("x", "in", torch.bfloat16), ("y", "out", torch.bfloat16)]), x, y)
+    # The interpreter truncates where the hardware rounds, so one unit in the last place is allowed.
+    torch.testing.assert_close(y, x.float().exp().bfloat16().t(), rtol=2**-7, atol=0)
+
+
+def softmax(width: int) -> Callable[..., None]:
+    def body(o: Sequence[sympy.Symbol], r: Sequence[sympy.Symbol]) -> None:
+        x = ops.load("x", o[0] * width + r[0])
+        e = ops.exp(ops.sub(x, ops.reduce("max", x)))
+        ops.store("y", o[0] * width + r[0], ops.truediv(e, ops.reduce("sum", e)))
+
+    return body
+
+
+@pytest.mark.parametrize("width", [1, 5, 64, 1000, 5000])
+def test_softmax_persistent_and_looped(width: int) -> None:
+    x = torch.randn(6, width)
+    y = torch.empty_like(x)
+    run(kernel_of(softmax(width), [6], [width], [("x", "in", x.dtype), ("y", "out", x.dtype)]), x, y)
+    torch.testing.assert_close(y, x.softmax(-1))
+
+
+REDUCTIONS = {
+    "sum": lambda x: x.sum(1),
+    "prod": lambda x: x.prod(1),
+    "max": lambda x: x.amax(1),
+    "min": lambda x: x.amin(1),
+    "argmax": lambda x: x.argmax(1),
+    "argmin": lambda x: x.argmin(1),
+    "any": lambda x: x.bool().any(1),
+    "all": lambda x: x.bool().all(1),
+}
+
+
+@pytest.mark.parametrize("nan", [False, True])
+@pytest.mark.parametrize("width", [3, 33, 5000])
+@pytest.mark.parametrize("kind", REDUCTIONS)
+def test_reductions(kind: str, width: int, nan: bool) -> None:
+    def body(o: Sequence[sympy.Symbol], r: Sequence[sympy.Symbol]) -> None:
+        ops.store("y", o[0], ops.reduce(kind, ops.load("x", o[0] * width + r[0])))
+
+    torch.manual_seed(width)
+    x = torch.randint(-3, 3, (9, width)).float() * 0.4
+    x[1] = 1.0
+    x[2] = 0.0
+    if nan:
+        x[3:5, width // 2] = float("nan")
+    expected = REDUCTIONS[kind](x)
+    y = torch.empty_like(expected)
+    run(kernel_of(body, [9], [width], [("x", "in", x.dtype), ("y", "out", expected.dtype)]), x, y)
+    torch.testing.assert_close(y, expected, equal_nan=True)
+
+
+def test_masked_loads_touch_nothing() -> None:
+    def body(o: Sequence[sympy.Symbol], r: Sequence[sympy.Symbol]) -> None:
+        inside = ops.lt(ops.index_expr(o[0], torch.int64), ops.constant(5, torch.int64))
+        ops.store("y", o[0], ops.masked(inside, lambda: ops.load("x", o[0]), 7.0))
+
+    x, y = torch.randn(5), torch.empty(9)
+    run(kernel_of(body, [9], [], [("x", "in", x.dtype), ("y", "out", x.dtype)]), x, y)
+    assert torch.equal(y, torch.cat([x, torch.full((4,), 7.0)]))
+
+
+def test_indirect_indexing_wraps_and_scatter_accumulates() -> None:
+    def gather(o: Sequence[sympy.Symbol], r: Sequence[sympy.Symbol]) -> None:
+        row = ops.indirect(ops.load("index", o[0]), 4)
+        ops.store("y", o[0] * 3 + o[1], ops.load("table", row * 3 + o[1]))
+
+    index, table, y = torch.tensor([3, -1, 0, 2, -4]), torch.randn(4, 3), torch.empty(5, 3)
+    args = [("index", "in", torch.int64), ("table", "in", table.dtype), ("y", "out", table.dtype)]
+    run(kernel_of(gather, [5, 3], [], args), index, table, y)
+    assert torch.equal(y, table[index])
+
+    def scatter(o: Sequence[sympy.Symbol], r: Sequence[sympy.Symbol]) -> None:
+        ops.store("sums", ops.indirect(ops.load("index", o[0]), 4), ops.load("values", o[0]), mode="add")
+
+    values, sums = torch.randn(5), torch.zeros(4)
+    args = [("index", "in", torch.int64), ("values", "in", values.dtype), ("sums", "inout", values.dtype)]
+    run(kernel_of(scatter, [5], [], args), index, values, sums)
+    torch.testing.assert_close(sums, torch.zeros(4).index_add(0, index % 4, values))
+
+
+def test_a_size_is_an_argument() -> None:
+    n = sympy.Symbol("s0", integer=True, positive=True)
+    body = record(
+        lambda o, r: ops.store("y", o[0], ops.add(ops.load("x", o[0]), ops.load("x", o[0]))),
+        (I0,),
+        (),
+        lambda name: torch.float32,
+    )
+    args = (
+        KernelArg("x", "in", torch.float32),
+        KernelArg("y", "out", torch.float32),
+        KernelArg("s0", "size", torch.int64),
+    )
+    kernel = Kernel("dynamic", torch.device("cpu"), (n,), (), body, args, (n,), ())
+    backend = TritonBackend("cpu")
+    source = backend.emit(kernel)
+    call = backend.build(backend.module_text([source]), [source])["dynamic"]
+    for size in (0, 1, 5, 3000):
+        x = torch.randn(size)
+        y = torch.empty(size)
+        call(x, y, size)
+        assert torch.equal(y, x + x)
+
+
+def test_an_integer_power_is_left_to_others() -> None:
+    def body(o: Sequence[sympy.Symbol], r: Sequence[sympy.Symbol]) -> None:
+        x = ops.load("x", o[0])
+        ops.store("y", o[0], ops.pow(x, x))
+
+    kernel = kernel_of(body, [4], [], [("x", "in", torch.int64), ("y", "out", torch.int64)])
+    assert not TritonBackend("cpu").supports(kernel)
+
+
+def test_kernels_compile_for_sm_90_without_a_gpu(tmp_path: Path) -> None:
+    program = """
+import torch, sympy
+from inductor.body import record
+from inductor.device import Kernel, KernelArg
+from inductor.ops import ops
+from inductor.triton import TritonBackend, compile_ahead
+I, R = sympy.symbols("i0 r0", integer=True, nonnegative=True)
+for width in (1000, 9000):
+    def softmax(o, r):
+        x = ops.load("x", o[0] * width + r[0])
+        e = ops.exp(ops.sub(x, ops.reduce("max", x)))
+        ops.store("y", o[0] * width + r[0], ops.tanh(ops.truediv(e, ops.reduce("sum", e))))
+    body = record(softmax, (I,), (R,), lambda name: torch.bfloat16)
+    args = tuple(KernelArg(n, role, torch.bfloat16) for n, role in (("x", "in"), ("y", "out")))
+    kernel = Kernel("softmax", torch.device("cuda"), (sympy.Integer(64),), (sympy.Integer(width),), body, args, (), ())
+    cubin = compile_ahead(TritonBackend().emit(kernel))
+    print(cubin[:4], len(cubin) > 1000)
+"""
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path), "INDUCTOR_CACHE_DIR": str(tmp_path)}
+    environment.pop("TRITON_INTERPRET")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[:2] == ["b'\\x7fELF' True"] * 2
