@@ -1,0 +1,162 @@
+"""The Triton backend on a GPU: the MLP (inference and training) and a 2-layer BertModel, checked against eager.
+
+    python benchmarks/gpu_check.py [--json FILE]
+
+One command on a machine with torch 2.11 or newer, Triton 3.6, CPython 3.12 and a C compiler; no network, nothing installed: the
+native part is built in place where it is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("symshapes", "capture", "aotgrad", "inductor", "cpu_codegen", "meta")
+
+
+def prepare() -> None:
+    """Put the packages on the path and build capture's native part for this interpreter."""
+    sys.path[:0] = [str(ROOT), *(str(ROOT / "packages" / name / "src") for name in PACKAGES)]
+    subprocess.run([sys.executable, str(ROOT / "packages/capture/hatch_build.py"), "--inplace"], check=True)
+
+
+def median_ms(contenders: dict[str, Callable[[], Any]], rounds: int = 30) -> dict[str, float]:
+    """Median milliseconds of one synchronised call of each contender, rounds interleaved."""
+    import torch
+
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(rounds):
+        for name, run in contenders.items():
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            run()
+            torch.cuda.synchronize()
+            times[name].append(1e3 * (time.perf_counter() - start))
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def check(name: str, *, train: bool, dtype: str) -> dict[str, Any]:
+    """Compile one model, compare outputs (and gradients) with eager's and with a float64 run, time a step of both."""
+    import meta
+    import torch
+    from tests_integration.accuracy import assert_as_accurate
+    from tests_integration.zoo import MODELS, loss_of, output_tensors
+
+    kind = getattr(torch, dtype)
+    module, (args, kwargs) = MODELS[name].make(train=train, dtype=kind)
+    for part in module.modules():
+        if isinstance(part, torch.nn.Dropout):
+            part.p = 0.0
+
+    def place(value: Any, to: torch.dtype) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        return value.to("cuda", to) if value.is_floating_point() else value.cuda()
+
+    def step(run: Any, owner: torch.nn.Module, to: torch.dtype) -> list[torch.Tensor | None]:
+        owner.zero_grad()
+        with torch.set_grad_enabled(train):
+            output = run(*(place(a, to) for a in args), **{k: place(v, to) for k, v in kwargs.items()})
+            if train:
+                loss_of(output).backward()
+        return (
+            [*(t.detach() for t in output_tensors(output)), *(p.grad for p in owner.parameters())]
+            if train
+            else output_tensors(output)
+        )
+
+    ours, eager, exact = (copy.deepcopy(module).cuda() for _ in range(3))
+    exact = exact.double()
+    compiled_kernels: list[str] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: Any) -> Any:
+        def note(compiled: Any) -> None:
+            compiled_kernels.extend(compiled.kernels)
+
+        return meta.backends.inductor(graph, inputs, on_compiled=note)
+
+    compiled = meta.compile(ours, backend=backend, fullgraph=True)
+    start = time.perf_counter()
+    found = step(compiled, ours, kind)
+    first = time.perf_counter() - start
+    expected = step(eager, eager, kind)
+    truth = step(exact, exact, torch.float64)
+    assert_as_accurate(found, expected, truth, name)
+    assert compiled_kernels, "nothing was generated"
+    assert all(t is None or t.is_cuda for t in found)
+    difference = max(
+        (a - b).abs().max().item() for a, b in zip(found, expected, strict=True) if a is not None and b is not None
+    )
+    times = median_ms({"eager": lambda: step(eager, eager, kind), "ours": lambda: step(compiled, ours, kind)})
+    return {
+        "model": name,
+        "mode": "training" if train else "inference",
+        "dtype": dtype,
+        "difference": difference,
+        "kernels": len(compiled_kernels),
+        "first_call_s": first,
+        "eager_ms": times["eager"],
+        "ours_ms": times["ours"],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    prepare()
+    import capture
+    import torch
+    from inductor import register_backend
+    from inductor.triton import TritonBackend
+
+    if not torch.cuda.is_available():
+        sys.exit("gpu_check needs a CUDA device")
+    capture.config.on_error = "raise"
+    register_backend(TritonBackend())
+    torch.backends.cuda.matmul.allow_tf32 = False
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, CPython {sys.version.split()[0]}")
+    rows, failures = [], 0
+    for name, train, dtype in (
+        ("mlp", False, "float32"),
+        ("mlp", True, "float32"),
+        ("mlp", False, "bfloat16"),
+        ("mlp", True, "bfloat16"),
+        ("bert_eager", False, "float32"),
+        ("bert_sdpa", False, "float32"),
+        ("bert_eager", True, "float32"),
+        ("bert_sdpa", True, "float32"),
+        ("bert_eager", False, "bfloat16"),
+    ):
+        try:
+            row = check(name, train=train, dtype=dtype)
+        except Exception as error:  # one failing model must not hide the others' results
+            failures += 1
+            print(f"FAILED {name} {'training' if train else 'inference'} {dtype}: {type(error).__name__}: {error}")
+            import traceback
+
+            traceback.print_exc(limit=-6)
+            continue
+        rows.append(row)
+        print(
+            f"ok {row['model']:12} {row['mode']:9} {row['dtype']:8} largest difference {row['difference']:.1e}, "
+            f"{row['kernels']} kernels, first call {row['first_call_s']:.1f} s, "
+            f"step {row['ours_ms']:.2f} ms for eager's {row['eager_ms']:.2f} ms"
+        )
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1))
+    print(f"{len(rows)} passed, {failures} failed")
+    sys.exit(bool(failures))
+
+
+if __name__ == "__main__":
+    main()
