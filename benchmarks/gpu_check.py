@@ -46,8 +46,9 @@ def median_ms(contenders: dict[str, Callable[[], Any]], rounds: int = 30) -> dic
 
 def check(name: str, *, train: bool, dtype: str) -> dict[str, Any]:
     """Compile one model, compare outputs (and gradients) with eager's and with a float64 run, time a step of both."""
-    import meta
     import torch
+
+    import meta
     from tests_integration.accuracy import assert_as_accurate
     from tests_integration.zoo import MODELS, loss_of, output_tensors
 
@@ -114,8 +115,9 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     prepare()
-    import capture
     import torch
+
+    import capture
     from inductor import register_backend
     from inductor.triton import TritonBackend
 

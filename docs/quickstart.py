@@ -6,9 +6,10 @@ import statistics
 import time
 from collections.abc import Callable
 
-import meta
 import torch
 from transformers import BertConfig, BertModel
+
+import meta
 
 
 def milliseconds(contenders: dict[str, Callable[[], object]], rounds: int = 15) -> dict[str, float]:

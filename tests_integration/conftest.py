@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytest
+
 import capture
 import meta
-import pytest
 
 
 @pytest.fixture(autouse=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import meta
 import pytest
 import torch
 from torch import nn
 
+import meta
 from tests_integration.accuracy import assert_as_accurate
 from tests_integration.zoo import MODELS, Model, loss_of, output_tensors
 

@@ -6,11 +6,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-import capture
-import meta
 import pytest
 import torch
 
+import capture
+import meta
 from tests_integration.zoo import Mlp
 
 

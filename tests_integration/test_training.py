@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 
-import meta
 import pytest
 import torch
 from torch import nn
 
+import meta
 from tests_integration.zoo import Mlp
 
 OPTIMIZERS: dict[str, Callable[[nn.Module], torch.optim.Optimizer]] = {
