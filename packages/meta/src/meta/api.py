@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 import capture
-
 from meta.backends import Backend, backend_named, options_from
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -84,7 +83,9 @@ def compile(
     if options is not None:
         chosen = functools.partial(chosen, options=options)
     if fn_or_module is None:
-        return functools.partial(compile, backend=backend, mode=mode, options=options, dynamic=dynamic, fullgraph=fullgraph)
+        return functools.partial(
+            compile, backend=backend, mode=mode, options=options, dynamic=dynamic, fullgraph=fullgraph
+        )
     if not callable(fn_or_module):
         raise TypeError(f"compile() takes a function or a module, not {type(fn_or_module).__name__}")
     return capture.compile(fn_or_module, chosen, dynamic=dynamic, fullgraph=fullgraph)

@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, Protocol
 
-import aotgrad
 import torch
-from inductor import CompiledGraph, Options, compile_graph
 from torch import fx
+
+import aotgrad
+from inductor import CompiledGraph, Options, compile_graph
 
 Compiled = Callable[..., Any]
 
