@@ -1,0 +1,27 @@
+"""How each ATen overload becomes loops: one registered function an overload, in files by family.
+
+Flows in: a node's arguments with tensors as lazy values. Flows out: lazy values. What no lowering takes runs as an ATen
+kernel (`lower.py`)."""
+
+from inductor.lowerings import (
+    activations,
+    arithmetic,
+    creation,
+    normalization,
+    reductions,
+    views,
+)
+from inductor.lowerings.registry import LOWERINGS, VIEWS, lowering, pointwise
+
+__all__ = [
+    "LOWERINGS",
+    "VIEWS",
+    "activations",
+    "arithmetic",
+    "creation",
+    "lowering",
+    "normalization",
+    "pointwise",
+    "reductions",
+    "views",
+]

@@ -1,0 +1,274 @@
+"""The IR's oracle: runs bodies and whole programs over torch tensors, every operation on the whole iteration space at once.
+
+Flows in: a `LoopOp` or `Program` and tensors. Flows out: tensors. Slow and plain on purpose: the reference that kernels of
+device backends are compared with.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import sympy
+import torch
+from torch.utils import _pytree as pytree
+
+from inductor.body import Symbol
+from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
+from inductor.ops import PRIMITIVES
+from symshapes import FloorDiv, Mod
+
+Number = int | torch.Tensor
+
+
+_FUNCTIONS: dict[str, Callable[..., torch.Tensor]] = {
+    "truediv": torch.true_divide,
+    "floordiv": lambda a, b: torch.div(a, b, rounding_mode="floor"),
+    "truncdiv": lambda a, b: torch.div(a, b, rounding_mode="trunc"),
+    "atan2": torch.atan2,
+    "lshift": torch.bitwise_left_shift,
+    "rshift": torch.bitwise_right_shift,
+}
+"""Primitives that torch names otherwise."""
+
+
+def evaluate(expr: Any, symbols: Mapping[Symbol, Number]) -> Number:
+    """An integer expression with numbers or index grids for its symbols."""
+    if not isinstance(expr, sympy.Basic):
+        return expr
+    if expr.is_Integer:
+        return int(expr)
+    if expr.is_Symbol:
+        return symbols[expr]
+    args = [evaluate(arg, symbols) for arg in expr.args]
+    if isinstance(expr, sympy.Add):
+        return sum(args[1:], start=args[0])
+    if isinstance(expr, sympy.Mul):
+        return math.prod(args[1:], start=args[0])
+    if isinstance(expr, FloorDiv):
+        return args[0] // args[1]
+    if isinstance(expr, Mod):
+        return args[0] % args[1]
+    if isinstance(expr, sympy.Pow):
+        return args[0] ** args[1]
+    if expr.func.__name__ in ("Max", "Min"):
+        return (max if expr.func.__name__ == "Max" else min)(args)
+    raise NotImplementedError(f"no value for {expr.func.__name__} in {expr}")
+
+
+class Interpreter:
+    """A handler for `Body.run` over one loop nest. Each loop variable is an index grid along its own dimension, outer ones
+    first; values are tensors that broadcast over these dimensions.
+
+    Args:
+        memory: flat tensors by buffer name; stores write into them.
+        sizes: values of the size symbols.
+    """
+
+    def __init__(self, op: LoopOp, memory: Mapping[str, torch.Tensor], sizes: Mapping[Symbol, int]) -> None:
+        self.memory = memory
+        self.device = op.device
+        self.extent = [int(evaluate(s, sizes)) for s in (*op.outer_sizes, *op.inner_sizes)]
+        self.outer = len(op.outer_sizes)
+        self.symbols: dict[Symbol, Number] = dict(sizes)
+        for dim, symbol in enumerate((*op.body.outer_vars, *op.body.inner_vars)):
+            shape = [1] * len(self.extent)
+            shape[dim] = self.extent[dim]
+            self.symbols[symbol] = torch.arange(self.extent[dim], device=self.device).reshape(shape)
+
+    def _grid(self, expr: Any) -> torch.Tensor:
+        value = evaluate(expr, self.symbols)
+        return torch.as_tensor(value, dtype=torch.int64, device=self.device)
+
+    def __getattr__(self, name: str) -> Callable[..., torch.Tensor]:
+        if name not in PRIMITIVES:
+            raise AttributeError(name)
+        function = _FUNCTIONS.get(name) or getattr(torch, name)
+
+        def call(*operands: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+            result = function(*operands)
+            assert result.dtype is dtype, f"{name} gave {result.dtype}, recorded as {dtype}"
+            return result
+
+        return call
+
+    def constant(self, value: Any, dtype: torch.dtype) -> torch.Tensor:
+        return torch.tensor(value, dtype=dtype, device=self.device)
+
+    def index_expr(self, expr: Any, dtype: torch.dtype) -> torch.Tensor:
+        return self._grid(expr).to(dtype)
+
+    def load(self, buffer: str, index: Any, mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
+        flat, at = self.memory[buffer], self._grid(index)
+        if mask is None:
+            self._check(buffer, at)
+            return flat[at].to(dtype)
+        at, mask = torch.broadcast_tensors(at, mask)
+        at = torch.where(mask, at, 0)
+        if not bool(mask.any()):
+            return torch.zeros(at.shape, dtype=dtype, device=self.device)
+        self._check(buffer, at)
+        return torch.where(mask, flat[at].to(dtype), torch.zeros((), dtype=dtype, device=self.device))
+
+    def _check(self, buffer: str, at: torch.Tensor) -> None:
+        count = self.memory[buffer].numel()
+        if at.numel() and not (int(at.min()) >= 0 and int(at.max()) < count):
+            raise AssertionError(f"{buffer}: index {int(at.min())}..{int(at.max())} in memory of {count}")
+
+    def store(self, buffer: str, index: Any, value: torch.Tensor, mode: str | None, dtype: None) -> None:
+        flat, at = self.memory[buffer], self._grid(index)
+        shape = self.extent[: self.outer] + [1] * (len(self.extent) - self.outer)
+        at, value, _ = torch.broadcast_tensors(at, value, torch.empty(shape, device=self.device))
+        self._check(buffer, at)
+        flat.index_put_((at.reshape(-1),), value.reshape(-1).to(flat.dtype), accumulate=mode == "add")
+
+    def to_dtype(self, value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        return value.to(dtype)
+
+    def round_to(self, value: torch.Tensor, low: torch.dtype, dtype: torch.dtype) -> torch.Tensor:
+        return value.to(low).to(dtype)
+
+    def bitcast(self, value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        return value.view(dtype)
+
+    def where(self, condition: torch.Tensor, a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        return torch.where(condition, a, b)
+
+    def indirect(
+        self, value: torch.Tensor, size: Any, symbol: Symbol, mask: torch.Tensor | None, dtype: torch.dtype
+    ) -> torch.Tensor:
+        count = self._grid(size)
+        if mask is not None:
+            value = torch.where(mask, value, 0)
+        outside = (value < -count) | (value >= count)
+        if bool((outside if mask is None else outside & mask).any()):
+            raise IndexError(f"index out of range for size {int(count)}")
+        self.symbols[symbol] = torch.where(value < 0, value + count, value)
+        return self.symbols[symbol]
+
+    def reduce(self, kind: str, value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        inner = self.extent[self.outer :]
+        if not inner:
+            inner_shape: list[int] = []
+            value = value.unsqueeze(-1)
+        else:
+            inner_shape = [1] * len(inner)
+            shape = torch.broadcast_shapes(value.shape, [1] * self.outer + inner)
+            value = value.expand(shape)
+            value = value.reshape(*value.shape[: self.outer], -1)
+        if value.dtype is torch.bool and kind in ("argmax", "argmin"):
+            value = value.to(torch.uint8)
+        result = {
+            "sum": lambda v: v.sum(-1, dtype=dtype),
+            "prod": lambda v: v.prod(-1, dtype=dtype),
+            "max": lambda v: v.amax(-1),
+            "min": lambda v: v.amin(-1),
+            "argmax": lambda v: v.argmax(-1),
+            "argmin": lambda v: v.argmin(-1),
+            "any": lambda v: (v != 0).any(-1),
+            "all": lambda v: (v != 0).all(-1),
+        }[kind](value)
+        assert result.dtype is dtype, f"{kind} gave {result.dtype}, recorded as {dtype}"
+        return result.reshape(*result.shape, *inner_shape)
+
+
+def run_loop(op: LoopOp, memory: Mapping[str, torch.Tensor], sizes: Mapping[Symbol, int]) -> None:
+    """Run one loop nest over flat memory; the written buffers are there already."""
+    for target, earlier in op.initial:
+        memory[target].copy_(memory[earlier])
+    handler = Interpreter(op, memory, sizes)
+    if 0 not in handler.extent:
+        op.body.run(handler)
+
+
+def run_program(program: Program, inputs: Sequence[Any]) -> list[Any]:
+    """Run a lowered graph on its inputs (tensors, and ints for symbols) and return its outputs.
+
+    Raises:
+        AssertionError: if an ATen kernel's result has another layout than the program says, or an index leaves a buffer.
+        IndexError: where a kernel would raise it, for an index tensor out of range.
+    """
+    sizes: dict[Symbol, int] = {}
+    memory: dict[str, torch.Tensor] = {name: flat_view(t) for name, t in program.constants.items()}
+    for name, value in zip(program.inputs, inputs, strict=True):
+        if isinstance(name, str):
+            memory[name] = flat_view(value)
+        else:
+            sizes[name] = value
+    tensors = dict(zip(program.inputs, inputs, strict=True))
+    for symbol, place in program.symbols.items():
+        if place is not None:
+            sizes[symbol] = tensors[place[0]].size(place[1])
+
+    def resolve(arg: Any) -> Any:
+        if isinstance(arg, StridedView):
+            numbers = [[int(evaluate(e, sizes)) for e in part] for part in (arg.size, arg.stride)]
+            return memory[arg.buffer].as_strided(*numbers, int(evaluate(arg.offset, sizes)))
+        if isinstance(arg, sympy.Basic):
+            return evaluate(arg, sizes)
+        if isinstance(arg, tuple | list):
+            return type(arg)(resolve(a) for a in arg)
+        if isinstance(arg, dict):
+            return {k: resolve(v) for k, v in arg.items()}
+        return arg
+
+    for op in program.operations:
+        if isinstance(op, LoopOp):
+            for name in op.writes:
+                if name not in memory:
+                    memory[name] = _allocate(program.buffers[name], sizes)
+            run_loop(op, memory, sizes)
+        else:
+            _run_extern(op, program, memory, sizes, resolve)
+    return [resolve(output) for output in program.outputs]
+
+
+def _run_extern(
+    op: ExternOp,
+    program: Program,
+    memory: dict[str, torch.Tensor],
+    sizes: dict[Symbol, int],
+    resolve: Callable[[Any], Any],
+) -> None:
+    results = pytree.tree_leaves(op.target(*resolve(op.args), **resolve(op.kwargs)))
+    if op.scalar_writes:
+        sizes.update({_symbol(name, program): value for name, value in zip(op.scalar_writes, results, strict=True)})
+        return
+    for name, result in itertools.zip_longest(op.writes, results):
+        if name is None:
+            continue
+        buffer = program.buffers[name]
+        expected = [int(evaluate(e, sizes)) for e in buffer.size], [int(evaluate(e, sizes)) for e in buffer.stride]
+        actual = list(result.size()), list(result.stride())
+        differs = [d for d, size in enumerate(actual[0]) if size != 1 and actual[1][d] != expected[1][d]]
+        assert result.dtype is buffer.dtype, f"{op.target}: {name} is {result.dtype}, not {buffer.dtype}"
+        assert actual[0] == expected[0] and (not differs or not result.numel()), (
+            f"{op.target}: {name} has size and strides {actual}, not {expected}"
+        )
+        memory[name] = flat_view(result)
+
+
+def _symbol(name: str, program: Program) -> Symbol:
+    for op in program.operations:
+        for arg in pytree.tree_leaves((op.args, op.kwargs) if isinstance(op, ExternOp) else op.outer_sizes):
+            if isinstance(arg, sympy.Basic):
+                for symbol in arg.free_symbols:
+                    if symbol.name == name:
+                        return symbol
+    return sympy.Symbol(name)
+
+
+def flat_view(tensor: torch.Tensor) -> torch.Tensor:
+    """The memory a strided tensor spans, from its first element, as one dimension."""
+    span = (
+        0 if tensor.numel() == 0 else 1 + sum((n - 1) * s for n, s in zip(tensor.size(), tensor.stride(), strict=True))
+    )
+    return tensor.as_strided((span,), (1,), tensor.storage_offset())
+
+
+def _allocate(buffer: Buffer, sizes: Mapping[Symbol, int]) -> torch.Tensor:
+    size = [int(evaluate(e, sizes)) for e in buffer.size]
+    stride = [int(evaluate(e, sizes)) for e in buffer.stride]
+    return flat_view(torch.empty_strided(size, stride, dtype=buffer.dtype, device=buffer.device))

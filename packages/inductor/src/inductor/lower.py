@@ -1,0 +1,262 @@
+"""From a functional ATen graph to a `Program`: each node through its lowering, or as an ATen kernel.
+
+Flows in: an fx graph whose nodes carry fake values in `meta["val"]`. Flows out: loops and extern calls over buffers.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+import torch
+from torch import fx
+
+from inductor.ir.builder import MEMORY_DTYPES, Builder
+from inductor.ir.program import ExternOp, Program, StridedView
+from inductor.ir.tensor import Source, TensorValue
+from inductor.lowerings import LOWERINGS, VIEWS
+from inductor.lowerings.fallback import fallback
+from symshapes import expr_of
+
+SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+MANY_OPERATIONS = 64
+MANY_READS = 12
+"""Beyond these a pending value is put in memory even for one user: kernels would grow without end."""
+
+
+def lower(graph_module: fx.GraphModule, example_inputs: Sequence[Any]) -> Program:
+    """Lower a functional ATen graph.
+
+    Args:
+        graph_module: nodes are placeholders, get_attr tensors, calls of `OpOverload`s, `operator.getitem` and arithmetic of
+            symbolic ints; the output is a flat tuple. Every node has `meta["val"]`.
+        example_inputs: one fake tensor or SymInt a placeholder, used where a placeholder lacks `meta["val"]`.
+
+    Raises:
+        NotImplementedError: for a call that writes to an argument, or a layout that is not strided.
+    """
+    return _Lowering(graph_module).run(example_inputs)
+
+
+class _Lowering:
+    """The walk over one graph: `env` holds each node's lowered value."""
+
+    def __init__(self, graph_module: fx.GraphModule) -> None:
+        self.module = graph_module
+        self.builder = Builder()
+        self.env: dict[fx.Node, Any] = {}
+
+    def run(self, example_inputs: Sequence[Any]) -> Program:
+        inputs = iter(example_inputs)
+        for node in self.module.graph.nodes:
+            self.builder.node = node
+            if node.op == "placeholder":
+                example = next(inputs)
+                node.meta.setdefault("val", example)
+                self.env[node] = self._input(node)
+            elif node.op == "get_attr":
+                self.env[node] = self._constant(node)
+            elif node.op == "call_function":
+                self.env[node] = self._call(node)
+            elif node.op == "output":
+                self._outputs(node)
+            else:
+                raise NotImplementedError(f"a graph of ATen calls has no {node.op}: {node.format_node()}")
+        self._symbol_sources()
+        return self.builder.program
+
+    # Inputs
+
+    def _input(self, node: fx.Node) -> Any:
+        value = node.meta["val"]
+        program = self.builder.program
+        if isinstance(value, torch.Tensor):
+            program.inputs.append(node.name)
+            return self._given(node.name, value)
+        expr = self.builder.size(value) if isinstance(value, torch.SymInt | int) else value
+        symbol = expr if isinstance(expr, sympy.Symbol) else sympy.Symbol(node.name, integer=True)
+        program.inputs.append(symbol)
+        if isinstance(expr, sympy.Symbol):
+            program.symbols.setdefault(symbol, None)
+        return expr
+
+    def _given(self, name: str, value: torch.Tensor) -> TensorValue:
+        """A tensor that exists before the program runs."""
+        builder = self.builder
+        if value.layout != torch.strided:
+            raise NotImplementedError(f"a tensor of layout {value.layout}")
+        buffer = builder.new_buffer(
+            value.device, value.dtype, builder.sizes(value.size()), builder.sizes(value.stride()), name
+        )
+        result = builder.in_memory(buffer)
+        result.source.storage_offset = builder.size(value.storage_offset())
+        result.source.origins = ()
+        return result
+
+    def _constant(self, node: fx.Node) -> Any:
+        value: Any = self.module
+        for part in str(node.target).split("."):
+            value = getattr(value, part)
+        if not isinstance(value, torch.Tensor):
+            return value
+        self.builder.program.constants[node.name] = value
+        return self._given(node.name, value)
+
+    # Calls
+
+    def _call(self, node: fx.Node) -> Any:
+        target = node.target
+        if target is operator.getitem and isinstance(node.args[0], fx.Node):
+            holder = self.env[node.args[0]]
+            if isinstance(holder, tuple | list):
+                return holder[node.args[1]]
+        value = node.meta.get("val")
+        if isinstance(value, SYMBOLIC) and not _reads_data(node):
+            return expr_of(value) if isinstance(value, torch.SymInt) else value
+        args = fx.node.map_aggregate(node.args, self._argument)
+        kwargs = fx.node.map_aggregate(node.kwargs, self._argument)
+        if not any(isinstance(n.meta.get("val"), torch.Tensor | tuple | list) for n in (node, *node.all_input_nodes)):
+            return target(*args, **kwargs)
+        if isinstance(value, SYMBOLIC):
+            return self._scalar_from_data(node, args, kwargs)
+        result = self._lowered(node, args, kwargs)
+        self._check(node, result)
+        self._settle(node, result)
+        return result
+
+    def _argument(self, arg: Any) -> Any:
+        if isinstance(arg, fx.Node):
+            return self.env[arg]
+        return expr_of(arg) if isinstance(arg, torch.SymInt) else arg
+
+    def _lowered(self, node: fx.Node, args: Any, kwargs: Any) -> Any:
+        if _in_loops(node) or (node.target in VIEWS and not _changes_dtype(node)):
+            function = LOWERINGS.get(node.target)
+            if function is not None:
+                result = function(self.builder, *args, **kwargs)
+                if result is not NotImplemented:
+                    return result
+        return fallback(self.builder, node.target, args, kwargs)
+
+    def _scalar_from_data(self, node: fx.Node, args: Any, kwargs: Any) -> Any:
+        """A Python number read from a tensor: an extern call that defines a symbol."""
+        expr = expr_of(node.meta["val"])
+        symbol = expr if isinstance(expr, sympy.Symbol) else sympy.Symbol(node.name)
+        self.builder.program.operations.append(
+            ExternOp(
+                (None,),
+                node.target,
+                self.builder.extern_args(args),
+                self.builder.extern_args(kwargs),
+                (node,),
+                (symbol.name,),
+            )
+        )
+        return symbol
+
+    def _check(self, node: fx.Node, result: Any) -> None:
+        """A lowering must give what eager gives; anything else is a bug to stop at."""
+        fake = node.meta["val"]
+        pairs = zip(result, fake, strict=True) if isinstance(fake, tuple | list) else [(result, fake)]
+        for value, expected in pairs:
+            if isinstance(expected, torch.Tensor):
+                assert isinstance(value, TensorValue), f"{node.target} lowered to {type(value)}"
+                assert value.dtype is expected.dtype, f"{node.target}: {value.dtype} is not {expected.dtype}"
+                assert len(value.size) == expected.dim(), f"{node.target}: {value.size}, not {expected.size()}"
+
+    def _settle(self, node: fx.Node, result: Any) -> None:
+        """Give new pending values eager's strides, and put those in memory that several nodes would compute again."""
+        fakes = node.meta["val"]
+        values = result if isinstance(result, tuple | list) else [result]
+        outs = fakes if isinstance(fakes, tuple | list) else [fakes]
+        for value, fake in zip(values, outs, strict=True):
+            if not isinstance(value, TensorValue) or value.source.buffer is not None:
+                continue
+            if not value.views and value.source.origins == (node,) and value.source.stride is None:
+                stride = self.builder.sizes(fake.stride())
+                if self.builder.is_dense(value.size, stride):
+                    value.source.stride = stride
+            if node.target not in VIEWS and self._belongs_in_memory(node, value.source):
+                self.builder.realize(value)
+
+    def _belongs_in_memory(self, node: fx.Node, source: Source) -> bool:
+        cost = source.cost
+        if cost.operations > MANY_OPERATIONS or len(cost.reads) > MANY_READS:
+            return True
+        users = _users(node)
+        if len(users) < 2 or not cost.reads:
+            return False
+        if any(user.op == "output" or user.target not in LOWERINGS for user in users):
+            return True
+        return cost.expensive > 0 or cost.operations > 3 or len(cost.reads) > 1
+
+    # Outputs
+
+    def _outputs(self, node: fx.Node) -> None:
+        flat = node.args[0]
+        for arg in flat if isinstance(flat, tuple | list) else [flat]:
+            value = self._argument(arg)
+            if isinstance(value, TensorValue):
+                assert isinstance(arg, fx.Node)
+                self.builder.node = arg
+                value = self._output(value, arg.meta["val"])
+            elif isinstance(value, SYMBOLIC):
+                value = expr_of(value)
+            self.builder.program.outputs.append(value)
+
+    def _output(self, value: TensorValue, fake: torch.Tensor) -> StridedView:
+        strides = self.builder.sizes(fake.stride())
+        return self.builder.strided(value, strides)
+
+    def _symbol_sources(self) -> None:
+        """Find each size symbol as a dimension of an input."""
+        program = self.builder.program
+        for name in program.inputs:
+            if isinstance(name, str):
+                for dim, size in enumerate(program.buffers[name].size):
+                    if isinstance(size, sympy.Symbol):
+                        program.symbols.setdefault(size, (name, dim))
+
+
+def _users(node: fx.Node) -> list[fx.Node]:
+    """The nodes that read the value, through views of it."""
+    found: list[fx.Node] = []
+    for user in node.users:
+        if user.target in VIEWS or (user.target is operator.getitem and not _is_tensor(node)):
+            found.extend(_users(user) or [user])
+        else:
+            found.append(user)
+    return found
+
+
+def _is_tensor(node: fx.Node) -> bool:
+    return isinstance(node.meta.get("val"), torch.Tensor)
+
+
+def _tensors(node: fx.Node) -> list[torch.Tensor]:
+    value = node.meta.get("val")
+    values = value if isinstance(value, tuple | list) else [value]
+    return [v for v in values if isinstance(v, torch.Tensor)]
+
+
+def _in_loops(node: fx.Node) -> bool:
+    """Whether loops can hold all tensors of a call."""
+    return all(t.dtype in MEMORY_DTYPES for n in (node, *node.all_input_nodes) for t in _tensors(n))
+
+
+def _changes_dtype(node: fx.Node) -> bool:
+    dtypes = {t.dtype for n in (node, *node.all_input_nodes[:1]) for t in _tensors(n)}
+    return len(dtypes) > 1
+
+
+def _reads_data(node: fx.Node) -> bool:
+    """Whether a symbolic number comes from a tensor's elements rather than from sizes."""
+    name = str(node.target)
+    return any(_is_tensor(n) for n in node.all_input_nodes) and not name.startswith(
+        ("aten.sym_size", "aten.sym_stride", "aten.sym_numel", "aten.sym_storage_offset")
+    )
+
+
+__all__ = ["lower"]

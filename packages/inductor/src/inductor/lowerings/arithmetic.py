@@ -1,0 +1,439 @@
+"""Elementwise arithmetic, comparison, logic and elementary functions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from inductor.ir.builder import Builder
+from inductor.ir.scalar import Scalar, convert, prim, truth, where
+from inductor.ir.tensor import TensorValue
+from inductor.lowerings.registry import elementwise, lowering, pointwise
+
+
+def _unary(name: str, primitive: str, exact: bool = False) -> None:
+    @pointwise(name, exact=exact)
+    def function(self: Scalar) -> Scalar:
+        return getattr(prim, primitive)(self)
+
+
+for _name in [
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "sqrt",
+    "rsqrt",
+    "reciprocal",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "erf",
+    "erfc",
+    "lgamma",
+    "sigmoid",
+    "neg",
+    "bitwise_not",
+]:
+    _unary(_name, _name)
+
+
+def _rounding(name: str, primitive: str) -> None:
+    @pointwise(name, exact=True)
+    def function(self: Scalar) -> Scalar:
+        return getattr(prim, primitive)(self) if self.dtype.is_floating_point else self
+
+
+for _name, _primitive in (
+    ("floor", "floor"),
+    ("ceil", "ceil"),
+    ("trunc", "trunc"),
+    ("round", "round"),
+    ("fix", "trunc"),
+):
+    _rounding(_name, _primitive)
+
+
+@pointwise("abs")
+def absolute(self: Scalar) -> Scalar:
+    return self if self.dtype in (torch.bool, torch.uint8) else prim.abs(self)
+
+
+@pointwise("sign", "sgn", exact=True)
+def sign(self: Scalar) -> Scalar:
+    return self if self.dtype is torch.bool else prim.sign(self)
+
+
+@pointwise("frac", exact=True)
+def frac(self: Scalar) -> Scalar:
+    return self - prim.trunc(self)
+
+
+@pointwise("square")
+def square(self: Scalar) -> Scalar:
+    return self & self if self.dtype is torch.bool else self * self
+
+
+@pointwise("positive")
+def positive(self: Scalar) -> Scalar:
+    return self
+
+
+@pointwise("deg2rad")
+def deg2rad(self: Scalar) -> Scalar:
+    return self * (math.pi / 180)
+
+
+@pointwise("rad2deg")
+def rad2deg(self: Scalar) -> Scalar:
+    return self * (180 / math.pi)
+
+
+# Sums and products. Of bools they are or and and.
+
+
+def _scaled(value: Scalar, alpha: Any) -> Scalar:
+    if isinstance(alpha, int | float) and alpha == 1:
+        return value
+    if value.dtype is torch.bool:
+        return value & bool(alpha)
+    return value * alpha
+
+
+@pointwise("add.Tensor", "add.Scalar")
+def add(self: Scalar, other: Scalar, *, alpha: Any = 1) -> Scalar:
+    other = _scaled(other, alpha)
+    return self | other if self.dtype is torch.bool else self + other
+
+
+@pointwise("sub.Tensor", "sub.Scalar")
+def sub(self: Scalar, other: Scalar, *, alpha: Any = 1) -> Scalar:
+    return self - _scaled(other, alpha)
+
+
+@pointwise("rsub.Tensor", "rsub.Scalar")
+def rsub(self: Scalar, other: Scalar, *, alpha: Any = 1) -> Scalar:
+    return other - _scaled(self, alpha)
+
+
+@pointwise("mul.Tensor", "mul.Scalar")
+def mul(self: Scalar, other: Scalar) -> Scalar:
+    return self & other if self.dtype is torch.bool else self * other
+
+
+@pointwise("div.Tensor", "div.Scalar", "true_divide.Tensor")
+def div(self: Scalar, other: Scalar) -> Scalar:
+    return self / other
+
+
+@pointwise("addcmul")
+def addcmul(self: Scalar, tensor1: Scalar, tensor2: Scalar, *, value: Any = 1) -> Scalar:
+    return self + _scaled(tensor1, value) * tensor2
+
+
+@pointwise("addcdiv")
+def addcdiv(self: Scalar, tensor1: Scalar, tensor2: Scalar, *, value: Any = 1) -> Scalar:
+    return self + _scaled(tensor1, value) / tensor2
+
+
+@pointwise("lerp.Tensor", "lerp.Scalar")
+def lerp(self: Scalar, end: Scalar, weight: Scalar) -> Scalar:
+    # As eager: from the nearer end, so that weight 1 gives exactly `end`.
+    near = self + weight * (end - self)
+    far = end - (end - self) * (1.0 - weight)
+    return where(prim.lt(prim.abs(weight), 0.5), near, far)
+
+
+# Integer division by zero raises in eager on the CPU: integer division stays with ATen unless the divisor is known.
+
+
+def _divisor_may_be_zero(other: Any, dtype: torch.dtype) -> bool:
+    return not dtype.is_floating_point and not (isinstance(other, int) and other != 0)
+
+
+@lowering("div.Tensor_mode", "div.Scalar_mode")
+def div_mode(builder: Builder, self: Any, other: Any, *, rounding_mode: str | None) -> Any:
+    if rounding_mode is not None and _divisor_may_be_zero(other, builder.meta().dtype):
+        return NotImplemented
+    function = {None: div, "floor": _floor_div, "trunc": _trunc_div}[rounding_mode]
+    return elementwise(builder, function, {"self": self, "other": other}, exact=rounding_mode is not None)
+
+
+@lowering("floor_divide", "floor_divide.Scalar")
+def floor_divide(builder: Builder, self: Any, other: Any) -> Any:
+    return div_mode(builder, self, other, rounding_mode="floor")
+
+
+def _floor_div(self: Scalar, other: Scalar) -> Scalar:
+    return prim.floordiv(self, other)
+
+
+def _trunc_div(self: Scalar, other: Scalar) -> Scalar:
+    return prim.trunc(self / other) if self.dtype.is_floating_point else prim.truncdiv(self, other)
+
+
+@lowering("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor", "fmod.Tensor", "fmod.Scalar")
+def remainder(builder: Builder, self: Any, other: Any) -> Any:
+    if _divisor_may_be_zero(other, builder.meta().dtype):
+        return NotImplemented
+    assert builder.node is not None
+    primitive = prim.fmod if "fmod" in str(builder.node.target) else prim.remainder
+    return elementwise(builder, lambda self, other: primitive(self, other), {"self": self, "other": other}, exact=True)
+
+
+# Powers
+
+
+@lowering("pow.Tensor_Scalar")
+def pow_scalar(builder: Builder, self: TensorValue, exponent: Any) -> Any:
+    short = {
+        1: lambda x: x,
+        2: lambda x: x * x,
+        3: lambda x: x * x * x,
+    }
+    if builder.meta().dtype.is_floating_point:
+        short |= {
+            0.5: prim.sqrt,
+            -0.5: prim.rsqrt,
+            -1: prim.reciprocal,
+            -2: lambda x: prim.reciprocal(x * x),
+        }
+    function = short.get(exponent) if isinstance(exponent, int | float) else None
+    if function is not None:
+        return elementwise(builder, function, {"self": self})
+    return power(builder, self, exponent)
+
+
+@lowering("pow.Tensor_Tensor", "pow.Scalar")
+def power(builder: Builder, self: Any, exponent: Any) -> Any:
+    if not builder.meta().dtype.is_floating_point and not (isinstance(exponent, int) and exponent >= 0):
+        # Negative powers of integers have eager's own rules.
+        return NotImplemented
+    return elementwise(builder, lambda self, exponent: prim.pow(self, exponent), {"self": self, "exponent": exponent})
+
+
+# Comparison and logic. Operands are rounded to their dtype first: `x == x.amax()` must find its maximum.
+
+
+def _comparison(names: list[str], primitive: str) -> None:
+    @pointwise(*names, promote=True, exact=True)
+    def function(self: Scalar, other: Scalar) -> Scalar:
+        return getattr(prim, primitive)(self, other)
+
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    _comparison([f"{_name}.Tensor", f"{_name}.Scalar"], _name)
+
+
+def _logical(name: str, primitive: str) -> None:
+    @pointwise(name, own=("self", "other"), exact=True)
+    def function(self: Scalar, other: Scalar) -> Scalar:
+        return getattr(prim, primitive)(truth(self), truth(other))
+
+
+_logical("logical_and", "bitwise_and")
+_logical("logical_or", "bitwise_or")
+_logical("logical_xor", "bitwise_xor")
+
+
+@pointwise("logical_not", own=("self",), exact=True)
+def logical_not(self: Scalar) -> Scalar:
+    return prim.logical_not(self)
+
+
+@pointwise("isnan", own=("self",))
+def isnan(self: Scalar) -> Scalar:
+    return prim.isnan(self) if self.dtype.is_floating_point else prim.ne(self, self)
+
+
+@pointwise("isinf", own=("self",), exact=True)
+def isinf(self: Scalar) -> Scalar:
+    return prim.isinf(self) if self.dtype.is_floating_point else prim.ne(self, self)
+
+
+@pointwise("isfinite", own=("self",), exact=True)
+def isfinite(self: Scalar) -> Scalar:
+    if not self.dtype.is_floating_point:
+        return prim.eq(self, self)
+    return prim.lt(prim.abs(self), math.inf)
+
+
+@pointwise("isposinf", own=("self",), exact=True)
+def isposinf(self: Scalar) -> Scalar:
+    return prim.eq(self, math.inf) if self.dtype.is_floating_point else prim.ne(self, self)
+
+
+@pointwise("isneginf", own=("self",), exact=True)
+def isneginf(self: Scalar) -> Scalar:
+    return prim.eq(self, -math.inf) if self.dtype.is_floating_point else prim.ne(self, self)
+
+
+@pointwise("signbit", own=("self",))
+def signbit(self: Scalar) -> Scalar:
+    if self.dtype.is_floating_point:
+        return prim.signbit(self)
+    return prim.lt(self, 0) if self.dtype not in (torch.bool, torch.uint8) else prim.ne(self, self)
+
+
+def _bitwise(names: list[str], primitive: str) -> None:
+    @pointwise(*names)
+    def function(self: Scalar, other: Scalar) -> Scalar:
+        return getattr(prim, primitive)(self, other)
+
+
+for _name in ("and", "or", "xor"):
+    _bitwise([f"bitwise_{_name}.{kind}" for kind in ("Tensor", "Scalar", "Scalar_Tensor")], f"bitwise_{_name}")
+
+
+@lowering(
+    "bitwise_left_shift.Tensor",
+    "bitwise_left_shift.Tensor_Scalar",
+    "bitwise_right_shift.Tensor",
+    "bitwise_right_shift.Tensor_Scalar",
+    "__lshift__.Tensor",
+    "__lshift__.Scalar",
+    "__rshift__.Tensor",
+    "__rshift__.Scalar",
+)
+def shift(builder: Builder, self: TensorValue, other: Any) -> Any:
+    dtype = builder.meta().dtype
+    # Shifts by the width or more, or of floats, have eager's own rules.
+    if dtype.is_floating_point or not (isinstance(other, int) and 0 <= other < dtype.itemsize * 8):
+        return NotImplemented
+    assert builder.node is not None
+    name = str(builder.node.target)
+    primitive = prim.lshift if "left" in name or "lshift" in name else prim.rshift
+    return elementwise(builder, lambda self, other: primitive(self, other), {"self": self, "other": other})
+
+
+# Larger and smaller
+
+
+def _larger(a: Scalar, b: Scalar) -> Scalar:
+    return a | b if a.dtype is torch.bool else prim.maximum(a, b)
+
+
+def _smaller(a: Scalar, b: Scalar) -> Scalar:
+    return a & b if a.dtype is torch.bool else prim.minimum(a, b)
+
+
+@pointwise("maximum")
+def maximum(self: Scalar, other: Scalar) -> Scalar:
+    return _larger(self, other)
+
+
+@pointwise("minimum")
+def minimum(self: Scalar, other: Scalar) -> Scalar:
+    return _smaller(self, other)
+
+
+@pointwise("fmax")
+def fmax(self: Scalar, other: Scalar) -> Scalar:
+    if not self.dtype.is_floating_point:
+        return _larger(self, other)
+    return where(prim.isnan(self), other, where(prim.isnan(other), self, prim.maximum(self, other)))
+
+
+@pointwise("fmin")
+def fmin(self: Scalar, other: Scalar) -> Scalar:
+    if not self.dtype.is_floating_point:
+        return _smaller(self, other)
+    return where(prim.isnan(self), other, where(prim.isnan(other), self, prim.minimum(self, other)))
+
+
+@pointwise("clamp", "clamp.Tensor")
+def clamp(self: Scalar, min: Scalar | None, max: Scalar | None) -> Scalar:
+    if min is not None:
+        self = _larger(self, min)
+    return self if max is None else _smaller(self, max)
+
+
+@pointwise("clamp_min", "clamp_min.Tensor")
+def clamp_min(self: Scalar, min: Scalar) -> Scalar:
+    return _larger(self, min)
+
+
+@pointwise("clamp_max", "clamp_max.Tensor")
+def clamp_max(self: Scalar, max: Scalar) -> Scalar:
+    return _smaller(self, max)
+
+
+# Of two arguments
+
+
+@pointwise("atan2")
+def atan2(self: Scalar, other: Scalar) -> Scalar:
+    return prim.atan2(self, other)
+
+
+@pointwise("copysign.Tensor", "copysign.Scalar")
+def copysign(self: Scalar, other: Scalar) -> Scalar:
+    return prim.copysign(self, other)
+
+
+@pointwise("xlogy.Tensor", "xlogy.Scalar_Other", "xlogy.Scalar_Self")
+def xlogy(self: Scalar, other: Scalar) -> Scalar:
+    product = where(prim.eq(self, 0), 0, self * prim.log(other))
+    return where(prim.isnan(other), other, product)
+
+
+@pointwise("logaddexp")
+def logaddexp(self: Scalar, other: Scalar) -> Scalar:
+    high = prim.maximum(self, other)
+    gap = prim.log1p(prim.exp(-prim.abs(self - other)))
+    # Equal infinities differ by NaN.
+    return where(prim.bitwise_and(prim.isinf(self), prim.eq(self, other)), self, high + gap)
+
+
+@pointwise("heaviside")
+def heaviside(self: Scalar, values: Scalar) -> Scalar:
+    return where(prim.eq(self, 0), values, convert(prim.gt(self, 0), self.dtype))
+
+
+# Selection
+
+
+@pointwise("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar", own=("condition",))
+def where_(condition: Scalar, self: Scalar, other: Scalar) -> Scalar:
+    return where(truth(condition), self, other)
+
+
+@pointwise("masked_fill.Scalar", "masked_fill.Tensor", own=("mask",))
+def masked_fill(self: Scalar, mask: Scalar, value: Scalar) -> Scalar:
+    return where(mask, value, self)
+
+
+@lowering("nan_to_num")
+def nan_to_num(
+    builder: Builder,
+    self: TensorValue,
+    nan: float | None = None,
+    posinf: float | None = None,
+    neginf: float | None = None,
+) -> TensorValue:
+    dtype = builder.meta().dtype
+
+    def function(self: Scalar) -> Scalar:
+        if not dtype.is_floating_point:
+            return self
+        limits = torch.finfo(dtype)
+        high = limits.max if posinf is None else posinf
+        low = limits.min if neginf is None else neginf
+        infinite = where(prim.eq(self, -math.inf), low, where(prim.eq(self, math.inf), high, self))
+        return where(prim.isnan(self), 0.0 if nan is None else nan, infinite)
+
+    return elementwise(builder, function, {"self": self}, exact=True)

@@ -1,0 +1,101 @@
+"""What has no lowering: an ATen kernel called on memory, or, for a view, a strided window.
+
+Flows in: any fx call. Flows out: values in memory with the layouts of the node's fake value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+
+from inductor.ir.builder import Builder
+from inductor.ir.tensor import TensorValue
+from inductor.lowerings.views import strided_like
+
+aten = torch.ops.aten
+
+COPYING = {
+    getattr(aten, name).default: getattr(aten, f"{name}_copy").default for name in ("view_as_real", "view_as_complex")
+} | {aten.view.dtype: aten.view_copy.dtype}
+"""Views that read the same bytes as another dtype, and the kernels that copy instead."""
+
+
+def is_alias(op: Any) -> bool:
+    """Whether results share memory with arguments."""
+    schema = getattr(op, "_schema", None)
+    return schema is not None and any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns)
+
+
+def fallback(builder: Builder, target: Any, args: Any, kwargs: Any) -> Any:
+    """Lower a call of `target` to an extern kernel.
+
+    Raises:
+        NotImplementedError: for an operation that writes to an argument, since programs are functional.
+    """
+    schema = getattr(target, "_schema", None)
+    if schema is not None and schema.is_mutable:
+        raise NotImplementedError(f"{target} writes to its arguments, in a graph that should be functional")
+    out = builder.meta()
+    if is_alias(target):
+        if target in COPYING:
+            return builder.extern(COPYING[target], as_eager(builder, args), kwargs, out)
+        base = next((a for a in args if isinstance(a, TensorValue)), None)
+        one = out[0] if isinstance(out, tuple | list) else out
+        if base is None or base.dtype is not one.dtype:
+            raise NotImplementedError(f"no lowering for the view {target}")
+        base = in_eager_layout(builder, base, first_tensor(builder.node))
+        if isinstance(out, tuple | list):
+            return tuple(strided_like(builder, base, each) for each in out)
+        return strided_like(builder, base, out)
+    return builder.extern(target, as_eager(builder, args), as_eager(builder, kwargs), out)
+
+
+def first_tensor(node: fx.Node | None) -> Any:
+    """The fake value of the node's first tensor argument."""
+    assert node is not None
+    return next(n.meta["val"] for n in node.all_input_nodes if isinstance(n.meta.get("val"), torch.Tensor))
+
+
+def in_eager_layout(builder: Builder, value: TensorValue, fake: Any) -> TensorValue:
+    """The value in memory with eager's strides, so that a view described by strides reads the right elements."""
+    builder.realize(value)
+    layout = value.layout()
+    if layout is None or layout.stride != builder.sizes(fake.stride()):
+        raise NotImplementedError("a strided view of a tensor whose layout is not eager's")
+    return value
+
+
+def as_eager(builder: Builder, args: Any) -> Any:
+    """Arguments with each tensor value in memory under the strides eager has there (the fake values of the node's
+    arguments, found by walking both together)."""
+    assert builder.node is not None
+    fakes: dict[int, Any] = {}
+
+    def collect(fx_arg: Any, value: Any) -> None:
+        if isinstance(fx_arg, fx.Node) and isinstance(value, TensorValue):
+            fakes[id(value)] = fx_arg.meta["val"]
+        elif isinstance(fx_arg, tuple | list) and isinstance(value, tuple | list):
+            for a, v in zip(fx_arg, value, strict=True):
+                collect(a, v)
+        elif isinstance(fx_arg, dict) and isinstance(value, dict):
+            for key in fx_arg:
+                collect(fx_arg[key], value[key])
+
+    if isinstance(args, dict):
+        collect(builder.node.kwargs, args)
+    else:
+        collect(builder.node.args, args)
+
+    def place(value: Any) -> Any:
+        if isinstance(value, TensorValue):
+            fake = fakes.get(id(value))
+            return builder.strided(value, None if fake is None else builder.sizes(fake.stride()))
+        if isinstance(value, tuple | list):
+            return type(value)(place(v) for v in value)
+        if isinstance(value, dict):
+            return {k: place(v) for k, v in value.items()}
+        return value
+
+    return place(args)

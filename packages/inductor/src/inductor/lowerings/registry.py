@@ -1,0 +1,253 @@
+"""The table of lowerings, and the decorator for elementwise ones.
+
+A lowering is `(builder, *args, **kwargs) -> TensorValue | tuple`, called with the node's arguments, tensors as `TensorValue`s
+and sizes as sympy expressions; it may return `NotImplemented`, then the ATen kernel runs instead.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import sympy
+import torch
+
+from inductor.body import Expr, Recorder
+from inductor.ir.builder import Builder
+from inductor.ir.indexing import Index, is_empty, same
+from inductor.ir.scalar import Scalar, convert, lift, rounded
+from inductor.ir.tensor import Cost, TensorValue
+from inductor.ir.views import Expand
+from inductor.ops import install, ops
+
+Lowering = Callable[..., Any]
+
+LOWERINGS: dict[Any, Lowering] = {}
+"""ATen overload to lowering."""
+
+VIEWS: set[Any] = set()
+"""Overloads whose result is their first argument seen otherwise: they compute nothing."""
+
+EXPENSIVE = frozenset(
+    [
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log1p",
+        "log2",
+        "log10",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "erf",
+        "erfc",
+        "lgamma",
+        "sigmoid",
+        "pow",
+        "atan2",
+        "fmod",
+        "remainder",
+    ]
+)
+"""Primitives of many instructions."""
+
+
+def overloads(names: Iterable[str]) -> list[Any]:
+    """ATen overloads by "name.overload" ("name" alone: "name.default"); those this torch lacks are left out."""
+    found = []
+    for full in names:
+        name, _, overload = full.partition(".")
+        packet = getattr(torch.ops.aten, name, None)
+        op = getattr(packet, overload or "default", None)
+        if op is not None:
+            found.append(op)
+    return found
+
+
+def lowering(*names: str) -> Callable[[Lowering], Lowering]:
+    """Register a lowering for ATen overloads."""
+
+    def register(function: Lowering) -> Lowering:
+        LOWERINGS.update(dict.fromkeys(overloads(names), function))
+        return function
+
+    return register
+
+
+def view(*names: str) -> Callable[[Lowering], Lowering]:
+    """Register a lowering whose result is a view of its first argument."""
+
+    def register(function: Lowering) -> Lowering:
+        VIEWS.update(overloads(names))
+        return lowering(*names)(function)
+
+    return register
+
+
+def pointwise(
+    *names: str, promote: bool = False, own: tuple[str, ...] = (), exact: bool = False
+) -> Callable[[Callable[..., Scalar]], Callable[..., Scalar]]:
+    """Register an elementwise function of Scalars.
+
+    Its positional parameters are operands, named as in the ATen schema: they broadcast, and are converted to the
+    result's dtype, or with `promote` to the dtype torch promotes the operands to, but for those in `own`. Keyword-only
+    parameters are passed as they are. With `exact` operands of float16/bfloat16 are rounded as memory would: for
+    functions that jump, where an unrounded operand could give another answer.
+    """
+
+    def register(function: Callable[..., Scalar]) -> Callable[..., Scalar]:
+        parameters = inspect.signature(function).parameters.values()
+        operands = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        raw = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+        for op in overloads(names):
+            schema = op._schema.arguments
+
+            def lower(builder: Builder, *args: Any, schema: Any = schema, **kwargs: Any) -> Any:
+                bound = {a.name: a.default_value for a in schema if a.has_default_value()}
+                bound.update(zip((a.name for a in schema), args, strict=False))
+                bound.update(kwargs)
+                return elementwise(
+                    builder,
+                    function,
+                    {name: bound[name] for name in operands},
+                    {name: bound[name] for name in raw if name in bound},
+                    promote=promote,
+                    own=own,
+                    exact=exact,
+                )
+
+            LOWERINGS[op] = lower
+        return function
+
+    return register
+
+
+def elementwise(
+    builder: Builder,
+    function: Callable[..., Scalar],
+    operands: dict[str, Any],
+    raw: dict[str, Any] | None = None,
+    *,
+    promote: bool = False,
+    own: tuple[str, ...] = (),
+    exact: bool = False,
+) -> TensorValue:
+    """A pending tensor like the node's fake value: `function` of the operands (tensors, numbers, expressions, None)."""
+    out = builder.meta()
+    size = builder.sizes(out.size())
+    device, dtype = out.device, out.dtype
+    raw = raw or {}
+    common = dtype
+    if promote:
+        common = promoted(value for name, value in operands.items() if name not in own)
+    values = {
+        name: broadcast(builder, builder.to_device(value, device), size) if isinstance(value, TensorValue) else value
+        for name, value in operands.items()
+    }
+
+    def prepared(name: str, value: Any, element: Scalar | None) -> Scalar | None:
+        if value is None:
+            return None
+        if element is None:
+            return lift(value, common)
+        if exact:
+            element = rounded(element, value.dtype)
+        return element if name in own else convert(element, common)
+
+    def compute(index: Index) -> Scalar:
+        loaded = [
+            prepared(name, value, value.load(index) if isinstance(value, TensorValue) else None)
+            for name, value in values.items()
+        ]
+        return convert(function(*loaded, **raw), dtype)
+
+    def sample() -> Scalar:
+        loaded = [
+            prepared(name, value, Scalar(ops.load(name, 0)) if isinstance(value, TensorValue) else None)
+            for name, value in values.items()
+        ]
+        return function(*loaded, **raw)
+
+    tensors = {name: value for name, value in values.items() if isinstance(value, TensorValue)}
+    cost = measured(sample, lambda name: tensors[name].dtype)
+    for value in tensors.values():
+        cost += value.cost
+    return builder.pointwise(device, dtype, size, compute, cost)
+
+
+def measured(sample: Callable[[], Scalar], dtype_of: Callable[[str], torch.dtype]) -> Cost:
+    """The operations that `sample` records, loads and constants not counted."""
+    recorder = Recorder(dtype_of)
+    with install(recorder):
+        sample()
+    work = [op for op in recorder.recorded if op.name not in ("load", "constant", "to_dtype")]
+    return Cost(len(work), sum(op.name in EXPENSIVE for op in work))
+
+
+def broadcast(builder: Builder, value: TensorValue, size: tuple[Expr, ...]) -> TensorValue:
+    """`value` expanded to `size`; a pending value that is not nearly free is first computed, once an element."""
+    if len(value.size) == len(size) and all(map(same, value.size, size)):
+        return value
+    repeated = any(a == 1 and b != 1 for a, b in zip(reversed(value.size), reversed(size), strict=False)) or any(
+        extra != 1 for extra in size[: len(size) - len(value.size)]
+    )
+    if repeated and not is_empty(size):
+        realize_if_costly(builder, value)
+    return value.view(Expand(size, value.size))
+
+
+def realize_if_costly(builder: Builder, value: TensorValue) -> TensorValue:
+    """Before an element is read more than once: put in memory what is dearer than a load and an operation or two."""
+    cost = value.source.cost
+    if value.source.buffer is None and (cost.expensive or cost.operations > 2 or len(cost.reads) > 1):
+        builder.realize(value)
+    return value
+
+
+def promoted(operands: Iterable[Any]) -> torch.dtype:
+    """The dtype torch computes in: tensors with dimensions decide, then 0-dim tensors, then numbers, of the highest
+    category (bool, integer, float, complex)."""
+    ranks: list[torch.dtype | None] = [None, None, None]
+    for operand in operands:
+        if operand is None:
+            continue
+        if isinstance(operand, TensorValue):
+            at, dtype = (0 if operand.size else 1), operand.dtype
+        else:
+            at, dtype = 2, number_dtype(operand)
+        known = ranks[at]
+        ranks[at] = dtype if known is None else torch.promote_types(known, dtype)
+    result: torch.dtype | None = None
+    for dtype in (d for d in ranks if d is not None):
+        if result is None:
+            result = dtype
+        elif _category(dtype) > _category(result):
+            result = torch.promote_types(result, dtype)
+    assert result is not None
+    return result
+
+
+def number_dtype(number: Any) -> torch.dtype:
+    """The dtype of a Python number among tensors."""
+    if isinstance(number, bool):
+        return torch.bool
+    if isinstance(number, int | sympy.Basic):
+        return torch.int64
+    return torch.get_default_dtype() if isinstance(number, float) else torch.complex64
+
+
+def _category(dtype: torch.dtype) -> int:
+    if dtype is torch.bool:
+        return 0
+    return 3 if dtype.is_complex else 2 if dtype.is_floating_point else 1

@@ -1,0 +1,193 @@
+"""Views: the same elements seen under another size; nothing is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+
+from inductor.body import Expr
+from inductor.ir.builder import Builder
+from inductor.ir.indexing import is_empty
+from inductor.ir.tensor import TensorValue
+from inductor.ir.views import AsStrided, Diagonal, Dims, Reshape, Select, Slice, Unfold
+from inductor.lowerings.registry import broadcast, view
+
+
+def wrap(dim: int, rank: int) -> int:
+    """A dimension counted from the end made positive; rank 0 counts as 1."""
+    return dim + max(rank, 1) if dim < 0 else dim
+
+
+def out_size(builder: Builder) -> tuple[Expr, ...]:
+    return builder.sizes(builder.meta().size())
+
+
+@view("alias", "detach", "lift", "positive", "_conj", "resolve_conj", "resolve_neg")
+def identity(builder: Builder, self: TensorValue) -> Any:
+    return self if not self.dtype.is_complex else NotImplemented
+
+
+@view("view", "_unsafe_view", "reshape", "flatten.using_ints", "_reshape_alias")
+def reshape(builder: Builder, self: TensorValue, *args: Any, **kwargs: Any) -> TensorValue:
+    return reshaped(builder, self, out_size(builder))
+
+
+def reshaped(builder: Builder, self: TensorValue, size: tuple[Expr, ...]) -> TensorValue:
+    if size == self.size:
+        return self
+    if is_empty(size):
+        # Index arithmetic has no meaning without elements.
+        return builder.uninitialised(self.device, self.dtype, size, (sympy.Integer(1),) * len(size))
+    return self.view(Reshape(size, self.size))
+
+
+@view("permute")
+def permute(builder: Builder, self: TensorValue, dims: Sequence[int]) -> TensorValue:
+    order = tuple(wrap(d, len(dims)) for d in dims)
+    return permuted(self, order)
+
+
+def permuted(self: TensorValue, order: tuple[int, ...]) -> TensorValue:
+    if order == tuple(range(len(order))):
+        return self
+    return self.view(Dims(tuple(self.size[d] for d in order), order, len(order)))
+
+
+@view("transpose.int")
+def transpose(builder: Builder, self: TensorValue, dim0: int, dim1: int) -> TensorValue:
+    rank = len(self.size)
+    order = list(range(rank))
+    if rank:
+        a, b = wrap(dim0, rank), wrap(dim1, rank)
+        order[a], order[b] = b, a
+    return permuted(self, tuple(order))
+
+
+@view("t", "numpy_T", "mT")
+def transpose_last(builder: Builder, self: TensorValue) -> TensorValue:
+    rank = len(self.size)
+    return self if rank < 2 else transpose(builder, self, rank - 2, rank - 1)
+
+
+@view("expand")
+def expand(builder: Builder, self: TensorValue, size: Sequence[Any], *, implicit: bool = False) -> TensorValue:
+    return broadcast(builder, self, out_size(builder))
+
+
+@view("unsqueeze")
+def unsqueeze(builder: Builder, self: TensorValue, dim: int) -> TensorValue:
+    return unsqueezed(self, wrap(dim, len(self.size) + 1))
+
+
+def unsqueezed(self: TensorValue, dim: int) -> TensorValue:
+    rank = len(self.size)
+    source: list[int | None] = list(range(rank))
+    source.insert(dim, None)
+    size = (*self.size[:dim], sympy.Integer(1), *self.size[dim:])
+    return self.view(Dims(size, tuple(source), rank))
+
+
+@view("squeeze", "squeeze.dim", "squeeze.dims")
+def squeeze(builder: Builder, self: TensorValue, dim: int | Sequence[int] | None = None) -> TensorValue:
+    rank = len(self.size)
+    dims = range(rank) if dim is None else [dim] if isinstance(dim, int) else dim
+    dropped = {d for d in (wrap(d, rank) for d in dims) if d < rank and self.size[d] == 1}
+    if not dropped:
+        return self
+    kept = tuple(d for d in range(rank) if d not in dropped)
+    return self.view(Dims(tuple(self.size[d] for d in kept), kept, rank))
+
+
+@view("slice.Tensor")
+def slice_(
+    builder: Builder,
+    self: TensorValue,
+    dim: int = 0,
+    start: Any = None,
+    end: Any = None,
+    step: Any = 1,
+) -> TensorValue:
+    dim = wrap(dim, len(self.size))
+    return sliced(self, dim, _clamped_start(builder, self.size[dim], start), out_size(builder)[dim], step)
+
+
+def sliced(self: TensorValue, dim: int, start: Any, length: Expr, step: Any = 1) -> TensorValue:
+    start, step = sympy.sympify(start), sympy.sympify(step)
+    if start == 0 and step == 1 and length == self.size[dim]:
+        return self
+    size = (*self.size[:dim], length, *self.size[dim + 1 :])
+    return self.view(Slice(size, dim, start, step))
+
+
+def _clamped_start(builder: Builder, size: Expr, start: Any) -> Expr:
+    """A slice's start as torch clamps it to [0, size]; symbolic starts were guarded when the slice was traced."""
+    start = sympy.sympify(0 if start is None else start)
+    if builder.hint(start) < 0:
+        start = start + size
+    if start.is_Integer and start < 0:
+        return sympy.Integer(0)
+    if builder.hint(start) > builder.hint(size):
+        return size
+    return start
+
+
+@view("select.int")
+def select(builder: Builder, self: TensorValue, dim: int, index: Any) -> TensorValue:
+    dim = wrap(dim, len(self.size))
+    at = sympy.sympify(index)
+    if builder.hint(at) < 0:
+        at = at + self.size[dim]
+    return selected(self, dim, at)
+
+
+def selected(self: TensorValue, dim: int, at: Expr) -> TensorValue:
+    return self.view(Select((*self.size[:dim], *self.size[dim + 1 :]), dim, at))
+
+
+@view("unbind.int")
+def unbind(builder: Builder, self: TensorValue, dim: int = 0) -> tuple[TensorValue, ...]:
+    dim = wrap(dim, len(self.size))
+    return tuple(selected(self, dim, sympy.Integer(at)) for at in range(len(builder.meta())))
+
+
+@view("split.Tensor", "split_with_sizes", "split.sizes", "chunk", "tensor_split.indices", "tensor_split.sections")
+def split(builder: Builder, self: TensorValue, sizes: Any = None, dim: int = 0, **_: Any) -> tuple[TensorValue, ...]:
+    dim = wrap(dim, len(self.size))
+    parts = []
+    start: Expr = sympy.Integer(0)
+    for piece in builder.meta():
+        length = builder.size(piece.size(dim))
+        parts.append(sliced(self, dim, start, length))
+        start = start + length
+    return tuple(parts)
+
+
+@view("diagonal")
+def diagonal(builder: Builder, self: TensorValue, offset: int = 0, dim1: int = 0, dim2: int = 1) -> TensorValue:
+    rank = len(self.size)
+    shift = (sympy.Integer(max(-offset, 0)), sympy.Integer(max(offset, 0)))
+    return self.view(Diagonal(out_size(builder), wrap(dim1, rank), wrap(dim2, rank), shift))
+
+
+@view("unfold")
+def unfold(builder: Builder, self: TensorValue, dimension: int, size: int, step: int) -> Any:
+    if not self.size:
+        return NotImplemented
+    return self.view(Unfold(out_size(builder), wrap(dimension, len(self.size)), sympy.sympify(step)))
+
+
+@view("as_strided")
+def as_strided(builder: Builder, self: TensorValue, size: Any, stride: Any, storage_offset: Any = None) -> TensorValue:
+    out = builder.meta()
+    return strided_like(builder, self, out)
+
+
+def strided_like(builder: Builder, self: TensorValue, out: Any) -> TensorValue:
+    """The window of the value's memory that the fake tensor `out`, a view of it in eager, describes.
+
+    The source gets eager's strides when realized, so its buffer is laid out as eager's storage from its own offset on."""
+    builder.realize(self)
+    offset = builder.size(out.storage_offset()) - sympy.sympify(self.source.storage_offset)
+    return self.view(AsStrided(builder.sizes(out.size()), builder.sizes(out.stride()), offset))

@@ -1,0 +1,91 @@
+"""A small tracer for tests: records the ATen calls of a function on real tensors as an fx graph with values in `meta`."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from inductor.handlers.interpreter import run_program
+from inductor.ir.program import Program
+from inductor.lower import lower
+
+
+class Tracer(TorchDispatchMode):
+    """Records every ATen call below autograd. Values are the real tensors, kept alive in `nodes`."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Keeps torch from wrapping the dispatch function in what imports its own compiler."""
+        return False
+
+    def __init__(self, inputs: Sequence[Any]) -> None:
+        super().__init__()
+        self.graph = fx.Graph()
+        self.nodes: dict[int, fx.Node] = {}
+        self.alive: list[Any] = []
+        self.root: dict[str, torch.Tensor] = {}
+        for at, value in enumerate(inputs):
+            self._know(value, self.graph.placeholder(f"arg{at}"))
+
+    def _know(self, value: Any, node: fx.Node) -> None:
+        node.meta["val"] = value
+        if isinstance(value, torch.Tensor):
+            self.nodes[id(value)] = node
+            self.alive.append(value)
+        elif isinstance(value, tuple | list):
+            for at, one in enumerate(value):
+                if isinstance(one, torch.Tensor):
+                    self._know(one, self.graph.call_function(operator.getitem, (node, at)))
+
+    def node_of(self, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        if id(value) not in self.nodes:
+            name = f"constant{len(self.root)}"
+            self.root[name] = value
+            self._know(value, self.graph.create_node("get_attr", name, name=name))
+        return self.nodes[id(value)]
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        fx_args, fx_kwargs = pytree.tree_map(self.node_of, (args, kwargs))
+        self._know(result, self.graph.call_function(func, tuple(fx_args), fx_kwargs))
+        return result
+
+
+def trace(function: Callable[..., Any], *inputs: Any) -> tuple[fx.GraphModule, list[Any]]:
+    """The ATen graph of `function(*inputs)` (tensor inputs; outputs flattened) and what it returned."""
+    with torch.no_grad(), Tracer(inputs) as tracer:
+        result = function(*inputs)
+    flat = pytree.tree_leaves(result)
+    tracer.graph.output(tuple(tracer.node_of(v) for v in flat))
+    return fx.GraphModule(tracer.root, tracer.graph), flat
+
+
+def check(function: Callable[..., Any], *inputs: Any, **tolerance: float) -> Program:
+    """Assert that lowering `function` and interpreting the program gives eager's results, dtypes and strides."""
+    graph, expected = trace(function, *inputs)
+    program = lower(graph, inputs)
+    actual = run_program(program, inputs)
+    assert len(actual) == len(expected)
+    for got, want in zip(actual, expected, strict=True):
+        if isinstance(want, torch.Tensor):
+            options = tolerance or default_tolerance(want.dtype)
+            torch.testing.assert_close(got, want, equal_nan=True, **options)
+            strides = zip(got.size(), got.stride(), want.stride(), strict=True)
+            assert not want.numel() or all(a == b or n == 1 for n, a, b in strides), (got.stride(), want.stride())
+        else:
+            assert got == want
+    return program
+
+
+def default_tolerance(dtype: torch.dtype) -> dict[str, float]:
+    """Fused float16/bfloat16 programs keep intermediate values unrounded."""
+    return {torch.bfloat16: {"rtol": 3e-2, "atol": 3e-2}, torch.float16: {"rtol": 5e-3, "atol": 5e-3}}.get(dtype, {})
