@@ -1,0 +1,167 @@
+"""The C part: frame hook, code cache, guard programs. See `_native/*.c`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import CodeType, FunctionType
+from typing import Any, Final, Protocol, final
+
+class Session(Protocol):
+    """What `CompiledCallable` asks of its session; the object must allow weak references.
+
+    `callback(func, code, args, globals, builtins)` is called with hooks off when no entry of the session fits
+    a frame of `code`; `args` are the values of `argument_names(code)`. It returns None (run eagerly this time,
+    ask again next time), SKIP, SKIP_RECURSIVE (never ask this session again for this code), or an `Entry` to keep
+    and run. Its exceptions go to the user. `on_limit(code)` is called once when a code has `cache_limit` entries
+    and none fits; from then on what does not fit runs eagerly.
+    """
+
+    cache_limit: int
+    def callback(
+        self,
+        func: FunctionType,
+        code: CodeType,
+        args: tuple[Any, ...],
+        globals: dict[str, Any],
+        builtins: dict[str, Any],
+    ) -> Any: ...
+    def on_limit(self, code: CodeType) -> None: ...
+
+class Mark:
+    """The type of SKIP and SKIP_RECURSIVE."""
+
+SKIP: Final[Mark]  # run this code eagerly, keep looking at what it calls
+SKIP_RECURSIVE: Final[Mark]  # run this code eagerly, and all that it calls
+
+@final
+class GuardProgram:
+    """Guards as a list of native operations over registers; `lower` writes them.
+
+    An instruction is (operation, destination register, source register, number, object, index into texts).
+    Raises ValueError or TypeError for instructions that could not be run safely.
+    """
+
+    def __init__(
+        self, instructions: Sequence[tuple[str, int, int, int, Any, int]], texts: Sequence[str], registers: int
+    ) -> None: ...
+    texts: tuple[str, ...]
+    def check(
+        self,
+        args: Sequence[Any],
+        func: FunctionType | None = None,
+        globals: dict[str, Any] | None = None,
+        builtins: dict[str, Any] | None = None,
+    ) -> bool:
+        """Whether all guards hold for a frame with these arguments."""
+    def failing(
+        self,
+        args: Sequence[Any],
+        func: FunctionType | None = None,
+        globals: dict[str, Any] | None = None,
+        builtins: dict[str, Any] | None = None,
+    ) -> int | None:
+        """The index of the first guard's text that does not hold, or None."""
+    def explain_failure(
+        self,
+        args: Sequence[Any],
+        func: FunctionType | None = None,
+        globals: dict[str, Any] | None = None,
+        builtins: dict[str, Any] | None = None,
+    ) -> str | None:
+        """The text of the first guard that does not hold, or None."""
+
+@final
+class Entry:
+    """One way to run a code object: if `guards` pass (None: always), run `code` in its frame's place.
+
+    `code` None means: run the frame eagerly, and with `recursive` all that it calls too. A replacement's parameters
+    are all positional, `argument_names(original)`, with the original's `co_freevars`.
+    """
+
+    def __init__(
+        self, guards: GuardProgram | None, code: CodeType | None, *, recursive: bool = False, info: Any = None
+    ) -> None: ...
+    guards: GuardProgram | None
+    code: CodeType | None
+    recursive: bool
+    info: Any
+    hits: int
+
+class CompiledCallable:
+    """Calls `fn` with the session in force: frames entered beneath are looked up and captured.
+
+    Carries `fn`'s name, doc, and so on; `__wrapped__` is `fn`. Binds as a method does.
+    """
+
+    def __init__(self, fn: Callable[..., Any], session: Session) -> None: ...
+    __wrapped__: Callable[..., Any]
+    session: Session
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __get__(self, instance: Any, owner: type | None = None) -> Callable[..., Any]: ...
+
+class DisabledCallable:
+    """Calls `fn` with no session in force (a compiled callable beneath starts its own again)."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None: ...
+    __wrapped__: Callable[..., Any]
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __get__(self, instance: Any, owner: type | None = None) -> Callable[..., Any]: ...
+
+@final
+class TensorSpec:
+    """What a guard expects of a tensor; -1 among codes and sizes: not checked."""
+
+    def __init__(
+        self,
+        python_type: type,
+        dtype: Any,
+        device: Any,
+        layout: Any,
+        requires_grad: bool,
+        sizes: tuple[int | None, ...],
+        strides: tuple[int | None, ...] | None,
+        codes: tuple[int, int, int, int] | None,
+        keys: int | None,
+    ) -> None: ...
+
+def mark_skip(code: CodeType, recursive: bool = False) -> None:
+    """Never capture this code, whatever the session; survives `reset`."""
+
+def unmark_skip(code: CodeType) -> None:
+    """Undo `mark_skip`."""
+
+def reset() -> None:
+    """Drop every entry of every code."""
+
+def reset_code(code: CodeType) -> None:
+    """Drop every entry of this code."""
+
+def entries(code: CodeType, session: Session | None = None) -> list[Entry]:
+    """The entries of this code (of one session), the one used last first."""
+
+def set_disabled(disabled: bool) -> bool:
+    """Hold back the hook in this thread, or no longer; what it was before."""
+
+def is_active() -> bool:
+    """Whether frames entered now in this thread would be looked at."""
+
+def stats() -> dict[str, int]:
+    """Counts since start: hits, misses, callbacks, in_frame, by_call, limited."""
+
+def configure_tensors(
+    handle_offset: int, addresses: Mapping[str, int], keys_offset: int, special_keys: int
+) -> None:
+    """Where a tensor's handle lies in its Python object and the C functions that read it; 0 switches it off."""
+
+def configure_state(readers: Sequence[tuple[int, int, int]], grad_enabled: int) -> None:
+    """Native readers of global settings: (function address, argument, bits of the result)."""
+
+def read_state() -> bytes:
+    """The values of the configured readers, eight bytes each."""
+
+def tensor_keys(tensor: Any) -> int | None:
+    """The tensor's dispatch key set, where it can be read."""
+
+def tensor_codes(tensor: Any) -> tuple[int, int, int, int] | None:
+    """The C codes of a tensor's dtype, device type, device index and layout, where they can be read."""
+
+def exactly_equal(left: Any, right: Any) -> bool:
+    """Same type and value, floats bit for bit, through tuples."""

@@ -1,0 +1,201 @@
+"""What a capture assumed: `Guard(source, kind, expected)`, one fact each, with its wording.
+
+The evaluator collects these; `tree` merges them; `lower` turns them into a program for the native checker.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from capture.sources import Source
+
+
+class GuardKind(enum.Enum):
+    """The facts a guard can state; beside each, what `expected` holds."""
+
+    TYPE = "type"  # a type: the value's type is it exactly
+    ID = "id"  # an object: the value is that object
+    EQUALS = "equals"  # a constant: the same type and value, floats bit for bit
+    TENSOR = "tensor"  # a TensorMeta
+    LEN = "len"  # an int: len() of a list, tuple, dict, set or string
+    DICT_KEYS = "dict_keys"  # a tuple: the keys in order
+    HAS_KEY = "has_key"  # a key that the dict holds
+    NO_KEY = "no_key"  # a key that the dict does not hold
+    HAS_ATTR = "has_attr"  # an attribute's name
+    NO_ATTR = "no_attr"  # an attribute's name
+    SAME_OBJECT = "same_object"  # another Source that gives the same object
+    DISTINCT = "distinct"  # a tuple of Sources: with `source`, no two give the same object
+    GRAD_MODE = "grad_mode"  # a bool; no source
+    GLOBAL_STATE = "global_state"  # a GlobalState; no source
+    SHAPE = "shape"  # a ShapePredicate; no source
+    CALLABLE = "callable"  # a Predicate on the value
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMeta:
+    """A tensor's metadata. A None among sizes or strides is a dimension that may vary.
+
+    `keys` is its dispatch key set, where that can be read: it tells conjugate, negative, inference, sparse and
+    wrapped tensors apart. None leaves only the conjugate and negative bits checked, both expected off.
+    """
+
+    python_type: type
+    dtype: torch.dtype
+    device: torch.device
+    layout: torch.layout
+    requires_grad: bool
+    sizes: tuple[int | None, ...]
+    strides: tuple[int | None, ...] | None
+    keys: int | None = None
+
+    @staticmethod
+    def of(
+        tensor: torch.Tensor,
+        *,
+        sizes: tuple[int | None, ...] | None = None,
+        strides: tuple[int | None, ...] | None = None,
+    ) -> TensorMeta:
+        """What to expect of tensors like this real one; `sizes` and `strides` replace its own where given."""
+        from capture._torch import tensor_keys
+
+        own = tuple(tensor.stride()) if tensor.layout == torch.strided else None
+        return TensorMeta(
+            type(tensor),
+            tensor.dtype,
+            tensor.device,
+            tensor.layout,
+            tensor.requires_grad,
+            tuple(tensor.shape) if sizes is None else sizes,
+            own if strides is None else strides,
+            tensor_keys(tensor),
+        )
+
+    def __str__(self) -> str:
+        def dims(values: tuple[int | None, ...]) -> str:
+            return "(" + ", ".join("*" if v is None else str(v) for v in values) + ")"
+
+        strides = "" if self.strides is None else f" strides={dims(self.strides)}"
+        grad = " requires_grad" if self.requires_grad else ""
+        name = self.python_type.__name__
+        return f"{name} {self.dtype} {self.device} sizes={dims(self.sizes)}{strides}{grad}"
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalState:
+    """A snapshot of the interpreter-wide settings that change what torch functions do: name and value pairs."""
+
+    values: tuple[tuple[str, Any], ...]
+
+    @staticmethod
+    def now() -> GlobalState:
+        """The settings in force."""
+        from capture._torch import STATE
+
+        return GlobalState(tuple((name, setting.read()) for name, setting in STATE.items()))
+
+    def differences(self, other: GlobalState) -> list[str]:
+        """What changed, in words, from this snapshot to the other."""
+        theirs = dict(other.values)
+        return [f"{name}: {mine} -> {theirs[name]}" for name, mine in self.values if theirs[name] != mine]
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """An integer that a shape predicate reads from a source: `what` is "size", "stride", "offset" or "value".
+
+    `dim` counts for "size" and "stride"; "value" is a Python int itself.
+    """
+
+    source: Source
+    what: str = "size"
+    dim: int = 0
+
+    def __str__(self) -> str:
+        if self.what == "value":
+            return self.source.name
+        if self.what == "offset":
+            return f"{self.source.name}.storage_offset()"
+        return f"{self.source.name}.{self.what}({self.dim})"
+
+
+@dataclass(frozen=True, slots=True)
+class ShapePredicate:
+    """A condition on sizes: Python source of one expression over `names`, which stand for `inputs` in order.
+
+    Integers, + - * // %, comparisons (chained too), and/or/not, min and max are checked natively; any other
+    expression is compiled as Python, with `namespace` as its globals.
+    """
+
+    inputs: tuple[Size, ...]
+    names: tuple[str, ...]
+    code: str
+    namespace: Any = None
+    text: str = ""
+
+    def __str__(self) -> str:
+        return self.text or self.code
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A Python function of the value, for what no other kind says. A true result lets the guard pass."""
+
+    check: Callable[[Any], object]
+    text: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Guard:
+    """One fact that must hold for a capture to be used again. `user_line` is where it was assumed."""
+
+    source: Source | None
+    kind: GuardKind
+    expected: Any = None
+    user_line: str = ""
+
+    @property
+    def text(self) -> str:
+        """The fact in words, of Python where possible."""
+        name = "" if self.source is None else self.source.name
+        return _WORDS[self.kind](name, self.expected)
+
+    def __str__(self) -> str:
+        return f"{self.text}  # {self.user_line}" if self.user_line else self.text
+
+
+def _brief(value: Any) -> str:
+    for attribute in ("__qualname__", "__name__"):
+        label = getattr(value, attribute, None)
+        if isinstance(label, str):
+            return label
+    shown = repr(value) if isinstance(value, (int, float, str, bytes, type(None), type(...))) else ""
+    return shown[:80] or f"{type(value).__name__} object"
+
+
+_WORDS: dict[GuardKind, Callable[[str, Any], str]] = {
+    GuardKind.TYPE: lambda name, expected: f"type({name}) is {_brief(expected)}",
+    GuardKind.ID: lambda name, expected: f"{name} is the same {_brief(expected)}",
+    GuardKind.EQUALS: lambda name, expected: f"{name} == {str(expected)[:200]!s}"
+    if not isinstance(expected, str)
+    else f"{name} == {expected[:200]!r}",
+    GuardKind.TENSOR: lambda name, expected: f"{name} is {expected}",
+    GuardKind.LEN: lambda name, expected: f"len({name}) == {expected}",
+    GuardKind.DICT_KEYS: lambda name, expected: f"list({name}) == [{', '.join(map(_brief, expected))}]",
+    GuardKind.HAS_KEY: lambda name, expected: f"{_brief(expected)} in {name}",
+    GuardKind.NO_KEY: lambda name, expected: f"{_brief(expected)} not in {name}",
+    GuardKind.HAS_ATTR: lambda name, expected: f"hasattr({name}, {expected!r})",
+    GuardKind.NO_ATTR: lambda name, expected: f"not hasattr({name}, {expected!r})",
+    GuardKind.SAME_OBJECT: lambda name, expected: f"{name} is {expected.name}",
+    GuardKind.DISTINCT: lambda name, expected: ", ".join([name, *(each.name for each in expected)])
+    + " are different objects",
+    GuardKind.GRAD_MODE: lambda name, expected: f"torch.is_grad_enabled() is {expected}",
+    GuardKind.GLOBAL_STATE: lambda name, expected: "global state: "
+    + ", ".join(f"{setting}={value}" for setting, value in expected.values),
+    GuardKind.SHAPE: lambda name, expected: str(expected),
+    GuardKind.CALLABLE: lambda name, expected: expected.text.replace("{}", name),
+}

@@ -1,0 +1,132 @@
+"""Guards merged by what they read: a tree of sources, each read once, with the facts to check at each.
+
+`build_tree` drops duplicates; `GuardTree.lower` gives the native program; `str` shows the tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+from capture.bytecode.assemble import const_key
+from capture.guards.kinds import Guard, GuardKind
+from capture.sources import Source
+
+# Cheap and telling facts first: they spare the others, and make it safe to look further.
+_ORDER = {
+    kind: place
+    for place, kind in enumerate(
+        (
+            GuardKind.TYPE, GuardKind.ID, GuardKind.EQUALS, GuardKind.TENSOR, GuardKind.LEN, GuardKind.DICT_KEYS,
+            GuardKind.HAS_KEY, GuardKind.NO_KEY, GuardKind.HAS_ATTR, GuardKind.NO_ATTR, GuardKind.CALLABLE,
+            GuardKind.GRAD_MODE, GuardKind.GLOBAL_STATE, GuardKind.SAME_OBJECT, GuardKind.DISTINCT, GuardKind.SHAPE,
+        )
+    )
+}  # fmt: skip
+
+# These need several values, so they wait until all are read.
+RELATIONS = frozenset({GuardKind.SAME_OBJECT, GuardKind.DISTINCT, GuardKind.SHAPE})
+
+
+@dataclass(slots=True)
+class GuardNode:
+    """A source, the facts about its value, and the sources read from it."""
+
+    source: Source
+    guards: list[Guard] = field(default_factory=list)
+    children: dict[Source, GuardNode] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class GuardTree:
+    """`roots` by source, `state` guards on no source at all, `relations` between several."""
+
+    roots: dict[Source, GuardNode] = field(default_factory=dict)
+    state: list[Guard] = field(default_factory=list)
+    relations: list[Guard] = field(default_factory=list)
+
+    def node(self, source: Source) -> GuardNode:
+        """The node of `source`, made with its parents if need be."""
+        level = self.roots if source.parent is None else self.node(source.parent).children
+        if source not in level:
+            level[source] = GuardNode(source)
+        return level[source]
+
+    def nodes(self) -> Iterator[GuardNode]:
+        """All nodes, parents before children."""
+        todo = list(reversed(self.roots.values()))
+        while todo:
+            node = todo.pop()
+            yield node
+            todo.extend(reversed(node.children.values()))
+
+    @property
+    def guards(self) -> list[Guard]:
+        """All guards in the order in which they are checked."""
+        return [*self.state, *(g for node in self.nodes() for g in node.guards), *self.relations]
+
+    def lower(self, code: CodeType) -> Any:
+        """The `_native.GuardProgram` for frames of `code`."""
+        from capture.guards.lower import lower
+
+        return lower(self, code)
+
+    def __str__(self) -> str:
+        lines = [str(guard) for guard in self.state]
+        depth = {id(node): 0 for node in self.roots.values()}
+        for node in self.nodes():
+            indent = "  " * depth[id(node)]
+            lines.append(f"{indent}{node.source.name}")
+            lines += [f"{indent}  | {guard}" for guard in node.guards]
+            depth.update((id(child), depth[id(node)] + 1) for child in node.children.values())
+        return "\n".join(lines + [str(guard) for guard in self.relations])
+
+
+def build_tree(guards: Iterable[Guard]) -> GuardTree:
+    """Merge `guards`: each source once, each fact once, cheap facts before dear ones."""
+    tree = GuardTree()
+    seen = set()
+    for guard in guards:
+        key = (guard.source, guard.kind, _key(guard))
+        if key in seen:
+            continue
+        seen.add(key)
+        for source in _sources(guard):
+            tree.node(source)
+        if guard.kind in RELATIONS:
+            tree.relations.append(guard)
+        elif guard.source is None:
+            tree.state.append(guard)
+        else:
+            tree.node(guard.source).guards.append(guard)
+    for node in tree.nodes():
+        node.guards.sort(key=lambda guard: _ORDER[guard.kind])
+    tree.relations.sort(key=lambda guard: _ORDER[guard.kind])
+    return tree
+
+
+def related_sources(guard: Guard) -> tuple[Source, ...]:
+    """The sources that a relation compares, in order."""
+    if guard.kind is GuardKind.SHAPE:
+        return tuple(size.source for size in guard.expected.inputs)
+    first = () if guard.source is None else (guard.source,)
+    if guard.kind is GuardKind.SAME_OBJECT:
+        return (*first, guard.expected)
+    return (*first, *guard.expected)
+
+
+def _sources(guard: Guard) -> tuple[Source, ...]:
+    if guard.kind in RELATIONS:
+        return related_sources(guard)
+    return () if guard.source is None else (guard.source,)
+
+
+def _key(guard: Guard) -> Any:
+    """Equal for guards that state the same."""
+    if guard.kind in (GuardKind.EQUALS, GuardKind.LEN, GuardKind.HAS_ATTR, GuardKind.NO_ATTR):
+        return const_key(guard.expected)
+    if guard.kind in (GuardKind.TENSOR, GuardKind.GLOBAL_STATE, GuardKind.SAME_OBJECT, GuardKind.GRAD_MODE):
+        return guard.expected
+    return id(guard.expected)
