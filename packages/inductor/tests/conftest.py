@@ -1,6 +1,6 @@
-"""Puts this folder on the path, for the test support modules beside this file."""
+"""Puts `support/` on the path. Not this folder itself: its room `triton/` would pass for the package of that name."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent / "support"))
