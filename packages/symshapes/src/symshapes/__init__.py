@@ -1,5 +1,6 @@
 """Symbolic shapes and fake tensors for PyTorch."""
 
+from symshapes.env import ShapeEnv, UnbackedError
 from symshapes.expr import (
     FloorDiv,
     Max,
@@ -14,27 +15,53 @@ from symshapes.expr import (
     size_symbol,
 )
 from symshapes.fake import FakeMode, FakeTensor, reset_rules
+from symshapes.guards import ShapeGuard, ShapeGuardCode
+from symshapes.magic import install as _install_magic
+from symshapes.node import SymNode
+from symshapes.policy import (
+    DimMark,
+    DimPolicy,
+    constrain_range,
+    mark_dynamic,
+    mark_static,
+    mark_unbacked,
+    policy_of,
+)
 from symshapes.ranges import ValueRange, bound
 from symshapes.rules import DataDependentError, missing_rules, register_rule
 
 __all__ = [
     "DataDependentError",
+    "DimMark",
+    "DimPolicy",
     "FakeMode",
     "FakeTensor",
     "FloorDiv",
     "Max",
     "Min",
     "Mod",
+    "ShapeEnv",
+    "ShapeGuard",
+    "ShapeGuardCode",
+    "SymNode",
+    "UnbackedError",
     "ValueRange",
     "bound",
+    "constrain_range",
     "evaluate",
     "expr_of",
     "hint_of",
     "index_symbol",
+    "mark_dynamic",
+    "mark_static",
+    "mark_unbacked",
     "missing_rules",
+    "policy_of",
     "print_expr",
     "register_rule",
     "reset_rules",
     "simplify_with_ranges",
     "size_symbol",
 ]
+
+_install_magic()

@@ -53,10 +53,6 @@ def evaluate(expr: Any, values: Mapping[Symbol, int]) -> Any:
         return True
     if expr is sympy.false:
         return False
-    if isinstance(expr, sympy.Piecewise):
-        for value, condition in expr.args:
-            if evaluate(condition, values):
-                return evaluate(value, values)
     meaning = _MEANING.get(expr.func)
     if meaning is None:
         raise NotImplementedError(f"no meaning for {expr.func} in {expr}")

@@ -21,14 +21,17 @@ from symshapes.ranges import ValueRange, bound
 _OR, _AND, _NOT, _COMPARE, _SUM, _PRODUCT, _UNARY, _POWER, _ATOM = range(9)
 
 Ranges = Mapping[Symbol, ValueRange]
+Names = Mapping[Symbol, str]
 _NO_RANGES: Ranges = {}
+_NO_NAMES: Names = {}
 
 
 class _Printer:
     """One dialect; `text` gives the source and how strongly its outermost operator binds."""
 
-    def __init__(self, ranges: Ranges) -> None:
+    def __init__(self, ranges: Ranges, names: Names) -> None:
         self.ranges = ranges
+        self.names = names
 
     def at(self, expr: Any, strength: int) -> str:
         text, own = self.text(expr)
@@ -36,7 +39,7 @@ class _Printer:
 
     def text(self, expr: Any) -> tuple[str, int]:
         if expr.is_Symbol:
-            return expr.name, _ATOM
+            return self.names.get(expr, expr.name), _ATOM
         if expr.is_Integer:
             number = int(expr)
             return self.integer(number), _ATOM if number >= 0 else _SUM
@@ -139,13 +142,6 @@ class _Printer:
     def absolute(self, expr: Any) -> tuple[str, int]:
         return self.call(self.abs_name, expr.args)
 
-    def piecewise(self, expr: Any) -> tuple[str, int]:
-        value, condition = expr.args[0]
-        if condition == sympy.true or len(expr.args) == 1:
-            return f"({self.at(value, _OR)})", _ATOM
-        rest = self.piecewise(expr.func(*expr.args[1:], evaluate=False))[0]
-        return self.choice(self.at(condition, _OR), self.at(value, _OR), rest), _ATOM
-
     def float_infix(self, expr: Any) -> tuple[str, int]:
         # Parenthesised on both sides: floating point must not be regrouped.
         sign = _FLOAT_INFIX[expr.func]
@@ -159,9 +155,6 @@ class _Printer:
     floor_name, mod_name = "floordiv", "mod"
     max_name, min_name, abs_name = "max", "min", "abs"
     and_word, or_word, not_word = "and", "or", "not "
-
-    def choice(self, condition: str, value: str, other: str) -> str:
-        return f"({value} if {condition} else {other})"
 
     def boolean(self, value: bool) -> str:
         return str(value)
@@ -199,9 +192,6 @@ class _Cpp(_Printer):
         # The suffix keeps a product of two literals from overflowing a 32-bit int.
         return f"{number}LL" if abs(number) >= 1 << 31 else str(number)
 
-    def choice(self, condition: str, value: str, other: str) -> str:
-        return f"({condition} ? {value} : {other})"
-
     def boolean(self, value: bool) -> str:
         return "true" if value else "false"
 
@@ -228,9 +218,6 @@ class _Triton(_Printer):
     max_name, min_name, abs_name = "tl.maximum", "tl.minimum", "tl.abs"
     and_word, or_word, not_word = "and", "or", "not "
 
-    def choice(self, condition: str, value: str, other: str) -> str:
-        return f"tl.where({condition}, {value}, {other})"
-
 
 _COMPARISONS = {sympy.Eq: "==", sympy.Ne: "!=", sympy.Lt: "<", sympy.Le: "<=", sympy.Gt: ">", sympy.Ge: ">="}
 _METHODS: dict[Any, Callable[[Any, Any], tuple[str, int]]] = {
@@ -243,9 +230,9 @@ _METHODS: dict[Any, Callable[[Any, Any], tuple[str, int]]] = {
     sympy.And: _Printer.conjunction,
     sympy.Or: _Printer.disjunction,
     sympy.Not: _Printer.negation,
-    sympy.Piecewise: _Printer.piecewise,
     **dict.fromkeys(_COMPARISONS, _Printer.compare),
 }
+_MATH_NAMES = ("sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "log2")
 _FLOAT_INFIX = {
     FLOAT_FUNCTIONS[name]: sign
     for name, sign in {"FloatAdd": "+", "FloatSub": "-", "FloatMul": "*", "FloatDiv": "/", "IntTrueDiv": "/"}.items()
@@ -264,7 +251,7 @@ _FLOAT_NAMES = {
         "FloatCeil": "math.ceil",
         "FloatTrunc": "math.trunc",
         "FloatRound": "round",
-        **{name.capitalize(): f"math.{name}" for name in "sqrt sin cos tan sinh cosh tanh asin acos atan log2".split()},
+        **{name.capitalize(): f"math.{name}" for name in _MATH_NAMES},
     }.items()
 }
 _CPP_NAMES = {
@@ -293,7 +280,7 @@ def _ORDER(expr: Any) -> str:
     return found
 
 
-def print_expr(expr: Any, dialect: str = "python", ranges: Ranges | None = None) -> str:
+def print_expr(expr: Any, dialect: str = "python", ranges: Ranges | None = None, names: Names | None = None) -> str:
     """Source text of an expression.
 
     Args:
@@ -301,6 +288,7 @@ def print_expr(expr: Any, dialect: str = "python", ranges: Ranges | None = None)
         dialect: "python", "cpp" or "triton".
         ranges: what the symbols can be, where that is more than their sympy assumptions say; it decides
             between `/` and `floordiv(...)`.
+        names: the text of symbols that do not stand under their own name.
 
     Python text uses only operators, `min`, `max`, `abs` and the modules `math` and `operator`.
 
@@ -309,14 +297,14 @@ def print_expr(expr: Any, dialect: str = "python", ranges: Ranges | None = None)
     """
     if type(expr) is int:
         return str(expr)
-    if ranges:
-        return _DIALECTS[dialect](ranges).at(expr, _OR)
+    if ranges or names:
+        return _DIALECTS[dialect](ranges or _NO_RANGES, names or _NO_NAMES).at(expr, _OR)
     key = (expr, dialect)
     text = _memo.get(key)
     if text is None:
         if len(_memo) > _MEMO_LIMIT:
             _memo.clear()
-        text = _memo[key] = _DIALECTS[dialect](_NO_RANGES).at(expr, _OR)
+        text = _memo[key] = _DIALECTS[dialect](_NO_RANGES, _NO_NAMES).at(expr, _OR)
     return text
 
 

@@ -1,0 +1,308 @@
+"""`ShapeEnv`: the symbols of one capture, what is known of them, and the guards that make it so.
+
+Flows in: sizes with hints and sources, and questions that the program asks of symbolic values. Flows out:
+`torch.SymInt`s, answers, guards and checks to make at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+import sympy
+import torch
+from sympy import Integer, Symbol
+
+from symshapes.expr.evaluate import evaluate
+from symshapes.expr.functions import as_expr
+from symshapes.expr.symbols import SYMBOLIC, size_symbol
+from symshapes.facts import Facts, negation, relation, truth
+from symshapes.guards import ShapeGuard, ShapeGuardCode, condition_text, write_guards
+from symshapes.locate import user_line
+from symshapes.node import SymNode
+from symshapes.policy import DimMark, DimPolicy
+from symshapes.ranges import NON_NEGATIVE, UNKNOWN, ValueRange, bound
+
+
+class UnbackedError(RuntimeError):
+    """The program decides by a value that is known only when it runs; `.expr` is the condition or the value."""
+
+    def __init__(self, expr: Any) -> None:
+        super().__init__(f"the value of {expr} is known only when the program runs")
+        self.expr = expr
+
+
+class ShapeEnv:
+    """Symbols with hints and sources, guards, equalities, divisibility, ranges, and checks for run time.
+
+    `locate` gives the user's line for a guard; by default it is read from the Python stack. Not thread-safe.
+    """
+
+    def __init__(self, locate: Callable[[], str] = user_line) -> None:
+        self.locate = locate
+        self.hints: dict[Symbol, int | float] = {}
+        self.sources: dict[Symbol, str] = {}
+        """Where a symbol's value is read: the source it was first made for."""
+        self.copies: list[tuple[Symbol, Symbol, str]] = []
+        """(symbol, stand-in, source) of sources that were found to share an earlier symbol (duck shaping)."""
+        self.constants: list[tuple[Symbol, str, int]] = []
+        """(stand-in, source, value) of sizes that were asked to be symbolic and are 0 or 1."""
+        self.guards: list[ShapeGuard] = []
+        self.runtime_asserts: list[ShapeGuard] = []
+        """Conditions on unbacked symbols that the program promised, to be checked when it runs."""
+        self.facts = Facts()
+        self._duck: dict[int, Symbol] = {}
+        self._by_source: dict[tuple[str, Any], int | torch.SymInt] = {}
+        self._dynamic: dict[Symbol, str] = {}
+        self._counts: dict[str, int] = {}
+
+    # Symbols
+
+    def create_size(
+        self, hint: int, source: str, policy: DimPolicy | DimMark, *, min: int | None = None, max: int | None = None
+    ) -> int | torch.SymInt:
+        """A size as the policy wants it: the int itself, or a `torch.SymInt`.
+
+        Args:
+            hint: the size now, at least 0.
+            source: how the size is read again, for example `x.size(0)`. The same source gives the same size again.
+            policy: see `DimPolicy`; a `DimMark` brings its own `min` and `max`.
+            min, max: promised sizes, both inclusive; they become a guard.
+
+        A static size is not guarded here: that is the guard on the tensor. A symbolic one of 0 or 1 becomes a
+        constant with a guard, because broadcasting and strides depend on those; unless it is unbacked.
+
+        Raises:
+            ValueError: the hint is outside `min` to `max`.
+        """
+        if isinstance(policy, DimMark):
+            policy, min, max = policy.policy, policy.min, policy.max
+        if policy is DimPolicy.STATIC:
+            return hint
+        known = self._by_source.get((source, hint))
+        if known is None:
+            known = self._by_source[source, hint] = self._new_size(hint, source, policy, min, max)
+        return known
+
+    def _new_size(
+        self, hint: int, source: str, policy: DimPolicy, min: int | None, max: int | None
+    ) -> int | torch.SymInt:
+        span = ValueRange(0 if min is None else min, inf if max is None else max)
+        if policy is DimPolicy.UNBACKED:
+            symbol = self._unbacked("u", integer=True, nonnegative=True)
+            self.sources[symbol] = source
+            self.facts.add_symbol(symbol, NON_NEGATIVE.intersect(span))
+            return torch.SymInt(SymNode(symbol, self, None, int))
+        if hint not in span:
+            raise ValueError(f"{source} is {hint}, which is not within {span.lower} to {span.upper}")
+        if hint in (0, 1):
+            stand_in = Symbol(self._fresh("c"), integer=True)
+            self.constants.append((stand_in, source, hint))
+            return hint
+        if policy is DimPolicy.DUCK and hint in self._duck:
+            symbol = self._duck[hint]
+            copy = Symbol(f"{symbol.name}_{sum(of is symbol for of, _, _ in self.copies) + 1}", integer=True)
+            self.copies.append((symbol, copy, source))
+            return self._int(symbol, hint)
+        symbol = size_symbol(self._fresh("s"))
+        self.hints[symbol] = hint
+        self.sources[symbol] = source
+        self.facts.add_symbol(symbol, ValueRange(2, inf).intersect(span))
+        if policy is DimPolicy.DUCK:
+            self._duck[hint] = symbol
+        else:
+            self._dynamic[symbol] = source
+        return self._int(symbol, hint)
+
+    def create_int(self, hint: int, source: str) -> int | torch.SymInt:
+        """An int of the program as a symbol of its own, of either sign; 0 and 1 become constants with a guard."""
+        known = self._by_source.get((source, hint))
+        if known is not None:
+            return known
+        if hint in (0, 1):
+            self.constants.append((Symbol(self._fresh("c"), integer=True), source, hint))
+            value: int | torch.SymInt = hint
+        else:
+            symbol = Symbol(self._fresh("n"), integer=True)
+            self.hints[symbol] = hint
+            self.sources[symbol] = source
+            self.facts.add_symbol(symbol, ValueRange(2, inf) if hint > 0 else ValueRange(-inf, -1))
+            value = self._int(symbol, hint)
+        self._by_source[source, hint] = value
+        return value
+
+    def create_float(self, hint: float, source: str) -> torch.SymFloat:
+        """A float of the program as a symbol."""
+        symbol = Symbol(self._fresh("f"), real=True)
+        self.hints[symbol] = hint
+        self.sources[symbol] = source
+        return torch.SymFloat(SymNode(symbol, self, hint, float))
+
+    def create_unbacked_int(self, min: int | None = None, max: int | None = None) -> torch.SymInt:
+        """An int that the program computes from data, within `min` to `max` (both inclusive)."""
+        positive = {"nonnegative": True} if min is not None and min >= 0 else {}
+        symbol = self._unbacked("u", integer=True, **positive)
+        self.facts.add_symbol(symbol, ValueRange(-inf if min is None else min, inf if max is None else max))
+        return torch.SymInt(SymNode(symbol, self, None, int))
+
+    def create_unbacked_float(self) -> torch.SymFloat:
+        """A float that the program computes from data."""
+        return torch.SymFloat(SymNode(self._unbacked("uf", real=True), self, None, float))
+
+    def create_unbacked_bool(self) -> torch.SymBool:
+        """A bool that the program computes from data: an unbacked int that is 1."""
+        number = self.create_unbacked_int(0, 1).node
+        return torch.SymBool(SymNode(relation(sympy.Eq, number.expr, Integer(1)), self, None, bool))
+
+    def _fresh(self, prefix: str) -> str:
+        count = self._counts.get(prefix, 0)
+        self._counts[prefix] = count + 1
+        return f"{prefix}{count}"
+
+    def _unbacked(self, prefix: str, **assumptions: bool) -> Symbol:
+        return Symbol(self._fresh(prefix), **assumptions)
+
+    def _int(self, symbol: Symbol, hint: int) -> torch.SymInt:
+        return torch.SymInt(SymNode(symbol, self, hint, int))
+
+    def symint(self, expr: Any) -> int | torch.SymInt:
+        """The int or `torch.SymInt` of an expression over this environment's symbols."""
+        expr = self.simplify(as_expr(expr))
+        if expr.is_Integer:
+            return int(expr)
+        return torch.SymInt(SymNode(expr, self, self.hint(expr), int))
+
+    # Questions
+
+    def hint(self, expr: Any) -> Any:
+        """The value of an expression on the hints, or None if it has unbacked symbols."""
+        if all(symbol in self.hints for symbol in expr.free_symbols):
+            return evaluate(expr, self.hints)
+        return None
+
+    def simplify(self, expr: Any) -> Any:
+        """An equal expression in which equalities and divisibility have been used."""
+        return self.facts.simplify(expr)
+
+    def range_of(self, expr: Any) -> ValueRange:
+        """What an integer expression can be."""
+        return bound(self.simplify(as_expr(expr)), self.facts.ranges)
+
+    def statically_known(self, condition: Any) -> bool | None:
+        """The truth of a condition for all inputs that pass the guards so far; None if it depends. No guard."""
+        if isinstance(condition, bool):
+            return condition
+        return self.facts.decide(condition)
+
+    def evaluate(self, expr: Any, hint: Any = None) -> Any:
+        """The value of a condition (bool) or an integer or float expression, with a guard where it depends.
+
+        Args:
+            expr: a sympy condition or expression, or a SymInt, SymFloat or SymBool.
+            hint: the value on the hints, where the caller has it.
+
+        Raises:
+            UnbackedError: it depends on a value that has no hint.
+        """
+        if isinstance(expr, SYMBOLIC):
+            hint, expr = expr.node.hint, expr.node.expr
+        if isinstance(expr, (bool, int, float)):
+            return expr
+        if expr.is_Boolean or expr.is_Relational:
+            return self._evaluate_condition(expr, hint)
+        simple = self.simplify(expr)
+        if simple.is_Number:
+            return evaluate(simple, {})
+        if hint is None:
+            hint = self.hint(simple)
+        if hint is None:
+            raise UnbackedError(expr)
+        kind = as_expr(hint)
+        self._guard(relation(sympy.Eq, simple, kind))
+        return hint
+
+    def _evaluate_condition(self, condition: Any, hint: Any) -> bool:
+        known = self.facts.decide(condition)
+        if known is not None:
+            return known
+        condition = self.simplify(condition)
+        if hint is None:
+            hint = self.hint(condition)
+        if hint is None:
+            raise UnbackedError(condition)
+        self._guard(condition if hint else negation(condition))
+        return bool(hint)
+
+    def _guard(self, condition: Any) -> None:
+        """Record a condition that holds on the hints, and what follows from it."""
+        if condition.func is sympy.And:
+            for part in condition.args:
+                self._guard(part)
+            return
+        if condition.func is sympy.Not and condition.args[0].func is sympy.Or:
+            for part in condition.args[0].args:
+                self._guard(negation(part))
+            return
+        if self.facts.decide(condition) is True:
+            return
+        self.guards.append(ShapeGuard(condition, condition_text(condition, self.sources), self.locate()))
+        self.facts.learn(condition)
+
+    def evaluate_size_oblivious(self, condition: Any, hint: Any = None) -> bool:
+        """Like `evaluate`, but unbacked sizes are taken to be neither 0 nor 1, so that they need no value."""
+        known = self.facts.decide(condition)
+        if known is not None:
+            return known
+        unbacked = [symbol for symbol in self.simplify(condition).free_symbols if symbol not in self.hints]
+        if not unbacked:
+            return self._evaluate_condition(condition, hint)
+        assumed = Facts()
+        for symbol in self.simplify(condition).free_symbols:
+            span = self.facts.ranges.get(symbol, UNKNOWN)
+            if symbol in unbacked and span.lower >= 0 and span.upper >= 2:
+                span = span.intersect(ValueRange(2, inf))
+            assumed.add_symbol(symbol, span)
+        answer = assumed.decide(self.simplify(condition))
+        if answer is None:
+            raise UnbackedError(condition)
+        return answer
+
+    def expect_true(self, condition: Any, hint: Any = None) -> bool:
+        """Whether a condition that the program promises holds: by a guard, or for unbacked values by a check at run time."""
+        known = self.facts.decide(condition)
+        if known is not None:
+            return known
+        condition = self.simplify(condition)
+        if hint is None:
+            hint = self.hint(condition)
+        if hint is not None:
+            return self._evaluate_condition(condition, hint)
+        text = condition_text(condition, self.sources)
+        self.runtime_asserts.append(ShapeGuard(condition, text, self.locate()))
+        self.facts.learn(condition)
+        return True
+
+    def constrain_range(self, expr: Any, min: int | None = None, max: int | None = None) -> None:
+        """Take `min <= expr <= max` as promised: a guard, or a check at run time. Raises ValueError if it is false."""
+        for kind, end in ((sympy.Ge, min), (sympy.Le, max)):
+            if end is not None:
+                condition = relation(kind, expr, Integer(end))
+                if not (condition is truth(True) or self.expect_true(condition)):
+                    raise ValueError(f"{expr} is {self.hint(expr)}, which is not within {min} to {max}")
+
+    # What came of it
+
+    def specialized(self) -> list[tuple[str, int]]:
+        """Sources that were asked to be dynamic and turned out to be constants, with their values."""
+        found = [(source, value) for _, source, value in self.constants]
+        for symbol, source in self._dynamic.items():
+            value = self.simplify(symbol)
+            if value.is_Integer:
+                found.append((source, int(value)))
+        return found
+
+    def produce_guard_code(self) -> ShapeGuardCode:
+        """The predicate under which the capture is valid, without parts that follow from others."""
+        backed = {symbol: source for symbol, source in self.sources.items() if symbol in self.hints}
+        return write_guards(backed, self.copies, self.constants, self.facts, self.guards)

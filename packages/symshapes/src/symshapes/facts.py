@@ -1,0 +1,388 @@
+"""What is known about symbols: ranges, equalities, divisibility, inequalities. The reasoning of a `ShapeEnv`.
+
+Flows in: relations between integer expressions that hold. Flows out: simpler expressions, and yes, no or unknown for a
+relation. Everything here is sound: an answer follows from what was learned, or is None.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import gcd, inf, lcm
+from typing import Any
+
+import sympy
+from sympy import Add, Expr, Integer, Mul, S, Symbol
+
+from symshapes.expr.functions import FloorDiv, Mod
+from symshapes.expr.terms import content, exact_quotient, sum_of, terms_of
+from symshapes.ranges import ValueRange, bound
+
+_NEGATED: dict[Any, Any] = {
+    sympy.Eq: sympy.Ne,
+    sympy.Ne: sympy.Eq,
+    sympy.Lt: sympy.Ge,
+    sympy.Ge: sympy.Lt,
+    sympy.Gt: sympy.Le,
+    sympy.Le: sympy.Gt,
+}
+RELATIONS = frozenset(_NEGATED)
+_CONSTANT: dict[Any, Any] = {
+    sympy.Eq: lambda d: d == 0,
+    sympy.Ne: lambda d: d != 0,
+    sympy.Lt: lambda d: d < 0,
+    sympy.Ge: lambda d: d >= 0,
+    sympy.Gt: lambda d: d > 0,
+    sympy.Le: lambda d: d <= 0,
+}
+
+
+def truth(value: bool) -> Any:
+    """A Python bool as a sympy constant."""
+    return S.true if value else S.false
+
+
+@lru_cache(maxsize=1 << 15)
+def relation(kind: Any, left: Expr, right: Expr) -> Any:
+    """A comparison, folded where the difference is a constant.
+
+    sympy's own construction asks its assumption system each time, which costs milliseconds; a `ShapeEnv` knows more.
+    """
+    if left is right and left.is_integer:
+        return truth(_CONSTANT[kind](0))
+    if left.is_Number and right.is_Number:
+        return truth(bool(_CONSTANT[kind](left - right)))
+    if left.is_integer and right.is_integer:
+        difference = left - right
+        if difference.is_Integer:
+            return truth(_CONSTANT[kind](int(difference)))
+    return kind(left, right, evaluate=False)
+
+
+def negation(condition: Any) -> Any:
+    """The opposite condition, without `Not` where a comparison has an opposite (floats may be NaN: theirs keep it)."""
+    if condition is S.true or condition is S.false:
+        return truth(condition is S.false)
+    if condition.func in _NEGATED and is_integral(condition):
+        return relation(_NEGATED[condition.func], *condition.args)
+    if condition.func is sympy.Not:
+        return condition.args[0]
+    return sympy.Not(condition, evaluate=False)
+
+
+def is_integral(condition: Any) -> bool:
+    """Whether a comparison is one of integers."""
+    return all(arg.is_integer for arg in condition.args)
+
+
+@lru_cache(maxsize=1 << 15)
+def normal_form(condition: Any) -> tuple[str, Expr] | bool:
+    """A comparison of integers as ("ge", d), ("eq", d) or ("ne", d), meaning d >= 0, d == 0, d != 0.
+
+    The coefficients of d have no common divisor; a constant answer comes as a bool.
+    """
+    left, right = condition.args
+    kind = condition.func
+    if kind in (sympy.Eq, sympy.Ne):
+        return _equality((left - right).expand(), kind is sympy.Eq)
+    if kind is sympy.Ge:
+        difference = left - right
+    elif kind is sympy.Gt:
+        difference = left - right - 1
+    elif kind is sympy.Le:
+        difference = right - left
+    else:
+        difference = right - left - 1
+    return _inequality(difference.expand())
+
+
+def _inequality(difference: Expr) -> tuple[str, Expr] | bool:
+    variable, constant = _parts(difference)
+    if not variable:
+        return constant >= 0
+    common = content(variable)
+    # g*r + c >= 0 is r + floor(c / g) >= 0 over the integers.
+    return "ge", sum_of([*((c // common, m) for c, m in variable), (constant // common, S.One)])
+
+
+def _equality(difference: Expr, equal: bool) -> tuple[str, Expr] | bool:
+    variable, constant = _parts(difference)
+    if not variable:
+        return (constant == 0) is equal
+    common = content(variable)
+    if constant % common:
+        return not equal
+    if variable[0][0] < 0:
+        common = -common
+    reduced = sum_of([*((c // common, m) for c, m in variable), (constant // common, S.One)])
+    return ("eq" if equal else "ne"), reduced
+
+
+def _parts(difference: Expr) -> tuple[list[tuple[int, Expr]], int]:
+    variable = []
+    constant = 0
+    for coefficient, monomial in terms_of(difference):
+        if monomial is S.One:
+            constant = coefficient
+        elif coefficient:
+            variable.append((coefficient, monomial))
+    return variable, constant
+
+
+class Facts:
+    """Knowledge that only grows; `version` counts the changes that can make an expression simpler."""
+
+    def __init__(self) -> None:
+        self.ranges: dict[Symbol, ValueRange] = {}
+        self.replacements: dict[Expr, Expr] = {}
+        self.divisors: dict[Expr, int] = {}
+        self.order: dict[Symbol, int] = {}
+        self.version = 0
+        self._least: dict[Expr, int] = {}  # r -> c: r >= c
+        self._zeros: set[Expr] = set()
+        self._nonzeros: set[Expr] = set()
+        self._simplified: dict[Any, Any] = {}
+        self._decided: dict[Any, bool] = {}
+
+    def add_symbol(self, symbol: Symbol, range_: ValueRange) -> None:
+        """A new symbol; when two are equal, the later one is replaced by the earlier."""
+        self.order[symbol] = len(self.order)
+        self.ranges[symbol] = range_
+
+    # Simplification
+
+    def simplify(self, expr: Any) -> Any:
+        """An equal expression (or condition) in which what is known has been used."""
+        if not self.version or (not expr.args and expr not in self.replacements):
+            return expr
+        found = self._simplified.get(expr)
+        if found is None:
+            found = self._simplified[expr] = self._rewrite(expr)
+        return found
+
+    def _rewrite(self, expr: Any) -> Any:
+        known = self.replacements.get(expr)
+        if known is not None:
+            return known
+        args = [self.simplify(arg) for arg in expr.args]
+        if any(new is not old for new, old in zip(args, expr.args, strict=True)):
+            kind = expr.func
+            expr = relation(kind, *args) if kind in RELATIONS else kind(*args)
+            known = self.replacements.get(expr)
+            if known is not None:
+                return known
+        if self.divisors:
+            if isinstance(expr, Mod):
+                return self._remainder(expr)
+            if expr.is_Mul or expr.is_Add:
+                return self._cancelled(expr)
+        return expr
+
+    def _remainder(self, expr: Expr) -> Expr:
+        above, below = expr.args
+        if not below.is_Integer:
+            return expr
+        number = int(below)
+        kept = [
+            (coefficient, monomial)
+            for coefficient, monomial in terms_of(above)
+            if (coefficient * self.divisors.get(monomial, 1)) % number
+        ]
+        return expr if len(kept) == len(terms_of(above)) else Mod(sum_of(kept), below)
+
+    def _cancelled(self, expr: Expr) -> Expr:
+        """`n * (x // n)` is x where x is known to be divisible by n."""
+        parts = []
+        for term in Add.make_args(expr):
+            for factor in Mul.make_args(term):
+                if not isinstance(factor, FloorDiv):
+                    continue
+                above, below = factor.args
+                rest = exact_quotient(term, Mul(factor, below))
+                if rest is not None and self.simplify(Mod(above, below)) == 0:
+                    term = Mul(rest, above).expand()
+                    break
+            parts.append(term)
+        return Add(*parts)
+
+    # Decisions
+
+    def decide(self, condition: Any) -> bool | None:
+        """Whether a condition holds for every value the symbols can still have; None if that depends."""
+        if condition is S.true or condition is S.false:
+            return condition is S.true
+        known = self._decided.get(condition)
+        if known is not None:
+            return known
+        answer = self._decide(self.simplify(condition))
+        if answer is not None:
+            self._decided[condition] = answer
+        return answer
+
+    def _decide(self, condition: Any) -> bool | None:
+        if condition is S.true or condition is S.false:
+            return condition is S.true
+        known = self._decided.get(condition)
+        if known is not None:
+            return known
+        kind = condition.func
+        if kind is sympy.Not:
+            inner = self.decide(condition.args[0])
+            return None if inner is None else not inner
+        if kind is sympy.And or kind is sympy.Or:
+            answers = [self.decide(arg) for arg in condition.args]
+            strong = kind is sympy.Or
+            if strong in answers:
+                return strong
+            return None if None in answers else not strong
+        if kind not in RELATIONS or not is_integral(condition):
+            return None
+        form = normal_form(condition)
+        if isinstance(form, bool):
+            return form
+        return self._decide_form(*form)
+
+    def _decide_form(self, kind: str, difference: Expr) -> bool | None:
+        if kind == "ge":
+            return self._at_least_zero(difference)
+        answer = self._is_zero(difference)
+        return answer if kind == "eq" or answer is None else not answer
+
+    def _at_least_zero(self, difference: Expr) -> bool | None:
+        span = bound(difference, self.ranges)
+        if span.lower >= 0:
+            return True
+        if span.upper < 0:
+            return False
+        variable, constant = _parts(difference)
+        least = self._least.get(sum_of(variable))
+        if least is not None and least + constant >= 0:
+            return True
+        most = self._least.get(sum_of((-c, m) for c, m in variable))  # -r >= most, so r <= -most
+        if most is not None and constant - most < 0:
+            return False
+        return None
+
+    def _is_zero(self, difference: Expr) -> bool | None:
+        if difference is S.Zero or difference in self._zeros:
+            return True
+        if 0 not in bound(difference, self.ranges) or difference in self._nonzeros:
+            return False
+        if self._at_least_zero((difference - 1).expand()) or self._at_least_zero((-difference - 1).expand()):
+            return False
+        return None
+
+    # Learning
+
+    def learn(self, condition: Any) -> None:
+        """Take a condition as true."""
+        condition = self.simplify(condition)
+        if condition is S.true:
+            return
+        self._decided[condition] = True
+        kind = condition.func
+        if kind is sympy.And:
+            for arg in condition.args:
+                self.learn(arg)
+        elif kind is sympy.Not:
+            self._decided[condition.args[0]] = False
+        elif kind in RELATIONS and is_integral(condition):
+            form = normal_form(condition)
+            if not isinstance(form, bool):
+                _LEARN[form[0]](self, form[1])
+
+    def _learn_at_least_zero(self, difference: Expr) -> None:
+        variable, constant = _parts(difference)
+        if len(variable) == 1 and variable[0][1].is_Symbol:
+            coefficient, symbol = variable[0]  # the coefficient is 1 or -1 in normal form
+            self.refine(symbol, ValueRange(-constant, inf) if coefficient > 0 else ValueRange(-inf, constant))
+            return
+        rest = sum_of(variable)
+        self._least[rest] = max(-constant, self._least.get(rest, -constant))
+
+    def _learn_zero(self, difference: Expr) -> None:
+        variable, constant = _parts(difference)
+        symbol = self._solvable(variable)
+        if symbol is not None:
+            coefficient = next(c for c, m in variable if m is symbol)
+            rest = sum_of([*((c, m) for c, m in variable if m is not symbol), (constant, S.One)])
+            self._replace(symbol, (-rest if coefficient > 0 else rest).expand())
+            return
+        self._zeros |= {difference, (-difference).expand()}
+        if len(variable) == 1:
+            coefficient, monomial = variable[0]
+            self.replacements[monomial] = Integer(-constant // coefficient)
+            if isinstance(monomial, Mod) and constant == 0:
+                self._learn_divisible(*monomial.args)
+            self._changed()
+
+    def _learn_divisible(self, above: Expr, below: Expr) -> None:
+        terms = terms_of(above)
+        if below.is_Integer and len(terms) == 1:
+            coefficient, monomial = terms[0]
+            number = int(below) // gcd(int(below), coefficient)
+            self.divisors[monomial] = lcm(number, self.divisors.get(monomial, 1))
+
+    def _learn_nonzero(self, difference: Expr) -> None:
+        variable, constant = _parts(difference)
+        self._nonzeros |= {difference, (-difference).expand()}
+        if len(variable) == 1 and variable[0][1].is_Symbol:
+            symbol = variable[0][1]
+            value = -constant // variable[0][0]
+            span = self.ranges[symbol]
+            if value == span.lower:
+                self.refine(symbol, ValueRange(value + 1, inf))
+            elif value == span.upper:
+                self.refine(symbol, ValueRange(-inf, value - 1))
+
+    def _solvable(self, variable: list[tuple[int, Expr]]) -> Symbol | None:
+        """The latest symbol that an equation gives as an expression of the others."""
+        best = None
+        for coefficient, monomial in variable:
+            if abs(coefficient) != 1 or not monomial.is_Symbol or monomial not in self.order:
+                continue
+            if any(monomial in other.free_symbols for _, other in variable if other is not monomial):
+                continue
+            if best is None or self.order[monomial] > self.order[best]:
+                best = monomial
+        return best
+
+    def _replace(self, symbol: Symbol, value: Expr) -> None:
+        one = {symbol: value}
+        span = self.ranges[symbol]
+        self.replacements = {old: new.xreplace(one) for old, new in self.replacements.items()}
+        self.replacements[symbol] = value
+        for old, new in self.replacements.items():
+            if old.is_Symbol and new.is_Integer:
+                self.ranges[old] = ValueRange(int(new), int(new))
+        divisor = self.divisors.get(symbol)
+        self._changed()
+        # What was known of the symbol holds for what it equals.
+        if span.lower != -inf:
+            self.learn(relation(sympy.Ge, value, Integer(span.lower)))
+        if span.upper != inf:
+            self.learn(relation(sympy.Le, value, Integer(span.upper)))
+        if divisor is not None:
+            self.learn(relation(sympy.Eq, Mod(value, Integer(divisor)), S.Zero))
+        for old, new in list(self.replacements.items()):
+            if not old.is_Symbol and symbol in old.free_symbols:
+                self.learn(relation(sympy.Eq, old.xreplace(one), new))
+
+    def refine(self, symbol: Symbol, span: ValueRange) -> None:
+        """Narrow a symbol's range. Raises ValueError if nothing is left."""
+        new = self.ranges[symbol].intersect(span)
+        if new == self.ranges[symbol]:
+            return
+        self.ranges[symbol] = new
+        if new.is_constant and symbol not in self.replacements:
+            self._replace(symbol, Integer(new.lower))
+
+    def _changed(self) -> None:
+        self.version += 1
+        self._simplified.clear()
+
+
+_LEARN: dict[str, Any] = {
+    "ge": Facts._learn_at_least_zero,
+    "eq": Facts._learn_zero,
+    "ne": Facts._learn_nonzero,
+}

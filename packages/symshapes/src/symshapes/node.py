@@ -1,0 +1,460 @@
+"""`SymNode`: what stands behind a `torch.SymInt`, `SymFloat` or `SymBool`.
+
+Flows in: the calls that torch's C++ and its Python classes make by name on `.node`. Flows out: new nodes, or answers
+from the `ShapeEnv` with guards. Which names are called was found by recording them on torch 2.11 and 2.13.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import sympy
+from sympy import Add, Expr, Integer, Max, Min, Mul, Pow, S
+
+from symshapes.expr.floats import FLOAT_FUNCTIONS, constant
+from symshapes.expr.functions import FloorDiv, Mod
+from symshapes.facts import negation, relation, truth
+
+if TYPE_CHECKING:
+    from symshapes.env import ShapeEnv
+
+
+class SymNode:
+    """An expression with its environment, its hint (None: known only at run time) and its Python type."""
+
+    __slots__ = ("__weakref__", "_expr", "_version", "env", "hint", "pytype")
+
+    def __init__(self, expr: Any, env: ShapeEnv, hint: Any, pytype: type) -> None:
+        self._expr = expr
+        self._version = env.facts.version
+        self.env = env
+        self.hint = hint
+        self.pytype = pytype
+
+    @property
+    def expr(self) -> Any:
+        """The expression, with the equalities that are known by now put in."""
+        if self._version != self.env.facts.version:
+            self._expr = self.env.facts.simplify(self._expr)
+            self._version = self.env.facts.version
+        return self._expr
+
+    # What it is
+
+    def is_int(self) -> bool:
+        return self.pytype is int
+
+    def is_float(self) -> bool:
+        return self.pytype is float
+
+    def is_bool(self) -> bool:
+        return self.pytype is bool
+
+    def is_nested_int(self) -> bool:
+        return False
+
+    def nested_int(self) -> None:
+        return None
+
+    def nested_int_coeff(self) -> None:
+        return None
+
+    def is_symbolic(self) -> bool:
+        return True
+
+    def has_hint(self) -> bool:
+        return self.hint is not None
+
+    def is_constant(self) -> bool:
+        """Whether one value is left; torch then takes the value itself."""
+        expr = self.expr
+        return expr.is_Number or expr is S.true or expr is S.false
+
+    def maybe_as_int(self) -> int | None:
+        expr = self.expr
+        return int(expr) if expr.is_Integer and self.pytype is int else None
+
+    constant_int = maybe_as_int
+
+    def constant_bool(self) -> bool | None:
+        expr = self.expr
+        return bool(expr) if expr is S.true or expr is S.false else None
+
+    def maybe_as_bool(self) -> bool | None:
+        return self.constant_bool()
+
+    def maybe_as_float(self) -> float | None:
+        return float(self.expr) if self.pytype is float and self.expr.is_Number else None
+
+    def str(self) -> str:
+        return str(self.expr)
+
+    __str__ = __repr__ = _graph_repr = str
+
+    def clone(self) -> SymNode:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> SymNode:
+        return self
+
+    def __copy__(self) -> SymNode:
+        return self
+
+    # Values, with guards
+
+    def int_(self) -> int:
+        return self.guard_int("", 0)
+
+    def bool_(self) -> bool:
+        return self.guard_bool("", 0)
+
+    def float_(self) -> float:
+        return self.guard_float("", 0)
+
+    def guard_int(self, file: str, line: int) -> int:
+        return int(self.env.evaluate(self.expr, self.hint))
+
+    def guard_float(self, file: str, line: int) -> float:
+        return float(self.env.evaluate(self.expr, self.hint))
+
+    def guard_bool(self, file: str, line: int) -> bool:
+        return bool(self.env.evaluate(self.expr, self.hint))
+
+    def guard_size_oblivious(self, file: str, line: int) -> bool:
+        return self.env.evaluate_size_oblivious(self.expr, self.hint)
+
+    def guard_or_false(self, file: str, line: int) -> bool:
+        return self._guard_or(False)
+
+    def guard_or_true(self, file: str, line: int) -> bool:
+        return self._guard_or(True)
+
+    def _guard_or(self, otherwise: bool) -> bool:
+        known = self.env.statically_known(self.expr)
+        if known is not None:
+            return known
+        return otherwise if self.hint is None else self.guard_bool("", 0)
+
+    def statically_known_true(self, file: str = "", line: int = 0) -> bool:
+        return self.env.statically_known(self.expr) is True
+
+    def expect_true(self, file: str, line: int) -> bool:
+        return self.env.expect_true(self.expr, self.hint)
+
+    def expect_size(self, file: str, line: int) -> bool:
+        return self.env.expect_true(relation(sympy.Ge, self.expr, S.Zero))
+
+    # New nodes
+
+    def wrap_int(self, number: int) -> SymNode:
+        return SymNode(Integer(number), self.env, number, int)
+
+    def wrap_float(self, number: float) -> SymNode:
+        return SymNode(constant(float(number)), self.env, float(number), float)
+
+    def wrap_bool(self, value: bool) -> SymNode:
+        return SymNode(truth(value), self.env, value, bool)
+
+    def sym_sum(self, nodes: Sequence[SymNode]) -> SymNode:
+        hints = [node.hint for node in nodes]
+        hint = None if None in hints else sum(hints)
+        return SymNode(Add(*[node.expr for node in nodes]), self.env, hint, int)
+
+    def sym_ite(self, then: SymNode, otherwise: SymNode) -> SymNode:
+        return then if self.guard_bool("", 0) else otherwise
+
+    def sym_float(self) -> SymNode:
+        if self.pytype is float:
+            return self
+        if self.pytype is bool:
+            return self.wrap_float(float(self.guard_bool("", 0)))
+        hint = None if self.hint is None else float(self.hint)
+        return SymNode(FLOAT_FUNCTIONS["ToFloat"](self.expr), self.env, hint, float)
+
+    def sym_int(self) -> SymNode:
+        return self.trunc() if self.pytype is float else self  # type: ignore[attr-defined]
+
+    def sym_not(self) -> SymNode:
+        hint = None if self.hint is None else not self.hint
+        return SymNode(negation(self.expr), self.env, hint, bool)
+
+    def round(self, digits: Any = None) -> SymNode:
+        if digits is not None:  # to a number of digits: the value itself, with a guard
+            return self.wrap_float(round(self.guard_float("", 0), digits))
+        if self.pytype is int:
+            return self
+        return self._unary("FloatRound", round, int)
+
+    def pos(self) -> SymNode:
+        return self
+
+    def neg(self) -> SymNode:
+        if self.pytype is float:
+            return self._unary("FloatNeg", operator.neg, float)
+        return SymNode(-self.expr, self.env, None if self.hint is None else -self.hint, int)
+
+    def abs(self) -> SymNode:
+        if self.pytype is float:
+            return self._unary("FloatAbs", abs, float)
+        if self.env.statically_known(relation(sympy.Ge, self.expr, S.Zero)):
+            return self
+        return SymNode(sympy.Abs(self.expr), self.env, None if self.hint is None else abs(self.hint), int)
+
+    def is_integer(self) -> SymNode:
+        return self.wrap_bool(True if self.pytype is int else self.guard_float("", 0).is_integer())
+
+    def _unary(self, name: str, compute: Callable[[Any], Any], pytype: type) -> SymNode:
+        hint = None if self.hint is None else compute(self.hint)
+        return SymNode(FLOAT_FUNCTIONS[name](self.expr), self.env, hint, pytype)
+
+    def pow_by_natural(self, other: SymNode) -> SymNode:
+        # A symbolic exponent is rare enough to take its value.
+        exponent = other.guard_int("", 0)
+        hint = None if self.hint is None else self.hint**exponent
+        return SymNode(Pow(self.expr, Integer(exponent)), self.env, hint, int)
+
+    def lshift(self, other: SymNode) -> SymNode:
+        return self.mul(self.wrap_int(1 << other.guard_int("", 0)))  # type: ignore[attr-defined]
+
+    def rshift(self, other: SymNode) -> SymNode:
+        return self.int_floordiv(self.wrap_int(1 << other.guard_int("", 0)))  # type: ignore[attr-defined]
+
+    def _bitwise(self, other: SymNode, compute: Callable[[int, int], int]) -> SymNode:
+        return self.wrap_int(compute(self.guard_int("", 0), other.guard_int("", 0)))
+
+    def bitwise_and(self, other: SymNode) -> SymNode:
+        return self._bitwise(other, operator.and_)
+
+    def bitwise_or(self, other: SymNode) -> SymNode:
+        return self._bitwise(other, operator.or_)
+
+    def bitwise_xor(self, other: SymNode) -> SymNode:
+        return self._bitwise(other, operator.xor)
+
+    def sym_and(self, other: SymNode) -> SymNode:
+        return self._logical(other, sympy.And, operator.and_)
+
+    def sym_or(self, other: SymNode) -> SymNode:
+        return self._logical(other, sympy.Or, operator.or_)
+
+    and_, or_ = sym_and, sym_or
+
+    def _logical(self, other: SymNode, kind: Any, compute: Callable[[Any, Any], Any]) -> SymNode:
+        hint = None if self.hint is None or other.hint is None else compute(self.hint, other.hint)
+        return SymNode(_logical(kind, self.expr, other.expr), self.env, hint, bool)
+
+    # Memory formats: `sizes` and `strides` are nodes or ints, outermost dimension first
+
+    def is_contiguous(self, sizes: Sequence[Any], strides: Sequence[Any]) -> SymNode:
+        return self.wrap_bool(self._dense(sizes, strides, range(len(sizes) - 1, -1, -1)))
+
+    def is_channels_last_contiguous_2d(self, sizes: Sequence[Any], strides: Sequence[Any]) -> SymNode:
+        return self.wrap_bool(len(sizes) == 4 and self._dense(sizes, strides, (1, 3, 2, 0)))
+
+    def is_channels_last_contiguous_3d(self, sizes: Sequence[Any], strides: Sequence[Any]) -> SymNode:
+        return self.wrap_bool(len(sizes) == 5 and self._dense(sizes, strides, (1, 4, 3, 2, 0)))
+
+    def is_channels_last_strides_2d(self, sizes: Sequence[Any], strides: Sequence[Any]) -> SymNode:
+        return self.wrap_bool(len(sizes) == 4 and self._channels_innermost(sizes, strides, (1, 3, 2, 0)))
+
+    def is_channels_last_strides_3d(self, sizes: Sequence[Any], strides: Sequence[Any]) -> SymNode:
+        return self.wrap_bool(len(sizes) == 5 and self._channels_innermost(sizes, strides, (1, 4, 3, 2, 0)))
+
+    def is_non_overlapping_and_dense(self, sizes: Sequence[Any], strides: Sequence[Any]) -> SymNode:
+        return self.wrap_bool(self._non_overlapping_and_dense(sizes, strides))
+
+    def is_non_overlapping_and_dense_indicator(self, sizes: Sequence[Any], strides: Sequence[Any]) -> SymNode:
+        return self.wrap_int(int(self._non_overlapping_and_dense(sizes, strides)))
+
+    def _holds(self, kind: Any, left: Any, right: Any) -> bool:
+        """A comparison, with a guard; where it needs a value that there is none of, no."""
+        condition = relation(kind, _expr(left), _expr(right))
+        known = self.env.statically_known(condition)
+        if known is not None:
+            return known
+        if self.env.hint(condition) is None:
+            return False
+        return bool(self.env.evaluate(condition))
+
+    def _empty(self, sizes: Sequence[Any]) -> bool:
+        return any(self._holds(sympy.Eq, size, 0) for size in sizes)
+
+    def _dense(self, sizes: Sequence[Any], strides: Sequence[Any], inner_to_outer: Sequence[int]) -> bool:
+        if self._empty(sizes):
+            return True
+        expected: Any = S.One
+        for dim in inner_to_outer:
+            if self._holds(sympy.Eq, sizes[dim], 1):
+                continue
+            if not self._holds(sympy.Eq, strides[dim], expected):
+                return False
+            expected = Mul(expected, _expr(sizes[dim]))
+        return True
+
+    def _channels_innermost(self, sizes: Sequence[Any], strides: Sequence[Any], inner_to_outer: Sequence[int]) -> bool:
+        """Whether strides only grow from the channels outward, as torch decides which format a tensor suggests."""
+        if self._holds(sympy.Eq, strides[1], 0):
+            return False
+        least: Any = S.Zero
+        for dim in inner_to_outer:
+            size, stride = _expr(sizes[dim]), _expr(strides[dim])
+            if self._holds(sympy.Eq, size, 0) or self._holds(sympy.Lt, stride, least):
+                return False
+            # With one channel and one row this would be the other format as well: that one has precedence.
+            if dim == 0 and self._holds(sympy.Eq, least, strides[1]):
+                return False
+            least = Mul(stride, size) if self._holds(sympy.Gt, size, 1) else stride
+        return True
+
+    def _non_overlapping_and_dense(self, sizes: Sequence[Any], strides: Sequence[Any]) -> bool:
+        if len(sizes) == 1:
+            return self._holds(sympy.Lt, sizes[0], 2) or self._holds(sympy.Eq, strides[0], 1)
+        left = [dim for dim in range(len(sizes)) if not self._holds(sympy.Lt, sizes[dim], 2)]
+        expected: Any = S.One
+        while left:
+            match = next((dim for dim in left if self._known_equal(strides[dim], expected)), None)
+            if match is None:
+                match = next((dim for dim in left if self._holds(sympy.Eq, strides[dim], expected)), None)
+            if match is None:
+                return False
+            left.remove(match)
+            expected = Mul(expected, _expr(sizes[match]))
+        return True
+
+    def _known_equal(self, left: Any, right: Any) -> bool:
+        return self.env.statically_known(relation(sympy.Eq, _expr(left), _expr(right))) is True
+
+
+def _expr(value: Any) -> Expr:
+    if isinstance(value, SymNode):
+        return value.expr
+    if isinstance(value, Expr):
+        return value
+    return Integer(value) if isinstance(value, int) else value.node.expr
+
+
+def _logical(kind: Any, left: Any, right: Any) -> Any:
+    strong = truth(kind is sympy.Or)
+    if left is strong or right is strong:
+        return strong
+    weak = truth(kind is sympy.And)
+    if left is weak:
+        return right
+    if right is weak or left == right:
+        return left
+    return kind(left, right, evaluate=False)
+
+
+_INT: dict[str, tuple[Callable[[Expr, Expr], Expr], Callable[[int, int], int]]] = {
+    "add": (Add, operator.add),
+    "sub": (lambda a, b: a - b, operator.sub),
+    "mul": (Mul, operator.mul),
+    "int_floordiv": (FloorDiv, operator.floordiv),
+    "floordiv": (FloorDiv, operator.floordiv),
+    "mod": (Mod, operator.mod),
+    "sym_max": (Max, max),
+    "sym_min": (Min, min),
+}
+_DIVIDES = frozenset({"int_floordiv", "floordiv", "mod"})
+_FLOAT: dict[str, tuple[str, Callable[[Any, Any], float]]] = {
+    "add": ("FloatAdd", operator.add),
+    "sub": ("FloatSub", operator.sub),
+    "mul": ("FloatMul", operator.mul),
+    "mod": ("FloatMod", operator.mod),
+    "float_truediv": ("FloatDiv", operator.truediv),
+    "int_truediv": ("IntTrueDiv", operator.truediv),
+    "truediv": ("IntTrueDiv", operator.truediv),
+    "float_pow": ("FloatPow", operator.pow),
+    "pow": ("FloatPow", operator.pow),
+    "sym_max": ("FloatMax", lambda a, b: float(max(a, b))),
+    "sym_min": ("FloatMin", lambda a, b: float(min(a, b))),
+}
+_COMPARE: dict[str, tuple[Any, Callable[[Any, Any], bool]]] = {
+    "eq": (sympy.Eq, operator.eq),
+    "ne": (sympy.Ne, operator.ne),
+    "lt": (sympy.Lt, operator.lt),
+    "le": (sympy.Le, operator.le),
+    "gt": (sympy.Gt, operator.gt),
+    "ge": (sympy.Ge, operator.ge),
+}
+
+
+@lru_cache(maxsize=1 << 15)
+def _build_int(name: str, left: Expr, right: Expr) -> Expr:
+    return _INT[name][0](left, right)
+
+
+def _nonzero_divisor(node: SymNode) -> None:
+    """Raise, or guard, so that the result means what Python means by it."""
+    if node.hint == 0:
+        return  # computing the hint raises Python's own error
+    condition = relation(sympy.Ne, node.expr, constant(0) if node.pytype is int else constant(0.0))
+    if condition is not S.true and not node.env.expect_true(condition, None if node.hint is None else True):
+        raise ZeroDivisionError("division by zero")
+
+
+def _binary(name: str) -> Callable[[SymNode, SymNode], SymNode]:
+    on_ints, on_floats = _INT.get(name), _FLOAT.get(name)
+
+    def operation(self: SymNode, other: SymNode) -> SymNode:
+        if on_ints is not None and self.pytype is int and other.pytype is int:
+            if name in _DIVIDES and not other.expr.is_Integer:
+                _nonzero_divisor(other)
+            hint = None if self.hint is None or other.hint is None else on_ints[1](self.hint, other.hint)
+            return SymNode(_build_int(name, self.expr, other.expr), self.env, hint, int)
+        if on_floats is None:
+            raise TypeError(f"{name} of {self.pytype.__name__} and {other.pytype.__name__}")
+        hint = None if self.hint is None or other.hint is None else on_floats[1](self.hint, other.hint)
+        return SymNode(FLOAT_FUNCTIONS[on_floats[0]](self.expr, other.expr), self.env, hint, float)
+
+    operation.__name__ = name
+    return operation
+
+
+def _compare(name: str) -> Callable[[SymNode, SymNode], SymNode]:
+    kind, compute = _COMPARE[name]
+
+    def operation(self: SymNode, other: SymNode) -> SymNode:
+        if self.pytype is bool:
+            return self.wrap_bool(compute(self.guard_bool("", 0), other.guard_bool("", 0)))
+        hint = None if self.hint is None or other.hint is None else compute(self.hint, other.hint)
+        return SymNode(relation(kind, self.expr, other.expr), self.env, hint, bool)
+
+    operation.__name__ = name
+    return operation
+
+
+def _rounding(name: str, function: str, compute: Callable[[float], int]) -> Callable[[SymNode], SymNode]:
+    def operation(self: SymNode) -> SymNode:
+        return self if self.pytype is int else self._unary(function, compute, int)
+
+    operation.__name__ = name
+    return operation
+
+
+def _elementary(name: str) -> Callable[[SymNode], SymNode]:
+    compute = getattr(math, name)
+
+    def operation(self: SymNode) -> SymNode:
+        return self.sym_float()._unary(name.capitalize(), compute, float)
+
+    operation.__name__ = f"sym_{name}"
+    return operation
+
+
+for _name in {*_INT, *_FLOAT}:
+    setattr(SymNode, _name, _binary(_name))
+for _name in _COMPARE:
+    setattr(SymNode, _name, _compare(_name))
+for _name, _function, _meaning in (
+    ("floor", "FloatFloor", math.floor),
+    ("ceil", "FloatCeil", math.ceil),
+    ("trunc", "FloatTrunc", math.trunc),
+):
+    setattr(SymNode, _name, _rounding(_name, _function, _meaning))
+for _name in ("sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "log2"):
+    setattr(SymNode, f"sym_{_name}", _elementary(_name))
