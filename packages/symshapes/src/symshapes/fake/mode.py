@@ -166,9 +166,7 @@ class FakeMode(TorchDispatchMode):
     def _fake(self, value: Any) -> FakeTensor:
         return value if isinstance(value, FakeTensor) else self._converter.constant(value)
 
-    def _without_rule(
-        self, func: Any, info: OpInfo, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
+    def _without_rule(self, func: Any, info: OpInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if info.needs_data:
             raise DataDependentError(func)
         if info.composite:
@@ -232,5 +230,3 @@ _NAMES = {
 
 def _name(dtype: torch.dtype) -> str:
     return _NAMES.get(dtype, str(dtype))
-
-

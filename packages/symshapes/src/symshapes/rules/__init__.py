@@ -1,5 +1,21 @@
 """Shape rules by family; importing this package registers all of them."""
 
+from symshapes.rules import (  # noqa: F401
+    attention,
+    convolution,
+    copies,
+    factories,
+    indexing,
+    joining,
+    losses,
+    matmul,
+    normalization,
+    pointwise,
+    pooling,
+    reductions,
+    rnn,
+    views,
+)
 from symshapes.rules.registry import DataDependentError, missing_rules, register_rule
 
 __all__ = ["DataDependentError", "missing_rules", "register_rule"]

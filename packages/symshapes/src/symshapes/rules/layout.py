@@ -82,14 +82,10 @@ def channels_last_strides(size: Sequence[Size]) -> Sizes:
 def is_contiguous(size: Sequence[Size], stride: Sequence[Size]) -> bool:
     """Whether the strides are row-major, ignoring dimensions of length 1; empty tensors are contiguous."""
     step: Size = 1
-    empty = False
     for length, actual in zip(reversed(size), reversed(stride), strict=True):
         if length == 1:
             continue
-        if length == 0:
-            empty = True
-            continue
-        if actual != step and not empty:
+        if actual != step:
             return any(other == 0 for other in size)
         step = step * length
     return True
@@ -146,14 +142,13 @@ def strides_for(size: Sequence[Size], memory_format: torch.memory_format) -> Siz
 
 def is_dense(size: Sequence[Size], stride: Sequence[Size]) -> bool:
     """Whether the elements fill a block of memory without holes or overlaps, in whatever order."""
-    dims = sorted(range(len(size)), key=lambda dim: (_hint(stride[dim]), dim))
-    # A dimension of length 0 or 1 goes last: its stride says nothing.
-    long = [dim for dim in dims if not size[dim] < 2]
-    if len(long) < len(dims) and any(size[dim] == 0 for dim in dims):
-        # The order of an empty tensor's dimensions still decides in eager; only full agreement counts.
-        long = [dim for dim in dims if size[dim] != 1]
+    if is_contiguous(size, stride):
+        return True
     step: Size = 1
-    for dim in long:
+    # Short dimensions do not count: their strides say nothing.
+    for dim in sorted(
+        (dim for dim in range(len(size)) if not size[dim] < 2), key=lambda dim: _hint(stride[dim])
+    ):
         if stride[dim] != step:
             return False
         step = step * size[dim]
@@ -169,9 +164,7 @@ def _hint(value: Size) -> int:
     return int(hint) if isinstance(hint, int) else int(value)
 
 
-def permutation_by_stride(
-    size: Sequence[Size], operand_strides: Sequence[Sequence[Size]]
-) -> list[int]:
+def permutation_by_stride(size: Sequence[Size], operand_strides: Sequence[Sequence[Size]]) -> list[int]:
     """Dimensions from innermost to outermost, as an elementwise loop over these operands orders them.
 
     `operand_strides` hold the operands' strides expanded to `size` (0 where broadcast). This is the stable
@@ -250,9 +243,7 @@ def wrap_dim(dim: int, rank: int) -> int:
     """`dim` counted from the front. Raises IndexError as eager does; a 0-d tensor accepts -1 and 0."""
     bound = max(rank, 1)
     if not -bound <= dim < bound:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {dim})"
-        )
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {dim})")
     return dim + bound if dim < 0 else dim
 
 
@@ -263,7 +254,9 @@ def wrap_dims(dims: Sequence[int] | int | None, rank: int) -> list[int]:
     given = [dims] if isinstance(dims, int) else dims
     wrapped = [wrap_dim(dim, rank) for dim in given]
     if len(set(wrapped)) != len(wrapped):
-        raise RuntimeError(f"dim {next(d for d in wrapped if wrapped.count(d) > 1)} appears multiple times in the list of dims")
+        raise RuntimeError(
+            f"dim {next(d for d in wrapped if wrapped.count(d) > 1)} appears multiple times in the list of dims"
+        )
     return wrapped if rank else []
 
 

@@ -1,0 +1,161 @@
+"""Scaled dot product attention: the fused kernels of CPU and CUDA, and which one runs."""
+
+from typing import Any
+
+import torch
+
+from symshapes.rules.layout import Size, TensorMeta, contiguous_strides, fresh, strides_in_order
+from symshapes.rules.registry import rule
+
+
+def _like_query(query: TensorMeta, last: Size) -> TensorMeta:
+    """(B, H, L, E) memory laid out as (B, L, H, E), what the fused kernels write."""
+    batch, heads, length, _ = query.size
+    size = (batch, heads, length, last)
+    return TensorMeta(size, strides_in_order(size, [3, 1, 2, 0]), query.dtype, query.device)
+
+
+@rule("_scaled_dot_product_flash_attention_for_cpu")
+def flash_for_cpu(
+    query: TensorMeta,
+    key: TensorMeta,
+    value: TensorMeta,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: TensorMeta | None = None,
+    scale: float | None = None,
+) -> tuple[TensorMeta, TensorMeta]:
+    """The result and the log of each row's sum of exponentials (B, H, L), stored as (B, L, H)."""
+    batch, heads, length, _ = query.size
+    rows = (batch, heads, length)
+    dtype = torch.float64 if query.dtype is torch.float64 else torch.float32
+    logsumexp = TensorMeta(rows, strides_in_order(rows, [1, 2, 0]), dtype, query.device)
+    return _like_query(query, query.size[3]), logsumexp
+
+
+@rule("_scaled_dot_product_flash_attention_for_cpu_backward")
+def flash_for_cpu_backward(
+    grad_out: TensorMeta, query: TensorMeta, key: TensorMeta, value: TensorMeta, *_: Any, **options: Any
+) -> tuple[TensorMeta, TensorMeta, TensorMeta]:
+    """Gradients of query, key and value."""
+    return tuple(_like_query(meta, meta.size[3]) for meta in (query, key, value))  # type: ignore[return-value]
+
+
+@rule("_scaled_dot_product_flash_attention")
+def flash(
+    query: TensorMeta,
+    key: TensorMeta,
+    value: TensorMeta,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    return_debug_mask: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[Any, ...]:
+    """CUDA's flash attention: result, log-sum-exp, empty offsets, lengths, random state, empty mask."""
+    batch, heads, length, _ = query.size
+    seed = TensorMeta((2,), (1,), torch.uint64, query.device)
+    unused = TensorMeta((), (), torch.uint64, query.device)
+    return (
+        _like_query(query, value.size[3]),
+        fresh((batch, heads, length), query, torch.float32),
+        None,
+        None,
+        length,
+        key.size[2],
+        seed,
+        unused,
+        fresh((0,), query),
+    )
+
+
+@rule("_scaled_dot_product_flash_attention_backward", "_scaled_dot_product_cudnn_attention_backward")
+def flash_backward(
+    grad_out: TensorMeta, query: TensorMeta, key: TensorMeta, value: TensorMeta, *_: Any, **options: Any
+) -> tuple[TensorMeta, TensorMeta, TensorMeta]:
+    """Gradients of query, key and value."""
+    return tuple(_like_query(meta, meta.size[3]) for meta in (query, key, value))  # type: ignore[return-value]
+
+
+@rule("_scaled_dot_product_efficient_attention")
+def efficient(
+    query: TensorMeta,
+    key: TensorMeta,
+    value: TensorMeta,
+    attn_bias: TensorMeta | None,
+    compute_log_sumexp: bool,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[TensorMeta, TensorMeta, TensorMeta, TensorMeta]:
+    """CUDA's memory-efficient attention: result, log-sum-exp (rows padded to 32), seed and offset."""
+    batch, heads, length, _ = query.size
+    rows = ((length + 31) // 32) * 32 if compute_log_sumexp else 0
+    state = TensorMeta((), (), torch.int64, query.device)
+    return (
+        _like_query(query, value.size[3]),
+        fresh((batch, heads, rows), query, torch.float32),
+        state,
+        state,
+    )
+
+
+@rule("_scaled_dot_product_efficient_attention_backward")
+def efficient_backward(
+    grad_out: TensorMeta,
+    query: TensorMeta,
+    key: TensorMeta,
+    value: TensorMeta,
+    attn_bias: TensorMeta | None,
+    out: TensorMeta,
+    logsumexp: TensorMeta,
+    philox_seed: TensorMeta,
+    philox_offset: TensorMeta,
+    dropout_p: float,
+    grad_input_mask: list[bool],
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[TensorMeta | None, ...]:
+    """Gradients of query, key, value and bias."""
+    grads = [_like_query(meta, meta.size[3]) for meta in (query, key, value)]
+    bias = None
+    if attn_bias is not None and grad_input_mask[3]:
+        # The kernel wants rows of a multiple of 16 elements, and shows a slice of them.
+        last = attn_bias.size[-1]
+        padded = (*attn_bias.size[:-1], ((last + 15) // 16) * 16)
+        bias = TensorMeta(attn_bias.size, contiguous_strides(padded), attn_bias.dtype, attn_bias.device)
+    return (*grads, bias)
+
+
+@rule("_scaled_dot_product_cudnn_attention")
+def cudnn(
+    query: TensorMeta,
+    key: TensorMeta,
+    value: TensorMeta,
+    attn_bias: TensorMeta | None,
+    compute_log_sumexp: bool,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    return_debug_mask: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[Any, ...]:
+    """cuDNN's attention: result, log-sum-exp, empty offsets, lengths, random state, empty mask."""
+    batch, heads, length, _ = query.size
+    state = TensorMeta((), (), torch.int64, query.device)
+    return (
+        _like_query(query, value.size[3]),
+        fresh((batch, heads, length, 1), query, torch.float32) if compute_log_sumexp else fresh((0,), query, torch.float32),
+        None,
+        None,
+        length,
+        key.size[2],
+        state,
+        state,
+        fresh((0,), query),
+    )
+
+

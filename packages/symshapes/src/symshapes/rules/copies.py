@@ -1,0 +1,201 @@
+"""Ops that copy: clone, casts, copies into arguments, and the `_copy` forms of view ops."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from symshapes.rules import views
+from symshapes.rules.layout import (
+    Same,
+    TensorMeta,
+    View,
+    broadcast,
+    contiguous_strides,
+    fresh,
+    is_channels_last,
+    is_contiguous,
+    preserved_strides,
+    strides_for,
+    view_of,
+)
+from symshapes.rules.registry import rule
+
+
+def like(
+    self: TensorMeta,
+    dtype: torch.dtype | None = None,
+    device: torch.device | None = None,
+    memory_format: torch.memory_format | None = None,
+) -> TensorMeta:
+    """A new tensor of the size of `self`; no memory format means `torch.preserve_format`."""
+    if memory_format is None or memory_format is torch.preserve_format:
+        stride = preserved_strides(self)
+    else:
+        stride = strides_for(self.size, memory_format)
+    return TensorMeta(self.size, stride, dtype or self.dtype, device or self.device)
+
+
+@rule("clone")
+def clone(self: TensorMeta, *, memory_format: torch.memory_format | None = None) -> TensorMeta:
+    """A copy in the memory format asked for."""
+    return like(self, memory_format=memory_format)
+
+
+@rule("lift_fresh_copy", "_conj_physical", "alias_copy", "detach_copy")
+def copy_like(self: TensorMeta) -> TensorMeta:
+    """A copy that keeps the format."""
+    return like(self)
+
+
+@rule("_to_copy")
+def to_copy(
+    self: TensorMeta,
+    *,
+    dtype: torch.dtype | None = None,
+    layout: Any = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+    non_blocking: bool = False,
+    memory_format: torch.memory_format | None = None,
+) -> TensorMeta:
+    """A copy with another dtype, device or format."""
+    return like(self, dtype, None if device is None else torch.device(device), memory_format)
+
+
+@rule("copy_")
+def copy_(self: TensorMeta, src: TensorMeta, non_blocking: bool = False) -> Same:
+    """Write `src`, broadcast, into `self`."""
+    if broadcast(self.size, src.size) != self.size:
+        raise RuntimeError(
+            f"The size of tensor a ({list(self.size)}) must match the size of tensor b ({list(src.size)})"
+        )
+    return Same()
+
+
+@rule("copy")
+def copy(self: TensorMeta, src: TensorMeta, non_blocking: bool = False) -> TensorMeta:
+    """`copy_` into a fresh tensor with the strides of `self`."""
+    copy_(self, src)
+    return like(self)
+
+
+@rule("fill.Scalar", "fill.Tensor", "zero")
+def fill(self: TensorMeta, value: Any = 0) -> TensorMeta:
+    """A tensor of the same size and format, filled."""
+    return like(self)
+
+
+@rule(
+    "fill_.Scalar",
+    "fill_.Tensor",
+    "zero_",
+    "uniform_",
+    "normal_",
+    "random_",
+    "random_.from",
+    "random_.to",
+    "bernoulli_.float",
+    "bernoulli_.Tensor",
+    "exponential_",
+    "geometric_",
+    "log_normal_",
+    "cauchy_",
+    "masked_fill_.Scalar",
+    "masked_fill_.Tensor",
+    "index_add_",
+    "index_fill_.int_Scalar",
+    "index_fill_.int_Tensor",
+    "index_copy_",
+    "index_put_",
+    "_index_put_impl_",
+    "scatter_.src",
+    "scatter_.value",
+    "scatter_.reduce",
+    "scatter_.value_reduce",
+    "scatter_add_",
+    "scatter_reduce_.two",
+    "masked_scatter_",
+    "set_data",
+    "fill_diagonal_",
+    "tril_",
+    "triu_",
+    "resize_as_strided_",
+    "eye_",
+    "put_",
+)
+def written(self: TensorMeta, *args: Any, **kwargs: Any) -> Same:
+    """Writes into its first argument, whose metadata stays."""
+    return Same()
+
+
+@rule("resolve_conj", "resolve_neg")
+def resolve(self: TensorMeta) -> Any:
+    """The tensor itself if it has no lazy bit, else a copy without one."""
+    return like(self) if self.flags else Same()
+
+
+def _copies(answer: Any) -> Any:
+    if isinstance(answer, list):
+        return [_copies(item) for item in answer]
+    assert isinstance(answer, View)
+    return TensorMeta(answer.size, contiguous_strides(answer.size), answer.dtype, answer.device)
+
+
+def _register_copy(name: str, view: Callable[..., Any]) -> None:
+    @rule(name)
+    def copied(*args: Any, **kwargs: Any) -> Any:
+        return _copies(view(*args, **kwargs))
+
+
+for _name, _view in {
+    "view_copy": views.view,
+    "as_strided_copy": views.as_strided,
+    "t_copy": views.t,
+    "transpose_copy.int": views.transpose,
+    "permute_copy": views.permute,
+    "expand_copy": views.expand,
+    "select_copy.int": views.select,
+    "slice_copy.Tensor": views.slice_,
+    "squeeze_copy": views.squeeze,
+    "squeeze_copy.dim": views.squeeze_dim,
+    "squeeze_copy.dims": views.squeeze_dims,
+    "unsqueeze_copy": views.unsqueeze,
+    "unfold_copy": views.unfold,
+    "diagonal_copy": views.diagonal,
+    "split_copy.Tensor": views.split,
+    "split_with_sizes_copy": views.split_with_sizes,
+    "unbind_copy.int": views.unbind,
+}.items():
+    _register_copy(_name, _view)
+
+
+@rule("unsafe_split.Tensor")
+def unsafe_split(self: TensorMeta, split_size: Any, dim: int = 0) -> list[View]:
+    """`split` that autograd takes for independent tensors."""
+    return views.split(self, split_size, dim)
+
+
+@rule("unsafe_split_with_sizes")
+def unsafe_split_with_sizes(self: TensorMeta, split_sizes: Any, dim: int = 0) -> list[View]:
+    """`split_with_sizes` that autograd takes for independent tensors."""
+    return views.split_with_sizes(self, split_sizes, dim)
+
+
+def as_contiguous(meta: TensorMeta) -> TensorMeta:
+    """What `.contiguous()` gives a kernel: the tensor itself or a row-major copy."""
+    if is_contiguous(meta.size, meta.stride):
+        return meta
+    return fresh(meta.size, meta)
+
+
+def kept_or(meta: TensorMeta, memory_format: torch.memory_format) -> TensorMeta:
+    """What `.contiguous(memory_format)` gives a kernel."""
+    if memory_format is torch.contiguous_format:
+        return as_contiguous(meta)
+    if is_channels_last(meta.size, meta.stride):
+        return meta
+    return TensorMeta(meta.size, strides_for(meta.size, memory_format), meta.dtype, meta.device)
+
+
+__all__ = ["as_contiguous", "clone", "kept_or", "like", "view_of"]

@@ -1,0 +1,212 @@
+"""Indexing: gather, scatter, embedding and advanced indices."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from symshapes.rules.copies import like
+from symshapes.rules.layout import (
+    Size,
+    Sizes,
+    TensorMeta,
+    broadcast,
+    expand_strides,
+    fresh,
+    permutation_by_stride,
+    strides_in_order,
+    wrap_dim,
+)
+from symshapes.rules.promotion import Operand
+from symshapes.rules.registry import DataDependentError, rule
+
+
+@rule("gather")
+def gather(self: TensorMeta, dim: int, index: TensorMeta, *, sparse_grad: bool = False) -> TensorMeta:
+    """An element for each index."""
+    wrap_dim(dim, len(self.size))
+    if index.dtype not in (torch.int64, torch.int32):
+        raise RuntimeError("gather(): Expected dtype int32/int64 for index")
+    return fresh(index.size, self)
+
+
+@rule(
+    "scatter.src",
+    "scatter.value",
+    "scatter.reduce",
+    "scatter.value_reduce",
+    "scatter_add",
+    "scatter_reduce.two",
+    "index_add",
+    "index_copy",
+    "index_fill.int_Scalar",
+    "index_fill.int_Tensor",
+    "index_reduce",
+    "masked_scatter",
+    "index_put",
+    "_unsafe_index_put",
+    "put",
+)
+def scatter(self: TensorMeta, *args: Any, **kwargs: Any) -> TensorMeta:
+    """A copy of the first argument with elements replaced."""
+    return like(self)
+
+
+@rule("index_select")
+def index_select(self: TensorMeta, dim: int, index: TensorMeta) -> TensorMeta:
+    """The positions of a dimension that the index lists."""
+    dim = wrap_dim(dim, len(self.size))
+    if len(index.size) > 1:
+        raise IndexError("index_select(): Index is supposed to be a vector")
+    count = index.size[0] if index.size else 1
+    size = list(self.size)
+    if size:
+        size[dim] = count
+    return fresh(size, self)
+
+
+@rule("index_select_backward")
+def index_select_backward(
+    grad: TensorMeta, self_sizes: Sequence[Size], dim: int, index: TensorMeta
+) -> TensorMeta:
+    """The gradient of the whole."""
+    return fresh(tuple(self_sizes), grad)
+
+
+@rule("take")
+def take(self: TensorMeta, index: TensorMeta) -> TensorMeta:
+    """Elements by their place in the flattened tensor."""
+    return fresh(index.size, self)
+
+
+@rule("embedding")
+def embedding(
+    weight: TensorMeta,
+    indices: TensorMeta,
+    padding_idx: Size = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> TensorMeta:
+    """A row for each index."""
+    if len(weight.size) != 2:
+        raise RuntimeError("'weight' must be 2-D")
+    if indices.dtype not in (torch.int64, torch.int32):
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; "
+            f"but got {indices.dtype} instead (while checking arguments for embedding)"
+        )
+    return fresh((*indices.size, weight.size[1]), weight)
+
+
+@rule("embedding_dense_backward")
+def embedding_dense_backward(
+    grad_output: TensorMeta, indices: TensorMeta, num_weights: Size, padding_idx: Size, scale_grad_by_freq: bool
+) -> TensorMeta:
+    """The gradient of all rows."""
+    return fresh((num_weights, grad_output.size[-1]), grad_output)
+
+
+@rule("embedding_renorm_")
+def embedding_renorm_(self: TensorMeta, indices: TensorMeta, max_norm: float, norm_type: float) -> Any:
+    """Rescales rows in place."""
+    from symshapes.rules.layout import Same
+
+    return Same()
+
+
+def _index_op(self: TensorMeta, indices: Sequence[TensorMeta | None]) -> TensorMeta:
+    if len(indices) > len(self.size):
+        raise IndexError(
+            f"too many indices for tensor of dimension {len(self.size)} (got {len(indices)})"
+        )
+    for index in indices:
+        if index is None:
+            continue
+        if index.dtype in (torch.bool, torch.uint8):
+            # How many elements a mask picks is in its data.
+            raise DataDependentError(torch.ops.aten.index.Tensor)
+        if index.dtype not in (torch.int64, torch.int32):
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+    given = [index for index in indices if index is not None]
+    if not given:
+        return like(self)
+    rank = len(self.size)
+    padded = [*indices, *[None] * (rank - len(indices))]
+    indexed = [dim for dim, index in enumerate(padded) if index is not None]
+    together = indexed == list(range(indexed[0], indexed[-1] + 1))
+    size, stride = self.size, self.stride
+    if not together:
+        # Indices apart from each other put their dimensions first.
+        order = [*indexed, *(dim for dim in range(rank) if dim not in indexed)]
+        size = tuple(size[dim] for dim in order)
+        stride = tuple(stride[dim] for dim in order)
+        indexed = list(range(len(indexed)))
+    picked = broadcast(*[index.size for index in given])
+    first, last = indexed[0], indexed[-1]
+    before, after = size[:first], size[last + 1 :]
+    out = (*before, *picked, *after)
+    lead, trail = (1,) * len(before), (1,) * len(after)
+    # The loop's operands: the tensor with the indexed dimensions at stride 0, and each index.
+    source: Sizes = (*stride[:first], *[0] * len(picked), *stride[last + 1 :])
+    operands = [source]
+    for index in given:
+        wide = (*lead, *index.size, *trail) if len(index.size) == len(picked) else None
+        at = index
+        if wide is None:
+            grown = (1,) * (len(picked) - len(index.size)) + tuple(index.size)
+            at = TensorMeta(grown, (0,) * (len(picked) - len(index.size)) + tuple(index.stride), *index[2:4])
+            wide = (*lead, *grown, *trail)
+        shaped = TensorMeta(wide, (*[0] * len(lead), *at.stride, *[0] * len(trail)), *index[2:4])
+        operands.append(expand_strides(shaped, out))
+    if len(out) < 2:
+        return fresh(out, self)
+    return TensorMeta(
+        out, strides_in_order(out, permutation_by_stride(out, operands)), self.dtype, self.device
+    )
+
+
+@rule("index.Tensor", "_unsafe_index.Tensor")
+def index(self: TensorMeta, indices: Sequence[TensorMeta | None]) -> TensorMeta:
+    """Advanced indexing. Masks raise DataDependentError: the size of the result is in their data."""
+    return _index_op(self, indices)
+
+
+@rule("nonzero_static")
+def nonzero_static(self: TensorMeta, *, size: Size, fill_value: int = -1) -> TensorMeta:
+    """A fixed number of places of nonzero elements."""
+    out = (size, len(self.size))
+    return TensorMeta(out, (1, size), torch.int64, self.device)
+
+
+@rule("repeat_interleave.Tensor")
+def repeat_interleave(repeats: TensorMeta, *, output_size: Size | None = None) -> TensorMeta:
+    """Indices that repeat; without `output_size` the length is in the data."""
+    if output_size is None:
+        raise DataDependentError(torch.ops.aten.repeat_interleave.Tensor)
+    return fresh((output_size,), repeats)
+
+
+@rule("_local_scalar_dense", "item")
+def item(self: TensorMeta) -> Any:
+    """The one element: data."""
+    raise DataDependentError(torch.ops.aten._local_scalar_dense.default)
+
+
+@rule("equal")
+def equal(self: TensorMeta, other: TensorMeta) -> bool:
+    """False by sizes alone; otherwise it is in the data."""
+    if self.size != other.size:
+        return False
+    raise DataDependentError(torch.ops.aten.equal.default)
+
+
+@rule("is_same_size")
+def is_same_size(self: TensorMeta, other: TensorMeta) -> bool:
+    """Whether the sizes are equal."""
+    return bool(self.size == other.size)
+
+
+@rule("is_pinned")
+def is_pinned(self: TensorMeta, device: Operand = None) -> bool:
+    """Fakes have no memory to pin."""
+    return False

@@ -1,0 +1,242 @@
+"""Ops that join, repeat, mirror or pad tensors."""
+
+from collections.abc import Sequence
+
+import torch
+
+from symshapes.rules.copies import like
+from symshapes.rules.layout import (
+    Size,
+    TensorMeta,
+    fresh,
+    is_contiguous,
+    strides_for,
+    suggest_format,
+    wrap_dim,
+    wrap_dims,
+)
+from symshapes.rules.promotion import common_device, result_dtype
+from symshapes.rules.registry import rule
+
+
+def _legacy_empty(meta: TensorMeta) -> bool:
+    """1-d tensors without elements join anything."""
+    return len(meta.size) == 1 and meta.size[0] == 0
+
+
+@rule("cat", "concat", "concatenate")
+def cat(tensors: Sequence[TensorMeta], dim: int = 0) -> TensorMeta:
+    """Tensors one behind the other; the result keeps a format that all inputs share."""
+    if not tensors:
+        raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
+    dtype = result_dtype(tensors)
+    device = common_device(tensors)
+    parts = [meta for meta in tensors if not _legacy_empty(meta)]
+    if not parts:
+        return TensorMeta((0,), (1,), dtype, device)
+    rank = len(parts[0].size)
+    if rank == 0:
+        raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
+    dim = wrap_dim(dim, rank)
+    size = list(parts[0].size)
+    for at, part in enumerate(parts[1:], 1):
+        if len(part.size) != rank:
+            raise RuntimeError(
+                f"Tensors must have same number of dimensions: got {rank} and {len(part.size)}"
+            )
+        for axis, length in enumerate(part.size):
+            if axis != dim and length != size[axis]:
+                raise RuntimeError(
+                    f"Sizes of tensors must match except in dimension {dim}. Expected size {size[axis]} but got size "
+                    f"{length} for tensor number {at} in the list."
+                )
+        size[dim] = size[dim] + part.size[dim]
+    formats = {suggest_format(meta) for meta in tensors}
+    memory_format = formats.pop() if len(formats) == 1 else torch.contiguous_format
+    return TensorMeta(tuple(size), strides_for(size, memory_format), dtype, device)
+
+
+@rule("stack")
+def stack(tensors: Sequence[TensorMeta], dim: int = 0) -> TensorMeta:
+    """Tensors of one size side by side, along a new dimension."""
+    if not tensors:
+        raise RuntimeError("stack expects a non-empty TensorList")
+    first = tensors[0]
+    dim = wrap_dim(dim, len(first.size) + 1)
+    for at, meta in enumerate(tensors[1:], 1):
+        if meta.size != first.size:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(first.size)} at entry 0 and "
+                f"{list(meta.size)} at entry {at}"
+            )
+    size = (*first.size[:dim], len(tensors), *first.size[dim:])
+    return fresh(size, first._replace(device=common_device(tensors)), result_dtype(tensors))
+
+
+@rule("repeat")
+def repeat(self: TensorMeta, repeats: Sequence[Size]) -> TensorMeta:
+    """The tensor over and over, along each dimension."""
+    if len(repeats) < len(self.size):
+        raise RuntimeError(
+            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
+        )
+    padded = (1,) * (len(repeats) - len(self.size)) + tuple(self.size)
+    return fresh([length * times for length, times in zip(padded, repeats, strict=True)], self)
+
+
+@rule("flip")
+def flip(self: TensorMeta, dims: Sequence[int]) -> TensorMeta:
+    """Dimensions backwards, in the input's format."""
+    wrap_dims(list(dims), len(self.size)) if dims else None
+    return like(self)
+
+
+@rule("roll")
+def roll(self: TensorMeta, shifts: Sequence[Size], dims: Sequence[int] = ()) -> TensorMeta:
+    """Elements shifted around."""
+    return fresh(self.size, self) if is_contiguous(self.size, self.stride) else like(self)
+
+
+@rule("rot90")
+def rot90(self: TensorMeta, k: int = 1, dims: Sequence[int] = (0, 1)) -> TensorMeta:
+    """Quarter turns of a plane."""
+    first, second = wrap_dims(list(dims), len(self.size))
+    if k % 2 == 0:
+        return like(self)
+    size = list(self.size)
+    size[first], size[second] = size[second], size[first]
+    stride = list(self.stride)
+    stride[first], stride[second] = stride[second], stride[first]
+    return like(TensorMeta(tuple(size), tuple(stride), self.dtype, self.device))
+
+
+@rule("constant_pad_nd")
+def constant_pad_nd(self: TensorMeta, pad: Sequence[Size], value: object = 0) -> TensorMeta:
+    """Pairs of (before, after) from the last dimension on; negative ones cut."""
+    if len(pad) % 2 or len(pad) > 2 * len(self.size):
+        raise RuntimeError(f"Length of pad should be even and at most twice the rank, got {len(pad)}")
+    size = list(self.size)
+    for pair in range(len(pad) // 2):
+        dim = len(size) - 1 - pair
+        size[dim] = size[dim] + pad[2 * pair] + pad[2 * pair + 1]
+        if size[dim] < 0:
+            raise RuntimeError(
+                f"The input size {self.size[dim]}, plus negative padding {pad[2 * pair]} and {pad[2 * pair + 1]}, "
+                "resulted in a negative output size"
+            )
+    if all(type(amount) is int and amount <= 0 for amount in pad):
+        # A cut is a slice that is cloned.
+        return like(TensorMeta(tuple(size), self.stride, self.dtype, self.device))
+    return TensorMeta(tuple(size), strides_for(size, suggest_format(self)), self.dtype, self.device)
+
+
+def _padded(self: TensorMeta, padding: Sequence[Size], spatial: int) -> list[Size]:
+    size = list(self.size)
+    for pair in range(spatial):
+        dim = len(size) - 1 - pair
+        size[dim] = size[dim] + padding[2 * pair] + padding[2 * pair + 1]
+    return size
+
+
+@rule("reflection_pad1d", "replication_pad1d")
+def pad1d(self: TensorMeta, padding: Sequence[Size]) -> TensorMeta:
+    """The last dimension grown by its own values."""
+    return fresh(_padded(self, padding, 1), self)
+
+
+@rule("reflection_pad2d", "replication_pad2d")
+def pad2d(self: TensorMeta, padding: Sequence[Size]) -> TensorMeta:
+    """The last two dimensions grown by their own values."""
+    size = _padded(self, padding, 2)
+    return TensorMeta(tuple(size), strides_for(size, suggest_format(self)), self.dtype, self.device)
+
+
+@rule("reflection_pad3d", "replication_pad3d")
+def pad3d(self: TensorMeta, padding: Sequence[Size]) -> TensorMeta:
+    """The last three dimensions grown by their own values."""
+    size = _padded(self, padding, 3)
+    return TensorMeta(tuple(size), strides_for(size, suggest_format(self)), self.dtype, self.device)
+
+
+@rule(
+    "reflection_pad1d_backward",
+    "replication_pad1d_backward",
+    "reflection_pad2d_backward",
+    "replication_pad2d_backward",
+    "reflection_pad3d_backward",
+    "replication_pad3d_backward",
+)
+def pad_backward(grad_output: TensorMeta, self: TensorMeta, padding: Sequence[Size]) -> TensorMeta:
+    """A gradient of the input's size."""
+    return TensorMeta(self.size, strides_for(self.size, suggest_format(self)), self.dtype, self.device)
+
+
+@rule("tril", "triu")
+def tril(self: TensorMeta, diagonal: Size = 0) -> TensorMeta:
+    """One triangle of each matrix."""
+    return fresh(self.size, self)
+
+
+@rule("select_backward")
+def select_backward(grad: TensorMeta, input_sizes: Sequence[Size], dim: int, index: Size) -> TensorMeta:
+    """Zeros with the gradient at one position."""
+    return fresh(tuple(input_sizes), grad)
+
+
+@rule("slice_backward")
+def slice_backward(
+    grad: TensorMeta, input_sizes: Sequence[Size], dim: int, start: Size, end: Size, step: Size
+) -> TensorMeta:
+    """Zeros with the gradient in a range."""
+    return fresh(tuple(input_sizes), grad)
+
+
+@rule("diagonal_backward")
+def diagonal_backward(
+    grad: TensorMeta, input_sizes: Sequence[Size], offset: int, dim1: int, dim2: int
+) -> TensorMeta:
+    """Zeros with the gradient on a diagonal."""
+    return fresh(tuple(input_sizes), grad)
+
+
+@rule("unfold_backward")
+def unfold_backward(
+    grad_in: TensorMeta, input_sizes: Sequence[Size], dim: int, size: Size, step: Size
+) -> TensorMeta:
+    """The sum of the windows' gradients."""
+    return fresh(tuple(input_sizes), grad_in)
+
+
+@rule("select_scatter")
+def select_scatter(self: TensorMeta, src: TensorMeta, dim: int, index: Size) -> TensorMeta:
+    """The tensor with one position replaced, in its own strides."""
+    return _scatter_copy(self)
+
+
+@rule("slice_scatter")
+def slice_scatter(
+    self: TensorMeta, src: TensorMeta, dim: int = 0, start: Size | None = None, end: Size | None = None, step: Size = 1
+) -> TensorMeta:
+    """The tensor with a range replaced, in its own strides."""
+    return _scatter_copy(self)
+
+
+@rule("diagonal_scatter")
+def diagonal_scatter(
+    self: TensorMeta, src: TensorMeta, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> TensorMeta:
+    """The tensor with a diagonal replaced, in its own strides."""
+    return _scatter_copy(self)
+
+
+@rule("as_strided_scatter")
+def as_strided_scatter(
+    self: TensorMeta, src: TensorMeta, size: Sequence[Size], stride: Sequence[Size], storage_offset: Size | None = None
+) -> TensorMeta:
+    """The tensor with a strided part replaced, in its own strides."""
+    return _scatter_copy(self)
+
+
+def _scatter_copy(self: TensorMeta) -> TensorMeta:
+    """Eager copies the storage's geometry where it can, so that a view taken from the copy has the same strides."""
+    return like(self)

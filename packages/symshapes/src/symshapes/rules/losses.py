@@ -1,0 +1,110 @@
+"""Losses and their gradients. A reduction of 0 means none, 1 mean, 2 sum."""
+
+from typing import Any
+
+from symshapes.rules.layout import Size, TensorMeta, contiguous_strides, fresh
+from symshapes.rules.pointwise import elementwise
+from symshapes.rules.registry import rule
+
+
+@rule("mse_loss", "l1_loss", "soft_margin_loss")
+def loss(self: TensorMeta, target: TensorMeta, reduction: int = 1) -> TensorMeta:
+    """An elementwise loss, reduced."""
+    out = elementwise([self, target])
+    return out if reduction == 0 else fresh((), self, out.dtype)
+
+
+@rule("smooth_l1_loss", "huber_loss")
+def loss_with_width(
+    self: TensorMeta, target: TensorMeta, reduction: int = 1, beta: float = 1.0
+) -> TensorMeta:
+    """An elementwise loss, reduced."""
+    return loss(self, target, reduction)
+
+
+@rule("mse_loss_backward", "soft_margin_loss_backward")
+def loss_backward(grad_output: TensorMeta, self: TensorMeta, target: TensorMeta, *_: Any) -> TensorMeta:
+    """The gradient of the input, row-major."""
+    return _gradient(self, target)
+
+
+@rule("smooth_l1_loss_backward", "huber_loss_backward")
+def loss_with_width_backward(
+    grad_output: TensorMeta, self: TensorMeta, target: TensorMeta, *_: Any
+) -> TensorMeta:
+    """The gradient of the input, row-major."""
+    return _gradient(self, target)
+
+
+def _gradient(self: TensorMeta, target: TensorMeta) -> TensorMeta:
+    return TensorMeta(self.size, contiguous_strides(self.size), self.dtype, self.device)
+
+
+@rule("binary_cross_entropy")
+def binary_cross_entropy(
+    self: TensorMeta, target: TensorMeta, weight: TensorMeta | None = None, reduction: int = 1
+) -> TensorMeta:
+    """An elementwise loss, reduced."""
+    from symshapes.rules.copies import like
+
+    return like(self) if reduction == 0 else fresh((), self)
+
+
+@rule("binary_cross_entropy_backward")
+def binary_cross_entropy_backward(grad_output: TensorMeta, self: TensorMeta, *_: Any) -> TensorMeta:
+    """The gradient of the input."""
+    from symshapes.rules.copies import like
+
+    return like(self)
+
+
+@rule("binary_cross_entropy_with_logits")
+def binary_cross_entropy_with_logits(
+    self: TensorMeta,
+    target: TensorMeta,
+    weight: TensorMeta | None = None,
+    pos_weight: TensorMeta | None = None,
+    reduction: int = 1,
+) -> TensorMeta:
+    """An elementwise loss, reduced."""
+    operands = [meta for meta in (self, target, weight, pos_weight) if meta is not None]
+    return elementwise(operands) if reduction == 0 else fresh((), self)
+
+
+@rule("nll_loss_forward")
+def nll_loss_forward(
+    self: TensorMeta, target: TensorMeta, weight: TensorMeta | None, reduction: int, ignore_index: Size
+) -> tuple[TensorMeta, TensorMeta]:
+    """(N, C) or (C) log-probabilities and class indices to the loss and the total weight."""
+    rank = len(self.size)
+    if rank not in (1, 2):
+        raise RuntimeError("input tensor should be 1D or 2D")
+    if len(target.size) > 1:
+        raise RuntimeError(
+            "0D or 1D target tensor expected, multi-target not supported"
+        )
+    if rank == 2 and len(target.size) == 1 and self.size[0] != target.size[0]:
+        raise RuntimeError(
+            f"size mismatch (got input: {list(self.size)}, target: {list(target.size)})"
+        )
+    scalar = fresh((), self)
+    if reduction == 0 and rank == 2:
+        return fresh((self.size[0],), self), scalar
+    return scalar, scalar
+
+
+@rule("nll_loss_backward", "nll_loss2d_backward")
+def nll_loss_backward(grad_output: TensorMeta, self: TensorMeta, *_: Any) -> TensorMeta:
+    """The gradient of the log-probabilities."""
+    return fresh(self.size, self)
+
+
+@rule("nll_loss2d_forward")
+def nll_loss2d_forward(
+    self: TensorMeta, target: TensorMeta, weight: TensorMeta | None, reduction: int, ignore_index: Size
+) -> tuple[TensorMeta, TensorMeta]:
+    """(N, C, H, W) log-probabilities and (N, H, W) class indices to the loss and the total weight."""
+    scalar = fresh((), self)
+    if reduction == 0:
+        return fresh((self.size[0], *self.size[2:]), self), scalar
+    return scalar, scalar

@@ -1,0 +1,272 @@
+"""Pooling and resampling."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from symshapes.rules.layout import Size, TensorMeta, strides_for, suggest_format
+from symshapes.rules.registry import rule
+
+
+def _each(values: Sequence[Size] | Size, count: int) -> Sequence[Size]:
+    if not isinstance(values, (list, tuple)):
+        return [values] * count
+    return list(values) * count if len(values) == 1 else values
+
+
+def _shaped(size: Sequence[Size], like: TensorMeta, dtype: torch.dtype | None = None) -> TensorMeta:
+    """A tensor of this size in the memory format of `like`."""
+    memory_format = suggest_format(like)
+    return TensorMeta(
+        tuple(size),
+        strides_for(size, memory_format),
+        like.dtype if dtype is None else dtype,
+        like.device,
+    )
+
+
+def pooled_length(
+    length: Size, kernel: Size, stride: Size, padding: Size, dilation: Size, ceil_mode: bool
+) -> Size:
+    """How many windows fit; in ceil mode the last may reach over the end, but must start inside."""
+    room = length + 2 * padding - dilation * (kernel - 1) - 1
+    if not ceil_mode:
+        return room // stride + 1
+    windows = (room + stride - 1) // stride + 1
+    if (windows - 1) * stride >= length + padding:
+        windows = windows - 1
+    return windows
+
+
+def pooled(
+    self: TensorMeta,
+    spatial: int,
+    kernel_size: Sequence[Size],
+    stride: Sequence[Size],
+    padding: Sequence[Size],
+    dilation: Sequence[Size],
+    ceil_mode: bool,
+) -> list[Size]:
+    """The size after pooling the last `spatial` dimensions. Raises RuntimeError if nothing is left."""
+    kernel = _each(kernel_size, spatial)
+    step = _each(stride, spatial) if stride else kernel
+    pad, gap = _each(padding, spatial), _each(dilation, spatial)
+    lead = len(self.size) - spatial
+    if lead not in (1, 2):
+        raise RuntimeError(f"Expected {spatial + 1}D or {spatial + 2}D input, got {list(self.size)}")
+    out = list(self.size[:lead])
+    for at in range(spatial):
+        length = pooled_length(self.size[lead + at], kernel[at], step[at], pad[at], gap[at], ceil_mode)
+        if length < 1:
+            raise RuntimeError(
+                f"Given input size: {list(self.size)}. Calculated output size: {length}. Output size is too small"
+            )
+        out.append(length)
+    return out
+
+
+@rule("max_pool2d_with_indices")
+def max_pool2d_with_indices(
+    self: TensorMeta,
+    kernel_size: Sequence[Size],
+    stride: Sequence[Size] = (),
+    padding: Sequence[Size] = (0,),
+    dilation: Sequence[Size] = (1,),
+    ceil_mode: bool = False,
+) -> tuple[TensorMeta, TensorMeta]:
+    """The largest of each window, and where it was."""
+    out = _shaped(pooled(self, 2, kernel_size, stride, padding, dilation, ceil_mode), self)
+    return out, out._replace(dtype=torch.int64)
+
+
+@rule("max_pool3d_with_indices")
+def max_pool3d_with_indices(
+    self: TensorMeta,
+    kernel_size: Sequence[Size],
+    stride: Sequence[Size] = (),
+    padding: Sequence[Size] = (0,),
+    dilation: Sequence[Size] = (1,),
+    ceil_mode: bool = False,
+) -> tuple[TensorMeta, TensorMeta]:
+    """The largest of each window, and where it was."""
+    out = _shaped(pooled(self, 3, kernel_size, stride, padding, dilation, ceil_mode), self)
+    return out, out._replace(dtype=torch.int64)
+
+
+@rule("max_pool2d_with_indices_backward")
+def max_pool2d_with_indices_backward(grad_output: TensorMeta, self: TensorMeta, *_: Any) -> TensorMeta:
+    """A gradient of the input's size and format."""
+    return _shaped(self.size, self)
+
+
+@rule("max_pool3d_with_indices_backward")
+def max_pool3d_with_indices_backward(grad_output: TensorMeta, self: TensorMeta, *_: Any) -> TensorMeta:
+    """A gradient of the input's size and format."""
+    return _shaped(self.size, self)
+
+
+@rule("avg_pool2d")
+def avg_pool2d(
+    self: TensorMeta,
+    kernel_size: Sequence[Size],
+    stride: Sequence[Size] = (),
+    padding: Sequence[Size] = (0,),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> TensorMeta:
+    """The mean of each window."""
+    return _shaped(pooled(self, 2, kernel_size, stride, padding, (1,), ceil_mode), self)
+
+
+@rule("avg_pool3d")
+def avg_pool3d(
+    self: TensorMeta,
+    kernel_size: Sequence[Size],
+    stride: Sequence[Size] = (),
+    padding: Sequence[Size] = (0,),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> TensorMeta:
+    """The mean of each window."""
+    return _shaped(pooled(self, 3, kernel_size, stride, padding, (1,), ceil_mode), self)
+
+
+@rule("avg_pool2d_backward", "avg_pool3d_backward")
+def avg_pool_backward(grad_output: TensorMeta, self: TensorMeta, *_: Any) -> TensorMeta:
+    """A gradient of the input's size and format."""
+    return _shaped(self.size, self)
+
+
+@rule("_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
+def adaptive_avg_pool(self: TensorMeta, output_size: Sequence[Size]) -> TensorMeta:
+    """Means over as many windows as the result has elements."""
+    return _shaped((*self.size[: len(self.size) - len(output_size)], *output_size), self)
+
+
+@rule("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward")
+def adaptive_avg_pool_backward(grad_output: TensorMeta, self: TensorMeta) -> TensorMeta:
+    """A gradient of the input's size and format."""
+    return _shaped(self.size, self)
+
+
+@rule("adaptive_max_pool2d", "adaptive_max_pool3d")
+def adaptive_max_pool(self: TensorMeta, output_size: Sequence[Size]) -> tuple[TensorMeta, TensorMeta]:
+    """Maxima over as many windows as the result has elements, and where they were."""
+    out = _shaped((*self.size[: len(self.size) - len(output_size)], *output_size), self)
+    return out, out._replace(dtype=torch.int64)
+
+
+@rule("adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward")
+def adaptive_max_pool_backward(grad_output: TensorMeta, self: TensorMeta, indices: TensorMeta) -> TensorMeta:
+    """A gradient of the input's size and format."""
+    return _shaped(self.size, self)
+
+
+@rule(
+    "upsample_nearest1d",
+    "upsample_nearest2d",
+    "upsample_nearest3d",
+    "_upsample_nearest_exact1d",
+    "_upsample_nearest_exact2d",
+    "_upsample_nearest_exact3d",
+    "upsample_linear1d",
+    "upsample_bilinear2d",
+    "upsample_bicubic2d",
+    "upsample_trilinear3d",
+    "_upsample_bilinear2d_aa",
+    "_upsample_bicubic2d_aa",
+)
+def upsample(self: TensorMeta, output_size: Sequence[Size], *_: Any) -> TensorMeta:
+    """The image at another resolution, in its own format."""
+    return _shaped((*self.size[:2], *output_size), self)
+
+
+@rule(
+    "upsample_nearest1d_backward",
+    "upsample_nearest2d_backward",
+    "upsample_nearest3d_backward",
+    "_upsample_nearest_exact1d_backward",
+    "_upsample_nearest_exact2d_backward",
+    "_upsample_nearest_exact3d_backward",
+    "upsample_linear1d_backward",
+    "upsample_bilinear2d_backward",
+    "upsample_bicubic2d_backward",
+    "upsample_trilinear3d_backward",
+    "_upsample_bilinear2d_aa_backward",
+    "_upsample_bicubic2d_aa_backward",
+)
+def upsample_backward(
+    grad_output: TensorMeta, output_size: Sequence[Size], input_size: Sequence[Size], *_: Any
+) -> TensorMeta:
+    """A gradient at the input's resolution, in the gradient's format."""
+    return _shaped(input_size, grad_output)
+
+
+@rule("pixel_shuffle")
+def pixel_shuffle(self: TensorMeta, upscale_factor: int) -> TensorMeta:
+    """Channels become pixels."""
+    *lead, channels, height, width = self.size
+    factor = upscale_factor
+    size = (*lead, channels // (factor * factor), height * factor, width * factor)
+    return _shaped(size, self)
+
+
+@rule("pixel_unshuffle")
+def pixel_unshuffle(self: TensorMeta, downscale_factor: int) -> TensorMeta:
+    """Pixels become channels."""
+    *lead, channels, height, width = self.size
+    factor = downscale_factor
+    size = (*lead, channels * factor * factor, height // factor, width // factor)
+    return _shaped(size, self)
+
+
+@rule("channel_shuffle")
+def channel_shuffle(self: TensorMeta, groups: int) -> TensorMeta:
+    """Channels in another order."""
+    return _shaped(self.size, self)
+
+
+@rule("im2col")
+def im2col(
+    self: TensorMeta,
+    kernel_size: Sequence[Size],
+    dilation: Sequence[Size],
+    padding: Sequence[Size],
+    stride: Sequence[Size],
+) -> TensorMeta:
+    """Windows as columns."""
+    lead = len(self.size) - 3
+    channels = self.size[lead]
+    windows: Size = 1
+    for at in range(2):
+        windows = windows * pooled_length(
+            self.size[lead + 1 + at], kernel_size[at], stride[at], padding[at], dilation[at], False
+        )
+    size = (*self.size[:lead], channels * kernel_size[0] * kernel_size[1], windows)
+    return TensorMeta(size, strides_for(size, torch.contiguous_format), self.dtype, self.device)
+
+
+@rule("col2im")
+def col2im(
+    self: TensorMeta,
+    output_size: Sequence[Size],
+    kernel_size: Sequence[Size],
+    dilation: Sequence[Size],
+    padding: Sequence[Size],
+    stride: Sequence[Size],
+) -> TensorMeta:
+    """Columns as an image: the sum over windows."""
+    lead = len(self.size) - 2
+    channels = self.size[lead] // (kernel_size[0] * kernel_size[1])
+    size = (*self.size[:lead], channels, *output_size)
+    return TensorMeta(size, strides_for(size, torch.contiguous_format), self.dtype, self.device)
+
+
+@rule("grid_sampler_2d", "grid_sampler_3d")
+def grid_sampler(input: TensorMeta, grid: TensorMeta, *_: Any) -> TensorMeta:
+    """A sample for each point of the grid."""
+    size = (*input.size[:2], *grid.size[1:-1])
+    return TensorMeta(size, strides_for(size, torch.contiguous_format), input.dtype, input.device)

@@ -1,0 +1,131 @@
+"""Recurrent layers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from symshapes.rules.layout import Size, TensorMeta, fresh
+from symshapes.rules.registry import rule
+
+
+@rule("mkldnn_rnn_layer")
+def mkldnn_rnn_layer(
+    input: TensorMeta,
+    weight0: TensorMeta,
+    weight1: TensorMeta,
+    weight2: TensorMeta,
+    weight3: TensorMeta,
+    hx_: TensorMeta,
+    cx_: TensorMeta,
+    reverse: bool,
+    batch_sizes: Sequence[Size],
+    mode: int,
+    hidden_size: Size,
+    num_layers: int,
+    has_biases: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    train: bool,
+) -> tuple[TensorMeta, TensorMeta, TensorMeta, TensorMeta]:
+    """(L, N, I) through one layer in one direction: output, last states, and a workspace only the library knows."""
+    length, batch = input.size[0], input.size[1]
+    return (
+        fresh((length, batch, hidden_size), input),
+        fresh(hx_.size, hx_),
+        fresh(cx_.size, cx_),
+        TensorMeta((0,), (1,), torch.uint8, input.device),
+    )
+
+
+@rule("_thnn_fused_lstm_cell")
+def thnn_fused_lstm_cell(
+    input_gates: TensorMeta, hidden_gates: TensorMeta, cx: TensorMeta, *_: Any
+) -> tuple[TensorMeta, TensorMeta, TensorMeta]:
+    """CUDA's fused cell: hidden state, cell state, workspace."""
+    state = fresh(cx.size, cx)
+    return state, state, fresh(input_gates.size, input_gates)
+
+
+@rule("_thnn_fused_gru_cell")
+def thnn_fused_gru_cell(
+    input_gates: TensorMeta, hidden_gates: TensorMeta, hx: TensorMeta, *_: Any
+) -> tuple[TensorMeta, TensorMeta]:
+    """CUDA's fused cell: hidden state and workspace of five gates."""
+    return fresh(hx.size, hx), fresh((hx.size[0], hx.size[1] * 5), hx)
+
+
+@rule("_thnn_fused_lstm_cell_backward_impl")
+def thnn_fused_lstm_cell_backward(
+    grad_hy: TensorMeta | None,
+    grad_cy: TensorMeta | None,
+    cx: TensorMeta,
+    cy: TensorMeta,
+    workspace: TensorMeta,
+    has_bias: bool,
+) -> tuple[Any, ...]:
+    """Gradients of gates, cell state and bias."""
+    if grad_hy is None and grad_cy is None:
+        return None, None, None
+    gates = fresh(workspace.size, workspace)
+    return gates, fresh(cx.size, cx), fresh((workspace.size[1],), workspace) if has_bias else None
+
+
+@rule("_cudnn_rnn")
+def cudnn_rnn(
+    input: TensorMeta,
+    weight: Sequence[TensorMeta],
+    weight_stride0: int,
+    weight_buf: TensorMeta | None,
+    hx: TensorMeta,
+    cx: TensorMeta | None,
+    mode: int,
+    hidden_size: Size,
+    proj_size: Size,
+    num_layers: int,
+    batch_first: bool,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_sizes: Sequence[Size],
+    dropout_state: TensorMeta | None,
+) -> tuple[TensorMeta, ...]:
+    """A whole network: output, last states, and a reserve whose size only the library knows (taken as empty)."""
+    directions = 2 if bidirectional else 1
+    width = (proj_size if proj_size else hidden_size) * directions
+    packed = bool(batch_sizes)
+    if packed:
+        output = fresh((*input.size[:-1], width), input)
+        batch = batch_sizes[0]
+    else:
+        # The library writes (L, N, H); batch-first results are its transpose.
+        length, batch = (input.size[1], input.size[0]) if batch_first else input.size[:2]
+        output = fresh((length, batch, width), input)
+        if batch_first:
+            size = (batch, length, width)
+            output = TensorMeta(size, (width, width * batch, 1), input.dtype, input.device)
+    layers = num_layers * directions
+    hy = fresh((layers, batch, proj_size if proj_size else hidden_size), hx)
+    cy = fresh((layers, batch, hidden_size), hx) if cx is not None else TensorMeta((0,), (1,), hx.dtype, hx.device)
+    reserve = TensorMeta((0,), (1,), torch.uint8, input.device)
+    weights = TensorMeta((0,), (1,), input.dtype, input.device) if weight_buf is None else fresh(weight_buf.size, weight_buf)
+    return output, hy, cy, reserve, weights
+
+
+@rule("_cudnn_rnn_backward")
+def cudnn_rnn_backward(
+    input: TensorMeta,
+    weight: Sequence[TensorMeta],
+    weight_stride0: int,
+    weight_buf: TensorMeta,
+    hx: TensorMeta,
+    cx: TensorMeta | None,
+    *_: Any,
+) -> tuple[Any, ...]:
+    """Gradients of input, states and weights."""
+    return (
+        fresh(input.size, input),
+        fresh(hx.size, hx),
+        fresh(cx.size, cx) if cx is not None else None,
+        [fresh(meta.size, meta) for meta in weight],
+    )
