@@ -1,0 +1,27 @@
+"""Ahead-of-time autograd for PyTorch: functional ATen graphs, joint forward and backward, partitions, decompositions."""
+
+from aotgrad.alias import Signature
+from aotgrad.api import Compiler, compile
+from aotgrad.decompositions import core_decompositions, decomposition, decompositions
+from aotgrad.errors import Unsupported
+from aotgrad.joint import InferenceGraph, JointGraph, trace_inference, trace_joint
+from aotgrad.partition import Partition, Partitioner, Saved, partition_default, split
+
+__all__ = [
+    "Compiler",
+    "InferenceGraph",
+    "JointGraph",
+    "Partition",
+    "Partitioner",
+    "Saved",
+    "Signature",
+    "Unsupported",
+    "compile",
+    "core_decompositions",
+    "decomposition",
+    "decompositions",
+    "partition_default",
+    "split",
+    "trace_inference",
+    "trace_joint",
+]

@@ -1,0 +1,39 @@
+"""The one file that touches private parts of torch; each name says why nothing public serves.
+
+A new torch release is this file's work: names in, plain functions out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def is_composite(op: Any) -> bool:
+    """Whether `op` is defined by other ops for every backend: such an op reaches a mode only below autograd."""
+    return torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
+
+
+def next_autograd_number() -> int:
+    """The number the next autograd node gets: how a backward node is matched with the forward line that made it."""
+    return torch._C._autograd._get_sequence_nr()
+
+
+def running_autograd_number() -> int | None:
+    """The number of the autograd node whose backward runs on this thread, or None outside a backward."""
+    node = torch._C._current_autograd_node()
+    return None if node is None else node._sequence_nr()
+
+
+# Saves and restores the autocast state of every device at once; the public context manager does one device.
+DisableAutocast = torch._C._DisableAutocast
+
+
+def any_autocast() -> bool:
+    """Whether autocast is on for any device (the public query asks one device at a time)."""
+    return torch._C._is_any_autocast_enabled()
+
+
+# The setter that `torch.no_grad` uses; the public classes cost a microsecond more on the hot path.
+set_grad_enabled = torch._C._set_grad_enabled

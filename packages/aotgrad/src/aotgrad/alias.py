@@ -1,0 +1,295 @@
+"""What a traced program does to its inputs and how its outputs share storage: the `Signature`.
+
+In: a tracer after a run, the inputs and outputs of the program. Out: the values its graph must return, and a
+`Signature` from which the runtime rebuilds eager's results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+
+from aotgrad.errors import Unsupported
+from aotgrad.schema import is_view
+from aotgrad.trace import Storage, Tracer
+from aotgrad.views import ViewStep
+
+aten = torch.ops.aten
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """Input `input` gets result `result` of the graph; with its gradient if `grad`."""
+
+    input: int
+    result: int
+    grad: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """An output that is result `result` of the graph."""
+
+    result: int
+
+
+@dataclass(frozen=True, slots=True)
+class InputItself:
+    """An output that is input `input`, the same object."""
+
+    input: int
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """An output that is a view: `steps` applied to input `input` or, where that is None, to result `result`."""
+
+    input: int | None
+    result: int | None
+    steps: tuple[ViewStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """An output that is no tensor."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """An output that is the same object as output `output`."""
+
+    output: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResultSize:
+    """In the arguments of a view step: an integer that is result `result` of the graph."""
+
+    result: int
+
+
+Output = Computed | InputItself | Alias | Constant | Repeated
+
+
+@dataclass(frozen=True)
+class Signature:
+    """How results of the graph become the program's outputs and effects.
+
+    `grad_inputs`: inputs that require grad. `differentiable`: for each result, whether it requires grad.
+    `spec`: the structure of the program's return value, whose leaves are `outputs`.
+    """
+
+    input_count: int
+    mutations: tuple[Mutation, ...]
+    outputs: tuple[Output, ...]
+    differentiable: tuple[bool, ...]
+    grad_inputs: tuple[int, ...]
+    spec: Any
+
+    @property
+    def plain(self) -> bool:
+        """Whether the program returns a flat tuple of exactly the graph's results."""
+        return (
+            not self.mutations
+            and len(self.outputs) == len(self.differentiable)
+            and all(type(out) is Computed and out.result == i for i, out in enumerate(self.outputs))
+            and self.returns_tuple
+        )
+
+    @property
+    def returns_tuple(self) -> bool:
+        """Whether the program returns a flat tuple."""
+        return self.spec == pytree.tree_structure((0,) * len(self.outputs))
+
+
+@dataclass
+class Results:
+    """The graph's results while they are collected: nodes, and the tensors they are the values of (None: no tensor)."""
+
+    nodes: list[Any]
+    tensors: list[torch.Tensor | None]
+    roots: set[fx.Node]
+
+    def add(self, node: Any, tensor: torch.Tensor | None) -> int:
+        """Append a result and return its number."""
+        self.nodes.append(node)
+        self.tensors.append(tensor)
+        return len(self.nodes) - 1
+
+
+def sign(
+    tracer: Tracer, inputs: Sequence[Any], returned: Any, history: Sequence[Any]
+) -> tuple[Results, Signature]:
+    """Sort out mutations and aliases after a run.
+
+    `inputs` are the fakes the program ran on, `returned` is what it returned, `history` each input's `grad_fn` before.
+    Raises Unsupported where eager's result cannot be rebuilt.
+    """
+    leaves, spec = pytree.tree_flatten(returned)
+    results = Results([], [], set())
+    roots = {
+        id(tracer.tracked(fake).storage): index for index, fake in enumerate(inputs) if isinstance(fake, torch.Tensor)
+    }
+    mutations = _mutations(tracer, inputs, history, results)
+    sharers = _sharers(tracer, leaves, roots)
+    bases: dict[int, int] = {}
+    outputs: list[Output] = []
+    for position, leaf in enumerate(leaves):
+        first = next((i for i in range(position) if leaves[i] is leaf), None)
+        if isinstance(leaf, torch.SymInt):
+            outputs.append(Computed(results.add(tracer.symbols.node_of(leaf), None)))
+        elif isinstance(leaf, (torch.SymFloat, torch.SymBool)):
+            raise Unsupported(f"an output of type {type(leaf).__name__}")
+        elif not isinstance(leaf, torch.Tensor):
+            outputs.append(Constant(leaf))
+        elif first is not None:
+            outputs.append(Repeated(first))
+        else:
+            outputs.append(_output(tracer, leaf, roots, sharers, bases, results, inputs))
+    # What differs from run to run of the graph is only known now that all results are there.
+    differentiable = tuple(t is not None and t.requires_grad for t in results.tensors)
+    for mutation in mutations:
+        if not mutation.grad:
+            differentiable = (
+                *differentiable[: mutation.result],
+                False,
+                *differentiable[mutation.result + 1 :],
+            )
+    grad_inputs = tuple(
+        i for i, (t, before) in enumerate(zip(inputs, history, strict=True)) if before.requires_grad
+    )
+    return results, Signature(len(inputs), mutations, tuple(outputs), differentiable, grad_inputs, spec)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """An input's autograd state before the program ran."""
+
+    requires_grad: bool
+    grad_fn: Any
+
+
+def _mutations(
+    tracer: Tracer, inputs: Sequence[Any], history: Sequence[History], results: Results
+) -> tuple[Mutation, ...]:
+    mutations = []
+    for index, (fake, before) in enumerate(zip(inputs, history, strict=True)):
+        if not isinstance(fake, torch.Tensor):
+            continue
+        tracked = tracer.tracked(fake)
+        if tracked.storage.written:
+            grad = fake.requires_grad and fake.grad_fn is not before.grad_fn
+            node = tracer.node_of(fake)
+            if node.op == "placeholder" and node is _placeholder(tracer, index):
+                continue  # written with its own value
+            if storage_root(node).op != "call_function":
+                node = tracer.call(tracer.clone_of, node)
+            mutations.append(Mutation(index, results.add(node, fake), grad))
+        elif fake.requires_grad != before.requires_grad:
+            raise Unsupported("requires_grad of an input is changed")
+    return tuple(mutations)
+
+
+def _placeholder(tracer: Tracer, index: int) -> fx.Node:
+    return next(node for i, node in enumerate(tracer.graph.nodes) if i == index)
+
+
+def _sharers(tracer: Tracer, leaves: Sequence[Any], roots: dict[int, int]) -> dict[int, int]:
+    """For each storage of an intermediate, how many different outputs lie in it."""
+    counts: dict[int, int] = {}
+    for leaf in {id(leaf): leaf for leaf in leaves if isinstance(leaf, torch.Tensor)}.values():
+        storage = id(tracer.tracked(leaf).storage)
+        if storage not in roots:
+            counts[storage] = counts.get(storage, 0) + 1
+    return counts
+
+
+def _output(
+    tracer: Tracer,
+    leaf: torch.Tensor,
+    roots: dict[int, int],
+    sharers: dict[int, int],
+    bases: dict[int, int],
+    results: Results,
+    inputs: Sequence[Any],
+) -> Output:
+    tracked = tracer.tracked(leaf)
+    storage = tracked.storage
+    index = roots.get(id(storage))
+    if index is not None:
+        if tracked is storage.root:
+            return InputItself(index)
+        return Alias(index, None, _steps(tracer, tracked, results))
+    if sharers[id(storage)] > 1:
+        base = bases.get(id(storage))
+        if base is None:
+            base = bases[id(storage)] = _add_tensor(tracer, storage.root.fake, results)
+        if tracked is storage.root:
+            return Computed(base)
+        return Alias(None, base, _steps(tracer, tracked, results))
+    return Computed(_add_tensor(tracer, leaf, results))
+
+
+def _add_tensor(tracer: Tracer, tensor: torch.Tensor, results: Results) -> int:
+    if tensor.requires_grad and tensor.is_leaf:
+        raise Unsupported("a leaf that requires grad is made inside the graph and leaves it")
+    node = tracer.call(tracer.with_layout_of, tensor)
+    root = storage_root(node)
+    if root.op != "call_function" or root in results.roots:
+        # The program's output has storage of its own; the graph's value would share another's.
+        node = tracer.call(tracer.clone_of, node)
+        root = node
+    results.roots.add(root)
+    return results.add(node, tensor)
+
+
+def _steps(tracer: Tracer, tracked: Any, results: Results) -> tuple[ViewStep, ...]:
+    """The way from the root of the storage to the view, outermost first, symbolic sizes made results of the graph."""
+    steps: list[ViewStep] = []
+    while tracked.parent is not None:
+        step = tracked.step
+        args = tuple(_replayable(tracer, value, results) for value in step.args)
+        kwargs = {name: _replayable(tracer, value, results) for name, value in step.kwargs.items()}
+        steps.append(ViewStep(step.op, args, kwargs, step.index, step.grad))
+        tracked = tracked.parent
+    return tuple(reversed(steps))
+
+
+def _replayable(tracer: Tracer, value: Any, results: Results) -> Any:
+    if isinstance(value, torch.SymInt):
+        node = tracer.symbols.node_of(value)
+        if not isinstance(node, fx.Node):
+            return node
+        known = results.nodes.index(node) if node in results.nodes else results.add(node, None)
+        return ResultSize(known)
+    if isinstance(value, (list, tuple)):
+        return [_replayable(tracer, item, results) for item in value]
+    return value
+
+
+def storage_root(node: fx.Node) -> fx.Node:
+    """The node whose storage the value of `node` may share."""
+    while node.op == "call_function":
+        target: Any = node.target
+        source = node.args[0] if node.args else None
+        if not isinstance(source, fx.Node):
+            break
+        if target.__name__ == "getitem":
+            if not (source.op == "call_function" and is_view(source.target)):
+                break
+        elif target is not aten.reshape.default and not is_view(target):
+            break
+        node = source
+    return node
+
+
+def shared_storages(storages: Sequence[Storage]) -> bool:
+    """Whether some storage appears twice."""
+    return len({id(storage) for storage in storages}) < len(storages)

@@ -1,0 +1,104 @@
+"""`compile`: a graph of torch calls in, a function that runs compiled functional ATen graphs out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from aotgrad import _torch
+from aotgrad.alias import Signature
+from aotgrad.interpret import attached_tensors
+from aotgrad.joint import InferenceGraph, JointGraph, trace_inference, trace_joint
+from aotgrad.partition import Partitioner, partition_default
+from aotgrad.runtime import inference_runner, training_runner
+
+Compiler = Callable[[fx.GraphModule, list[Any]], Callable[[list[Any]], Sequence[Any]]]
+"""Compiles one functional graph: `(module, fake inputs) -> callable`, which takes one list of inputs that it may clear
+and returns a list or tuple of the graph's outputs."""
+
+
+def compile(
+    graph_module: Callable[..., Any],
+    inputs: Sequence[Any],
+    *,
+    inference_compiler: Compiler,
+    forward_compiler: Compiler | None = None,
+    backward_compiler: Compiler | None = None,
+    decompositions: Mapping[Any, Callable[..., Any]] | None = None,
+    partitioner: Partitioner | None = None,
+) -> Callable[..., Any]:
+    """Compile a graph module (or any function of tensors) for inputs like `inputs`.
+
+    Args:
+        graph_module: an fx graph of torch calls, or a function of tensors whose control flow does not depend on data.
+        inputs: tensors, real or fake; symbolic sizes of fakes stay symbolic.
+        inference_compiler: compiles the graph if no result requires grad or grad mode is off.
+        forward_compiler, backward_compiler: compile the two graphs of a training step; `inference_compiler` by default.
+        decompositions: table of ops to decompose while tracing; `core_decompositions()` by default.
+        partitioner: cuts the joint graph; `partition_default` by default.
+
+    Returns:
+        A function of the same positional inputs with the program's results: aliases, writes to inputs, strides and
+        gradients are eager's. Grad mode is as it was when compiled.
+
+    Raises:
+        Unsupported: the program has no functional graph. Errors of the program itself come through as they are.
+    """
+    if torch.is_grad_enabled() and any(_wants_grad(t) for t in (*inputs, *_held(graph_module))):
+        traced: InferenceGraph | JointGraph = trace_joint(graph_module, inputs, decompositions)
+    else:
+        traced = trace_inference(graph_module, inputs, decompositions)
+    autocast = _torch.any_autocast()
+    if isinstance(traced, JointGraph):
+        partition = (partitioner or partition_default)(traced)
+        forward = (forward_compiler or inference_compiler)(partition.forward, _example_inputs(partition.forward))
+        backward = (backward_compiler or inference_compiler)(partition.backward, _example_inputs(partition.backward))
+        run = training_runner(forward, backward, partition, traced.signature, guard_autocast=autocast)
+    else:
+        module = traced.module
+        compiled = inference_compiler(module, _example_inputs(module))
+        guard_grad = torch.is_grad_enabled() and bool(traced.signature.grad_inputs)
+        run = inference_runner(compiled, traced.signature, guard_grad=guard_grad, guard_autocast=autocast)
+    run = _checked(run, graph_module, traced.signature, len(inputs))
+    held = _held(graph_module)
+    if held:
+        inner = run
+        return lambda *args: inner(*args, *held)
+    return run
+
+
+def _checked(
+    run: Callable[..., Any], program: Callable[..., Any], signature: Signature, given: int
+) -> Callable[..., Any]:
+    """Where inputs are written to: run the program itself if inputs overlap in a call, which the graph did not foresee."""
+    if not signature.mutations:
+        return run
+    written = [mutation.input for mutation in signature.mutations]
+
+    def checked(*args: Any) -> Any:
+        counts: dict[int, int] = {}
+        for value in args:
+            if isinstance(value, torch.Tensor):
+                key = value.untyped_storage()._cdata
+                counts[key] = counts.get(key, 0) + 1
+        for index in written:
+            if counts[args[index].untyped_storage()._cdata] > 1:
+                return program(*args[:given])
+        return run(*args)
+
+    return checked
+
+
+def _held(program: Any) -> tuple[torch.Tensor, ...]:
+    return tuple(tensor for _, _, tensor in attached_tensors(program))
+
+
+def _wants_grad(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.requires_grad
+
+
+def _example_inputs(module: fx.GraphModule) -> list[Any]:
+    return [node.meta["val"] for node in module.graph.nodes if node.op == "placeholder"]

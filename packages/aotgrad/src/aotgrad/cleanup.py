@@ -1,0 +1,39 @@
+"""Passes over a finished graph: nodes that nobody needs go, values lose their autograd state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from symshapes import FakeMode
+from torch import fx
+
+from aotgrad.schema import Kind, facts_of
+
+aten = torch.ops.aten
+
+
+def remove_dead(graph: fx.Graph) -> None:
+    """Erase calls whose results nobody uses. Random ones stay: they move the generator on."""
+    for node in reversed(graph.nodes):
+        if node.users or node.op not in ("call_function", "get_attr"):
+            continue
+        if isinstance(node.target, torch._ops.OpOverload) and facts_of(node.target).kind is Kind.RANDOM:
+            continue
+        graph.erase_node(node)
+
+
+def clean_values(graph: fx.Graph, mode: FakeMode) -> None:
+    """Replace fake values that have autograd state (they were what autograd ran on) by detached ones."""
+    for node in graph.nodes:
+        value = node.meta.get("val")
+        if value is not None:
+            node.meta["val"] = _clean(value, mode)
+
+
+def _clean(value: Any, mode: FakeMode) -> Any:
+    if isinstance(value, torch.Tensor):
+        return mode.dispatch(aten.detach.default, (value,), {}) if value.requires_grad else value
+    if isinstance(value, (tuple, list)):
+        return type(value)(_clean(item, mode) for item in value)
+    return value

@@ -1,0 +1,248 @@
+"""Tracing a program, forward alone or forward and backward together.
+
+In: an fx graph module (or any function of tensors) and its inputs, real or fake. Out: `InferenceGraph` or `JointGraph`:
+functional ATen, and the `Signature` of the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from symshapes import FakeMode, FakeTensor
+from torch import fx
+
+from aotgrad import _torch
+from aotgrad.alias import History, Signature, sign
+from aotgrad.cleanup import clean_values, remove_dead
+from aotgrad.errors import Unsupported
+from aotgrad.interpret import attached_tensors, interpret, swapped
+from aotgrad.strides import is_dense
+from aotgrad.trace import Tracer
+
+aten = torch.ops.aten
+
+Table = Mapping[Any, Callable[..., Any]]
+
+
+@dataclass(frozen=True)
+class InferenceGraph:
+    """A graph of `signature`'s results from the inputs (placeholders)."""
+
+    graph: fx.Graph
+    constants: dict[str, torch.Tensor]
+    signature: Signature
+
+    @property
+    def module(self) -> fx.GraphModule:
+        """The graph as a module, constants attached."""
+        return fx.GraphModule(dict(self.constants), self.graph, "Inference")
+
+    @property
+    def inputs(self) -> list[Any]:
+        """The fake inputs."""
+        return [node.meta["val"] for node in self.graph.nodes if node.op == "placeholder"]
+
+
+@dataclass(frozen=True)
+class JointGraph:
+    """Forward and backward in one graph.
+
+    Placeholders: the inputs, then one tangent for each differentiable result. The output is the results, then one
+    gradient for each of `signature.grad_inputs` (None where there is none). Nodes that the backward made have
+    `meta["backward"]`.
+    """
+
+    graph: fx.Graph
+    constants: dict[str, torch.Tensor]
+    signature: Signature
+
+    @property
+    def module(self) -> fx.GraphModule:
+        """The graph as a module, constants attached."""
+        return fx.GraphModule(dict(self.constants), self.graph, "Joint")
+
+    @property
+    def result_count(self) -> int:
+        """How many of the output's values are forward's."""
+        return len(self.signature.differentiable)
+
+
+def trace_inference(
+    program: Callable[..., Any], inputs: Sequence[Any], decompositions: Table | None = None
+) -> InferenceGraph:
+    """Trace `program` forward, without gradients.
+
+    Tensors that a module holds become inputs after the given ones (see `interpret.attached_tensors`).
+    Raises Unsupported for a program that has no functional graph.
+    """
+    with torch.no_grad():
+        traced = _Traced.run(program, inputs, decompositions)
+    return traced.inference()
+
+
+def trace_joint(
+    program: Callable[..., Any], inputs: Sequence[Any], decompositions: Table | None = None
+) -> JointGraph | InferenceGraph:
+    """Trace `program` forward and backward; without gradients after all if no result requires one.
+
+    Raises Unsupported for a program that has no functional graph.
+    """
+    with torch.enable_grad():
+        traced = _Traced.run(program, inputs, decompositions)
+    return traced.joint() if any(traced.signature.differentiable) else traced.inference()
+
+
+@dataclass
+class _Traced:
+    tracer: Tracer
+    leaves: list[Any]
+    nodes: list[Any]
+    tensors: list[Any]
+    signature: Signature
+
+    @classmethod
+    def run(cls, program: Callable[..., Any], inputs: Sequence[Any], table: Table | None) -> _Traced:
+        if table is None:
+            from aotgrad.decompositions import core_decompositions
+
+            table = core_decompositions()
+        fake_mode = _mode_of(inputs)
+        tracer = Tracer(fake_mode, table)
+        places = attached_tensors(program)
+        with fake_mode:
+            made = [_fresh_input(fake_mode, value) for value in (*inputs, *(place[2] for place in places))]
+        leaves = [leaf for leaf, _ in made]
+        fakes = [fake for _, fake in made]
+        names = _names(program, len(inputs)) + [f"held_{name}" for _, name, _ in places]
+        for fake, name in zip(fakes, names, strict=True):
+            if isinstance(fake, torch.Tensor):
+                tracer.add_input(fake, name)  # type: ignore[arg-type]
+            elif isinstance(fake, torch.SymInt):
+                tracer.add_symbol(fake, name)
+            else:
+                tracer.graph.placeholder(name).meta["val"] = fake
+        history = [
+            History(fake.requires_grad, fake.grad_fn) if isinstance(fake, torch.Tensor) else History(False, None)
+            for fake in fakes
+        ]
+        given, held = fakes[: len(inputs)], fakes[len(inputs) :]
+        with _grad_mode_kept(), fake_mode, tracer, swapped(places, held):
+            if isinstance(program, fx.GraphModule):
+                returned = interpret(program, given, tracer.enter_line)
+            else:
+                returned = program(*given)
+        results, signature = sign(tracer, fakes, returned, history)
+        if signature.mutations:
+            _refuse_aliased_writes((*inputs, *(place[2] for place in places)), signature)
+        return cls(tracer, leaves, results.nodes, results.tensors, signature)
+
+    def inference(self) -> InferenceGraph:
+        graph = self.tracer.graph
+        graph.output(tuple(self.nodes))
+        remove_dead(graph)
+        clean_values(graph, self.tracer.fake_mode)
+        return InferenceGraph(graph, self.tracer.constants, self.signature)
+
+    def joint(self) -> JointGraph:
+        tracer, graph = self.tracer, self.tracer.graph
+        tracer.start_backward()
+        wanted = [t for t, needed in zip(self.tensors, self.signature.differentiable, strict=True) if needed]
+        tangents = []
+        last = [node for node in graph.nodes if node.op == "placeholder"][-1]
+        with tracer.fake_mode, torch.no_grad():
+            made = [_tangent(t) for t in wanted]
+        for position, tangent in enumerate(made):
+            with graph.inserting_after(last):
+                last = tracer.add_input(tangent, f"tangent_{position}")
+            tangents.append(tangent)
+        leaves = [self.leaves[i] for i in self.signature.grad_inputs]
+        with torch.autograd.set_multithreading_enabled(False), _torch.DisableAutocast(), tracer.fake_mode, tracer:
+            gradients = torch.autograd.grad(wanted, leaves, tangents, allow_unused=True)
+        nodes = [None if g is None else tracer.call(tracer.with_layout_of, g) for g in gradients]
+        graph.output((*self.nodes, *nodes))
+        remove_dead(graph)
+        clean_values(graph, tracer.fake_mode)
+        return JointGraph(graph, tracer.constants, self.signature)
+
+
+def _mode_of(inputs: Sequence[Any]) -> FakeMode:
+    modes = {id(t.fake_mode): t.fake_mode for t in inputs if isinstance(t, FakeTensor)}
+    if len(modes) > 1:
+        raise Unsupported("inputs that belong to several FakeModes")
+    return next(iter(modes.values()), None) or FakeMode()
+
+
+def _fresh_input(mode: FakeMode, value: Any) -> tuple[Any, Any]:
+    """For an input: the leaf whose gradient is its gradient, and the fake that the program gets.
+
+    They are one unless the input is the result of some op, which the program may write to.
+    """
+    if not isinstance(value, torch.Tensor):
+        return value, value
+    known = value if isinstance(value, FakeTensor) else mode.from_tensor(value)
+    with torch.no_grad():
+        leaf = _like(known)
+        if not known.requires_grad:
+            return leaf, leaf
+        leaf.requires_grad_()
+        if known.is_leaf:
+            return leaf, leaf
+        fake = _like(known)
+    with torch.enable_grad():
+        fake.copy_(leaf)
+    return leaf, fake
+
+
+def _like(known: torch.Tensor) -> torch.Tensor:
+    """A new fake with the metadata of `known`."""
+    options = {"dtype": known.dtype, "device": known.device}
+    offset = known.storage_offset()
+    if type(offset) is int and offset == 0:
+        return torch.empty_strided(known.shape, known.stride(), **options)  # type: ignore[arg-type]
+    block = torch.empty_strided((offset + 1,), (1,), **options)  # type: ignore[arg-type]
+    return block.as_strided(known.shape, known.stride(), offset).detach()
+
+
+def _tangent(tensor: torch.Tensor) -> torch.Tensor:
+    """A fake gradient of a result: in its strides if they fill memory, else contiguous."""
+    options = {"dtype": tensor.dtype, "device": tensor.device}
+    if is_dense(tensor):
+        return torch.empty_strided(tensor.shape, tensor.stride(), **options)  # type: ignore[arg-type]
+    return torch.empty(tensor.shape, **options)  # type: ignore[arg-type]
+
+
+def _names(program: Any, count: int) -> list[str]:
+    if isinstance(program, fx.GraphModule):
+        names = [node.name for node in program.graph.nodes if node.op == "placeholder"]
+        if len(names) == count:
+            return names
+    return [f"arg_{position}" for position in range(count)]
+
+
+@contextmanager
+def _grad_mode_kept() -> Iterator[None]:
+    """Put grad mode and autocast back where a graph that sets them leaves them changed."""
+    before = torch.is_grad_enabled()
+    try:
+        yield
+    finally:
+        torch.set_grad_enabled(before)
+        torch.clear_autocast_cache()
+
+
+def _refuse_aliased_writes(inputs: Sequence[Any], signature: Signature) -> None:
+    keys = [
+        None
+        if not isinstance(t, torch.Tensor)
+        else t.storage_key
+        if isinstance(t, FakeTensor)
+        else t.untyped_storage()._cdata
+        for t in inputs
+    ]
+    for mutation in signature.mutations:
+        if keys.count(keys[mutation.input]) > 1:
+            raise Unsupported("a write to an input that shares its storage with another input")

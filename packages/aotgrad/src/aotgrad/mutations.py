@@ -1,0 +1,97 @@
+"""Writes that no functional op of the same name stands for, and what a written value must be turned into.
+
+In: the arguments of a writing op, as tensors under the tracer. Out: the new value of the tensor it writes to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from aotgrad.errors import Unsupported
+from aotgrad.strides import same_size
+
+aten = torch.ops.aten
+
+Mutation = Callable[..., torch.Tensor]
+
+MUTATIONS: dict[Any, Mutation] = {}
+"""A writing op with one target, and the function with its arguments that gives the target's new value."""
+
+
+def _mutation(*ops: Any) -> Callable[[Mutation], Mutation]:
+    def register(function: Mutation) -> Mutation:
+        MUTATIONS.update(dict.fromkeys(ops, function))
+        return function
+
+    return register
+
+
+@_mutation(aten.copy_.default)
+def _copy(self: torch.Tensor, src: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    value = src
+    if src.dtype != self.dtype or src.device != self.device:
+        value = aten._to_copy.default(src, dtype=self.dtype, device=self.device, non_blocking=non_blocking)
+    if not _equal_sizes(self, value):
+        value = aten.expand.default(value, self.shape)
+    return value
+
+
+@_mutation(aten.fill_.Scalar)
+def _fill(self: torch.Tensor, value: Any) -> torch.Tensor:
+    return aten.full_like.default(self, value)
+
+
+@_mutation(aten.fill_.Tensor)
+def _fill_tensor(self: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    return _copy(self, value)
+
+
+@_mutation(aten.zero_.default)
+def _zero(self: torch.Tensor) -> torch.Tensor:
+    return aten.full_like.default(self, 0)
+
+
+def assignable(func: Any, target: torch.Tensor, value: torch.Tensor, is_out: bool) -> torch.Tensor:
+    """`value` in the dtype of `target`.
+
+    Raises RuntimeError, with eager's message, if eager would refuse to write it; Unsupported if eager would resize.
+    """
+    if not _equal_sizes(target, value):
+        if is_out:
+            raise Unsupported(f"{func} would resize its out= argument")
+        raise RuntimeError(
+            f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(value.shape)}"
+        )
+    if value.dtype == target.dtype:
+        return value
+    if not torch.can_cast(value.dtype, target.dtype):
+        names = [_scalar_name(t.dtype) for t in (value, target)]
+        raise RuntimeError(f"result type {names[0]} can't be cast to the desired output type {names[1]}")
+    return aten._to_copy.default(value, dtype=target.dtype)
+
+
+def _equal_sizes(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.dim() == b.dim() and all(same_size(mine, other) for mine, other in zip(a.shape, b.shape, strict=True))
+
+
+def _scalar_name(dtype: torch.dtype) -> str:
+    return _SCALAR_NAMES.get(dtype) or str(dtype).removeprefix("torch.")
+
+
+_SCALAR_NAMES = {
+    torch.float32: "Float",
+    torch.float64: "Double",
+    torch.float16: "Half",
+    torch.bfloat16: "BFloat16",
+    torch.int64: "Long",
+    torch.int32: "Int",
+    torch.int16: "Short",
+    torch.int8: "Char",
+    torch.uint8: "Byte",
+    torch.bool: "Bool",
+    torch.complex64: "ComplexFloat",
+    torch.complex128: "ComplexDouble",
+}

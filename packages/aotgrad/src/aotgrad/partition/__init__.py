@@ -1,0 +1,6 @@
+"""Cutting a joint graph into a forward and a backward."""
+
+from aotgrad.partition.default import partition_default
+from aotgrad.partition.split import Partition, Partitioner, Saved, split
+
+__all__ = ["Partition", "Partitioner", "Saved", "partition_default", "split"]

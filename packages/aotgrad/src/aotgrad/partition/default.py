@@ -1,0 +1,70 @@
+"""The default partition: what eager does.
+
+The forward computes all that the forward trace computed, the backward what the backward trace did. Saved are the
+forward values that the backward uses; views, casts and constants are made again from what they are made of.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+
+from aotgrad.joint import JointGraph
+from aotgrad.partition.split import Partition, split
+from aotgrad.schema import Kind, facts_of
+
+aten = torch.ops.aten
+
+_MADE_ANEW = {aten.full.default, aten.scalar_tensor.default, aten.arange.start_step, aten.empty_strided.default}
+
+
+def partition_default(joint: JointGraph) -> Partition:
+    """Cut `joint` where its backward begins."""
+    inputs = [node for node in joint.graph.nodes if node.op == "placeholder"][: joint.signature.input_count]
+    mutated = {inputs[mutation.input] for mutation in joint.signature.mutations}
+    used: dict[fx.Node, None] = {}
+    for node in joint.graph.nodes:
+        if node.op == "output":
+            for value in node.args[0][joint.result_count :]:
+                if isinstance(value, fx.Node) and not value.meta.get("backward"):
+                    used[value] = None
+        elif node.meta.get("backward"):
+            used.update({source: None for source in node.all_input_nodes if not source.meta.get("backward")})
+    return split(joint, _sources(used, mutated))
+
+
+def _sources(used: dict[fx.Node, None], mutated: set[fx.Node]) -> list[fx.Node]:
+    """What to save so that all of `used` can be had: views give way to what they are views of, and so on."""
+    saved: dict[fx.Node, None] = {}
+    casts: list[fx.Node] = []
+    waiting = list(used)
+    seen: set[fx.Node] = set()
+    while waiting:
+        node = waiting.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.op == "get_attr" or node.target in _MADE_ANEW or _is_view(node):
+            waiting.extend(node.all_input_nodes)
+        elif node.target is aten._to_copy.default:
+            casts.append(node)
+        else:
+            saved[node] = None
+    for node in casts:
+        source = node.args[0]
+        # A cast costs nothing in a fused backward, provided that its source is at hand anyway.
+        at_hand = source in saved or source.op == "placeholder"  # type: ignore[union-attr]
+        if at_hand and source not in mutated:
+            saved[source] = None  # type: ignore[index]
+        else:
+            saved[node] = None
+    return list(saved)
+
+
+def _is_view(node: fx.Node) -> bool:
+    target: Any = node.target
+    if target is aten.reshape.default or not isinstance(target, torch._ops.OpOverload):
+        return False
+    return facts_of(target).kind is Kind.VIEW and isinstance(node.meta["val"], torch.Tensor)

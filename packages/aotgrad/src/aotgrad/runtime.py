@@ -1,0 +1,329 @@
+"""Calling compiled graphs like the program they came from: generated straight-line code.
+
+In: compiled (boxed) callables and a `Signature`. Out: a function of the program's inputs with its outputs, its
+effects and its place in autograd. The text of every generated function is registered with `linecache`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from aotgrad import _torch
+from aotgrad.alias import Alias, Computed, Constant, InputItself, Repeated, ResultSize, Signature
+from aotgrad.partition import Partition, Saved
+from aotgrad.views import ViewStep
+
+_numbers = itertools.count()
+
+Boxed = Callable[[list[Any]], Sequence[Any]]
+
+
+class Source:
+    """Python source that is being written, and the objects that it refers to by name."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = {}
+
+    def line(self, text: str, depth: int = 0) -> None:
+        self.lines.append("    " * depth + text)
+
+    def name(self, value: Any, hint: str) -> str:
+        """A name for `value` in the generated code."""
+        for known, held in self.names.items():
+            if held is value:
+                return known
+        name = f"{hint}_{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def build(self, entry: str) -> Any:
+        """Execute the source and return what it calls `entry`."""
+        text = "\n".join(self.lines) + "\n"
+        filename = f"<aotgrad {next(_numbers)}>"
+        linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+        namespace = dict(self.names)
+        exec(compile(text, filename, "exec"), namespace)
+        function = namespace[entry]
+        function.__source__ = text
+        return function
+
+
+def inference_runner(compiled: Boxed, signature: Signature, *, guard_grad: bool, guard_autocast: bool) -> Any:
+    """A function of the inputs that runs `compiled` and does the rest of what the program did.
+
+    `guard_grad`: some input requires grad although no result does. `guard_autocast`: autocast was on when the program
+    was traced; its casts are in the graph, and compiled code must not cast again.
+    """
+    source = Source()
+    source.names["compiled"] = compiled
+    call = "compiled([*args])"
+    guards = []
+    if guard_grad:
+        source.names["no_grad"] = torch.no_grad
+        guards.append("no_grad()")
+    if guard_autocast:
+        source.names["without_autocast"] = _torch.DisableAutocast
+        guards.append("without_autocast()")
+    source.line("def run(*args):")
+    if signature.plain and not guards:
+        source.line(f"return tuple({call})", 1)
+        return source.build("run")
+    if guards:
+        source.line(f"with {', '.join(guards)}:", 1)
+        source.line(f"results = {call}", 2)
+    else:
+        source.line(f"results = {call}", 1)
+    _epilogue(source, signature)
+    return source.build("run")
+
+
+def training_runner(
+    forward: Boxed, backward: Boxed, partition: Partition, signature: Signature, *, guard_autocast: bool
+) -> Any:
+    """A function of the inputs whose results autograd can differentiate, once."""
+    function = _autograd_function(forward, backward, partition, signature, guard_autocast)
+    source = Source()
+    source.names["apply"] = function.apply
+    source.line("def run(*args):")
+    source.line("results = apply(*args)", 1)
+    if len(signature.differentiable) == 1:
+        # Function.apply returns a lone result as it is.
+        source.lines[-1] = "    results = (apply(*args),)"
+    _epilogue(source, signature)
+    run = source.build("run")
+    run.function = function
+    return run
+
+
+def _epilogue(source: Source, signature: Signature) -> None:
+    """Writes to inputs, then the outputs."""
+    quiet = [m for m in signature.mutations if not m.grad]
+    if quiet:
+        source.names["set_grad_enabled"] = _torch.set_grad_enabled
+        source.names["is_grad_enabled"] = torch.is_grad_enabled
+        source.line("grad = is_grad_enabled()", 1)
+        source.line("set_grad_enabled(False)", 1)
+        source.line("try:", 1)
+        for mutation in quiet:
+            source.line(f"args[{mutation.input}].copy_(results[{mutation.result}])", 2)
+        source.line("finally:", 1)
+        source.line("set_grad_enabled(grad)", 2)
+    for mutation in signature.mutations:
+        if mutation.grad:
+            source.line(f"args[{mutation.input}].copy_(results[{mutation.result}])", 1)
+    for position, output in enumerate(signature.outputs):
+        source.line(f"out{position} = {_output(source, output)}", 1)
+    leaves = ", ".join(f"out{position}" for position in range(len(signature.outputs)))
+    if signature.returns_tuple:
+        source.line(f"return ({leaves}{',' if len(signature.outputs) == 1 else ''})", 1)
+    else:
+        source.names["unflatten"] = pytree.tree_unflatten
+        source.names["spec"] = signature.spec
+        source.line(f"return unflatten([{leaves}], spec)", 1)
+
+
+def _output(source: Source, output: Any) -> str:
+    if isinstance(output, Computed):
+        return f"results[{output.result}]"
+    if isinstance(output, InputItself):
+        return f"args[{output.input}]"
+    if isinstance(output, Repeated):
+        return f"out{output.output}"
+    if isinstance(output, Constant):
+        return source.name(output.value, "constant")
+    assert isinstance(output, Alias)
+    base = f"args[{output.input}]" if output.input is not None else f"results[{output.result}]"
+    for step in output.steps:
+        base = _step(source, base, step)
+    return base
+
+
+def _step(source: Source, base: str, step: ViewStep) -> str:
+    arguments = [base, *(_literal(source, value) for value in step.args)]
+    arguments += [f"{name}={_literal(source, value)}" for name, value in step.kwargs.items()]
+    text = f"{source.name(step.op, 'view')}({', '.join(arguments)})"
+    if step.index is not None:
+        text += f"[{step.index}]"
+    if not step.grad:
+        source.names["without_grad"] = _without_grad
+        text = f"without_grad(lambda: {text})"
+    return text
+
+
+def _without_grad(function: Callable[[], Any]) -> Any:
+    with torch.no_grad():
+        return function()
+
+
+def _literal(source: Source, value: Any) -> str:
+    if isinstance(value, ResultSize):
+        return f"results[{value.result}]"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(_literal(source, item) for item in value)}]"
+    if value is None or type(value) in (int, bool, str):
+        return repr(value)
+    return source.name(value, "value")
+
+
+def _autograd_function(
+    forward: Boxed, backward: Boxed, partition: Partition, signature: Signature, guard_autocast: bool
+) -> Any:
+    source = Source()
+    source.names |= {
+        "Function": torch.autograd.Function,
+        "compiled_forward": forward,
+        "compiled_backward": backward,
+        "is_grad_enabled": torch.is_grad_enabled,
+        "once": _refuse_second,
+        "zeros": torch.zeros,
+        "relaid": _relaid,
+        "without_autocast": _torch.DisableAutocast,
+    }
+    source.line("class Compiled(Function):")
+    _write_forward(source, partition, signature, guard_autocast)
+    _write_backward(source, partition, signature)
+    function = source.build("Compiled")
+    return function
+
+
+def _write_forward(source: Source, partition: Partition, signature: Signature, guard_autocast: bool) -> None:
+    count = len(signature.differentiable)
+    source.line("@staticmethod", 1)
+    source.line("def forward(ctx, *args):", 1)
+    if guard_autocast:
+        source.line("with without_autocast():", 2)
+        source.line("results = compiled_forward([*args])", 3)
+    else:
+        source.line("results = compiled_forward([*args])", 2)
+    if partition.saved:
+        source.line(f"ctx.save_for_backward({', '.join(map(_saved, partition.saved))})", 2)
+    if partition.saved_sizes:
+        source.line(f"ctx.sizes = ({', '.join(map(_saved, partition.saved_sizes))},)", 2)
+    tangents = _tangents(partition, signature)
+    for position, (result, value) in enumerate(tangents):
+        if not _static(value):
+            source.line(f"ctx.size_{position} = results[{result}].shape", 2)
+    tensors = _tensor_results(partition, count)
+    constant = [i for i, needed in enumerate(signature.differentiable) if not needed and i in tensors]
+    if constant:
+        source.line(f"ctx.mark_non_differentiable({', '.join(f'results[{i}]' for i in constant)})", 2)
+    source.line("ctx.set_materialize_grads(False)", 2)
+    if count == 1:
+        source.line("return results[0]", 2)
+    else:
+        source.line(f"return ({', '.join(f'results[{i}]' for i in range(count))})", 2)
+
+
+def _write_backward(source: Source, partition: Partition, signature: Signature) -> None:
+    tangents = _tangents(partition, signature)
+    by_result = {result: position for position, (result, _) in enumerate(tangents)}
+    names = [f"t{by_result[i]}" if i in by_result else f"_{i}" for i in range(len(signature.differentiable))]
+    source.line("@staticmethod", 1)
+    source.line(f"def backward(ctx, {', '.join(names)}):", 1)
+    for position, (_, value) in enumerate(tangents):
+        name = f"t{position}"
+        dtype, device = source.name(value.dtype, "dtype"), source.name(value.device, "device")
+        static = _static(value)
+        size = repr(tuple(value.shape)) if static else f"ctx.size_{position}"
+        source.line(f"if {name} is None:", 2)
+        source.line(f"{name} = zeros({size}, dtype={dtype}, device={device})", 3)
+        if static:
+            stride = repr(tuple(value.stride()))
+            source.line(f"if {name}.stride() != {stride}:", 2)
+            source.line(f"{name} = relaid({name}, {stride})", 3)
+        else:
+            order = repr(_order(value))
+            source.line(f"{name} = relaid({name}, None, {order})", 2)
+    inputs = []
+    if partition.saved:
+        inputs.append("*ctx.saved_tensors")
+    if partition.saved_sizes:
+        inputs.append("*ctx.sizes")
+    inputs += [f"t{position}" for position in range(len(tangents))]
+    arguments = f"[{', '.join(inputs)}]"
+    source.line("if is_grad_enabled():", 2)
+    source.line(f"gradients = once(compiled_backward, {arguments})", 3)
+    source.line("else:", 2)
+    source.line(f"gradients = compiled_backward({arguments})", 3)
+    returned = ["None"] * signature.input_count
+    for position, index in enumerate(signature.grad_inputs):
+        returned[index] = f"gradients[{position}]"
+    source.line(f"return ({', '.join(returned)},)", 2)
+
+
+def _saved(saved: Saved) -> str:
+    return f"args[{saved.input}]" if saved.input is not None else f"results[{saved.result}]"
+
+
+def _tensor_results(partition: Partition, count: int) -> set[int]:
+    outputs = next(node for node in reversed(partition.forward.graph.nodes) if node.op == "output").args[0]
+    return {
+        i for i in range(count) if hasattr(outputs[i], "meta") and isinstance(outputs[i].meta["val"], torch.Tensor)
+    }
+
+
+def _tangents(partition: Partition, signature: Signature) -> list[tuple[int, torch.Tensor]]:
+    """For each tangent of the backward: the result it belongs to, and its fake."""
+    placeholders = [node for node in partition.backward.graph.nodes if node.op == "placeholder"]
+    differentiable = [i for i, needed in enumerate(signature.differentiable) if needed]
+    values = [node.meta["val"] for node in placeholders[len(placeholders) - len(differentiable) :]]
+    return list(zip(differentiable, values, strict=True))
+
+
+def _static(value: torch.Tensor) -> bool:
+    return all(type(number) is int for number in (*value.shape, *value.stride()))
+
+
+def _order(value: torch.Tensor) -> tuple[int, ...]:
+    """Dimensions from outermost to innermost by the strides of a fake whose sizes are symbolic."""
+    from symshapes import hint_of
+
+    return tuple(sorted(range(value.dim()), key=lambda dim: (-hint_of(value.stride(dim)), -hint_of(value.shape[dim]))))
+
+
+def _relaid(tangent: torch.Tensor, stride: tuple[int, ...] | None, order: tuple[int, ...] = ()) -> torch.Tensor:
+    """`tangent` with the given strides, or dense with its dimensions in the given order; itself if it is so already."""
+    if stride is None:
+        strides = [0] * tangent.dim()
+        step = 1
+        for dim in reversed(order):
+            strides[dim] = step
+            step *= max(tangent.shape[dim], 1)
+        stride = tuple(strides)
+    same = all(
+        mine == wanted or size == 1 for mine, wanted, size in zip(tangent.stride(), stride, tangent.shape, strict=True)
+    )
+    if same:
+        # Only dimensions of length 1 differ: other numbers for the same memory.
+        return tangent if tangent.stride() == stride else tangent.as_strided(tangent.shape, stride)
+    return torch.empty_strided(tangent.shape, stride, dtype=tangent.dtype, device=tangent.device).copy_(tangent)
+
+
+class _Once(torch.autograd.Function):
+    """Passes gradients through and refuses to differentiate them."""
+
+    @staticmethod
+    def forward(ctx: Any, count: int, *values: Any) -> Any:
+        return tuple(None if v is None else v.view_as(v) for v in values[:count])
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise RuntimeError(
+            "a compiled graph cannot be differentiated twice (its backward ran under create_graph=True); "
+            "run the function eagerly where second derivatives are needed"
+        )
+
+
+def _refuse_second(compiled: Boxed, arguments: list[Any]) -> Any:
+    """Run the backward under create_graph: right gradients, and a clear error if somebody differentiates them."""
+    kept = [t for t in arguments if isinstance(t, torch.Tensor)]
+    with torch.no_grad():
+        gradients = compiled(arguments)
+    return _Once.apply(len(gradients), *gradients, *kept)

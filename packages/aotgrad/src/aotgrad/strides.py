@@ -1,0 +1,42 @@
+"""Comparing layouts without adding guards on symbolic sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from symshapes import expr_of
+
+
+def same_size(a: Any, b: Any) -> bool:
+    """Whether two sizes are the same number or the same expression; never guards."""
+    if type(a) is int and type(b) is int:
+        return a == b
+    return bool(expr_of(a) == expr_of(b))
+
+
+def same_layout(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether `a` and `b`, of equal sizes, have equal strides where a stride matters."""
+    if a is b:
+        return True
+    return all(
+        same_size(mine, other)
+        for mine, other, size in zip(a.stride(), b.stride(), a.shape, strict=True)
+        if not (type(size) is int and size == 1)
+    )
+
+
+def is_dense(t: torch.Tensor) -> bool:
+    """Whether the elements fill one block of memory without gaps or overlap; never guards (unsure is False)."""
+    expected: Any = 1
+    left = [(stride, size) for stride, size in zip(t.stride(), t.shape, strict=True) if not same_size(size, 1)]
+    while left:
+        for position, (stride, size) in enumerate(left):
+            if same_size(stride, expected):
+                expected = expected * size
+                del left[position]
+                break
+        else:
+            return False
+    return True

@@ -1,0 +1,488 @@
+"""The dispatch mode that functionalizes, decomposes and records in one pass.
+
+In: any torch program run on fake tensors under `Tracer`. Out: `Tracer.graph`, an fx graph of functional ATen calls.
+
+Autograd runs above the mode on the fakes themselves, so its own bookkeeping (versions, views, saved tensors) is
+eager's. What is functional is the record: every storage has a generation that a write raises; a tensor whose node is
+of an older generation is stale and made again from the tensor it is a view of when somebody reads it.
+"""
+
+from __future__ import annotations
+
+import operator
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from aotgrad import _torch
+from aotgrad.errors import Unsupported
+from aotgrad.mutations import MUTATIONS, assignable
+from aotgrad.schema import Kind, OpFacts, facts_of
+from aotgrad.strides import same_layout
+from aotgrad.symbols import SymbolNodes
+from aotgrad.views import ViewStep, write_back
+from symshapes import FakeMode, FakeTensor, expr_of
+
+aten = torch.ops.aten
+
+Table = Mapping[Any, Callable[..., Any]]
+
+
+@dataclass(slots=True, eq=False)
+class Storage:
+    """One storage of the traced program."""
+
+    root: Tracked
+    generation: int = 0
+    written: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Tracked:
+    """One tensor of the traced program and the node that has its value.
+
+    `exact` says that the node's value has the strides of `fake`, the tensor as the program sees it. They part where a
+    functional op chose other strides than the tensor it stands for a write to.
+    """
+
+    fake: FakeTensor
+    node: fx.Node
+    storage: Storage
+    generation: int
+    exact: bool
+    parent: Tracked | None = None
+    step: ViewStep | None = None
+
+
+class Tracer(TorchDispatchMode):
+    """Records the ATen ops that run under it. Enter it inside its `fake_mode`; see `run`."""
+
+    def __init__(self, fake_mode: FakeMode, table: Table) -> None:
+        super().__init__()
+        self.fake_mode = fake_mode
+        self.graph = fx.Graph()
+        self.constants: dict[str, torch.Tensor] = {}
+        self.symbols = SymbolNodes(self.graph)
+        self.source: str | None = None
+        self.backward = False
+        self._table = table
+        self._tracked: dict[int, Tracked] = {}
+        self._merged: dict[Any, fx.Node] = {}
+        self._lifted: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
+        self._numbers: list[int] = []
+        self._lines: list[str | None] = []
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """This mode is not a program's own: torch's bookkeeping of user modes skips it."""
+        return True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """False: the wrapper that hides a mode from torch's own compiler costs its whole import."""
+        return False
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """True for the same reason as `is_infra_mode`."""
+        return True
+
+    # What the program's values are.
+
+    def add_input(self, fake: FakeTensor, name: str, source: str | None = None) -> fx.Node:
+        """A placeholder for `fake`."""
+        node = self.graph.placeholder(name)
+        node.target = node.name  # two inputs may ask for one name
+        self._describe(node, fake, source)
+        self._track(fake, node)
+        if self.fake_mode.shape_env is not None:
+            self.symbols.bind_tensor(node, fake)
+        return node
+
+    def add_symbol(self, value: torch.SymInt, name: str) -> fx.Node:
+        """A placeholder for a symbolic integer."""
+        node = self.graph.placeholder(name)
+        node.meta["val"] = value
+        self.symbols.bind(node, None, value)
+        return node
+
+    def tracked(self, tensor: torch.Tensor) -> Tracked:
+        """What is known of a tensor. Raises Unsupported for one that the traced program did not make."""
+        known = self._tracked.get(id(tensor))
+        if known is None:
+            if isinstance(tensor, FakeTensor):
+                raise Unsupported("a fake tensor that is no input and was made outside the trace")
+            known = self._tracked[id(self._lift(tensor))]
+        return known
+
+    def node_of(self, tensor: torch.Tensor) -> fx.Node:
+        """The node that has the tensor's present value."""
+        return self._read(self.tracked(tensor))
+
+    def start_backward(self) -> None:
+        """From here on nodes belong to the backward: forward's are not merged with them, so that cheap ones recompute."""
+        self.backward = True
+        self._merged = {}
+
+    def enter_line(self, source: str | None) -> None:
+        """The program's next ops come from this line of the user's."""
+        self.source = source
+        self._numbers.append(_torch.next_autograd_number())
+        self._lines.append(source)
+
+    def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Run `function` with its ops recorded, below autograd's view of the program."""
+        with torch.no_grad(), self.fake_mode, self:
+            return function(*args, **kwargs)
+
+    # The dispatch point.
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        decomposition = self._table.get(func)
+        if decomposition is not None:
+            with self:
+                result = decomposition(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        facts = facts_of(func)
+        kind = facts.kind
+        if kind is Kind.PURE or kind is Kind.RANDOM:
+            return self._compute(func, args, kwargs, kind is Kind.PURE)
+        if kind is Kind.VIEW or kind is Kind.SAME:
+            return self._view(func, kind, args, kwargs)
+        if kind is Kind.WRITE:
+            return self._write(func, facts, args, kwargs)
+        if kind is Kind.COMPOSITE:
+            with self:
+                return func.decompose(*args, **kwargs)
+        raise Unsupported(f"{func} changes a tensor's metadata or storage in place")
+
+    def _compute(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], pure: bool) -> Any:
+        result = func(*args, **kwargs)
+        if isinstance(result, torch.Tensor):
+            node, exact = self._record_call(func, args, kwargs, result, pure)
+            self._tracked[id(result)] = _fresh(result, node, exact)  # type: ignore[arg-type]
+        elif isinstance(result, (tuple, list)) and any(isinstance(item, torch.Tensor) for item in result):
+            node, exact = self._record_call(func, args, kwargs, result, pure)
+            for index, item in enumerate(result):
+                if isinstance(item, torch.Tensor):
+                    self._track(item, self._item(node, index), exact)
+        elif isinstance(result, torch.SymInt) and expr_of(result).is_Symbol and not self.symbols.knows(result):
+            node, _ = self._record_call(func, args, kwargs, result, pure)
+            self.symbols.bind(node, None, result)
+        return result
+
+    def _record_call(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, pure: bool
+    ) -> tuple[fx.Node, bool]:
+        """Record a call. Its value has the strides of `result` unless an argument's value has others than its fake."""
+        lowering = _Lowering(self)
+        lowered = lowering.tuple(args)
+        named = lowering.dict(kwargs) if kwargs else {}
+        value = result
+        exact = True
+        if lowering.inexact:
+            value = func(*_values(lowered), **_values(named))
+            exact = _same_layouts(value, result)
+        node = self._record(func, lowered, named, (lowering.key, *named) if pure else None, value)
+        if self.fake_mode.shape_env is not None:
+            self._bind_results(node, value)
+        return node, exact
+
+    def _bind_results(self, node: fx.Node, value: Any) -> None:
+        """Sizes that an op found out (as nonzero does) are read from its results."""
+        for index, item in enumerate(value if isinstance(value, (tuple, list)) else (value,)):
+            if not isinstance(item, torch.Tensor):
+                continue
+            for dim, size in enumerate(item.shape):
+                if isinstance(size, torch.SymInt) and expr_of(size).is_Symbol and not self.symbols.knows(size):
+                    self.symbols.bind(node if item is value else self._item(node, index), dim, size)
+
+    def _view(self, func: Any, kind: Kind, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        base = self.tracked(args[0])
+        args = (base.fake, *args[1:])
+        result = func(*args, **kwargs)
+        grad = torch.is_grad_enabled()
+        if func is aten.as_strided.default:
+            offset = args[3] if len(args) > 3 else kwargs.get("storage_offset")
+            args = (None, args[1], args[2], base.fake.storage_offset() if offset is None else offset)
+            kwargs = {}
+            base = base.storage.root
+        if isinstance(result, torch.Tensor):
+            self._add_view(result, base, ViewStep(func, args[1:], kwargs, None, grad))
+        else:
+            for index, item in enumerate(result):
+                self._add_view(item, base, ViewStep(func, args[1:], kwargs, index, grad))
+        return result
+
+    def _add_view(self, fake: Any, base: Tracked, step: ViewStep) -> None:
+        self._read(base)
+        node, exact = self._view_value(fake, base, step)
+        self._tracked[id(fake)] = Tracked(fake, node, base.storage, base.storage.generation, exact, base, step)
+
+    def _view_value(self, fake: FakeTensor, base: Tracked, step: ViewStep) -> tuple[fx.Node, bool]:
+        """The node of a view of `base`, whose node is current."""
+        func = step.op
+        if facts_of(func).kind is Kind.SAME:
+            return base.node, base.exact
+        if not base.exact and func is aten.as_strided.default:
+            base.node, base.exact = self._with_layout(base.node, base.fake), True
+        if not base.exact and func is aten.view.default:
+            return self._reshape(base.node, fake, step.args[0])
+        lowering = _Lowering(self)
+        lowered = (base.node, *lowering.tuple(step.args))
+        named = lowering.dict(step.kwargs) if step.kwargs else {}
+        value: Any = fake
+        if step.index is not None or not base.exact:
+            value = func(base.node.meta["val"], *_values(lowered[1:]), **_values(named))
+        node = self._record(func, lowered, named, (base.node, lowering.key, *named), value)
+        if step.index is not None:
+            node = self._item(node, step.index)
+        return node, base.exact or same_layout(node.meta["val"], fake)
+
+    def _reshape(self, node: fx.Node, fake: FakeTensor, size: Any) -> tuple[fx.Node, bool]:
+        """A view in the program of a value that may have strides which allow none."""
+        lowering = _Lowering(self)
+        lowered = (node, *lowering.tuple((size,)))
+        value = torch.reshape(node.meta["val"], size)
+        made = self._record(aten.reshape.default, lowered, {}, (node, lowering.key), value)
+        return made, same_layout(value, fake)
+
+    def _with_layout(self, node: fx.Node, fake: FakeTensor) -> fx.Node:
+        """The value of `node` with the strides of `fake`."""
+        if same_layout(node.meta["val"], fake):
+            return node
+        lowering = _Lowering(self)
+        (size, stride) = lowering.tuple((tuple(fake.shape), tuple(fake.stride())))
+        named = {"dtype": fake.dtype, "device": fake.device}
+        with torch.no_grad():
+            value = torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=fake.device)
+        key = (lowering.key, fake.dtype, fake.device)
+        empty = self._record(aten.empty_strided.default, (size, stride), named, key, value)
+        return self._record(aten.copy.default, (empty, node), {}, (empty, node), value)
+
+    def with_layout_of(self, tensor: torch.Tensor) -> fx.Node:
+        """The node of the tensor's present value, in the strides that the program sees."""
+        tracked = self.tracked(tensor)
+        node = self._read(tracked)
+        return node if tracked.exact else self._with_layout(node, tracked.fake)
+
+    def clone_of(self, node: fx.Node) -> fx.Node:
+        """A copy of the value of `node` in storage of its own."""
+        value = node.meta["val"]
+        copied = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+        made = self.graph.call_function(aten.clone.default, (node,))
+        plain = torch.clone(value.detach())
+        self._describe(made, plain, self.source)
+        return made if same_layout(plain, copied) else self._with_layout(made, value)
+
+    # Writes.
+
+    def _write(self, func: Any, facts: OpFacts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        targets = [
+            kwargs[w.name] if w.position is None or w.position >= len(args) else args[w.position] for w in facts.written
+        ]
+        mutation = MUTATIONS.get(func)
+        with self:
+            if mutation is not None:
+                results = [mutation(*args, **kwargs)]
+            elif facts.functional is not None:
+                outs = {w.name for w in facts.written if w.is_out}
+                computed = facts.functional(*args, **{name: v for name, v in kwargs.items() if name not in outs})
+                several = isinstance(computed, (tuple, list)) and not (len(targets) == 1 and facts.written[0].is_list)
+                results = list(computed) if several else [computed]
+            else:
+                raise Unsupported(f"{func} has no functional form")
+        extra = len(results) - len(targets)
+        for argument, target, result in zip(facts.written, targets, results[extra:], strict=True):
+            if target is None:
+                continue
+            pairs = zip(target, result, strict=True) if argument.is_list else ((target, result),)
+            for one, value in pairs:
+                self._assign(func, one, value, argument.is_out)
+        new = iter(results[:extra])
+        returned = [targets[index] if index >= 0 else next(new) for index in facts.returns_written]
+        return (returned[0] if len(returned) == 1 else tuple(returned)) if returned else None
+
+    def _assign(self, func: Any, target: torch.Tensor, value: torch.Tensor, is_out: bool) -> None:
+        with self:
+            value = assignable(func, target, value, is_out)
+        tracked = self.tracked(target)
+        node = self.node_of(value)
+        child = tracked
+        storage = child.storage
+        child.node = node
+        child.exact = same_layout(node.meta["val"], child.fake)
+        child.generation = storage.generation  # already the new value: nobody may make it again below
+        chain = [child]
+        while child.parent is not None:
+            parent, step = child.parent, child.step
+            assert step is not None
+            if facts_of(step.op).kind is Kind.SAME:
+                parent.node, parent.exact, parent.generation = child.node, child.exact, storage.generation
+            else:
+                self._read(parent)
+                if step.op is aten.as_strided.default and not parent.exact:
+                    parent.node, parent.exact = self._with_layout(parent.node, parent.fake), True
+                with self:
+                    whole = write_back(step, parent.fake, child.fake)
+                parent.node = self.node_of(whole)
+                parent.exact = same_layout(parent.node.meta["val"], parent.fake)
+            chain.append(parent)
+            child = parent
+        storage.generation += 1
+        storage.written = True
+        for link in chain:
+            link.generation = storage.generation
+
+    def _read(self, tracked: Tracked) -> fx.Node:
+        if tracked.generation != tracked.storage.generation:
+            assert tracked.parent is not None and tracked.step is not None
+            self._read(tracked.parent)
+            tracked.node, tracked.exact = self._view_value(tracked.fake, tracked.parent, tracked.step)
+            tracked.generation = tracked.storage.generation
+        return tracked.node
+
+    # Nodes.
+
+    def _record(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], key: tuple[Any, ...] | None, value: Any
+    ) -> fx.Node:
+        """A node for the call; one that has the same `key` if there is one."""
+        if key is not None:
+            key = (func, *key)
+            try:
+                known = self._merged.get(key)
+            except TypeError:
+                key = None  # a generator among the arguments, say
+            else:
+                if known is not None:
+                    return known
+        node = self.graph.create_node("call_function", func, args, kwargs)
+        self._describe(node, value, self._line())
+        if key is not None:
+            self._merged[key] = node
+        return node
+
+    def _item(self, node: fx.Node, index: int) -> fx.Node:
+        key = (operator.getitem, node, index)
+        made = self._merged.get(key)
+        if made is None:
+            made = self._merged[key] = self.graph.create_node("call_function", operator.getitem, (node, index))
+            self._describe(made, node.meta["val"][index], node.meta.get("source"))
+        return made
+
+    def _describe(self, node: fx.Node, value: Any, source: str | None) -> None:
+        meta = node.meta
+        meta["val"] = value
+        if source is not None:
+            meta["source"] = source
+        if self.backward:
+            meta["backward"] = True
+
+    def _line(self) -> str | None:
+        if not self.backward:
+            return self.source
+        number = _torch.running_autograd_number()
+        if number is None:
+            return None
+        position = bisect_right(self._numbers, number) - 1
+        return self._lines[position] if position >= 0 else None
+
+    def _track(self, fake: Any, node: fx.Node, exact: bool = True) -> None:
+        self._tracked[id(fake)] = _fresh(fake, node, exact)
+
+    def _lift(self, tensor: torch.Tensor) -> FakeTensor:
+        """A real tensor that the program has at hand becomes a constant of the graph."""
+        held = self._lifted.get(id(tensor))
+        if held is not None:
+            return held[1]
+        if tensor.requires_grad and torch.is_grad_enabled():
+            raise Unsupported("a tensor that requires grad and is no input of the graph")
+        fake = self.fake_mode.from_tensor(tensor)
+        if tensor.numel() == 1 and tensor.device.type == "cpu":
+            with _disable_current_modes():
+                number = tensor.item()
+            named = {"dtype": tensor.dtype, "device": tensor.device}
+            key = ((type(number), repr(number)), tensor.dim(), tensor.dtype)
+            node = self._record(aten.full.default, ([1] * tensor.dim(), number), named, key, fake)
+        else:
+            name = f"_tensor_constant{len(self.constants)}"
+            self.constants[name] = tensor
+            node = self.graph.create_node("get_attr", name, (), {})
+            self._describe(node, fake, self.source)
+        self._track(fake, node)
+        self._lifted[id(tensor)] = (tensor, fake)
+        return fake
+
+
+def _fresh(fake: FakeTensor, node: fx.Node, exact: bool) -> Tracked:
+    tracked = Tracked(fake, node, None, 0, exact)  # type: ignore[arg-type]
+    tracked.storage = Storage(tracked)
+    return tracked
+
+
+class _Lowering:
+    """Arguments of one call on their way into the graph: tensors and symbols become nodes.
+
+    Afterwards `key` identifies them and `inexact` says whether some tensor's value has other strides than its fake.
+    """
+
+    __slots__ = ("_keys", "inexact", "tracer")
+
+    def __init__(self, tracer: Tracer) -> None:
+        self.tracer = tracer
+        self.inexact = False
+        self._keys: list[Any] = []
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return tuple(self._keys)
+
+    def tuple(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple([self.value(value) for value in values])
+
+    def dict(self, values: dict[str, Any]) -> dict[str, Any]:
+        return {name: self.value(value) for name, value in values.items()}
+
+    def value(self, value: Any) -> Any:
+        kind = type(value)
+        if kind is FakeTensor or isinstance(value, torch.Tensor):
+            tracked = self.tracer.tracked(value)
+            node = self.tracer._read(tracked)
+            if not tracked.exact:
+                self.inexact = True
+            self._keys.append(node)
+            return node
+        if kind is list or kind is tuple or kind is torch.Size:
+            self._keys.append(len(value))
+            return [self.value(item) for item in value]
+        if isinstance(value, torch.SymInt):
+            lowered = self.tracer.symbols.node_of(value)
+            self._keys.append(lowered)
+            return lowered
+        # 1, 1.0 and True are equal but not the same argument; nor are 0.0 and -0.0.
+        self._keys.append(repr(value) if kind is float else value if kind is str else (kind, value))
+        return value
+
+
+def _values(lowered: Any) -> Any:
+    return fx.node.map_arg(lowered, lambda node: node.meta["val"])
+
+
+def _same_layouts(value: Any, result: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return same_layout(value, result)
+    return all(
+        same_layout(one, other)
+        for one, other in zip(value, result, strict=True)
+        if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
+    )
