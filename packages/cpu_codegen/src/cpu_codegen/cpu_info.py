@@ -1,0 +1,64 @@
+"""Which vector instructions to compile for."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Isa:
+    """An instruction set: vector width in bytes and the compiler flags that allow it."""
+
+    name: str
+    vector_bytes: int
+    flags: tuple[str, ...]
+
+    @property
+    def lanes(self) -> int:
+        """float32 values per vector."""
+        return self.vector_bytes // 4
+
+
+ISAS: dict[str, Isa] = {
+    "avx512": Isa("avx512", 64, ("-march=x86-64-v4",)),
+    "avx2": Isa("avx2", 32, ("-march=x86-64-v3",)),
+    # What every machine of the architecture has; compilers lower 16-byte vectors to whatever that is.
+    "scalar": Isa("scalar", 16, ()),
+}
+_NEEDS: dict[str, frozenset[str]] = {
+    "avx512": frozenset("avx512f avx512bw avx512cd avx512dq avx512vl avx2 fma f16c bmi2".split()),
+    "avx2": frozenset("avx2 fma f16c bmi2".split()),
+}
+
+
+def cpu_flags() -> frozenset[str]:
+    """The processor's feature names as Linux lists them; empty where it doesn't."""
+    path = Path("/proc/cpuinfo")
+    if not path.exists():
+        return frozenset()
+    for line in path.read_text().splitlines():
+        if line.startswith("flags"):
+            return frozenset(line.partition(":")[2].split())
+    return frozenset()
+
+
+def detect_isa() -> Isa:
+    """The widest instruction set of this machine, or the one `CPU_CODEGEN_ISA` names (avx512, avx2, scalar).
+
+    Raises:
+        ValueError: the variable names none of them.
+    """
+    wanted = os.environ.get("CPU_CODEGEN_ISA")
+    if wanted:
+        if wanted not in ISAS:
+            raise ValueError(f"CPU_CODEGEN_ISA={wanted}: expected one of {', '.join(ISAS)}")
+        return ISAS[wanted]
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        flags = cpu_flags()
+        for name, needs in _NEEDS.items():
+            if needs <= flags:
+                return ISAS[name]
+    return ISAS["scalar"]

@@ -1,0 +1,87 @@
+// What every generated file includes: vectors, functions, reductions, and the ways in and out of a kernel.
+#pragma once
+#include "reduce.h"
+
+namespace vec {
+
+// One argument of a kernel: a buffer's address or a size.
+union Word {
+  void* pointer;
+  Index integer;
+};
+
+// What a kernel returns; the launcher raises the exception.
+enum Status { DONE = 0, INDEX_ERROR = 1 };
+
+// Integer division of index expressions, rounding down.
+INLINE Index floor_div(Index a, Index b) { return floordiv<Index>(a, b); }
+INLINE Index modulo(Index a, Index b) { return remainder<Index>(a, b); }
+INLINE Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
+INLINE Index at_most(Index a, Index b) { return a < b ? a : b; }
+INLINE Index at_least(Index a, Index b) { return a > b ? a : b; }
+
+// Positions read from data: negative ones count from the end; false if one is out of range.
+INLINE bool wrap(Index& position, Index size) {
+  if (position < 0) position += size;
+  return position >= 0 && position < size;
+}
+template <class Lanes>
+INLINE bool wrap(Index (&position)[LANES], I64 value, Index size, Lanes lanes) {
+  value = select(value < I64(0), value + I64(size), value);
+  const Mask good = (value >= I64(0)) & (value < I64(size));
+  store(position, value, Full());
+  return all_of(good | !active(lanes));
+}
+INLINE bool wrap(Index (&position)[LANES], I64 value, Index size, Mask lanes) {
+  value = select(value < I64(0), value + I64(size), value);
+  const Mask good = (value >= I64(0)) & (value < I64(size));
+  store(position, select(lanes, value, I64(0)), Full());
+  return all_of(good | !lanes);
+}
+INLINE Mask active(Mask lanes) { return lanes; }
+
+template <class T, class V>
+INLINE void add_to(T* p, V x) {
+  store(p, decltype(load(p))(load(p) + x));
+}
+INLINE void add_to(bool* p, bool x) { *p = *p || x; }
+template <class V, class Lanes, class At>
+INLINE void scatter_add(V x, Lanes lanes, At at) {
+  for (int lane = 0; lane < lanes.n; ++lane) add_to(at(lane), x[lane]);
+}
+
+#ifdef _OPENMP
+extern "C" {
+int omp_get_max_threads(void);
+int omp_get_num_threads(void);
+int omp_get_thread_num(void);
+int omp_in_parallel(void);
+}
+#endif
+
+// Work (in units of about a quarter nanosecond) below which a second thread costs more than it saves.
+constexpr Index GRAIN = 60000;
+
+using Items = int (*)(const Word* args, void* shared, Index begin, Index end);
+
+// Run items [0, count) on as many threads as the work is worth, each thread one contiguous share.
+static inline int parallel(Items items, const Word* args, void* shared, Index count, Index work) {
+#ifdef _OPENMP
+  if (count > 1 && work > GRAIN && !omp_in_parallel()) {
+    const Index threads = at_most(at_most(omp_get_max_threads(), count), ceil_div(work, GRAIN));
+    if (threads > 1) {
+      int status = DONE;
+#pragma omp parallel num_threads(int(threads))
+      {
+        const Index team = omp_get_num_threads(), me = omp_get_thread_num();
+        const int mine = items(args, shared, count * me / team, count * (me + 1) / team);
+        if (mine != DONE) __atomic_store_n(&status, mine, __ATOMIC_RELAXED);
+      }
+      return status;
+    }
+  }
+#endif
+  return items(args, shared, 0, count);
+}
+
+}  // namespace vec

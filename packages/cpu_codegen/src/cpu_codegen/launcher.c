@@ -1,0 +1,137 @@
+/* Kernels as Python callables: kernel(tensor, ..., size) calls int f(const Word*) with addresses and sizes.
+ *
+ * A tensor's address comes from torch's stable C shim, given the at::Tensor inside of the Python object; of a subclass,
+ * or where the shim is missing, from its method data_ptr(). */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef union {
+  void *pointer;
+  int64_t integer;
+} Word;
+typedef int (*KernelFunction)(const Word *);
+typedef int32_t (*DataPtr)(void *, void **);
+
+#define MAX_ARGS 256
+
+typedef struct {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  KernelFunction function;
+  Py_ssize_t nargs;
+  PyObject *name;
+  char sizes[]; /* per argument: 1 for a size, 0 for a buffer */
+} Kernel;
+
+static DataPtr get_data_ptr;
+static Py_ssize_t tensor_offset;
+static PyObject *tensor_type, *parameter_type, *data_ptr_name;
+
+static int address_of(PyObject *tensor, void **address) {
+  PyObject *type = (PyObject *)Py_TYPE(tensor);
+  if (get_data_ptr && (type == tensor_type || type == parameter_type))
+    if (get_data_ptr((char *)tensor + tensor_offset, address) == 0) return 0;
+  PyObject *number = PyObject_CallMethodNoArgs(tensor, data_ptr_name);
+  if (!number) return -1;
+  *address = PyLong_AsVoidPtr(number);
+  Py_DECREF(number);
+  return *address == NULL && PyErr_Occurred() ? -1 : 0;
+}
+
+static PyObject *kernel_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+  Kernel *kernel = (Kernel *)self;
+  Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+  if (nargs != kernel->nargs || (kwnames && PyTuple_GET_SIZE(kwnames)))
+    return PyErr_Format(PyExc_TypeError, "kernel %U takes %zd positional arguments, got %zd", kernel->name,
+                        kernel->nargs, nargs);
+  Word words[MAX_ARGS];
+  for (Py_ssize_t k = 0; k < nargs; ++k) {
+    if (kernel->sizes[k]) {
+      words[k].integer = PyLong_AsLongLong(args[k]);
+      if (words[k].integer == -1 && PyErr_Occurred()) return NULL;
+    } else if (address_of(args[k], &words[k].pointer) < 0) {
+      return NULL;
+    }
+  }
+  int status;
+  Py_BEGIN_ALLOW_THREADS
+  status = kernel->function(words);
+  Py_END_ALLOW_THREADS
+  if (status == 1) {
+    PyErr_SetString(PyExc_IndexError, "index out of range in self");
+    return NULL;
+  }
+  if (status != 0) return PyErr_Format(PyExc_RuntimeError, "kernel %U failed with status %d", kernel->name, status);
+  Py_RETURN_NONE;
+}
+
+static void kernel_dealloc(PyObject *self) {
+  Py_XDECREF(((Kernel *)self)->name);
+  Py_TYPE(self)->tp_free(self);
+}
+static PyObject *kernel_repr(PyObject *self) {
+  Kernel *kernel = (Kernel *)self;
+  return PyUnicode_FromFormat("<kernel %U of %zd arguments>", kernel->name, kernel->nargs);
+}
+static PyMemberDef kernel_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Kernel, vectorcall), READONLY, NULL},
+    {"__name__", T_OBJECT, offsetof(Kernel, name), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+static PyTypeObject kernel_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "cpu_codegen.Kernel",
+    .tp_basicsize = offsetof(Kernel, sizes),
+    .tp_itemsize = 1,
+    .tp_dealloc = kernel_dealloc,
+    .tp_repr = kernel_repr,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_vectorcall_offset = offsetof(Kernel, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_members = kernel_members,
+    .tp_doc = "A compiled kernel: call it with its buffers and sizes in order.",
+};
+
+/* kernel(name, address, sizes): sizes is bytes, one per argument. */
+static PyObject *make_kernel(PyObject *module, PyObject *args) {
+  PyObject *name;
+  unsigned long long address;
+  const char *sizes;
+  Py_ssize_t nargs;
+  if (!PyArg_ParseTuple(args, "UKy#", &name, &address, &sizes, &nargs)) return NULL;
+  if (nargs > MAX_ARGS) return PyErr_Format(PyExc_ValueError, "kernel %U has %zd arguments, more than %d", name, nargs, MAX_ARGS);
+  Kernel *kernel = PyObject_NewVar(Kernel, &kernel_type, nargs);
+  if (!kernel) return NULL;
+  kernel->vectorcall = kernel_call;
+  kernel->function = (KernelFunction)(uintptr_t)address;
+  kernel->nargs = nargs;
+  kernel->name = Py_NewRef(name);
+  memcpy(kernel->sizes, sizes, nargs);
+  return (PyObject *)kernel;
+}
+
+/* configure(tensor type, parameter type, address of aoti_torch_get_data_ptr or 0, offset of the at::Tensor) */
+static PyObject *configure(PyObject *module, PyObject *args) {
+  PyObject *tensor, *parameter;
+  unsigned long long function;
+  if (!PyArg_ParseTuple(args, "OOKn", &tensor, &parameter, &function, &tensor_offset)) return NULL;
+  Py_XSETREF(tensor_type, Py_NewRef(tensor));
+  Py_XSETREF(parameter_type, Py_NewRef(parameter));
+  get_data_ptr = (DataPtr)(uintptr_t)function;
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"kernel", make_kernel, METH_VARARGS, "kernel(name, address, sizes) -> callable"},
+    {"configure", configure, METH_VARARGS, "configure(Tensor, Parameter, data_ptr function, offset)"},
+    {NULL, NULL, 0, NULL},
+};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "launcher", .m_size = -1, .m_methods = methods};
+
+PyMODINIT_FUNC PyInit_launcher(void) {
+  data_ptr_name = PyUnicode_InternFromString("data_ptr");
+  if (!data_ptr_name || PyType_Ready(&kernel_type) < 0) return NULL;
+  return PyModule_Create(&definition);
+}

@@ -1,0 +1,294 @@
+"""The plan of a kernel: which loop is vectorised, how far it is unrolled, what runs in parallel.
+
+Flows in: a `Kernel`. Flows out: `Plan`, whose body has loops of size 1 dropped and adjacent loops merged where every index
+allows it, and for each operation whether it varies over the lanes.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+import sympy
+
+from cpu_codegen.index import stride
+from cpu_codegen.operations import cost_of
+from inductor.body import Body
+from inductor.device import Kernel
+from inductor.levels import Levels, dependencies, op_symbols, split
+
+Expr = sympy.Expr
+Symbol = sympy.Symbol
+
+
+class Mode(enum.Enum):
+    """What the vectorised loop is."""
+
+    POINTWISE = "an outer loop; nothing is reduced"
+    INNER = "the innermost loop of each pass: lanes are reduced in the end"
+    OUTER = "an outer loop: each lane reduces on its own"
+
+
+CHUNK = 4096
+"""Elements of a row that is cut in chunks for the threads."""
+FOLD = 256
+"""Additions of float32 after which a partial sum is folded into the total."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One loop over [0, size)."""
+
+    variable: Symbol
+    size: Expr
+
+    @property
+    def static(self) -> int | None:
+        """The size if it is known."""
+        return int(self.size) if self.size.is_Integer else None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to print a kernel."""
+
+    body: Body
+    levels: Levels
+    mode: Mode
+    outer: tuple[Loop, ...]
+    """Outer loops but for the vectorised one, outermost first: the rows."""
+    inner: tuple[Loop, ...]
+    """Inner loops in order; in mode INNER the last one is vectorised."""
+    vector: Loop
+    varying: tuple[bool, ...]
+    """For each operation: whether it differs between lanes."""
+    unroll: int
+    """Vectors per step of a reduction."""
+    chunked: bool
+    """Mode POINTWISE: whether rows are cut in chunks of CHUNK elements."""
+    parallel: bool
+    cost: int
+    """Of one point of all loops, in quarter nanoseconds."""
+
+    @property
+    def inner_points(self) -> int | None:
+        """Size of the inner space if it is known."""
+        return _product(self.inner)
+
+
+def _product(loops: tuple[Loop, ...]) -> int | None:
+    total = 1
+    for loop in loops:
+        if loop.static is None:
+            return None
+        total *= loop.static
+    return total
+
+
+def make_plan(kernel: Kernel, lanes: int) -> Plan:
+    """Plan `kernel` for vectors of `lanes` lanes."""
+    body, outer, inner = simplify(kernel)
+    levels = split(body)
+    needs = dependencies(body)
+    vector = _choose_vector(body, levels, needs, outer, inner, lanes)
+    reduces = bool(levels.passes)
+    if not reduces:
+        mode = Mode.POINTWISE
+    elif vector in inner:
+        mode = Mode.INNER
+    else:
+        mode = Mode.OUTER
+    if mode is Mode.INNER:
+        inner = (*(loop for loop in inner if loop is not vector), vector)
+    else:
+        outer = tuple(loop for loop in outer if loop is not vector)
+    outer = tuple(loop for loop in outer if loop.static != 1)
+    varying = varying_ops(body, needs, vector.variable, through_reduce=mode is not Mode.INNER)
+    rows = _product(outer)
+    chunked = (
+        mode is Mode.POINTWISE
+        and not (vector.static is not None and vector.static <= CHUNK)
+        and not (rows is not None and rows >= 64)
+    )
+    per_point = sum(cost_of(op.name, op.dtype) for op in body.ops)
+    return Plan(
+        body=body,
+        levels=levels,
+        mode=mode,
+        outer=outer,
+        inner=inner,
+        vector=vector,
+        varying=varying,
+        unroll=_unroll(mode, levels, varying, vector, lanes),
+        chunked=chunked,
+        parallel=not _writes_collide(body),
+        cost=max(1, round(per_point)),
+    )
+
+
+def _writes_collide(body: Body) -> bool:
+    """Whether several points may write one element: then they run in order, on one thread."""
+    indirect = {op.args[2] for op in body.ops if op.name == "indirect"}
+    return any(
+        op.args[3] is not None or not indirect.isdisjoint(op.args[1].free_symbols) for op in body.stores()
+    )
+
+
+def _unroll(mode: Mode, levels: Levels, varying: tuple[bool, ...], vector: Loop, lanes: int) -> int:
+    if mode is Mode.POINTWISE:
+        return 1
+    size = max((sum(varying[at] for at in p.ops) for p in levels.passes if p.reductions), default=0)
+    if mode is Mode.INNER:
+        unroll = 4 if size <= 8 else 2 if size <= 16 else 1
+        while unroll > 1 and vector.static is not None and vector.static < 2 * unroll * lanes:
+            unroll //= 2
+        return unroll
+    unroll = 8 if size <= 6 else 4 if size <= 14 else 2 if size <= 24 else 1
+    while unroll > 1 and vector.static is not None and vector.static % (unroll * lanes):
+        unroll //= 2
+    return unroll
+
+
+def varying_ops(
+    body: Body, needs: list[tuple[int, ...]], variable: Symbol, through_reduce: bool
+) -> tuple[bool, ...]:
+    """For each operation whether `variable` reaches it; a `reduce` over the variable itself ends its reach."""
+    varying: list[bool] = []
+    for at, op in enumerate(body.ops):
+        if op.name == "reduce" and not through_reduce:
+            varying.append(False)
+        else:
+            varying.append(variable in op_symbols(op) or any(varying[n] for n in needs[at]))
+    return tuple(varying)
+
+
+def contiguous(expr: Expr, variable: Symbol, lane_symbols: frozenset[Symbol]) -> bool:
+    """Whether neighbouring lanes are neighbours in memory."""
+    return lane_symbols.isdisjoint(expr.free_symbols) and stride(expr, variable) == 1
+
+
+def _choose_vector(
+    body: Body,
+    levels: Levels,
+    needs: list[tuple[int, ...]],
+    outer: tuple[Loop, ...],
+    inner: tuple[Loop, ...],
+    lanes: int,
+) -> Loop:
+    """The loop whose vectorisation touches memory best; of equals the last inner one, then the last outer one."""
+    candidates = (*reversed(inner), *reversed(outer)) if levels.passes else tuple(reversed(outer))
+    best: tuple[float, Loop] | None = None
+    for loop in candidates:
+        is_inner = loop in inner
+        cost = _memory_cost(body, levels, needs, loop, is_inner, lanes)
+        if loop.static is not None and loop.static < 2 * lanes:
+            # Rows that fill a vector in part waste the rest of it.
+            cost = max(cost, 1.0) * lanes * -(-loop.static // lanes) / max(loop.static, 1) + 0.5
+        if best is None or cost < best[0] - 1e-9:
+            best = (cost, loop)
+    assert best is not None
+    return best[1]
+
+
+def _memory_cost(
+    body: Body, levels: Levels, needs: list[tuple[int, ...]], loop: Loop, is_inner: bool, lanes: int
+) -> float:
+    varying = varying_ops(body, needs, loop.variable, through_reduce=not is_inner)
+    lane_symbols = frozenset(
+        op.args[2] for at, op in enumerate(body.ops) if op.name == "indirect" and varying[at]
+    )
+    reads_outer_indirect = not is_inner and levels.passes
+    cost = 0.0
+    for at, op in enumerate(body.ops):
+        # What runs once an outer point hardly counts beside what runs at each inner point.
+        weight = 1.0 if at in levels.inner or not levels.passes else 0.01
+        if op.name == "indirect" and varying[at] and reads_outer_indirect and at not in levels.inner:
+            return float("inf")
+        index = op.index()
+        if index is None or op.dtype is None and op.name != "store":
+            continue
+        if not varying[at] and loop.variable not in index.free_symbols:
+            cost += 0.1 * weight
+        elif op.name == "index_expr":
+            cost += weight * (0.3 if lane_symbols.isdisjoint(index.free_symbols) and stride(index, loop.variable) is not None else lanes)
+        elif contiguous(index, loop.variable, lane_symbols):
+            cost += weight
+        else:
+            cost += weight * lanes
+    return cost
+
+
+# ---- Simpler loops
+
+
+def simplify(kernel: Kernel) -> tuple[Body, tuple[Loop, ...], tuple[Loop, ...]]:
+    """The kernel's body without loops of size 1, adjacent loops merged, over variables d0, d1, ... and r0, r1, ..."""
+    body = kernel.body
+    outer = [Loop(v, sympy.sympify(s)) for v, s in zip(body.outer_vars, kernel.outer_sizes, strict=True)]
+    inner = [Loop(v, sympy.sympify(s)) for v, s in zip(body.inner_vars, kernel.inner_sizes, strict=True)]
+    reduces = any(op.name == "reduce" for op in body.ops) or bool(inner)
+    zero = sympy.S.Zero
+    values: dict[Symbol, Expr] = {loop.variable: zero for loop in (*outer, *inner) if loop.static == 1}
+    outer = [loop for loop in outer if loop.static != 1]
+    inner = [loop for loop in inner if loop.static != 1]
+    body = body.substitute(values, [l.variable for l in outer], [l.variable for l in inner])
+    indices = [e for op in body.ops if (e := op.index()) is not None]
+    outer, indices, merged_outer = _merge(outer, indices)
+    inner, indices, merged_inner = _merge(inner, indices)
+    for merge in (merged_outer, merged_inner):
+        for step in merge:
+            body = body.substitute(step, [], [])
+    # A loop of size 1 stands in where none is left: printing then knows one shape only.
+    if not outer:
+        outer = [Loop(sympy.Symbol("none"), sympy.S.One)]
+    if not inner and reduces:
+        inner = [Loop(sympy.Symbol("none_inner"), sympy.S.One)]
+    names = {
+        loop.variable: sympy.Symbol(f"{prefix}{k}", integer=True, nonnegative=True)
+        for prefix, loops in (("d", outer), ("r", inner))
+        for k, loop in enumerate(loops)
+    }
+    # Through fresh symbols: an old variable may bear the name of a new one.
+    fresh = {old: sympy.Dummy(integer=True, nonnegative=True) for old in names}
+    body = body.substitute(fresh, [], [])
+    body = body.substitute(
+        {fresh[old]: new for old, new in names.items()},
+        [names[l.variable] for l in outer],
+        [names[l.variable] for l in inner],
+    )
+    return (
+        body,
+        tuple(Loop(names[l.variable], l.size) for l in outer),
+        tuple(Loop(names[l.variable], l.size) for l in inner),
+    )
+
+
+def _merge(
+    loops: list[Loop], indices: list[Expr]
+) -> tuple[list[Loop], list[Expr], list[dict[Symbol, Expr]]]:
+    """Merge neighbours (a, b) where every index moves by size(b) times as much in a as in b."""
+    steps: list[dict[Symbol, Expr]] = []
+    k = len(loops) - 2
+    while k >= 0:
+        a, b = loops[k], loops[k + 1]
+        if all(_mergeable(e, a, b) for e in indices):
+            step = {a.variable: sympy.S.Zero}
+            indices = [e.xreplace(step) for e in indices]
+            loops = [*loops[:k], Loop(b.variable, sympy.expand(a.size * b.size)), *loops[k + 2 :]]
+            steps.append(step)
+        k -= 1
+    return loops, indices, steps
+
+
+def _mergeable(expr: Expr, a: Loop, b: Loop) -> bool:
+    symbols = expr.free_symbols
+    if a.variable not in symbols and b.variable not in symbols:
+        return True
+    step_a, step_b = stride(expr, a.variable), stride(expr, b.variable)
+    return (
+        step_a is not None
+        and step_b is not None
+        and {a.variable, b.variable}.isdisjoint(step_a.free_symbols | step_b.free_symbols)
+        and sympy.expand(step_a - step_b * b.size) == 0
+    )
+
