@@ -77,7 +77,8 @@ class ShapeEnv:
             ValueError: the hint is outside `min` to `max`.
         """
         if isinstance(policy, DimMark):
-            policy, min, max = policy.policy, policy.min, policy.max
+            mark = policy
+            policy, min, max = mark.policy, mark.min, mark.max
         if policy is DimPolicy.STATIC:
             return hint
         known = self._by_source.get((source, hint))

@@ -90,10 +90,10 @@ class SymNode:
     def maybe_as_float(self) -> float | None:
         return float(self.expr) if self.pytype is float and self.expr.is_Number else None
 
-    def str(self) -> str:
+    def __str__(self) -> str:
         return str(self.expr)
 
-    __str__ = __repr__ = _graph_repr = str
+    __repr__ = _graph_repr = __str__
 
     def clone(self) -> SymNode:
         return self
@@ -446,15 +446,16 @@ def _elementary(name: str) -> Callable[[SymNode], SymNode]:
     return operation
 
 
+SymNode.str = SymNode.__str__  # type: ignore[attr-defined]  # in the class body it would hide the type
 for _name in {*_INT, *_FLOAT}:
     setattr(SymNode, _name, _binary(_name))
 for _name in _COMPARE:
     setattr(SymNode, _name, _compare(_name))
-for _name, _function, _meaning in (
+for _name, _function, _rounded in (
     ("floor", "FloatFloor", math.floor),
     ("ceil", "FloatCeil", math.ceil),
     ("trunc", "FloatTrunc", math.trunc),
 ):
-    setattr(SymNode, _name, _rounding(_name, _function, _meaning))
+    setattr(SymNode, _name, _rounding(_name, _function, _rounded))
 for _name in ("sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "log2"):
     setattr(SymNode, f"sym_{_name}", _elementary(_name))

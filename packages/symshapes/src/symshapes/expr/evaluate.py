@@ -35,7 +35,7 @@ _MEANING: dict[Any, Callable[..., Any]] = {
 }
 
 
-def evaluate(expr: Any, values: Mapping[Symbol, int]) -> Any:
+def evaluate(expr: Any, values: Mapping[Symbol, int | float]) -> Any:
     """The value of `expr`: an int, a float or a bool.
 
     Raises:

@@ -210,6 +210,8 @@ class _Cpp(_Printer):
         return self.at(expr, _ATOM)
 
     def float_name(self, name: str) -> str:
+        if name == "operator.mod":
+            raise NotImplementedError("C++'s fmod has other signs than Python's % on floats")
         return _CPP_NAMES.get(name, f"std::{name.removeprefix('math.')}")
 
 
@@ -230,6 +232,7 @@ _METHODS: dict[Any, Callable[[Any, Any], tuple[str, int]]] = {
     sympy.And: _Printer.conjunction,
     sympy.Or: _Printer.disjunction,
     sympy.Not: _Printer.negation,
+    FLOAT_FUNCTIONS["FloatNeg"]: lambda printer, expr: (f"-{printer.at(expr.args[0], _ATOM)}", _SUM),
     **dict.fromkeys(_COMPARISONS, _Printer.compare),
 }
 _MATH_NAMES = ("sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "log2")
@@ -243,7 +246,6 @@ _FLOAT_NAMES = {
         "ToFloat": "float",
         "FloatPow": "pow",
         "FloatMod": "operator.mod",
-        "FloatNeg": "operator.neg",
         "FloatAbs": "abs",
         "FloatMax": "max",
         "FloatMin": "min",
@@ -256,7 +258,6 @@ _FLOAT_NAMES = {
 }
 _CPP_NAMES = {
     "float": "static_cast<double>",
-    "operator.neg": "std::negate<double>()",
     "max": "std::max<double>",
     "min": "std::min<double>",
     "math.floor": "(int64_t)std::floor",

@@ -1,0 +1,127 @@
+"""Expressions mean what Python's integers mean."""
+
+import copy
+import operator
+import pickle
+
+import pytest
+import sympy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from symshapes import FloorDiv, Max, Min, Mod, bound, evaluate, index_symbol, print_expr, size_symbol
+from symshapes.ranges import ValueRange
+
+I, J = index_symbol("i"), index_symbol("j")
+S, T = size_symbol("s"), size_symbol("t")
+N = sympy.Symbol("n", integer=True)
+SYMBOLS = (I, J, S, T, N)
+
+LEAVES = st.one_of(st.sampled_from(SYMBOLS), st.integers(-20, 20).map(sympy.Integer))
+DIVISORS = st.one_of(st.sampled_from([S, T, S * T, S + 1, 8 * S]), st.integers(-12, 32).filter(bool).map(sympy.Integer))
+VALUES = st.tuples(st.integers(0, 300), st.integers(0, 40), st.integers(1, 9), st.integers(1, 9), st.integers(-50, 50))
+
+
+def _grow(children):
+    return st.one_of(
+        st.tuples(st.sampled_from(["add", "sub", "mul", "max", "min"]), children, children),
+        st.tuples(st.sampled_from(["floordiv", "mod"]), children, DIVISORS),
+    )
+
+
+TREES = st.recursive(LEAVES, _grow, max_leaves=8)
+SYMBOLIC = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "max": Max,
+    "min": Min,
+    "floordiv": FloorDiv,
+    "mod": Mod,
+}
+CONCRETE = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "max": max,
+    "min": min,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+}
+
+
+def build(tree):
+    """The sympy expression of a tree."""
+    if not isinstance(tree, tuple):
+        return tree
+    return SYMBOLIC[tree[0]](build(tree[1]), build(tree[2]))
+
+
+def run(tree, values):
+    """The value of a tree by Python's own operators."""
+    if not isinstance(tree, tuple):
+        return evaluate(tree, values)
+    return CONCRETE[tree[0]](run(tree[1], values), run(tree[2], values))
+
+
+@settings(max_examples=250, deadline=None)
+@given(TREES, st.lists(VALUES, min_size=3, max_size=3))
+def test_random_expressions_equal_python(tree, points):
+    expr = build(tree)
+    for point in points:
+        values = dict(zip(SYMBOLS, point, strict=True))
+        expected = run(tree, values)
+        assert evaluate(expr, values) == expected
+        named = {symbol.name: value for symbol, value in values.items()}
+        assert eval(print_expr(expr, "python"), {"min": min, "max": max, "abs": abs}, named) == expected
+        ranges = {symbol: ValueRange(value, value + 3) for symbol, value in values.items()}
+        assert expected in bound(expr, ranges)
+        assert expected in bound(expr, {})
+
+
+@settings(max_examples=150, deadline=None)
+@given(TREES)
+def test_substitution_agrees_with_evaluation(tree):
+    expr = build(tree)
+    values = dict(zip(SYMBOLS, (17, 3, 2, 5, -7), strict=True))
+    assert int(sympy.sympify(expr).xreplace({s: sympy.Integer(v) for s, v in values.items()})) == run(tree, values)
+
+
+@pytest.mark.parametrize(
+    ("expr", "simple"),
+    [
+        (FloorDiv(8 * I + 16, 8), I + 2),
+        (FloorDiv(4 * I + 8 * J, 16), FloorDiv(I + 2 * J, 4)),
+        (FloorDiv(8 * I + 3, 16), FloorDiv(I, 2)),
+        (FloorDiv(FloorDiv(I, 3), 5), FloorDiv(I, 15)),
+        (FloorDiv(Mod(I, 12), 4), Mod(FloorDiv(I, 4), 3)),
+        (FloorDiv(Mod(I, 4), 12), sympy.S.Zero),
+        (FloorDiv(S * T * 4, FloorDiv(S * T * 4, T)), T),
+        (FloorDiv(S * T + S, T + 1), S),
+        (FloorDiv(8 * S + 8, S + 1), sympy.Integer(8)),
+        (FloorDiv(S * I, S * T), FloorDiv(I, T)),
+        (FloorDiv(I, -3), FloorDiv(-I, 3)),
+        (Mod(9 * I + 8 * J, 8), Mod(I, 8)),
+        (Mod(8 * I + 3, 16), 8 * Mod(I, 2) + 3),
+        (Mod(Mod(I, 16), 8), Mod(I, 8)),
+        (Mod(Mod(I, 8) + J, 8), Mod(I + J, 8)),
+        (Mod(S * I + J, S), Mod(J, S)),
+        (Mod(S * I, S * T), S * Mod(I, T)),
+        (Mod(I, 1), sympy.S.Zero),
+    ],
+)
+def test_simplified_when_built(expr, simple):
+    assert expr == simple
+
+
+def test_zero_divisors_are_pythons_error():
+    with pytest.raises(ZeroDivisionError):
+        FloorDiv(I, 0)
+    with pytest.raises(ZeroDivisionError):
+        Mod(I, 0)
+
+
+def test_expressions_survive_copies_and_pickles():
+    expr = FloorDiv(I, 3) + Mod(J, S)
+    assert copy.deepcopy(expr) == expr
+    assert pickle.loads(pickle.dumps(expr)) == expr
+    assert FloorDiv(I, 3) is FloorDiv(I, 3)
