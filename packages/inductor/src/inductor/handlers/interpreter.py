@@ -157,7 +157,7 @@ class Interpreter:
             inner_shape = [1] * len(inner)
             shape = torch.broadcast_shapes(value.shape, [1] * self.outer + inner)
             value = value.expand(shape)
-            value = value.reshape(*value.shape[: self.outer], -1)
+            value = value.reshape((*value.shape[: self.outer], -1))
         if value.dtype is torch.bool and kind in ("argmax", "argmin"):
             value = value.to(torch.uint8)
         result = {
@@ -171,7 +171,7 @@ class Interpreter:
             "all": lambda v: (v != 0).all(-1),
         }[kind](value)
         assert result.dtype is dtype, f"{kind} gave {result.dtype}, recorded as {dtype}"
-        return result.reshape(*result.shape, *inner_shape)
+        return result.reshape((*result.shape, *inner_shape))
 
 
 def run_loop(op: LoopOp, memory: Mapping[str, torch.Tensor], sizes: Mapping[Symbol, int]) -> None:
@@ -205,7 +205,9 @@ def run_program(program: Program, inputs: Sequence[Any]) -> list[Any]:
     def resolve(arg: Any) -> Any:
         if isinstance(arg, StridedView):
             numbers = [[int(evaluate(e, sizes)) for e in part] for part in (arg.size, arg.stride)]
-            return memory[arg.buffer].as_strided(*numbers, int(evaluate(arg.offset, sizes)))
+            flat = memory[arg.buffer]
+            # torch counts offsets from the start of the storage, the program from the start of the buffer.
+            return flat.as_strided(*numbers, flat.storage_offset() + int(evaluate(arg.offset, sizes)))
         if isinstance(arg, sympy.Basic):
             return evaluate(arg, sizes)
         if isinstance(arg, tuple | list):

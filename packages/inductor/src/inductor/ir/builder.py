@@ -16,7 +16,7 @@ from inductor.body import Body, Expr
 from inductor.ir.indexing import ONE, ZERO, Index, contiguous_strides, is_empty, product, same
 from inductor.ir.loops import canonicalise, inner_symbol, outer_symbol
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
-from inductor.ir.recording import LoopRecorder
+from inductor.ir.recording import LoopRecorder, used
 from inductor.ir.scalar import Scalar
 from inductor.ir.tensor import Cost, Source, TensorValue
 from inductor.ir.views import AsStrided
@@ -212,7 +212,7 @@ class Builder:
         body = Body(
             tuple(outer_symbol(at) for at in range(len(outer_dims))),
             tuple(inner_symbol(at) for at in range(len(inner_dims))),
-            tuple(recorder.recorded),
+            used(recorder.recorded),
         )
         body, outer_sizes, inner_sizes = canonicalise(
             body,
@@ -274,6 +274,8 @@ class Builder:
         names: list[str | None] = []
         for one in flat:
             if isinstance(one, torch.Tensor):
+                if one.layout != torch.strided:
+                    raise NotImplementedError(f"a result of layout {one.layout} of {target}")
                 buffer = self.new_buffer(one.device, one.dtype, self.sizes(one.size()), self.sizes(one.stride()))
                 values.append(self.in_memory(buffer))
                 names.append(buffer.name)

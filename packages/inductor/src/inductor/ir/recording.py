@@ -5,14 +5,15 @@ Flows in: loop variables with their sizes. Flows out: a `Body` and the fx nodes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sympy
 import torch
 from torch import fx
 
-from inductor.body import Expr, Recorder, Ref, Symbol
+from inductor.body import Expr, Op, Recorder, Ref, Symbol
 
 
 class LoopRecorder(Recorder):
@@ -45,3 +46,29 @@ class LoopRecorder(Recorder):
             return super().masked(mask, inside, other)
         finally:
             self.inlined = before
+
+
+def used(recorded: Sequence[Op]) -> tuple[Op, ...]:
+    """The operations that some store needs, with references renumbered."""
+    defined = {op.args[2]: at for at, op in enumerate(recorded) if op.name == "indirect"}
+    needed = [op.name == "store" for op in recorded]
+    for at in range(len(recorded) - 1, -1, -1):
+        if not needed[at]:
+            continue
+        op = recorded[at]
+        for operand in op.operands():
+            needed[operand.at] = True
+        index = op.index()
+        if defined and index is not None:
+            for symbol in index.free_symbols & defined.keys():
+                needed[defined[symbol]] = True
+    if all(needed):
+        return tuple(recorded)
+    place: dict[int, Ref] = {}
+    kept: list[Op] = []
+    for at, op in enumerate(recorded):
+        if needed[at]:
+            place[at] = Ref(len(kept))
+            args = tuple(place[a.at] if isinstance(a, Ref) else a for a in op.args)
+            kept.append(op if args == op.args else replace(op, args=args))
+    return tuple(kept)

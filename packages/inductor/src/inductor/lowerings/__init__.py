@@ -7,8 +7,11 @@ from inductor.lowerings import (
     activations,
     arithmetic,
     creation,
+    indexing,
     normalization,
+    pooling,
     reductions,
+    scatter,
     views,
 )
 from inductor.lowerings.registry import LOWERINGS, VIEWS, lowering, pointwise
@@ -19,9 +22,12 @@ __all__ = [
     "activations",
     "arithmetic",
     "creation",
+    "indexing",
     "lowering",
     "normalization",
     "pointwise",
+    "pooling",
     "reductions",
+    "scatter",
     "views",
 ]

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from inductor.ir.builder import Builder
-from inductor.ir.scalar import Scalar, convert, prim, truth, where
+from inductor.ir.scalar import Scalar, convert, prim, rounded, truth, where
 from inductor.ir.tensor import TensorValue
 from inductor.lowerings.registry import elementwise, lowering, pointwise
 
@@ -169,7 +169,15 @@ def _divisor_may_be_zero(other: Any, dtype: torch.dtype) -> bool:
 def div_mode(builder: Builder, self: Any, other: Any, *, rounding_mode: str | None) -> Any:
     if rounding_mode is not None and _divisor_may_be_zero(other, builder.meta().dtype):
         return NotImplemented
-    function = {None: div, "floor": _floor_div, "trunc": _trunc_div}[rounding_mode]
+    dtype = builder.meta().dtype
+
+    def trunc_div(self: Scalar, other: Scalar) -> Scalar:
+        if not dtype.is_floating_point:
+            return prim.truncdiv(self, other)
+        # Eager's quotient has the result's precision before it is cut.
+        return prim.trunc(rounded(self / other, dtype))
+
+    function = {None: div, "floor": _floor_div, "trunc": trunc_div}[rounding_mode]
     return elementwise(builder, function, {"self": self, "other": other}, exact=rounding_mode is not None)
 
 
@@ -180,10 +188,6 @@ def floor_divide(builder: Builder, self: Any, other: Any) -> Any:
 
 def _floor_div(self: Scalar, other: Scalar) -> Scalar:
     return prim.floordiv(self, other)
-
-
-def _trunc_div(self: Scalar, other: Scalar) -> Scalar:
-    return prim.trunc(self / other) if self.dtype.is_floating_point else prim.truncdiv(self, other)
 
 
 @lowering("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor", "fmod.Tensor", "fmod.Scalar")

@@ -9,9 +9,10 @@ import torch
 
 from inductor.body import Expr
 from inductor.ir.builder import Builder
-from inductor.ir.indexing import ZERO, contiguous_strides, is_empty
-from inductor.ir.scalar import Scalar, convert, prim, reduce
+from inductor.ir.indexing import ZERO, contiguous_strides, is_empty, product
+from inductor.ir.scalar import Scalar, convert, lift, prim, reduce
 from inductor.ir.tensor import TensorValue
+from inductor.lowerings.reductions import moments, number
 from inductor.lowerings.registry import lowering
 from inductor.lowerings.views import wrap
 
@@ -97,3 +98,43 @@ def log_softmax_backward(
         return grad - prim.exp(result) * reduce("sum", grad)
 
     return along(builder, [grad_output, output], dim, formula)
+
+
+@lowering("native_layer_norm")
+def native_layer_norm(
+    builder: Builder,
+    input: TensorValue,
+    normalized_shape: Sequence[Any],
+    weight: TensorValue | None,
+    bias: TensorValue | None,
+    eps: float,
+) -> Any:
+    """One loop for the normalised tensor and the statistics the backward reads."""
+    outs = builder.meta()
+    if not _applies(builder, input) or any(out.dtype is torch.float64 for out in outs):
+        return NotImplemented
+    size, rank, kept = input.size, len(input.size), len(input.size) - len(normalized_shape)
+    buffers = [
+        builder.new_buffer(out.device, out.dtype, builder.sizes(out.size()), builder.sizes(out.stride()))
+        for out in outs
+    ]
+    count = product(size[kept:])
+    ones = (ZERO,) * (rank - kept)
+
+    def body(outer: list[Expr], inner: list[Expr]) -> None:
+        index = [*outer, *inner]
+        element = convert(input.load(index), torch.float32)
+        mean, squares = moments(element, count)
+        scale = prim.rsqrt(squares / lift(number(count), torch.float32) + eps)
+        result = (element - mean) * scale
+        if weight is not None:
+            result = result * convert(weight.load(inner), torch.float32)
+        if bias is not None:
+            result = result + convert(bias.load(inner), torch.float32)
+        for buffer, place, value in zip(
+            buffers, (index, [*outer, *ones], [*outer, *ones]), (result, mean, scale), strict=True
+        ):
+            builder.store(buffer, place, value)
+
+    builder.loop(body, writes=buffers, outer=size[:kept], inner=size[kept:])
+    return tuple(builder.in_memory(buffer) for buffer in buffers)

@@ -107,12 +107,13 @@ def sums(
 
     def formula(element: Callable[[], Scalar]) -> Sequence[Scalar]:
         total = reduce("prod" if name == "prod" else "sum", convert(element(), result))
-        return [total / lift(_number(count), total.dtype) if name == "mean" else total]
+        return [total / lift(number(count), total.dtype) if name == "mean" else total]
 
     return reduced(builder, self, dim, keepdim, [result], formula)[0]
 
 
-def _number(expr: Expr) -> Any:
+def number(expr: Expr) -> Any:
+    """A size as a Python int where it is one."""
     return int(expr) if expr.is_Integer else expr
 
 
@@ -168,7 +169,7 @@ def quantifiers(builder: Builder, self: TensorValue, dim: Any = None, keepdim: b
 
 def moments(element: Scalar, count: Any) -> tuple[Scalar, Scalar]:
     """Mean and sum of squared distances from it, in two passes: exact where one pass would cancel."""
-    mean = reduce("sum", element) / lift(_number(count), element.dtype)
+    mean = reduce("sum", element) / lift(number(count), element.dtype)
     distance = element - mean
     return mean, reduce("sum", distance * distance)
 

@@ -152,7 +152,7 @@ def unbind(builder: Builder, self: TensorValue, dim: int = 0) -> tuple[TensorVal
     return tuple(selected(self, dim, sympy.Integer(at)) for at in range(len(builder.meta())))
 
 
-@view("split.Tensor", "split_with_sizes", "split.sizes", "chunk", "tensor_split.indices", "tensor_split.sections")
+@view("split.Tensor", "split_with_sizes", "split.sizes", "chunk", "unsafe_split.Tensor", "unsafe_split_with_sizes")
 def split(builder: Builder, self: TensorValue, sizes: Any = None, dim: int = 0, **_: Any) -> tuple[TensorValue, ...]:
     dim = wrap(dim, len(self.size))
     parts = []

@@ -1,0 +1,360 @@
+"""Reads at computed places (embedding, gather, index), and rearrangements: cat, pad, flip, roll, repeat, triangles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sympy
+import torch
+
+from inductor.body import Expr
+from inductor.ir.builder import Builder
+from inductor.ir.indexing import ZERO, Index, is_empty, same
+from inductor.ir.scalar import Scalar, convert, index_value, indirect, masked, prim, where
+from inductor.ir.tensor import Cost, TensorValue
+from inductor.ir.views import Reindex
+from inductor.lowerings.creation import lift_exactly
+from inductor.lowerings.registry import broadcast, lowering, realize_if_costly
+from inductor.lowerings.views import wrap
+from symshapes import FloorDiv, Mod
+
+MANY_PARTS = 8
+"""Beyond so many parts a cat is a kernel of its own: each element would ask for its part."""
+
+
+def like_node(
+    builder: Builder, compute: Callable[[Index], Scalar], *read: TensorValue, operations: int = 1
+) -> TensorValue:
+    """A pending tensor like the node's fake value, whose elements read `read`."""
+    out = builder.meta()
+    cost = sum((value.cost for value in read), start=Cost(operations))
+    return builder.pointwise(
+        out.device,
+        out.dtype,
+        builder.sizes(out.size()),
+        lambda index: convert(compute(index), out.dtype),
+        cost,
+    )
+
+
+def position(value: TensorValue, index: Index, size: Expr) -> Expr:
+    """The element of an index tensor as a place in a dimension of `size`."""
+    return indirect(convert(value.load(index), torch.int64), size)
+
+
+# Reads at computed places
+
+
+@lowering("embedding")
+def embedding(builder: Builder, weight: TensorValue, indices: TensorValue, *_: Any, **__: Any) -> TensorValue:
+    realize_if_costly(builder, weight)
+    realize_if_costly(builder, indices)
+
+    def compute(index: Index) -> Scalar:
+        return weight.load([position(indices, index[:-1], weight.size[0]), index[-1]])
+
+    return like_node(builder, compute, weight, indices)
+
+
+@lowering("index_select")
+def index_select(builder: Builder, self: TensorValue, dim: int, index: TensorValue) -> Any:
+    if not self.size:
+        return NotImplemented
+    dim = wrap(dim, len(self.size))
+    realize_if_costly(builder, self)
+    realize_if_costly(builder, index)
+
+    def compute(at: Index) -> Scalar:
+        place = position(index, [at[dim]] if index.size else [], self.size[dim])
+        return self.load([*at[:dim], place, *at[dim + 1 :]])
+
+    return like_node(builder, compute, self, index)
+
+
+@lowering("gather")
+def gather(builder: Builder, self: TensorValue, dim: int, index: TensorValue, *, sparse_grad: bool = False) -> Any:
+    if not self.size or not index.size:
+        return NotImplemented
+    dim = wrap(dim, len(self.size))
+    realize_if_costly(builder, self)
+
+    def compute(at: Index) -> Scalar:
+        return self.load([*at[:dim], position(index, at, self.size[dim]), *at[dim + 1 :]])
+
+    return like_node(builder, compute, self, index)
+
+
+class Positions:
+    """Advanced indexing: which dimensions of a tensor the index tensors address and where the result has theirs."""
+
+    def __init__(self, builder: Builder, size: Sequence[Expr], indices: Sequence[TensorValue | None]) -> None:
+        self.size = size
+        self.dims = [d for d, value in enumerate(indices) if value is not None]
+        given = [value for value in indices if value is not None]
+        rank = max(len(value.size) for value in given)
+        shape: list[Expr] = []
+        for back in range(rank, 0, -1):
+            sizes = [value.size[-back] for value in given if len(value.size) >= back]
+            shape.append(next((s for s in sizes if s != 1), sizes[0]))
+        self.shape = tuple(shape)
+        self.values = [broadcast(builder, value, self.shape) for value in given]
+        adjacent = self.dims == list(range(self.dims[0], self.dims[-1] + 1))
+        self.first = self.dims[0] if adjacent else 0
+        """Where the dimensions of the index tensors are in the result."""
+
+    @property
+    def kept(self) -> list[int]:
+        """The dimensions that are not addressed."""
+        return [d for d in range(len(self.size)) if d not in self.dims]
+
+    @property
+    def result_size(self) -> tuple[Expr, ...]:
+        rest = [self.size[d] for d in self.kept]
+        return (*rest[: self.first], *self.shape, *rest[self.first :])
+
+    def source_index(self, index: Index) -> list[Expr]:
+        """The place in the indexed tensor of the result's element at `index`."""
+        rank = len(self.shape)
+        along = index[self.first : self.first + rank]
+        rest = [*index[: self.first], *index[self.first + rank :]]
+        result: list[Expr] = [ZERO] * len(self.size)
+        for dim, place in zip(self.kept, rest, strict=True):
+            result[dim] = place
+        for dim, value in zip(self.dims, self.values, strict=True):
+            result[dim] = position(value, along, self.size[dim])
+        return result
+
+
+def integer_indices(indices: Sequence[Any]) -> bool:
+    """Whether loops can take the index tensors: integers, on one device with what they index."""
+    given = [value for value in indices if value is not None]
+    return bool(given) and all(value.dtype in (torch.int32, torch.int64) for value in given)
+
+
+@lowering("index.Tensor", "_unsafe_index.Tensor")
+def index_tensor(builder: Builder, self: TensorValue, indices: Sequence[TensorValue | None]) -> Any:
+    if not integer_indices(indices) or is_empty(self.size):
+        return NotImplemented
+    moved = [None if value is None else builder.to_device(value, self.device) for value in indices]
+    realize_if_costly(builder, self)
+    for value in moved:
+        if value is not None:
+            realize_if_costly(builder, value)
+    positions = Positions(builder, self.size, moved)
+    read = [self, *positions.values]
+    return like_node(builder, lambda index: self.load(positions.source_index(index)), *read)
+
+
+# Joining and cutting
+
+
+@lowering("cat")
+def cat(builder: Builder, tensors: Sequence[TensorValue], dim: int = 0) -> Any:
+    out = builder.meta()
+    dim = wrap(dim, out.dim())
+    parts = [part for part in tensors if not is_empty(part.size)]
+    if len(parts) > MANY_PARTS or not parts or any(part.device != out.device for part in parts):
+        return NotImplemented
+    ends: list[Expr] = []
+    total: Expr = ZERO
+    for part in parts:
+        total = total + part.size[dim]
+        ends.append(total)
+
+    def compute(index: Index) -> Scalar:
+        at = index_value(index[dim])
+        result: Scalar | None = None
+        for number in reversed(range(len(parts))):
+            part, start = parts[number], ends[number - 1] if number else ZERO
+            place = [*index[:dim], index[dim] - start, *index[dim + 1 :]]
+
+            def element(part: TensorValue = part, place: Index = place) -> Scalar:
+                return convert(part.load(place), out.dtype)
+
+            if len(parts) == 1:
+                return element()
+            before = prim.lt(at, _end(ends[number]))
+            after = prim.ge(at, _end(start))
+            inside = after if number == len(parts) - 1 else before if number == 0 else before & after
+            value = masked(inside, element, 0)
+            result = value if result is None else where(before, value, result)
+        assert result is not None
+        return result
+
+    return like_node(builder, compute, *parts, operations=2 * len(parts))
+
+
+def _end(expr: Expr) -> Any:
+    return int(expr) if expr.is_Integer else index_value(expr)
+
+
+@lowering("constant_pad_nd")
+def constant_pad_nd(builder: Builder, self: TensorValue, pad: Sequence[Any], value: Any = 0) -> Any:
+    if not isinstance(value, int | float):
+        return NotImplemented
+    rank = len(self.size)
+    before: list[Expr] = [ZERO] * rank
+    after: list[Expr] = [ZERO] * rank
+    for k in range(len(pad) // 2):
+        before[rank - 1 - k] = sympy.sympify(pad[2 * k])
+        after[rank - 1 - k] = sympy.sympify(pad[2 * k + 1])
+    if is_empty(self.size):
+        return like_node(builder, lambda index: lift_exactly(value, self.dtype), operations=0)
+
+    def compute(index: Index) -> Scalar:
+        place = [i - b for i, b in zip(index, before, strict=True)]
+        inside: Scalar | None = None
+        for dim in range(rank):
+            # A negative pad cuts: nothing outside can be asked for on that side.
+            for pads, test, bound in ((before, prim.ge, ZERO), (after, prim.lt, self.size[dim])):
+                if pads[dim] == 0 or (pads[dim].is_Integer and pads[dim] < 0):
+                    continue
+                condition = test(index_value(place[dim]), _end(bound))
+                inside = condition if inside is None else inside & condition
+        if inside is None:
+            return self.load(place)
+        return masked(inside, lambda: self.load(place), value)
+
+    return like_node(builder, compute, self, operations=2)
+
+
+@lowering("slice_scatter")
+def slice_scatter(
+    builder: Builder,
+    self: TensorValue,
+    src: TensorValue,
+    dim: int = 0,
+    start: Any = None,
+    end: Any = None,
+    step: Any = 1,
+) -> Any:
+    rank = len(self.size)
+    if not rank or is_empty(self.size) or not all(isinstance(v, int | None) for v in (start, end, step)):
+        return NotImplemented
+    dim = wrap(dim, rank)
+    size = self.size[dim]
+    if not size.is_Integer:
+        return NotImplemented
+    first, last, _ = slice(start, end).indices(int(size))
+    if first >= last:
+        return builder.copy(self)
+    src = builder.to_device(src, self.device)
+
+    def compute(index: Index) -> Scalar:
+        at = index_value(index[dim])
+        inside: Scalar | None = None
+        if first > 0:
+            inside = prim.ge(at, first)
+        if last < size:
+            below = prim.lt(at, last)
+            inside = below if inside is None else inside & below
+        offset = index[dim] - first
+        if step > 1:
+            fits = prim.eq(index_value(Mod(offset, sympy.Integer(step))), 0)
+            inside = fits if inside is None else inside & fits
+            offset = FloorDiv(offset, sympy.Integer(step))
+
+        def element() -> Scalar:
+            return convert(src.load([*index[:dim], offset, *index[dim + 1 :]]), self.dtype)
+
+        if inside is None:
+            return element()
+        return where(inside, masked(inside, element, 0), self.load(index))
+
+    return like_node(builder, compute, self, src, operations=3)
+
+
+@lowering("select_scatter")
+def select_scatter(builder: Builder, self: TensorValue, src: TensorValue, dim: int, index: Any) -> Any:
+    rank = len(self.size)
+    if is_empty(self.size):
+        return NotImplemented
+    dim = wrap(dim, rank)
+    at = sympy.sympify(index)
+    if builder.hint(at) < 0:
+        at = at + self.size[dim]
+    src = builder.to_device(src, self.device)
+
+    def compute(place: Index) -> Scalar:
+        here = prim.eq(index_value(place[dim]), _end(at))
+
+        def element() -> Scalar:
+            return convert(src.load([*place[:dim], *place[dim + 1 :]]), self.dtype)
+
+        return where(here, masked(here, element, 0), self.load(place))
+
+    return like_node(builder, compute, self, src, operations=2)
+
+
+# Rearrangements
+
+
+@lowering("flip")
+def flip(builder: Builder, self: TensorValue, dims: Sequence[int]) -> TensorValue:
+    turned = {wrap(d, len(self.size)) for d in dims}
+
+    def source(index: Sequence[Expr]) -> Sequence[Expr]:
+        return [self.size[d] - 1 - i if d in turned else i for d, i in enumerate(index)]
+
+    return builder.copy(self.view(Reindex(self.size, source)))
+
+
+@lowering("roll")
+def roll(builder: Builder, self: TensorValue, shifts: Any, dims: Any = ()) -> Any:
+    shifts = [shifts] if not isinstance(shifts, tuple | list) else list(shifts)
+    dims = [dims] if isinstance(dims, int) else list(dims)
+    if not dims or not self.size or is_empty(self.size):
+        return NotImplemented
+    realize_if_costly(builder, self)
+    moved: dict[int, Any] = {}
+    for shift, dim in zip(shifts, dims, strict=True):
+        dim = wrap(dim, len(self.size))
+        moved[dim] = moved.get(dim, 0) + shift
+
+    def source(index: Sequence[Expr]) -> Sequence[Expr]:
+        result = list(index)
+        for dim, shift in moved.items():
+            size = self.size[dim]
+            # Shifted forward by the whole size, so that the dividend is never negative.
+            back = Mod(-sympy.sympify(shift), size)
+            result[dim] = Mod(index[dim] + back, size)
+        return result
+
+    return builder.copy(self.view(Reindex(self.size, source)))
+
+
+@lowering("repeat")
+def repeat(builder: Builder, self: TensorValue, repeats: Sequence[Any]) -> Any:
+    size = builder.sizes(builder.meta().size())
+    if is_empty(size):
+        return NotImplemented
+    if not all(same(a, b) for a, b in zip(reversed(self.size), reversed(size), strict=False)):
+        realize_if_costly(builder, self)
+    new = len(size) - len(self.size)
+
+    def source(index: Sequence[Expr]) -> Sequence[Expr]:
+        return [
+            i if same(old, total) else ZERO if old == 1 else Mod(i, old)
+            for i, old, total in zip(index[new:], self.size, size[new:], strict=True)
+        ]
+
+    return builder.copy(self.view(Reindex(size, source)))
+
+
+def _triangle(builder: Builder, self: TensorValue, keeps: Callable[[Scalar], Scalar]) -> TensorValue:
+    def compute(index: Index) -> Scalar:
+        value = self.load(index)
+        return where(keeps(index_value(index[-1]) - index_value(index[-2])), value, 0)
+
+    return like_node(builder, compute, self, operations=3)
+
+
+@lowering("tril")
+def tril(builder: Builder, self: TensorValue, diagonal: int = 0) -> TensorValue:
+    return _triangle(builder, self, lambda distance: prim.le(distance, diagonal))
+
+
+@lowering("triu")
+def triu(builder: Builder, self: TensorValue, diagonal: int = 0) -> TensorValue:
+    return _triangle(builder, self, lambda distance: prim.ge(distance, diagonal))

@@ -1,0 +1,168 @@
+"""Writes at computed places: the result starts as a copy of the input, then a loop stores into it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sympy
+import torch
+
+from inductor.body import Expr
+from inductor.ir.builder import Builder
+from inductor.ir.indexing import Index, contiguous_strides, is_empty
+from inductor.ir.scalar import Scalar, convert, lift, prim, where
+from inductor.ir.tensor import TensorValue
+from inductor.lowerings.arithmetic import masked_fill
+from inductor.lowerings.indexing import Positions, integer_indices, position
+from inductor.lowerings.registry import broadcast, elementwise, lowering
+from inductor.lowerings.views import reshaped, wrap
+
+ACCUMULATING = frozenset({torch.float32, torch.float64, torch.int32, torch.int64})
+"""Dtypes that stores of mode "add" take on every device."""
+
+Write = Callable[[Index], tuple[Index, Scalar]]
+"""From a point of the loop to the place written and the value."""
+
+
+def scattered(
+    builder: Builder, initial: TensorValue, loop: Sequence[Expr], write: Write, *, add: bool = False
+) -> TensorValue:
+    """`initial` with `write` done at every point of `loop`; later points need not win over earlier ones."""
+    out = builder.meta()
+    size = builder.sizes(out.size())
+    stride = builder.sizes(out.stride())
+    if not builder.is_dense(size, stride):
+        stride = contiguous_strides(size)
+    start = builder.strided(initial, stride)
+    whole = builder.program.buffers[start.buffer]
+    if start.offset != 0 or whole.size != size or whole.stride != stride:
+        start = builder.strided(builder.copy(initial, stride), stride)
+    buffer = builder.new_buffer(out.device, out.dtype, size, stride)
+
+    def body(outer: list[Expr], _: list[Expr]) -> None:
+        place, value = write(outer)
+        builder.store(buffer, place, value, "add" if add else None)
+
+    builder.loop(body, writes=(buffer,), outer=loop, initial=((buffer.name, start.buffer),))
+    return builder.in_memory(buffer)
+
+
+def _can(builder: Builder, add: bool, *values: TensorValue) -> bool:
+    out = builder.meta()
+    return (not add or out.dtype in ACCUMULATING) and all(
+        not is_empty(value.size) and value.device == out.device for value in values
+    )
+
+
+def _along(builder: Builder, self: TensorValue, dim: int, index: TensorValue, src: Any, add: bool) -> Any:
+    if not self.size or not index.size or not _can(builder, add, self, index):
+        return NotImplemented
+    dim = wrap(dim, len(self.size))
+
+    def write(at: Index) -> tuple[Index, Scalar]:
+        value = src.load(at) if isinstance(src, TensorValue) else lift(src, self.dtype)
+        return [*at[:dim], position(index, at, self.size[dim]), *at[dim + 1 :]], convert(value, self.dtype)
+
+    return scattered(builder, self, index.size, write, add=add)
+
+
+@lowering("scatter.src")
+def scatter_src(builder: Builder, self: TensorValue, dim: int, index: TensorValue, src: TensorValue) -> Any:
+    return _along(builder, self, dim, index, src, add=False)
+
+
+@lowering("scatter.value")
+def scatter_value(builder: Builder, self: TensorValue, dim: int, index: TensorValue, value: Any) -> Any:
+    if not isinstance(value, int | float):
+        return NotImplemented
+    return _along(builder, self, dim, index, value, add=False)
+
+
+@lowering("scatter_add")
+def scatter_add(builder: Builder, self: TensorValue, dim: int, index: TensorValue, src: TensorValue) -> Any:
+    return _along(builder, self, dim, index, src, add=True)
+
+
+@lowering("index_put", "_unsafe_index_put")
+def index_put(
+    builder: Builder,
+    self: TensorValue,
+    indices: Sequence[TensorValue | None],
+    values: TensorValue,
+    accumulate: bool = False,
+) -> Any:
+    if _is_mask(indices) and not values.size and not accumulate:
+        return _fill_where(builder, self, indices[0], values)
+    if not integer_indices(indices):
+        return NotImplemented
+    moved = [None if value is None else builder.to_device(value, self.device) for value in indices]
+    values = builder.to_device(values, self.device)
+    if not _can(builder, accumulate, self, values, *(value for value in moved if value is not None)):
+        return NotImplemented
+    positions = Positions(builder, self.size, moved)
+    size = positions.result_size
+    if len(values.size) > len(size):
+        # Leading dimensions of size 1 beyond the indexed shape do not count.
+        values = reshaped(builder, values, values.size[len(values.size) - len(size) :])
+    values = broadcast(builder, values, size)
+
+    def write(at: Index) -> tuple[Index, Scalar]:
+        return positions.source_index(at), convert(values.load(at), self.dtype)
+
+    return scattered(builder, self, size, write, add=accumulate)
+
+
+def _is_mask(indices: Sequence[TensorValue | None]) -> bool:
+    return len(indices) == 1 and indices[0] is not None and indices[0].dtype is torch.bool
+
+
+def _fill_where(builder: Builder, self: TensorValue, mask: Any, value: TensorValue) -> TensorValue:
+    """`x[mask] = number`: nothing computed decides where, only whether."""
+    trailing = len(self.size) - len(mask.size)
+    if trailing:
+        one = sympy.Integer(1)
+        mask = reshaped(builder, mask, (*mask.size, *(one,) * trailing))
+    return elementwise(builder, masked_fill, {"self": self, "mask": mask, "value": value}, own=("mask",))
+
+
+@lowering("index_add")
+def index_add(
+    builder: Builder, self: TensorValue, dim: int, index: TensorValue, source: TensorValue, *, alpha: Any = 1
+) -> Any:
+    if not self.size or not index.size or not source.size or not _can(builder, True, self, index, source):
+        return NotImplemented
+    dim = wrap(dim, len(self.size))
+
+    def write(at: Index) -> tuple[Index, Scalar]:
+        value = convert(source.load(at), self.dtype)
+        place = position(index, [at[dim]], self.size[dim])
+        return [*at[:dim], place, *at[dim + 1 :]], value if alpha == 1 else value * alpha
+
+    return scattered(builder, self, source.size, write, add=True)
+
+
+@lowering("embedding_dense_backward")
+def embedding_dense_backward(
+    builder: Builder,
+    grad_output: TensorValue,
+    indices: TensorValue,
+    num_weights: Any,
+    padding_idx: Any,
+    scale_grad_by_freq: bool,
+) -> Any:
+    if scale_grad_by_freq or not _can(builder, True, grad_output, indices):
+        return NotImplemented
+    out = builder.meta()
+    size = builder.sizes(out.size())
+    zero = builder.pointwise(out.device, out.dtype, size, lambda index: lift(0, out.dtype))
+    padding = padding_idx if isinstance(padding_idx, int) and padding_idx >= 0 else None
+
+    def write(at: Index) -> tuple[Index, Scalar]:
+        value = grad_output.load(at)
+        row = indices.load(at[:-1])
+        if padding is not None:
+            value = where(prim.eq(row, padding), 0, value)
+        return [position(indices, at[:-1], size[0]), at[-1]], value
+
+    return scattered(builder, zero, grad_output.size, write, add=True)
