@@ -121,6 +121,8 @@ class TensorSpec:
         codes: tuple[int, int, int, int] | None,
         keys: int | None,
     ) -> None: ...
+    def fits(self, value: object) -> bool:
+        """Whether a value is such a tensor."""
 
 def mark_skip(code: CodeType, recursive: bool = False) -> None:
     """Never capture this code, whatever the session; survives `reset`."""
@@ -147,9 +149,9 @@ def stats() -> dict[str, int]:
     """Counts since start: hits, misses, callbacks, in_frame, by_call, limited."""
 
 def configure_tensors(
-    handle_offset: int, addresses: Mapping[str, int], keys_offset: int, special_keys: int
+    base: type, handle_offset: int, addresses: Mapping[str, int], keys_offset: int, special_keys: int
 ) -> None:
-    """Where a tensor's handle lies in its Python object and the C functions that read it; 0 switches it off."""
+    """Where the handle of a `base` lies in its Python object, and the C functions that read it; 0 switches it off."""
 
 def configure_state(readers: Sequence[tuple[int, int, int]], grad_enabled: int) -> None:
     """Native readers of global settings: (function address, argument, bits of the result)."""

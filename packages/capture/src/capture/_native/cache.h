@@ -1,0 +1,54 @@
+/* What is remembered about a code object: flags, and entries (guards and replacement) in order of last use. */
+#ifndef CAPTURE_CACHE_H
+#define CAPTURE_CACHE_H
+#include <Python.h>
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *guards; /* GuardProgram, or NULL: always */
+    PyObject *code;   /* replacement, or NULL: run eagerly */
+    PyObject *info;
+    char recursive;   /* with no code: hold the hook back beneath */
+    char limit;       /* marks that the session has had its fill of this code */
+    unsigned long long hits;
+} Entry;
+
+typedef struct {
+    Entry *entry;      /* strong */
+    PyObject *session; /* strong, a weak reference: an entry does not keep its session alive */
+} Slot;
+
+enum {
+    SKIP_CODE = 1,      /* never captured */
+    SKIP_BENEATH = 2,   /* nor what it calls */
+    IS_REPLACEMENT = 4, /* our own product */
+};
+
+typedef struct CodeCache {
+    struct CodeCache *previous, *next; /* all caches, for reset */
+    int flags;
+    unsigned version; /* changes with `slots` */
+    Py_ssize_t count, room;
+    Slot *slots;
+} CodeCache;
+
+extern PyTypeObject Entry_Type;
+
+int cache_init(void);
+/* NULL if nothing is known of the code. */
+CodeCache *cache_of(PyCodeObject *code);
+/* Made if need be; NULL with an exception. */
+CodeCache *cache_make(PyCodeObject *code);
+/* Puts an entry in front. */
+int cache_add(CodeCache *cache, PyObject *entry, PyObject *session);
+/* Moves the slot that holds `entry` to the front. */
+void cache_promote(CodeCache *cache, Entry *entry);
+/* Drops the entries whose session is gone; how many of this session's hold a replacement. */
+Py_ssize_t cache_prune(CodeCache *cache, PyObject *session);
+void cache_clear(CodeCache *cache);
+void cache_clear_all(void);
+PyObject *cache_entries(CodeCache *cache, PyObject *session);
+/* An entry without guards or code. */
+PyObject *entry_mark(int recursive, int limit);
+
+#endif

@@ -1,0 +1,194 @@
+/* `CompiledCallable` puts a session in force while its function runs, `DisabledCallable` none; both add no Python
+   frame, look like the function they wrap, and bind as a method does. */
+#include "compat.h"
+#include "callables.h"
+#include "hook.h"
+#include <structmember.h>
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *fn;
+    PyObject *session; /* NULL in a DisabledCallable */
+    PyObject *dict, *weak_references;
+} Wrapper;
+
+static PyObject *
+call_compiled(PyObject *op, PyObject *const *args, size_t count, PyObject *names)
+{
+    Wrapper *self = (Wrapper *)op;
+    HookThread *thread = &hook_thread;
+    if (thread->compiling) {
+        return PyObject_Vectorcall(self->fn, args, count, names);
+    }
+    PyObject *session = thread->session;
+    int disabled = thread->disabled;
+    Py_INCREF(self);
+    thread->session = self->session;
+    thread->disabled = 0;
+    hook_want(thread);
+    PyObject *result = PyObject_Vectorcall(self->fn, args, count, names);
+    hook_unwant(thread);
+    thread->session = session;
+    thread->disabled = disabled;
+    Py_DECREF(self);
+    return result;
+}
+
+static PyObject *
+call_disabled(PyObject *op, PyObject *const *args, size_t count, PyObject *names)
+{
+    Wrapper *self = (Wrapper *)op;
+    HookThread *thread = &hook_thread;
+    PyObject *session = thread->session;
+    int wants = hook_suspend(thread);
+    thread->session = NULL;
+    PyObject *result = PyObject_Vectorcall(self->fn, args, count, names);
+    thread->session = session;
+    hook_resume(thread, wants);
+    return result;
+}
+
+/* functools.update_wrapper copies name, doc and so on, and sets __wrapped__. */
+static int
+look_like(PyObject *self, PyObject *fn)
+{
+    PyObject *functools = PyImport_ImportModule("functools");
+    PyObject *done = functools ? PyObject_CallMethod(functools, "update_wrapper", "OO", self, fn) : NULL;
+    Py_XDECREF(functools);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
+static PyObject *
+make(PyTypeObject *type, PyObject *fn, PyObject *session, vectorcallfunc call)
+{
+    if (!PyCallable_Check(fn)) {
+        PyErr_Format(PyExc_TypeError, "%s wraps a callable, not %s", type->tp_name, Py_TYPE(fn)->tp_name);
+        return NULL;
+    }
+    Wrapper *self = (Wrapper *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->fn = Py_NewRef(fn);
+    self->session = Py_XNewRef(session);
+    self->vectorcall = call;
+    if (look_like((PyObject *)self, fn) < 0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+static PyObject *
+compiled_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"fn", "session", NULL};
+    PyObject *fn, *session;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO:CompiledCallable", names, &fn, &session)) {
+        return NULL;
+    }
+    return make(type, fn, session, call_compiled);
+}
+
+static PyObject *
+disabled_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"fn", NULL};
+    PyObject *fn;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:DisabledCallable", names, &fn)) {
+        return NULL;
+    }
+    return make(type, fn, NULL, call_disabled);
+}
+
+static int
+wrapper_traverse(PyObject *op, visitproc visit, void *arg)
+{
+    Wrapper *self = (Wrapper *)op;
+    Py_VISIT(self->fn);
+    Py_VISIT(self->session);
+    Py_VISIT(self->dict);
+    return 0;
+}
+
+static int
+wrapper_clear(PyObject *op)
+{
+    /* `fn` and `session` break no cycle that the dictionary does not also hold a part of ... except these two: */
+    Wrapper *self = (Wrapper *)op;
+    Py_CLEAR(self->dict);
+    PyObject *fn = self->fn, *session = self->session;
+    self->fn = Py_NewRef(Py_None); /* calling None raises; no NULL to trip over */
+    self->session = session ? Py_NewRef(Py_None) : NULL;
+    Py_XDECREF(fn);
+    Py_XDECREF(session);
+    return 0;
+}
+
+static void
+wrapper_dealloc(PyObject *op)
+{
+    Wrapper *self = (Wrapper *)op;
+    PyObject_GC_UnTrack(op);
+    if (self->weak_references) {
+        PyObject_ClearWeakRefs(op);
+    }
+    Py_XDECREF(self->fn);
+    Py_XDECREF(self->session);
+    Py_XDECREF(self->dict);
+    Py_TYPE(op)->tp_free(op);
+}
+
+static PyObject *
+wrapper_get(PyObject *self, PyObject *instance, PyObject *Py_UNUSED(owner))
+{
+    return instance == NULL || instance == Py_None ? Py_NewRef(self) : PyMethod_New(self, instance);
+}
+
+static PyObject *
+wrapper_repr(PyObject *op)
+{
+    Wrapper *self = (Wrapper *)op;
+    return PyUnicode_FromFormat(self->session ? "<compiled %R>" : "<disabled %R>", self->fn);
+}
+
+static PyMemberDef wrapper_members[] = {
+    {"session", T_OBJECT, offsetof(Wrapper, session), READONLY, "The session put in force."},
+    {"__dictoffset__", T_PYSSIZET, offsetof(Wrapper, dict), READONLY},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Wrapper, weak_references), READONLY},
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Wrapper, vectorcall), READONLY},
+    {NULL},
+};
+
+static PyGetSetDef wrapper_getset[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict},
+    {NULL},
+};
+
+#define WRAPPER(NAME, DOC, NEW)                                                                     \
+    {                                                                                               \
+        PyVarObject_HEAD_INIT(NULL, 0).tp_name = "capture._native." NAME,                           \
+        .tp_basicsize = sizeof(Wrapper),                                                            \
+        .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC |                 \
+                    Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,                      \
+        .tp_doc = DOC,                                                                              \
+        .tp_new = NEW,                                                                              \
+        .tp_dealloc = wrapper_dealloc,                                                              \
+        .tp_traverse = wrapper_traverse,                                                            \
+        .tp_clear = wrapper_clear,                                                                  \
+        .tp_call = PyVectorcall_Call,                                                               \
+        .tp_descr_get = wrapper_get,                                                                \
+        .tp_repr = wrapper_repr,                                                                    \
+        .tp_members = wrapper_members,                                                              \
+        .tp_getset = wrapper_getset,                                                                \
+        .tp_dictoffset = offsetof(Wrapper, dict),                                                   \
+        .tp_weaklistoffset = offsetof(Wrapper, weak_references),                                    \
+        .tp_vectorcall_offset = offsetof(Wrapper, vectorcall),                                      \
+    }
+
+PyTypeObject CompiledCallable_Type =
+    WRAPPER("CompiledCallable", "Calls a function with a session in force.", compiled_new);
+PyTypeObject DisabledCallable_Type =
+    WRAPPER("DisabledCallable", "Calls a function with no session in force.", disabled_new);

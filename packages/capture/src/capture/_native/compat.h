@@ -1,0 +1,78 @@
+/* Differences between CPython 3.11, 3.12 and 3.13 in frames, frame evaluation and code extras.
+   The only file that names internal structs of the interpreter. */
+#ifndef CAPTURE_COMPAT_H
+#define CAPTURE_COMPAT_H
+
+#define PY_SSIZE_T_CLEAN
+#define Py_BUILD_CORE 1
+#include <Python.h>
+#undef _PyGC_FINALIZED /* pycore_gc.h defines it again */
+#include <frameobject.h>
+#include "internal/pycore_code.h"
+#include "internal/pycore_frame.h"
+
+#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030E0000
+#error "capture supports CPython 3.11 to 3.13"
+#endif
+
+typedef struct _PyInterpreterFrame Frame;
+
+#if PY_VERSION_HEX >= 0x030D0000
+#define frame_code(f) ((PyCodeObject *)(f)->f_executable)
+#define frame_set_code(f, co) ((f)->f_executable = (PyObject *)(co))
+#define frame_func(f) ((PyObject *)(f)->f_funcobj)
+#define frame_point_at(f, co, unit) ((f)->instr_ptr = _PyCode_CODE(co) + (unit))
+#elif PY_VERSION_HEX >= 0x030C0000
+#define frame_code(f) ((f)->f_code)
+#define frame_set_code(f, co) ((f)->f_code = (co))
+#define frame_func(f) ((PyObject *)(f)->f_funcobj)
+/* Until 3.12 the frame remembers the unit before the next one. */
+#define frame_point_at(f, co, unit) ((f)->prev_instr = _PyCode_CODE(co) + (unit)-1)
+#else
+#define frame_code(f) ((f)->f_code)
+#define frame_set_code(f, co) ((f)->f_code = (co))
+#define frame_func(f) ((PyObject *)(f)->f_func)
+#define frame_point_at(f, co, unit) ((f)->prev_instr = _PyCode_CODE(co) + (unit)-1)
+#endif
+
+#if PY_VERSION_HEX >= 0x030C0000
+#define code_get_extra PyUnstable_Code_GetExtra
+#define code_set_extra PyUnstable_Code_SetExtra
+#define request_extra_index PyUnstable_Eval_RequestCodeExtraIndex
+#define code_frame_size(co) ((Py_ssize_t)(co)->co_framesize)
+/* From 3.12 the evaluator, and so the hook, clears and pops the frame; before, its caller did. */
+#define HOOK_OWNS_FRAME 1
+#else
+#define code_get_extra _PyCode_GetExtra
+#define code_set_extra _PyCode_SetExtra
+#define request_extra_index _PyEval_RequestCodeExtraIndex
+#define code_frame_size(co) ((Py_ssize_t)((co)->co_nlocalsplus + (co)->co_stacksize + FRAME_SPECIALS_SIZE))
+#define HOOK_OWNS_FRAME 0
+#endif
+
+/* How many locals are bound at entry. */
+static inline int
+code_argument_count(const PyCodeObject *co)
+{
+    return co->co_argcount + co->co_kwonlyargcount + !!(co->co_flags & CO_VARARGS) +
+           !!(co->co_flags & CO_VARKEYWORDS);
+}
+
+/* What the frame hook may look at: a function's ordinary frame, entered at its start. */
+static inline int
+code_is_plain_function(const PyCodeObject *co)
+{
+    const int wanted = CO_OPTIMIZED | CO_NEWLOCALS;
+    const int unwanted = CO_GENERATOR | CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR;
+    return (co->co_flags & (wanted | unwanted)) == wanted;
+}
+
+/* The object behind a weak reference, borrowed; NULL if it is gone. */
+static inline PyObject *
+weak_target(PyObject *reference)
+{
+    PyObject *target = ((PyWeakReference *)reference)->wr_object;
+    return target == Py_None ? NULL : target;
+}
+
+#endif

@@ -1,0 +1,149 @@
+/* The extension module capture._native: what Python sees of the other files. Its signatures are in _native.pyi. */
+#include "compat.h"
+#include "cache.h"
+#include "callables.h"
+#include "equal.h"
+#include "hook.h"
+#include "program.h"
+#include "state.h"
+#include "tensor.h"
+
+static PyObject *
+set_flags(PyObject *code, int set, int unset)
+{
+    if (!PyCode_Check(code)) {
+        PyErr_Format(PyExc_TypeError, "a code object, not %s", Py_TYPE(code)->tp_name);
+        return NULL;
+    }
+    CodeCache *cache = cache_make((PyCodeObject *)code);
+    if (cache == NULL) {
+        return NULL;
+    }
+    cache->flags = (cache->flags & ~unset) | set;
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+mark_skip(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"code", "recursive", NULL};
+    PyObject *code;
+    int recursive = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|p:mark_skip", names, &code, &recursive)) {
+        return NULL;
+    }
+    return set_flags(code, SKIP_CODE | (recursive ? SKIP_BENEATH : 0), SKIP_BENEATH);
+}
+
+static PyObject *
+unmark_skip(PyObject *Py_UNUSED(module), PyObject *code)
+{
+    return set_flags(code, 0, SKIP_CODE | SKIP_BENEATH);
+}
+
+static PyObject *
+reset(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    cache_clear_all();
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+reset_code(PyObject *Py_UNUSED(module), PyObject *code)
+{
+    if (!PyCode_Check(code)) {
+        PyErr_Format(PyExc_TypeError, "a code object, not %s", Py_TYPE(code)->tp_name);
+        return NULL;
+    }
+    CodeCache *cache = cache_of((PyCodeObject *)code);
+    if (cache != NULL) {
+        cache_clear(cache);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+entries(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"code", "session", NULL};
+    PyObject *code, *session = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|O:entries", names, &PyCode_Type, &code, &session)) {
+        return NULL;
+    }
+    return cache_entries(cache_of((PyCodeObject *)code), session);
+}
+
+static PyObject *
+set_disabled(PyObject *Py_UNUSED(module), PyObject *value)
+{
+    int before = hook_thread.disabled, disabled = PyObject_IsTrue(value);
+    if (disabled < 0) {
+        return NULL;
+    }
+    hook_thread.disabled = disabled;
+    return PyBool_FromLong(before);
+}
+
+static PyObject *
+is_active(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    return PyBool_FromLong(hook_thread.session != NULL && !hook_thread.disabled);
+}
+
+static PyObject *
+equal(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *left, *right;
+    if (!PyArg_ParseTuple(args, "OO:exactly_equal", &left, &right)) {
+        return NULL;
+    }
+    int same = exactly_equal(left, right);
+    return same < 0 ? NULL : PyBool_FromLong(same);
+}
+
+static PyMethodDef methods[] = {
+    {"mark_skip", (PyCFunction)(void (*)(void))mark_skip, METH_VARARGS | METH_KEYWORDS, "Never capture this code."},
+    {"unmark_skip", unmark_skip, METH_O, "Undo mark_skip."},
+    {"reset", reset, METH_NOARGS, "Drop every entry of every code."},
+    {"reset_code", reset_code, METH_O, "Drop every entry of this code."},
+    {"entries", (PyCFunction)(void (*)(void))entries, METH_VARARGS | METH_KEYWORDS, "The entries of this code."},
+    {"set_disabled", set_disabled, METH_O, "Hold back the hook in this thread; what it was before."},
+    {"is_active", is_active, METH_NOARGS, "Whether frames entered now would be looked at."},
+    {"stats", hook_stats, METH_NOARGS, "Counts since start."},
+    {"configure_tensors", tensor_configure, METH_VARARGS, "How tensors are read."},
+    {"configure_state", state_configure, METH_VARARGS, "How global settings are read."},
+    {"read_state", state_read, METH_NOARGS, "The global settings now."},
+    {"tensor_keys", tensor_keys, METH_O, "A tensor's dispatch key set, or None."},
+    {"tensor_codes", tensor_codes, METH_O, "C codes of dtype, device type and index, and layout, or None."},
+    {"exactly_equal", equal, METH_VARARGS, "Same type and value, floats bit for bit."},
+    {NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, .m_name = "capture._native", .m_size = -1, .m_methods = methods,
+    .m_doc = "Frame hook, code cache and guard programs.",
+};
+
+static int
+add_type(PyObject *module, const char *name, PyTypeObject *type)
+{
+    return PyType_Ready(type) < 0 ? -1 : PyModule_AddObjectRef(module, name, (PyObject *)type);
+}
+
+PyMODINIT_FUNC
+PyInit__native(void)
+{
+    PyObject *module = PyModule_Create(&definition);
+    if (module == NULL) {
+        return NULL;
+    }
+    if (cache_init() < 0 || add_type(module, "Entry", &Entry_Type) < 0 ||
+        add_type(module, "GuardProgram", &GuardProgram_Type) < 0 ||
+        add_type(module, "TensorSpec", &TensorSpec_Type) < 0 ||
+        add_type(module, "CompiledCallable", &CompiledCallable_Type) < 0 ||
+        add_type(module, "DisabledCallable", &DisabledCallable_Type) < 0 || hook_init(module) < 0) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}

@@ -1,0 +1,24 @@
+/* Guard programs: reads and checks over registers, run against a frame's values. */
+#ifndef CAPTURE_PROGRAM_H
+#define CAPTURE_PROGRAM_H
+#include <Python.h>
+
+/* Where a program reads from; all borrowed. `func` may be NULL or None: then it has no closure. */
+typedef struct {
+    PyObject *const *locals;
+    PyObject *func, *globals, *builtins;
+} GuardFrame;
+
+enum { GUARDS_HOLD = -1, GUARDS_ERROR = -2 };
+
+extern PyTypeObject GuardProgram_Type;
+
+/* GUARDS_HOLD, the index (0 or more) of the first guard's text that fails, or GUARDS_ERROR with an exception. */
+Py_ssize_t program_run(PyObject *program, const GuardFrame *frame);
+/* 0 if frames of this code hold all that the program reads, else -1 with ValueError. */
+int program_suits(PyObject *program, PyCodeObject *code);
+/* The text at an index, borrowed. */
+PyObject *program_text(PyObject *program, Py_ssize_t index);
+
+
+#endif

@@ -1,0 +1,14 @@
+/* Interpreter-wide settings of torch, read by address. */
+#ifndef CAPTURE_STATE_H
+#define CAPTURE_STATE_H
+#include <Python.h>
+
+/* 1 if all readers give the values in `expected` (bytes, from state_read), else 0. */
+int state_is(PyObject *expected);
+/* 1 or 0; -1 if the reader is unknown. */
+int grad_mode(void);
+
+PyObject *state_configure(PyObject *module, PyObject *args);
+PyObject *state_read(PyObject *module, PyObject *ignored);
+
+#endif

@@ -1,0 +1,20 @@
+/* Tensor metadata read without Python: through torch's stable C shim where `configure` found it, else by attribute. */
+#ifndef CAPTURE_TENSOR_H
+#define CAPTURE_TENSOR_H
+#include <Python.h>
+#include <stdint.h>
+
+extern PyTypeObject TensorSpec_Type;
+
+/* 1 fits, 0 does not, -1 with an exception. */
+int tensor_fits(PyObject *spec, PyObject *value);
+
+enum { READ_SIZE, READ_STRIDE, READ_OFFSET };
+/* One integer of a tensor's metadata. 1 read, 0 not there, -1 with an exception. */
+int tensor_number(PyObject *tensor, int what, Py_ssize_t dim, int64_t *out);
+
+PyObject *tensor_configure(PyObject *module, PyObject *args);
+PyObject *tensor_keys(PyObject *module, PyObject *tensor);
+PyObject *tensor_codes(PyObject *module, PyObject *tensor);
+
+#endif

@@ -1,0 +1,69 @@
+"""Exceptions of the package: what users may see, and the signals the evaluator uses inside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .variables.base import Variable
+
+
+class CaptureError(Exception):
+    """Base of every error that this package raises on its own account."""
+
+
+class GraphBreakError(CaptureError):
+    """With ``fullgraph=True``: the frame cannot be captured whole.
+
+    ``reason`` says why in words, ``user_line`` is ``"file.py:12 in forward"``.
+    """
+
+    def __init__(self, reason: str, user_line: str) -> None:
+        super().__init__(f"graph break with fullgraph=True: {reason}\n  at {user_line}")
+        self.reason = reason
+        self.user_line = user_line
+
+
+class InternalError(CaptureError):
+    """A failure inside the evaluator; carries the cause and the user's line."""
+
+
+class Unsupported(CaptureError):
+    """Signal: the current root instruction cannot be evaluated symbolically, so it becomes a graph break."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class CannotRebuild(CaptureError):
+    """Signal: a live value cannot be rebuilt by code; it must be made for real at the step that created it."""
+
+    def __init__(self, variable: Variable, why: str) -> None:
+        super().__init__(why)
+        self.variable = variable
+        self.why = why
+
+
+class SkipFrame(CaptureError):
+    """Signal: leave this frame to the interpreter."""
+
+
+class NotConstant(Exception):
+    """A value was asked for as a plain Python object and is not one."""
+
+
+class StopIter(Exception):
+    """Signal of symbolic iterators: exhausted; ``value`` is what a generator returned."""
+
+    def __init__(self, value: Variable | None = None) -> None:
+        super().__init__()
+        self.value = value
+
+
+class SymbolicRaise(Exception):
+    """A user exception raised while evaluating; ``exception`` is the variable of the exception object."""
+
+    def __init__(self, exception: Variable) -> None:
+        super().__init__(repr(exception))
+        self.exception = exception

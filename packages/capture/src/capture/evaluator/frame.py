@@ -1,0 +1,145 @@
+"""One frame under evaluation: locals, cells, value stack, and the loop that runs its operations."""
+
+from __future__ import annotations
+
+import os
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+from ..errors import SymbolicRaise, Unsupported
+from ..variables.base import NULL, Variable
+from ..variables.constants import Constant
+from ..variables.functions import Cell
+from .program import Op, program_of
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+RETURN = "return"
+YIELD = "yield"
+
+
+class HandlerState(Variable):
+    """What PUSH_EXC_INFO saves: the exception that was being handled before."""
+
+    def __init__(self, previous: Variable | None, origin: int) -> None:
+        self.previous = previous
+        self.origin = origin
+
+
+class Frame:
+    """``local`` maps names to variables; unbound ones are absent. ``result`` is set by a return or yield."""
+
+    def __init__(
+        self,
+        code: CodeType,
+        module_globals: dict[str, Any],
+        builtins: dict[str, Any],
+        local: dict[str, Variable],
+        closure: list[Cell],
+        is_root: bool = False,
+    ) -> None:
+        self.code = code
+        self.program = program_of(code)
+        self.globals = module_globals
+        self.builtins = builtins
+        self.local = local
+        self.cells: dict[str, Cell] = dict(zip(code.co_freevars, closure, strict=True))
+        self.stack: list[Variable] = []
+        self.ip = 0
+        self.kw_names: tuple[str, ...] = ()
+        self.result: Variable = NULL
+        self.is_root = is_root
+        self.op: Op = self.program.ops[0]
+        self.first_argument: Variable | None = local.get(code.co_varnames[0]) if code.co_argcount else None
+
+    # The value stack
+
+    def push(self, value: Variable) -> None:
+        self.stack.append(value)
+
+    def pop_raw(self) -> Variable:
+        """Pop without looking at an input."""
+        return self.stack.pop()
+
+    def pop(self, m: Machine) -> Variable:
+        return self.stack.pop().realize(m)
+
+    def pop_many(self, count: int) -> list[Variable]:
+        """The topmost ``count``, deepest first, not looked at."""
+        if count == 0:
+            return []
+        taken = self.stack[-count:]
+        del self.stack[-count:]
+        return taken
+
+    def line(self) -> str:
+        """``"file.py:12 in forward"``."""
+        return f"{os.path.basename(self.code.co_filename)}:{self.op.line} in {self.code.co_name}"
+
+
+def run(m: Machine, frame: Frame) -> str:
+    """Evaluate until the frame returns or yields (``RETURN`` or ``YIELD``); ``frame.result`` holds the value."""
+    m.enter(frame)
+    try:
+        ops = frame.program.ops
+        if frame.is_root:
+            return _run_root(m, frame, ops)
+        while True:
+            try:
+                while True:
+                    op = frame.op = ops[frame.ip]
+                    frame.ip += 1
+                    signal = op.handler(m, frame, op)
+                    if signal is not None:
+                        return signal
+            except SymbolicRaise as raised:
+                unwind(m, frame, raised)
+            m.count_instructions(1)
+    finally:
+        m.leave(frame)
+
+
+def _run_root(m: Machine, frame: Frame, ops: list[Op]) -> str:
+    """The same for the captured frame itself, where every operation may be a graph break."""
+    while True:
+        op = frame.op = ops[frame.ip]
+        m.begin_step(frame)
+        frame.ip += 1
+        try:
+            signal = op.handler(m, frame, op)
+        except SymbolicRaise as raised:
+            unwind(m, frame, raised)
+            continue
+        if signal is not None:
+            return signal
+
+
+def unwind(m: Machine, frame: Frame, raised: SymbolicRaise) -> None:
+    """Go on at the handler of the failed operation; raises again if it has none."""
+    op = frame.op
+    exception = raised.exception
+    if getattr(exception, "origin", 0) < 0:
+        exception.origin = m.step  # type: ignore[attr-defined]
+    if op.catch < 0:
+        raise raised
+    del frame.stack[op.depth :]
+    if op.lasti:
+        frame.push(Constant(op.index))
+    frame.push(exception)
+    frame.ip = op.catch
+
+
+def resume_with_error(m: Machine, frame: Frame, raised: SymbolicRaise) -> None:
+    """Throw into a suspended generator frame: as if the yield had raised."""
+    unwind(m, frame, raised)
+
+
+def check_no_handler_state(frame: Frame) -> int | None:
+    """The step at which the oldest exception being handled was raised; None outside handlers."""
+    for value in frame.stack:
+        if isinstance(value, HandlerState):
+            if value.origin < 0:
+                raise Unsupported("break inside an exception handler")
+            return value.origin
+    return None

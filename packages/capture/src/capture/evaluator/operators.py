@@ -1,0 +1,344 @@
+"""Operators over variables: arithmetic, comparison, identity, in-place forms, as the data model dispatches them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..errors import NotConstant, Unsupported
+from ..variables.base import Variable
+from ..variables.constants import SINGLETON_TYPES, BoundBuiltin, Constant, EnumMember, Known
+from ..variables.functions import Function, Method
+from ..variables.mappings import SET_ALGEBRA, SET_OPERATORS, Dict, DictView, Set
+from ..variables.numbers import Symbolic
+from ..variables.objects import InstanceDict, Object, class_lookup
+from ..variables.sequences import List, Range, Sequence, Slice, Tuple
+from ..variables.tensors import Tensor
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+#: Symbol -> (function, method name without underscores).
+BINARY: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "+": (operator.add, "add"),
+    "-": (operator.sub, "sub"),
+    "*": (operator.mul, "mul"),
+    "/": (operator.truediv, "truediv"),
+    "//": (operator.floordiv, "floordiv"),
+    "%": (operator.mod, "mod"),
+    "**": (operator.pow, "pow"),
+    "@": (operator.matmul, "matmul"),
+    "&": (operator.and_, "and"),
+    "|": (operator.or_, "or"),
+    "^": (operator.xor, "xor"),
+    "<<": (operator.lshift, "lshift"),
+    ">>": (operator.rshift, "rshift"),
+}
+INPLACE: dict[str, Callable[[Any, Any], Any]] = {
+    symbol + "=": getattr(operator, "i" + name) for symbol, (_, name) in BINARY.items()
+}
+COMPARE: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
+    "<": (operator.lt, "__lt__", "__gt__"),
+    "<=": (operator.le, "__le__", "__ge__"),
+    "==": (operator.eq, "__eq__", "__eq__"),
+    "!=": (operator.ne, "__ne__", "__ne__"),
+    ">": (operator.gt, "__gt__", "__lt__"),
+    ">=": (operator.ge, "__ge__", "__le__"),
+}
+UNARY: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "-": (operator.neg, "__neg__"),
+    "+": (operator.pos, "__pos__"),
+    "~": (operator.invert, "__invert__"),
+    "abs": (operator.abs, "__abs__"),
+}
+
+
+def binary(m: Machine, symbol: str, left: Variable, right: Variable) -> Variable:
+    """``left symbol right``."""
+    function, name = BINARY[symbol]
+    left, right = left.realize(m), right.realize(m)
+    if isinstance(left, Tensor | Symbolic) or isinstance(right, Tensor | Symbolic):
+        if not isinstance(left, Object) and not isinstance(right, Object) and _numeric_pair(left, right):
+            return m.record("call_function", function, [left, right], {})
+        if isinstance(right, Symbolic) and isinstance(left, Sequence) and symbol == "*":
+            right = Constant(right.specialise(m))
+        elif isinstance(left, Symbolic) and isinstance(right, Sequence) and symbol == "*":
+            left = Constant(left.specialise(m))
+    if isinstance(left, Object) or isinstance(right, Object):
+        found = _by_methods(m, left, right, f"__{name}__", f"__r{name}__")
+        if found is not None:
+            return found
+    if isinstance(left, Sequence):
+        made = _sequence_arithmetic(m, symbol, left, right)
+        if made is not None:
+            return made
+    if isinstance(right, Sequence) and symbol == "*" and isinstance(left, Constant):
+        return binary(m, symbol, right, left)
+    if isinstance(left, DictView):
+        left = left.as_set(m)
+    if isinstance(right, DictView):
+        right = right.as_set(m)
+    if isinstance(left, Set) and isinstance(right, Set) and symbol in SET_OPERATORS:
+        return SET_ALGEBRA[SET_OPERATORS[symbol]](m, left, right)
+    if isinstance(left, InstanceDict):
+        left = left.as_dict(m)
+    if isinstance(left, Dict) and isinstance(right, Dict) and symbol == "|":
+        merged = left.py_copy(m)
+        merged.method(m, "update", [right], {})
+        return merged
+    return _fold(m, function, symbol, left, right)
+
+
+def _numeric_pair(left: Variable, right: Variable) -> bool:
+    """Whether both sides can be operands of a tensor or symbolic operation."""
+    return all(isinstance(v, Tensor | Symbolic | Constant) for v in (left, right)) or (
+        isinstance(left, Tensor) or isinstance(right, Tensor)
+    )
+
+
+def _fold(m: Machine, function: Callable[[Any, Any], Any], symbol: str, left: Variable, right: Variable) -> Variable:
+    try:
+        a, b = left.as_python(m), right.as_python(m)
+    except NotConstant:
+        raise Unsupported(f"{left!r} {symbol} {right!r}") from None
+    return m.from_python(m.fold(function, [a, b]))
+
+
+def _sequence_arithmetic(m: Machine, symbol: str, left: Sequence, right: Variable) -> Variable | None:
+    if symbol == "+" and isinstance(right, Sequence):
+        if isinstance(left, List) != isinstance(right, List):
+            m.throw(
+                TypeError,
+                f'can only concatenate {left.cls.__name__} (not "{right.cls.__name__}") to {left.cls.__name__}',
+            )
+        return left.make(m, [*left.items, *right.items])
+    if symbol == "*":
+        return left.make(m, left.items * m.index(right))
+    return None
+
+
+def _by_methods(m: Machine, left: Variable, right: Variable, name: str, reflected: str) -> Variable | None:
+    """Dispatch to ``left.__op__`` and ``right.__rop__``; None if neither takes it."""
+    order = [(left, right, name), (right, left, reflected)]
+    left_type, right_type = left.python_type(), right.python_type()
+    if left_type is not right_type and issubclass(right_type, left_type):
+        order.reverse()
+    for owner, other, method in order:
+        found = _special(m, owner, method)
+        if found is not None:
+            result = m.call(found, [other], {}).realize(m)
+            if not (isinstance(result, Constant) and result.value is NotImplemented):
+                return result
+        elif isinstance(owner, Tensor | Constant | Sequence | Dict | Set) and not isinstance(other, Object):
+            continue
+    if isinstance(left, Object) and left.payload is not None and not isinstance(right, Object):
+        return None
+    if isinstance(left, Tensor) or isinstance(right, Tensor):
+        raise Unsupported(f"{left!r} with {right!r}: {name}")
+    m.throw(TypeError, f"unsupported operand type(s): {left_type.__name__!r} and {right_type.__name__!r}")
+
+
+def _special(m: Machine, owner: Variable, name: str) -> Variable | None:
+    return owner.special(m, name) if isinstance(owner, Object) else None
+
+
+def inplace(m: Machine, symbol: str, left: Variable, right: Variable) -> Variable:
+    """``left symbol right`` for ``+=`` and its kin; returns what is bound afterwards."""
+    left, right = left.realize(m), right.realize(m)
+    name = INPLACE[symbol].__name__
+    if isinstance(left, Tensor):
+        return m.record("call_function", INPLACE[symbol], [left, right], {})
+    if isinstance(left, List):
+        if symbol == "+=":
+            left.py_extend(m, right)
+            return left
+        if symbol == "*=":
+            left.items[:] = left.items * m.index(right)
+            m.mutated(left)
+            return left
+    if isinstance(left, Dict) and symbol == "|=":
+        left.method(m, "update", [right], {})
+        return left
+    if isinstance(left, Set) and left.cls is set and symbol[:-1] in SET_OPERATORS:
+        other = Set.of(m, right.entries.values()) if isinstance(right, Set) else right
+        result: Any = binary(m, symbol[:-1], left, other)
+        left.entries = result.entries
+        m.mutated(left)
+        return left
+    if isinstance(left, Object):
+        found = left.special(m, f"__{name}__")
+        if found is not None:
+            result = m.call(found, [right], {}).realize(m)
+            if not (isinstance(result, Constant) and result.value is NotImplemented):
+                return result
+    return binary(m, symbol[:-1], left, right)
+
+
+def unary(m: Machine, symbol: str, value: Variable) -> Variable:
+    """``-x``, ``+x``, ``~x`` or ``abs(x)``."""
+    function, name = UNARY[symbol]
+    value = value.realize(m)
+    if isinstance(value, Tensor | Symbolic):
+        return m.record("call_function", function, [value], {})
+    if isinstance(value, Object):
+        found = value.special(m, name)
+        if found is not None:
+            return m.call(found, [], {})
+    try:
+        return m.from_python(m.fold(function, [value.as_python(m)]))
+    except NotConstant:
+        raise Unsupported(f"{name} of {value!r}") from None
+
+
+def compare(m: Machine, symbol: str, left: Variable, right: Variable) -> Variable:
+    """``left symbol right`` for the six rich comparisons."""
+    function, name, reflected = COMPARE[symbol]
+    left, right = left.realize(m), right.realize(m)
+    if isinstance(left, Object) or isinstance(right, Object):
+        found = _compare_objects(m, symbol, left, right, name, reflected)
+        if found is not None:
+            return found
+    if isinstance(left, Tensor) or isinstance(right, Tensor):
+        if m.is_none(left) or m.is_none(right):
+            return Constant(symbol == "!=")
+        return m.record("call_function", function, [left, right], {})
+    if isinstance(left, Symbolic) or isinstance(right, Symbolic):
+        if all(isinstance(v, Symbolic) or _is_real_number(v) for v in (left, right)):
+            return m.record("call_function", function, [left, right], {})
+        return Constant(symbol == "!=") if symbol in ("==", "!=") else _fold(m, function, symbol, left, right)
+    if isinstance(left, Sequence) and isinstance(right, Sequence):
+        return _compare_sequences(m, symbol, left, right)
+    if isinstance(left, DictView):
+        left = left.as_set(m)
+    if isinstance(right, DictView):
+        right = right.as_set(m)
+    if isinstance(left, Set) and isinstance(right, Set):
+        return Constant(function(set(left.entries), set(right.entries)))
+    if isinstance(left, Dict) and isinstance(right, Dict) and symbol in ("==", "!="):
+        return Constant(_equal_dicts(m, left, right) == (symbol == "=="))
+    try:
+        a, b = left.as_python(m), right.as_python(m)
+    except NotConstant:
+        if symbol in ("==", "!="):
+            return Constant(_plainly_equal(m, left, right) == (symbol == "=="))
+        raise Unsupported(f"{left!r} {symbol} {right!r}") from None
+    return m.from_python(m.fold(function, [a, b]))
+
+
+def _is_real_number(v: Variable) -> bool:
+    return isinstance(v, Constant) and isinstance(v.value, int | float)
+
+
+def _plainly_equal(m: Machine, left: Variable, right: Variable) -> bool:
+    """Equality of values at least one of which compares by identity."""
+    if m.is_(left, right):
+        return True
+    by_identity = (Function, Method, Known, BoundBuiltin, Slice, Range)
+    if isinstance(left, Method) and isinstance(right, Method):
+        return _plainly_equal(m, left.function, right.function) and m.is_(left.owner, right.owner)
+    kinds = (Sequence, Dict, Set, Constant, *by_identity)
+    if isinstance(left, kinds) and isinstance(right, kinds) and left.python_type() is not right.python_type():
+        return False
+    if isinstance(left, Function) and isinstance(right, Function):
+        return False
+    raise Unsupported(f"{left!r} == {right!r}")
+
+
+def _compare_objects(
+    m: Machine, symbol: str, left: Variable, right: Variable, name: str, reflected: str
+) -> Variable | None:
+    order = [(left, right, name), (right, left, reflected)]
+    left_type, right_type = left.python_type(), right.python_type()
+    if left_type is not right_type and issubclass(right_type, left_type):
+        order.reverse()
+    for owner, other, method in order:
+        if not isinstance(owner, Object):
+            continue
+        raw, holder = class_lookup(owner.cls, method)
+        if holder is object and method == "__ne__":
+            raw, holder = class_lookup(owner.cls, "__eq__")
+            if holder is object:
+                continue
+            found = owner.special(m, "__eq__")
+            assert found is not None
+            answer = m.call(found, [other], {}).realize(m)
+            if isinstance(answer, Constant) and answer.value is NotImplemented:
+                continue
+            return Constant(not m.truth(answer))
+        found = owner.special(m, method)
+        if found is None:
+            continue
+        if owner.payload is not None and isinstance(found, BoundBuiltin):
+            inner = other.payload if isinstance(other, Object) and other.payload is not None else other
+            return compare(m, symbol if owner is left else _swapped(symbol), owner.payload, inner)
+        result = m.call(found, [other], {}).realize(m)
+        if not (isinstance(result, Constant) and result.value is NotImplemented):
+            return result
+    if symbol in ("==", "!="):
+        if isinstance(left, Tensor) or isinstance(right, Tensor):
+            raise Unsupported("comparison of a tensor with an object")
+        return Constant(m.is_(left, right) == (symbol == "=="))
+    m.throw(
+        TypeError,
+        f"{symbol!r} not supported between instances of {left_type.__name__!r} and {right_type.__name__!r}",
+    )
+
+
+def _swapped(symbol: str) -> str:
+    return {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(symbol, symbol)
+
+
+def _compare_sequences(m: Machine, symbol: str, left: Sequence, right: Sequence) -> Variable:
+    if isinstance(left, List) != isinstance(right, List):
+        if symbol in ("==", "!="):
+            return Constant(symbol == "!=")
+        m.throw(
+            TypeError,
+            f"{symbol!r} not supported between instances of {left.cls.__name__!r} and {right.cls.__name__!r}",
+        )
+    a, b = list(left.items), list(right.items)
+    if symbol in ("==", "!="):
+        same = len(a) == len(b) and all(m.equal(x, y) for x, y in zip(a, b, strict=True))
+        return Constant(same == (symbol == "=="))
+    for x, y in zip(a, b, strict=False):
+        if not m.equal(x, y):
+            return compare(m, symbol, x, y)
+    return Constant(COMPARE[symbol][0](len(a), len(b)))
+
+
+def _equal_dicts(m: Machine, left: Dict, right: Dict) -> bool:
+    a, b = left.whole(), right.whole()
+    if a.keys() != b.keys():
+        return False
+    return all(m.equal(v, b[k][1]) for k, (_, v) in a.items())
+
+
+def is_same(m: Machine, left: Variable, right: Variable) -> bool:
+    """``left is right``."""
+    a, b = left.realize(m), right.realize(m)
+    if a is b:
+        if isinstance(a, BoundBuiltin | Method) and a.step < 0:
+            raise Unsupported("identity of a bound method")
+        return True
+    if isinstance(a, Constant) and isinstance(b, Constant):
+        if type(a.value) is not type(b.value) or a.value != b.value:
+            return False
+        if type(a.value) in SINGLETON_TYPES or a.value is b.value:
+            return True
+        raise Unsupported(f"identity of equal literals {a!r}")
+    if isinstance(a, EnumMember | Known) and isinstance(b, Known):
+        return a.value is b.value
+    if isinstance(a, Function) and isinstance(b, Function) and a.real is not None:
+        return a.real is b.real
+    if isinstance(a, Tuple) and isinstance(b, Tuple) and not a.items and not b.items:
+        return a.cls is b.cls
+    if isinstance(a, Symbolic) or isinstance(b, Symbolic):
+        if isinstance(a, Constant) and a.value is None:
+            return False
+        if isinstance(b, Constant) and b.value is None:
+            return False
+        raise Unsupported("identity of a symbolic number")
+    if isinstance(a, InstanceDict) and isinstance(b, InstanceDict):
+        return a.owner is b.owner
+    return False

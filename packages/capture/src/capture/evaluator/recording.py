@@ -1,0 +1,193 @@
+"""Recording torch operations: one graph node, and the same call on fakes for the result's metadata."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from symshapes import DataDependentError
+from torch import fx
+
+from ..errors import NotConstant, Unsupported
+from ..sources import Source
+from ..variables.base import Args, Kwargs, Lazy, Variable
+from ..variables.constants import CONSTANT_TYPES, Constant, Known
+from ..variables.mappings import Dict
+from ..variables.numbers import Symbolic
+from ..variables.sequences import List, Range, Sequence, Slice, Tuple
+from ..variables.tensors import Tensor
+from .values import Values
+
+_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+class Recording(Values):
+    """Graph operations."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.fakes: dict[int, Tensor] = {}
+        self.sizes: dict[tuple[Any, ...], Symbolic] = {}
+
+    def fake_of(self, value: torch.Tensor, source: Source) -> Any:
+        """The fake of an input."""
+        return self.fake_mode.from_tensor(value, source=source.name)
+
+    def has_tensor(self, variable: Variable) -> bool:
+        """Whether a tensor is somewhere in an argument."""
+        if isinstance(variable, Lazy):
+            variable = variable.realize(self.me)
+        if isinstance(variable, Tensor):
+            return True
+        if isinstance(variable, Sequence):
+            return any(self.has_tensor(x) for x in variable.items)
+        if isinstance(variable, Dict):
+            return any(self.has_tensor(v) for _, v in variable.whole().values())
+        return False
+
+    def lower(self, variable: Variable) -> tuple[Any, Any]:
+        """An argument as FX sees it, and as the fakes do."""
+        variable = variable.realize(self.me)
+        if isinstance(variable, Tensor):
+            return variable.node, variable.fake
+        if isinstance(variable, Constant):
+            return variable.value, variable.value
+        if isinstance(variable, Symbolic):
+            return variable.node, variable.value
+        if isinstance(variable, List | Tuple):
+            pairs = [self.lower(x) for x in variable.items]
+            if isinstance(variable, List):
+                return [p[0] for p in pairs], [p[1] for p in pairs]
+            real = tuple(p[1] for p in pairs)
+            return tuple(p[0] for p in pairs), torch.Size(real) if variable.cls is torch.Size else real
+        if isinstance(variable, Slice):
+            parts = [self.lower(x) for x in variable.parts]
+            return slice(*(p[0] for p in parts)), slice(*(p[1] for p in parts))
+        if isinstance(variable, Dict):
+            lowered = {self.to_python(k): self.lower(v) for k, v in variable.whole().values()}
+            return {k: p[0] for k, p in lowered.items()}, {k: p[1] for k, p in lowered.items()}
+        if isinstance(variable, Range):
+            return list(variable.value), variable.value
+        if isinstance(variable, Known) and (
+            isinstance(variable.value, type) or type(variable.value) in CONSTANT_TYPES
+        ):
+            return variable.value, variable.value
+        try:
+            plain = variable.as_python(self.me)
+        except NotConstant:
+            raise Unsupported(f"{variable!r} as argument of a torch operation") from None
+        if isinstance(plain, int | float | str):
+            return plain, plain
+        raise Unsupported(f"{variable!r} as argument of a torch operation")
+
+    def record(self, op: str, target: Any, args: Args, kwargs: Kwargs) -> Variable:
+        """Add one call. ``op`` is ``"call_function"`` or ``"call_method"``; the result is a variable."""
+        try:
+            lowered = [self.lower(a) for a in args]
+            named = {k: self.lower(v) for k, v in kwargs.items()}
+        except NotConstant as error:
+            raise Unsupported(f"argument of {_name(target)}: {error}") from None
+        fake_args = [p[1] for p in lowered]
+        fake_kwargs = {k: p[1] for k, p in named.items()}
+        result = self.run_on_fakes(op, target, fake_args, fake_kwargs)
+        if self.is_plain(result):
+            return self.from_python(result)
+        fx_args = tuple(p[0] for p in lowered)
+        node = self.graph.call(op, target, fx_args, {k: p[0] for k, p in named.items()}, self.where())
+        return self.wrap_result(node, result)
+
+    def run_on_fakes(self, op: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        function: Callable[..., Any] = getattr(args[0], target) if op == "call_method" else target
+        if op == "call_method":
+            args = args[1:]
+        try:
+            with self.fake_mode:
+                return function(*args, **kwargs)
+        except DataDependentError as error:
+            raise Unsupported(f"{_name(target)} depends on a tensor's value ({error})") from None
+        except Exception as error:
+            raise Unsupported(f"{_name(target)} raises {type(error).__name__}: {error}") from error
+
+    def is_plain(self, result: Any) -> bool:
+        """Whether a result holds no tensor and no symbol, so that it is a constant of this capture."""
+        if result is None:
+            return False  # an operation for its effect
+        if type(result) in CONSTANT_TYPES:
+            return True
+        if type(result) in (tuple, list, torch.Size):
+            return all(self.is_plain(r) or r is None for r in result)
+        return False
+
+    def wrap_result(self, node: fx.Node, result: Any) -> Variable:
+        """The variable of what a node gives."""
+        node.meta["val"] = result
+        if isinstance(result, torch.Tensor):
+            found = self.fakes.get(id(result))
+            if found is not None:
+                return found
+            variable = Tensor(node, result, torch.nn.Parameter if isinstance(result, torch.nn.Parameter) else torch.Tensor)
+            self.fakes[id(result)] = variable
+            return self.created(variable)
+        if isinstance(result, _SYMBOLIC):
+            return self.created(Symbolic(node, result))
+        if type(result) in CONSTANT_TYPES:
+            return Constant(result)
+        if isinstance(result, tuple | list):
+            items = [self.part(node, i, r) for i, r in enumerate(result)]
+            if isinstance(result, list):
+                return self.created(List(items))
+            return self.created(Tuple(items, type(result)))
+        if isinstance(result, dict):
+            entries = {k: (self.from_python(k), self.part(node, k, v)) for k, v in result.items()}
+            return self.created(Dict(entries))
+        raise Unsupported(f"{_name(node.target)} gives a {type(result).__name__}")
+
+    def part(self, node: fx.Node, key: Any, value: Any) -> Variable:
+        import operator
+
+        if type(value) in CONSTANT_TYPES:
+            return Constant(value)
+        got = self.graph.call("call_function", operator.getitem, (node, key), {}, self.where())
+        return self.wrap_result(got, value)
+
+    def graph_number(self, tensor: Tensor, name: str, args: list[Any], kwargs: dict[str, Any], value: Any) -> Variable:
+        """A symbolic size, stride or count of a tensor: one node per number."""
+        key = (tensor.node, name, tuple(args), tuple(kwargs.items()))
+        found = self.sizes.get(key)
+        if found is None:
+            node = self.graph.call("call_method", name, (tensor.node, *args), kwargs, self.where())
+            node.meta["val"] = value
+            found = self.sizes[key] = self.created(Symbolic(node, value))
+        return found
+
+    def record_state(self, target: Any, args: Args) -> None:
+        """A call that changes torch's modes: recorded in the graph and made for real, to be undone after tracing."""
+        real = [self.to_python(a) for a in args]
+        node = self.graph.call("call_function", target, tuple(real), {}, self.where())
+        node.meta["val"] = None
+        target(*real)
+
+
+@contextlib.contextmanager
+def torch_modes_restored() -> Any:
+    """Undo changes of grad mode and autocast made while tracing."""
+    grad = torch.is_grad_enabled()
+    devices = ("cpu", "cuda")
+    autocast = [(d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in devices]
+    cache = torch.is_autocast_cache_enabled()
+    try:
+        yield
+    finally:
+        torch._C._set_grad_enabled(grad)
+        for device, enabled, dtype in autocast:
+            if torch.is_autocast_enabled(device) != enabled:
+                torch.set_autocast_enabled(device, enabled)
+            if torch.get_autocast_dtype(device) != dtype:
+                torch.set_autocast_dtype(device, dtype)
+        torch.set_autocast_cache_enabled(cache)
+
+
+def _name(target: Any) -> str:
+    return target if isinstance(target, str) else str(getattr(target, "__name__", target))

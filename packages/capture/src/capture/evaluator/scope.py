@@ -1,0 +1,137 @@
+"""Whose code is whose: which frames are captured, whose globals are taken as fixed, which functions are graph ops."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import sysconfig
+import types
+from typing import Any
+
+import torch
+
+_STDLIB = {os.path.realpath(sysconfig.get_paths()[k]) + os.sep for k in ("stdlib", "platstdlib")}
+_TORCH = os.path.dirname(os.path.realpath(torch.__file__)) + os.sep
+_TORCH_NN = os.path.join(_TORCH, "nn", "modules") + os.sep
+_TORCH_NN_BASE = os.path.join(_TORCH_NN, "module.py")
+_OURS = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
+_OUR_PACKAGES = ("capture", "symshapes", "aotgrad", "inductor", "cpu_codegen", "meta")
+
+#: Installed packages that are tools around a program, not part of its computation.
+_INFRASTRUCTURE = frozenset(
+    {
+        "pytest", "_pytest", "pluggy", "hypothesis", "numpy", "sympy", "mpmath", "networkx", "triton", "filelock",
+        "fsspec", "tqdm", "rich", "yaml", "regex", "tokenizers", "safetensors", "jinja2", "pydantic", "httpx",
+        "packaging", "typing_extensions", "setuptools", "pip", "coverage", "matplotlib", "pandas", "scipy",
+        *_OUR_PACKAGES,
+    }
+)  # fmt: skip
+
+#: Packages whose functions, classes and modules are taken as fixed: their names are not guarded.
+_FIXED = frozenset({*sys.stdlib_module_names, "torch", "torchgen", "typing_extensions", *_OUR_PACKAGES})
+
+#: Torch modules whose Python functions are one graph node when they get a tensor.
+_RECORDED = frozenset({"torch.nn.functional", "torch.functional", "torch._tensor", "torch._VF"})
+
+#: Modules of operations written in C.
+_RECORDED_C = frozenset(
+    {
+        "torch._C._nn",
+        "torch._C._fft",
+        "torch._C._linalg",
+        "torch._C._special",
+        "torch._C._sparse",
+        "torch._C._nested",
+    }
+)
+
+#: What this project replaces; calling into it from a captured program is never traced.
+_FOREIGN = (
+    "torch._dynamo",
+    "torch._inductor",
+    "torch._functorch",
+    "torch._export",
+    "torch.fx.experimental",
+    "torch.onnx",
+    "torch.distributed",
+    "torch.jit",
+)
+
+
+@functools.cache
+def _package_of_file(filename: str) -> str | None:
+    """The top package of an installed file; None for a file outside site-packages."""
+    parts = filename.split(os.sep)
+    for folder in ("site-packages", "dist-packages"):
+        if folder in parts:
+            after = parts[parts.index(folder) + 1 :]
+            return after[0].removesuffix(".py") if after else None
+    return None
+
+
+@functools.cache
+def is_infrastructure(filename: str) -> bool:
+    """Code that is never captured as a frame of its own: torch, the standard library, tools, this project."""
+    if filename.startswith("<frozen"):
+        return True
+    if filename.startswith("<"):
+        return False
+    path = os.path.realpath(filename)
+    if path.startswith(_TORCH_NN) and path != _TORCH_NN_BASE:
+        return False
+    if path.startswith(_TORCH) or path.startswith(_OURS):
+        return True
+    package = _package_of_file(path)
+    if package is not None:
+        return package in _INFRASTRUCTURE
+    parts = path.split(os.sep)
+    if "src" in parts:
+        after = parts[parts.index("src") + 1 :]
+        if len(after) > 1 and after[0] in _OUR_PACKAGES:
+            return True
+    return any(path.startswith(prefix) for prefix in _STDLIB)
+
+
+@functools.cache
+def is_library_line(filename: str) -> bool:
+    """Whether a line of this file is not the user's own, for messages."""
+    path = os.path.realpath(filename)
+    return (
+        filename.startswith("<frozen")
+        or path.startswith(_TORCH)
+        or any(path.startswith(p) and _package_of_file(path) is None for p in _STDLIB)
+    )
+
+
+def is_fixed_module(name: str | None) -> bool:
+    """Whether a module's names are taken as fixed."""
+    return isinstance(name, str) and name.partition(".")[0] in _FIXED and name != "__main__"
+
+
+def is_fixed_class(cls: type) -> bool:
+    """Whether a class's attributes are taken as fixed."""
+    return is_fixed_module(cls.__module__)
+
+
+def is_foreign(module: str | None) -> bool:
+    """Whether a function belongs to machinery that is not traced into."""
+    return isinstance(module, str) and any(module == p or module.startswith(p + ".") for p in _FOREIGN)
+
+
+def is_recorded_python(function: types.FunctionType) -> bool:
+    """Whether a Python function of torch is one graph node when a tensor is among its arguments."""
+    return function.__module__ in _RECORDED
+
+
+def is_recorded_builtin(function: Any) -> bool:
+    """Whether a function written in C is a tensor operation."""
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, type) and owner.__name__ == "_VariableFunctionsClass":
+        return True
+    return isinstance(owner, types.ModuleType) and owner.__name__ in _RECORDED_C
+
+
+def is_operator_overload(function: Any) -> bool:
+    """``torch.ops`` callables."""
+    return isinstance(function, torch._ops.OpOverload | torch._ops.OpOverloadPacket)

@@ -1,0 +1,154 @@
+"""What one capture attempt holds: the graph, guards, memo of inputs, changed objects, and the frames being evaluated."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+import torch
+from symshapes import FakeMode
+
+from .. import config
+from ..errors import NotConstant, SymbolicRaise, Unsupported
+from ..graph import GraphBuilder
+from ..guards import Guard, GuardKind
+from ..sources import Source
+from ..variables.base import Variable
+from ..variables.constants import Constant
+from .scope import is_library_line
+
+if TYPE_CHECKING:
+    from .frame import Frame
+    from .machine import Machine
+
+_MAX_DEPTH = 150
+
+
+class State:
+    """Data of the attempt; the classes below it in the chain add behaviour, ``Machine`` is the whole."""
+
+    def __init__(self, root_globals: dict[str, Any], fake_mode: FakeMode, dynamic: bool | None) -> None:
+        self.root_globals = root_globals
+        self.fake_mode = fake_mode
+        self.dynamic = dynamic
+        self.graph = GraphBuilder()
+        self.guards: dict[Any, Guard] = {}
+        self.memo: dict[int, tuple[Any, Variable]] = {}
+        self.globals_read: dict[tuple[int, str], Variable] = {}
+        self.globals_written: dict[tuple[int, str], tuple[dict[str, Any], Variable | None]] = {}
+        self.changed: dict[int, Variable] = {}
+        self.frames: list[Frame] = []
+        self.handled: Variable | None = None
+        self.handled_origin = -1
+        self.step = 0
+        self.break_at: int | None = None
+        self.instructions = 0
+
+    @property
+    def me(self) -> Machine:
+        """This object with its full type."""
+        return cast("Machine", self)
+
+    # Frames and lines
+
+    @property
+    def frame(self) -> Frame:
+        return self.frames[-1]
+
+    def enter(self, frame: Frame) -> None:
+        if len(self.frames) > _MAX_DEPTH:
+            raise Unsupported("calls nested too deep to inline")
+        self.frames.append(frame)
+
+    def leave(self, frame: Frame) -> None:
+        self.frames.pop()
+
+    def begin_step(self, frame: Frame) -> None:
+        """Count a root operation; the driver's break points are such counts."""
+        self.step += 1
+        if self.step == self.break_at:
+            raise BreakHere
+        self.count_instructions(1)
+
+    def count_instructions(self, count: int) -> None:
+        self.instructions += count
+        if self.instructions > config.max_instructions:
+            raise Unsupported("more instructions than config.max_instructions")
+
+    def where(self) -> str:
+        """The innermost line that is the user's: ``"file.py:12 in forward"``."""
+        for frame in reversed(self.frames):
+            if not is_library_line(frame.code.co_filename):
+                return frame.line()
+        return self.frames[0].line() if self.frames else "?"
+
+    @contextlib.contextmanager
+    def user_line(self) -> Iterator[None]:
+        """Shape guards made inside name the user's line."""
+        yield
+
+    # Errors of the program
+
+    def make_exception(self, cls: type, args: list[Variable]) -> Variable:
+        from ..variables.objects import ExceptionObject
+
+        return self.created(ExceptionObject(cls, args))
+
+    def throw(self, cls: type, message: str) -> NoReturn:
+        """Raise a user-visible exception in the program under evaluation."""
+        self.throw_value(cls, [Constant(message)])
+
+    def throw_value(self, cls: type, args: list[Variable]) -> NoReturn:
+        exception: Any = self.make_exception(cls, args)
+        exception.origin = self.step
+        raise SymbolicRaise(exception)
+
+    def fold(self, function: Any, args: list[Any], kwargs: dict[str, Any] | None = None) -> Any:
+        """Compute for real; an exception becomes the program's."""
+        try:
+            return function(*args, **(kwargs or {}))
+        except Exception as error:
+            try:
+                values: list[Variable] = [self.me.from_python(a) for a in error.args]
+            except (Unsupported, NotConstant):
+                raise Unsupported(f"{type(error).__name__}: {error}") from error
+            self.throw_value(type(error), values)
+
+    # Objects
+
+    def created(self, variable: Any) -> Any:
+        """Note at which step a value was made."""
+        variable.step = self.step
+        return variable
+
+    def mutated(self, variable: Variable) -> None:
+        """Note a change of a tracked object."""
+        self.changed.setdefault(id(variable), variable)
+
+    # Guards
+
+    def guard(self, source: Source | None, kind: GuardKind, expected: Any = None) -> None:
+        """Add a guard once."""
+        key: tuple[Any, ...] = (source, kind)
+        if kind in (GuardKind.HAS_KEY, GuardKind.NO_KEY, GuardKind.HAS_ATTR, GuardKind.NO_ATTR):
+            key = (source, kind, expected)
+        elif kind in (GuardKind.SAME_OBJECT, GuardKind.DISTINCT, GuardKind.SHAPE):
+            key = (source, kind, expected)
+        if key not in self.guards:
+            self.guards[key] = Guard(source, kind, expected, self.where())
+
+
+class BreakHere(Exception):
+    """Signal: the step at which this attempt is to break has come."""
+
+
+def torch_state() -> dict[str, Any]:
+    """The interpreter-wide settings that the program may change inside a graph."""
+    device_types = ("cpu", "cuda")
+    return {
+        "grad": torch.is_grad_enabled(),
+        "autocast": tuple(torch.is_autocast_enabled(d) for d in device_types),
+        "autocast_dtype": tuple(torch.get_autocast_dtype(d) for d in device_types),
+        "autocast_cache": torch.is_autocast_cache_enabled(),
+    }

@@ -1,0 +1,524 @@
+"""Between real Python values and variables: wrapping inputs with their guards, and taking constants out again."""
+
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import types
+import weakref
+from collections.abc import Hashable
+from typing import Any
+
+import torch
+
+from ..errors import NotConstant, Unsupported
+from ..guards import GuardKind, TensorMeta
+from ..sources import (
+    Attr,
+    CellContent,
+    Closure,
+    Const,
+    Default,
+    DictKeyAt,
+    Global,
+    Item,
+    KwDefault,
+    Local,
+    ModuleGlobal,
+    Source,
+)
+from ..variables.base import Lazy, Variable
+from ..variables.classes import Class, PyModule
+from ..variables.constants import CONSTANT_TYPES, Constant, EnumMember, Known
+from ..variables.functions import Cell, Function, Method, Partial
+from ..variables.mappings import Dict, Set
+from ..variables.modules import Module
+from ..variables.objects import ExceptionObject, Object
+from ..variables.sequences import List, NamedTuple, Range, Slice, Tuple
+from ..variables.tensors import Tensor
+from ..variables.torch_calls import BuiltinFunction
+from .scope import is_fixed_class, is_fixed_module
+from .state import State
+
+_BUILTIN_FUNCTIONS = (
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.MethodWrapperType,
+    types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    torch._ops.OpOverload,
+    torch._ops.OpOverloadPacket,
+    type(functools.lru_cache(lambda: None)),
+)
+_MAPPING_TYPES = (dict, collections.OrderedDict, collections.defaultdict)
+
+
+class Values(State):
+    """Building variables."""
+
+    # Inputs
+
+    def wrap(self, value: Any, source: Source | None, trusted: bool = False) -> Variable:
+        """The variable of a real value read from ``source``; guards what it is. ``trusted``: its name is fixed."""
+        cls = type(value)
+        if cls in CONSTANT_TYPES:
+            if source is not None and not (trusted and isinstance(source, Const)):
+                self.guard(source, GuardKind.EQUALS, value)
+            return Constant(value)
+        found = self.memo.get(id(value))
+        if found is not None:
+            return self.again(found[1], source)
+        variable = self.build(value, source, trusted)
+        if not isinstance(variable, Known | Constant):
+            if variable.source is None:
+                variable.source = source
+            self.memo[id(value)] = (value, variable)
+        return variable
+
+    def again(self, variable: Variable, source: Source | None) -> Variable:
+        """The same object reached from another place."""
+        if source is None or variable.source == source or isinstance(source, Const):
+            return variable
+        if isinstance(variable, Function) and variable.source is None:
+            return variable
+        if variable.source is None:
+            raise Unsupported("an object made in the frame is read from outside")
+        self.guard(source, GuardKind.SAME_OBJECT, variable.source)
+        return variable
+
+    def build(self, value: Any, source: Source | None, trusted: bool) -> Variable:
+        cls = type(value)
+        if isinstance(value, torch.Tensor):
+            return self.input_tensor(value, source)
+        if isinstance(value, type):
+            return self.identity(Class(value), source, trusted)
+        if isinstance(value, torch.nn.Module):
+            self.identity(Known(value), source, False)
+            return Module(value)
+        if isinstance(value, types.FunctionType):
+            return self.function(value, source, trusted)
+        if isinstance(value, types.ModuleType):
+            return self.identity(PyModule(value), source, trusted or is_fixed_module(value.__name__))
+        if isinstance(value, enum.Enum):
+            return self.identity(EnumMember(value), source, trusted)
+        if isinstance(value, _BUILTIN_FUNCTIONS):
+            return self.builtin(value, source, trusted)
+        if cls is types.MethodType:
+            return self.bound_method(value, source, trusted)
+        if cls in (list, tuple, torch.Size, collections.deque) or (
+            issubclass(cls, tuple) and hasattr(cls, "_fields") and cls.__new__ is not tuple.__new__
+        ):
+            return self.sequence(value, source)
+        if cls in _MAPPING_TYPES:
+            return self.mapping(value, source)
+        if cls in (set, frozenset):
+            return self.set_of(value, source)
+        if cls is slice:
+            self.type_guard(source, cls)
+            return Slice(*(self.lazy(getattr(value, n), _attr(source, n)) for n in ("start", "stop", "step")))
+        if cls is range:
+            if source is not None:
+                self.guard(source, GuardKind.EQUALS, value)
+            return Range(value)
+        if cls is functools.partial:
+            return self.partial(value, source, trusted)
+        if cls is types.CellType:
+            return self.cell(value, source)
+        if isinstance(value, BaseException):
+            raise Unsupported("an exception object as input")
+        return self.instance(value, source, trusted)
+
+    def identity(self, variable: Known, source: Source | None, trusted: bool) -> Known:
+        if source is not None and not trusted and not isinstance(source, Const):
+            self.guard(source, GuardKind.ID, variable.value)
+            variable.source = source
+        return variable
+
+    def type_guard(self, source: Source | None, cls: type) -> None:
+        if source is None:
+            raise Unsupported(f"{cls.__name__} of unknown origin")
+        if not isinstance(source, Const):
+            self.guard(source, GuardKind.TYPE, cls)
+
+    def lazy(self, value: Any, source: Source | None) -> Variable:
+        """An input to be looked at when needed."""
+        if source is None:
+            raise Unsupported("input of unknown origin")
+        return Lazy(value, source)
+
+    def input_tensor(self, value: torch.Tensor, source: Source | None) -> Variable:
+        if type(value) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
+            raise Unsupported(f"tensor subclass {type(value).__name__}")
+        if value.layout is not torch.strided:
+            raise Unsupported(f"tensor of layout {value.layout}")
+        if value.is_nested or value.is_quantized:
+            raise Unsupported("nested or quantized tensor")
+        if source is None:
+            raise Unsupported("tensor of unknown origin")
+        fake = self.me.fake_of(value, source)
+        if not isinstance(source, Const):
+            sizes = tuple(s if type(s) is int else None for s in fake.shape)
+            strides = tuple(s if type(s) is int else None for s in fake.stride())
+            self.guard(source, GuardKind.TENSOR, TensorMeta.of(value, sizes=sizes, strides=strides))
+        node = self.graph.placeholder(source, fake, self.where())
+        variable = Tensor(node, fake, type(value))
+        variable.value = value
+        self.me.fakes[id(fake)] = variable
+        return variable
+
+    def function(self, value: types.FunctionType, source: Source | None, trusted: bool) -> Variable:
+        fixed = trusted or source is None or isinstance(source, Const) or is_fixed_module(value.__module__)
+        if not fixed and isinstance(source, Local | Closure | CellContent):
+            self.guard(source, GuardKind.TYPE, types.FunctionType)
+            self.guard(_attr(source, "__code__"), GuardKind.ID, value.__code__)
+            base: Source | None = source
+        else:
+            if not fixed:
+                self.guard(source, GuardKind.ID, value)
+            base = source if source is not None and not fixed else Const(value, value.__qualname__)
+        assert base is not None
+        return self.function_parts(value, base)
+
+    def function_parts(self, value: types.FunctionType, base: Source) -> Function:
+        defaults: list[Variable] = [Lazy(d, Default(base, i)) for i, d in enumerate(value.__defaults__ or ())]
+        keyword: dict[str, Variable] = {
+            k: Lazy(d, KwDefault(base, k)) for k, d in (value.__kwdefaults__ or {}).items()
+        }
+        cells: list[Cell] = []
+        for i, real in enumerate(value.__closure__ or ()):
+            cells.append(self.cell_at(real, CellContent(base, i)))
+        return Function(value.__code__, value.__globals__, value.__qualname__, defaults, keyword, cells, value)
+
+    def cell_at(self, real: types.CellType, source: Source) -> Cell:
+        """The variable of a real cell; ``source`` reads its content."""
+        found = self.memo.get(id(real))
+        if found is not None and isinstance(found[1], Cell):
+            return found[1]
+        cell = Cell()
+        try:
+            cell.content = Lazy(real.cell_contents, source)
+        except ValueError:
+            cell.content = None
+        cell.source = Const(real, "cell")
+        self.memo[id(real)] = (real, cell)
+        return cell
+
+    def cell(self, value: types.CellType, source: Source | None) -> Variable:
+        cell = Cell()
+        self.type_guard(source, types.CellType)
+        assert source is not None
+        cell.content = Lazy(value.cell_contents, Attr(source, "cell_contents"))
+        return cell
+
+    def builtin(self, value: Any, source: Source | None, trusted: bool) -> Variable:
+        owner = getattr(value, "__self__", None)
+        if isinstance(value, functools._lru_cache_wrapper):
+            return self.identity(BuiltinFunction(value), source, trusted)
+        if isinstance(value, types.MethodWrapperType) or (
+            isinstance(value, types.BuiltinFunctionType)
+            and owner is not None
+            and not isinstance(owner, types.ModuleType | type)
+        ):
+            if source is None:
+                raise Unsupported(f"built-in method {value!r} of unknown origin")
+            self.guard(source, GuardKind.TYPE, type(value))
+            bound = self.wrap(owner, Attr(source, "__self__"))
+            self.guard(Attr(source, "__name__"), GuardKind.EQUALS, value.__name__)
+            return bound.attribute(self.me, value.__name__)
+        return self.identity(BuiltinFunction(value), source, trusted)
+
+    def bound_method(self, value: types.MethodType, source: Source | None, trusted: bool) -> Variable:
+        if source is None or isinstance(source, Const):
+            source = Const(value)
+        else:
+            self.guard(source, GuardKind.TYPE, types.MethodType)
+        function = self.wrap(value.__func__, Attr(source, "__func__"), trusted)
+        owner = self.wrap(value.__self__, Attr(source, "__self__"), trusted)
+        return Method(function, owner)
+
+    def sequence(self, value: Any, source: Source | None) -> Variable:
+        cls = type(value)
+        self.type_guard(source, cls)
+        assert source is not None
+        if not isinstance(source, Const) or cls is list:
+            self.guard(source, GuardKind.LEN, len(value))
+        items: list[Variable] = [self.element(v, Item(source, i)) for i, v in enumerate(value)]
+        if cls in (list, collections.deque):
+            made = List(items, cls)
+            made.maxlen = getattr(value, "maxlen", None)
+            return made
+        return Tuple(items, cls) if cls in (tuple, torch.Size) else NamedTuple(items, cls)
+
+    def element(self, value: Any, source: Source) -> Variable:
+        return Lazy(value, source)
+
+    def mapping(self, value: dict[Any, Any], source: Source | None) -> Variable:
+        cls = type(value)
+        self.type_guard(source, cls)
+        assert source is not None
+        entries: dict[Hashable, tuple[Variable, Variable]] = {}
+        literal = True
+        for i, (k, v) in enumerate(value.items()):
+            if type(k) in CONSTANT_TYPES or isinstance(k, enum.Enum | type):
+                key: Variable = self.from_python(k)
+                entries[key.hash_key(self.me)] = (key, Lazy(v, Item(source, k)))
+            else:
+                literal = False
+                key = self.wrap(k, DictKeyAt(source, i))
+                entries[key.hash_key(self.me)] = (key, Lazy(v, Item(source, k)))
+        made = Dict(entries, cls)
+        keys = tuple(value)
+        if literal:
+            made.guard_keys = lambda: self.guard(source, GuardKind.DICT_KEYS, keys)
+            made.guard_absent = lambda key: self.guard_absent_key(source, key, keys)
+        else:
+            self.guard(source, GuardKind.LEN, len(value))
+        if cls is collections.defaultdict:
+            factory: Any = value.default_factory  # type: ignore[attr-defined]
+            made.factory = self.wrap(factory, Attr(source, "default_factory"))
+        return made
+
+    def guard_absent_key(self, source: Source, key: Hashable, keys: tuple[Any, ...]) -> None:
+        if type(key) in CONSTANT_TYPES:
+            self.guard(source, GuardKind.NO_KEY, key)
+        else:
+            self.guard(source, GuardKind.DICT_KEYS, keys)
+
+    def set_of(self, value: Any, source: Source | None) -> Variable:
+        if all(type(x) in CONSTANT_TYPES or isinstance(x, enum.Enum | type) for x in value):
+            if source is not None and not isinstance(source, Const):
+                from ..guards import Predicate
+
+                self.type_guard(source, type(value))
+                expected = frozenset(value)
+                text = f"{{}} == {set(value)!r}"[:200]
+                self.guard(source, GuardKind.CALLABLE, Predicate(lambda s: s == expected, text))
+            wrapped = [self.from_python(x) for x in value]
+            return Set({x.hash_key(self.me): x for x in wrapped}, type(value))
+        raise Unsupported("a set of values that are not constants, from outside the frame")
+
+    def partial(self, value: Any, source: Source | None, trusted: bool) -> Variable:
+        self.type_guard(source, functools.partial)
+        assert source is not None
+        function = self.wrap(value.func, Attr(source, "func"), trusted)
+        args = Attr(source, "args")
+        self.guard(args, GuardKind.LEN, len(value.args))
+        keywords = Attr(source, "keywords")
+        self.guard(keywords, GuardKind.DICT_KEYS, tuple(value.keywords))
+        return Partial(
+            function,
+            [Lazy(a, Item(args, i)) for i, a in enumerate(value.args)],
+            {k: Lazy(v, Item(keywords, k)) for k, v in value.keywords.items()},
+        )
+
+    def instance(self, value: Any, source: Source | None, trusted: bool) -> Variable:
+        """Any other object: of a class written in Python, or opaque."""
+        cls = type(value)
+        if isinstance(value, weakref.ref):
+            return self.identity(Known(value), source, trusted)
+        if cls.__module__ == "typing" or cls in (types.GenericAlias, types.UnionType, property):
+            return self.identity(Known(value), source, trusted)
+        if source is None:
+            source = Const(value)
+        payload = self.payload(value, source)
+        self.type_guard(source, cls)
+        made = Object(cls, value, payload)
+        made.source = source
+        return made
+
+    def payload(self, value: Any, source: Source) -> Variable | None:
+        """The built-in part of an instance of a subclass of a built-in type."""
+        if isinstance(value, dict):
+            entries: dict[Hashable, tuple[Variable, Variable]] = {}
+            for k, v in dict.items(value):
+                if type(k) not in CONSTANT_TYPES:
+                    raise Unsupported(f"keys of {type(value).__name__}")
+                entries[k] = (Constant(k), Lazy(v, Item(source, k)))
+            base = collections.OrderedDict if isinstance(value, collections.OrderedDict) else dict
+            made = Dict(entries, base)
+            keys = tuple(dict.keys(value))
+            made.guard_keys = lambda: self.guard(source, GuardKind.DICT_KEYS, keys)
+            made.guard_absent = lambda key: self.guard_absent_key(source, key, keys)
+            made.source = source
+            return made
+        if isinstance(value, list):
+            self.guard(source, GuardKind.LEN, list.__len__(value))
+            if type(value).__getitem__ is not list.__getitem__:
+                raise Unsupported(f"list subclass {type(value).__name__} with its own __getitem__")
+            made_list = List([Lazy(v, Item(source, i)) for i, v in enumerate(list.__iter__(value))])
+            made_list.source = source
+            return made_list
+        if isinstance(value, tuple):
+            self.guard(source, GuardKind.LEN, tuple.__len__(value))
+            if type(value).__getitem__ is not tuple.__getitem__:
+                raise Unsupported(f"tuple subclass {type(value).__name__} with its own __getitem__")
+            return Tuple([Lazy(v, Item(source, i)) for i, v in enumerate(tuple.__iter__(value))])
+        if isinstance(value, str | int | float | bytes | set | frozenset | complex):
+            raise Unsupported(f"input of type {type(value).__name__}")
+        return None
+
+    # Parts of inputs
+
+    def attribute_source(self, owner: Variable, name: str) -> Source:
+        if isinstance(owner, Function) and owner.source is None:
+            return Attr(Const(owner.real, owner.name), name)
+        if owner.source is None:
+            raise Unsupported(f"attribute {name!r} of an object of unknown origin")
+        return Attr(owner.source, name)
+
+    def known_attribute_source(self, value: Any, name: str) -> Source:
+        return Attr(Const(value, getattr(value, "__name__", "")), name)
+
+    def input_attribute(self, owner: Object, name: str, value: Any) -> Variable:
+        """An entry of an input's dictionary or slots."""
+        assert owner.source is not None
+        in_dict = name in owner.instance_dict()
+        return Lazy(value, Attr(owner.source, name, via_dict=in_dict))
+
+    def guard_no_attribute(self, owner: Variable, name: str) -> None:
+        source = owner.source
+        if isinstance(owner, Object):
+            self.guard_not_shadowed(owner, name)
+        elif source is not None and not isinstance(source, Const):
+            self.guard(source, GuardKind.NO_ATTR, name)
+
+    def guard_not_shadowed(self, owner: Object, name: str) -> None:
+        """The instance's own dictionary does not hold ``name``."""
+        if owner.source is None or name in owner.attrs:
+            return
+        if isinstance(getattr(owner.value, "__dict__", None), dict):
+            self.guard(Attr(owner.source, "__dict__"), GuardKind.NO_KEY, name)
+
+    def guard_dict_keys(self, owner: Object) -> None:
+        assert owner.source is not None
+        self.guard(Attr(owner.source, "__dict__"), GuardKind.DICT_KEYS, tuple(owner.instance_dict()))
+
+    def class_attribute(self, owner: type, name: str, value: Any) -> Variable:
+        """A function or other object stored in a class."""
+        if isinstance(value, types.FunctionType):
+            self.guard_class(owner, name)
+            return self.trusted_function(value)
+        return self.known(value)
+
+    def guard_class(self, owner: type, name: str) -> None:
+        """What a user's class holds under ``name`` stays the same."""
+        if is_fixed_class(owner) or getattr(owner, "__module__", None) is None:
+            return
+        if name in owner.__dict__:
+            source = Item(Attr(Const(owner, owner.__qualname__), "__dict__"), name)
+            self.guard(source, GuardKind.ID, owner.__dict__[name])
+
+    def trusted_function(self, value: types.FunctionType) -> Variable:
+        return self.wrap(value, None, trusted=True)
+
+    def wrap_class_value(self, owner: type, name: str, raw: Any) -> Variable:
+        """A plain value stored in a class."""
+        fixed = is_fixed_class(owner)
+        if fixed and type(raw) in CONSTANT_TYPES:
+            return Constant(raw)
+        base = Const(owner, owner.__qualname__)
+        source = Item(Attr(base, "__dict__"), name)
+        return self.wrap(raw, source, trusted=fixed)
+
+    # Globals
+
+    def trusted(self, namespace: dict[str, Any]) -> bool:
+        return is_fixed_module(namespace.get("__name__"))
+
+    def module_global(self, namespace: dict[str, Any], name: str) -> Variable:
+        """A global that exists, as the program has it now."""
+        key = (id(namespace), name)
+        written = self.globals_written.get(key)
+        if written is not None:
+            if written[1] is None:
+                self.throw(NameError, f"name {name!r} is not defined")
+            return written[1]
+        found = self.globals_read.get(key)
+        if found is None:
+            found = self.globals_read[key] = self.read_global(namespace, name)
+        return found
+
+    def read_global(self, namespace: dict[str, Any], name: str) -> Variable:
+        value = namespace[name]
+        trusted = self.trusted(namespace)
+        if trusted and isinstance(value, types.ModuleType | type | types.FunctionType | types.BuiltinFunctionType):
+            return self.known(value)
+        source: Source
+        if namespace is self.root_globals:
+            source = Global(name)
+        else:
+            source = ModuleGlobal(str(namespace.get("__name__", "?")), name, namespace)
+        if isinstance(value, types.ModuleType) and is_fixed_module(value.__name__):
+            return self.known(value)
+        return Lazy(value, source)
+
+    def set_global(self, namespace: dict[str, Any], name: str, value: Variable | None) -> None:
+        self.globals_written[(id(namespace), name)] = (namespace, value)
+
+    # Values made in the frame
+
+    def known(self, value: Any) -> Variable:
+        """A real object of fixed identity: no guard."""
+        if type(value) in CONSTANT_TYPES:
+            return Constant(value)
+        return self.wrap(value, Const(value, str(getattr(value, "__qualname__", ""))), trusted=True)
+
+    def from_python(self, value: Any) -> Variable:
+        """A value that was computed for real: fresh containers, literals, or an object of fixed identity."""
+        cls = type(value)
+        if cls in CONSTANT_TYPES:
+            return Constant(value)
+        if cls is tuple or cls is torch.Size:
+            return self.created(Tuple([self.from_python(v) for v in value], cls))
+        if cls is list:
+            return self.created(List([self.from_python(v) for v in value]))
+        if cls in (dict, collections.OrderedDict):
+            pairs = [(self.from_python(k), self.from_python(v)) for k, v in value.items()]
+            return self.created(Dict({k.hash_key(self.me): (k, v) for k, v in pairs}, cls))
+        if cls in (set, frozenset):
+            return Set.of(self.me, [self.from_python(v) for v in value], cls)
+        if cls is slice:
+            return Slice(*(self.from_python(v) for v in (value.start, value.stop, value.step)))
+        if cls is range:
+            return Range(value)
+        if isinstance(value, BaseException):
+            return self.created(ExceptionObject(cls, [self.from_python(a) for a in value.args]))
+        return self.known(value)
+
+    def created_tuple(self, items: list[Variable]) -> Tuple:
+        return self.created(Tuple(items))
+
+    def created_dict(self, values: dict[str, Variable]) -> Dict:
+        return self.created(Dict({k: (Constant(k), v) for k, v in values.items()}))
+
+    def created_method(self, function: Variable, owner: Variable) -> Method:
+        return self.created(Method(function, owner))
+
+    # Taking values out
+
+    def realize(self, variable: Variable) -> Variable:
+        return variable.realize(self.me)
+
+    def to_python(self, variable: Variable) -> Any:
+        """The real value; raises ``NotConstant``."""
+        return variable.realize(self.me).as_python(self.me)
+
+    def is_constant(self, variable: Variable) -> bool:
+        try:
+            self.to_python(variable)
+        except NotConstant:
+            return False
+        return True
+
+    def is_none(self, variable: Variable) -> bool:
+        real = variable.realize(self.me)
+        return isinstance(real, Constant) and real.value is None
+
+
+def _attr(source: Source | None, name: str) -> Source:
+    if source is None:
+        raise Unsupported(f"attribute {name!r} of unknown origin")
+    return Attr(source, name)

@@ -1,0 +1,114 @@
+"""The FX graph being built: placeholders in order of first use, torch calls, outputs; and the finished ``CapturedGraph``."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+
+from .guards import Guard
+from .sources import Source
+
+#: Operations that draw random numbers: kept even if nothing reads their result.
+_RANDOM = ("rand", "dropout", "bernoulli", "normal", "multinomial", "uniform", "exponential", "cauchy", "geometric")
+
+
+@dataclass(frozen=True)
+class Break:
+    """A graph break: why, and the user's line."""
+
+    reason: str
+    user_line: str
+
+
+@dataclass(frozen=True)
+class CapturedGraph:
+    """One graph: ``module`` takes the tensors named by ``sources`` in order and returns a tuple.
+
+    ``inputs`` are the placeholders' fake tensors. ``breaks`` says what ended the graph; empty if the frame did.
+    """
+
+    module: fx.GraphModule
+    inputs: list[Any]
+    sources: list[Source]
+    guards: list[Guard]
+    shape_env: Any | None
+    breaks: list[Break] = field(default_factory=list)
+
+    @property
+    def op_count(self) -> int:
+        """Calls in the graph."""
+        return sum(node.op.startswith("call") for node in self.module.graph.nodes)
+
+
+class GraphBuilder:
+    """Adds nodes; every node gets ``meta["val"]`` and ``meta["source"]``."""
+
+    def __init__(self) -> None:
+        self.graph = fx.Graph()
+        self.sources: list[Source] = []
+        self.inputs: list[Any] = []
+        self.placeholders: list[fx.Node] = []
+        self.first_call: fx.Node | None = None
+
+    def placeholder(self, source: Source, fake: Any, line: str) -> fx.Node:
+        name = "".join(c if c.isalnum() else "_" for c in source.name).strip("_") or "x"
+        with self.graph.inserting_before(self.first_call):
+            node = self.graph.placeholder(name if not name[0].isdigit() else "x" + name)
+        node.meta["val"] = fake
+        node.meta["source"] = line
+        self.sources.append(source)
+        self.inputs.append(fake)
+        self.placeholders.append(node)
+        return node
+
+    def call(self, op: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], line: str) -> fx.Node:
+        node = self.graph.create_node(op, target, args, kwargs)
+        node.meta["source"] = line
+        if self.first_call is None:
+            self.first_call = node
+        return node
+
+    def drop(self, node: fx.Node) -> None:
+        """Take back a node that turned out to be a plain query."""
+        if self.first_call is node:
+            self.first_call = node.next if node.next.op != "root" else None
+        self.graph.erase_node(node)
+
+    def is_empty(self, outputs: Sequence[fx.Node], mutated: bool) -> bool:
+        """Whether the graph has nothing to do: no outputs computed, no input changed, no random numbers drawn."""
+        if mutated:
+            return False
+        if any(node.op != "placeholder" for node in outputs):
+            return False
+        return not any(_is_random(node) for node in self.graph.nodes)
+
+    def finish(self, outputs: Sequence[fx.Node]) -> None:
+        """Set the outputs, drop unused ``getitem`` nodes and placeholders."""
+        self.graph.output(tuple(outputs))
+        for node in reversed(list(self.graph.nodes)):
+            pure = node.op == "call_function" and node.target is operator.getitem
+            if pure and not node.users:
+                self.graph.erase_node(node)
+        kept = [i for i, node in enumerate(self.placeholders) if node.users]
+        for node in self.placeholders:
+            if not node.users:
+                self.graph.erase_node(node)
+        self.sources = [self.sources[i] for i in kept]
+        self.inputs = [self.inputs[i] for i in kept]
+        self.placeholders = [self.placeholders[i] for i in kept]
+
+    def module(self) -> fx.GraphModule:
+        """The finished graph as a module of its own."""
+        return fx.GraphModule(torch.nn.Module(), self.graph)
+
+
+def _is_random(node: fx.Node) -> bool:
+    if not node.op.startswith("call"):
+        return False
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    return any(part in str(name) for part in _RANDOM)

@@ -1,0 +1,419 @@
+"""The built-in functions of the language, and the operator and itertools functions with behaviour of their own."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import itertools
+import operator
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..errors import NotConstant, StopIter, SymbolicRaise, Unsupported
+from ..evaluator.machine import Machine
+from ..evaluator.operators import BINARY, COMPARE, INPLACE, unary
+from .base import Args, Kwargs, Variable
+from .classes import Class
+from .constants import BoundBuiltin, Constant, EnumMember, Known
+from .functions import Function, Generator, Method, Partial
+from .mappings import Dict, DictView
+from .modules import Module
+from .numbers import Symbolic
+from .objects import InstanceDict, Object, class_lookup
+from .sequences import List, Sequence, Tuple
+from .tensors import Tensor
+from .torch_calls import builtin
+
+
+def value_class(m: Machine, value: Variable) -> type:
+    return value.realize(m).python_type()
+
+
+@builtin(len, operator.length_hint)
+def _len(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return m.realize(m.realize(args[0]).length(m))
+
+
+@builtin(iter)
+def _iter(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    from .iterators import CallableIterator
+
+    if len(args) == 2:
+        return m.created(CallableIterator(args[0], args[1]))
+    return m.iterate(args[0])
+
+
+@builtin(next)
+def _next(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    iterator = m.realize(args[0])
+    try:
+        return iterator.next(m)
+    except StopIter as stop:
+        if len(args) > 1:
+            return args[1]
+        m.throw_value(StopIteration, [] if stop.value is None or m.is_none(stop.value) else [stop.value])
+
+
+@builtin(isinstance)
+def _isinstance(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    value = m.realize(args[0])
+    return Constant(any(_is_instance(m, value, c) for c in _classes(m, args[1])))
+
+
+def _classes(m: Machine, classes: Variable) -> list[type]:
+    real = m.realize(classes)
+    if isinstance(real, Tuple):
+        return [c for x in real.items for c in _classes(m, x)]
+    plain = m.to_python(real) if m.is_constant(real) else None
+    if isinstance(plain, types.UnionType):
+        return [type(None) if a is None else a for a in plain.__args__]
+    if not isinstance(plain, type):
+        raise Unsupported(f"isinstance with {real!r}")
+    return [plain]
+
+
+def _is_instance(m: Machine, value: Variable, cls: type) -> bool:
+    if isinstance(value, Tensor):
+        return isinstance(value.fake, cls) if cls is not torch.Tensor else True
+    own = value.python_type()
+    if type(cls).__instancecheck__ is type.__instancecheck__ or own is cls:
+        return issubclass(own, cls)
+    check = class_lookup(type(cls), "__instancecheck__")[0]
+    if isinstance(check, types.FunctionType) and type(cls).__module__ not in ("abc", "typing", "enum"):
+        if issubclass(cls, torch.Tensor):
+            return False
+        if isinstance(value, Object) and value.value is not None and not value.attrs:
+            return isinstance(value.value, cls)
+        result = m.call(m.class_attribute(type(cls), "__instancecheck__", check), [m.known(cls), value], {})
+        return m.truth(result)
+    if getattr(cls, "_is_protocol", False) and isinstance(value, Object):
+        if value.value is None:
+            raise Unsupported("isinstance with a protocol")
+        return isinstance(value.value, cls)
+    return issubclass(own, cls)
+
+
+@builtin(issubclass)
+def _issubclass(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    cls = m.to_python(args[0])
+    if not isinstance(cls, type):
+        m.throw(TypeError, "issubclass() arg 1 must be a class")
+    return Constant(any(issubclass(cls, c) for c in _classes(m, args[1])))
+
+
+@builtin(hasattr)
+def _hasattr(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    try:
+        m.realize(m.getattr(args[0], m.to_python(args[1])))
+    except SymbolicRaise as raised:
+        if issubclass(raised.exception.python_type(), AttributeError):
+            return Constant(False)
+        raise
+    return Constant(True)
+
+
+@builtin(getattr)
+def _getattr(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    try:
+        return m.realize(m.getattr(args[0], m.to_python(args[1])))
+    except SymbolicRaise as raised:
+        if len(args) > 2 and issubclass(raised.exception.python_type(), AttributeError):
+            return args[2]
+        raise
+
+
+@builtin(setattr)
+def _setattr(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    m.realize(args[0]).set_attribute(m, m.to_python(args[1]), args[2])
+    return Constant(None)
+
+
+@builtin(delattr)
+def _delattr(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    m.realize(args[0]).delete_attribute(m, m.to_python(args[1]))
+    return Constant(None)
+
+
+@builtin(callable)
+def _callable(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    value = m.realize(args[0])
+    if isinstance(value, Function | Method | Partial | BoundBuiltin | Class | Module):
+        return Constant(True)
+    if isinstance(value, Object):
+        return Constant(class_lookup(value.cls, "__call__")[0] not in (None,) and hasattr(value.cls, "__call__"))
+    if isinstance(value, Known):
+        return Constant(callable(value.value))
+    return Constant(hasattr(value.python_type(), "__call__"))
+
+
+@builtin(id)
+def _id(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    value = m.realize(args[0])
+    if isinstance(value, Module) or (isinstance(value, Known) and not isinstance(value, EnumMember)):
+        return Constant(id(value.value))
+    raise Unsupported("id() of an object")
+
+
+@builtin(hash)
+def _hash(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    value = m.realize(args[0])
+    if isinstance(value, Constant):
+        return Constant(m.fold(hash, [value.value]))
+    if isinstance(value, Object):
+        found = value.special(m, "__hash__")
+        if isinstance(found, Method):
+            return m.call(found, [], {})
+    raise Unsupported(f"hash of {value!r}")
+
+
+@builtin(vars)
+def _vars(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    if not args:
+        raise Unsupported("vars() of the frame")
+    return m.getattr(args[0], "__dict__")
+
+
+@builtin(dir, locals, globals, eval, exec, compile, open, input, print, breakpoint)
+def _not_traced(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    raise Unsupported("call of a built-in with effects outside the graph (print, open, eval, locals, ...)")
+
+
+@builtin(globals)
+def _globals(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    raise Unsupported("globals()")
+
+
+@builtin(any)
+def _any(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    iterator = m.iterate(args[0])
+    while True:
+        try:
+            if m.truth(iterator.next(m)):
+                return Constant(True)
+        except StopIter:
+            return Constant(False)
+
+
+@builtin(all)
+def _all(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    iterator = m.iterate(args[0])
+    while True:
+        try:
+            if not m.truth(iterator.next(m)):
+                return Constant(False)
+        except StopIter:
+            return Constant(True)
+
+
+@builtin(sum)
+def _sum(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    total = args[1] if len(args) > 1 else kwargs.get("start", Constant(0))
+    for value in m.elements(args[0]):
+        total = m.binary("+", total, value)
+    return total
+
+
+def _extreme(symbol: str, name: str) -> Callable[[Machine, Args, Kwargs], Variable]:
+    def choose(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+        values = m.elements(args[0]) if len(args) == 1 else list(args)
+        key = kwargs.get("key")
+        if not values:
+            if "default" in kwargs:
+                return kwargs["default"]
+            m.throw(ValueError, f"{name}() iterable argument is empty")
+        real = [m.realize(v) for v in values]
+        if key is None and any(isinstance(v, Symbolic) for v in real):
+            return _symbolic_extreme(m, name, real)
+        best = real[0]
+        best_key = best if key is None or m.is_none(key) else m.call(key, [best], {})
+        for value in real[1:]:
+            own = value if key is None or m.is_none(key) else m.call(key, [value], {})
+            if m.truth(m.compare(symbol, own, best_key)):
+                best, best_key = value, own
+        return best
+
+    return choose
+
+
+def _symbolic_extreme(m: Machine, name: str, values: list[Variable]) -> Variable:
+    function = torch.sym_max if name == "max" else torch.sym_min
+    best = values[0]
+    for value in values[1:]:
+        best = m.record("call_function", function, [best, value], {})
+    return best
+
+
+builtin(max)(_extreme(">", "max"))
+builtin(min)(_extreme("<", "min"))
+
+
+@builtin(sorted)
+def _sorted(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return m.created(List(m.sort(m.elements(args[0]), kwargs.get("key"), kwargs.get("reverse"))))
+
+
+@builtin(abs)
+def _abs(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return unary(m, "abs", args[0])
+
+
+@builtin(round)
+def _round(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    value = m.realize(args[0])
+    if isinstance(value, Tensor):
+        return m.record("call_method", "round", [value, *args[1:]], kwargs)
+    if isinstance(value, Symbolic):
+        value = Constant(value.specialise(m))
+    real = [m.to_python(a) for a in [value, *args[1:]]]
+    return Constant(m.fold(round, real, {k: m.to_python(v) for k, v in kwargs.items()}))
+
+
+@builtin(pow)
+def _pow(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    if len(args) == 2 and not kwargs:
+        return m.binary("**", args[0], args[1])
+    return m.from_python(m.fold(pow, [m.to_python(a) for a in args]))
+
+
+@builtin(divmod)
+def _divmod(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return m.created_tuple([m.binary("//", args[0], args[1]), m.binary("%", args[0], args[1])])
+
+
+@builtin(repr, ascii)
+def _repr(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return m.text(args[0], "repr")
+
+
+@builtin(format)
+def _format(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return format_value(m, args[0], m.to_python(args[1]) if len(args) > 1 else "")
+
+
+def format_value(m: Machine, value: Variable, spec: str) -> Variable:
+    """``format(value, spec)``."""
+    real = m.realize(value)
+    if isinstance(real, Tensor):
+        raise Unsupported("formatting a tensor")
+    if isinstance(real, Symbolic):
+        real = Constant(real.specialise(m))
+    if isinstance(real, Object) and isinstance(class_lookup(real.cls, "__format__")[0], types.FunctionType):
+        return m.call(m.getattr(real, "__format__"), [Constant(spec)], {})
+    if isinstance(real, Constant):
+        return Constant(m.fold(format, [real.value, spec]))
+    text = m.text(real)
+    if spec:
+        try:
+            return Constant(m.fold(format, [m.to_python(real), spec]))
+        except NotConstant:
+            raise Unsupported("formatting of an object with a format specification") from None
+    return text
+
+
+@builtin(builtins.__build_class__)
+def _build_class(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    raise Unsupported("class statement")
+
+
+@builtin(builtins.__import__)
+def _import(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    raise Unsupported("call of __import__")
+
+
+@builtin(functools.reduce)
+def _reduce(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    values = m.elements(args[1])
+    if len(args) > 2:
+        values.insert(0, args[2])
+    if not values:
+        m.throw(TypeError, "reduce() of empty iterable with no initial value")
+    total = values[0]
+    for value in values[1:]:
+        total = m.call(args[0], [total, value], {})
+    return total
+
+
+# The operator module
+
+
+def _register_operators() -> None:
+    for symbol, (function, _) in BINARY.items():
+        builtin(function)(lambda m, args, kwargs, s=symbol: m.binary(s, args[0], args[1]))
+    for symbol, inplace in INPLACE.items():
+        builtin(inplace)(lambda m, args, kwargs, s=symbol: m.inplace(s, args[0], args[1]))
+    for symbol, (compare, _, _) in COMPARE.items():
+        builtin(compare)(lambda m, args, kwargs, s=symbol: m.compare(s, args[0], args[1]))
+    builtin(operator.neg)(lambda m, args, kwargs: unary(m, "-", args[0]))
+    builtin(operator.pos)(lambda m, args, kwargs: unary(m, "+", args[0]))
+    builtin(operator.invert, operator.inv)(lambda m, args, kwargs: unary(m, "~", args[0]))
+    builtin(operator.abs)(lambda m, args, kwargs: unary(m, "abs", args[0]))
+    builtin(operator.not_)(lambda m, args, kwargs: Constant(not m.truth(args[0])))
+    builtin(operator.truth)(lambda m, args, kwargs: Constant(m.truth(args[0])))
+    builtin(operator.is_)(lambda m, args, kwargs: Constant(m.is_(args[0], args[1])))
+    builtin(operator.is_not)(lambda m, args, kwargs: Constant(not m.is_(args[0], args[1])))
+    builtin(operator.contains)(
+        lambda m, args, kwargs: Constant(m.realize(args[0]).contains(m, m.realize(args[1])))
+    )
+    builtin(operator.getitem)(lambda m, args, kwargs: m.realize(args[0]).item(m, m.realize(args[1])))
+    builtin(operator.index)(lambda m, args, kwargs: _index(m, args[0]))
+
+
+def _index(m: Machine, value: Variable) -> Variable:
+    real = m.realize(value)
+    return real if isinstance(real, Symbolic) else Constant(m.index(real))
+
+
+@builtin(operator.setitem)
+def _setitem(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    m.realize(args[0]).set_item(m, m.realize(args[1]), args[2])
+    return Constant(None)
+
+
+@builtin(operator.delitem)
+def _delitem(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    m.realize(args[0]).delete_item(m, m.realize(args[1]))
+    return Constant(None)
+
+
+_register_operators()
+
+
+def sequence_of(m: Machine, value: Variable) -> Variable:
+    """A list or tuple with the elements of any iterable."""
+    real = m.realize(value)
+    return real if isinstance(real, Sequence) else m.created(List(m.elements(real)))
+
+
+# itertools, as functions that give whole results
+
+
+def _products(m: Machine, args: Args, kwargs: Kwargs) -> list[tuple[Variable, ...]]:
+    repeat = m.index(kwargs["repeat"]) if "repeat" in kwargs else 1
+    return list(itertools.product(*[m.elements(a) for a in args], repeat=repeat))
+
+
+def tuples_iterator(m: Machine, rows: list[tuple[Any, ...]]) -> Variable:
+    """An iterator over tuples known at once."""
+    from .iterators import SequenceIterator
+
+    return m.created(SequenceIterator(m.created_tuple([m.created_tuple(list(row)) for row in rows])))
+
+
+def needs_dict(m: Machine, value: Variable) -> Dict | None:
+    """The dictionary behind a mapping, if it is one."""
+    real = m.realize(value)
+    if isinstance(real, InstanceDict):
+        found = real.as_dict(m)
+        return found if isinstance(found, Dict) else None
+    if isinstance(real, Object) and isinstance(real.payload, Dict):
+        return real.payload
+    if isinstance(real, DictView):
+        return real.owner
+    return real if isinstance(real, Dict) else None
+
+
+def is_generator(value: Variable) -> bool:
+    return isinstance(value, Generator)

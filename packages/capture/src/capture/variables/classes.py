@@ -1,0 +1,247 @@
+"""Classes and Python modules as values: attribute reads, and construction of instances in the frame."""
+
+from __future__ import annotations
+
+import collections
+import enum
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..errors import NotConstant, Unsupported
+from .base import Args, Kwargs, Variable
+from .constants import BoundBuiltin, Constant, Known
+from .functions import Method
+from .mappings import Dict, Set
+from .objects import (
+    MISSING,
+    ExceptionObject,
+    Object,
+    class_lookup,
+    descriptor_get,
+    is_data_descriptor,
+)
+from .sequences import List, NamedTuple, Tuple
+
+if TYPE_CHECKING:
+    from ..evaluator.machine import Machine
+
+Constructor = Callable[["Machine", Args, Kwargs], Variable]
+
+#: Classes whose call is understood as a whole; filled by ``constructor``.
+CONSTRUCTORS: dict[type, Constructor] = {}
+
+_METADATA = frozenset(
+    {"__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__bases__", "__base__", "__annotations__"}
+)
+
+
+def constructor(*classes: type) -> Callable[[Constructor], Constructor]:
+    """Register what calling these classes does."""
+
+    def register(handler: Constructor) -> Constructor:
+        for cls in classes:
+            CONSTRUCTORS[cls] = handler
+        return handler
+
+    return register
+
+
+class Class(Known):
+    """A real class."""
+
+    value: type
+
+    def truth(self, m: Machine) -> bool:
+        if issubclass(type(self.value), enum.EnumMeta) or type(self.value) in (type, *_META):
+            return True
+        raise Unsupported(f"truth value of class {self.value.__name__}")
+
+    def attribute(self, m: Machine, name: str) -> Variable:
+        cls = self.value
+        if name == "__class__":
+            return m.known(type(cls))
+        if name in _METADATA:
+            return m.from_python(m.fold(getattr, [cls, name]))
+        if issubclass(cls, enum.Enum):
+            found = m.fold(getattr, [cls, name])
+            if isinstance(found, enum.Enum):
+                return m.known(found)
+        meta_raw, meta_owner = class_lookup(type(cls), name)
+        if meta_raw is not MISSING and is_data_descriptor(meta_raw) and meta_owner is not type:
+            return descriptor_get(m, meta_raw, meta_owner, self, type(cls), name)
+        raw, owner = class_lookup(cls, name)
+        if raw is not MISSING:
+            if name == "__new__" and isinstance(raw, staticmethod):
+                raw = raw.__func__
+                return m.class_attribute(owner, name, raw)
+            return descriptor_get(m, raw, owner, None, cls, name)
+        if isinstance(meta_raw, types.FunctionType):
+            return m.created(Method(m.class_attribute(meta_owner, name, meta_raw), self))
+        if meta_raw is not MISSING and meta_owner is type:
+            return m.created(BoundBuiltin(self, name))
+        if meta_raw is not MISSING:
+            return descriptor_get(m, meta_raw, meta_owner, self, type(cls), name)
+        m.throw(AttributeError, f"type object {cls.__name__!r} has no attribute {name!r}")
+
+    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if name == "__call__":
+            return self.call(m, args, kwargs)
+        if name in ("mro", "__subclasses__"):
+            return m.from_python(m.fold(getattr(self.value, name), []))
+        if name in ("__instancecheck__", "__subclasscheck__") or class_lookup(type(self.value), name)[1] is not type:
+            return super().method(m, name, args, kwargs)
+        raise Unsupported(f"type.{name}")
+
+    def set_attribute(self, m: Machine, name: str, value: Variable) -> None:
+        raise Unsupported(f"setting attribute {name!r} of class {self.value.__name__}")
+
+    def iterate(self, m: Machine) -> Variable:
+        from .iterators import SequenceIterator
+
+        if issubclass(self.value, enum.Enum):
+            return m.created(SequenceIterator(m.created_tuple([m.known(x) for x in self.value])))
+        return super().iterate(m)
+
+    def length(self, m: Machine) -> Variable:
+        if issubclass(self.value, enum.Enum):
+            return Constant(len(self.value))
+        return super().length(m)
+
+    def item(self, m: Machine, key: Variable) -> Variable:
+        try:
+            real = m.to_python(key)
+        except NotConstant:
+            raise Unsupported(f"subscript of class {self.value.__name__}") from None
+        if issubclass(self.value, enum.Enum):
+            return m.known(m.fold(lambda c, k: c[k], [self.value, real]))
+        return m.known(m.fold(lambda c, k: c[k], [self.value, real]))
+
+    def contains(self, m: Machine, value: Variable) -> bool:
+        if issubclass(self.value, enum.Enum):
+            return bool(m.fold(lambda c, k: k in c, [self.value, m.to_python(value)]))
+        return super().contains(m, value)
+
+    def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+        handler = CONSTRUCTORS.get(self.value)
+        if handler is not None:
+            return handler(m, args, kwargs)
+        return construct(m, self, args, kwargs)
+
+
+_META = (__import__("abc").ABCMeta,)
+
+
+def construct(m: Machine, cls_var: Class, args: Args, kwargs: Kwargs) -> Variable:
+    """``type.__call__``: ``__new__``, then ``__init__``."""
+    cls = cls_var.value
+    meta_call, meta_owner = class_lookup(type(cls), "__call__")
+    if isinstance(meta_call, types.FunctionType):
+        if issubclass(cls, enum.Enum):
+            return m.known(m.fold(cls, [m.to_python(a) for a in args]))
+        return m.call(m.class_attribute(meta_owner, "__call__", meta_call), [cls_var, *args], kwargs)
+    if issubclass(cls, torch.nn.Module):
+        raise Unsupported(f"construction of module {cls.__name__}")
+    if issubclass(cls, torch.Tensor):
+        raise Unsupported(f"construction of {cls.__name__}")
+    if getattr(cls, "__abstractmethods__", None):
+        raise Unsupported(f"construction of abstract class {cls.__name__}")
+    new, owner = class_lookup(cls, "__new__")
+    new = new.__func__ if isinstance(new, staticmethod) else new
+    if isinstance(new, types.FunctionType):
+        instance = m.realize(m.call(m.class_attribute(owner, "__new__", new), [cls_var, *args], kwargs))
+    else:
+        instance = allocate(m, cls, owner, args, kwargs)
+    if not issubclass(instance.python_type(), cls):
+        return instance
+    if isinstance(instance, Object):
+        initialise(m, instance, args, kwargs)
+    return instance
+
+
+def initialise(m: Machine, instance: Object, args: Args, kwargs: Kwargs) -> None:
+    """Run ``__init__``."""
+    init, owner = class_lookup(instance.cls, "__init__")
+    if isinstance(init, types.FunctionType):
+        result = m.call(m.class_attribute(owner, "__init__", init), [instance, *args], kwargs)
+        if not m.is_none(m.realize(result)):
+            m.throw(TypeError, "__init__() should return None")
+        return
+    if owner is object:
+        new, _ = class_lookup(instance.cls, "__new__")
+        plain_new = not isinstance(new, staticmethod | types.FunctionType)
+        if (args or kwargs) and plain_new and instance.payload is None:
+            m.throw(TypeError, f"{instance.cls.__name__}() takes no arguments")
+        return
+    instance.builtin(m, owner, "__init__", args, kwargs)
+
+
+def allocate(m: Machine, cls: type, owner: type, args: Args, kwargs: Kwargs) -> Variable:
+    """A ``__new__`` written in C: of ``object``, of an exception, or of a built-in container."""
+    if issubclass(cls, BaseException):
+        if owner.__module__ != "builtins":
+            raise Unsupported(f"construction of {cls.__name__}")
+        return m.created(ExceptionObject(cls, list(args)))
+    if owner is object:
+        return m.created(Object(cls))
+    payload = PAYLOADS.get(owner)
+    if payload is None:
+        raise Unsupported(f"construction of {cls.__name__}, whose base {owner.__name__} is written in C")
+    return payload(m, cls, args, kwargs)
+
+
+def _tuple_payload(m: Machine, cls: type, args: Args, kwargs: Kwargs) -> Variable:
+    items = m.elements(args[0]) if args else []
+    if hasattr(cls, "_fields"):
+        return m.created(NamedTuple(items, cls))
+    return m.created(Object(cls, payload=m.created(Tuple(items))))
+
+
+def _literal_payload(base: type) -> Callable[..., Variable]:
+    def make(m: Machine, cls: type, args: Args, kwargs: Kwargs) -> Variable:
+        try:
+            value = m.fold(base, [m.to_python(a) for a in args])
+        except NotConstant:
+            raise Unsupported(f"construction of {cls.__name__} from values that are not constant") from None
+        return m.created(Object(cls, payload=Constant(value)))
+
+    return make
+
+
+#: How the built-in part of an instance starts, by the class whose ``__new__`` is inherited.
+PAYLOADS: dict[type, Callable[..., Variable]] = {
+    dict: lambda m, cls, args, kwargs: m.created(Object(cls, payload=m.created(Dict({})))),
+    collections.OrderedDict: lambda m, cls, args, kwargs: m.created(
+        Object(cls, payload=m.created(Dict({}, collections.OrderedDict)))
+    ),
+    list: lambda m, cls, args, kwargs: m.created(Object(cls, payload=m.created(List([])))),
+    set: lambda m, cls, args, kwargs: m.created(Object(cls, payload=m.created(Set({})))),
+    tuple: _tuple_payload,
+    str: _literal_payload(str),
+    int: _literal_payload(int),
+    float: _literal_payload(float),
+}
+
+
+class PyModule(Known):
+    """A Python module: attributes are globals of that module."""
+
+    value: types.ModuleType
+
+    def truth(self, m: Machine) -> bool:
+        return True
+
+    def attribute(self, m: Machine, name: str) -> Variable:
+        found = vars(self.value).get(name, MISSING)
+        if found is not MISSING:
+            return m.module_global(self.value.__dict__, name)
+        try:
+            real = getattr(self.value, name)
+        except AttributeError as error:
+            m.throw(AttributeError, str(error))
+        return m.wrap(real, m.known_attribute_source(self.value, name), trusted=m.trusted(self.value.__dict__))
+
+    def set_attribute(self, m: Machine, name: str, value: Variable) -> None:
+        m.set_global(self.value.__dict__, name, value)

@@ -1,0 +1,231 @@
+"""Values known entirely while evaluating: literals (``Constant``) and real objects of fixed identity (``Known``)."""
+
+from __future__ import annotations
+
+import enum
+import types
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..errors import NotConstant, Unsupported
+from .base import Args, Kwargs, Variable
+
+if TYPE_CHECKING:
+    from ..evaluator.machine import Machine
+
+#: Immutable types whose values are guarded by equality and computed with for real.
+CONSTANT_TYPES: frozenset[type] = frozenset(
+    {
+        type(None),
+        bool,
+        int,
+        float,
+        complex,
+        str,
+        bytes,
+        type(Ellipsis),
+        type(NotImplemented),
+        torch.dtype,
+        torch.device,
+        torch.layout,
+        torch.memory_format,
+        types.CodeType,
+    }
+)
+
+#: Of those, the ones with a single object per value, for which ``is`` means equality.
+SINGLETON_TYPES: frozenset[type] = frozenset(
+    {
+        type(None),
+        bool,
+        type(Ellipsis),
+        type(NotImplemented),
+        torch.dtype,
+        torch.layout,
+        torch.memory_format,
+    }
+)
+
+
+class Constant(Variable):
+    """A literal. Methods and attributes are computed for real; so are containers that hold only literals."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def as_python(self, m: Machine) -> Any:
+        return self.value
+
+    def hash_key(self, m: Machine) -> Hashable:
+        key: Hashable = self.value
+        return key
+
+    def truth(self, m: Machine) -> bool:
+        return bool(self.value)
+
+    def attribute(self, m: Machine, name: str) -> Variable:
+        found = m.fold(getattr, [self.value, name])
+        if callable(found) and getattr(found, "__self__", None) is self.value:
+            return BoundBuiltin(self, name)
+        return m.from_python(found)
+
+    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        try:
+            real_args = [m.to_python(a) for a in args]
+            real_kwargs = {k: m.to_python(v) for k, v in kwargs.items()}
+        except NotConstant:
+            if name == "join" and len(args) == 1:
+                return self.join(m, args[0])
+            if name == "format":
+                return self.format(m, args, kwargs)
+            raise Unsupported(f"{type(self.value).__name__}.{name} on a value that is not constant") from None
+        found = m.fold(getattr, [self.value, name])
+        return m.from_python(m.fold(found, real_args, real_kwargs))
+
+    def join(self, m: Machine, parts: Variable) -> Variable:
+        try:
+            return Constant(m.fold(self.value.join, [[m.to_python(p) for p in m.elements(parts)]]))
+        except NotConstant:
+            raise Unsupported("str.join of values that are not constant") from None
+
+    def format(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+        try:
+            real = [m.to_python(m.text(a)) if not m.is_constant(a) else m.to_python(a) for a in args]
+            named = {k: m.to_python(v) for k, v in kwargs.items()}
+        except NotConstant:
+            raise Unsupported("str.format of values that are not constant") from None
+        return Constant(m.fold(self.value.format, real, named))
+
+    def length(self, m: Machine) -> Variable:
+        return Constant(m.fold(len, [self.value]))
+
+    def iterate(self, m: Machine) -> Variable:
+        from .iterators import SequenceIterator
+
+        values = m.fold(list, [self.value])
+        return m.created(SequenceIterator(m.created_tuple([m.from_python(v) for v in values])))
+
+    def item(self, m: Machine, key: Variable) -> Variable:
+        try:
+            real = m.to_python(key)
+        except NotConstant:
+            raise Unsupported("subscript of a constant by a value that is not constant") from None
+        return m.from_python(m.fold(lambda a, b: a[b], [self.value, real]))
+
+    def contains(self, m: Machine, value: Variable) -> bool:
+        try:
+            return bool(m.fold(lambda a, b: b in a, [self.value, m.to_python(value)]))
+        except NotConstant:
+            raise Unsupported("membership test of a value that is not constant") from None
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+class Known(Variable):
+    """A real object whose identity is guarded or fixed: classes, modules, builtin functions, enum members."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def as_python(self, m: Machine) -> Any:
+        return self.value
+
+    def hash_key(self, m: Machine) -> Hashable:
+        key: Hashable = self.value
+        return key
+
+    def truth(self, m: Machine) -> bool:
+        cls = type(self.value)
+        if hasattr(cls, "__bool__") or hasattr(cls, "__len__"):
+            if isinstance(self.value, enum.Enum):
+                return bool(self.value)
+            raise Unsupported(f"truth value of {self!r}")
+        return True
+
+    def attribute(self, m: Machine, name: str) -> Variable:
+        raise Unsupported(f"attribute {name!r} of {self!r}")
+
+    def __repr__(self) -> str:
+        name = getattr(self.value, "__qualname__", None) or getattr(self.value, "__name__", None)
+        return f"<{type(self.value).__name__} {name or type(self.value).__name__}>"
+
+
+class EnumMember(Known):
+    """A member of an enumeration: immutable, compared by identity or as its mixed-in type does."""
+
+    def attribute(self, m: Machine, name: str) -> Variable:
+        from .objects import MISSING, class_lookup, descriptor_get
+
+        if name in ("value", "name", "_value_", "_name_"):
+            return m.from_python(getattr(self.value, name))
+        if name == "__class__":
+            return m.known(type(self.value))
+        raw, owner = class_lookup(type(self.value), name)
+        if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
+            return descriptor_get(m, raw, owner, self, type(self.value), name)
+        if raw is MISSING and name not in vars(self.value):
+            m.throw(AttributeError, f"{type(self.value).__name__!r} object has no attribute {name!r}")
+        found = m.fold(getattr, [self.value, name])
+        if callable(found) and getattr(found, "__self__", None) is self.value:
+            return BoundBuiltin(self, name)
+        return m.from_python(found)
+
+    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        raw, _ = _lookup(type(self.value), name)
+        if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
+            return m.call(self.attribute(m, name), args, kwargs)
+        try:
+            real = [m.to_python(a) for a in args]
+        except NotConstant:
+            raise Unsupported(f"enum method {name}") from None
+        return m.from_python(m.fold(getattr(self.value, name), real, {}))
+
+    def iterate(self, m: Machine) -> Variable:
+        return Constant(m.fold(str, [self.value])).iterate(m) if isinstance(self.value, str) else super().iterate(m)
+
+
+def _lookup(cls: type, name: str) -> tuple[Any, type]:
+    from .objects import class_lookup
+
+    return class_lookup(cls, name)
+
+
+class BoundBuiltin(Variable):
+    """A method, written in C, of a value that has its own variable family: ``[].append``."""
+
+    def __init__(self, owner: Variable, name: str) -> None:
+        self.owner = owner
+        self.name = name
+
+    def python_type(self) -> type:
+        return types.BuiltinMethodType
+
+    def as_python(self, m: Machine) -> Any:
+        if isinstance(self.owner, Constant | Known):
+            return getattr(self.owner.value, self.name)
+        raise NotConstant(self)
+
+    def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+        return self.owner.method(m, self.name, args, kwargs)
+
+    def truth(self, m: Machine) -> bool:
+        return True
+
+    def attribute(self, m: Machine, name: str) -> Variable:
+        if name == "__self__":
+            return self.owner
+        if name in ("__name__", "__qualname__"):
+            return Constant(self.name)
+        return super().attribute(m, name)
+
+    def __repr__(self) -> str:
+        return f"<method {self.name} of {self.owner!r}>"

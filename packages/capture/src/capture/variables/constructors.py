@@ -1,0 +1,419 @@
+"""What calling the built-in classes does: conversions, containers, lazy iterators, ``super``, ``type``."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import itertools
+import operator
+import types
+from typing import Any
+
+import torch
+
+from ..errors import NotConstant, Unsupported
+from ..evaluator.machine import Machine
+from . import iterators
+from .base import Args, Kwargs, Variable
+from .builtins import _products, sequence_of, tuples_iterator
+from .classes import constructor
+from .constants import Constant, Known
+from .functions import Cell, Method, Partial
+from .mappings import Dict, Set, unordered
+from .numbers import Symbolic
+from .objects import InstanceDict, Object, Super, class_lookup
+from .sequences import List, NamedTuple, Range, Sequence, Slice, Tuple
+from .tensors import Tensor
+
+
+@constructor(type)
+def _type(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    if len(args) != 1:
+        raise Unsupported("class made by type()")
+    return m.known(m.realize(args[0]).python_type())
+
+
+@constructor(super)
+def _super(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    if args:
+        start, obj = m.to_python(args[0]), m.realize(args[1])
+    else:
+        frame = m.frame
+        cell = frame.cells.get("__class__")
+        if cell is None or cell.content is None:
+            m.throw(RuntimeError, "super(): __class__ cell not found")
+        start = m.to_python(cell.content)
+        name = frame.code.co_varnames[0]
+        first = frame.cells[name].content if name in frame.cells else frame.first_argument
+        if first is None:
+            m.throw(RuntimeError, "super(): arg[0] deleted")
+        obj = m.realize(first)
+    return m.created(Super(start, obj))
+
+
+@constructor(bool)
+def _bool(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    if not args:
+        return Constant(False)
+    value = m.realize(args[0])
+    if isinstance(value, Symbolic) and value.python_type() is bool:
+        return value
+    return Constant(m.truth(value))
+
+
+def _number(cls: type, method: str) -> None:
+    @constructor(cls)
+    def convert(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+        if not args:
+            return Constant(cls())
+        value = m.realize(args[0])
+        if isinstance(value, Tensor):
+            raise Unsupported(f"{cls.__name__}() of a tensor's value")
+        if isinstance(value, Symbolic):
+            if value.python_type() is cls:
+                return value
+            if cls is float and value.python_type() is int:
+                return m.record("call_function", torch.sym_float, [value], {})
+            if cls is int and value.python_type() is float:
+                return m.record("call_function", torch.sym_int, [value], {})
+            value = Constant(value.specialise(m))
+        if isinstance(value, Object):
+            found = value.call_special(m, method, [])
+            if found is not None:
+                return found
+        try:
+            real = [m.to_python(a) for a in [value, *args[1:]]]
+            named = {k: m.to_python(v) for k, v in kwargs.items()}
+        except NotConstant:
+            raise Unsupported(f"{cls.__name__}() of {value!r}") from None
+        return Constant(m.fold(cls, real, named))
+
+
+_number(int, "__int__")
+_number(float, "__float__")
+_number(complex, "__complex__")
+
+
+@constructor(str)
+def _str(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    if not args:
+        return Constant("")
+    if len(args) > 1 or kwargs:
+        return Constant(m.fold(str, [m.to_python(a) for a in args], {k: m.to_python(v) for k, v in kwargs.items()}))
+    return m.text(args[0])
+
+
+@constructor(bytes)
+def _bytes(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return Constant(m.fold(bytes, [m.to_python(a) for a in args]))
+
+
+@constructor(list)
+def _list(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return m.created(List(m.elements(args[0]) if args else []))
+
+
+@constructor(collections.deque)
+def _deque(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    made = List([], collections.deque)
+    limit = args[1] if len(args) > 1 else kwargs.get("maxlen")
+    if limit is not None and not m.is_none(limit):
+        made.maxlen = m.index(limit)
+    m.created(made)
+    if args:
+        made.py_extend(m, args[0])
+    return made
+
+
+@constructor(tuple)
+def _tuple(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    if args:
+        value = m.realize(args[0])
+        if type(value) is Tuple and value.cls is tuple:
+            return value
+    return m.created_tuple(m.elements(args[0]) if args else [])
+
+
+@constructor(torch.Size)
+def _size(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return m.created(Tuple(m.elements(args[0]) if args else [], torch.Size))
+
+
+@constructor(set)
+def _set(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return Set.of(m, unordered(m, m.realize(args[0])) if args else [], set)
+
+
+@constructor(frozenset)
+def _frozenset(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return Set.of(m, unordered(m, m.realize(args[0])) if args else [], frozenset)
+
+
+@constructor(dict, collections.OrderedDict)
+def _dict(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return _fill(m, m.created(Dict({})), args, kwargs)
+
+
+@constructor(collections.OrderedDict)
+def _ordered_dict(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return _fill(m, m.created(Dict({}, collections.OrderedDict)), args, kwargs)
+
+
+@constructor(collections.defaultdict)
+def _defaultdict(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    made = m.created(Dict({}, collections.defaultdict, m.realize(args[0]) if args else Constant(None)))
+    return _fill(m, made, args[1:], kwargs)
+
+
+def _fill(m: Machine, made: Dict, args: Args, kwargs: Kwargs) -> Variable:
+    made.update(m, args, kwargs)
+    return made
+
+
+@constructor(slice)
+def _slice(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    none = Constant(None)
+    parts = [none, args[0], none] if len(args) == 1 else [*args, none][:3]
+    return Slice(*parts)
+
+
+@constructor(range)
+def _range(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return Range(m.fold(range, [m.index(a) for a in args]))
+
+
+@constructor(enumerate)
+def _enumerate(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    start = args[1] if len(args) > 1 else kwargs.get("start", Constant(0))
+    return m.created(iterators.Enumerate(m.iterate(args[0]), m.index(start)))
+
+
+@constructor(zip)
+def _zip(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    strict = "strict" in kwargs and m.truth(kwargs["strict"])
+    return m.created(iterators.Zip([m.iterate(a) for a in args], strict))
+
+
+@constructor(map)
+def _map(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return m.created(iterators.Map(args[0], [m.iterate(a) for a in args[1:]]))
+
+
+@constructor(filter)
+def _filter(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return m.created(iterators.Filter(args[0], m.iterate(args[1])))
+
+
+@constructor(reversed)
+def _reversed(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    value = m.realize(args[0])
+    if isinstance(value, Object):
+        found = value.special(m, "__reversed__")
+        if found is not None and value.payload is None:
+            return m.call(found, [], {})
+    if type(value) in (List, Tuple, NamedTuple):
+        return m.created(iterators.ReversedIterator(value))
+    if isinstance(value, Range):
+        return m.created(iterators.RangeIterator(value.value[::-1]))
+    if isinstance(value, Object) and value.payload is None:
+        raise Unsupported("reversed() of an object")
+    listed = sequence_of(m, value)
+    assert isinstance(listed, Sequence)
+    return m.created(iterators.SequenceIterator(m.created_tuple(list(reversed(listed.items)))))
+
+
+@constructor(property)
+def _property(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    raise Unsupported("property made in the frame")
+
+
+@constructor(object)
+def _object(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return m.created(Object(object))
+
+
+@constructor(functools.partial)
+def _partial(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    inner = m.realize(args[0])
+    if isinstance(inner, Partial):
+        return m.created(Partial(inner.function, [*inner.args, *args[1:]], {**inner.kwargs, **kwargs}))
+    return m.created(Partial(inner, list(args[1:]), dict(kwargs)))
+
+
+@constructor(types.MethodType)
+def _method(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return m.created(Method(m.realize(args[0]), m.realize(args[1])))
+
+
+@constructor(types.CellType)
+def _cell(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return m.created(Cell(args[0] if args else None))
+
+
+@constructor(types.SimpleNamespace)
+def _namespace(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    made = m.created(Object(types.SimpleNamespace))
+    for name, value in kwargs.items():
+        made.attrs[name] = value
+    return made
+
+
+@constructor(torch.device, torch.dtype)
+def _device(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    real = [m.to_python(a) for a in args]
+    return Constant(m.fold(torch.device, real, {k: m.to_python(v) for k, v in kwargs.items()}))
+
+
+def _folded(*classes: type) -> None:
+    """Immutable information objects that are computed for real."""
+    for cls in classes:
+
+        @constructor(cls)
+        def make(m: Machine, args: Args, kwargs: Kwargs, cls: Any = cls) -> Variable:
+            real = [m.to_python(a) for a in args]
+            return InfoObject(m.fold(cls, real, {k: m.to_python(v) for k, v in kwargs.items()}))
+
+
+class InfoObject(Known):
+    """``torch.finfo`` and ``torch.iinfo``: plain numbers by name."""
+
+    def truth(self, m: Machine) -> bool:
+        return True
+
+    def attribute(self, m: Machine, name: str) -> Variable:
+        return m.from_python(m.fold(getattr, [self.value, name]))
+
+
+_folded(torch.finfo, torch.iinfo)
+
+
+# itertools
+
+
+@constructor(itertools.chain)
+def _chain(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return m.created(iterators.Chain(m.iterate(m.created_tuple(list(args))), itertools.chain))
+
+
+@constructor(itertools.count)
+def _count(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    start = args[0] if args else kwargs.get("start", Constant(0))
+    step = args[1] if len(args) > 1 else kwargs.get("step", Constant(1))
+    return m.created(iterators.Count(m.realize(start), m.realize(step), itertools.count))
+
+
+@constructor(itertools.repeat)
+def _repeat(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    times = args[1] if len(args) > 1 else kwargs.get("times")
+    return m.created(iterators.Repeat(args[0], None if times is None else m.index(times), itertools.repeat))
+
+
+@constructor(itertools.product)
+def _product(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return tuples_iterator(m, _products(m, args, kwargs))
+
+
+@constructor(itertools.combinations)
+def _combinations(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return tuples_iterator(m, list(itertools.combinations(m.elements(args[0]), m.index(args[1]))))
+
+
+@constructor(itertools.permutations)
+def _permutations(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    size = m.index(args[1]) if len(args) > 1 else None
+    return tuples_iterator(m, list(itertools.permutations(m.elements(args[0]), size)))
+
+
+@constructor(itertools.pairwise)
+def _pairwise(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return tuples_iterator(m, list(itertools.pairwise(m.elements(args[0]))))
+
+
+@constructor(itertools.zip_longest)
+def _zip_longest(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    fill = kwargs.get("fillvalue", Constant(None))
+    return tuples_iterator(m, list(itertools.zip_longest(*[m.elements(a) for a in args], fillvalue=fill)))
+
+
+@constructor(itertools.islice)
+def _islice(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    iterator = m.iterate(args[0])
+    bounds = slice(*[None if m.is_none(a) else m.index(a) for a in args[1:]])
+    found: list[Variable] = []
+    stop = bounds.stop
+    at = 0
+    step = bounds.step or 1
+    wanted = bounds.start or 0
+    while stop is None or at < stop:
+        try:
+            value = iterator.next(m)
+        except iterators.StopIter:
+            break
+        if at == wanted:
+            found.append(value)
+            wanted += step
+        at += 1
+    return m.created(iterators.SequenceIterator(m.created_tuple(found)))
+
+
+@constructor(itertools.accumulate)
+def _accumulate(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    function = args[1] if len(args) > 1 else kwargs.get("func")
+    values = m.elements(args[0])
+    if "initial" in kwargs and not m.is_none(kwargs["initial"]):
+        values.insert(0, kwargs["initial"])
+    found: list[Variable] = []
+    for value in values:
+        if not found:
+            found.append(value)
+        elif function is None or m.is_none(function):
+            found.append(m.binary("+", found[-1], value))
+        else:
+            found.append(m.call(function, [found[-1], value], {}))
+    return m.created(iterators.SequenceIterator(m.created_tuple(found)))
+
+
+# operator's callable objects
+
+
+class Getter(Variable):
+    """``operator.itemgetter``, ``attrgetter`` and ``methodcaller`` objects."""
+
+    def __init__(self, cls: type, args: Args, kwargs: Kwargs) -> None:
+        self.cls = cls
+        self.args = args
+        self.kwargs = kwargs
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def truth(self, m: Machine) -> bool:
+        return True
+
+    def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+        if self.cls is operator.methodcaller:
+            return m.call(m.getattr(args[0], m.to_python(self.args[0])), self.args[1:], self.kwargs)
+        found = [self.one(m, m.realize(args[0]), key) for key in self.args]
+        return found[0] if len(found) == 1 else m.created_tuple(found)
+
+    def one(self, m: Machine, value: Variable, key: Variable) -> Variable:
+        if self.cls is operator.itemgetter:
+            return value.item(m, m.realize(key))
+        for part in m.to_python(key).split("."):
+            value = m.realize(m.getattr(value, part))
+        return value
+
+
+for _cls in (operator.itemgetter, operator.attrgetter, operator.methodcaller):
+
+    @constructor(_cls)
+    def _getter(m: Machine, args: Args, kwargs: Kwargs, cls: Any = _cls) -> Variable:
+        return m.created(Getter(cls, [m.realize(a) for a in args], kwargs))
+
+
+def is_mapping(value: Variable) -> bool:
+    return isinstance(value, Dict | InstanceDict) or (isinstance(value, Object) and isinstance(value.payload, Dict))
+
+
+def has_method(cls: type, name: str) -> bool:
+    return class_lookup(cls, name)[0] is not None

@@ -1,0 +1,315 @@
+"""Python functions, closures, bound methods, partials and generators: calls are evaluated inside the caller's graph."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+from ..errors import NotConstant, StopIter, SymbolicRaise, Unsupported
+from .base import Args, Kwargs, Variable, VarKey
+from .constants import BoundBuiltin, Constant
+from .iterators import Iterator
+
+if TYPE_CHECKING:
+    from ..evaluator.frame import Frame
+    from ..evaluator.machine import Machine
+
+
+class Cell(Variable):
+    """A closure cell; ``content`` is None while unbound. ``name`` is set for cells of the root frame."""
+
+    def __init__(self, content: Variable | None = None, name: str | None = None) -> None:
+        self.content = content
+        self.name = name
+        self.is_free = False
+
+    def python_type(self) -> type:
+        return types.CellType
+
+    def attribute(self, m: Machine, name: str) -> Variable:
+        if name == "cell_contents":
+            if self.content is None:
+                m.throw(ValueError, "Cell is empty")
+            return self.content
+        return super().attribute(m, name)
+
+    def set(self, m: Machine, value: Variable | None) -> None:
+        self.content = value
+        m.mutated(self)
+
+
+class Function(Variable):
+    """A Python function: ``real`` if it exists outside the frame, else made by MAKE_FUNCTION in it."""
+
+    def __init__(
+        self,
+        code: types.CodeType,
+        module_globals: dict[str, Any],
+        name: str,
+        defaults: list[Variable],
+        kwdefaults: dict[str, Variable],
+        closure: list[Cell],
+        real: types.FunctionType | None = None,
+    ) -> None:
+        self.code = code
+        self.globals = module_globals
+        self.name = name
+        self.defaults = defaults
+        self.kwdefaults = kwdefaults
+        self.closure = closure
+        self.real = real
+        self.attrs: dict[str, Variable] = {}
+        self.annotations: Variable | None = None
+
+    def python_type(self) -> type:
+        return types.FunctionType
+
+    def as_python(self, m: Machine) -> Any:
+        if self.real is None or self.attrs:
+            raise NotConstant(self)
+        return self.real
+
+    def hash_key(self, m: Machine) -> Hashable:
+        return self.real if self.real is not None else VarKey(self)
+
+    def truth(self, m: Machine) -> bool:
+        return True
+
+    def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+        return m.call_function(self, args, kwargs)
+
+    def attribute(self, m: Machine, name: str) -> Variable:
+        if name in self.attrs:
+            return self.attrs[name]
+        if name == "__name__":
+            return Constant(self.real.__name__ if self.real else self.code.co_name)
+        if name == "__qualname__":
+            return Constant(self.real.__qualname__ if self.real else self.code.co_qualname)
+        if name == "__code__":
+            return Constant(self.code)
+        if name == "__module__":
+            return Constant(self.real.__module__ if self.real else self.globals.get("__name__"))
+        if name == "__class__":
+            return m.known(types.FunctionType)
+        if name == "__defaults__":
+            return m.created_tuple(list(self.defaults)) if self.defaults else Constant(None)
+        if name == "__call__":
+            return self
+        if name == "__get__":
+            return BoundBuiltin(self, name)
+        if self.real is not None:
+            if name == "__dict__" or (name.startswith("__") and name.endswith("__") and name != "__wrapped__"):
+                return m.from_python(m.fold(getattr, [self.real, name]))
+            if name in self.real.__dict__:
+                return m.wrap(self.real.__dict__[name], m.attribute_source(self, name), trusted=True)
+        if name == "__doc__":
+            return Constant(None)
+        if name == "__dict__":
+            from .mappings import Dict
+
+            return m.created(Dict({k: (Constant(k), v) for k, v in self.attrs.items()}))
+        if name == "__annotations__" and self.annotations is not None:
+            return self.annotations
+        m.throw(AttributeError, f"'function' object has no attribute {name!r}")
+
+    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if name == "__get__":
+            owner = m.realize(args[0])
+            return self if m.is_none(owner) else m.created(Method(self, owner))
+        return super().method(m, name, args, kwargs)
+
+    def set_attribute(self, m: Machine, name: str, value: Variable) -> None:
+        if self.real is not None or name in ("__code__", "__defaults__", "__kwdefaults__"):
+            raise Unsupported(f"setting attribute {name!r} of a function")
+        self.attrs[name] = value
+
+    def bind(self, m: Machine, args: Args, kwargs: Kwargs) -> dict[str, Variable]:
+        """Arguments by parameter name, with Python's errors."""
+        code = self.code
+        count, only = code.co_argcount, code.co_kwonlyargcount
+        names = code.co_varnames[:count]
+        keyword_only = code.co_varnames[count : count + only]
+        bound: dict[str, Variable] = dict(zip(names, args, strict=False))
+        at = count + only
+        label = self.code.co_qualname
+        if code.co_flags & inspect.CO_VARARGS:
+            bound[code.co_varnames[at]] = m.created_tuple(list(args[count:]))
+            at += 1
+        elif len(args) > count:
+            m.throw(TypeError, f"{label}() takes {count} positional arguments but {len(args)} were given")
+        rest: dict[str, Variable] = {}
+        positional_only = names[: code.co_posonlyargcount]
+        takes_rest = code.co_flags & inspect.CO_VARKEYWORDS
+        for name, value in kwargs.items():
+            if (name in names and name not in positional_only) or name in keyword_only:
+                if name in bound:
+                    m.throw(TypeError, f"{label}() got multiple values for argument {name!r}")
+                bound[name] = value
+            elif takes_rest:
+                rest[name] = value
+            else:
+                m.throw(TypeError, f"{label}() got an unexpected keyword argument {name!r}")
+        if takes_rest:
+            bound[code.co_varnames[at]] = m.created_dict({k: v for k, v in rest.items()})
+        first_default = count - len(self.defaults)
+        for i, name in enumerate(names):
+            if name not in bound:
+                if i < first_default:
+                    m.throw(TypeError, f"{label}() missing 1 required positional argument: {name!r}")
+                bound[name] = self.defaults[i - first_default]
+        for name in keyword_only:
+            if name not in bound:
+                if name not in self.kwdefaults:
+                    m.throw(TypeError, f"{label}() missing 1 required keyword-only argument: {name!r}")
+                bound[name] = self.kwdefaults[name]
+        return bound
+
+    def __repr__(self) -> str:
+        return f"<function {self.name}>"
+
+
+class Method(Variable):
+    """A function bound to an object: ``obj.method``, or a class method bound to its class."""
+
+    def __init__(self, function: Variable, owner: Variable) -> None:
+        self.function = function
+        self.owner = owner
+
+    def python_type(self) -> type:
+        return types.MethodType
+
+    def truth(self, m: Machine) -> bool:
+        return True
+
+    def as_python(self, m: Machine) -> Any:
+        return types.MethodType(m.to_python(self.function), m.to_python(self.owner))
+
+    def hash_key(self, m: Machine) -> Hashable:
+        return ("method", self.function.hash_key(m), self.owner.hash_key(m))
+
+    def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+        return m.call(self.function, [self.owner, *args], kwargs)
+
+    def attribute(self, m: Machine, name: str) -> Variable:
+        if name == "__self__":
+            return self.owner
+        if name == "__func__":
+            return self.function
+        if name == "__call__":
+            return self
+        return self.function.attribute(m, name)
+
+    def __repr__(self) -> str:
+        return f"<method {self.function!r} of {self.owner!r}>"
+
+
+class Partial(Variable):
+    """``functools.partial``."""
+
+    def __init__(self, function: Variable, args: Args, kwargs: Kwargs) -> None:
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+
+    def python_type(self) -> type:
+        return functools.partial
+
+    def truth(self, m: Machine) -> bool:
+        return True
+
+    def hash_key(self, m: Machine) -> Hashable:
+        return VarKey(self)
+
+    def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+        return m.call(self.function, [*self.args, *args], {**self.kwargs, **kwargs})
+
+    def attribute(self, m: Machine, name: str) -> Variable:
+        if name == "func":
+            return self.function
+        if name == "args":
+            return m.created_tuple(list(self.args))
+        if name == "keywords":
+            return m.created_dict(dict(self.kwargs))
+        if name == "__call__":
+            return self
+        if hasattr(functools.partial, name):
+            raise Unsupported(f"partial.{name}")
+        m.throw(AttributeError, f"'functools.partial' object has no attribute {name!r}")
+
+
+class Generator(Iterator):
+    """A generator made in the frame: a nested frame that is resumed where it yielded."""
+
+    cls = types.GeneratorType
+
+    def __init__(self, frame: Frame, function: Function, bound: tuple[Args, Kwargs]) -> None:
+        self.frame = frame
+        self.function = function
+        self.bound = bound
+        self.started = False
+        self.finished = False
+        self.running = False
+
+    def next(self, m: Machine) -> Variable:
+        return self.send(m, Constant(None))
+
+    def send(self, m: Machine, value: Variable, error: SymbolicRaise | None = None) -> Variable:
+        """Run until the next yield; raises ``StopIter`` with the returned value at the end."""
+        if self.finished:
+            if error is not None:
+                raise error
+            raise StopIter
+        if self.running:
+            m.throw(ValueError, "generator already executing")
+        if not self.started and error is None and not m.is_none(value):
+            m.throw(TypeError, "can't send non-None value to a just-started generator")
+        if not self.started and error is not None:
+            self.finished = True
+            raise error
+        self.running = True
+        first, self.started = not self.started, True
+        try:
+            yielded, result = m.resume_generator(self.frame, None if first else value, error)
+        except SymbolicRaise as raised:
+            self.finished = True
+            if raised.exception.python_type() is StopIteration:
+                m.throw(RuntimeError, "generator raised StopIteration")
+            raise
+        finally:
+            self.running = False
+        if not yielded:
+            self.finished = True
+            raise StopIter(result)
+        return result
+
+    def attribute(self, m: Machine, name: str) -> Variable:
+        if name in ("send", "throw", "close", "__next__", "__iter__"):
+            return BoundBuiltin(self, name)
+        return super().attribute(m, name)
+
+    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if name == "send":
+            return m.stop_as_exception(lambda: self.send(m, args[0]))
+        if name == "close":
+            return self.close(m)
+        if name == "throw":
+            error = m.exception_of([m.realize(a) for a in args])
+            return m.stop_as_exception(lambda: self.send(m, Constant(None), SymbolicRaise(error)))
+        return super().method(m, name, args, kwargs)
+
+    def close(self, m: Machine) -> Variable:
+        if not self.started or self.finished:
+            self.finished = True
+            return Constant(None)
+        try:
+            self.send(m, Constant(None), SymbolicRaise(m.make_exception(GeneratorExit, [])))
+        except StopIter:
+            return Constant(None)
+        except SymbolicRaise as raised:
+            if raised.exception.python_type() in (GeneratorExit, StopIteration):
+                return Constant(None)
+            raise
+        m.throw(RuntimeError, "generator ignored GeneratorExit")

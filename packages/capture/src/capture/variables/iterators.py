@@ -1,0 +1,272 @@
+"""Iterators made inside the frame: over containers, ranges, and the lazy built-ins (zip, map, enumerate...)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from ..errors import StopIter, Unsupported
+from .base import Args, Kwargs, Variable, VarKey
+from .constants import BoundBuiltin, Constant
+
+if TYPE_CHECKING:
+    from ..evaluator.machine import Machine
+    from .mappings import Dict
+
+
+class Iterator(Variable):
+    """Common behaviour. Subclasses give ``next``; the real type is ``cls``."""
+
+    cls: type = type(iter([]))
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def truth(self, m: Machine) -> bool:
+        return True
+
+    def hash_key(self, m: Machine) -> Hashable:
+        return VarKey(self)
+
+    def iterate(self, m: Machine) -> Variable:
+        return self
+
+    def attribute(self, m: Machine, name: str) -> Variable:
+        if name in ("__next__", "__iter__"):
+            return BoundBuiltin(self, name)
+        return super().attribute(m, name)
+
+    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if name == "__next__":
+            return m.next_value(self)
+        if name == "__iter__":
+            return self
+        return super().method(m, name, args, kwargs)
+
+
+class SequenceIterator(Iterator):
+    """Over a list or tuple, by position: sees changes of a list while it runs."""
+
+    def __init__(self, sequence: Variable) -> None:
+        self.sequence = sequence
+        self.position = 0
+
+    def next(self, m: Machine) -> Variable:
+        items: list[Variable] = self.sequence.items  # type: ignore[attr-defined]
+        if self.position < 0 or self.position >= len(items):
+            self.position = -1
+            raise StopIter
+        self.position += 1
+        return items[self.position - 1]
+
+
+class ReversedIterator(SequenceIterator):
+    """``reversed(list or tuple)``."""
+
+    cls = type(reversed([]))
+
+    def __init__(self, sequence: Variable) -> None:
+        super().__init__(sequence)
+        self.position = len(sequence.items) - 1  # type: ignore[attr-defined]
+
+    def next(self, m: Machine) -> Variable:
+        items: list[Variable] = self.sequence.items  # type: ignore[attr-defined]
+        if not 0 <= self.position < len(items):
+            self.position = -1
+            raise StopIter
+        self.position -= 1
+        return items[self.position + 1]
+
+
+class RangeIterator(Iterator):
+    """Over a range; ``rest`` is what has not been given yet."""
+
+    cls = type(iter(range(0)))
+
+    def __init__(self, rest: range) -> None:
+        self.rest = rest
+
+    def next(self, m: Machine) -> Variable:
+        if not self.rest:
+            raise StopIter
+        value, self.rest = self.rest[0], self.rest[1:]
+        return Constant(value)
+
+
+class DictIterator(Iterator):
+    """Over the keys, values or items of a dict; a change of size while it runs is the user's error."""
+
+    def __init__(self, owner: Dict, kind: str) -> None:
+        self.owner = owner
+        self.kind = kind
+        self.keys = list(owner.whole())
+        self.position = 0
+
+    def python_type(self) -> type:
+        return type(iter(getattr({}, self.kind)()))
+
+    def next(self, m: Machine) -> Variable:
+        if len(self.owner.entries) != len(self.keys):
+            m.throw(RuntimeError, "dictionary changed size during iteration")
+        if self.position >= len(self.keys):
+            raise StopIter
+        if self.keys[self.position] not in self.owner.entries:
+            raise Unsupported("a dictionary's keys changed during iteration")
+        key, value = self.owner.entries[self.keys[self.position]]
+        self.position += 1
+        if self.kind == "items":
+            return m.created_tuple([key, value])
+        return key if self.kind == "keys" else value
+
+
+class Enumerate(Iterator):
+    cls = enumerate
+
+    def __init__(self, inner: Variable, count: int) -> None:
+        self.inner = inner
+        self.count = count
+
+    def next(self, m: Machine) -> Variable:
+        value = self.inner.next(m)
+        self.count += 1
+        return m.created_tuple([Constant(self.count - 1), value])
+
+
+class Zip(Iterator):
+    cls = zip
+
+    def __init__(self, inner: list[Variable], strict: bool) -> None:
+        self.inner = inner
+        self.strict = strict
+
+    def next(self, m: Machine) -> Variable:
+        if not self.inner:
+            raise StopIter
+        got: list[Variable] = []
+        for at, each in enumerate(self.inner):
+            try:
+                got.append(each.next(m))
+            except StopIter:
+                if self.strict:
+                    self.check(m, at)
+                raise
+        return m.created_tuple(got)
+
+    def check(self, m: Machine, at: int) -> None:
+        """``strict=True``: all must end together."""
+        if at:
+            others = "argument 1" if at == 1 else f"arguments 1-{at}"
+            m.throw(ValueError, f"zip() argument {at + 1} is shorter than {others}")
+        for later in range(1, len(self.inner)):
+            try:
+                self.inner[later].next(m)
+            except StopIter:
+                continue
+            others = "argument 1" if later == 1 else f"arguments 1-{later}"
+            m.throw(ValueError, f"zip() argument {later + 1} is longer than {others}")
+
+
+class Map(Iterator):
+    cls = map
+
+    def __init__(self, function: Variable, inner: list[Variable]) -> None:
+        self.function = function
+        self.inner = inner
+
+    def next(self, m: Machine) -> Variable:
+        return m.call(self.function, [each.next(m) for each in self.inner], {})
+
+
+class Filter(Iterator):
+    cls = filter
+
+    def __init__(self, function: Variable, inner: Variable) -> None:
+        self.function = function
+        self.inner = inner
+
+    def next(self, m: Machine) -> Variable:
+        while True:
+            value = self.inner.next(m)
+            if m.truth(value if m.is_none(self.function) else m.call(self.function, [value], {})):
+                return value
+
+
+class CallableIterator(Iterator):
+    """``iter(function, sentinel)``."""
+
+    cls = type(iter(int, 1))
+
+    def __init__(self, function: Variable, sentinel: Variable) -> None:
+        self.function = function
+        self.sentinel = sentinel
+        self.done = False
+
+    def next(self, m: Machine) -> Variable:
+        if self.done:
+            raise StopIter
+        value = m.call(self.function, [], {})
+        if m.equal(value, self.sentinel):
+            self.done = True
+            raise StopIter
+        return value
+
+
+class Count(Iterator):
+    """``itertools.count(start, step)``."""
+
+    def __init__(self, value: Variable, step: Variable, cls: type) -> None:
+        self.value = value
+        self.by = step
+        self.cls = cls
+
+    def next(self, m: Machine) -> Variable:
+        value = self.value
+        self.value = m.binary("+", value, self.by)
+        return value
+
+
+class Repeat(Iterator):
+    """``itertools.repeat(value, times)``; endless without ``times``."""
+
+    def __init__(self, value: Variable, times: int | None, cls: type) -> None:
+        self.value = value
+        self.times = times
+        self.cls = cls
+
+    def next(self, m: Machine) -> Variable:
+        if self.times is not None:
+            if self.times <= 0:
+                raise StopIter
+            self.times -= 1
+        return self.value
+
+
+class Chain(Iterator):
+    """``itertools.chain``: over an iterator of iterables."""
+
+    def __init__(self, iterables: Variable, cls: type) -> None:
+        self.iterables = iterables
+        self.cls = cls
+        self.active: Variable | None = None
+
+    def next(self, m: Machine) -> Variable:
+        while True:
+            if self.active is None:
+                self.active = m.iterate(self.iterables.next(m))
+            try:
+                return self.active.next(m)
+            except StopIter:
+                self.active = None
+
+
+class UserIterator(Iterator):
+    """An object whose class defines ``__next__``, wrapped so that exhaustion is a signal."""
+
+    def __init__(self, inner: Variable) -> None:
+        self.inner = inner
+
+    def python_type(self) -> type:
+        return self.inner.python_type()
+
+    def next(self, m: Machine) -> Variable:
+        return m.next_of_object(self.inner)

@@ -1,0 +1,378 @@
+"""Dictionaries (with their ordered and default kinds), their views, and sets. Changes are tracked for replay."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Hashable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from ..errors import NotConstant, Unsupported
+from .base import Args, Kwargs, Variable
+from .constants import BoundBuiltin, Constant
+from .sequences import DUNDERS, builtin_method
+
+if TYPE_CHECKING:
+    from ..evaluator.machine import Machine
+
+
+class Dict(Variable):
+    """A dict, ``OrderedDict`` or ``defaultdict`` (``cls``): hashed key -> (key, value), in order.
+
+    An input's values are looked at one by one; its set of keys is guarded only when something depends on it.
+    """
+
+    def __init__(
+        self, entries: dict[Hashable, tuple[Variable, Variable]], cls: type = dict, factory: Variable | None = None
+    ) -> None:
+        self.entries = entries
+        self.cls = cls
+        self.factory = factory
+        self.guard_keys: Callable[[], None] | None = None
+        self.guard_absent: Callable[[Hashable], None] | None = None
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def as_python(self, m: Machine) -> Any:
+        if self.cls is not dict or self.source is not None:
+            raise NotConstant(self)
+        return {m.to_python(k): m.to_python(v) for k, v in self.entries.values()}
+
+    def whole(self) -> dict[Hashable, tuple[Variable, Variable]]:
+        """The entries, for uses that depend on which keys there are."""
+        if self.guard_keys is not None:
+            guard, self.guard_keys, self.guard_absent = self.guard_keys, None, None
+            guard()
+        return self.entries
+
+    def hash_key(self, m: Machine) -> Hashable:
+        m.throw(TypeError, f"unhashable type: {self.cls.__name__!r}")
+
+    def find(self, m: Machine, key: Variable) -> Variable | None:
+        """The value under ``key``, or None; guarded either way."""
+        hashed = m.realize(key).hash_key(m)
+        entry = self.entries.get(hashed)
+        if entry is None:
+            if self.guard_absent is not None:
+                self.guard_absent(hashed)
+            else:
+                self.whole()
+            return None
+        return entry[1]
+
+    def truth(self, m: Machine) -> bool:
+        return bool(self.whole())
+
+    def length(self, m: Machine) -> Variable:
+        return Constant(len(self.whole()))
+
+    def iterate(self, m: Machine) -> Variable:
+        from .iterators import DictIterator
+
+        return m.created(DictIterator(self, "keys"))
+
+    def contains(self, m: Machine, value: Variable) -> bool:
+        found = self.find(m, value)
+        if found is not None:
+            found.realize(m)  # reading the value at guard time is what shows that the key is there
+        return found is not None
+
+    def item(self, m: Machine, key: Variable) -> Variable:
+        found = self.find(m, key)
+        if found is None:
+            if self.factory is not None and not m.is_none(self.factory):
+                value = m.call(self.factory, [], {})
+                self.set_item(m, key, value)
+                return value
+            m.throw_value(KeyError, [m.realize(key)])
+        return found
+
+    def set_item(self, m: Machine, key: Variable, value: Variable) -> None:
+        key = m.realize(key)
+        hashed = key.hash_key(m)
+        old = self.entries.get(hashed)
+        if old is None:
+            self.whole()
+        self.entries[hashed] = (key if old is None else old[0], value)
+        m.mutated(self)
+
+    def delete_item(self, m: Machine, key: Variable) -> None:
+        if self.find(m, key) is None:
+            m.throw_value(KeyError, [m.realize(key)])
+        self.whole()
+        del self.entries[m.realize(key).hash_key(m)]
+        m.mutated(self)
+
+    def attribute(self, m: Machine, name: str) -> Variable:
+        if name == "__class__":
+            return m.known(self.cls)
+        if name == "default_factory" and self.cls is collections.defaultdict:
+            return self.factory or Constant(None)
+        if hasattr(self, "py_" + name) or name in DUNDERS:
+            return BoundBuiltin(self, name)
+        if not hasattr(self.cls, name):
+            m.throw(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+        raise Unsupported(f"{self.cls.__name__}.{name}")
+
+    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if name in ("update", "__init__"):
+            self.update(m, [m.realize(a) for a in args], kwargs)
+            return Constant(None)
+        return builtin_method(self, m, name, args, kwargs)
+
+    def update(self, m: Machine, args: Args, kwargs: Kwargs) -> None:
+        for source in args:
+            for key, value in m.pairs(source):
+                self.set_item(m, key, value)
+        for name, value in kwargs.items():
+            self.set_item(m, Constant(name), value)
+
+    def py_get(self, m: Machine, key: Variable, default: Variable | None = None) -> Variable:
+        return self.find(m, key) or default or Constant(None)
+
+    def py_setdefault(self, m: Machine, key: Variable, default: Variable | None = None) -> Variable:
+        found = self.find(m, key)
+        if found is None:
+            found = default or Constant(None)
+            self.set_item(m, key, found)
+        return found
+
+    def py_pop(self, m: Machine, key: Variable, default: Variable | None = None) -> Variable:
+        found = self.find(m, key)
+        if found is None:
+            if default is None:
+                m.throw_value(KeyError, [key])
+            return default
+        self.delete_item(m, key)
+        return found
+
+    def py_popitem(self, m: Machine, last: Variable | None = None) -> Variable:
+        if not self.whole():
+            m.throw(KeyError, "popitem(): dictionary is empty")
+        newest = last is None or m.truth(last)
+        hashed = next(reversed(self.entries)) if newest else next(iter(self.entries))
+        key, value = self.entries.pop(hashed)
+        m.mutated(self)
+        return m.created_tuple([key, value])
+
+    def py_move_to_end(self, m: Machine, key: Variable, last: Variable | None = None) -> Variable:
+        if self.find(m, key) is None:
+            m.throw_value(KeyError, [key])
+        hashed = key.hash_key(m)
+        entry = self.whole().pop(hashed)
+        rest = list(self.entries.items())
+        if last is None or m.truth(last):
+            self.entries[hashed] = entry
+        else:
+            self.entries.clear()
+            self.entries[hashed] = entry
+            self.entries.update(rest)
+        m.mutated(self)
+        return Constant(None)
+
+    def py_clear(self, m: Machine) -> Variable:
+        self.whole().clear()
+        m.mutated(self)
+        return Constant(None)
+
+    def py_copy(self, m: Machine) -> Variable:
+        return m.created(Dict(dict(self.whole()), self.cls, self.factory))
+
+    def py_keys(self, m: Machine) -> Variable:
+        return m.created(DictView(self, "keys"))
+
+    def py_values(self, m: Machine) -> Variable:
+        return m.created(DictView(self, "values"))
+
+    def py_items(self, m: Machine) -> Variable:
+        return m.created(DictView(self, "items"))
+
+
+class DictView(Variable):
+    """``d.keys()``, ``d.values()`` or ``d.items()`` (``kind``)."""
+
+    def __init__(self, owner: Dict, kind: str) -> None:
+        self.owner = owner
+        self.kind = kind
+
+    def python_type(self) -> type:
+        return type(getattr({}, self.kind)())
+
+    def elements(self, m: Machine) -> list[Variable]:
+        entries = self.owner.whole().values()
+        if self.kind == "keys":
+            return [k for k, _ in entries]
+        if self.kind == "values":
+            return [v for _, v in entries]
+        return [m.created_tuple([k, v]) for k, v in entries]
+
+    def truth(self, m: Machine) -> bool:
+        return bool(self.owner.whole())
+
+    def length(self, m: Machine) -> Variable:
+        return Constant(len(self.owner.whole()))
+
+    def iterate(self, m: Machine) -> Variable:
+        from .iterators import DictIterator
+
+        return m.created(DictIterator(self.owner, self.kind))
+
+    def contains(self, m: Machine, value: Variable) -> bool:
+        return self.owner.contains(m, value) if self.kind == "keys" else super().contains(m, value)
+
+    def as_set(self, m: Machine) -> Set:
+        if self.kind == "values":
+            raise Unsupported("set operation on dict values")
+        return Set.of(m, self.elements(m))
+
+    def attribute(self, m: Machine, name: str) -> Variable:
+        if name == "isdisjoint" or name in DUNDERS:
+            return BoundBuiltin(self, name)
+        return super().attribute(m, name)
+
+    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if name == "isdisjoint":
+            return self.as_set(m).method(m, name, args, kwargs)
+        return builtin_method(self, m, name, args, kwargs)
+
+
+class Set(Variable):
+    """A set or frozenset (``cls``): hashed element -> element, in order of insertion.
+
+    Iteration order of a real set is by hash: iterating is allowed where the order of an equal real set is known.
+    """
+
+    def __init__(self, entries: dict[Hashable, Variable], cls: type = set) -> None:
+        self.entries = entries
+        self.cls = cls
+
+    @classmethod
+    def of(cls, m: Machine, elements: Iterable[Variable], kind: type = set) -> Set:
+        entries: dict[Hashable, Variable] = {}
+        for element in elements:
+            real = m.realize(element)
+            entries.setdefault(real.hash_key(m), real)
+        made = cls(entries, kind)
+        m.created(made)
+        return made
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def as_python(self, m: Machine) -> Any:
+        if self.source is not None:
+            raise NotConstant(self)
+        return self.cls(m.to_python(x) for x in self.entries.values())
+
+    def hash_key(self, m: Machine) -> Hashable:
+        if self.cls is set:
+            m.throw(TypeError, "unhashable type: 'set'")
+        return frozenset(self.entries)
+
+    def truth(self, m: Machine) -> bool:
+        return bool(self.entries)
+
+    def length(self, m: Machine) -> Variable:
+        return Constant(len(self.entries))
+
+    def ordered(self, m: Machine) -> list[Variable]:
+        """The elements in the order in which the real set gives them."""
+        if len(self.entries) <= 1:
+            return list(self.entries.values())
+        if all(isinstance(x, Constant) for x in self.entries.values()):
+            # Order depends on the history of the table: only small integers without collisions are certain.
+            values = list(self.entries)
+            if all(type(v) is int and 0 <= v < 8 for v in values):
+                return [self.entries[v] for v in sorted(values)]  # type: ignore[type-var]
+        raise Unsupported("iteration over a set, whose order is not known")
+
+    def iterate(self, m: Machine) -> Variable:
+        from .iterators import SequenceIterator
+
+        return m.created(SequenceIterator(m.created_tuple(self.ordered(m))))
+
+    def contains(self, m: Machine, value: Variable) -> bool:
+        return m.realize(value).hash_key(m) in self.entries
+
+    def attribute(self, m: Machine, name: str) -> Variable:
+        if hasattr(self, "py_" + name) or name in SET_ALGEBRA or name in DUNDERS:
+            return BoundBuiltin(self, name)
+        if not hasattr(self.cls, name):
+            m.throw(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+        raise Unsupported(f"{self.cls.__name__}.{name}")
+
+    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        algebra = SET_ALGEBRA.get(name)
+        if algebra is not None:
+            result: Variable = self
+            for other in args:
+                result = algebra(m, result, Set.of(m, unordered(m, m.realize(other))))
+            return result if args else self.py_copy(m)
+        return builtin_method(self, m, name, args, kwargs)
+
+    def changed(self, m: Machine) -> Variable:
+        m.mutated(self)
+        return Constant(None)
+
+    def py_add(self, m: Machine, value: Variable) -> Variable:
+        self.entries.setdefault(value.hash_key(m), value)
+        return self.changed(m)
+
+    def py_discard(self, m: Machine, value: Variable) -> Variable:
+        self.entries.pop(value.hash_key(m), None)
+        return self.changed(m)
+
+    def py_remove(self, m: Machine, value: Variable) -> Variable:
+        if value.hash_key(m) not in self.entries:
+            m.throw_value(KeyError, [value])
+        return self.py_discard(m, value)
+
+    def py_clear(self, m: Machine) -> Variable:
+        self.entries.clear()
+        return self.changed(m)
+
+    def py_copy(self, m: Machine) -> Variable:
+        return m.created(Set(dict(self.entries), self.cls))
+
+    def py_update(self, m: Machine, *others: Variable) -> Variable:
+        for other in others:
+            for x in unordered(m, other):
+                real = m.realize(x)
+                self.entries.setdefault(real.hash_key(m), real)
+        return self.changed(m)
+
+    def py_issubset(self, m: Machine, other: Variable) -> Variable:
+        return Constant(self.entries.keys() <= Set.of(m, unordered(m, other)).entries.keys())
+
+    def py_issuperset(self, m: Machine, other: Variable) -> Variable:
+        return Constant(self.entries.keys() >= Set.of(m, unordered(m, other)).entries.keys())
+
+    def py_isdisjoint(self, m: Machine, other: Variable) -> Variable:
+        return Constant(self.entries.keys().isdisjoint(Set.of(m, unordered(m, other)).entries.keys()))
+
+
+def unordered(m: Machine, value: Variable) -> list[Variable]:
+    """Elements of anything iterable where their order does not matter."""
+    return list(value.entries.values()) if isinstance(value, Set) else m.elements(value)
+
+
+def _algebra(keep: Callable[[Set, Set], dict[Hashable, Variable]]) -> Callable[[Machine, Any, Set], Variable]:
+    def combine(m: Machine, left: Any, right: Set) -> Variable:
+        return m.created(Set(keep(left, right), left.cls))
+
+    return combine
+
+
+#: Named and operator forms of the set operations.
+SET_ALGEBRA: dict[str, Callable[[Machine, Any, Set], Variable]] = {
+    "union": _algebra(lambda a, b: {**a.entries, **{k: v for k, v in b.entries.items() if k not in a.entries}}),
+    "intersection": _algebra(lambda a, b: {k: v for k, v in a.entries.items() if k in b.entries}),
+    "difference": _algebra(lambda a, b: {k: v for k, v in a.entries.items() if k not in b.entries}),
+    "symmetric_difference": _algebra(
+        lambda a, b: {
+            **{k: v for k, v in a.entries.items() if k not in b.entries},
+            **{k: v for k, v in b.entries.items() if k not in a.entries},
+        }
+    ),
+}
+SET_OPERATORS = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}

@@ -1,0 +1,134 @@
+"""``torch.nn.Module`` instances: parameters, buffers and submodules as attributes; a call is an inlined ``forward``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn.modules import module as torch_module
+
+from ..errors import Unsupported
+from .base import Args, Kwargs, Variable
+from .constants import Constant
+from .mappings import Dict
+from .objects import Object, class_lookup
+
+if TYPE_CHECKING:
+    from ..evaluator.machine import Machine
+
+_REGISTRIES = ("_parameters", "_buffers", "_modules")
+_HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks")
+_GLOBAL_HOOKS = (
+    "_global_backward_pre_hooks",
+    "_global_backward_hooks",
+    "_global_forward_hooks",
+    "_global_forward_pre_hooks",
+)
+_CALL = torch.nn.Module.__call__
+_GETATTR = torch.nn.Module.__getattr__
+_SETATTR = torch.nn.Module.__setattr__
+
+
+class Module(Object):
+    """A real module, guarded by identity; what is read of it is guarded one by one."""
+
+    def __init__(self, value: torch.nn.Module) -> None:
+        super().__init__(type(value), value)
+
+    def registered(self, m: Machine, name: str) -> Variable | None:
+        """From the registries, as ``Module.__getattr__`` looks."""
+        for registry in _REGISTRIES:
+            entries = self.instance_attribute(m, registry)
+            table = None if entries is None else m.realize(entries)
+            if isinstance(table, Dict) and name in table.entries:
+                return table.item(m, Constant(name))
+        return None
+
+    def missing_attribute(self, m: Machine, name: str) -> Variable:
+        fallback, _ = class_lookup(self.cls, "__getattr__")
+        if fallback is _GETATTR:
+            return self.registered_or_error(m, name)
+        return super().missing_attribute(m, name)
+
+    def registered_or_error(self, m: Machine, name: str) -> Variable:
+        found = self.registered(m, name)
+        if found is not None:
+            return found
+        for registry in _REGISTRIES:
+            table = self.instance_attribute(m, registry)
+            if table is not None:
+                m.realize(table).contains(m, Constant(name))
+        m.guard_not_shadowed(self, name)
+        m.throw(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+
+    def set_attribute(self, m: Machine, name: str, value: Variable) -> None:
+        setter, _ = class_lookup(self.cls, "__setattr__")
+        if setter is not _SETATTR:
+            super().set_attribute(m, name, value)
+            return
+        self.module_set(m, name, value)
+
+    def module_set(self, m: Machine, name: str, value: Variable) -> None:
+        """``Module.__setattr__`` for buffers and plain attributes."""
+        value = m.realize(value)
+        if isinstance(value, Module) or issubclass(value.python_type(), torch.nn.Parameter):
+            raise Unsupported(f"registering {name!r} on a module inside the frame")
+        for registry in _REGISTRIES:
+            entries = self.instance_attribute(m, registry)
+            table = None if entries is None else m.realize(entries)
+            if isinstance(table, Dict) and name in table.entries:
+                if registry != "_buffers" or not (m.is_none(value) or issubclass(value.python_type(), torch.Tensor)):
+                    raise Unsupported(f"replacing {name!r} in a module's {registry}")
+                table.set_item(m, Constant(name), value)
+                return
+        self.generic_set(m, name, value)
+
+    def delete_attribute(self, m: Machine, name: str) -> None:
+        if self.registered(m, name) is not None:
+            raise Unsupported(f"deleting {name!r} of a module")
+        self.generic_delete(m, name)
+
+    def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+        raw, owner = class_lookup(self.cls, "__call__")
+        if raw is not _CALL:
+            return m.call(m.created_method(m.class_attribute(owner, "__call__", raw), self), args, kwargs)
+        compiled = self.instance_attribute(m, "_compiled_call_impl")
+        if compiled is not None and not m.is_none(m.realize(compiled)):
+            raise Unsupported("module with its own compiled call")
+        if self.hooked(m):
+            return m.call(self.attribute(m, "_call_impl"), args, kwargs)
+        return m.call(self.attribute(m, "forward"), args, kwargs)
+
+    def hooked(self, m: Machine) -> bool:
+        """Whether any hook would run; guards that none does."""
+        for name in _HOOKS:
+            hooks = self.instance_attribute(m, name)
+            if hooks is not None and m.truth(m.realize(hooks)):
+                return True
+        return any(m.truth(m.realize(m.module_global(vars(torch_module), name))) for name in _GLOBAL_HOOKS)
+
+    def __repr__(self) -> str:
+        return f"<module {self.cls.__name__}>"
+
+
+def module_getattr(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    """``torch.nn.Module.__getattr__`` called as a function, say through ``super()``."""
+    owner = m.realize(args[0])
+    if not isinstance(owner, Module):
+        raise Unsupported("Module.__getattr__ of an unknown object")
+    return owner.registered_or_error(m, m.to_python(args[1]))
+
+
+def module_setattr(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    """``torch.nn.Module.__setattr__`` called as a function."""
+    owner = m.realize(args[0])
+    if not isinstance(owner, Module):
+        raise Unsupported("Module.__setattr__ of an unknown object")
+    owner.module_set(m, m.to_python(args[1]), args[2])
+    return Constant(None)
+
+
+def module_call(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    """``torch.nn.Module.__call__`` called as a function."""
+    owner: Any = m.realize(args[0])
+    return m.call(owner, args[1:], kwargs)

@@ -1,0 +1,593 @@
+"""Instances of classes written in Python: attribute look-up as the data model has it, construction, exceptions.
+
+``class_lookup`` and ``descriptor_get`` are the type half of ``object.__getattribute__``; ``Object`` the instance half.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+from ..errors import NotConstant, SymbolicRaise, Unsupported
+from .base import Args, Kwargs, Variable, VarKey
+from .constants import BoundBuiltin, Constant, Known
+from .functions import Function, Method
+
+if TYPE_CHECKING:
+    from ..evaluator.machine import Machine
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING = _Missing()
+_OBJECT_SLOTS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.BuiltinFunctionType)
+_DATA_DESCRIPTORS = (property, types.MemberDescriptorType, types.GetSetDescriptorType)
+
+
+def class_lookup(cls: type, name: str) -> tuple[Any, type]:
+    """The raw class attribute and the class of the MRO that has it; ``MISSING`` if none does."""
+    for owner in cls.__mro__:
+        if name in owner.__dict__:
+            return owner.__dict__[name], owner
+    return MISSING, cls
+
+
+def is_data_descriptor(raw: Any) -> bool:
+    """Whether it takes precedence over the instance's dictionary."""
+    return isinstance(raw, _DATA_DESCRIPTORS) or hasattr(type(raw), "__set__")
+
+
+def descriptor_get(m: Machine, raw: Any, owner: type, obj: Variable | None, cls: type, name: str) -> Variable:
+    """What ``raw``, found in ``owner``, gives when read through ``obj`` (or through the class, if None)."""
+    if isinstance(raw, types.FunctionType):
+        function = m.class_attribute(owner, name, raw)
+        return function if obj is None else m.created(Method(function, obj))
+    if isinstance(raw, staticmethod):
+        return m.class_attribute(owner, name, raw.__func__)
+    if isinstance(raw, classmethod):
+        bound_to = m.known(cls)
+        return m.created(Method(m.class_attribute(owner, name, raw.__func__), bound_to))
+    if isinstance(raw, property):
+        if obj is None:
+            return m.known(raw)
+        if raw.fget is None:
+            m.throw(AttributeError, f"property {name!r} of {cls.__name__!r} object has no getter")
+        return m.call(m.class_attribute(owner, name, raw.fget), [obj], {})
+    if isinstance(raw, functools.cached_property) and obj is not None:
+        value = m.call(m.class_attribute(owner, name, raw.func), [obj], {})
+        obj.set_attribute(m, name, value)
+        return value
+    if isinstance(raw, types.MemberDescriptorType) and isinstance(obj, Object):
+        found = obj.instance_attribute(m, name)
+        if found is None:
+            m.throw(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
+        return found
+    if isinstance(raw, _OBJECT_SLOTS):
+        return m.known(raw) if obj is None else m.created(BoundBuiltin(obj, name))
+    if isinstance(raw, types.ClassMethodDescriptorType):
+        return m.known(getattr(cls, name))
+    get, _ = class_lookup(type(raw), "__get__")
+    if isinstance(get, types.FunctionType):
+        function = m.trusted_function(get)
+        return m.call(function, [m.wrap_class_value(owner, name, raw), obj or Constant(None), m.known(cls)], {})
+    if get is not MISSING:
+        raise Unsupported(f"descriptor {type(raw).__name__} for attribute {name!r} of {cls.__name__}")
+    return m.wrap_class_value(owner, name, raw)
+
+
+class Object(Variable):
+    """An instance of ``cls``. ``attrs`` holds what the frame wrote (None: deleted); an input falls back to ``value``.
+
+    ``payload`` is the built-in part of an instance of a subclass of dict, list, str and the like.
+    """
+
+    def __init__(self, cls: type, value: Any = None, payload: Variable | None = None) -> None:
+        self.cls = cls
+        self.value = value
+        self.payload = payload
+        self.attrs: dict[str, Variable | None] = {}
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def as_python(self, m: Machine) -> Any:
+        raise NotConstant(self)
+
+    # Attributes
+
+    def instance_dict(self) -> dict[str, Any]:
+        found = getattr(self.value, "__dict__", None) if self.value is not None else None
+        return found if isinstance(found, dict) else {}
+
+    def instance_attribute(self, m: Machine, name: str) -> Variable | None:
+        """From the instance itself: its dictionary or a slot."""
+        if name in self.attrs:
+            return self.attrs[name]
+        if self.source is None:
+            return None
+        real = self.instance_dict()
+        if name in real:
+            return m.input_attribute(self, name, real[name])
+        raw, _ = class_lookup(self.cls, name)
+        if isinstance(raw, types.MemberDescriptorType):
+            try:
+                value = raw.__get__(self.value, self.cls)
+            except AttributeError:
+                return None
+            return m.input_attribute(self, name, value)
+        return None
+
+    def attribute(self, m: Machine, name: str) -> Variable:
+        override, owner = class_lookup(self.cls, "__getattribute__")
+        if isinstance(override, types.FunctionType):
+            return m.call(m.class_attribute(owner, "__getattribute__", override), [self, Constant(name)], {})
+        return self.attribute_or_fallback(m, name)
+
+    def attribute_or_fallback(self, m: Machine, name: str) -> Variable:
+        """``object.__getattribute__``, then the class's ``__getattr__``."""
+        found = self.generic_attribute(m, name)
+        if isinstance(found, Variable):
+            return found
+        return self.missing_attribute(m, name)
+
+    def missing_attribute(self, m: Machine, name: str) -> Variable:
+        fallback, owner = class_lookup(self.cls, "__getattr__")
+        if isinstance(fallback, types.FunctionType):
+            return m.call(m.class_attribute(owner, "__getattr__", fallback), [self, Constant(name)], {})
+        self.no_attribute(m, name)
+
+    def no_attribute(self, m: Machine, name: str) -> Any:
+        if self.source is not None:
+            m.guard_no_attribute(self, name)
+        m.throw(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+
+    def generic_attribute(self, m: Machine, name: str) -> Variable | _Missing:
+        """``object.__getattribute__`` without its error."""
+        if name == "__class__":
+            return m.known(self.cls)
+        raw, owner = class_lookup(self.cls, name)
+        if name == "__dict__" and isinstance(raw, types.GetSetDescriptorType | _Missing):
+            return InstanceDict(self)
+        if raw is not MISSING and is_data_descriptor(raw):
+            try:
+                return descriptor_get(m, raw, owner, self, self.cls, name)
+            except SymbolicRaise as raised:
+                if issubclass(raised.exception.python_type(), AttributeError):
+                    fallback, _ = class_lookup(self.cls, "__getattr__")
+                    if isinstance(fallback, types.FunctionType):
+                        return MISSING
+                raise
+        found = self.instance_attribute(m, name)
+        if found is not None:
+            return found
+        if raw is not MISSING:
+            if self.source is not None and not isinstance(raw, _OBJECT_SLOTS):
+                m.guard_not_shadowed(self, name)
+            return descriptor_get(m, raw, owner, self, self.cls, name)
+        return MISSING
+
+    def set_attribute(self, m: Machine, name: str, value: Variable) -> None:
+        setter, owner = class_lookup(self.cls, "__setattr__")
+        if isinstance(setter, types.FunctionType):
+            m.call(m.class_attribute(owner, "__setattr__", setter), [self, Constant(name), value], {})
+            return
+        self.generic_set(m, name, value)
+
+    def generic_set(self, m: Machine, name: str, value: Variable) -> None:
+        """``object.__setattr__``."""
+        if name == "__dict__":
+            raise Unsupported("replacing __dict__")
+        if name == "__class__":
+            raise Unsupported("changing an object's class")
+        raw, owner = class_lookup(self.cls, name)
+        if isinstance(raw, property):
+            if raw.fset is None:
+                m.throw(AttributeError, f"property {name!r} of {self.cls.__name__!r} object has no setter")
+            m.call(m.class_attribute(owner, name, raw.fset), [self, value], {})
+            return
+        setter, _ = class_lookup(type(raw), "__set__")
+        if isinstance(setter, types.FunctionType):
+            m.call(m.trusted_function(setter), [m.wrap_class_value(owner, name, raw), self, value], {})
+            return
+        if raw is not MISSING and is_data_descriptor(raw) and not isinstance(raw, types.MemberDescriptorType):
+            raise Unsupported(f"setting {name!r} through a {type(raw).__name__}")
+        if not isinstance(raw, types.MemberDescriptorType) and not self.has_dict():
+            m.throw(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+        self.attrs[name] = value
+        m.mutated(self)
+
+    def has_dict(self) -> bool:
+        return any("__dict__" in c.__dict__ for c in self.cls.__mro__)
+
+    def delete_attribute(self, m: Machine, name: str) -> None:
+        deleter, owner = class_lookup(self.cls, "__delattr__")
+        if isinstance(deleter, types.FunctionType):
+            m.call(m.class_attribute(owner, "__delattr__", deleter), [self, Constant(name)], {})
+            return
+        self.generic_delete(m, name)
+
+    def generic_delete(self, m: Machine, name: str) -> None:
+        raw, owner = class_lookup(self.cls, name)
+        if isinstance(raw, property):
+            if raw.fdel is None:
+                m.throw(AttributeError, f"property {name!r} of {self.cls.__name__!r} object has no deleter")
+            m.call(m.class_attribute(owner, name, raw.fdel), [self], {})
+            return
+        if self.instance_attribute(m, name) is None:
+            self.no_attribute(m, name)
+        self.attrs[name] = None
+        m.mutated(self)
+
+    # Everything else goes through methods of the class
+
+    def special(self, m: Machine, name: str) -> Variable | None:
+        """A method that an operator looks for on the class, bound; None if there is none."""
+        raw, owner = class_lookup(self.cls, name)
+        if raw is MISSING or raw is None:
+            return None
+        if isinstance(raw, _OBJECT_SLOTS):
+            if owner is object:
+                return None
+            return m.created(BoundBuiltin(self, name))
+        return descriptor_get(m, raw, owner, self, self.cls, name)
+
+    def call_special(self, m: Machine, name: str, args: Args) -> Variable | None:
+        found = self.special(m, name)
+        return None if found is None else m.call(found, args, {})
+
+    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        raw, owner = class_lookup(self.cls, name)
+        if isinstance(raw, _OBJECT_SLOTS):
+            return self.builtin(m, owner, name, args, kwargs)
+        return m.call(self.attribute(m, name), args, kwargs)
+
+    def builtin(self, m: Machine, owner: type, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        """A method written in C, of ``object`` or of the built-in base class."""
+        if owner is object or name in OBJECT_METHODS:
+            own = OBJECT_METHODS.get(name)
+            if own is not None and (owner is object or self.payload is None):
+                return own(m, self, [m.realize(a) for a in args])
+        if self.payload is not None:
+            return self.payload.method(m, name, args, kwargs)
+        raise Unsupported(f"method {name!r} of {self.cls.__name__}, which is written in C")
+
+    def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+        found = self.special(m, "__call__")
+        if found is None:
+            m.throw(TypeError, f"{self.cls.__name__!r} object is not callable")
+        return m.call(found, args, kwargs)
+
+    def truth(self, m: Machine) -> bool:
+        answer = self.call_special(m, "__bool__", [])
+        if answer is not None:
+            return m.truth(answer)
+        size = self.call_special(m, "__len__", [])
+        return True if size is None else m.truth(size)
+
+    def hash_key(self, m: Machine) -> Hashable:
+        raw, owner = class_lookup(self.cls, "__hash__")
+        if owner is object:
+            return VarKey(self)
+        if self.payload is not None and isinstance(raw, _OBJECT_SLOTS):
+            return self.payload.hash_key(m)
+        raise Unsupported(f"hash of {self.cls.__name__}, which defines __hash__")
+
+    def length(self, m: Machine) -> Variable:
+        size = self.call_special(m, "__len__", [])
+        if size is None:
+            m.throw(TypeError, f"object of type {self.cls.__name__!r} has no len()")
+        return size
+
+    def iterate(self, m: Machine) -> Variable:
+        from .iterators import UserIterator
+
+        found = self.call_special(m, "__iter__", [])
+        if found is None:
+            raise Unsupported(f"iteration over {self.cls.__name__} by __getitem__")
+        found = m.realize(found)
+        return m.created(UserIterator(found)) if isinstance(found, Object) else found
+
+    def next(self, m: Machine) -> Variable:
+        return m.next_of_object(self)
+
+    def item(self, m: Machine, key: Variable) -> Variable:
+        found = self.call_special(m, "__getitem__", [key])
+        if found is None:
+            m.throw(TypeError, f"{self.cls.__name__!r} object is not subscriptable")
+        return found
+
+    def set_item(self, m: Machine, key: Variable, value: Variable) -> None:
+        if self.call_special(m, "__setitem__", [key, value]) is None:
+            m.throw(TypeError, f"{self.cls.__name__!r} object does not support item assignment")
+
+    def delete_item(self, m: Machine, key: Variable) -> None:
+        if self.call_special(m, "__delitem__", [key]) is None:
+            m.throw(TypeError, f"{self.cls.__name__!r} object doesn't support item deletion")
+
+    def contains(self, m: Machine, value: Variable) -> bool:
+        answer = self.call_special(m, "__contains__", [value])
+        return super().contains(m, value) if answer is None else m.truth(answer)
+
+    def __repr__(self) -> str:
+        return f"<{self.cls.__name__} object>"
+
+
+def _object_init(m: Machine, self: Object, args: Args) -> Variable:
+    return Constant(None)
+
+
+def _object_setattr(m: Machine, self: Object, args: Args) -> Variable:
+    self.generic_set(m, m.to_python(args[0]), args[1])
+    return Constant(None)
+
+
+def _object_delattr(m: Machine, self: Object, args: Args) -> Variable:
+    self.generic_delete(m, m.to_python(args[0]))
+    return Constant(None)
+
+
+def _object_getattribute(m: Machine, self: Object, args: Args) -> Variable:
+    name = m.to_python(args[0])
+    found = self.generic_attribute(m, name)
+    if isinstance(found, Variable):
+        return found
+    result: Variable = self.no_attribute(m, name)
+    return result
+
+
+def _object_eq(m: Machine, self: Object, args: Args) -> Variable:
+    return Constant(True) if m.is_(self, args[0]) else Constant(NotImplemented)
+
+
+def _object_ne(m: Machine, self: Object, args: Args) -> Variable:
+    return Constant(not m.equal(self, args[0]))
+
+
+def _object_init_subclass(m: Machine, self: Object, args: Args) -> Variable:
+    return Constant(None)
+
+
+#: The methods of ``object`` itself.
+OBJECT_METHODS: dict[str, Any] = {
+    "__init__": _object_init,
+    "__setattr__": _object_setattr,
+    "__delattr__": _object_delattr,
+    "__getattribute__": _object_getattribute,
+    "__eq__": _object_eq,
+    "__ne__": _object_ne,
+    "__init_subclass__": _object_init_subclass,
+}
+
+
+class ExceptionObject(Object):
+    """An exception instance; ``args`` is kept as an attribute."""
+
+    def __init__(self, cls: type, args: list[Variable], value: Any = None) -> None:
+        super().__init__(cls, value)
+        self.args = args
+        self.origin = -1
+
+    def instance_attribute(self, m: Machine, name: str) -> Variable | None:
+        if name in self.attrs:
+            return self.attrs[name]
+        if name == "args":
+            return m.created_tuple(list(self.args))
+        if name in ("__cause__", "__context__"):
+            return Constant(None)
+        if name == "value" and issubclass(self.cls, StopIteration):
+            return self.args[0] if self.args else Constant(None)
+        return super().instance_attribute(m, name)
+
+    def generic_attribute(self, m: Machine, name: str) -> Variable | _Missing:
+        if name in ("args", "__cause__", "__context__", "value") or name in self.attrs:
+            found = self.instance_attribute(m, name)
+            if found is not None:
+                return found
+        if name == "__traceback__":
+            raise Unsupported("traceback of an exception")
+        return super().generic_attribute(m, name)
+
+    def generic_set(self, m: Machine, name: str, value: Variable) -> None:
+        self.attrs[name] = value
+        m.mutated(self)
+
+    def builtin(self, m: Machine, owner: type, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if name == "__init__":
+            self.args = list(args)
+            return Constant(None)
+        if name == "with_traceback":
+            return self
+        if name in ("__str__", "__repr__"):
+            return self.text(m, str if name == "__str__" else repr)
+        return super().builtin(m, owner, name, args, kwargs)
+
+    def text(self, m: Machine, how: Any) -> Variable:
+        base = next(c for c in self.cls.__mro__ if c.__module__ == "builtins")
+        if how is repr and base is not self.cls:
+            raise Unsupported("repr of a user's exception")
+        try:
+            return Constant(how(base(*[m.to_python(a) for a in self.args])))
+        except NotConstant:
+            raise Unsupported("text of an exception with arguments that are not constant") from None
+
+    def hash_key(self, m: Machine) -> Hashable:
+        return VarKey(self)
+
+
+class InstanceDict(Variable):
+    """``obj.__dict__``: a view of an object's attributes."""
+
+    def __init__(self, owner: Object) -> None:
+        self.owner = owner
+
+    def python_type(self) -> type:
+        return dict
+
+    def name(self, m: Machine, key: Variable) -> str:
+        name = m.to_python(key)
+        if not isinstance(name, str):
+            raise Unsupported("__dict__ key that is not a string")
+        return name
+
+    def snapshot(self, m: Machine) -> dict[str, Variable]:
+        """All attributes, in order; guards the set of names for an input."""
+        owner = self.owner
+        names: dict[str, Variable] = {}
+        if owner.source is not None:
+            m.guard_dict_keys(owner)
+            for name, value in owner.instance_dict().items():
+                names[name] = m.input_attribute(owner, name, value)
+        for name, value in owner.attrs.items():
+            raw, _ = class_lookup(owner.cls, name)
+            if isinstance(raw, types.MemberDescriptorType):
+                continue
+            if value is None:
+                names.pop(name, None)
+            else:
+                names[name] = value
+        return names
+
+    def as_dict(self, m: Machine) -> Variable:
+        from .mappings import Dict
+
+        return m.created(Dict({k: (Constant(k), v) for k, v in self.snapshot(m).items()}))
+
+    def truth(self, m: Machine) -> bool:
+        return bool(self.snapshot(m))
+
+    def length(self, m: Machine) -> Variable:
+        return Constant(len(self.snapshot(m)))
+
+    def iterate(self, m: Machine) -> Variable:
+        return self.as_dict(m).iterate(m)
+
+    def contains(self, m: Machine, value: Variable) -> bool:
+        found = self.find(m, self.name(m, value))
+        if found is not None:
+            found.realize(m)
+        return found is not None
+
+    def find(self, m: Machine, name: str) -> Variable | None:
+        found = self.owner.instance_attribute(m, name)
+        if found is None and self.owner.source is not None and name not in self.owner.attrs:
+            m.guard_not_shadowed(self.owner, name)
+        return found
+
+    def item(self, m: Machine, key: Variable) -> Variable:
+        found = self.find(m, self.name(m, key))
+        if found is None:
+            m.throw_value(KeyError, [key])
+        return found
+
+    def set_item(self, m: Machine, key: Variable, value: Variable) -> None:
+        self.owner.attrs[self.name(m, key)] = value
+        m.mutated(self.owner)
+
+    def delete_item(self, m: Machine, key: Variable) -> None:
+        name = self.name(m, key)
+        if self.find(m, name) is None:
+            m.throw_value(KeyError, [key])
+        self.owner.attrs[name] = None
+        m.mutated(self.owner)
+
+    def attribute(self, m: Machine, name: str) -> Variable:
+        return BoundBuiltin(self, name)
+
+    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        args = [m.realize(a) for a in args]
+        if name == "get":
+            return self.find(m, self.name(m, args[0])) or (args[1] if len(args) > 1 else Constant(None))
+        if name == "update":
+            for source in args:
+                for key, value in m.pairs(source):
+                    self.set_item(m, key, value)
+            for k, v in kwargs.items():
+                self.set_item(m, Constant(k), v)
+            return Constant(None)
+        if name == "pop":
+            found = self.find(m, self.name(m, args[0]))
+            if found is None:
+                if len(args) < 2:
+                    m.throw_value(KeyError, [args[0]])
+                return args[1]
+            self.delete_item(m, args[0])
+            return found
+        if name == "setdefault":
+            found = self.find(m, self.name(m, args[0]))
+            if found is None:
+                found = args[1] if len(args) > 1 else Constant(None)
+                self.set_item(m, args[0], found)
+            return found
+        if name == "__setitem__":
+            self.set_item(m, args[0], args[1])
+            return Constant(None)
+        if name in ("items", "keys", "values", "copy", "__len__", "__iter__", "__or__"):
+            return self.as_dict(m).method(m, name, args, kwargs)
+        if name == "__getitem__":
+            return self.item(m, args[0])
+        if name == "__contains__":
+            return Constant(self.contains(m, args[0]))
+        raise Unsupported(f"__dict__.{name}")
+
+
+class Super(Variable):
+    """``super()``: look-up that starts after ``start`` in the MRO of the object's class."""
+
+    def __init__(self, start: type, obj: Variable) -> None:
+        self.start = start
+        self.obj = obj
+
+    def python_type(self) -> type:
+        return super
+
+    def attribute(self, m: Machine, name: str) -> Variable:
+        through_class = isinstance(self.obj, Known) and isinstance(self.obj.value, type)
+        if isinstance(self.obj, Known) and isinstance(self.obj.value, type):
+            cls = self.obj.value
+        else:
+            cls = self.obj.python_type()
+        mro = cls.__mro__
+        if self.start not in mro:
+            raise Unsupported("super() of an unrelated class")
+        for owner in mro[mro.index(self.start) + 1 :]:
+            if name in owner.__dict__:
+                raw = owner.__dict__[name]
+                if name == "__new__":
+                    raw = raw.__func__ if isinstance(raw, staticmethod) else raw
+                    return m.class_attribute(owner, name, raw) if isinstance(raw, types.FunctionType) else m.known(raw)
+                if isinstance(raw, _OBJECT_SLOTS):
+                    return m.created(SuperBuiltin(self.obj, owner, name))
+                return descriptor_get(m, raw, owner, None if through_class else self.obj, cls, name)
+        m.throw(AttributeError, f"'super' object has no attribute {name!r}")
+
+    def set_attribute(self, m: Machine, name: str, value: Variable) -> None:
+        raise Unsupported("setting an attribute of super()")
+
+
+class SuperBuiltin(Variable):
+    """A method written in C reached through ``super()``."""
+
+    def __init__(self, obj: Variable, owner: type, name: str) -> None:
+        self.obj = obj
+        self.owner = owner
+        self.name = name
+
+    def python_type(self) -> type:
+        return types.BuiltinMethodType
+
+    def truth(self, m: Machine) -> bool:
+        return True
+
+    def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+        if isinstance(self.obj, Object):
+            return self.obj.builtin(m, self.owner, self.name, args, kwargs)
+        if isinstance(self.obj, Known) and self.name in ("__init_subclass__",):
+            return Constant(None)
+        if isinstance(self.obj, Function):
+            raise Unsupported("super() of a function")
+        return self.obj.method(m, self.name, args, kwargs)

@@ -1,0 +1,358 @@
+"""Lists, tuples, ``torch.Size``, named tuples, slices and ranges. Lists are mutable and tracked for replay."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..errors import NotConstant, Unsupported
+from .base import Args, Kwargs, Variable
+from .constants import BoundBuiltin, Constant
+
+if TYPE_CHECKING:
+    from ..evaluator.machine import Machine
+
+
+class Sequence(Variable):
+    """Common behaviour of the ordered containers; ``items`` may hold inputs that were not looked at yet."""
+
+    cls: type
+
+    def __init__(self, items: list[Variable], cls: type) -> None:
+        self.items = items
+        self.cls = cls
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def truth(self, m: Machine) -> bool:
+        return bool(self.items)
+
+    def length(self, m: Machine) -> Variable:
+        return Constant(len(self.items))
+
+    def make(self, m: Machine, items: list[Variable]) -> Variable:
+        """A new object as slicing and arithmetic give it."""
+        return m.created(type(self)(items, self.cls))
+
+    def item(self, m: Machine, key: Variable) -> Variable:
+        if isinstance(key, Slice):
+            return self.make(m, self.items[key.as_python(m)])
+        index = m.index(key)
+        if not -len(self.items) <= index < len(self.items):
+            m.throw(IndexError, f"{self.cls.__name__} index out of range")
+        return self.items[index]
+
+    def iterate(self, m: Machine) -> Variable:
+        from .iterators import SequenceIterator
+
+        return m.created(SequenceIterator(self))
+
+    def attribute(self, m: Machine, name: str) -> Variable:
+        if name == "__class__":
+            return m.known(self.cls)
+        if hasattr(self, "py_" + name) or name in DUNDERS:
+            return BoundBuiltin(self, name)
+        if not hasattr(self.cls, name):
+            m.throw(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+        raise Unsupported(f"{self.cls.__name__}.{name}")
+
+    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        return builtin_method(self, m, name, args, kwargs)
+
+    def py_index(self, m: Machine, value: Variable, *bounds: Variable) -> Variable:
+        start, stop, _ = slice(*(m.index(b) for b in bounds) if bounds else (None,)).indices(len(self.items))
+        if len(bounds) == 1:
+            start, stop = slice(m.index(bounds[0]), None).indices(len(self.items))[:2]
+        for i in range(start, stop):
+            if m.equal(self.items[i], value):
+                return Constant(i)
+        m.throw(ValueError, f"{self.cls.__name__}.index(x): x not in {self.cls.__name__}")
+
+    def py_count(self, m: Machine, value: Variable) -> Variable:
+        return Constant(sum(m.equal(x, value) for x in list(self.items)))
+
+
+def builtin_method(var: Variable, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+    """Call a method that a family implements as ``py_<name>``, or one of the operator methods."""
+    own: Callable[..., Variable] | None = getattr(var, "py_" + name, None)
+    if own is not None:
+        return own(m, *[m.realize(a) for a in args], **{k: m.realize(v) for k, v in kwargs.items()})
+    dunder = DUNDERS.get(name)
+    if dunder is not None and not kwargs:
+        return dunder(m, var, *[m.realize(a) for a in args])
+    raise Unsupported(f"method {name!r} of {var!r}")
+
+
+def _set_item(m: Machine, v: Variable, k: Variable, x: Variable) -> Variable:
+    v.set_item(m, k, x)
+    return Constant(None)
+
+
+def _delete_item(m: Machine, v: Variable, k: Variable) -> Variable:
+    v.delete_item(m, k)
+    return Constant(None)
+
+
+def _init(m: Machine, v: Variable, *args: Variable) -> Variable:
+    if args:
+        raise Unsupported("explicit __init__ of a built-in container")
+    return Constant(None)
+
+
+#: Operator methods called by name on the built-in containers.
+DUNDERS: dict[str, Callable[..., Variable]] = {
+    "__getitem__": lambda m, v, k: v.item(m, k),
+    "__setitem__": _set_item,
+    "__delitem__": _delete_item,
+    "__len__": lambda m, v: v.length(m),
+    "__iter__": lambda m, v: v.iterate(m),
+    "__contains__": lambda m, v, x: Constant(v.contains(m, x)),
+    "__add__": lambda m, v, x: m.binary("+", v, x),
+    "__mul__": lambda m, v, x: m.binary("*", v, x),
+    "__or__": lambda m, v, x: m.binary("|", v, x),
+    "__ior__": lambda m, v, x: m.inplace("|=", v, x),
+    "__iadd__": lambda m, v, x: m.inplace("+=", v, x),
+    "__eq__": lambda m, v, x: m.compare("==", v, x),
+    "__ne__": lambda m, v, x: m.compare("!=", v, x),
+    "__lt__": lambda m, v, x: m.compare("<", v, x),
+    "__le__": lambda m, v, x: m.compare("<=", v, x),
+    "__gt__": lambda m, v, x: m.compare(">", v, x),
+    "__ge__": lambda m, v, x: m.compare(">=", v, x),
+    "__next__": lambda m, v: m.next_value(v),
+    "__init__": _init,
+}
+
+
+class Tuple(Sequence):
+    """Tuples, ``torch.Size`` (cls) and the result tuples of torch operations (cls is their struct sequence)."""
+
+    def __init__(self, items: list[Variable], cls: type = tuple) -> None:
+        super().__init__(items, cls)
+
+    def as_python(self, m: Machine) -> Any:
+        values = [m.to_python(x) for x in self.items]
+        if self.cls is tuple:
+            return tuple(values)
+        if self.cls is torch.Size:
+            return torch.Size(values)
+        raise NotConstant(self)
+
+    def hash_key(self, m: Machine) -> Hashable:
+        return tuple(m.realize(x).hash_key(m) for x in self.items)
+
+    def make(self, m: Machine, items: list[Variable]) -> Variable:
+        cls = self.cls if self.cls is torch.Size else tuple
+        return m.created(Tuple(items, cls))
+
+    def attribute(self, m: Machine, name: str) -> Variable:
+        if self.cls not in (tuple, torch.Size):
+            fields = [n for n in dir(self.cls) if isinstance(getattr(self.cls, n), types.MemberDescriptorType)]
+            if name in fields:
+                probe = self.cls(range(len(self.items)))
+                return self.items[getattr(probe, name)]
+        return super().attribute(m, name)
+
+    def py_numel(self, m: Machine) -> Variable:
+        out: Variable = Constant(1)
+        for x in self.items:
+            out = m.binary("*", out, x)
+        return out
+
+
+class NamedTuple(Tuple):
+    """An instance of a ``collections.namedtuple`` class (or a class that adds only methods to one)."""
+
+    def attribute(self, m: Machine, name: str) -> Variable:
+        from .objects import MISSING, class_lookup, descriptor_get
+
+        fields: tuple[str, ...] = self.cls._fields  # type: ignore[attr-defined]
+        raw, owner = class_lookup(self.cls, name)
+        if name in fields and not isinstance(raw, property):
+            return self.items[fields.index(name)]
+        if name == "__class__":
+            return m.known(self.cls)
+        if name == "__dict__" or raw is MISSING:
+            m.throw(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+        if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
+            return descriptor_get(m, raw, owner, self, self.cls, name)
+        if name == "_fields":
+            return m.from_python(fields)
+        return super().attribute(m, name)
+
+    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        from .objects import class_lookup
+
+        raw, _ = class_lookup(self.cls, name)
+        if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
+            return m.call(self.attribute(m, name), args, kwargs)
+        return super().method(m, name, args, kwargs)
+
+
+class List(Sequence):
+    """A list (or deque, by ``cls``). Every change is noted with ``m.mutated`` so that inputs are written back."""
+
+    def __init__(self, items: list[Variable], cls: type = list) -> None:
+        super().__init__(items, cls)
+        self.maxlen: int | None = None
+
+    def as_python(self, m: Machine) -> Any:
+        if self.cls is not list or self.source is not None:
+            raise NotConstant(self)
+        return [m.to_python(x) for x in self.items]
+
+    def hash_key(self, m: Machine) -> Hashable:
+        m.throw(TypeError, f"unhashable type: {self.cls.__name__!r}")
+
+    def changed(self, m: Machine) -> Variable:
+        m.mutated(self)
+        return Constant(None)
+
+    def set_item(self, m: Machine, key: Variable, value: Variable) -> None:
+        if isinstance(key, Slice):
+            index = key.as_python(m)
+            values = m.elements(value)
+            if index.step not in (None, 1) and len(self.items[index]) != len(values):
+                m.throw(ValueError, "attempt to assign sequence to extended slice of a different size")
+            self.items[index] = values
+        else:
+            i = m.index(key)
+            if not -len(self.items) <= i < len(self.items):
+                m.throw(IndexError, "list assignment index out of range")
+            self.items[i] = value
+        self.changed(m)
+
+    def delete_item(self, m: Machine, key: Variable) -> None:
+        if isinstance(key, Slice):
+            del self.items[key.as_python(m)]
+        else:
+            i = m.index(key)
+            if not -len(self.items) <= i < len(self.items):
+                m.throw(IndexError, "list assignment index out of range")
+            del self.items[i]
+        self.changed(m)
+
+    def py_append(self, m: Machine, value: Variable) -> Variable:
+        self.items.append(value)
+        self.trim(left=True)
+        return self.changed(m)
+
+    def py_appendleft(self, m: Machine, value: Variable) -> Variable:
+        self.items.insert(0, value)
+        self.trim(left=False)
+        return self.changed(m)
+
+    def trim(self, left: bool) -> None:
+        if self.maxlen is not None and len(self.items) > self.maxlen:
+            extra = len(self.items) - self.maxlen
+            del self.items[:extra] if left else self.items[-extra:]
+
+    def py_extend(self, m: Machine, values: Variable) -> Variable:
+        self.items.extend(m.elements(values))
+        self.trim(left=True)
+        return self.changed(m)
+
+    def py_insert(self, m: Machine, at: Variable, value: Variable) -> Variable:
+        self.items.insert(m.index(at), value)
+        return self.changed(m)
+
+    def py_pop(self, m: Machine, at: Variable | None = None) -> Variable:
+        i = -1 if at is None else m.index(at)
+        if not self.items:
+            m.throw(IndexError, "pop from empty list" if self.cls is list else "pop from an empty deque")
+        if not -len(self.items) <= i < len(self.items):
+            m.throw(IndexError, "pop index out of range")
+        value = self.items.pop(i)
+        self.changed(m)
+        return value
+
+    def py_popleft(self, m: Machine) -> Variable:
+        return self.py_pop(m, Constant(0))
+
+    def py_clear(self, m: Machine) -> Variable:
+        self.items.clear()
+        return self.changed(m)
+
+    def py_reverse(self, m: Machine) -> Variable:
+        self.items.reverse()
+        return self.changed(m)
+
+    def py_copy(self, m: Machine) -> Variable:
+        return self.make(m, list(self.items))
+
+    def py_remove(self, m: Machine, value: Variable) -> Variable:
+        for i, x in enumerate(self.items):
+            if m.equal(x, value):
+                del self.items[i]
+                return self.changed(m)
+        m.throw(ValueError, "list.remove(x): x not in list")
+
+    def py_sort(self, m: Machine, *, key: Variable | None = None, reverse: Variable | None = None) -> Variable:
+        self.items[:] = m.sort(list(self.items), key, reverse)
+        return self.changed(m)
+
+
+class Slice(Variable):
+    """A slice object; its parts may be symbolic integers or tensors when a tensor is subscripted with it."""
+
+    def __init__(self, start: Variable, stop: Variable, step: Variable) -> None:
+        self.parts = (start, stop, step)
+
+    def python_type(self) -> type:
+        return slice
+
+    def as_python(self, m: Machine) -> Any:
+        return slice(*(None if m.is_none(p) else m.index(p) for p in self.parts))
+
+    def attribute(self, m: Machine, name: str) -> Variable:
+        if name in ("start", "stop", "step"):
+            return self.parts[("start", "stop", "step").index(name)]
+        if name == "indices":
+            return BoundBuiltin(self, name)
+        return super().attribute(m, name)
+
+    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if name == "indices":
+            return m.from_python(m.fold(self.as_python(m).indices, [m.index(args[0])]))
+        return super().method(m, name, args, kwargs)
+
+
+class Range(Variable):
+    """A range object of known integers."""
+
+    def __init__(self, value: range) -> None:
+        self.value = value
+
+    def python_type(self) -> type:
+        return range
+
+    def as_python(self, m: Machine) -> Any:
+        return self.value
+
+    def hash_key(self, m: Machine) -> Hashable:
+        return self.value
+
+    def truth(self, m: Machine) -> bool:
+        return bool(self.value)
+
+    def length(self, m: Machine) -> Variable:
+        return Constant(len(self.value))
+
+    def item(self, m: Machine, key: Variable) -> Variable:
+        return m.from_python(m.fold(lambda a, b: a[b], [self.value, m.to_python(key)]))
+
+    def contains(self, m: Machine, value: Variable) -> bool:
+        return m.to_python(value) in self.value
+
+    def iterate(self, m: Machine) -> Variable:
+        from .iterators import RangeIterator
+
+        return m.created(RangeIterator(self.value))
+
+    def attribute(self, m: Machine, name: str) -> Variable:
+        if name in ("start", "stop", "step"):
+            return Constant(getattr(self.value, name))
+        return super().attribute(m, name)

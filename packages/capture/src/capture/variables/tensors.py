@@ -1,0 +1,182 @@
+"""Tensors: a graph node and a fake that knows dtype, device, sizes and strides. Operations become graph nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+
+from ..errors import NotConstant, Unsupported
+from .base import Args, Kwargs, Variable, VarKey
+from .constants import BoundBuiltin, Constant
+from .numbers import Symbolic
+from .sequences import Tuple
+
+if TYPE_CHECKING:
+    from ..evaluator.machine import Machine
+
+#: Attributes that the fake answers as a plain value.
+METADATA = frozenset({"dtype", "layout", "ndim", "itemsize", "nbytes", "requires_grad", "is_nested", "is_quantized"})
+METADATA_BY_DEVICE = {
+    "is_cuda": "cuda",
+    "is_cpu": "cpu",
+    "is_mps": "mps",
+    "is_xpu": "xpu",
+    "is_meta": "meta",
+    "is_xla": "xla",
+    "is_hpu": "hpu",
+    "is_mtia": "mtia",
+    "is_ipu": "ipu",
+    "is_maia": "maia",
+    "is_vulkan": "vulkan",
+}
+#: Attributes that are operations, recorded as ``getattr``.
+VIEW_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag"})
+#: Methods that read data, expose memory, or touch autograd in a way a graph cannot express.
+DENIED_METHODS = frozenset(
+    {
+        "tolist", "numpy", "data_ptr", "backward", "register_hook", "register_post_accumulate_grad_hook",
+        "retain_grad", "set_", "resize_", "resize_as_", "share_memory_", "storage", "untyped_storage",
+        "typed_storage", "detach_", "__array__", "__dlpack__", "is_shared", "record_stream", "apply_", "map_",
+        "map2_", "module_load", "__deepcopy__", "__reduce_ex__", "__setstate__", "rename_", "is_set_to",
+        "requires_grad_", "is_pinned", "pin_memory", "new", "type", "__iter__", "__len__", "__hash__", "__format__",
+    }
+)  # fmt: skip
+
+
+class Tensor(Variable):
+    """``fake`` is the ``FakeTensor``; ``value`` the real tensor if it is an input of the frame."""
+
+    def __init__(self, node: fx.Node, fake: torch.Tensor, cls: type = torch.Tensor) -> None:
+        self.node = node
+        self.fake = fake
+        self.cls = cls
+        self.value: torch.Tensor | None = None
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def hash_key(self, m: Machine) -> Hashable:
+        return VarKey(self)
+
+    def truth(self, m: Machine) -> bool:
+        raise Unsupported("branch on a tensor's value")
+
+    def attribute(self, m: Machine, name: str) -> Variable:
+        if name in METADATA:
+            return Constant(getattr(self.fake, name))
+        if name == "device":
+            return Constant(self.fake.device)
+        if name in METADATA_BY_DEVICE:
+            return Constant(self.fake.device.type == METADATA_BY_DEVICE[name])
+        if name == "is_sparse":
+            return Constant(self.fake.layout is torch.sparse_coo)
+        if name == "shape":
+            return self.method(m, "size", [], {})
+        if name in VIEW_ATTRIBUTES:
+            return m.record("call_function", getattr, [self, Constant(name)], {})
+        if name == "__class__":
+            return m.known(self.cls)
+        if name == "grad":
+            return self.grad(m)
+        if name in ("grad_fn", "data", "is_leaf", "_version", "__dict__", "_base", "names", "_backward_hooks"):
+            raise Unsupported(f"Tensor.{name}")
+        if self.value is not None and name in getattr(self.value, "__dict__", {}):
+            return m.wrap(self.value.__dict__[name], m.attribute_source(self, name))
+        found = getattr(torch.Tensor, name, None)
+        if found is None:
+            if self.value is not None:
+                m.guard_no_attribute(self, name)
+            m.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+        if callable(found):
+            return BoundBuiltin(self, name)
+        raise Unsupported(f"Tensor.{name}")
+
+    def grad(self, m: Machine) -> Variable:
+        if self.value is None or self.source is None:
+            raise Unsupported("Tensor.grad of a tensor made in the frame")
+        return m.wrap(self.value.grad, m.attribute_source(self, "grad"))
+
+    def set_attribute(self, m: Machine, name: str, value: Variable) -> None:
+        raise Unsupported(f"setting attribute {name!r} of a tensor")
+
+    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        args = [m.realize(a) for a in args]
+        if name in DENIED_METHODS:
+            return self.special_method(m, name, args, kwargs)
+        if name in ("size", "dim", "stride", "ndimension", "numel", "nelement"):
+            return self.measure(m, name, args, kwargs)
+        if not hasattr(torch.Tensor, name):
+            return m.call(self.attribute(m, name), args, kwargs)
+        return m.record("call_method", name, [self, *args], kwargs)
+
+    def special_method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if name == "__len__":
+            return self.length(m)
+        if name == "__iter__":
+            return self.iterate(m)
+        if name == "requires_grad_" and self.value is None and not kwargs:
+            return m.record("call_method", name, [self, *args], kwargs)
+        if name == "type" and (args or kwargs):
+            return m.record("call_method", name, [self, *args], kwargs)
+        if name == "type":
+            return Constant(self.fake.type().replace("capture.", "torch."))
+        raise Unsupported(f"Tensor.{name}()")
+
+    def measure(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        """Sizes, strides and counts: constants where they are, else a node per symbolic number."""
+        try:
+            real = [m.to_python(a) for a in args]
+            named = {k: m.to_python(v) for k, v in kwargs.items()}
+        except NotConstant:
+            raise Unsupported(f"Tensor.{name} of an argument that is not constant") from None
+        value = m.fold(getattr(self.fake, name), real, named)
+        if isinstance(value, tuple):
+            cls = torch.Size if name == "size" else tuple
+            items = [self.number(m, name, [i], v) for i, v in enumerate(value)]
+            return m.created(Tuple(items, cls))
+        return self.number(m, name, real, value, named)
+
+    def number(self, m: Machine, name: str, args: list[Any], value: Any, kwargs: Any = None) -> Variable:
+        if not isinstance(value, torch.SymInt):
+            return Constant(value)
+        return m.graph_number(self, name, args, kwargs or {}, value)
+
+    def length(self, m: Machine) -> Variable:
+        if self.fake.dim() == 0:
+            m.throw(TypeError, "len() of a 0-d tensor")
+        return self.measure(m, "size", [Constant(0)], {})
+
+    def iterate(self, m: Machine) -> Variable:
+        from .iterators import SequenceIterator
+
+        if self.fake.dim() == 0:
+            m.throw(TypeError, "iteration over a 0-d tensor")
+        parts = m.record("call_method", "unbind", [self, Constant(0)], {})
+        return m.created(SequenceIterator(parts))
+
+    def item(self, m: Machine, key: Variable) -> Variable:
+        import operator
+
+        return m.record("call_function", operator.getitem, [self, key], {})
+
+    def set_item(self, m: Machine, key: Variable, value: Variable) -> None:
+        import operator
+
+        m.record("call_function", operator.setitem, [self, key, value], {})
+
+    def contains(self, m: Machine, value: Variable) -> bool:
+        raise Unsupported("membership test on a tensor")
+
+    def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+        m.throw(TypeError, f"'{self.cls.__name__}' object is not callable")
+
+    def __repr__(self) -> str:
+        return f"<tensor {self.node.name}>"
+
+
+def is_number(v: Variable) -> bool:
+    """Whether ``v`` is an int, float, bool or complex, known or symbolic."""
+    return isinstance(v, Symbolic) or (isinstance(v, Constant) and isinstance(v.value, int | float | complex))

@@ -1,0 +1,144 @@
+"""Functions written in C: torch operations become graph nodes, known built-ins have handlers, pure ones are computed."""
+
+from __future__ import annotations
+
+import cmath
+import functools
+import math
+import operator
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..errors import NotConstant, Unsupported
+from ..evaluator.scope import is_operator_overload, is_recorded_builtin
+from .base import Args, Kwargs, Variable
+from .constants import BoundBuiltin, Constant, Known
+from .objects import Object
+
+if TYPE_CHECKING:
+    from ..evaluator.machine import Machine
+
+Handler = Callable[["Machine", Args, Kwargs], Variable]
+
+#: Functions written in C that are understood one by one; filled by ``builtin``.
+BUILTINS: dict[Any, Handler] = {}
+
+#: Functions whose result depends on nothing but their arguments, and which change nothing.
+PURE: set[Any] = {
+    abs, ascii, bin, chr, divmod, format, hash, hex, oct, ord, pow, round, callable, len, min, max, sum,
+    torch.promote_types, torch.result_type, torch.can_cast, torch.is_grad_enabled,
+    *(f for f in vars(math).values() if isinstance(f, types.BuiltinFunctionType)),
+    *(f for f in vars(cmath).values() if isinstance(f, types.BuiltinFunctionType)),
+    *(
+        f
+        for n, f in vars(operator).items()
+        if isinstance(f, types.BuiltinFunctionType) and not n.startswith(("i", "set", "del")) or n in ("index", "inv")
+    ),
+}  # fmt: skip
+PURE = {f for f in PURE if callable(f)}
+
+#: Operations never recorded: they read data or change what a graph cannot carry.
+DENIED = frozenset(
+    {"_nested_tensor_from_tensor_list", "from_numpy", "from_file", "frombuffer", "set_printoptions", "manual_seed"}
+)
+
+
+def builtin(*functions: Any) -> Callable[[Handler], Handler]:
+    """Register the meaning of functions written in C."""
+
+    def register(handler: Handler) -> Handler:
+        for function in functions:
+            BUILTINS[function] = handler
+        return handler
+
+    return register
+
+
+class BuiltinFunction(Known):
+    """A function or method descriptor written in C, or a ``torch.ops`` operator."""
+
+    def truth(self, m: Machine) -> bool:
+        return True
+
+    def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+        function = self.value
+        handler = _find(function)
+        if handler is not None:
+            return handler(m, args, kwargs)
+        if is_recorded_builtin(function) or is_operator_overload(function):
+            name = getattr(function, "__name__", "")
+            if name in DENIED:
+                raise Unsupported(f"torch.{name}")
+            return m.record("call_function", function, args, kwargs)
+        if isinstance(function, functools._lru_cache_wrapper):
+            return m.call(m.trusted_function(function.__wrapped__), args, kwargs)  # type: ignore[arg-type]
+        if isinstance(function, types.MethodDescriptorType | types.WrapperDescriptorType) and args:
+            return self.unbound(m, m.realize(args[0]), args[1:], kwargs)
+        if getattr(function, "__name__", "") == "__new__" and isinstance(function.__self__, type):
+            return self.new(m, args, kwargs)
+        if function in PURE:
+            return self.compute(m, args, kwargs)
+        raise Unsupported(f"call of {_label(function)}, which is written in C")
+
+    def unbound(self, m: Machine, owner: Variable, args: Args, kwargs: Kwargs) -> Variable:
+        """``list.append(x, 1)``."""
+        if isinstance(owner, Object):
+            return owner.builtin(m, self.value.__objclass__, self.value.__name__, args, kwargs)
+        if not issubclass(owner.python_type(), self.value.__objclass__):
+            m.throw(TypeError, f"descriptor {self.value.__name__!r} for another type")
+        return owner.method(m, self.value.__name__, args, kwargs)
+
+    def new(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+        from .classes import allocate
+
+        cls = m.to_python(args[0])
+        owner = self.value.__self__
+        if not isinstance(cls, type):
+            raise Unsupported("__new__ of something that is not a class")
+        return allocate(m, cls, owner, args[1:], kwargs)
+
+    def compute(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+        try:
+            real = [m.to_python(a) for a in args]
+            named = {k: m.to_python(v) for k, v in kwargs.items()}
+        except NotConstant:
+            raise Unsupported(f"{_label(self.value)} of a value that is not constant") from None
+        return m.from_python(m.fold(self.value, real, named))
+
+    def attribute(self, m: Machine, name: str) -> Variable:
+        if name == "__get__":
+            return BoundBuiltin(self, name)
+        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            return m.from_python(m.fold(getattr, [self.value, name]))
+        if isinstance(self.value, functools._lru_cache_wrapper) and name == "__wrapped__":
+            return m.trusted_function(self.value.__wrapped__)  # type: ignore[arg-type]
+        if isinstance(self.value, torch._ops.OpOverloadPacket):
+            return m.known(m.fold(getattr, [self.value, name]))
+        if name == "__self__":
+            return m.known(self.value.__self__)
+        if name == "__call__":
+            return self
+        if not hasattr(self.value, name):
+            m.throw(AttributeError, f"{type(self.value).__name__!r} object has no attribute {name!r}")
+        return super().attribute(m, name)
+
+
+def _find(function: Any) -> Handler | None:
+    try:
+        return BUILTINS.get(function)
+    except TypeError:
+        return None
+
+
+def _label(function: Any) -> str:
+    module = getattr(function, "__module__", None)
+    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", repr(function))
+    return f"{module}.{name}" if module and module != "builtins" else str(name)
+
+
+def constant_bool(value: bool) -> Handler:
+    """A handler that always answers the same."""
+    return lambda m, args, kwargs: Constant(value)
