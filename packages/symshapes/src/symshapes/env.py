@@ -134,7 +134,12 @@ class ShapeEnv:
         return value
 
     def create_float(self, hint: float, source: str) -> torch.SymFloat:
-        """A float of the program as a symbol."""
+        """A float of the program as a symbol.
+
+        Raises ValueError for 0, infinities and NaN: `==` cannot guard them (-0.0 == 0.0, NaN != NaN).
+        """
+        if hint == 0 or hint - hint != 0:
+            raise ValueError(f"{source} is {hint}, which cannot be guarded by ==")
         symbol = Symbol(self._fresh("f"), real=True)
         self.hints[symbol] = hint
         self.sources[symbol] = source

@@ -6,6 +6,7 @@ relation. Everything here is sound: an answer follows from what was learned, or 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from math import gcd, inf, lcm
 from typing import Any
@@ -15,7 +16,7 @@ from sympy import Add, Expr, Integer, Mul, S, Symbol
 
 from symshapes.expr.functions import FloorDiv, Mod
 from symshapes.expr.terms import content, exact_quotient, sum_of, terms_of
-from symshapes.ranges import ValueRange, bound
+from symshapes.ranges import UNKNOWN, ValueRange, bound
 
 _NEGATED: dict[Any, Any] = {
     sympy.Eq: sympy.Ne,
@@ -111,7 +112,8 @@ def _equality(difference: Expr, equal: bool) -> tuple[str, Expr] | bool:
     common = content(variable)
     if constant % common:
         return not equal
-    if variable[0][0] < 0:
+    # One sign for d and -d, whichever way round it was asked.
+    if min(variable, key=lambda term: str(term[1]))[0] < 0:
         common = -common
     reduced = sum_of([*((c // common, m) for c, m in variable), (constant // common, S.One)])
     return ("eq" if equal else "ne"), reduced
@@ -126,6 +128,33 @@ def _parts(difference: Expr) -> tuple[list[tuple[int, Expr]], int]:
         elif coefficient:
             variable.append((coefficient, monomial))
     return variable, constant
+
+
+def _below(a: ValueRange, b: ValueRange) -> bool:
+    return a.upper < b.lower
+
+
+def _not_above(a: ValueRange, b: ValueRange) -> bool:
+    return a.upper <= b.lower
+
+
+def _apart(a: ValueRange, b: ValueRange) -> bool:
+    return a.upper < b.lower or b.upper < a.lower
+
+
+def _same(a: ValueRange, b: ValueRange) -> bool:
+    return a == b and a.is_constant
+
+
+# What two ranges say of a comparison of their values: (it holds, it does not).
+_SEPARATED: dict[Any, tuple[Callable[[ValueRange, ValueRange], bool], Callable[[ValueRange, ValueRange], bool]]] = {
+    sympy.Lt: (_below, lambda a, b: _not_above(b, a)),
+    sympy.Le: (_not_above, lambda a, b: _below(b, a)),
+    sympy.Gt: (lambda a, b: _below(b, a), _not_above),
+    sympy.Ge: (lambda a, b: _not_above(b, a), _below),
+    sympy.Eq: (_same, _apart),
+    sympy.Ne: (_apart, _same),
+}
 
 
 class Facts:
@@ -234,12 +263,23 @@ class Facts:
             if strong in answers:
                 return strong
             return None if None in answers else not strong
-        if kind not in RELATIONS or not is_integral(condition):
+        if kind not in RELATIONS:
             return None
+        if not is_integral(condition):
+            return self._decide_floats(kind, *[bound(arg, self.ranges) for arg in condition.args])
         form = normal_form(condition)
         if isinstance(form, bool):
             return form
         return self._decide_form(*form)
+
+    @staticmethod
+    def _decide_floats(kind: Any, left: ValueRange, right: ValueRange) -> bool | None:
+        if UNKNOWN in (left, right):  # may be NaN
+            return None
+        sure, ruled_out = _SEPARATED[kind]
+        if sure(left, right):
+            return True
+        return False if ruled_out(left, right) else None
 
     def _decide_form(self, kind: str, difference: Expr) -> bool | None:
         if kind == "ge":
@@ -307,7 +347,7 @@ class Facts:
             rest = sum_of([*((c, m) for c, m in variable if m is not symbol), (constant, S.One)])
             self._replace(symbol, (-rest if coefficient > 0 else rest).expand())
             return
-        self._zeros |= {difference, (-difference).expand()}
+        self._zeros.add(difference)
         if len(variable) == 1:
             coefficient, monomial = variable[0]
             self.replacements[monomial] = Integer(-constant // coefficient)
@@ -324,7 +364,7 @@ class Facts:
 
     def _learn_nonzero(self, difference: Expr) -> None:
         variable, constant = _parts(difference)
-        self._nonzeros |= {difference, (-difference).expand()}
+        self._nonzeros.add(difference)
         if len(variable) == 1 and variable[0][1].is_Symbol:
             symbol = variable[0][1]
             value = -constant // variable[0][0]

@@ -196,7 +196,7 @@ def write_guards(
     kept = Facts()  # what the parts written so far imply
     for symbol in sources:
         value = facts.replacements.get(symbol)
-        span = facts.ranges[symbol]
+        span = facts.ranges.get(symbol, UNKNOWN)
         if value is not None and not value.is_Integer:
             implied = bound(value, facts.ranges)
             if implied.lower >= span.lower and implied.upper <= span.upper:

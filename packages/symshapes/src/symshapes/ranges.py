@@ -5,14 +5,17 @@ Flows in: sympy expressions and a `ValueRange` per symbol. Flows out: a `ValueRa
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from math import inf
+from itertools import product
+from math import ceil, floor, inf, isinf, sqrt, trunc
 from typing import Any
 
 import sympy
 from sympy import Expr, Symbol
 
+from symshapes.expr.floats import FLOAT_FUNCTIONS
 from symshapes.expr.functions import FloorDiv, Mod
 
 Number = int | float
@@ -20,7 +23,10 @@ Number = int | float
 
 @dataclass(frozen=True, slots=True)
 class ValueRange:
-    """All integers from `lower` to `upper`, both inclusive; an end is an int, or -inf / inf where there is none."""
+    """All numbers from `lower` to `upper`, both inclusive; an end is an int, or -inf / inf where there is none.
+
+    Of a float expression the ends may be floats, and a range without ends means that it may be NaN as well.
+    """
 
     lower: Number
     upper: Number
@@ -160,6 +166,47 @@ def _fold(function: Callable[[ValueRange, ValueRange], ValueRange]) -> Callable[
     return folded
 
 
+def _monotone(function: Callable[..., Any]) -> Callable[..., ValueRange]:
+    """The rule of a float function that is monotone in each argument: rounding keeps the order, so corners are exact."""
+
+    def rule(*parts: ValueRange) -> ValueRange:
+        if UNKNOWN in parts:
+            return UNKNOWN
+        try:
+            values = [function(*corner) for corner in product(*[(part.lower, part.upper) for part in parts])]
+        except (OverflowError, ValueError, ZeroDivisionError):  # an end where Python has no value
+            return UNKNOWN
+        if any(value != value for value in values):
+            return UNKNOWN
+        return ValueRange(min(values), max(values))
+
+    return rule
+
+
+def _quotient_of_floats(a: ValueRange, b: ValueRange) -> ValueRange:
+    return UNKNOWN if b.lower <= 0 <= b.upper else _monotone(operator.truediv)(a, b)
+
+
+def _keeping_infinity(function: Callable[[float], int]) -> Callable[..., ValueRange]:
+    return _monotone(lambda x: x if isinf(x) else function(x))
+
+
+_FLOAT_RULES: dict[str, Callable[..., ValueRange]] = {
+    "ToFloat": _monotone(float),
+    "FloatAdd": _monotone(operator.add),
+    "FloatSub": _monotone(operator.sub),
+    "FloatMul": _monotone(operator.mul),
+    "FloatDiv": _quotient_of_floats,
+    "IntTrueDiv": _quotient_of_floats,
+    "FloatNeg": _monotone(operator.neg),
+    "FloatMax": _monotone(max),
+    "FloatMin": _monotone(min),
+    "Sqrt": _monotone(sqrt),
+    "FloatFloor": _keeping_infinity(floor),
+    "FloatCeil": _keeping_infinity(ceil),
+    "FloatTrunc": _keeping_infinity(trunc),
+    "FloatRound": _keeping_infinity(round),
+}
 _RULES: dict[Any, Callable[..., ValueRange]] = {
     sympy.Add: _fold(add),
     sympy.Mul: _fold(mul),
@@ -170,6 +217,7 @@ _RULES: dict[Any, Callable[..., ValueRange]] = {
     sympy.Abs: lambda a: ValueRange(
         0 if a.lower <= 0 <= a.upper else min(abs(a.lower), abs(a.upper)), max(abs(a.lower), abs(a.upper))
     ),
+    **{FLOAT_FUNCTIONS[name]: rule for name, rule in _FLOAT_RULES.items()},
 }
 
 
@@ -180,10 +228,10 @@ def _by_assumption(expr: Expr) -> ValueRange:
 
 
 def bound(expr: Any, ranges: Mapping[Symbol, ValueRange]) -> ValueRange:
-    """A range that holds every value of an integer expression.
+    """A range that holds every value of an expression.
 
     Args:
-        expr: integer expression (or int).
+        expr: integer or float expression (or int).
         ranges: what the symbols can be; one that is missing goes by its sympy assumptions (positive, nonnegative).
     """
     if isinstance(expr, int):
@@ -191,6 +239,9 @@ def bound(expr: Any, ranges: Mapping[Symbol, ValueRange]) -> ValueRange:
     if expr.is_Integer:
         number = int(expr)
         return ValueRange(number, number)
+    if expr.is_Float:
+        value = float(expr)
+        return UNKNOWN if value != value else ValueRange(value, value)
     if expr.is_Symbol:
         found = ranges.get(expr)
         return found if found is not None else _by_assumption(expr)

@@ -8,13 +8,14 @@ import pytest
 import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from symshapes import FloorDiv, Max, Min, Mod, bound, evaluate, index_symbol, print_expr, size_symbol
 from symshapes.ranges import ValueRange
 
-I, J = index_symbol("i"), index_symbol("j")
+X, J = index_symbol("i"), index_symbol("j")
 S, T = size_symbol("s"), size_symbol("t")
 N = sympy.Symbol("n", integer=True)
-SYMBOLS = (I, J, S, T, N)
+SYMBOLS = (X, J, S, T, N)
 
 LEAVES = st.one_of(st.sampled_from(SYMBOLS), st.integers(-20, 20).map(sympy.Integer))
 DIVISORS = st.one_of(st.sampled_from([S, T, S * T, S + 1, 8 * S]), st.integers(-12, 32).filter(bool).map(sympy.Integer))
@@ -89,24 +90,24 @@ def test_substitution_agrees_with_evaluation(tree):
 @pytest.mark.parametrize(
     ("expr", "simple"),
     [
-        (FloorDiv(8 * I + 16, 8), I + 2),
-        (FloorDiv(4 * I + 8 * J, 16), FloorDiv(I + 2 * J, 4)),
-        (FloorDiv(8 * I + 3, 16), FloorDiv(I, 2)),
-        (FloorDiv(FloorDiv(I, 3), 5), FloorDiv(I, 15)),
-        (FloorDiv(Mod(I, 12), 4), Mod(FloorDiv(I, 4), 3)),
-        (FloorDiv(Mod(I, 4), 12), sympy.S.Zero),
+        (FloorDiv(8 * X + 16, 8), X + 2),
+        (FloorDiv(4 * X + 8 * J, 16), FloorDiv(X + 2 * J, 4)),
+        (FloorDiv(8 * X + 3, 16), FloorDiv(X, 2)),
+        (FloorDiv(FloorDiv(X, 3), 5), FloorDiv(X, 15)),
+        (FloorDiv(Mod(X, 12), 4), Mod(FloorDiv(X, 4), 3)),
+        (FloorDiv(Mod(X, 4), 12), sympy.S.Zero),
         (FloorDiv(S * T * 4, FloorDiv(S * T * 4, T)), T),
         (FloorDiv(S * T + S, T + 1), S),
         (FloorDiv(8 * S + 8, S + 1), sympy.Integer(8)),
-        (FloorDiv(S * I, S * T), FloorDiv(I, T)),
-        (FloorDiv(I, -3), FloorDiv(-I, 3)),
-        (Mod(9 * I + 8 * J, 8), Mod(I, 8)),
-        (Mod(8 * I + 3, 16), 8 * Mod(I, 2) + 3),
-        (Mod(Mod(I, 16), 8), Mod(I, 8)),
-        (Mod(Mod(I, 8) + J, 8), Mod(I + J, 8)),
-        (Mod(S * I + J, S), Mod(J, S)),
-        (Mod(S * I, S * T), S * Mod(I, T)),
-        (Mod(I, 1), sympy.S.Zero),
+        (FloorDiv(S * X, S * T), FloorDiv(X, T)),
+        (FloorDiv(X, -3), FloorDiv(-X, 3)),
+        (Mod(9 * X + 8 * J, 8), Mod(X, 8)),
+        (Mod(8 * X + 3, 16), 8 * Mod(X, 2) + 3),
+        (Mod(Mod(X, 16), 8), Mod(X, 8)),
+        (Mod(Mod(X, 8) + J, 8), Mod(X + J, 8)),
+        (Mod(S * X + J, S), Mod(J, S)),
+        (Mod(S * X, S * T), S * Mod(X, T)),
+        (Mod(X, 1), sympy.S.Zero),
     ],
 )
 def test_simplified_when_built(expr, simple):
@@ -115,13 +116,13 @@ def test_simplified_when_built(expr, simple):
 
 def test_zero_divisors_are_pythons_error():
     with pytest.raises(ZeroDivisionError):
-        FloorDiv(I, 0)
+        FloorDiv(X, 0)
     with pytest.raises(ZeroDivisionError):
-        Mod(I, 0)
+        Mod(X, 0)
 
 
 def test_expressions_survive_copies_and_pickles():
-    expr = FloorDiv(I, 3) + Mod(J, S)
+    expr = FloorDiv(X, 3) + Mod(J, S)
     assert copy.deepcopy(expr) == expr
     assert pickle.loads(pickle.dumps(expr)) == expr
-    assert FloorDiv(I, 3) is FloorDiv(I, 3)
+    assert FloorDiv(X, 3) is FloorDiv(X, 3)

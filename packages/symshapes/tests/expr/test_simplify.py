@@ -6,9 +6,10 @@ import pytest
 import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from symshapes import FloorDiv, Mod, evaluate, index_symbol, simplify_with_ranges, size_symbol
 
-I, J, K = (index_symbol(name) for name in "ijk")
+X, J, K = (index_symbol(name) for name in "ijk")
 S, T = size_symbol("s0"), size_symbol("s1")
 
 COEFFICIENTS = st.sampled_from([1, 2, 3, 4, 6, 8, 16, 24, -1, -8])
@@ -19,7 +20,7 @@ def index_expressions(draw):
     """Sums of scaled indices under nested divisions and remainders, as reshapes and permutes make them."""
 
     def affine():
-        terms = draw(st.lists(st.tuples(COEFFICIENTS, st.sampled_from([I, J, K])), min_size=1, max_size=3))
+        terms = draw(st.lists(st.tuples(COEFFICIENTS, st.sampled_from([X, J, K])), min_size=1, max_size=3))
         return sum((c * s for c, s in terms), sympy.Integer(draw(st.integers(-8, 8))))
 
     expr = affine()
@@ -40,9 +41,9 @@ def index_expressions(draw):
 @settings(max_examples=200, deadline=None)
 @given(index_expressions(), st.tuples(*[st.sampled_from([1, 2, 3, 4, 8])] * 3))
 def test_values_are_preserved(expr, sizes):
-    simple = simplify_with_ranges(expr, dict(zip((I, J, K), sizes, strict=True)))
+    simple = simplify_with_ranges(expr, dict(zip((X, J, K), sizes, strict=True)))
     for point in itertools.product(*map(range, sizes)):
-        values = dict(zip((I, J, K), point, strict=True))
+        values = dict(zip((X, J, K), point, strict=True))
         assert evaluate(simple, values) == evaluate(expr, values)
 
 
@@ -52,7 +53,7 @@ SYMBOLIC_DIVISORS = st.sampled_from([S, T, S * T, 4 * S, S + 1])
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(
-        st.tuples(st.sampled_from([1, 2, 4, S, T, S * T, S + 1, -1]), st.sampled_from([I, J, K])),
+        st.tuples(st.sampled_from([1, 2, 4, S, T, S * T, S + 1, -1]), st.sampled_from([X, J, K])),
         min_size=1,
         max_size=3,
     ),
@@ -63,29 +64,29 @@ def test_values_are_preserved_with_symbolic_sizes(terms, steps, sizes):
     expr = sum((c * s for c, s in terms), sympy.S.Zero)
     for divides, divisor in steps:
         expr = FloorDiv(expr, divisor) if divides else Mod(expr, divisor)
-    simple = simplify_with_ranges(expr, dict(zip((I, J, K), sizes, strict=True)))
+    simple = simplify_with_ranges(expr, dict(zip((X, J, K), sizes, strict=True)))
     for s, t in ((1, 1), (2, 3), (3, 2), (4, 4)):
         lengths = [evaluate(size, {S: s, T: t}) for size in sizes]
         for point in itertools.product(*[sorted({0, length // 2, length - 1}) for length in lengths]):
-            values = {S: s, T: t, **dict(zip((I, J, K), point, strict=True))}
+            values = {S: s, T: t, **dict(zip((X, J, K), point, strict=True))}
             assert evaluate(simple, values) == evaluate(expr, values)
 
 
 @pytest.mark.parametrize(
     ("expr", "sizes", "simple"),
     [
-        (FloorDiv(8 * I + J, 8), {I: 4, J: 8}, I),
-        (Mod(8 * I + J, 8), {I: 4, J: 8}, J),
-        (8 * FloorDiv(I, 8) + Mod(I, 8), {I: 64}, I),
-        (FloorDiv(8 * I + J, 16), {I: 4, J: 8}, FloorDiv(I, 2)),
-        (Mod(8 * I + J, 16), {I: 4, J: 8}, 8 * Mod(I, 2) + J),
-        (Mod(8 * I + J, 32), {I: 4, J: 8}, 8 * I + J),
-        (64 * FloorDiv(I, 64) + 8 * Mod(FloorDiv(I, 8), 8) + Mod(I, 8), {I: 512}, I),
-        (Mod(S * I + J, S), {I: T, J: S}, J),
-        (FloorDiv(S * I + J, S), {I: T, J: S}, I),
-        (Mod(FloorDiv(S * T * I + S * J + K, S), T), {I: 4, J: T, K: S}, J),
-        (S * T * FloorDiv(I, S * T) + S * Mod(FloorDiv(I, S), T) + Mod(I, S), {I: 4 * S * T}, I),
-        (I + 3 * J, {I: 1, J: 5}, 3 * J),
+        (FloorDiv(8 * X + J, 8), {X: 4, J: 8}, X),
+        (Mod(8 * X + J, 8), {X: 4, J: 8}, J),
+        (8 * FloorDiv(X, 8) + Mod(X, 8), {X: 64}, X),
+        (FloorDiv(8 * X + J, 16), {X: 4, J: 8}, FloorDiv(X, 2)),
+        (Mod(8 * X + J, 16), {X: 4, J: 8}, 8 * Mod(X, 2) + J),
+        (Mod(8 * X + J, 32), {X: 4, J: 8}, 8 * X + J),
+        (64 * FloorDiv(X, 64) + 8 * Mod(FloorDiv(X, 8), 8) + Mod(X, 8), {X: 512}, X),
+        (Mod(S * X + J, S), {X: T, J: S}, J),
+        (FloorDiv(S * X + J, S), {X: T, J: S}, X),
+        (Mod(FloorDiv(S * T * X + S * J + K, S), T), {X: 4, J: T, K: S}, J),
+        (S * T * FloorDiv(X, S * T) + S * Mod(FloorDiv(X, S), T) + Mod(X, S), {X: 4 * S * T}, X),
+        (X + 3 * J, {X: 1, J: 5}, 3 * J),
     ],
 )
 def test_reshapes_fold(expr, sizes, simple):

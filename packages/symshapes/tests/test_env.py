@@ -1,0 +1,248 @@
+"""`ShapeEnv`: symbols, guards, what follows from them, and their text."""
+
+import operator
+
+import pytest
+import sympy
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from symshapes import (
+    DimMark,
+    DimPolicy,
+    FloorDiv,
+    Mod,
+    ShapeEnv,
+    UnbackedError,
+    ValueRange,
+    constrain_range,
+    expr_of,
+    hint_of,
+)
+
+STATIC, DUCK, DYNAMIC, UNBACKED = DimPolicy.STATIC, DimPolicy.DUCK, DimPolicy.DYNAMIC, DimPolicy.UNBACKED
+
+
+def check(env: ShapeEnv, values: dict[str, int]) -> bool:
+    """The produced predicate on sizes by source; both of its forms must agree."""
+    code = env.produce_guard_code()
+    namespace: dict = {}
+    exec(code.source, namespace)
+    answer = namespace["check"](*[values[source] for source in code.arguments])
+    text = code.code
+    for source in sorted(values, key=len, reverse=True):
+        text = text.replace(source, str(values[source]))
+    assert bool(eval(text)) is bool(answer)
+    return bool(answer)
+
+
+def test_policies():
+    env = ShapeEnv()
+    assert env.create_size(5, "x.size(0)", STATIC) == 5
+    a = env.create_size(5, "x.size(1)", DUCK)
+    b = env.create_size(5, "y.size(0)", DUCK)
+    c = env.create_size(5, "z.size(0)", DYNAMIC)
+    assert expr_of(a) == expr_of(b) != expr_of(c)
+    assert hint_of(a) == hint_of(c) == 5
+    assert env.create_size(1, "x.size(2)", DUCK) == 1
+    assert env.create_size(0, "x.size(3)", DYNAMIC) == 0
+    assert env.create_size(5, "z.size(0)", DYNAMIC) is c
+    u = env.create_size(1, "u.size(0)", UNBACKED)
+    assert isinstance(u, torch.SymInt) and not u.node.has_hint()
+    sizes = {"x.size(1)": 9, "y.size(0)": 9, "z.size(0)": 3, "x.size(2)": 1, "x.size(3)": 0}
+    assert check(env, sizes)
+    for source, wrong in [("y.size(0)", 8), ("x.size(2)", 2), ("x.size(3)", 1), ("z.size(0)", 1)]:
+        assert not check(env, {**sizes, source: wrong})
+
+
+def test_marked_range_is_a_guard_and_decides():
+    env = ShapeEnv()
+    s = env.create_size(8, "x.size(0)", DimMark(DYNAMIC, 4, 64))
+    assert s >= 4 and s <= 64 and not s > 64
+    assert env.guards == []
+    assert env.produce_guard_code().code == "4 <= x.size(0) <= 64"
+    with pytest.raises(ValueError, match="not within 4 to 6"):
+        env.create_size(8, "y.size(0)", DYNAMIC, min=4, max=6)
+
+
+def test_equal_sizes_become_one():
+    env = ShapeEnv()
+    s = env.create_size(8, "x.size(0)", DYNAMIC, min=2, max=64)
+    t = env.create_size(8, "y.size(0)", DYNAMIC)
+    assert s == t
+    assert expr_of(t) == expr_of(s)
+    assert bool(t * 2 == s + t)  # follows
+    assert len(env.guards) == 1
+    code = env.produce_guard_code()
+    assert code.text == "x.size(0) is between 2 and 64 and equals y.size(0)"
+    assert code.code == "2 <= x.size(0) <= 64 and x.size(0) == y.size(0)"
+    assert check(env, {"x.size(0)": 5, "y.size(0)": 5})
+    assert not check(env, {"x.size(0)": 5, "y.size(0)": 6})
+
+
+def test_an_equation_bounds_what_it_replaces():
+    env = ShapeEnv()
+    s = env.create_size(8, "x.size(0)", DYNAMIC)
+    t = env.create_size(5, "y.size(0)", DYNAMIC)
+    assert t == s - 3
+    assert env.range_of(expr_of(s)) == ValueRange(5, float("inf"))
+    assert env.statically_known((s > 4).node.expr if isinstance(s > 4, torch.SymBool) else s > 4)
+    assert check(env, {"x.size(0)": 6, "y.size(0)": 3})
+    assert not check(env, {"x.size(0)": 4, "y.size(0)": 1})
+
+
+def test_divisibility():
+    env = ShapeEnv()
+    s = env.create_size(24, "x.size(0)", DYNAMIC)
+    assert s % 8 == 0
+    assert len(env.guards) == 1
+    assert s % 4 == 0 and (3 * s) % 24 == 0 and (s + 16) % 8 == 0
+    assert 8 * (s // 8) == s
+    assert (s // 8) * 2 * 4 + 1 == s + 1
+    assert len(env.guards) == 1
+    assert env.produce_guard_code().text == "x.size(0) is at least 2 and is divisible by 8"
+    assert check(env, {"x.size(0)": 32})
+    assert not check(env, {"x.size(0)": 36})
+
+
+def test_ranges_come_from_guards_and_duplicates_are_not_kept():
+    env = ShapeEnv()
+    s = env.create_size(10, "x.size(0)", DYNAMIC)
+    assert s < 100
+    assert s < 100 and s < 101 and 2 * s < 200
+    assert s > 3
+    assert s + 1 > 4
+    assert len(env.guards) == 2
+    assert env.produce_guard_code().code == "4 <= x.size(0) <= 99"
+
+
+def test_weaker_guards_are_dropped_when_stronger_ones_follow():
+    env = ShapeEnv()
+    s = env.create_size(10, "x.size(0)", DYNAMIC)
+    t = env.create_size(7, "y.size(0)", DYNAMIC)
+    assert s + t < 1000
+    assert s < 100
+    assert t < 100
+    assert int(t) == 7
+    assert env.produce_guard_code().code == "2 <= x.size(0) <= 99 and y.size(0) == 7"
+
+
+def test_int_specialises_and_is_reported():
+    env = ShapeEnv()
+    s = env.create_size(10, "x.size(0)", DYNAMIC)
+    t = env.create_size(10, "y.size(0)", DYNAMIC)
+    assert s == t
+    assert int(s) == 10
+    assert expr_of(t) == 10
+    assert env.specialized() == [("x.size(0)", 10), ("y.size(0)", 10)]
+    assert env.produce_guard_code().text == "x.size(0) is 10; y.size(0) is 10"
+
+
+def test_guards_name_the_users_line():
+    env = ShapeEnv()
+    s = env.create_size(10, "x.size(0)", DYNAMIC)
+    assert s < 20
+    assert env.guards[0].user_line.startswith("test_env.py:")
+    assert env.guards[0].user_line.endswith("in test_guards_name_the_users_line")
+    assert env.guards[0].text == "x.size(0) <= 19"
+    elsewhere = ShapeEnv(locate=lambda: "model.py:3 in forward")
+    assert elsewhere.create_size(10, "x.size(0)", DYNAMIC) < 20
+    assert elsewhere.guards[0].user_line == "model.py:3 in forward"
+
+
+def test_unbacked_values_decide_nothing():
+    env = ShapeEnv()
+    u = env.create_unbacked_int()
+    with pytest.raises(UnbackedError):
+        bool(u > 3)
+    constrain_range(u, 4, 10)
+    assert u > 3
+    assert [guard.text for guard in env.runtime_asserts] == ["u0 >= 4", "u0 <= 10"]
+    assert env.guards == []
+    torch._check(u != 7)
+    assert u != 7
+    assert len(env.runtime_asserts) == 3
+
+
+def test_constrain_range_of_a_size_is_a_guard():
+    env = ShapeEnv()
+    s = env.create_size(10, "x.size(0)", DYNAMIC)
+    constrain_range(s, 2, 64)
+    assert env.produce_guard_code().code == "2 <= x.size(0) <= 64"
+    with pytest.raises(ValueError, match="is 10"):
+        constrain_range(s, 11)
+    constrain_range(3, 1, 4)
+    with pytest.raises(ValueError, match="5 is not within 1 to 4"):
+        constrain_range(5, 1, 4)
+
+
+def test_size_oblivious():
+    env = ShapeEnv()
+    u = env.create_size(3, "x.size(0)", UNBACKED)
+    assert env.evaluate_size_oblivious((u == 1).node.expr) is False
+    assert env.evaluate_size_oblivious((u == 0).node.expr) is False
+
+
+def test_floats_and_ints_of_the_program():
+    env = ShapeEnv()
+    f, n = env.create_float(0.5, "scale"), env.create_int(-3, "shift")
+    assert f < 1.0 and n < 0
+    assert [guard.text for guard in env.guards] == ["scale < 1.0"]
+    assert check(env, {"scale": 0.25, "shift": -8})
+    assert not check(env, {"scale": 1.5, "shift": -8})
+    assert not check(env, {"scale": 0.5, "shift": 8})
+
+
+def test_simplify_and_evaluate_take_expressions():
+    env = ShapeEnv()
+    s = expr_of(env.create_size(24, "x.size(0)", DYNAMIC))
+    assert env.evaluate(sympy.Eq(Mod(s, 8), 0)) is True
+    assert env.simplify(8 * FloorDiv(s, 8) + Mod(s, 4)) == s
+    assert env.evaluate(FloorDiv(s, 5)) == 4
+    assert env.simplify(FloorDiv(s, 5)) == 4
+    assert env.symint(FloorDiv(s, 5)) == 4
+
+
+COMPARE = {name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")}
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(sorted(COMPARE)),
+        st.sampled_from(
+            ["s", "t", "s+t", "s*t", "s-t", "s//2", "s%3", "s//4*4", "t%4", "(s+t)//3", "s*2-t", "max", "s/2"]
+        ),
+        st.one_of(st.integers(-2, 14), st.sampled_from(["s", "t", "s-1", "2*t", "s//2"])),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+def program(steps, s, t):
+    """The answers to a list of questions on two sizes."""
+    names = {"s": s, "t": t}
+    value = {"max": lambda: torch.sym_max(s, t)}
+    answers = []
+    for compare, left, right in steps:
+        a = value[left]() if left in value else eval(left, {}, names)
+        b = eval(right, {}, names) if isinstance(right, str) else right
+        answers.append(bool(COMPARE[compare](a, b)))
+    return answers
+
+
+@settings(max_examples=150, deadline=None)
+@given(STEPS, st.integers(2, 13), st.integers(2, 13), st.sampled_from([DUCK, DYNAMIC]))
+def test_where_the_guards_hold_the_answers_hold(steps, s, t, policy):
+    env = ShapeEnv()
+    symbolic = program(steps, env.create_size(s, "a", policy), env.create_size(t, "b", policy))
+    assert symbolic == program(steps, s, t)
+    code = env.produce_guard_code()
+    namespace: dict = {}
+    exec(code.source, namespace)
+    for a in range(16):
+        for b in range(16):
+            values = {"a": a, "b": b}
+            if namespace["check"](*[values[source] for source in code.arguments]):
+                assert program(steps, a, b) == symbolic
+    values = {"a": s, "b": t}
+    assert namespace["check"](*[values[source] for source in code.arguments])
