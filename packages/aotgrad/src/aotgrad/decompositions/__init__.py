@@ -1,5 +1,16 @@
 """Decompositions by family, and the public registry."""
 
+from aotgrad.decompositions import (  # noqa: F401  (importing a family registers it)
+    activations,
+    factories,
+    indexing,
+    losses,
+    movement,
+    normalization,
+    pointwise,
+    reductions,
+    softmax,
+)
 from aotgrad.decompositions.registry import core_decompositions, decomposition, decompositions
 
 __all__ = ["core_decompositions", "decomposition", "decompositions"]

@@ -1,0 +1,190 @@
+"""Loss functions and their backward formulas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from aotgrad.decompositions.activations import log_sigmoid_forward
+from aotgrad.decompositions.precision import cast, in_opmath, widen
+from aotgrad.decompositions.registry import decomposition
+
+aten = torch.ops.aten
+Tensor = torch.Tensor
+
+NONE, MEAN, SUM = 0, 1, 2
+"""The `reduction` argument of loss ops."""
+
+
+def _reduced(loss: Tensor, reduction: int) -> Tensor:
+    if reduction == MEAN:
+        return aten.mean.default(loss)
+    return aten.sum.default(loss) if reduction == SUM else loss
+
+
+def _share(x: Tensor, reduction: int) -> Any:
+    """What each element's loss weighs in the result, as a divisor."""
+    return x.numel() if reduction == MEAN else 1
+
+
+@decomposition(aten.mse_loss.default)
+@in_opmath
+def mse_loss(x: Tensor, target: Tensor, reduction: int = MEAN) -> Tensor:
+    difference = x - target
+    return _reduced(difference * difference, reduction)
+
+
+@decomposition(aten.mse_loss_backward.default)
+@in_opmath
+def mse_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: int) -> Tensor:
+    return (x - target) * (2.0 / _share(x, reduction)) * grad
+
+
+@decomposition(aten.smooth_l1_loss.default)
+@in_opmath
+def smooth_l1_loss(x: Tensor, target: Tensor, reduction: int = MEAN, beta: float = 1.0) -> Tensor:
+    distance = aten.abs.default(x - target)
+    if beta == 0:
+        return _reduced(distance, reduction)
+    loss = aten.where.self(distance < beta, 0.5 * distance * distance / beta, distance - 0.5 * beta)
+    return _reduced(loss, reduction)
+
+
+@decomposition(aten.smooth_l1_loss_backward.default)
+@in_opmath
+def smooth_l1_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: int, beta: float) -> Tensor:
+    difference = x - target
+    scaled = grad / _share(x, reduction)
+    far = scaled * aten.sign.default(difference)
+    if beta == 0:
+        return far
+    return aten.where.self(aten.abs.default(difference) < beta, scaled * difference / beta, far)
+
+
+@decomposition(aten.huber_loss.default)
+@in_opmath
+def huber_loss(x: Tensor, target: Tensor, reduction: int = MEAN, delta: float = 1.0) -> Tensor:
+    distance = aten.abs.default(x - target)
+    loss = aten.where.self(distance <= delta, 0.5 * distance * distance, delta * (distance - 0.5 * delta))
+    return _reduced(loss, reduction)
+
+
+@decomposition(aten.huber_loss_backward.default)
+@in_opmath
+def huber_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: int, delta: float) -> Tensor:
+    difference = x - target
+    slope = aten.clamp.default(difference, -delta, delta)
+    return slope * (grad / _share(x, reduction))
+
+
+@decomposition(aten.soft_margin_loss.default)
+@in_opmath
+def soft_margin_loss(x: Tensor, target: Tensor, reduction: int = MEAN) -> Tensor:
+    return _reduced(aten.log1p.default(aten.exp.default(-target * x)), reduction)
+
+
+@decomposition(aten.soft_margin_loss_backward.default)
+@in_opmath
+def soft_margin_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: int) -> Tensor:
+    power = aten.exp.default(-target * x)
+    return -target * (power / (power + 1)) * (grad / _share(x, reduction))
+
+
+@decomposition(aten.binary_cross_entropy.default)
+@in_opmath
+def binary_cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = MEAN) -> Tensor:
+    # Logarithms are held at -100, so that a wrong certainty costs a finite amount.
+    right = aten.clamp.default(aten.log.default(x), -100)
+    wrong = aten.clamp.default(aten.log1p.default(-x), -100)
+    loss = (target - 1) * wrong - target * right
+    return _reduced(loss if weight is None else loss * weight, reduction)
+
+
+@decomposition(aten.binary_cross_entropy_backward.default)
+@in_opmath
+def binary_cross_entropy_backward(
+    grad: Tensor, x: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = MEAN
+) -> Tensor:
+    slope = grad * (x - target) / aten.clamp.default((1 - x) * x, 1e-12)
+    if weight is not None:
+        slope = slope * weight
+    return slope / _share(x, reduction)
+
+
+@decomposition(aten.binary_cross_entropy_with_logits.default)
+@in_opmath
+def binary_cross_entropy_with_logits(
+    x: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = MEAN
+) -> Tensor:
+    likelihood = log_sigmoid_forward(x)[0]
+    if pos_weight is not None:
+        likelihood = ((pos_weight - 1) * target + 1) * likelihood
+    loss = (1 - target) * x - likelihood
+    return _reduced(loss if weight is None else loss * weight, reduction)
+
+
+def _class_dim(x: Tensor) -> int:
+    return 0 if x.dim() == 1 else 1
+
+
+def _class_weights(x: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int) -> tuple[Tensor, Tensor]:
+    """Targets with ignored ones replaced by class 0, as an index over a class dimension of length 1; their weights."""
+    counted = target != ignore_index
+    index = aten.unsqueeze.default(aten.where.ScalarOther(counted, target, 0), _class_dim(x))
+    if weight is None:
+        weights = cast(counted, widen(x).dtype if x.is_floating_point() else x.dtype)
+    else:
+        shape = [1] * x.dim()
+        shape[_class_dim(x)] = weight.shape[0]
+        table = aten.expand.default(aten.view.default(widen(weight), shape), x.shape)
+        picked = aten.squeeze.dim(aten.gather.default(table, _class_dim(x), index), _class_dim(x))
+        weights = aten.where.ScalarOther(counted, picked, 0.0)
+    return index, weights
+
+
+@decomposition(aten.nll_loss_forward.default, aten.nll_loss2d_forward.default)
+def nll_loss_forward(
+    x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
+) -> tuple[Tensor, Tensor]:
+    if target.dim() != x.dim() - 1 or target.dtype != torch.int64:
+        return NotImplemented  # type: ignore[return-value]
+    dim = _class_dim(x)
+    index, weights = _class_weights(x, target, weight, ignore_index)
+    picked = aten.squeeze.dim(aten.gather.default(x, dim, index), dim)
+    counted = target != ignore_index
+    # Where a target is ignored, even an infinite input contributes nothing.
+    loss = aten.where.ScalarOther(counted, -widen(picked) * weights, 0.0)
+    if reduction == NONE and x.dim() > 1:
+        return cast(loss, x.dtype), aten.full.default([], 0.0, dtype=x.dtype, device=x.device)
+    total = aten.sum.default(weights)
+    loss = aten.sum.default(loss)
+    if reduction == MEAN:
+        loss = loss / total
+    return cast(loss, x.dtype), cast(total, x.dtype)
+
+
+@decomposition(aten.nll_loss_backward.default, aten.nll_loss2d_backward.default)
+def nll_loss_backward(
+    grad: Tensor,
+    x: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    reduction: int,
+    ignore_index: int,
+    total_weight: Tensor,
+) -> Tensor:
+    if target.dim() != x.dim() - 1 or target.dtype != torch.int64:
+        return NotImplemented
+    dim = _class_dim(x)
+    index, weights = _class_weights(x, target, weight, ignore_index)
+    grad = widen(grad)
+    if reduction == MEAN:
+        grad = grad / widen(total_weight)
+    slope = aten.unsqueeze.default(aten.where.ScalarOther(target != ignore_index, -grad * weights, 0.0), dim)
+    shape = [1] * x.dim()
+    shape[dim] = x.shape[dim]
+    classes = aten.view.default(aten.arange.start_step(0, x.shape[dim], 1, device=x.device), shape)
+    return cast(aten.where.ScalarOther(classes == index, slope, 0.0), x.dtype)
+
+

@@ -1,0 +1,225 @@
+"""Pointwise ops that are a few simpler ones."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from aotgrad.decompositions.layout import laid_out_like
+from aotgrad.decompositions.precision import cast, in_opmath, opmath, widen
+from aotgrad.decompositions.registry import decomposition
+
+aten = torch.ops.aten
+Tensor = torch.Tensor
+
+
+def _one_dtype(*tensors: Tensor) -> bool:
+    return len({t.dtype for t in tensors}) == 1
+
+
+@decomposition(aten.addcmul.default)
+def addcmul(x: Tensor, first: Tensor, second: Tensor, *, value: Any = 1) -> Tensor:
+    if not _one_dtype(x, first, second):
+        return NotImplemented
+    product = widen(first) * widen(second)
+    return cast(widen(x) + (product if _is_one(value) else value * product), x.dtype)
+
+
+@decomposition(aten.addcdiv.default)
+def addcdiv(x: Tensor, first: Tensor, second: Tensor, *, value: Any = 1) -> Tensor:
+    if not _one_dtype(x, first, second) or not x.is_floating_point():
+        return NotImplemented
+    above = widen(first)
+    return cast(widen(x) + (above if _is_one(value) else value * above) / widen(second), x.dtype)
+
+
+def _is_one(value: Any) -> bool:
+    return type(value) in (int, float) and value == 1
+
+
+@decomposition(aten.lerp.Scalar)
+@in_opmath
+def lerp_scalar(start: Tensor, end: Tensor, weight: Any) -> Tensor:
+    if start.is_complex() or isinstance(weight, complex):
+        return NotImplemented
+    # The nearer end is the base, so that weights 0 and 1 give the ends exactly.
+    if abs(weight) < 0.5:
+        return start + weight * (end - start)
+    return end - (end - start) * (1 - weight)
+
+
+@decomposition(aten.lerp.Tensor)
+@in_opmath
+def lerp_tensor(start: Tensor, end: Tensor, weight: Tensor) -> Tensor:
+    if start.is_complex():
+        return NotImplemented
+    near = start + weight * (end - start)
+    return aten.where.self(aten.abs.default(weight) < 0.5, near, end - (end - start) * (1 - weight))
+
+
+@decomposition(aten.rsub.Tensor, aten.rsub.Scalar)
+def rsub(x: Tensor, other: Any, alpha: Any = 1) -> Tensor:
+    if isinstance(other, Tensor):
+        return aten.sub.Tensor(other, x, alpha=alpha)
+    if _is_one(alpha) and not x.is_complex() and not isinstance(other, complex):
+        return other - x
+    return NotImplemented
+
+
+@decomposition(aten.clamp_min.default)
+def clamp_min(x: Tensor, min: Any) -> Tensor:
+    return aten.clamp.default(x, min)
+
+
+@decomposition(aten.clamp_max.default)
+def clamp_max(x: Tensor, max: Any) -> Tensor:
+    return aten.clamp.default(x, None, max)
+
+
+@decomposition(aten.clamp.Tensor)
+def clamp_tensor(x: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
+    if min is not None:
+        x = aten.maximum.default(x, min)
+    return x if max is None else aten.minimum.default(x, max)
+
+
+@decomposition(aten.clamp_min.Tensor)
+def clamp_min_tensor(x: Tensor, min: Tensor) -> Tensor:
+    return aten.maximum.default(x, min)
+
+
+@decomposition(aten.clamp_max.Tensor)
+def clamp_max_tensor(x: Tensor, max: Tensor) -> Tensor:
+    return aten.minimum.default(x, max)
+
+
+@decomposition(aten.frac.default)
+def frac(x: Tensor) -> Tensor:
+    return x - aten.trunc.default(x)
+
+
+@decomposition(aten.sinc.default)
+def sinc(x: Tensor) -> Tensor:
+    if not x.is_floating_point():
+        return NotImplemented
+    wide = widen(x)
+    angle = wide * math.pi
+    return cast(aten.where.ScalarSelf(wide == 0, 1.0, aten.sin.default(angle) / angle), x.dtype)
+
+
+@decomposition(aten.deg2rad.default)
+def deg2rad(x: Tensor) -> Tensor:
+    return NotImplemented if not x.is_floating_point() else x * (math.pi / 180)
+
+
+@decomposition(aten.rad2deg.default)
+def rad2deg(x: Tensor) -> Tensor:
+    return NotImplemented if not x.is_floating_point() else x * (180 / math.pi)
+
+
+@decomposition(aten.masked_fill.Scalar)
+def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
+    if isinstance(value, complex) and not x.is_complex():
+        return NotImplemented
+    return _filled(x, mask, value)
+
+
+@decomposition(aten.masked_fill.Tensor)
+def masked_fill_tensor(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
+    if value.dim() > 0:
+        return NotImplemented
+    if value.dtype != x.dtype:
+        value = aten._to_copy.default(value, dtype=x.dtype)
+    if value.device != x.device:
+        value = aten._to_copy.default(value, device=x.device)
+    return _laid_out(aten.where.self(mask, value, x), x)
+
+
+def _filled(x: Tensor, mask: Tensor, value: Any) -> Tensor:
+    fill = aten.full.default([], number(value, x.dtype), dtype=x.dtype, device=x.device)
+    return _laid_out(aten.where.self(mask, fill, x), x)
+
+
+def _laid_out(result: Tensor, x: Tensor) -> Tensor:
+    """Eager fills a copy of the broadcast input, so the input's strides win over the mask's."""
+    if result.dim() == x.dim() and all(_same(a, b) for a, b in zip(result.shape, x.shape, strict=True)):
+        return laid_out_like(result, x)
+    return laid_out_like(result, aten.expand.default(x, result.shape))
+
+
+def _same(a: Any, b: Any) -> bool:
+    from aotgrad.strides import same_size
+
+    return same_size(a, b)
+
+
+def number(value: Any, dtype: torch.dtype) -> Any:
+    """A Python number of the kind that `dtype` holds; symbolic ones as they are."""
+    if type(value) not in (bool, int, float, complex):
+        return value
+    if dtype == torch.bool:
+        return bool(value)
+    if dtype.is_complex:
+        return complex(value)
+    if dtype.is_floating_point:
+        return float(value)
+    return int(value)
+
+
+@decomposition(aten.nan_to_num.default)
+def nan_to_num(
+    x: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
+    if not x.is_floating_point():
+        return NotImplemented
+    limits = torch.finfo(x.dtype)
+    largest = limits.max if posinf is None else posinf
+    smallest = limits.min if neginf is None else neginf
+    out = aten.where.ScalarSelf(aten.isnan.default(x), 0.0 if nan is None else nan, x)
+    out = aten.where.ScalarSelf(out == math.inf, largest, out)
+    return aten.where.ScalarSelf(out == -math.inf, smallest, out)
+
+
+@decomposition(aten.xlogy.Tensor)
+def xlogy(x: Tensor, other: Tensor) -> Tensor:
+    if not (x.is_floating_point() and x.dtype == other.dtype):
+        return NotImplemented
+    wide, other_wide = widen(x), widen(other)
+    product = aten.where.ScalarSelf(wide == 0, 0.0, wide * aten.log.default(other_wide))
+    return cast(aten.where.ScalarSelf(aten.isnan.default(other_wide), math.nan, product), x.dtype)
+
+
+@decomposition(aten.logaddexp.default)
+def logaddexp(x: Tensor, other: Tensor) -> Tensor:
+    if not (x.is_floating_point() and x.dtype == other.dtype):
+        return NotImplemented
+    wide, other_wide = widen(x), widen(other)
+    largest = aten.maximum.default(wide, other_wide)
+    rest = aten.log1p.default(aten.exp.default(-aten.abs.default(wide - other_wide)))
+    infinite = (wide == other_wide) & (aten.abs.default(wide) == math.inf)
+    return cast(aten.where.self(infinite, wide, largest + rest), x.dtype)
+
+
+@decomposition(aten.native_dropout.default)
+def native_dropout(x: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
+    if x.device.type != "cpu" or not x.is_floating_point():
+        # Another device's kernel draws a stream of its own, which no other op repeats.
+        return NotImplemented  # type: ignore[return-value]
+    if not (train is None or train) or x.numel() == 0:
+        return aten.clone.default(x), aten.full.default(x.shape, True, dtype=torch.bool, device=x.device)
+    if p == 1:
+        return aten.full_like.default(x, 0), aten.full_like.default(x, False, dtype=torch.bool)
+    drawn = aten.bernoulli.p(aten.empty_like.default(x, dtype=torch.bool), 1 - p)
+    return x * drawn * (1.0 / (1.0 - p)), drawn
+
+
+@decomposition(aten.native_dropout_backward.default)
+def native_dropout_backward(grad: Tensor, mask: Tensor, scale: float) -> Tensor:
+    return cast(widen(grad) * (cast(mask, opmath(grad.dtype)) * scale), grad.dtype)
+
+
+@decomposition(aten.floor_divide.default)
+def floor_divide(x: Tensor, other: Tensor) -> Tensor:
+    return aten.div.Tensor_mode(x, other, rounding_mode="floor")

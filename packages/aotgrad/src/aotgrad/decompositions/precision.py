@@ -1,0 +1,64 @@
+"""The arithmetic precision of eager's kernels: half types compute in float32 and round once, at the end.
+
+In: a decomposition written without regard to precision, or tensors. Out: the same in eager's precision.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+
+HALF = (torch.bfloat16, torch.float16)
+COMPLEX_OF_HALF = torch.complex32
+
+
+def opmath(dtype: torch.dtype) -> torch.dtype:
+    """The dtype that kernels on `dtype` compute in."""
+    if dtype in HALF:
+        return torch.float32
+    return torch.complex64 if dtype == COMPLEX_OF_HALF else dtype
+
+
+def cast(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """`value` in `dtype`; itself if it is."""
+    return value if value.dtype == dtype else aten._to_copy.default(value, dtype=dtype)
+
+
+def widen(value: torch.Tensor) -> torch.Tensor:
+    """`value` in the dtype that kernels compute in."""
+    return cast(value, opmath(value.dtype))
+
+
+def widen_optional(value: torch.Tensor | None) -> torch.Tensor | None:
+    """`widen`, or None for None."""
+    return None if value is None else widen(value)
+
+
+def in_opmath(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a decomposition get its half-precision tensors as float32, and its results rounded back.
+
+    The results' dtype is the first tensor argument's.
+    """
+
+    @functools.wraps(function)
+    def wide(*args: Any, **kwargs: Any) -> Any:
+        dtype = next(value.dtype for value in args if isinstance(value, torch.Tensor))
+        if dtype not in HALF:
+            return function(*args, **kwargs)
+        result = function(
+            *[_wide(value) for value in args], **{name: _wide(value) for name, value in kwargs.items()}
+        )
+        if isinstance(result, tuple):
+            return tuple(cast(value, dtype) for value in result)
+        return cast(result, dtype)
+
+    return wide
+
+
+def _wide(value: Any) -> Any:
+    return widen(value) if isinstance(value, torch.Tensor) and value.dtype in HALF else value

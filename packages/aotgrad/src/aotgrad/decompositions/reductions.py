@@ -1,0 +1,104 @@
+"""Variance, deviation and norms from sums and means."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from aotgrad.decompositions.precision import cast, widen
+from aotgrad.decompositions.registry import decomposition
+
+aten = torch.ops.aten
+Tensor = torch.Tensor
+
+
+def _dims(x: Tensor, dim: Any) -> list[int]:
+    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
+        return list(range(x.dim()))
+    return [dim] if isinstance(dim, int) else list(dim)
+
+
+def _variance(x: Tensor, dims: list[int], correction: Any, keepdim: bool) -> tuple[Tensor, Tensor]:
+    """Variance and mean in the precision that kernels compute in."""
+    wide = widen(x)
+    mean = aten.mean.dim(wide, dims, True)
+    centred = wide - mean
+    total = aten.sum.dim_IntList(centred * centred, dims, keepdim)
+    count: Any = math.prod(x.shape[dim] for dim in dims)
+    left = count - correction
+    if type(left) in (int, float):
+        left = max(left, 0)
+    if type(left) in (int, float) and left == 0:
+        variance = total * math.inf  # 0/0, and x/0, as the kernels give
+    else:
+        variance = total / left
+    if not keepdim:
+        mean = aten.squeeze.dims(mean, dims)
+    return variance, mean
+
+
+def _refused(x: Tensor) -> bool:
+    return not x.is_floating_point() or any(type(size) is int and size == 0 for size in x.shape)
+
+
+@decomposition(aten.var.correction)
+def var(x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Tensor:
+    if _refused(x):
+        return NotImplemented
+    variance, _ = _variance(x, _dims(x, dim), 1 if correction is None else correction, keepdim)
+    return cast(variance, x.dtype)
+
+
+@decomposition(aten.std.correction)
+def std(x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Tensor:
+    if _refused(x):
+        return NotImplemented
+    variance, _ = _variance(x, _dims(x, dim), 1 if correction is None else correction, keepdim)
+    return cast(aten.sqrt.default(variance), x.dtype)
+
+
+@decomposition(aten.var_mean.correction)
+def var_mean(
+    x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
+    if _refused(x):
+        return NotImplemented  # type: ignore[return-value]
+    variance, mean = _variance(x, _dims(x, dim), 1 if correction is None else correction, keepdim)
+    return cast(variance, x.dtype), cast(mean, x.dtype)
+
+
+@decomposition(aten.std_mean.correction)
+def std_mean(
+    x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
+    if _refused(x):
+        return NotImplemented  # type: ignore[return-value]
+    variance, mean = _variance(x, _dims(x, dim), 1 if correction is None else correction, keepdim)
+    return cast(aten.sqrt.default(variance), x.dtype), cast(mean, x.dtype)
+
+
+@decomposition(aten.linalg_vector_norm.default)
+def vector_norm(
+    x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
+) -> Tensor:
+    if _refused(x):
+        return NotImplemented
+    dims = _dims(x, dim)
+    wide = widen(x if dtype is None else cast(x, dtype))
+    size = aten.abs.default(wide)
+    if ord == math.inf:
+        out = aten.amax.default(size, dims, keepdim)
+    elif ord == -math.inf:
+        out = aten.amin.default(size, dims, keepdim)
+    elif ord == 0:
+        out = aten.sum.dim_IntList(cast(wide != 0, wide.dtype), dims, keepdim)
+    elif ord == 1:
+        out = aten.sum.dim_IntList(size, dims, keepdim)
+    elif ord == 2:
+        out = aten.sqrt.default(aten.sum.dim_IntList(wide * wide, dims, keepdim))
+    else:
+        total = aten.sum.dim_IntList(aten.pow.Tensor_Scalar(size, ord), dims, keepdim)
+        out = aten.pow.Tensor_Scalar(total, 1.0 / ord)
+    return cast(out, x.dtype if dtype is None else dtype)

@@ -1,0 +1,76 @@
+"""Softmax, log-softmax, logsumexp and their backward formulas."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from aotgrad.decompositions.layout import contiguous
+from aotgrad.decompositions.precision import cast, widen
+from aotgrad.decompositions.registry import decomposition
+
+aten = torch.ops.aten
+Tensor = torch.Tensor
+
+
+def _empty(x: Tensor) -> bool:
+    return any(type(size) is int and size == 0 for size in x.shape)
+
+
+@decomposition(aten._softmax.default)
+def softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    dtype = torch.float32 if half_to_float else x.dtype
+    wide = widen(x)
+    if _empty(x):
+        return contiguous(cast(wide, dtype))
+    power = aten.exp.default(wide - aten.amax.default(wide, [dim], True))
+    return contiguous(cast(power / aten.sum.dim_IntList(power, [dim], True), dtype))
+
+
+@decomposition(aten._log_softmax.default)
+def log_softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    dtype = torch.float32 if half_to_float else x.dtype
+    wide = widen(x)
+    if _empty(x):
+        return contiguous(cast(wide, dtype))
+    shifted = wide - aten.amax.default(wide, [dim], True)
+    total = aten.sum.dim_IntList(aten.exp.default(shifted), [dim], True)
+    return contiguous(cast(shifted - aten.log.default(total), dtype))
+
+
+@decomposition(aten._safe_softmax.default)
+def safe_softmax(x: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
+    out = softmax(x if dtype is None else cast(x, dtype), dim, False)
+    masked = aten.all.dim(x == -math.inf, dim, True)
+    return aten.where.ScalarSelf(masked, 0.0, out)
+
+
+@decomposition(aten._softmax_backward_data.default)
+def softmax_backward(grad: Tensor, out: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
+    wide = widen(out)
+    product = widen(grad) * wide
+    return contiguous(cast(product - wide * aten.sum.dim_IntList(product, [dim], True), input_dtype))
+
+
+@decomposition(aten._log_softmax_backward_data.default)
+def log_softmax_backward(grad: Tensor, out: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
+    wide = widen(grad)
+    total = aten.sum.dim_IntList(wide, [dim], True)
+    return contiguous(cast(wide - aten.exp.default(widen(out)) * total, input_dtype))
+
+
+@decomposition(aten.logsumexp.default)
+def logsumexp(x: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
+    if not x.is_floating_point() or _empty(x):
+        return NotImplemented
+    dims = [dim] if isinstance(dim, int) else list(dim)
+    wide = widen(x)
+    largest = aten.amax.default(wide, dims, True)
+    # An infinite maximum would make inf - inf of it.
+    largest = aten.where.ScalarSelf(aten.abs.default(largest) == math.inf, 0.0, largest)
+    total = aten.sum.dim_IntList(aten.exp.default(wide - largest), dims, keepdim)
+    if not keepdim:
+        largest = aten.squeeze.dims(largest, dims) if dims else aten.squeeze.default(largest)
+    return cast(aten.log.default(total) + largest, x.dtype)
