@@ -13,6 +13,7 @@ Flows in: a `Body`. Flows out: `Levels`, the plan every backend prints:
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import sympy
@@ -128,10 +129,10 @@ def dependencies(body: Body) -> list[tuple[int, ...]]:
     return result
 
 
-def live_ops(body: Body, operands: list[tuple[int, ...]] | None = None) -> list[bool]:
-    """For each operation whether a store needs it."""
+def live_ops(body: Body, operands: list[tuple[int, ...]] | None = None, dropped: Collection[str] = ()) -> list[bool]:
+    """For each operation whether a store (to a buffer other than the `dropped`) needs it."""
     operands = dependencies(body) if operands is None else operands
-    live = [op.name == "store" for op in body.ops]
+    live = [op.name == "store" and op.args[0] not in dropped for op in body.ops]
     for at in range(len(body.ops) - 1, -1, -1):
         if live[at]:
             for source in operands[at]:

@@ -1,0 +1,8 @@
+"""Generated Python: the wrapper that allocates, launches kernels and calls ATen.
+
+Flows in: `Schedule`. Flows out: `WrapperSource`, then a module whose `call` runs it.
+"""
+
+from inductor.codegen.wrapper import WrapperSource, generate
+
+__all__ = ["WrapperSource", "generate"]

@@ -1,0 +1,153 @@
+"""`compile_graph`: a functional ATen graph becomes a callable over generated kernels.
+
+Flows in: an fx graph with fake values, and options. Flows out: `CompiledGraph`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from inductor.artefact import BackendOf, CompiledGraph, KernelModule, Parts, Stats, load
+from inductor.cache import DiskCache
+from inductor.cache.key import Uncacheable, graph_key
+from inductor.codegen.wrapper import generate
+from inductor.device import DeviceBackend, Kernel, backend_for
+from inductor.ir.program import LoopOp
+from inductor.lower import lower
+from inductor.options import Options
+from inductor.schedule import ExternStep, KernelStep, schedule
+
+ROOM = "graphs"
+
+
+def compile_graph(
+    graph_module: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    options: Options | None = None,
+    *,
+    backends: Mapping[str, DeviceBackend] | None = None,
+) -> CompiledGraph:
+    """Compile a functional ATen graph, or take it compiled from the disk cache.
+
+    Args:
+        graph_module: `call_function`s of `OpOverload`s, with fake values in `meta["val"]`; see `lower`.
+        example_inputs: fake tensors, ints and SymInts, one a placeholder.
+        backends: by device type, in place of the installed ones; then nothing is cached.
+
+    Raises:
+        NotImplementedError: for a graph that isn't functional or holds a layout that is not strided.
+        BuildError: if a kernel's compiler fails.
+        LookupError: if a device of the graph has no backend.
+    """
+    options = Options() if options is None else options
+    stats = Stats()
+
+    def backend(device: torch.device) -> DeviceBackend:
+        given = (backends or {}).get(device.type)
+        return backend_for(device) if given is None else given
+
+    def make() -> Parts:
+        return _make(graph_module, example_inputs, options, backend, stats)
+
+    if not options.cache or backends:
+        return CompiledGraph(make(), None, stats, backend)
+    cache = DiskCache(ROOM, options.cache_dir)
+    try:
+        with stats.phase("key"):
+            key = graph_key(graph_module, example_inputs, options, _backends(graph_module))
+    except Uncacheable as why:
+        stats.cache = f"not cached: {why}"
+        return CompiledGraph(make(), None, stats)
+    found = _stored(cache, key, stats)
+    if found is not None:
+        return found
+    with cache.lock(key):
+        found = _stored(cache, key, stats)  # by a process that held the lock
+        if found is not None:
+            return found
+        parts = make()
+        if parts.wrapper.objects:
+            stats.cache = "not cached: its calls take Python objects"
+            return CompiledGraph(parts, None, stats)
+        stats.cache = "miss"
+        compiled = CompiledGraph(parts, cache.path(key), stats)
+        with stats.phase("store"):
+            cache.put(key, parts.files())
+    return compiled
+
+
+def _stored(cache: DiskCache, key: str, stats: Stats) -> CompiledGraph | None:
+    with stats.phase("load"):
+        folder = cache.get(key)
+        if folder is None:
+            return None
+        parts = load(folder)
+    if parts is None:
+        cache.remove(key)
+        return None
+    stats.cache = "hit"
+    return CompiledGraph(parts, folder, stats)
+
+
+def _backends(graph_module: fx.GraphModule) -> Iterable[DeviceBackend]:
+    """The backends of the graph's devices, as far as there are any."""
+    types = {
+        value.device.type
+        for node in graph_module.graph.nodes
+        for value in _flat(node.meta.get("val"))
+        if isinstance(value, torch.Tensor)
+    }
+    for device_type in sorted(types):
+        try:
+            yield backend_for(torch.device(device_type))
+        except LookupError:  # needed only if there is something to print for it
+            continue
+
+
+def _flat(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, tuple | list) else (value,)
+
+
+def _make(
+    graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: Options, backend: BackendOf, stats: Stats
+) -> Parts:
+    with stats.phase("lower"):
+        program = lower(graph_module, example_inputs)
+    with stats.phase("schedule"):
+        plan = schedule(program, options, lambda kernel: backend(kernel.device).supports(kernel))
+    with stats.phase("emit"):
+        modules, interpreted = _emit(plan.kernels, backend)
+    with stats.phase("wrap"):
+        wrapper = generate(plan)
+        checked = generate(plan, check=True).text
+    return Parts(
+        wrapper=wrapper,
+        checked=None if checked == wrapper.text else checked,
+        modules=modules,
+        interpreted=interpreted,
+        launches=sum(isinstance(step, KernelStep) for step in plan.steps),
+        externs=sum(isinstance(step, ExternStep) for step in plan.steps),
+        loops=sum(isinstance(op, LoopOp) for op in program.operations),
+    )
+
+
+def _emit(kernels: Sequence[Kernel], backend: BackendOf) -> tuple[tuple[KernelModule, ...], tuple[Kernel, ...]]:
+    """Print each device type's kernels as one module; the second result is what no backend can print."""
+    printable: dict[str, list[Kernel]] = {}
+    others: list[Kernel] = []
+    for kernel in kernels:
+        if backend(kernel.device).supports(kernel):
+            printable.setdefault(kernel.device.type, []).append(kernel)
+        else:
+            others.append(kernel)
+    modules = []
+    for device_type, mine in printable.items():
+        printer = backend(torch.device(device_type))
+        sources = tuple(printer.emit(kernel) for kernel in mine)
+        text = printer.module_text(sources)
+        modules.append(KernelModule(device_type, text, sources, f"kernels_{device_type}{printer.file_suffix}"))
+    return tuple(modules), tuple(others)

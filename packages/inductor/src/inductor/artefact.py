@@ -1,0 +1,160 @@
+"""A compiled graph: from its parts (texts, kernels, constants), fresh or out of the disk cache, to a callable.
+
+Flows in: `Parts`. Flows out: `CompiledGraph`.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from inductor.codegen.module import Call, load_call
+from inductor.codegen.wrapper import WrapperSource
+from inductor.device import DeviceBackend, Kernel, KernelSource, backend_for
+from inductor.handlers.reference import interpreted
+
+WRAPPER, CHECKED, PARTS = "wrapper.py", "wrapper_checked.py", "parts.pickle"
+
+BackendOf = Callable[[torch.device], DeviceBackend]
+
+
+@dataclass
+class Stats:
+    """What a compilation did."""
+
+    cache: str = "off"
+    """"hit", "miss", "off", or why the graph is not cached."""
+    kernels: int = 0
+    """Distinct kernels."""
+    launches: int = 0
+    """Kernel calls in one run."""
+    externs: int = 0
+    """ATen calls in one run."""
+    loops: int = 0
+    """Loops before fusion."""
+    interpreted: int = 0
+    """Kernels that no backend can print."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """By phase: key, lower, schedule, emit, store, build, wrap."""
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Count the time inside as `name`'s."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+@dataclass(frozen=True)
+class KernelModule:
+    """The kernels of one device type, printed."""
+
+    device_type: str
+    text: str
+    sources: tuple[KernelSource, ...]
+    file_name: str
+
+
+@dataclass(frozen=True)
+class Parts:
+    """All that a compiled graph consists of."""
+
+    wrapper: WrapperSource
+    checked: str | None
+    """The wrapper's text with layout checks, where there is anything to check."""
+    modules: tuple[KernelModule, ...]
+    interpreted: tuple[Kernel, ...]
+    launches: int
+    externs: int
+    loops: int
+
+    def namespace(self, backend: BackendOf) -> dict[str, Any]:
+        """What the wrapper's text refers to. Compiles the kernels, or finds them compiled."""
+        found: dict[str, Any] = {**self.wrapper.constants, **self.wrapper.objects}
+        for module in self.modules:
+            found.update(backend(torch.device(module.device_type)).build(module.text, module.sources))
+        found.update({kernel.name: interpreted(kernel) for kernel in self.interpreted})
+        return found
+
+    def files(self) -> dict[str, bytes]:
+        """As files of a cache entry: the texts for reading, and everything once more as a pickle."""
+        files = {WRAPPER: self.wrapper.text.encode(), PARTS: pickle.dumps(self)}
+        if self.checked is not None:
+            files[CHECKED] = self.checked.encode()
+        return files | {module.file_name: module.text.encode() for module in self.modules}
+
+
+class CompiledGraph:
+    """A compiled graph: called with one list of inputs, which it empties, it returns a tuple.
+
+    Inputs must have the metadata that the graph was compiled for; that is not checked. No gradients are recorded.
+    """
+
+    __slots__ = (
+        "_first", "_steady", "call", "kernel_path", "kernel_source", "kernels", "source", "stats", "wrapper_path",
+    )  # fmt: skip
+
+    def __init__(self, parts: Parts, folder: Path | None, stats: Stats, backend: BackendOf = backend_for) -> None:
+        self.source: str = parts.wrapper.text
+        """The wrapper's text."""
+        self.kernel_source: str = "\n".join(module.text for module in parts.modules)
+        """The kernels' text."""
+        self.kernels: tuple[str, ...] = parts.wrapper.kernels
+        """The kernels' names."""
+        self.wrapper_path: Path | None = folder / WRAPPER if folder else None
+        self.kernel_path: Path | None = folder / parts.modules[0].file_name if folder and parts.modules else None
+        self.stats = stats
+        stats.kernels, stats.interpreted = len(parts.wrapper.kernels), len(parts.interpreted)
+        stats.launches, stats.externs, stats.loops = parts.launches, parts.externs, parts.loops
+        with stats.phase("build"):
+            namespace = parts.namespace(backend)
+        with stats.phase("wrap"):
+            where = str(folder) if folder else f"<inductor graph {id(self):#x}>"
+            self._steady: Call = load_call(parts.wrapper.text, f"{where}/{WRAPPER}", namespace)
+            self.call: Call = self._steady
+            """The generated function itself, for callers that want no frame in between. It is another after the first
+            call, which also checks layouts."""
+            if parts.checked is not None:
+                self._first: Call = load_call(parts.checked, f"{where}/{CHECKED}", namespace)
+                self.call = self._run_first
+
+    def __call__(self, inputs: list[Any]) -> tuple[Any, ...]:
+        return self.call(inputs)
+
+    def _run_first(self, inputs: list[Any]) -> tuple[Any, ...]:
+        result = self._first(inputs)
+        self.call = self._steady
+        return result
+
+    def __repr__(self) -> str:
+        return f"<CompiledGraph: {self.stats.launches} kernel launches, {self.stats.externs} ATen calls>"
+
+
+def load(folder: Path) -> Parts | None:
+    """The parts stored in a cache entry's folder; None if it is damaged."""
+    try:
+        parts = pickle.loads((folder / PARTS).read_bytes())
+    except (OSError, EOFError, pickle.UnpicklingError):
+        return None
+    return parts if isinstance(parts, Parts) else None
+
+
+def load_stored(folder: Path) -> CompiledGraph:
+    """The compiled graph of a cache entry.
+
+    Raises:
+        FileNotFoundError: if there is none, or it is damaged.
+    """
+    parts = load(folder)
+    if parts is None:
+        raise FileNotFoundError(f"no compiled graph in {folder}")
+    return CompiledGraph(parts, folder, Stats(cache="hit"))

@@ -1,0 +1,132 @@
+"""The key of a compiled graph: a hash of all that its generated code depends on.
+
+Flows in: an fx graph with metadata, options, backends. Flows out: a hex digest, or `Uncacheable`.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+
+import sympy
+import torch
+from torch import fx
+
+from inductor.device import DeviceBackend
+from inductor.options import Options
+
+
+class Uncacheable(Exception):
+    """The graph holds something whose content can't be put into a key; the message says what."""
+
+
+def graph_key(
+    module: fx.GraphModule, inputs: Iterable[Any], options: Options, backends: Iterable[DeviceBackend]
+) -> str:
+    """The key of a graph under `options`.
+
+    Raises:
+        Uncacheable: for an argument of a kind that has no text of its own, or a constant that is large or not plain memory.
+    """
+    digest = hashlib.sha256()
+
+    def add(*texts: str) -> None:
+        for text in texts:
+            digest.update(text.encode())
+            digest.update(b"\0")
+
+    add(torch.__version__, sys.version, repr(options), package_hash("inductor"), package_hash("symshapes"))
+    for backend in backends:
+        kind = type(backend)
+        add(kind.__module__, kind.__qualname__, backend.device_type, package_hash(kind.__module__.split(".")[0]))
+        add(str(getattr(backend, "cache_tag", "")))
+    for value in inputs:
+        add(describe(value))
+    numbers: dict[fx.Node, int] = {}
+    for node in module.graph.nodes:
+        numbers[node] = len(numbers)
+        add(node.op, node.name, _target(module, node, digest))
+        add(_arguments(node.args, numbers), _arguments(node.kwargs, numbers), describe(node.meta.get("val")))
+    return digest.hexdigest()
+
+
+def describe(value: Any) -> str:
+    """An input's or node's fake value as text: all metadata that code may depend on."""
+    if isinstance(value, torch.Tensor):
+        if value.layout is not torch.strided:
+            raise Uncacheable(f"a tensor of layout {value.layout}")
+        sizes = [_number(n) for part in (value.size(), value.stride(), (value.storage_offset(),)) for n in part]
+        return f"T{value.dim()}{sizes}{value.dtype}{value.device}{value.is_conj()}{value.is_neg()}"
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(describe, value))})"
+    return _number(value)
+
+
+def _number(value: Any) -> str:
+    if value is None or isinstance(value, bool | int | float | complex | str):
+        return repr(value)
+    if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return f"S{value.node.expr}"
+    if isinstance(value, sympy.Basic):
+        return f"E{sympy.srepr(value)}"
+    raise Uncacheable(f"a value of type {type(value).__name__}")
+
+
+def _arguments(value: Any, numbers: dict[fx.Node, int]) -> str:
+    if isinstance(value, fx.Node):
+        return f"%{numbers[value]}"
+    if isinstance(value, tuple | list):
+        return f"{type(value).__name__}({', '.join(_arguments(v, numbers) for v in value)})"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k!r}: {_arguments(v, numbers)}" for k, v in value.items()) + "}"
+    if isinstance(value, slice):
+        return f"slice{_arguments((value.start, value.stop, value.step), numbers)}"
+    if isinstance(value, torch.dtype | torch.device | torch.layout | torch.memory_format):
+        return str(value)
+    return _number(value)
+
+
+_LARGEST_CONSTANT = 1 << 24
+
+
+def _target(module: fx.GraphModule, node: fx.Node, digest: Any) -> str:
+    target = node.target
+    if node.op == "get_attr":
+        value = functools.reduce(getattr, str(target).split("."), module)
+        if not isinstance(value, torch.Tensor):
+            return _number(value)
+        if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.device.type != "cpu":
+            raise Uncacheable(f"the constant {target} is not plain memory")
+        if value.numel() * value.element_size() > _LARGEST_CONSTANT:
+            raise Uncacheable(f"the constant {target} is large")
+        digest.update(value.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+        return describe(value)
+    if isinstance(target, str):
+        return target
+    if isinstance(target, torch._ops.OpOverload):
+        return f"{target}{target._schema}"
+    if isinstance(target, FunctionType | BuiltinFunctionType):
+        home, name = target.__module__, target.__name__
+        if home in ("_operator", "math"):  # arithmetic of sizes
+            return f"{home}.{name}"
+    raise Uncacheable(f"a call of {target}")
+
+
+@functools.cache
+def package_hash(name: str) -> str:
+    """Hash of an installed package's Python sources and headers."""
+    package = importlib.import_module(name)
+    digest = hashlib.sha256()
+    roots = [Path(p) for p in getattr(package, "__path__", ())]
+    for root in roots:
+        for path in sorted(root.rglob("*")):
+            if path.suffix in (".py", ".h", ".hpp", ".cpp"):
+                digest.update(str(path.relative_to(root)).encode())
+                digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,93 @@
+"""Generated text as a running module, and what generated modules call.
+
+Flows in: wrapper text with a namespace. Flows out: its `call`.
+"""
+
+from __future__ import annotations
+
+import linecache
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+Call = Callable[[list[Any]], tuple[Any, ...]]
+
+
+class LayoutMismatch(RuntimeError):
+    """A real kernel's result is laid out otherwise than its shape rule said."""
+
+
+def load_call(text: str, path: str, namespace: Mapping[str, Any]) -> Call:
+    """Execute wrapper text and return its `call`.
+
+    Args:
+        path: where the text is stored; tracebacks and debuggers show its lines.
+        namespace: kernels, constants and objects by name.
+    """
+    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+    module: dict[str, Any] = {"__name__": "inductor_generated", "__file__": path, **namespace}
+    exec(compile(text, path, "exec"), module)
+    return module["call"]
+
+
+def check_layout(result: Any, size: Sequence[int], stride: Sequence[int], what: str) -> None:
+    """Compare an ATen kernel's result with what the kernels that read it were made for.
+
+    Raises:
+        LayoutMismatch: sizes differ, or strides of a dimension longer than 1.
+    """
+    if tuple(result.shape) == tuple(size) and (
+        result.numel() == 0 or all(n == 1 or a == b for n, a, b in zip(size, result.stride(), stride, strict=True))
+    ):
+        return
+    raise LayoutMismatch(
+        f"{what} returned size {tuple(result.shape)} and strides {result.stride()}, but its shape rule said size "
+        f"{tuple(size)} and strides {tuple(stride)}"
+    )
+
+
+Metadata = tuple[tuple[int, ...], tuple[int, ...], torch.dtype, str]
+
+
+def random_input(meta: Metadata | int) -> Any:
+    """A tensor of this size, stride, dtype and device: normal floats, small integers."""
+    if isinstance(meta, int):
+        return meta
+    size, stride, dtype, device = meta
+    tensor = torch.empty_strided(size, stride, dtype=dtype, device=device)
+    if tensor.numel() == 0:
+        return tensor
+    extent = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    flat = tensor.as_strided((extent,), (1,))
+    if dtype.is_floating_point or dtype.is_complex:
+        flat.normal_()
+    else:
+        flat.random_(0, 2)
+    return tensor
+
+
+def benchmark(path: str, inputs: Sequence[Metadata | int], seconds: float = 1.0) -> float:
+    """Time the stored graph whose wrapper is `path` on random inputs; prints and returns microseconds a call."""
+    from inductor.artefact import load_stored
+
+    call = load_stored(Path(path).parent)
+    values = [random_input(meta) for meta in inputs]
+    devices = {v.device.type for v in values if isinstance(v, torch.Tensor)}
+
+    def timed(count: int) -> float:
+        start = time.perf_counter()
+        for _ in range(count):
+            call(list(values))
+        if "cuda" in devices:
+            torch.cuda.synchronize()
+        return (time.perf_counter() - start) / count
+
+    with torch.no_grad():
+        timed(3)
+        count = max(1, int(seconds / 5 / max(timed(3), 1e-7)))
+        best = min(timed(count) for _ in range(5)) * 1e6
+    print(f"{best:.2f} us a call (best of 5 runs of {count})")
+    return best

@@ -1,0 +1,34 @@
+"""Options of the compiler."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `compile_graph` can be told. All fields are part of the cache key."""
+
+    fuse: bool = True
+    """Fuse loops into larger kernels; False runs every loop by itself (for comparing)."""
+    horizontal: bool = True
+    """Also fuse loops that only share inputs."""
+    max_kernel_buffers: int = 48
+    """A fused kernel takes at most this many buffers."""
+    max_kernel_ops: int = 1000
+    """A fused kernel's body holds at most this many operations."""
+    max_serial_row: int = 1 << 16
+    """With fewer than `min_rows` outer points a reduction over more elements than this is not fused with a walk over the
+    same elements that has to wait for its result: each alone can be spread over all processors."""
+    min_rows: int = 64
+    reuse_memory: bool = True
+    """Give the memory of dead buffers to later ones."""
+    inplace: bool = True
+    """Let a kernel write over an input that dies with it."""
+    cache: bool = True
+    """Take compiled graphs from the disk cache, and put them there."""
+    cache_dir: str | None = None
+    """Where; None: the environment's INDUCTOR_CACHE_DIR, else ~/.cache/inductor_<user>."""
+    backend_tag: str = os.environ.get("INDUCTOR_BACKEND_TAG", "")
+    """Free text that becomes part of the cache key, for backends with settings of their own."""

@@ -1,0 +1,330 @@
+"""Fusion: which loops become one kernel.
+
+Flows in: `Graph`. Flows out: its nodes, fewer. Pairs that share a buffer are taken from a queue by the bytes of traffic
+that fusing them saves; a fused pair goes back in with its neighbours. Two groups fuse if one iteration space can be
+mapped onto the other such that whatever the later one reads of the earlier one it reads at the very point that wrote it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from inductor.body import Symbol
+from inductor.levels import split
+from inductor.options import Options
+from inductor.schedule.merge import merge
+from inductor.schedule.nodes import ExternNode, Graph, Group, Node, fresh_symbols
+from inductor.schedule.space import Alignment, Dim, Index, Linear, align, estimate
+
+_NEIGHBOURS = 6
+"""Readers of one buffer before and after a node that are tried for horizontal fusion."""
+
+
+@dataclass
+class Mapping:
+    """How `other`'s variables become the frame's, and the frame's own where dims were split."""
+
+    frame: dict[Symbol, Linear]
+    other: dict[Symbol, Linear]
+    outer: tuple[Dim, ...]
+    inner: tuple[Dim, ...]
+    splits: bool
+
+
+def can_fuse(first: Group, second: Group, options: Options) -> Group | None:
+    """The group of both, or None. `first` must not read from `second`; paths through third nodes are the caller's check."""
+    if first.device != second.device:
+        return None
+    if first.ops + second.ops > options.max_kernel_ops:
+        return None
+    if len(first.loads.keys() | second.loads.keys() | first.stores.keys() | second.stores.keys()) > (
+        options.max_kernel_buffers
+    ):
+        return None
+    passed_on = first.stores.keys() & second.reads
+    if not passed_on.isdisjoint(first.opaque) or not first.stores.keys().isdisjoint(second.copied):
+        return None
+    if not second.stores.keys().isdisjoint(first.copied):
+        return None
+    frame, other = (second, first) if second.inner and not first.inner else (first, second)
+    shared = passed_on or (first.loads.keys() & second.loads.keys())
+    for mapping in _mappings(frame, other, shared):
+        moved_frame = frame.remapped(mapping.frame, mapping.outer, mapping.inner) if mapping.splits else frame
+        moved_other = other.remapped(mapping.other, mapping.outer, mapping.inner)
+        one, two = (moved_frame, moved_other) if frame is first else (moved_other, moved_frame)
+        if passed_on:
+            if not all(two.loads[name] == {one.stores[name]} for name in passed_on):
+                continue
+        elif not any(not one.loads[name].isdisjoint(two.loads[name]) for name in shared):
+            continue
+        group = _join(one, two, mapping.outer, mapping.inner)
+        if _serial(group, options) and passes(group) > max(passes(first), passes(second)):
+            continue
+        return group
+    return None
+
+
+def _serial(group: Group, options: Options) -> bool:
+    rows, row = (estimate(p) for p in group.points())
+    return row > options.max_serial_row and rows < options.min_rows
+
+
+def passes(group: Group) -> int:
+    """Walks over the inner space that the group's kernel would need."""
+    return len(split(merge(group, lambda name: torch.float32)).passes)
+
+
+def _join(one: Group, two: Group, outer: tuple[Dim, ...], inner: tuple[Dim, ...]) -> Group:
+    loads = {name: set(indices) for name, indices in one.loads.items()}
+    for name, indices in two.loads.items():
+        if name not in one.stores:  # else it is handed on without a load
+            loads.setdefault(name, set()).update(indices)
+    return Group(
+        # Program order is an order of dependence.
+        members=sorted([*one.members, *two.members], key=lambda member: member.at),
+        outer=outer,
+        inner=inner,
+        loads=loads,
+        stores={**one.stores, **two.stores},
+        opaque=one.opaque | two.opaque,
+        copied=one.copied | two.copied,
+        ops=one.ops + two.ops,
+        keep_inner_order=one.keep_inner_order or two.keep_inner_order,
+        indirect=one.indirect or two.indirect,
+        bits=one.bits | two.bits,
+    )
+
+
+def _mappings(frame: Group, other: Group, shared: set[str]) -> Iterator[Mapping]:
+    """Candidate correspondences of the two spaces: loops as they are, then loops ordered by stride in a shared buffer."""
+    for order_frame, order_other in _orders(frame, other, shared):
+        if not other.inner:
+            # `other` walks over all points, or only over the outer ones.
+            if frame.inner:
+                mapping = _map_flat(frame, frame.outer, other, order_frame, order_other)
+                if mapping is not None:
+                    yield mapping
+            mapping = _map_flat(frame, frame.dims, other, order_frame, order_other)
+            if mapping is not None:
+                yield mapping
+        else:
+            mapping = _map_nested(frame, other, order_frame, order_other)
+            if mapping is not None:
+                yield mapping
+
+
+Order = Callable[[Sequence[Dim]], list[Dim]]
+
+
+def _orders(frame: Group, other: Group, shared: set[str]) -> Iterator[tuple[Order, Order]]:
+    yield list, list
+    tried: set[tuple[tuple[Symbol, ...], tuple[Symbol, ...]]] = {
+        (tuple(d.var for d in frame.dims), tuple(d.var for d in other.dims))
+    }
+    for name in sorted(shared)[:4]:
+        for index_frame in _indices(frame, name):
+            for index_other in _indices(other, name):
+                by_frame, by_other = _by_stride(index_frame), _by_stride(index_other)
+                key = (
+                    tuple(d.var for d in by_frame(frame.dims)),
+                    tuple(d.var for d in by_other(other.dims)),
+                )
+                if key not in tried:
+                    tried.add(key)
+                    yield by_frame, by_other
+
+
+def _indices(group: Group, name: str) -> list[Index]:
+    if name in group.stores:
+        return [group.stores[name]]
+    return list(group.loads.get(name, ()))[:2]
+
+
+def _by_stride(index: Index) -> Order:
+    strides = dict(index.coefficients)
+
+    def order(dims: Sequence[Dim]) -> list[Dim]:
+        return sorted(dims, key=lambda d: -abs(estimate(strides.get(d.var, 0))))
+
+    return order
+
+
+def _map_flat(
+    frame: Group, dims: Sequence[Dim], other: Group, order_frame: Order, order_other: Order
+) -> Mapping | None:
+    alignment = align(order_frame(dims), order_other(other.dims), fresh_symbols())
+    if alignment is None:
+        return None
+    pieces = _pieces(order_frame(dims), alignment)
+    remap = {**_identity(frame.dims), **alignment.frame}
+    return Mapping(
+        remap,
+        {**{d.var: () for d in other.dims}, **alignment.other},
+        tuple(p for d in frame.outer for p in pieces.get(d.var, (d,))),
+        tuple(p for d in frame.inner for p in pieces.get(d.var, (d,))),
+        alignment.splits,
+    )
+
+
+def _map_nested(frame: Group, other: Group, order_frame: Order, order_other: Order) -> Mapping | None:
+    """Two reductions: outer loops onto outer loops, inner onto inner."""
+    outer = align(order_frame(frame.outer), order_other(other.outer), fresh_symbols())
+    if outer is None:
+        return None
+    frame_inner, other_inner = order_frame(frame.inner), order_other(other.inner)
+    moved = frame_inner != list(frame.inner) or other_inner != list(other.inner)
+    if moved and (frame.keep_inner_order or other.keep_inner_order):
+        return None
+    inner = align(frame_inner, other_inner, fresh_symbols())
+    if inner is None:
+        return None
+    pieces = {**_pieces(order_frame(frame.outer), outer), **_pieces(frame_inner, inner)}
+    return Mapping(
+        {**outer.frame, **inner.frame},
+        {**{d.var: () for d in other.dims}, **outer.other, **inner.other},
+        tuple(p for d in frame.outer for p in pieces[d.var]),
+        tuple(p for d in frame.inner for p in pieces[d.var]),
+        outer.splits or inner.splits,
+    )
+
+
+def _pieces(dims: Sequence[Dim], alignment: Alignment) -> dict[Symbol, tuple[Dim, ...]]:
+    return {dim.var: piece for dim, piece in zip(dims, alignment.pieces, strict=True)}
+
+
+def _identity(dims: Sequence[Dim]) -> dict[Symbol, Linear]:
+    return {d.var: ((d.var, 1),) for d in dims}
+
+
+def score_fusion(graph: Graph, first: Group, second: Group) -> int:
+    """Estimated bytes of memory traffic saved if `first` (earlier) and `second` ran as one kernel."""
+    saved = 0
+    both = first.bits | second.bits
+    for name in first.stores.keys() & second.loads.keys():
+        size = graph.bytes(name)
+        saved += size
+        if name not in graph.kept and not graph.users.get(name, 0) & ~both:
+            saved += size
+    for name in first.loads.keys() & second.loads.keys():
+        saved += graph.bytes(name)
+    return saved
+
+
+class Fuser:
+    """The queue of candidate pairs and the groups so far."""
+
+    def __init__(self, graph: Graph, options: Options) -> None:
+        self.graph = graph
+        self.options = options
+        self.nodes: dict[int, Node] = dict(enumerate(graph.nodes))
+        self.readers: dict[str, list[int]] = {}
+        self.home: dict[int, int] = {at: at for at in self.nodes}
+        """Program position to the id of the node that holds it."""
+        self.behind: dict[int, int] = {}
+        """Node id to the bit set of positions that have to run before it, directly or not."""
+        self.direct: dict[int, int] = {}
+        self._queue: list[tuple[int, int, int, int]] = []
+        self._next = len(graph.nodes)
+        for at, node in self.nodes.items():
+            direct = graph.before.get(at, 0)
+            self.direct[at] = direct
+            self.behind[at] = direct | self._union(direct)
+            for name in node.reads:
+                self.readers.setdefault(name, []).append(at)
+
+    def _union(self, bits: int) -> int:
+        result = 0
+        for at in _positions(bits):
+            result |= self.behind[self.home[at]]
+        return result
+
+    def run(self) -> list[Node]:
+        for key in list(self.nodes):
+            self._push_neighbours(key)
+        while self._queue:
+            _, _, a, b = heapq.heappop(self._queue)
+            if a in self.nodes and b in self.nodes:
+                self._try(a, b)
+        return sorted(self.nodes.values(), key=lambda node: node.order)
+
+    def _push_neighbours(self, key: int) -> None:
+        node = self.nodes[key]
+        if isinstance(node, ExternNode):
+            return
+        found: set[int] = set()
+        for name in node.loads:
+            writer = self.graph.writer.get(name)
+            if writer is not None:
+                found.add(self.home[writer])
+        for name in node.stores:
+            found.update(self.home[at] for at in self.readers.get(name, ()))
+        if self.options.horizontal:
+            for name in node.loads:
+                found.update(self._near(name, node.order))
+        found.discard(key)
+        for other_key in found:
+            other = self.nodes[other_key]
+            if isinstance(other, Group):
+                score = score_fusion(self.graph, *self._in_order(key, other_key))
+                if score > 0:
+                    distance = abs(node.order - other.order)
+                    heapq.heappush(self._queue, (-score, distance, min(key, other_key), max(key, other_key)))
+
+    def _near(self, name: str, order: int) -> set[int]:
+        """Nodes next to `order` among those that read the buffer."""
+        readers = self.readers[name]
+        if len(readers) > 2 * _NEIGHBOURS:
+            at = next((k for k, reader in enumerate(readers) if reader >= order), len(readers))
+            readers = readers[max(0, at - _NEIGHBOURS) : at + _NEIGHBOURS + 1]
+        return {self.home[at] for at in readers}
+
+    def _in_order(self, a: int, b: int) -> tuple[Group, Group]:
+        first, second = self.nodes[a], self.nodes[b]
+        assert isinstance(first, Group) and isinstance(second, Group)
+        if self.behind[a] & second.bits or (not self.behind[b] & first.bits and second.order < first.order):
+            return second, first
+        return first, second
+
+    def _try(self, a: int, b: int) -> None:
+        first, second = self._in_order(a, b)
+        if first is self.nodes[b]:
+            a, b = b, a
+        # A path from first to second through a third node would become a cycle.
+        for at in _positions(self.direct[b] & ~first.bits):
+            if self.behind[self.home[at]] & first.bits:
+                return
+        group = can_fuse(first, second, self.options)
+        if group is None:
+            return
+        key, self._next = self._next, self._next + 1
+        for old in (a, b):
+            del self.nodes[old]
+        self.nodes[key] = group
+        for at in _positions(group.bits):
+            self.home[at] = key
+        self.direct[key] = (self.direct[a] | self.direct[b]) & ~group.bits
+        self.behind[key] = (self.behind[a] | self.behind[b]) & ~group.bits
+        # Everything behind a part is now behind all of it, and behind what that was behind.
+        more = self.behind[key] | group.bits
+        for other in self.nodes:
+            if self.behind[other] & group.bits:
+                self.behind[other] |= more
+        self._push_neighbours(key)
+
+
+def _positions(bits: int) -> Iterator[int]:
+    while bits:
+        low = bits & -bits
+        yield low.bit_length() - 1
+        bits ^= low
+
+
+def fuse(graph: Graph, options: Options) -> list[Node]:
+    """The graph's nodes with loops fused, in program order of their first members (not yet an order to run in)."""
+    if not options.fuse:
+        return list(graph.nodes)
+    return Fuser(graph, options).run()

@@ -1,0 +1,154 @@
+"""Kernels out of loops: arguments with names of their own, so that equal loops over other buffers are one kernel.
+
+Flows in: a `LoopOp` (merged) and its in-place pairs. Flows out: `Kernel`, and the buffers to call it with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import sympy
+import torch
+from torch import fx
+
+from inductor.body import Body, Ref, Symbol
+from inductor.device import Kernel, KernelArg
+from inductor.ir.program import LoopOp, Program
+from inductor.levels import op_symbols
+from inductor.schedule.merge import without_dead
+
+_NAME_LENGTH = 60
+
+
+@dataclass(frozen=True)
+class KernelCallSite:
+    """A kernel and the buffers that are its arguments here (one per argument that is no size)."""
+
+    kernel: Kernel
+    buffers: tuple[str, ...]
+
+
+class KernelTable:
+    """Kernels of a graph by content."""
+
+    def __init__(self, program: Program) -> None:
+        self.kernels: dict[str, Kernel] = {}
+        self._by_content: dict[str, Kernel] = {}
+        self._program = program
+
+    def call(self, loop: LoopOp, inplace: Mapping[str, str] | None = None) -> KernelCallSite:
+        """The kernel of `loop`, made or found, with its buffers.
+
+        Args:
+            inplace: written buffer to the input buffer whose memory it takes.
+        """
+        draft = draft_kernel(self._program, loop, inplace or {})
+        content = kernel_text(draft.kernel)
+        kernel = self._by_content.get(content)
+        if kernel is None:
+            name = f"{_name(loop)}_{len(self.kernels)}"
+            kernel = self.kernels[name] = self._by_content[content] = replace(draft.kernel, name=name)
+        return KernelCallSite(kernel, draft.buffers)
+
+
+def kernel_text(kernel: Kernel) -> str:
+    """What tells two kernels apart, but for their names and origins."""
+    args = ", ".join(f"{a.role} {a.name}: {a.dtype}" for a in kernel.args)
+    return f"{kernel.device}({args})\n{kernel.outer_sizes} {kernel.inner_sizes}\n{kernel.body}"
+
+
+def draft_kernel(program: Program, loop: LoopOp, inplace: Mapping[str, str]) -> KernelCallSite:
+    """A nameless kernel for one loop."""
+    body = without_dead(loop.body)
+    partial = {name for name, _ in loop.initial}
+    overwritten = {read: written for written, read in inplace.items()}
+    ins: dict[str, str] = {}
+    outs: dict[str, str] = {}
+    inouts: dict[str, str] = {}
+    for op in body.ops:
+        if op.name == "store":
+            name = op.args[0]
+            if name in partial or name in inplace or op.args[3] is not None:
+                inouts.setdefault(name, f"io{len(inouts)}")
+            else:
+                outs.setdefault(name, f"out{len(outs)}")
+    for op in body.loads():
+        if op.args[0] not in overwritten:
+            ins.setdefault(op.args[0], f"in{len(ins)}")
+    local = {**ins, **outs, **inouts}
+    local.update({read: local[written] for read, written in overwritten.items()})
+    renamed = tuple(
+        replace(op, args=(local[op.args[0]], *op.args[1:])) if op.name in ("load", "store") else op for op in body.ops
+    )
+    body = Body(body.outer_vars, body.inner_vars, renamed)
+    if inplace:
+        body = stores_last(body)
+    symbols = size_symbols(body, loop)
+    roles: tuple[tuple[Literal["in", "out", "inout"], dict[str, str]], ...] = (
+        ("in", ins),
+        ("inout", inouts),
+        ("out", outs),
+    )
+    args = [
+        KernelArg(short, role, program.buffers[name].dtype) for role, table in roles for name, short in table.items()
+    ]
+    args += [KernelArg(str(symbol), "size", torch.int64) for symbol in symbols]
+    kernel = Kernel(
+        name="kernel",
+        device=loop.device,
+        outer_sizes=loop.outer_sizes,
+        inner_sizes=loop.inner_sizes,
+        body=body,
+        args=tuple(args),
+        symbols=symbols,
+        origins=tuple(map(origin, loop.origins)),
+    )
+    return KernelCallSite(kernel, (*ins, *inouts, *outs))
+
+
+def stores_last(body: Body) -> Body:
+    """The body with its stores behind everything else, so that what is overwritten in place has been read."""
+    order = [at for at, op in enumerate(body.ops) if op.name != "store"]
+    order += [at for at, op in enumerate(body.ops) if op.name == "store"]
+    place = {old: new for new, old in enumerate(order)}
+
+    def move(arg: Any) -> Any:
+        return Ref(place[arg.at]) if isinstance(arg, Ref) else arg
+
+    ops = tuple(replace(op, args=tuple(map(move, op.args))) for op in (body.ops[at] for at in order))
+    return Body(body.outer_vars, body.inner_vars, ops)
+
+
+def size_symbols(body: Body, loop: LoopOp) -> tuple[Symbol, ...]:
+    """Symbols a loop needs the values of, by name."""
+    bound = {*body.outer_vars, *body.inner_vars}
+    used: set[Symbol] = set()
+    for size in (*loop.outer_sizes, *loop.inner_sizes):
+        used |= sympy.sympify(size).free_symbols
+    for op in body.ops:
+        used |= op_symbols(op)
+        if op.name == "indirect":
+            bound.add(op.args[2])
+    return tuple(sorted(used - bound, key=lambda s: s.name))
+
+
+def origin(node: fx.Node) -> str:
+    """A node for a comment: its name, and the user's line where known."""
+    source = node.meta.get("source")
+    return f"{node.name} ({source})" if source else node.name
+
+
+def _name(loop: LoopOp) -> str:
+    words: dict[str, None] = {}
+    for node in loop.origins:
+        packet = getattr(node.target, "overloadpacket", node.target)
+        words[re.sub(r"\W+", "_", str(getattr(packet, "__name__", packet))).strip("_")] = None
+    name = f"{loop.device.type}_fused"
+    for word in words:
+        if len(name) + len(word) > _NAME_LENGTH:
+            break
+        name += f"_{word}"
+    return name

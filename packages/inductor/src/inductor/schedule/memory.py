@@ -1,0 +1,165 @@
+"""Memory planning: which buffer lives in which other's memory, and when each name is dropped.
+
+Flows in: loops and extern calls in the order they run. Flows out: `MemoryPlan`, for the wrapper (allocations, `del`s) and
+for the kernels (in-place arguments).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import sympy
+import torch
+
+from inductor.body import Body
+from inductor.ir.program import Buffer, ExternOp, LoopOp, Operation, Program, StridedView
+from inductor.levels import split
+from inductor.options import Options
+from inductor.schedule.extern import writes_into
+from inductor.schedule.nodes import mutated, views
+from inductor.schedule.space import Number, number
+
+Key = tuple[torch.device, torch.dtype, Number]
+
+
+@dataclass
+class MemoryPlan:
+    """Where buffers live."""
+
+    reused: dict[str, str] = field(default_factory=dict)
+    """Buffer to the dead one whose memory it takes."""
+    inplace: dict[int, dict[str, str]] = field(default_factory=dict)
+    """Per step, written buffer to the input it overwrites."""
+    adopted: dict[int, dict[str, str]] = field(default_factory=dict)
+    """Per step, written buffer to the dying one whose content it starts with (`LoopOp.initial` without a copy)."""
+    shaped: set[str] = field(default_factory=set)
+    """Buffers whose tensor needs its true size and strides; for the others any tensor over the memory will do."""
+    frees: list[list[str]] = field(default_factory=list)
+    """Per step the names to drop after it."""
+
+
+def plan_memory(program: Program, steps: Sequence[Operation], options: Options) -> MemoryPlan:
+    """Plan the memory of `steps`' buffers."""
+    plan = MemoryPlan(frees=[[] for _ in steps])
+    last = _last_uses(program, steps)
+    outputs = {out.buffer for out in program.outputs if isinstance(out, StridedView)}
+    owned: set[str] = set()
+    """Buffers in memory this graph allocates, which nothing else can hold a view of."""
+    pool: dict[Key, list[str]] = {}
+    at_end: dict[int, list[str]] = {}
+    for name, at in last.items():
+        at_end.setdefault(at, []).append(name)
+
+    for at, step in enumerate(steps):
+        taken: set[str] = set()
+        for name in _allocated(step):
+            key = _key(program.buffers[name])
+            donor = None
+            dying = [n for n in at_end.get(at, ()) if n in owned and n not in taken and _key(program.buffers[n]) == key]
+            if isinstance(step, LoopOp) and dying and key[2] != 0:
+                source = dict(step.initial).get(name)
+                if source is not None:
+                    # Only the copy reads it: what else the kernel loads of it would see the new content.
+                    if source in dying and all(op.args[0] != source for op in step.body.loads()):
+                        donor = source
+                        plan.adopted.setdefault(at, {})[name] = donor
+                elif options.inplace:
+                    donor = next((n for n in dying if overwrites(step.body, n, name)), None)
+                    if donor is not None:
+                        plan.inplace.setdefault(at, {})[name] = donor
+            if donor is not None:
+                taken.add(donor)
+            elif options.reuse_memory and key[2] != 0 and pool.get(key):
+                donor = pool[key].pop()
+            if donor is not None:
+                plan.reused[name] = donor
+            owned.add(name)
+        if isinstance(step, ExternOp):
+            _note_extern(step, owned, plan)
+        for name in at_end.get(at, ()):
+            if name in owned and name not in taken:
+                pool.setdefault(_key(program.buffers[name]), []).append(name)
+    plan.shaped |= outputs
+    for step in steps:
+        if isinstance(step, LoopOp):
+            for pair in step.initial:
+                plan.shaped.update(pair)
+    given = set(plan.reused.values())
+    for name, at in last.items():
+        if at < len(steps) and name not in given:
+            plan.frees[max(at, 0)].append(name)
+    return plan
+
+
+def _note_extern(step: ExternOp, owned: set[str], plan: MemoryPlan) -> None:
+    schema = getattr(step.target, "_schema", None)
+    aliases = schema is None or any(r.alias_info is not None for r in schema.returns)
+    for view in views(step):
+        plan.shaped.add(view.buffer)
+        if aliases:  # the result may be a view of it, and outlive it
+            owned.discard(view.buffer)
+    owned.difference_update(mutated(step))
+    plan.shaped.update(name for name in step.writes if name is not None)
+
+
+def _allocated(step: Operation) -> Sequence[str]:
+    """Buffers that the wrapper allocates for a step; other extern results come from the call itself."""
+    if isinstance(step, LoopOp):
+        return step.writes
+    return [name for name in step.writes if name is not None] if writes_into(step) else ()
+
+
+def _last_uses(program: Program, steps: Sequence[Operation]) -> dict[str, int]:
+    """Per buffer the step after which it is dead; beyond the last one for outputs and for constants, which stay."""
+    last: dict[str, int] = {}
+    for at, step in enumerate(steps):
+        for name in step.writes:
+            if name is not None:
+                last[name] = at
+        if isinstance(step, LoopOp):
+            for op in step.body.loads():
+                last[op.args[0]] = at
+            for _, source in step.initial:
+                last[source] = at
+        else:
+            for view in views(step):
+                last[view.buffer] = at
+    for out in program.outputs:
+        if isinstance(out, StridedView):
+            last[out.buffer] = len(steps)
+    for name in program.constants:
+        last[name] = len(steps)
+    return last
+
+
+def extent(buffer: Buffer) -> Number:
+    """Elements of memory that a buffer spans; 0 where it is empty."""
+    if any(size == 0 for size in buffer.size):
+        return 0
+    total = sympy.Add(1, *((size - 1) * stride for size, stride in zip(buffer.size, buffer.stride, strict=True)))
+    return number(sympy.expand(total))
+
+
+def _key(buffer: Buffer) -> Key:
+    return buffer.device, buffer.dtype, extent(buffer)
+
+
+def overwrites(body: Body, read: str, written: str) -> bool:
+    """Whether a kernel may write `written` into the memory of `read`: each element is read at the point that writes it,
+    and not in a later walk over the inner space."""
+    stores = [(at, op) for at, op in enumerate(body.ops) if op.name == "store" and op.args[0] == written]
+    loads = {at for at, op in enumerate(body.ops) if op.name == "load" and op.args[0] == read}
+    if len(stores) != 1 or not loads:
+        return False
+    place, store = stores[0]
+    if store.args[3] is not None or any(body.ops[at].args[1] != store.args[1] for at in loads):
+        return False
+    if any(op.name == "indirect" and op.args[2] in store.args[1].free_symbols for op in body.ops):
+        return False
+    levels = split(body)
+    moments = [levels.outer[0]]
+    for k, walk in enumerate(levels.passes):
+        moments += [walk.ops, levels.outer[k + 1]]
+    written_at = next(k for k, moment in enumerate(moments) if place in moment)
+    return not any(loads.intersection(moment) for moment in moments[written_at + 1 :])

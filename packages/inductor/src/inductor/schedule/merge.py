@@ -1,0 +1,131 @@
+"""One body out of a group's members.
+
+Flows in: a `Group`. Flows out: a `Body` over the group's variables in which values that a member stores are handed to the
+later members that load them, equal operations happen once, and what nobody needs is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import Any
+
+import sympy
+import torch
+
+from inductor.body import Body, Expr, Op, Ref, Symbol
+from inductor.levels import live_ops
+from inductor.ops import compute_dtype
+from inductor.schedule.nodes import Group, Member
+from inductor.schedule.space import Number, index_of, remap_index
+
+_HALF = (torch.float16, torch.bfloat16)
+
+
+def merge(group: Group, dtype_of: Callable[[str], torch.dtype], dropped: Collection[str] = ()) -> Body:
+    """The members' bodies as one, in program order.
+
+    A value that is handed on in place of a load of bfloat16 or float16 memory is rounded as the memory would have
+    rounded it, so that fusing changes no result.
+
+    Args:
+        dtype_of: memory dtype of a buffer.
+        dropped: buffers that no one else reads, which are not stored.
+    """
+    merger = _Merger(group, dtype_of)
+    for member in group.members:
+        merger.add(member)
+    body = Body(tuple(d.var for d in group.outer), tuple(d.var for d in group.inner), tuple(merger.ops))
+    return without_dead(body, dropped)
+
+
+def without_dead(body: Body, dropped: Collection[str] = ()) -> Body:
+    """The body without the stores to `dropped` buffers and without operations that no store needs."""
+    live = live_ops(body, dropped=dropped)
+    if all(live):
+        return body
+    place: dict[int, Ref] = {}
+    ops: list[Op] = []
+    for at, op in enumerate(body.ops):
+        if live[at]:
+            args = tuple(place[a.at] if isinstance(a, Ref) else a for a in op.args)
+            place[at] = Ref(len(ops))
+            ops.append(replace(op, args=args))
+    return Body(body.outer_vars, body.inner_vars, tuple(ops))
+
+
+class _Merger:
+    def __init__(self, group: Group, dtype_of: Callable[[str], torch.dtype]) -> None:
+        self.ops: list[Op] = []
+        self._dtype_of = dtype_of
+        self._variables = group.variables()
+        self._sizes: dict[Symbol, Number] = {d.var: d.size for d in group.dims}
+        self._known: dict[Any, Ref] = {}
+        self._stored: dict[str, Ref] = {}
+        self._indirects: dict[Any, Symbol] = {}
+
+    def add(self, member: Member) -> None:
+        old_vars = frozenset(member.remap)
+        renamed: dict[Symbol, Symbol] = {}
+        rewritten: dict[Expr, Expr] = {}
+        values: list[Ref] = []
+
+        def rewrite(expr: Expr) -> Expr:
+            if expr not in rewritten:
+                index = remap_index(index_of(expr, old_vars), member.remap, self._variables, self._sizes)
+                rewritten[expr] = index.expr().xreplace(renamed)
+            return rewritten[expr]
+
+        def move(arg: Any) -> Any:
+            if isinstance(arg, Ref):
+                return values[arg.at]
+            return rewrite(arg) if isinstance(arg, sympy.Basic) else arg
+
+        for op in member.loop.body.ops:
+            if op.name == "indirect":
+                values.append(self._indirect(op, renamed, move))
+                continue
+            args = tuple(map(move, op.args))
+            if op.name == "load" and op.args[0] in self._stored:
+                values.append(self._forward(op.args[0], args[2]))
+            elif op.name == "store":
+                self.ops.append(replace(op, args=args))
+                self._stored[op.args[0]] = args[2]
+                values.append(Ref(len(self.ops) - 1))
+            else:
+                values.append(self._append(replace(op, args=args)))
+
+    def _append(self, op: Op) -> Ref:
+        # 0.0 equals -0.0 and no NaN equals itself, so constants are told apart by their text.
+        key: Any = (op.dtype, repr(op.args[0])) if op.name == "constant" else op
+        found = self._known.get(key)
+        if found is None:
+            self.ops.append(op)
+            found = self._known[key] = Ref(len(self.ops) - 1)
+        return found
+
+    def _indirect(self, op: Op, renamed: dict[Symbol, Symbol], move: Callable[[Any], Any]) -> Ref:
+        value, size, old, mask = op.args
+        key = (move(value), size, move(mask))
+        if key in self._indirects:
+            renamed[old] = self._indirects[key]
+            return self._known[key]
+        symbol = sympy.Symbol(f"indirect{len(self._indirects)}", integer=True, nonnegative=True)
+        renamed[old] = self._indirects[key] = symbol
+        self.ops.append(Op("indirect", (key[0], size, symbol, key[2]), op.dtype))
+        self._known[key] = Ref(len(self.ops) - 1)
+        return self._known[key]
+
+    def _forward(self, buffer: str, mask: Ref | None) -> Ref:
+        """What a load of a buffer this body has stored yields."""
+        value = self._stored[buffer]
+        dtype = self._dtype_of(buffer)
+        if dtype in _HALF:
+            made = self.ops[value.at]
+            if not (made.name == "round_to" and made.args[1] is dtype):
+                value = self._append(Op("round_to", (value, dtype), torch.float32))
+        if mask is None:
+            return value
+        compute = compute_dtype(dtype)
+        zero = False if compute is torch.bool else 0.0 if compute.is_floating_point else 0
+        return self._append(Op("where", (mask, value, self._append(Op("constant", (zero,), compute))), compute))

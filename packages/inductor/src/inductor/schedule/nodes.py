@@ -1,0 +1,318 @@
+"""Nodes of the scheduler's graph: single extern calls, and groups of loops that will become one kernel.
+
+Flows in: a `Program`. Flows out: `Group`s and `ExternNode`s with their reads, writes and predecessors, for fusion and
+ordering. A group keeps its members apart, each with the map from its own loop variables to the group's; bodies are
+merged once, when fusion is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import sympy
+import torch
+
+from inductor.body import Expr, Symbol
+from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
+from inductor.schedule.space import Dim, Index, Number, Remap, estimate, index_of, number, product, remap_index
+
+_ARG_REDUCTIONS = ("argmax", "argmin")
+
+
+@dataclass
+class Member:
+    """One loop of a group, by its position in the program."""
+
+    at: int
+    loop: LoopOp
+    remap: Remap
+    """The loop's own variables in terms of the group's."""
+
+
+@dataclass
+class Group:
+    """Loops that run as one nest: for each point of `outer`, all of `inner`."""
+
+    members: list[Member]
+    outer: tuple[Dim, ...]
+    inner: tuple[Dim, ...]
+    loads: dict[str, set[Index]]
+    """Every index each buffer is read at, over the group's variables."""
+    stores: dict[str, Index]
+    opaque: set[str]
+    """Written buffers that can't be read in the same kernel: scattered, accumulated or partly written."""
+    copied: set[str]
+    """Buffers copied as a whole before the kernel runs (`LoopOp.initial`)."""
+    ops: int
+    keep_inner_order: bool
+    """A reduction yields a position, so the inner loops have to keep their order."""
+    indirect: bool
+    bits: int
+    """The members' positions, as a bit set."""
+
+    @property
+    def device(self) -> torch.device:
+        return self.members[0].loop.device
+
+    @property
+    def order(self) -> int:
+        """Position of the first member in the program."""
+        return self.members[0].at
+
+    @property
+    def reads(self) -> set[str]:
+        return self.loads.keys() | self.copied
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        return self.outer + self.inner
+
+    def variables(self) -> frozenset[Symbol]:
+        return frozenset(d.var for d in self.dims)
+
+    def points(self) -> tuple[Number, Number]:
+        """Points of the outer and of the inner space."""
+        return product(d.size for d in self.outer), product(d.size for d in self.inner)
+
+    def remapped(self, remap: Remap, outer: tuple[Dim, ...], inner: tuple[Dim, ...]) -> Group:
+        """The same loops over other variables."""
+        variables = frozenset(d.var for d in (*outer, *inner))
+        sizes = {d.var: d.size for d in (*outer, *inner)}
+
+        def move(index: Index) -> Index:
+            return remap_index(index, remap, variables, sizes)
+
+        def compose(old: Remap) -> Remap:
+            return {var: _compose(linear, remap) for var, linear in old.items()}
+
+        return Group(
+            members=[Member(m.at, m.loop, compose(m.remap)) for m in self.members],
+            outer=outer,
+            inner=inner,
+            loads={name: {move(i) for i in indices} for name, indices in self.loads.items()},
+            stores={name: move(i) for name, i in self.stores.items()},
+            opaque=self.opaque,
+            copied=self.copied,
+            ops=self.ops,
+            keep_inner_order=self.keep_inner_order,
+            indirect=self.indirect,
+            bits=self.bits,
+        )
+
+
+def _compose(linear: Any, remap: Remap) -> Any:
+    total: dict[Symbol, Number] = {}
+    for var, coefficient in linear:
+        for new, factor in remap.get(var, ((var, 1),)):
+            total[new] = number(total.get(new, 0) + coefficient * factor)
+    return tuple((v, c) for v, c in total.items() if c != 0)
+
+
+@dataclass
+class ExternNode:
+    """A call of an ATen kernel."""
+
+    at: int
+    op: ExternOp
+    reads: set[str]
+    bits: int
+
+    @property
+    def order(self) -> int:
+        return self.at
+
+    @property
+    def writes(self) -> set[str]:
+        return {name for name in self.op.writes if name is not None}
+
+
+Node = Group | ExternNode
+
+
+def writes(node: Node) -> Iterable[str]:
+    """Buffers that `node` fills."""
+    return node.stores.keys() if isinstance(node, Group) else node.writes
+
+
+_fresh = count()
+
+
+def fresh_symbols() -> Iterator[Symbol]:
+    """Loop variables that no other group has."""
+    while True:
+        yield sympy.Symbol(f"v{next(_fresh)}", integer=True, nonnegative=True)
+
+
+def group_of(at: int, loop: LoopOp) -> Group:
+    """A group of one loop, over fresh variables."""
+    names = fresh_symbols()
+    body = loop.body
+    outer = tuple(Dim(next(names), number(size)) for size in loop.outer_sizes)
+    inner = tuple(Dim(next(names), number(size)) for size in loop.inner_sizes)
+    remap: dict[Symbol, Any] = {
+        old: ((dim.var, 1),) for old, dim in zip((*body.outer_vars, *body.inner_vars), (*outer, *inner), strict=True)
+    }
+    old_vars = frozenset(remap)
+    variables = frozenset(d.var for d in (*outer, *inner))
+    sizes = {d.var: d.size for d in (*outer, *inner)}
+    indirects = {op.args[2] for op in body.ops if op.name == "indirect"}
+
+    def index(expr: Expr) -> Index:
+        return remap_index(index_of(expr, old_vars), remap, variables, sizes)
+
+    loads: dict[str, set[Index]] = {}
+    stores: dict[str, Index] = {}
+    opaque = {name for name, _ in loop.initial}
+    for op in body.ops:
+        if op.name == "load":
+            loads.setdefault(op.args[0], set()).add(_own(index(op.args[1]), indirects, at))
+        elif op.name == "store":
+            name = op.args[0]
+            if op.args[3] is not None or name in stores or not indirects.isdisjoint(op.args[1].free_symbols):
+                opaque.add(name)
+            stores[name] = _own(index(op.args[1]), indirects, at)
+    for name in loop.writes:
+        if name not in stores:  # nothing but its initial content
+            stores[name] = Index(frozenset(), 0)
+            opaque.add(name)
+    return Group(
+        members=[Member(at, loop, remap)],
+        outer=outer,
+        inner=inner,
+        loads=loads,
+        stores=stores,
+        opaque=opaque,
+        copied={source for _, source in loop.initial},
+        ops=len(body.ops),
+        keep_inner_order=any(op.name == "reduce" and op.args[0] in _ARG_REDUCTIONS for op in body.ops),
+        indirect=bool(indirects),
+        bits=1 << at,
+    )
+
+
+def _own(index: Index, indirects: set[Symbol], at: int) -> Index:
+    """Indices that hold values read from memory are like no other loop's: their symbols get the loop's number."""
+    if isinstance(index.rest, int) or not indirects or indirects.isdisjoint(index.rest.free_symbols):
+        return index
+    return Index(index.coefficients, index.rest.xreplace({s: sympy.Symbol(f"{s}_of_{at}") for s in indirects}))
+
+
+@dataclass
+class Graph:
+    """All nodes, and who writes and reads each buffer."""
+
+    program: Program
+    nodes: list[Node]
+    kept: set[str]
+    """Buffers that outlive the graph: outputs."""
+    users: dict[str, int] = field(default_factory=dict)
+    """Per buffer a bit set of the program positions that read it."""
+    writer: dict[str, int] = field(default_factory=dict)
+    """Per buffer the position of what fills it."""
+    before: dict[int, int] = field(default_factory=dict)
+    """Per position a bit set of earlier positions it has to stay behind without reading from them (random calls)."""
+
+    def bytes(self, name: str) -> int:
+        return buffer_bytes(self.program.buffers[name])
+
+
+def buffer_bytes(buffer: Buffer) -> int:
+    """Estimated size in memory."""
+    total = buffer.dtype.itemsize
+    for size in buffer.size:
+        total *= estimate(number(size))
+    return total
+
+
+def build(program: Program) -> Graph:
+    """Nodes and dependencies of a program."""
+    graph = Graph(program, [], {out.buffer for out in program.outputs if isinstance(out, StridedView)})
+    chained = 0
+    touched: dict[str, int] = {}
+    scalars: dict[str, int] = {}
+    for at, op in enumerate(program.operations):
+        node: Node
+        if isinstance(op, LoopOp):
+            node = group_of(at, op)
+        else:
+            node = ExternNode(at, op, {view.buffer for view in views(op)}, 1 << at)
+            if ordered(op):
+                graph.before[at] = chained
+                chained = 1 << at
+            for name in mutated(op):
+                # Behind everything that saw the old content; and everything later that sees the buffer stays behind it.
+                graph.before[at] = graph.before.get(at, 0) | touched.get(name, 0)
+                graph.writer[name] = at
+        graph.nodes.append(node)
+        if scalars:
+            for name in symbols_of(op, program) & scalars.keys():
+                graph.before[at] = graph.before.get(at, 0) | scalars[name]
+        if isinstance(op, ExternOp):
+            scalars.update(dict.fromkeys(op.scalar_writes, 1 << at))
+        for name in node.reads:
+            graph.users[name] = graph.users.get(name, 0) | 1 << at
+            touched[name] = touched.get(name, 0) | 1 << at
+            if (writer := graph.writer.get(name, at)) != at:
+                graph.before[at] = graph.before.get(at, 0) | 1 << writer
+        for name in writes(node):
+            graph.writer[name] = at
+            touched[name] = touched.get(name, 0) | 1 << at
+    return graph
+
+
+def symbols_of(op: LoopOp | ExternOp, program: Program) -> set[str]:
+    """Names of all symbols that running `op` needs a value for."""
+    found: set[str] = set()
+    todo: list[Any] = [program.buffers[name].size + program.buffers[name].stride for name in op.writes if name]
+    if isinstance(op, LoopOp):
+        todo += [op.outer_sizes, op.inner_sizes, *(o.args for o in op.body.ops)]
+    else:
+        todo += [op.args, op.kwargs]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, sympy.Basic):
+            found.update(s.name for s in value.free_symbols)
+        elif isinstance(value, StridedView):
+            todo += [value.size, value.stride, value.offset]
+        elif isinstance(value, dict):
+            todo.extend(value.values())
+        elif isinstance(value, list | tuple):
+            todo.extend(value)
+    return found
+
+
+def views(op: ExternOp) -> Iterator[StridedView]:
+    """The tensor arguments."""
+    todo: list[Any] = [op.args, op.kwargs]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, StridedView):
+            yield value
+        elif isinstance(value, dict):
+            todo.extend(value.values())
+        elif isinstance(value, list | tuple):
+            todo.extend(value)
+
+
+def ordered(op: ExternOp) -> bool:
+    """Whether calls of this kind keep their order among themselves: they draw random numbers, or have effects that
+    their results do not show."""
+    schema = getattr(op.target, "_schema", None)
+    tags = getattr(op.target, "tags", ())
+    return schema is None or torch.Tag.nondeterministic_seeded in tags or not schema.returns
+
+
+def mutated(op: ExternOp) -> Iterator[str]:
+    """Buffers whose content the call changes."""
+    schema = getattr(op.target, "_schema", None)
+    if schema is None or not schema.is_mutable:
+        return
+    for place, argument in enumerate(schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            value = op.args[place] if place < len(op.args) else op.kwargs.get(argument.name)
+            for one in value if isinstance(value, list | tuple) else (value,):
+                if isinstance(one, StridedView):
+                    yield one.buffer

@@ -1,0 +1,112 @@
+"""The order kernels and extern calls run in.
+
+Flows in: fused nodes. Flows out: the same nodes so that each runs after what it needs, in program order or, where that
+keeps less memory alive at the worst moment, with what frees memory first.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+
+from inductor.schedule.nodes import Graph, Node, writes
+
+Rank = Callable[[int], tuple[int, ...]]
+
+
+def order(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+    """Topological order of `nodes`."""
+    home = {at: key for key, node in enumerate(nodes) for at in _positions(node.bits)}
+    needs: list[set[int]] = []
+    users: list[set[int]] = [set() for _ in nodes]
+    for key, node in enumerate(nodes):
+        mine = {home[earlier] for at in _positions(node.bits) for earlier in _positions(graph.before.get(at, 0))} - {
+            key
+        }
+        needs.append(mine)
+        for other in mine:
+            users[other].add(key)
+    plain = _topological(nodes, needs, users, lambda key: (nodes[key].order,))
+    if len(nodes) < 3:
+        return plain
+    frugal = _frugal(graph, nodes, needs, users)
+    return min((plain, frugal), key=lambda candidate: peak(graph, candidate))
+
+
+def _topological(nodes: Sequence[Node], needs: Sequence[set[int]], users: Sequence[set[int]], rank: Rank) -> list[Node]:
+    waiting = [len(n) for n in needs]
+    ready = [(rank(key), key) for key, count in enumerate(waiting) if count == 0]
+    heapq.heapify(ready)
+    result: list[Node] = []
+    while ready:
+        _, key = heapq.heappop(ready)
+        result.append(nodes[key])
+        for user in users[key]:
+            waiting[user] -= 1
+            if waiting[user] == 0:
+                heapq.heappush(ready, (rank(user), user))
+    assert len(result) == len(nodes), "fusion made a cycle"
+    return result
+
+
+def _frugal(graph: Graph, nodes: Sequence[Node], needs: Sequence[set[int]], users: Sequence[set[int]]) -> list[Node]:
+    """What is ready and grows live memory least comes first; ties in program order. The growth is judged when a node
+    becomes ready."""
+    left = dict(_reader_counts(nodes))
+
+    def growth(key: int) -> tuple[int, ...]:
+        node = nodes[key]
+        grown = sum(graph.bytes(name) for name in writes(node) if left.get(name) or name in graph.kept)
+        freed = sum(
+            graph.bytes(name)
+            for name in node.reads
+            if left[name] == 1 and name in graph.writer and name not in graph.kept
+        )
+        return (max(grown - freed, 0), node.order)
+
+    waiting = [len(n) for n in needs]
+    ready = [(growth(key), key) for key, count in enumerate(waiting) if count == 0]
+    heapq.heapify(ready)
+    result: list[Node] = []
+    while ready:
+        _, key = heapq.heappop(ready)
+        result.append(nodes[key])
+        for name in nodes[key].reads:
+            left[name] -= 1
+        for user in users[key]:
+            waiting[user] -= 1
+            if waiting[user] == 0:
+                heapq.heappush(ready, (growth(user), user))
+    return result
+
+
+def _reader_counts(nodes: Sequence[Node]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for node in nodes:
+        for name in node.reads:
+            counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+def peak(graph: Graph, nodes: Sequence[Node]) -> int:
+    """Estimated most bytes of intermediate buffers alive at once in this order."""
+    left = _reader_counts(nodes)
+    live = most = 0
+    for node in nodes:
+        written = [name for name in writes(node) if name in graph.kept or left.get(name)]
+        live += sum(graph.bytes(name) for name in written)
+        most = max(most, live)
+        for name in node.reads:
+            left[name] -= 1
+            if left[name] == 0 and name in graph.writer and name not in graph.kept:
+                live -= graph.bytes(name)
+    return most
+
+
+def _positions(bits: int) -> list[int]:
+    found = []
+    while bits:
+        low = bits & -bits
+        found.append(low.bit_length() - 1)
+        bits ^= low
+    return found

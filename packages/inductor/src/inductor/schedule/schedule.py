@@ -1,0 +1,143 @@
+"""`schedule`: fusion, order, memory and kernels, one after the other.
+
+Flows in: `Program` and `Options`. Flows out: `Schedule`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import sympy
+
+from inductor.body import Body
+from inductor.device import Kernel
+from inductor.ir.loops import canonicalise
+from inductor.ir.program import ExternOp, LoopOp, Operation, Program
+from inductor.options import Options
+from inductor.schedule.fusion import fuse
+from inductor.schedule.kernels import KernelTable, draft_kernel
+from inductor.schedule.loops import loop_order
+from inductor.schedule.memory import MemoryPlan, plan_memory
+from inductor.schedule.merge import merge
+from inductor.schedule.nodes import Graph, Group, build
+from inductor.schedule.order import order
+from inductor.schedule.space import estimate, number
+
+Supports = Callable[[Kernel], bool]
+
+
+@dataclass(frozen=True)
+class KernelStep:
+    """A call of a kernel. `buffers` are its arguments, in order, but for the sizes behind them."""
+
+    kernel: Kernel
+    buffers: tuple[str, ...]
+    loop: LoopOp
+
+
+@dataclass(frozen=True)
+class ExternStep:
+    """A call of an ATen kernel."""
+
+    op: ExternOp
+
+
+Step = KernelStep | ExternStep
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """All that happens in a call, in order."""
+
+    program: Program
+    steps: tuple[Step, ...]
+    memory: MemoryPlan
+    kernels: tuple[Kernel, ...]
+    """Each kernel once."""
+
+    def __str__(self) -> str:
+        lines = []
+        for at, step in enumerate(self.steps):
+            if isinstance(step, KernelStep):
+                loop = step.loop
+                outer = ", ".join(map(str, loop.outer_sizes))
+                inner = ", ".join(map(str, loop.inner_sizes))
+                kinds = "; ".join(
+                    f"{arg.role} {name}" for arg, name in zip(step.kernel.args, step.buffers, strict=False)
+                )
+                lines.append(f"{step.kernel.name}({kinds}) over [{outer} | {inner}]")
+            else:
+                lines.append(f"{step.op.target}{step.op.writes}")
+            lines += [
+                f"    {name} in memory of {self.memory.reused[name]}"
+                for name in (step.loop if isinstance(step, KernelStep) else step.op).writes
+                if name in self.memory.reused
+            ]
+            if at < len(self.memory.frees) and self.memory.frees[at]:
+                lines.append(f"    free {', '.join(sorted(self.memory.frees[at]))}")
+        return "\n".join(lines)
+
+
+def schedule(program: Program, options: Options | None = None, supports: Supports | None = None) -> Schedule:
+    """Fuse, order and plan `program`.
+
+    Args:
+        supports: whether the device's backend can print a kernel; a fused one it can't is taken apart again.
+    """
+    options = Options() if options is None else options
+    graph = build(program)
+    nodes = order(graph, fuse(graph, options))
+    operations: list[Operation] = []
+    for node in nodes:
+        if not isinstance(node, Group):
+            operations.append(node.op)
+            continue
+        loop = merged_loop(graph, node)
+        if supports is not None and len(node.members) > 1 and not supports(draft_kernel(program, loop, {}).kernel):
+            operations.extend(single for member in node.members if (single := _alone(graph, member.at)).writes)
+        elif loop.writes:
+            operations.append(loop)
+    memory = plan_memory(program, operations, options)
+    table = KernelTable(program)
+    steps: list[Step] = []
+    for at, operation in enumerate(operations):
+        if isinstance(operation, LoopOp):
+            site = table.call(operation, memory.inplace.get(at))
+            steps.append(KernelStep(site.kernel, site.buffers, operation))
+        else:
+            steps.append(ExternStep(operation))
+    return Schedule(program, tuple(steps), memory, tuple(table.kernels.values()))
+
+
+def _alone(graph: Graph, at: int) -> LoopOp:
+    loop = graph.program.operations[at]
+    assert isinstance(loop, LoopOp)
+    return loop
+
+
+def merged_loop(graph: Graph, group: Group) -> LoopOp:
+    """A group as one loop. It writes only what someone outside reads."""
+    program = graph.program
+    kept = tuple(name for name in group.stores if name in graph.kept or graph.users.get(name, 0) & ~group.bits)
+    dropped = group.stores.keys() - set(kept)
+    body = merge(group, lambda name: program.buffers[name].dtype, dropped)
+    outer = loop_order(group, body, graph)
+    body = Body(tuple(d.var for d in outer), body.inner_vars, body.ops)
+    body, outer_sizes, inner_sizes = canonicalise(
+        body,
+        [sympy.sympify(d.size) for d in outer],
+        [sympy.sympify(d.size) for d in group.inner],
+        lambda expr: estimate(number(expr)),
+        group.keep_inner_order,
+    )
+    loops = [member.loop for member in group.members]
+    return LoopOp(
+        writes=kept,
+        device=group.device,
+        outer_sizes=outer_sizes,
+        inner_sizes=inner_sizes,
+        body=body,
+        origins=tuple(dict.fromkeys(node for loop in loops for node in loop.origins)),
+        initial=tuple(pair for loop in loops for pair in loop.initial if pair[0] in kept),
+    )
