@@ -30,6 +30,7 @@ class Recording(Values):
         super().__init__(*args)
         self.fakes: dict[int, Tensor] = {}
         self.sizes: dict[tuple[Any, ...], Symbolic] = {}
+        self.autocast_nesting = 0
 
     def fake_of(self, value: torch.Tensor, source: Source) -> Any:
         """The fake of an input."""
@@ -162,12 +163,14 @@ class Recording(Values):
             found = self.sizes[key] = self.created(Symbolic(node, value))
         return found
 
-    def record_state(self, target: Any, args: Args) -> None:
+    def graph_state_call(self, target: Any, args: Args) -> None:
         """A call that changes torch's modes: recorded in the graph and made for real, to be undone after tracing."""
         real = [self.to_python(a) for a in args]
         node = self.graph.call("call_function", target, tuple(real), {}, self.where())
         node.meta["val"] = None
-        target(*real)
+        result = target(*real)
+        if isinstance(result, int):
+            self.autocast_nesting = result
 
 
 @contextlib.contextmanager

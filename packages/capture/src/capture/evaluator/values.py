@@ -396,6 +396,16 @@ class Values(State):
         assert owner.source is not None
         self.guard(Attr(owner.source, "__dict__"), GuardKind.DICT_KEYS, tuple(owner.instance_dict()))
 
+    def guard_empty(self, value: Any, owner: Source | None, name: str) -> bool:
+        """Guard that a dictionary in an attribute is empty, if it is, without looking at it further."""
+        if value is None or owner is None or len(value) or id(value) in self.memo:
+            return False
+        self.guard(Attr(owner, name, via_dict=True), GuardKind.LEN, 0)
+        return True
+
+    def module_source(self, module: types.ModuleType) -> Source:
+        return Const(module, module.__name__)
+
     def class_attribute(self, owner: type, name: str, value: Any) -> Variable:
         """A function or other object stored in a class."""
         if isinstance(value, types.FunctionType):
@@ -454,6 +464,13 @@ class Values(State):
         if isinstance(value, types.ModuleType) and is_fixed_module(value.__name__):
             return self.known(value)
         return Lazy(value, source)
+
+    def builtin_global(self, namespace: dict[str, Any], builtins: dict[str, Any], name: str) -> Variable:
+        """A built-in; guards that no global of a user's module hides it."""
+        if not self.trusted(namespace):
+            base = Const(namespace, str(namespace.get("__name__", "?")))
+            self.guard(base, GuardKind.NO_KEY, name)
+        return self.known(builtins[name])
 
     def set_global(self, namespace: dict[str, Any], name: str, value: Variable | None) -> None:
         self.globals_written[(id(namespace), name)] = (namespace, value)

@@ -149,7 +149,7 @@ def _frozenset(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     return Set.of(m, unordered(m, m.realize(args[0])) if args else [], frozenset)
 
 
-@constructor(dict, collections.OrderedDict)
+@constructor(dict)
 def _dict(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     return _fill(m, m.created(Dict({})), args, kwargs)
 

@@ -101,11 +101,15 @@ class Module(Object):
 
     def hooked(self, m: Machine) -> bool:
         """Whether any hook would run; guards that none does."""
+        own = self.instance_dict()
         for name in _HOOKS:
+            if name not in self.attrs and m.guard_empty(own.get(name), self.source, name):
+                continue
             hooks = self.instance_attribute(m, name)
             if hooks is not None and m.truth(m.realize(hooks)):
                 return True
-        return any(m.truth(m.realize(m.module_global(vars(torch_module), name))) for name in _GLOBAL_HOOKS)
+        where = m.module_source(torch_module)
+        return not all(m.guard_empty(getattr(torch_module, name), where, name) for name in _GLOBAL_HOOKS)
 
     def __repr__(self) -> str:
         return f"<module {self.cls.__name__}>"

@@ -248,7 +248,7 @@ class List(Sequence):
     def trim(self, left: bool) -> None:
         if self.maxlen is not None and len(self.items) > self.maxlen:
             extra = len(self.items) - self.maxlen
-            del self.items[:extra] if left else self.items[-extra:]
+            del self.items[slice(0, extra) if left else slice(-extra, None)]
 
     def py_extend(self, m: Machine, values: Variable) -> Variable:
         self.items.extend(m.elements(values))

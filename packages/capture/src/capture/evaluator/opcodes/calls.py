@@ -1,0 +1,98 @@
+"""Calls, and functions made in the frame."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...errors import Unsupported
+from ...variables.base import NULL, Kwargs, Variable
+from ...variables.constants import Constant
+from ...variables.functions import Cell, Function
+from ...variables.sequences import List, Tuple
+from .registry import operation
+
+if TYPE_CHECKING:
+    from ..frame import Frame
+    from ..machine import Machine
+    from ..program import Op
+
+
+@operation("KW_NAMES")
+def _kw_names(m: Machine, frame: Frame, op: Op) -> str | None:
+    # One step with the call itself: a break must not fall between the names and their use.
+    frame.kw_names = op.value
+    ops = frame.program.ops
+    while True:
+        following = ops[frame.ip]
+        frame.ip += 1
+        if following.name != "PRECALL":
+            return following.handler(m, frame, following)
+
+
+@operation("CALL")
+def _call(m: Machine, frame: Frame, op: Op) -> None:
+    names, frame.kw_names = frame.kw_names, ()
+    args = frame.pop_many(op.arg)
+    first, below = frame.stack.pop(), frame.stack.pop()
+    if below is NULL:
+        function = first
+    else:
+        function = below
+        args.insert(0, first)
+    kwargs: Kwargs = {}
+    if names:
+        kwargs = dict(zip(names, args[len(args) - len(names) :], strict=True))
+        del args[len(args) - len(names) :]
+    frame.push(m.call(function, args, kwargs))
+
+
+@operation("CALL_FUNCTION_EX")
+def _call_function_ex(m: Machine, frame: Frame, op: Op) -> None:
+    kwargs: Kwargs = {}
+    if op.arg & 1:
+        for key, value in m.pairs(frame.pop(m)):
+            name = m.to_python(key)
+            if not isinstance(name, str):
+                m.throw(TypeError, "keywords must be strings")
+            kwargs[name] = value
+    args = m.elements(frame.pop(m))
+    function = frame.pop_raw()
+    frame.stack.pop()
+    frame.push(m.call(function, args, kwargs))
+
+
+@operation("MAKE_FUNCTION")
+def _make_function(m: Machine, frame: Frame, op: Op) -> None:
+    code = m.to_python(frame.pop(m))
+    closure: list[Cell] = []
+    if op.arg & 8:
+        cells = frame.pop(m)
+        assert isinstance(cells, Tuple)
+        closure = [c for c in cells.items if isinstance(c, Cell)]
+    annotations = frame.pop_raw() if op.arg & 4 else None
+    kwdefaults: dict[str, Variable] = {}
+    if op.arg & 2:
+        kwdefaults = {m.to_python(k): v for k, v in m.pairs(frame.pop(m))}
+    defaults = m.elements(frame.pop(m)) if op.arg & 1 else []
+    made = Function(code, frame.globals, code.co_qualname, defaults, kwdefaults, closure)
+    made.annotations = annotations
+    frame.push(m.created(made))
+
+
+@operation("CALL_INTRINSIC_1")
+def _call_intrinsic_1(m: Machine, frame: Frame, op: Op) -> None:
+    value = frame.pop(m)
+    if op.arg == 3:  # STOPITERATION_ERROR: the wrapper around a generator's body
+        cls = value.python_type()
+        if issubclass(cls, StopIteration):
+            value = m.make_exception(RuntimeError, [Constant("generator raised StopIteration")])
+        frame.push(value)
+    elif op.arg == 5:  # UNARY_POSITIVE
+        from ..operators import unary
+
+        frame.push(unary(m, "+", value))
+    elif op.arg == 6:  # LIST_TO_TUPLE
+        assert isinstance(value, List)
+        frame.push(m.created_tuple(list(value.items)))
+    else:
+        raise Unsupported(f"intrinsic {op.arg}")

@@ -1,0 +1,292 @@
+"""Building, unpacking and subscripting containers; operators; formatting; structural patterns."""
+
+from __future__ import annotations
+
+import collections.abc
+from typing import TYPE_CHECKING
+
+from ...errors import Unsupported
+from ...variables.base import Variable
+from ...variables.constants import Constant
+from ...variables.mappings import Dict, Set
+from ...variables.objects import InstanceDict, Object
+from ...variables.sequences import List, Sequence, Slice
+from .. import operators
+from .registry import operation
+
+if TYPE_CHECKING:
+    from ..frame import Frame
+    from ..machine import Machine
+    from ..program import Op
+
+
+@operation("BUILD_TUPLE")
+def _build_tuple(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(m.created_tuple(frame.pop_many(op.arg)))
+
+
+@operation("BUILD_LIST")
+def _build_list(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(m.created(List(frame.pop_many(op.arg))))
+
+
+@operation("BUILD_SET")
+def _build_set(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(Set.of(m, frame.pop_many(op.arg)))
+
+
+@operation("BUILD_MAP")
+def _build_map(m: Machine, frame: Frame, op: Op) -> None:
+    flat = frame.pop_many(2 * op.arg)
+    made = m.created(Dict({}))
+    for key, value in zip(flat[::2], flat[1::2], strict=True):
+        made.set_item(m, key, value)
+    frame.push(made)
+
+
+@operation("BUILD_CONST_KEY_MAP")
+def _build_const_key_map(m: Machine, frame: Frame, op: Op) -> None:
+    keys = m.to_python(frame.pop(m))
+    made = m.created(Dict({}))
+    for key, value in zip(keys, frame.pop_many(op.arg), strict=True):
+        made.set_item(m, m.from_python(key), value)
+    frame.push(made)
+
+
+@operation("BUILD_SLICE")
+def _build_slice(m: Machine, frame: Frame, op: Op) -> None:
+    parts = [m.realize(p) for p in frame.pop_many(op.arg)]
+    frame.push(Slice(parts[0], parts[1], parts[2] if op.arg == 3 else Constant(None)))
+
+
+@operation("BUILD_STRING")
+def _build_string(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(Constant("".join(m.to_python(p) for p in frame.pop_many(op.arg))))
+
+
+@operation("FORMAT_VALUE")
+def _format_value(m: Machine, frame: Frame, op: Op) -> None:
+    from ...variables.builtins import format_value
+
+    spec = m.to_python(frame.pop(m)) if op.arg & 4 else ""
+    value = frame.pop(m)
+    conversion = op.arg & 3
+    if conversion:
+        value = m.text(value, "str" if conversion == 1 else "repr")
+        if conversion == 3:
+            value = Constant(ascii(m.to_python(value)))
+    frame.push(format_value(m, value, spec))
+
+
+@operation("LIST_APPEND")
+def _list_append(m: Machine, frame: Frame, op: Op) -> None:
+    value = frame.pop_raw()
+    target = frame.stack[-op.arg]
+    assert isinstance(target, List)
+    target.py_append(m, value)
+
+
+@operation("LIST_EXTEND")
+def _list_extend(m: Machine, frame: Frame, op: Op) -> None:
+    values = frame.pop(m)
+    target = frame.stack[-op.arg]
+    assert isinstance(target, List)
+    target.py_extend(m, values)
+
+
+@operation("SET_ADD")
+def _set_add(m: Machine, frame: Frame, op: Op) -> None:
+    value = frame.pop(m)
+    target = frame.stack[-op.arg]
+    assert isinstance(target, Set)
+    target.py_add(m, value)
+
+
+@operation("SET_UPDATE")
+def _set_update(m: Machine, frame: Frame, op: Op) -> None:
+    values = frame.pop(m)
+    target = frame.stack[-op.arg]
+    assert isinstance(target, Set)
+    target.py_update(m, values)
+
+
+@operation("MAP_ADD")
+def _map_add(m: Machine, frame: Frame, op: Op) -> None:
+    value, key = frame.pop_raw(), frame.pop(m)
+    frame.stack[-op.arg].set_item(m, key, value)
+
+
+@operation("DICT_UPDATE")
+def _dict_update(m: Machine, frame: Frame, op: Op) -> None:
+    values = frame.pop(m)
+    target = frame.stack[-op.arg]
+    assert isinstance(target, Dict)
+    target.update(m, [values], {})
+
+
+@operation("DICT_MERGE")
+def _dict_merge(m: Machine, frame: Frame, op: Op) -> None:
+    values = frame.pop(m)
+    target = frame.stack[-op.arg]
+    assert isinstance(target, Dict)
+    for key, value in m.pairs(values):
+        if target.find(m, key) is not None:
+            m.throw(TypeError, f"got multiple values for keyword argument {m.to_python(key)!r}")
+        target.set_item(m, key, value)
+
+
+@operation("LIST_TO_TUPLE")
+def _list_to_tuple(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(m.created_tuple(m.elements(frame.pop(m))))
+
+
+@operation("UNPACK_SEQUENCE")
+def _unpack_sequence(m: Machine, frame: Frame, op: Op) -> None:
+    values = m.elements(frame.pop(m))
+    if len(values) < op.arg:
+        m.throw(ValueError, f"not enough values to unpack (expected {op.arg}, got {len(values)})")
+    if len(values) > op.arg:
+        m.throw(ValueError, f"too many values to unpack (expected {op.arg})")
+    frame.stack.extend(reversed(values))
+
+
+@operation("UNPACK_EX")
+def _unpack_ex(m: Machine, frame: Frame, op: Op) -> None:
+    before, after = op.arg & 0xFF, op.arg >> 8
+    values = m.elements(frame.pop(m))
+    if len(values) < before + after:
+        m.throw(
+            ValueError, f"not enough values to unpack (expected at least {before + after}, got {len(values)})"
+        )
+    end = len(values) - after
+    middle = m.created(List(values[before:end]))
+    frame.stack.extend(reversed([*values[:before], middle, *values[end:]]))
+
+
+# Subscripts
+
+
+@operation("BINARY_SUBSCR")
+def _subscript(m: Machine, frame: Frame, op: Op) -> None:
+    key, owner = frame.pop(m), frame.pop(m)
+    frame.push(owner.item(m, key))
+
+
+@operation("STORE_SUBSCR")
+def _store_subscript(m: Machine, frame: Frame, op: Op) -> None:
+    key, owner, value = frame.pop(m), frame.pop(m), frame.pop_raw()
+    owner.set_item(m, key, value)
+
+
+@operation("DELETE_SUBSCR")
+def _delete_subscript(m: Machine, frame: Frame, op: Op) -> None:
+    key, owner = frame.pop(m), frame.pop(m)
+    owner.delete_item(m, key)
+
+
+@operation("BINARY_SLICE")
+def _binary_slice(m: Machine, frame: Frame, op: Op) -> None:
+    stop, start, owner = frame.pop(m), frame.pop(m), frame.pop(m)
+    frame.push(owner.item(m, Slice(start, stop, Constant(None))))
+
+
+@operation("STORE_SLICE")
+def _store_slice(m: Machine, frame: Frame, op: Op) -> None:
+    stop, start, owner, value = frame.pop(m), frame.pop(m), frame.pop(m), frame.pop_raw()
+    owner.set_item(m, Slice(start, stop, Constant(None)), value)
+
+
+# Operators
+
+
+@operation("BINARY_OP")
+def _binary_op(m: Machine, frame: Frame, op: Op) -> None:
+    right, left = frame.pop(m), frame.pop(m)
+    if op.value in operators.INPLACE:
+        frame.push(m.inplace(op.value, left, right))
+    else:
+        frame.push(m.binary(op.value, left, right))
+
+
+@operation("COMPARE_OP")
+def _compare_op(m: Machine, frame: Frame, op: Op) -> None:
+    right, left = frame.pop(m), frame.pop(m)
+    frame.push(m.compare(op.value, left, right))
+
+
+@operation("IS_OP")
+def _is_op(m: Machine, frame: Frame, op: Op) -> None:
+    right, left = frame.pop(m), frame.pop(m)
+    frame.push(Constant(m.is_(left, right) != bool(op.arg)))
+
+
+@operation("CONTAINS_OP")
+def _contains_op(m: Machine, frame: Frame, op: Op) -> None:
+    owner, value = frame.pop(m), frame.pop(m)
+    frame.push(Constant(owner.contains(m, value) != bool(op.arg)))
+
+
+@operation("UNARY_NEGATIVE")
+def _negative(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(operators.unary(m, "-", frame.pop(m)))
+
+
+@operation("UNARY_POSITIVE")
+def _positive(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(operators.unary(m, "+", frame.pop(m)))
+
+
+@operation("UNARY_INVERT")
+def _invert(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(operators.unary(m, "~", frame.pop(m)))
+
+
+@operation("UNARY_NOT")
+def _not(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(Constant(not m.truth(frame.pop(m))))
+
+
+# Structural patterns
+
+
+@operation("MATCH_SEQUENCE")
+def _match_sequence(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(Constant(isinstance(m.realize(frame.stack[-1]), Sequence)))
+
+
+@operation("MATCH_MAPPING")
+def _match_mapping(m: Machine, frame: Frame, op: Op) -> None:
+    cls = m.realize(frame.stack[-1]).python_type()
+    frame.push(Constant(issubclass(cls, collections.abc.Mapping)))
+
+
+@operation("MATCH_KEYS")
+def _match_keys(m: Machine, frame: Frame, op: Op) -> None:
+    keys, owner = m.elements(frame.stack[-1]), m.realize(frame.stack[-2])
+    if not isinstance(owner, Dict):
+        raise Unsupported("mapping pattern on something that is not a dict")
+    found = [owner.find(m, k) for k in keys]
+    values: list[Variable] = [v for v in found if v is not None]
+    frame.push(Constant(None) if len(values) != len(found) else m.created_tuple(values))
+
+
+@operation("MATCH_CLASS")
+def _match_class(m: Machine, frame: Frame, op: Op) -> None:
+    names, cls, subject = frame.pop(m), frame.pop(m), frame.pop(m)
+    real = m.to_python(cls)
+    if not issubclass(subject.python_type(), real):
+        frame.push(Constant(None))
+        return
+    attributes = list(m.to_python(names))
+    if op.arg:
+        if real in (bool, bytes, dict, float, frozenset, int, list, set, str, tuple):
+            raise Unsupported("class pattern on a built-in type")
+        declared = getattr(real, "__match_args__", ())
+        attributes = [*declared[: op.arg], *attributes]
+    if not isinstance(subject, Object):
+        raise Unsupported("class pattern")
+    frame.push(m.created_tuple([m.getattr(subject, name) for name in attributes]))
+
+
+def is_mapping(value: Variable) -> bool:
+    return isinstance(value, Dict | InstanceDict)

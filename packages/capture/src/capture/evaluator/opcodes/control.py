@@ -1,0 +1,152 @@
+"""Jumps, loops, returns and generators."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from ...errors import StopIter, Unsupported
+from ...variables.base import Variable
+from ...variables.constants import Constant
+from ...variables.functions import Generator
+from ...variables.iterators import Iterator
+from ..frame import RETURN, YIELD
+from .registry import operation
+
+if TYPE_CHECKING:
+    from ..frame import Frame
+    from ..machine import Machine
+    from ..program import Op
+
+
+@operation("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
+def _jump(m: Machine, frame: Frame, op: Op) -> None:
+    frame.ip = op.target
+    if not frame.is_root:
+        m.count_instructions(20)
+
+
+@operation("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")
+def _jump_if_true(m: Machine, frame: Frame, op: Op) -> None:
+    if m.truth(frame.pop(m)):
+        frame.ip = op.target
+
+
+@operation("POP_JUMP_IF_FALSE", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE")
+def _jump_if_false(m: Machine, frame: Frame, op: Op) -> None:
+    if not m.truth(frame.pop(m)):
+        frame.ip = op.target
+
+
+@operation("POP_JUMP_IF_NONE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NONE")
+def _jump_if_none(m: Machine, frame: Frame, op: Op) -> None:
+    if m.is_none(frame.pop(m)):
+        frame.ip = op.target
+
+
+@operation("POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE")
+def _jump_if_not_none(m: Machine, frame: Frame, op: Op) -> None:
+    if not m.is_none(frame.pop(m)):
+        frame.ip = op.target
+
+
+@operation("JUMP_IF_TRUE_OR_POP")
+def _jump_if_true_or_pop(m: Machine, frame: Frame, op: Op) -> None:
+    if m.truth(frame.stack[-1]):
+        frame.ip = op.target
+    else:
+        frame.stack.pop()
+
+
+@operation("JUMP_IF_FALSE_OR_POP")
+def _jump_if_false_or_pop(m: Machine, frame: Frame, op: Op) -> None:
+    if m.truth(frame.stack[-1]):
+        frame.stack.pop()
+    else:
+        frame.ip = op.target
+
+
+@operation("GET_ITER")
+def _get_iter(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(m.iterate(frame.pop(m)))
+
+
+@operation("FOR_ITER")
+def _for_iter(m: Machine, frame: Frame, op: Op) -> None:
+    iterator = frame.stack[-1].realize(m)
+    frame.stack[-1] = iterator
+    try:
+        frame.push(iterator.next(m))
+    except StopIter:
+        frame.stack.pop()
+        # From 3.12 the target is an END_FOR for the interpreter's fast paths; exhaustion goes past it.
+        frame.ip = op.target + (sys.version_info >= (3, 12))
+
+
+@operation("RETURN_VALUE")
+def _return_value(m: Machine, frame: Frame, op: Op) -> str:
+    frame.result = frame.stack.pop()
+    return RETURN
+
+
+@operation("RETURN_CONST")
+def _return_const(m: Machine, frame: Frame, op: Op) -> str:
+    frame.result = m.from_python(op.value)
+    return RETURN
+
+
+# Generators
+
+
+@operation("RETURN_GENERATOR")
+def _return_generator(m: Machine, frame: Frame, op: Op) -> None:
+    # The generator object was made by the call; its body starts after the POP_TOP of what is pushed here.
+    frame.push(Constant(None))
+
+
+@operation("YIELD_VALUE")
+def _yield_value(m: Machine, frame: Frame, op: Op) -> str:
+    frame.result = frame.stack.pop()
+    return YIELD
+
+
+@operation("GET_YIELD_FROM_ITER")
+def _get_yield_from_iter(m: Machine, frame: Frame, op: Op) -> None:
+    value = frame.pop(m)
+    frame.push(value if isinstance(value, Generator) else m.iterate(value))
+
+
+@operation("SEND")
+def _send(m: Machine, frame: Frame, op: Op) -> None:
+    """One turn of ``yield from``: stack holds the inner iterator and the value to send."""
+    value = frame.pop(m)
+    inner = frame.stack[-1].realize(m)
+    try:
+        result = _turn(m, inner, value)
+    except StopIter as stop:
+        if sys.version_info < (3, 12):
+            frame.stack.pop()
+        frame.push(stop.value or Constant(None))
+        frame.ip = op.target
+        return
+    frame.push(result)
+
+
+def _turn(m: Machine, inner: Variable, value: Variable) -> Variable:
+    if isinstance(inner, Generator):
+        return inner.send(m, value)
+    if not m.is_none(value):
+        raise Unsupported("sending into an iterator that is not a generator")
+    if isinstance(inner, Iterator):
+        return inner.next(m)
+    return m.next_of_object(inner)
+
+
+@operation("END_SEND")
+def _end_send(m: Machine, frame: Frame, op: Op) -> None:
+    del frame.stack[-2]
+
+
+@operation("ASYNC_GEN_WRAP", "GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "BEFORE_ASYNC_WITH")
+def _async(m: Machine, frame: Frame, op: Op) -> None:
+    raise Unsupported("asynchronous code")

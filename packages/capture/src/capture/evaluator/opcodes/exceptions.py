@@ -1,0 +1,114 @@
+"""Raising, handling and ``with`` blocks."""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING
+
+from ...errors import SymbolicRaise, Unsupported
+from ...variables.base import Variable
+from ...variables.constants import Constant
+from ...variables.functions import Method
+from ...variables.objects import MISSING, Object, class_lookup, descriptor_get
+from ..frame import HandlerState
+from .registry import operation
+
+if TYPE_CHECKING:
+    from ..frame import Frame
+    from ..machine import Machine
+    from ..program import Op
+
+
+@operation("PUSH_EXC_INFO")
+def _push_exc_info(m: Machine, frame: Frame, op: Op) -> None:
+    exception = frame.pop(m)
+    origin = getattr(exception, "origin", -1)
+    frame.push(HandlerState(m.handled, origin))
+    frame.push(exception)
+    m.handled = exception
+
+
+@operation("POP_EXCEPT")
+def _pop_except(m: Machine, frame: Frame, op: Op) -> None:
+    state = frame.stack.pop()
+    assert isinstance(state, HandlerState)
+    m.handled = state.previous
+
+
+@operation("CHECK_EXC_MATCH")
+def _check_exc_match(m: Machine, frame: Frame, op: Op) -> None:
+    wanted = frame.pop(m)
+    actual = m.realize(frame.stack[-1]).python_type()
+    classes = m.to_python(wanted)
+    for cls in classes if isinstance(classes, tuple) else (classes,):
+        if not (isinstance(cls, type) and issubclass(cls, BaseException)):
+            m.throw(TypeError, "catching classes that do not inherit from BaseException is not allowed")
+    frame.push(Constant(issubclass(actual, classes)))
+
+
+@operation("RAISE_VARARGS")
+def _raise(m: Machine, frame: Frame, op: Op) -> None:
+    if op.arg == 0:
+        if m.handled is None:
+            m.throw(RuntimeError, "No active exception to reraise")
+        raise SymbolicRaise(m.handled)
+    cause = frame.pop(m) if op.arg == 2 else None
+    exception = m.exception_of([frame.pop(m)])
+    exception.origin = m.step  # type: ignore[attr-defined]
+    if cause is not None and isinstance(exception, Object):
+        exception.attrs["__cause__"] = cause if m.is_none(cause) else m.exception_of([cause])
+    raise SymbolicRaise(exception)
+
+
+@operation("RERAISE")
+def _reraise(m: Machine, frame: Frame, op: Op) -> None:
+    exception = frame.pop(m)
+    raise SymbolicRaise(exception)
+
+
+@operation("BEFORE_WITH")
+def _before_with(m: Machine, frame: Frame, op: Op) -> None:
+    manager = frame.pop(m)
+    frame.push(_special(m, manager, "__exit__"))
+    frame.push(m.call(_special(m, manager, "__enter__"), [], {}))
+
+
+def _special(m: Machine, manager: Variable, name: str) -> Variable:
+    if not isinstance(manager, Object):
+        raise Unsupported(f"with statement over {manager!r}")
+    raw, owner = class_lookup(manager.cls, name)
+    if raw is MISSING:
+        m.throw(
+            TypeError, f"{manager.cls.__name__!r} object does not support the context manager protocol"
+        )
+    if not isinstance(raw, types.FunctionType | staticmethod | classmethod):
+        raise Unsupported(f"context manager {manager.cls.__name__}, which is written in C")
+    found = descriptor_get(m, raw, owner, manager, manager.cls, name)
+    assert isinstance(found, Method) or found is not None
+    return found
+
+
+@operation("WITH_EXCEPT_START")
+def _with_except_start(m: Machine, frame: Frame, op: Op) -> None:
+    """Stack: exit, lasti, previous handler state, exception."""
+    exception = m.realize(frame.stack[-1])
+    leave = frame.stack[-4]
+    args = [m.known(exception.python_type()), exception, Constant(None)]
+    frame.push(m.call(leave, args, {}))
+
+
+@operation("CLEANUP_THROW")
+def _cleanup_throw(m: Machine, frame: Frame, op: Op) -> None:
+    exception = frame.pop(m)
+    if issubclass(exception.python_type(), StopIteration):
+        del frame.stack[-2:]
+        args = exception.args  # type: ignore[attr-defined]
+        frame.push(Constant(None))
+        frame.push(args[0] if args else Constant(None))
+        return
+    raise SymbolicRaise(exception)
+
+
+@operation("CHECK_EG_MATCH", "PREP_RERAISE_STAR")
+def _exception_groups(m: Machine, frame: Frame, op: Op) -> None:
+    raise Unsupported("exception groups")

@@ -1,0 +1,242 @@
+"""Locals, cells, globals, names, attributes, imports, and moves on the value stack."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import TYPE_CHECKING
+
+from ...errors import Unsupported
+from ...variables.base import NULL, Variable
+from ...variables.constants import Constant
+from ...variables.functions import Cell
+from ...variables.objects import Super
+from .registry import operation
+
+if TYPE_CHECKING:
+    from ..frame import Frame
+    from ..machine import Machine
+    from ..program import Op
+
+
+@operation("NOP", "RESUME", "CACHE", "PRECALL", "COPY_FREE_VARS", "SETUP_ANNOTATIONS", "EXTENDED_ARG")
+def _nothing(m: Machine, frame: Frame, op: Op) -> None:
+    return None
+
+
+@operation("POP_TOP", "END_FOR")
+def _pop_top(m: Machine, frame: Frame, op: Op) -> None:
+    frame.stack.pop()
+
+
+@operation("PUSH_NULL")
+def _push_null(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(NULL)
+
+
+@operation("COPY")
+def _copy(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(frame.stack[-op.arg])
+
+
+@operation("SWAP")
+def _swap(m: Machine, frame: Frame, op: Op) -> None:
+    stack = frame.stack
+    stack[-1], stack[-op.arg] = stack[-op.arg], stack[-1]
+
+
+@operation("LOAD_CONST")
+def _load_const(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(m.from_python(op.value))
+
+
+@operation("LOAD_FAST", "LOAD_FAST_CHECK")
+def _load_fast(m: Machine, frame: Frame, op: Op) -> None:
+    value = frame.local.get(op.value)
+    if value is None:
+        unbound(m, op.value)
+    frame.push(value)
+
+
+def unbound(m: Machine, name: str) -> Variable:
+    m.throw(
+        UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value"
+    )
+
+
+@operation("LOAD_FAST_AND_CLEAR")
+def _load_fast_and_clear(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(frame.local.pop(op.value, NULL))
+
+
+@operation("STORE_FAST")
+def _store_fast(m: Machine, frame: Frame, op: Op) -> None:
+    value = frame.stack.pop()
+    if value is NULL:
+        frame.local.pop(op.value, None)
+    else:
+        frame.local[op.value] = value
+
+
+@operation("DELETE_FAST")
+def _delete_fast(m: Machine, frame: Frame, op: Op) -> None:
+    if frame.local.pop(op.value, None) is None:
+        unbound(m, op.value)
+
+
+# Cells
+
+
+@operation("MAKE_CELL")
+def _make_cell(m: Machine, frame: Frame, op: Op) -> None:
+    cell = Cell(frame.local.pop(op.value, None), op.value)
+    m.created(cell)
+    cell.name = op.value if frame.is_root else None
+    frame.cells[op.value] = cell
+
+
+@operation("LOAD_CLOSURE")
+def _load_closure(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(frame.cells[op.value])
+
+
+@operation("LOAD_DEREF")
+def _load_deref(m: Machine, frame: Frame, op: Op) -> None:
+    content = frame.cells[op.value].content
+    if content is None:
+        if op.value in frame.code.co_freevars:
+            m.throw(
+                NameError,
+                f"cannot access free variable '{op.value}' where it is not associated with a value in enclosing scope",
+            )
+        unbound(m, op.value)
+    frame.push(content)
+
+
+@operation("STORE_DEREF")
+def _store_deref(m: Machine, frame: Frame, op: Op) -> None:
+    frame.cells[op.value].set(m, frame.stack.pop())
+
+
+@operation("DELETE_DEREF")
+def _delete_deref(m: Machine, frame: Frame, op: Op) -> None:
+    if frame.cells[op.value].content is None:
+        unbound(m, op.value)
+    frame.cells[op.value].set(m, None)
+
+
+# Globals
+
+
+@operation("LOAD_GLOBAL")
+def _load_global(m: Machine, frame: Frame, op: Op) -> None:
+    if op.arg & 1:
+        frame.push(NULL)
+    frame.push(read_global(m, frame, op.value))
+
+
+def read_global(m: Machine, frame: Frame, name: str) -> Variable:
+    """A global, or a built-in that none hides."""
+    if name in frame.globals or (id(frame.globals), name) in m.globals_written:
+        return m.module_global(frame.globals, name)
+    if name not in frame.builtins:
+        m.throw(NameError, f"name '{name}' is not defined")
+    return m.builtin_global(frame.globals, frame.builtins, name)
+
+
+@operation("LOAD_NAME")
+def _load_name(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(read_global(m, frame, op.value))
+
+
+@operation("STORE_GLOBAL")
+def _store_global(m: Machine, frame: Frame, op: Op) -> None:
+    m.set_global(frame.globals, op.value, frame.stack.pop())
+
+
+@operation("DELETE_GLOBAL")
+def _delete_global(m: Machine, frame: Frame, op: Op) -> None:
+    read_global(m, frame, op.value)
+    m.set_global(frame.globals, op.value, None)
+
+
+# Attributes
+
+
+@operation("LOAD_ATTR")
+def _load_attr(m: Machine, frame: Frame, op: Op) -> None:
+    method_form = sys.version_info >= (3, 12) and op.arg & 1
+    found = m.getattr(frame.pop(m), op.value)
+    if method_form:
+        frame.push(NULL)
+    frame.push(found)
+
+
+@operation("LOAD_METHOD")
+def _load_method(m: Machine, frame: Frame, op: Op) -> None:
+    found = m.getattr(frame.pop(m), op.value)
+    frame.push(NULL)
+    frame.push(found)
+
+
+@operation("LOAD_SUPER_ATTR")
+def _load_super_attr(m: Machine, frame: Frame, op: Op) -> None:
+    obj, cls, _ = frame.pop(m), frame.pop(m), frame.pop(m)
+    found = m.created(Super(m.to_python(cls), obj)).attribute(m, op.value)
+    if op.arg & 1:
+        frame.push(NULL)
+    frame.push(found)
+
+
+@operation("STORE_ATTR")
+def _store_attr(m: Machine, frame: Frame, op: Op) -> None:
+    owner = frame.pop(m)
+    owner.set_attribute(m, op.value, frame.pop_raw())
+
+
+@operation("DELETE_ATTR")
+def _delete_attr(m: Machine, frame: Frame, op: Op) -> None:
+    frame.pop(m).delete_attribute(m, op.value)
+
+
+# Imports: of what is imported already
+
+
+@operation("IMPORT_NAME")
+def _import_name(m: Machine, frame: Frame, op: Op) -> None:
+    names, level = m.to_python(frame.pop(m)), m.to_python(frame.pop(m))
+    name = op.value
+    if level:
+        package = frame.globals.get("__package__") or ""
+        name = importlib.util.resolve_name("." * level + name, package) if name or package else package
+    module = sys.modules.get(name)
+    if module is None:
+        raise Unsupported(f"import of {name}")
+    if not names and not level:
+        module = sys.modules[name.partition(".")[0]]
+    frame.push(m.known(module))
+
+
+@operation("IMPORT_FROM")
+def _import_from(m: Machine, frame: Frame, op: Op) -> None:
+    module = frame.stack[-1].realize(m)
+    frame.push(m.getattr(module, op.value))
+
+
+@operation("LOAD_ASSERTION_ERROR")
+def _load_assertion_error(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(m.known(AssertionError))
+
+
+@operation("LOAD_BUILD_CLASS")
+def _load_build_class(m: Machine, frame: Frame, op: Op) -> None:
+    raise Unsupported("class statement")
+
+
+@operation("GET_LEN")
+def _get_len(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(m.realize(frame.stack[-1]).length(m))
+
+
+def none() -> Constant:
+    return Constant(None)

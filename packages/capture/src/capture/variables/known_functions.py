@@ -1,0 +1,210 @@
+"""Functions written in Python that are understood as a whole instead of being inlined, by qualified name."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..errors import NotConstant, Unsupported
+from . import modules
+from .base import Args, Kwargs, Variable
+from .constants import Constant
+from .objects import Object
+
+if TYPE_CHECKING:
+    from ..evaluator.machine import Machine
+
+Handler = Callable[["Machine", Args, Kwargs], Variable]
+
+#: ``module.qualname`` -> handler; filled by ``known``.
+KNOWN: dict[str, Handler] = {}
+
+#: Functions whose result depends only on arguments that are known objects: computed for real.
+_COMPUTED = frozenset(
+    {
+        "inspect.signature",
+        "inspect.isfunction",
+        "inspect.isclass",
+        "inspect.ismethod",
+        "inspect.getfullargspec",
+        "inspect.unwrap",
+        "re.match",
+        "re.fullmatch",
+        "re.search",
+        "re.sub",
+        "re.compile",
+        "dataclasses.is_dataclass",
+        "importlib.util.find_spec",
+        "packaging.version.parse",
+        "typing.get_type_hints",
+        "typing.get_origin",
+        "typing.get_args",
+        "os.path.join",
+        "posixpath.join",
+        "textwrap.dedent",
+        "torch.torch_version.TorchVersion._cmp_wrapper",
+    }
+)
+
+
+def known(*names: str) -> Callable[[Handler], Handler]:
+    """Register the meaning of Python functions."""
+
+    def register(handler: Handler) -> Handler:
+        for name in names:
+            KNOWN[name] = handler
+        return handler
+
+    return register
+
+
+def handler_for(function: types.FunctionType) -> Handler | None:
+    """The handler of a function, if it has one."""
+    name = f"{function.__module__}.{function.__qualname__}"
+    found = KNOWN.get(name)
+    if found is None and name in _COMPUTED:
+        return _computed(function)
+    return found
+
+
+def _computed(function: Any) -> Handler:
+    def handler(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+        try:
+            real = [m.to_python(a) for a in args]
+            named = {k: m.to_python(v) for k, v in kwargs.items()}
+        except NotConstant:
+            raise Unsupported(f"{function.__qualname__} of a value that is not constant") from None
+        return m.from_python(m.fold(function, real, named))
+
+    return handler
+
+
+KNOWN["torch.nn.modules.module.Module.__getattr__"] = modules.module_getattr
+KNOWN["torch.nn.modules.module.Module.__setattr__"] = modules.module_setattr
+KNOWN["torch.nn.modules.module.Module._wrapped_call_impl"] = modules.module_call
+
+
+@known("torch.compiler.is_compiling", "torch.compiler.is_dynamo_compiling", "torch._utils.is_compiling")
+def _is_compiling(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    """A captured program may ask whether a compiler traces it: one does."""
+    return Constant(True)
+
+
+@known(
+    "torch.compiler.is_exporting",
+    "torch.jit._script.is_scripting",
+    "torch._jit_internal.is_scripting",
+    "torch.jit.is_scripting",
+    "torch.jit._trace.is_tracing",
+    "torch.jit.is_tracing",
+    "torch._jit_internal.is_tracing",
+    "torch.onnx.is_in_onnx_export",
+    "torch.onnx.utils.is_in_onnx_export",
+    "torch.onnx._internal.torchscript_exporter.utils.is_in_onnx_export",
+    "torch.utils._device._device_constructors",
+)
+def _never(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return Constant(False)
+
+
+@known("torch._is_tensor", "torch.is_tensor")
+def _is_tensor(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    from .tensors import Tensor
+
+    return Constant(isinstance(m.realize(args[0]), Tensor))
+
+
+@known("torch._tensor.Tensor.__iter__")
+def _iter(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return m.iterate(args[0])
+
+
+@known("torch._tensor.Tensor.__len__")
+def _len(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return m.realize(args[0]).length(m)
+
+
+@known("typing.cast")
+def _cast(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return args[1]
+
+
+@known("functools.update_wrapper")
+def _update_wrapper(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    """Copies names and documentation: of them only ``__wrapped__`` matters to a function made in the frame."""
+    from .functions import Function
+
+    wrapper, wrapped = m.realize(args[0]), m.realize(args[1])
+    if not isinstance(wrapper, Function) or wrapper.real is not None:
+        raise Unsupported("functools.update_wrapper of a function from outside the frame")
+    for name in ("__name__", "__qualname__", "__module__", "__doc__"):
+        wrapper.attrs[name] = m.realize(m.getattr(wrapped, name))
+    wrapper.attrs["__wrapped__"] = wrapped
+    return wrapper
+
+
+@known("functools.wraps")
+def _wraps(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    import functools
+
+    from .functions import Partial
+
+    return m.created(Partial(m.known(functools.update_wrapper), [], {"wrapped": args[0], **kwargs}))
+
+
+@known("copy.copy")
+def _copy(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    from .mappings import Dict, Set
+    from .objects import class_lookup
+    from .sequences import List, Tuple
+
+    value = m.realize(args[0])
+    if isinstance(value, Constant | Tuple):
+        return value
+    if isinstance(value, List | Dict | Set):
+        return value.method(m, "copy", [], {})
+    if isinstance(value, Object) and value.payload is None and class_lookup(value.cls, "__copy__")[1] is value.cls:
+        from .objects import InstanceDict
+
+        if class_lookup(value.cls, "__reduce_ex__")[1] is object:
+            made = m.created(Object(value.cls))
+            made.attrs.update(InstanceDict(value).snapshot(m))
+            return made
+    raise Unsupported(f"copy of {value!r}")
+
+
+@known("copy.deepcopy")
+def _deepcopy(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    from .mappings import Dict
+    from .sequences import List, Tuple
+
+    value = m.realize(args[0])
+    if isinstance(value, Constant):
+        return value
+    if type(value) is List:
+        return m.created(List([_deepcopy(m, [x], {}) for x in value.items], value.cls))
+    if type(value) is Tuple and value.cls is tuple:
+        return m.created_tuple([_deepcopy(m, [x], {}) for x in value.items])
+    if isinstance(value, Dict) and value.factory is None:
+        entries = {h: (k, _deepcopy(m, [v], {})) for h, (k, v) in value.whole().items()}
+        return m.created(Dict(entries, value.cls))
+    raise Unsupported(f"deep copy of {value!r}")
+
+
+@known(
+    "logging.Logger.debug",
+    "logging.Logger.isEnabledFor",
+)
+def _logging(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    raise Unsupported("logging")
+
+
+@known("torch.overrides.has_torch_function", "torch.overrides.is_tensor_like")
+def _overrides(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return Constant(False)
+
+
+@known("torch.nn.functional.has_torch_function")
+def _no_overrides(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return Constant(False)
