@@ -15,6 +15,7 @@ import sympy
 from sympy import Add, Expr, Integer, Mul, S, Symbol
 
 from symshapes.expr.functions import FloorDiv, Mod
+from symshapes.expr.printers import print_expr
 from symshapes.expr.terms import content, exact_quotient, sum_of, terms_of
 from symshapes.ranges import UNKNOWN, ValueRange, bound
 
@@ -113,7 +114,7 @@ def _equality(difference: Expr, equal: bool) -> tuple[str, Expr] | bool:
     if constant % common:
         return not equal
     # One sign for d and -d, whichever way round it was asked.
-    if min(variable, key=lambda term: str(term[1]))[0] < 0:
+    if min(variable, key=lambda term: print_expr(term[1]))[0] < 0:
         common = -common
     reduced = sum_of([*((c // common, m) for c, m in variable), (constant // common, S.One)])
     return ("eq" if equal else "ne"), reduced

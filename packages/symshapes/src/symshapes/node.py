@@ -408,8 +408,8 @@ def _binary(name: str) -> Callable[[SymNode, SymNode], SymNode]:
             return SymNode(_build_int(name, self.expr, other.expr), self.env, hint, int)
         if on_floats is None:
             raise TypeError(f"{name} of {self.pytype.__name__} and {other.pytype.__name__}")
-        hint = None if self.hint is None or other.hint is None else on_floats[1](self.hint, other.hint)
-        return SymNode(FLOAT_FUNCTIONS[on_floats[0]](self.expr, other.expr), self.env, hint, float)
+        result = None if self.hint is None or other.hint is None else on_floats[1](self.hint, other.hint)
+        return SymNode(FLOAT_FUNCTIONS[on_floats[0]](self.expr, other.expr), self.env, result, float)
 
     operation.__name__ = name
     return operation

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from symshapes import FloorDiv, Max, Min, Mod, bound, evaluate, index_symbol, print_expr, size_symbol
+from symshapes.expr.terms import sum_of, terms_of
 from symshapes.ranges import ValueRange
 
 X, J = index_symbol("i"), index_symbol("j")
@@ -77,6 +78,14 @@ def test_random_expressions_equal_python(tree, points):
         ranges = {symbol: ValueRange(value, value + 3) for symbol, value in values.items()}
         assert expected in bound(expr, ranges)
         assert expected in bound(expr, {})
+
+
+@settings(max_examples=150, deadline=None)
+@given(TREES)
+def test_sums_are_built_as_sympy_builds_them(tree):
+    expr = sympy.sympify(build(tree))
+    assert sum_of(terms_of(expr)) == expr
+    assert sum_of((3 * c, m) for c, m in terms_of(expr)) == sympy.Add(*[3 * arg for arg in sympy.Add.make_args(expr)])
 
 
 @settings(max_examples=150, deadline=None)

@@ -86,6 +86,8 @@ def test_values_are_preserved_with_symbolic_sizes(terms, steps, sizes):
         (FloorDiv(S * X + J, S), {X: T, J: S}, X),
         (Mod(FloorDiv(S * T * X + S * J + K, S), T), {X: 4, J: T, K: S}, J),
         (S * T * FloorDiv(X, S * T) + S * Mod(FloorDiv(X, S), T) + Mod(X, S), {X: 4 * S * T}, X),
+        (FloorDiv(768 * X + J, 768 * S), {X: 4 * S, J: 768}, FloorDiv(X, S)),
+        (Mod(768 * X + J, 768 * S), {X: 4 * S, J: 768}, 768 * Mod(X, S) + J),
         (X + 3 * J, {X: 1, J: 5}, 3 * J),
     ],
 )

@@ -67,16 +67,12 @@ class _Printer:
         return str(number)
 
     def sum(self, expr: Any) -> str:
-        parts: list[str] = []
-        constant: list[str] = []
-        for arg in sorted(expr.args, key=_ORDER):
-            into = constant if arg.is_Number else parts
-            text = self.at(arg, _SUM)
-            if text.startswith("-"):
-                into.append(f" - {text[1:]}")
-            else:
-                into.append(f" + {text}")
-        parts += constant
+        # In the order of the text, which does not depend on hashes; the constant last.
+        texts = sorted(
+            (arg.is_Number, text[1:], " - ") if text[0] == "-" else (arg.is_Number, text, " + ")
+            for arg, text in [(arg, self.at(arg, _SUM)) for arg in expr.args]
+        )
+        parts = [sign + text for _, text, sign in texts]
         if parts[0].startswith(" + "):
             return parts[0][3:] + "".join(parts[1:])
         return "-" + parts[0][3:] + "".join(parts[1:])
@@ -119,24 +115,24 @@ class _Printer:
         return f"{self.at(left, _SUM)} {_COMPARISONS[expr.func]} {self.at(right, _SUM)}", _COMPARE
 
     def conjunction(self, expr: Any) -> tuple[str, int]:
-        return f" {self.and_word} ".join(self.at(arg, _NOT) for arg in sorted(expr.args, key=str)), _AND
+        return f" {self.and_word} ".join(sorted(self.at(arg, _NOT) for arg in expr.args)), _AND
 
     def disjunction(self, expr: Any) -> tuple[str, int]:
-        return f" {self.or_word} ".join(self.at(arg, _AND) for arg in sorted(expr.args, key=str)), _OR
+        return f" {self.or_word} ".join(sorted(self.at(arg, _AND) for arg in expr.args)), _OR
 
     def negation(self, expr: Any) -> tuple[str, int]:
         return f"{self.not_word}{self.at(expr.args[0], _ATOM)}", _NOT
 
     def largest(self, expr: Any) -> tuple[str, int]:
-        return self.nested(self.max_name, sorted(expr.args, key=str))
+        return self.nested(self.max_name, expr.args)
 
     def smallest(self, expr: Any) -> tuple[str, int]:
-        return self.nested(self.min_name, sorted(expr.args, key=str))
+        return self.nested(self.min_name, expr.args)
 
-    def nested(self, name: str, args: list[Any]) -> tuple[str, int]:
-        text = self.at(args[0], _OR)
-        for arg in args[1:]:
-            text = f"{name}({text}, {self.at(arg, _OR)})"
+    def nested(self, name: str, args: Any) -> tuple[str, int]:
+        text, *others = sorted(self.at(arg, _OR) for arg in args)
+        for other in others:
+            text = f"{name}({text}, {other})"
         return text, _ATOM
 
     def absolute(self, expr: Any) -> tuple[str, int]:
@@ -268,17 +264,6 @@ _CPP_NAMES = {
 _DIALECTS: dict[str, type[_Printer]] = {"python": _Python, "cpp": _Cpp, "triton": _Triton}
 _MEMO_LIMIT = 1 << 16
 _memo: dict[tuple[Any, str], str] = {}
-_order_memo: dict[Any, str] = {}
-
-
-def _ORDER(expr: Any) -> str:
-    """A stable order of terms that does not depend on hashes."""
-    found = _order_memo.get(expr)
-    if found is None:
-        if len(_order_memo) > _MEMO_LIMIT:
-            _order_memo.clear()
-        found = _order_memo[expr] = str(expr.args[1:]) if expr.is_Mul else str(expr)
-    return found
 
 
 def print_expr(expr: Any, dialect: str = "python", ranges: Ranges | None = None, names: Names | None = None) -> str:
@@ -312,4 +297,3 @@ def print_expr(expr: Any, dialect: str = "python", ranges: Ranges | None = None,
 def reset_caches() -> None:
     """Forget all printed text."""
     _memo.clear()
-    _order_memo.clear()

@@ -13,7 +13,7 @@ from typing import Any
 from sympy import Add, Expr, Integer, Mul, S, Symbol
 
 from symshapes.expr.functions import FloorDiv, Mod, as_expr
-from symshapes.expr.terms import Term, exact_quotient, sum_of, terms_of
+from symshapes.expr.terms import Term, exact_quotient, monomial_gcd, product, scaled, sum_of, terms_of
 from symshapes.ranges import ValueRange, bound
 
 _MEMO_LIMIT = 1 << 16
@@ -67,25 +67,25 @@ class _Simplifier:
 
     def less(self, expr: Expr, below: Expr) -> bool:
         """Whether expr < below is certain."""
-        if below.is_Integer:
-            if bound(expr, self.ranges).upper < int(below):
-                return True
-        elif bound(expr, self.ranges).upper < bound(below, self.ranges).lower:
+        top = bound(expr, self.ranges).upper
+        if top < (int(below) if below.is_Integer else bound(below, self.ranges).lower):
             return True
         if not self.last:
             return False
         # With symbolic sizes: put every index at its last value where that can only enlarge the difference.
-        difference = (expr - below).expand()
+        difference = multiplied_out(expr - below)
+        terms = terms_of(difference)
         at_most = {}
-        for symbol in difference.free_symbols & self.last.keys():
-            slope = difference.coeff(symbol)
-            if symbol in slope.free_symbols or symbol in (difference - slope * symbol).expand().free_symbols:
-                continue
-            if bound(slope, self.ranges).lower >= 0:
+        for symbol in _free(difference) & self.last.keys():
+            slopes = [(c, exact_quotient(m, symbol)) for c, m in terms if symbol in _free(m)]
+            if all(
+                slope is not None and symbol not in _free(slope) and bound(c * slope, self.ranges).lower >= 0
+                for c, slope in slopes
+            ):
                 at_most[symbol] = self.last[symbol]
         if not at_most:
             return False
-        return bound(difference.xreplace(at_most).expand(), self.ranges).upper < 0
+        return bound(multiplied_out(difference.xreplace(at_most)), self.ranges).upper < 0
 
     def floor_div(self, above: Expr, below: Expr) -> Expr:
         result = FloorDiv(above, below)
@@ -94,15 +94,10 @@ class _Simplifier:
         above, below = result.args
         if self.inside(above, below):
             return S.Zero
-        if below.is_Integer:
-            split = self.split(above, int(below))
-            if split is not None:
-                common, high, _ = split
-                return self.floor_div(high, Integer(int(below) // common))
-            return result
-        high, low = _symbolic_split(above, below)
-        if high is not S.Zero and self.inside(low, below):
-            return high
+        split = self.split(above, below)
+        if split is not None:
+            high, _, _, cofactor = split
+            return self.floor_div(high, cofactor)
         return result
 
     def mod(self, above: Expr, below: Expr) -> Expr:
@@ -112,11 +107,10 @@ class _Simplifier:
         above, below = result.args
         if self.inside(above, below):
             return above
-        if below.is_Integer:
-            split = self.split(above, int(below))
-            if split is not None:
-                common, high, low = split
-                return Integer(common) * self.mod(high, Integer(int(below) // common)) + low
+        split = self.split(above, below)
+        if split is not None:
+            high, low, common, cofactor = split
+            return product(common, self.mod(high, cofactor)) + low
         return result
 
     def again(self, expr: Expr) -> Expr:
@@ -135,13 +129,39 @@ class _Simplifier:
         result = Add(*parts)
         return _recombined(result) if result.is_Add else result
 
-    def split(self, above: Expr, number: int) -> tuple[int, Expr, Expr] | None:
-        """`above == g*high + low` with g a divisor of `number` and 0 <= low < g, as (g, high, low)."""
+    def split(self, above: Expr, below: Expr) -> tuple[Expr, Expr, Expr, Expr] | None:
+        """`above == g*high + low`, `below == g*cofactor` and 0 <= low < g, as (high, low, g, cofactor)."""
+        if not below.is_Integer:
+            above = multiplied_out(above)
         terms = terms_of(above)
         if len(terms) < 2:
             return None
-        candidates = sorted({gcd(number, coefficient) for coefficient, _ in terms} - {1}, reverse=True)
-        for common in candidates:
+        if below.is_Integer:
+            return self._split_by_number(terms, int(below))
+        for common in self._common_factors(terms, below):
+            high: list[Expr] = []
+            low: list[Expr] = []
+            for coefficient, monomial in terms:
+                term = scaled(coefficient, monomial)
+                quotient = exact_quotient(term, common)
+                (low if quotient is None else high).append(term if quotient is None else quotient)
+            rest = Add(*low)
+            cofactor = exact_quotient(below, common)
+            if high and cofactor is not None and self.inside(rest, common):
+                return Add(*high), rest, common, cofactor
+        return None
+
+    @staticmethod
+    def _common_factors(terms: tuple[Term, ...], below: Expr) -> list[Expr]:
+        found = {below: None}
+        for coefficient, monomial in terms:
+            common = monomial_gcd(scaled(coefficient, monomial), below)
+            if common is not S.One:
+                found[common] = None
+        return list(found)
+
+    def _split_by_number(self, terms: tuple[Term, ...], number: int) -> tuple[Expr, Expr, Expr, Expr] | None:
+        for common in sorted({gcd(number, coefficient) for coefficient, _ in terms} - {1}, reverse=True):
             high: list[Term] = []
             low: list[Term] = []
             for coefficient, monomial in terms:
@@ -155,7 +175,7 @@ class _Simplifier:
                     low.append((coefficient, monomial))
             rest = sum_of(low)
             if rest is not S.Zero and self.inside(rest, Integer(common)):
-                return common, sum_of(high), rest
+                return sum_of(high), rest, Integer(common), Integer(number // common)
         return None
 
 
@@ -164,16 +184,13 @@ def _index_range(size: Expr) -> ValueRange:
     return ValueRange(0, max(0, top - 1))
 
 
-def _symbolic_split(above: Expr, below: Expr) -> tuple[Expr, Expr]:
-    high: list[Expr] = []
-    low: list[Expr] = []
-    for term in Add.make_args(above.expand()):
-        quotient = exact_quotient(term, below)
-        if quotient is None:
-            low.append(term)
-        else:
-            high.append(quotient)
-    return Add(*high), Add(*low)
+def multiplied_out(expr: Expr) -> Expr:
+    """The expression as a sum of products without sums in them (inside divisions and remainders as it is)."""
+    for term in Add.make_args(expr):
+        for factor in Mul.make_args(term):
+            if (factor.is_Add and factor is not expr) or (factor.is_Pow and factor.args[0].is_Add):
+                return expr.expand(deep=False) if term is expr else Add(*map(multiplied_out, Add.make_args(expr)))
+    return expr
 
 
 def _recombined(expr: Expr) -> Expr:
@@ -184,14 +201,15 @@ def _recombined(expr: Expr) -> Expr:
             if not isinstance(remainder, Mod):
                 continue
             above, below = remainder.args
-            factor = exact_quotient(monomial, remainder)
+            factor = S.One if monomial is remainder else exact_quotient(monomial, remainder)
             if factor is None:
                 continue
-            wanted = set(terms_of((Integer(coefficient) * factor * below * FloorDiv(above, below)).expand()))
+            factor = scaled(coefficient, factor)
+            wanted = terms_of(multiplied_out(Mul(factor, below, FloorDiv(above, below))))
             others = [term for index, term in enumerate(terms) if index != position]
-            if wanted.issubset(others):
+            if all(term in others for term in wanted):
                 left = [term for term in others if term not in wanted]
-                joined = sum_of(left) + Integer(coefficient) * factor * above
+                joined = sum_of([*left, *terms_of(multiplied_out(Mul(factor, above)))])
                 return _recombined(joined) if joined.is_Add else joined
     return expr
 

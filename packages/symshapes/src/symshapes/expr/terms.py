@@ -6,11 +6,11 @@ Flows in: sympy integer expressions. Flows out: their terms, and exact quotients
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cmp_to_key, lru_cache
 from math import gcd
 
 import sympy
-from sympy import Add, Expr, Integer, Mul, S
+from sympy import Add, Basic, Expr, Integer, Mul, S
 
 Term = tuple[int, Expr]
 
@@ -33,15 +33,52 @@ def _term(arg: Expr) -> Term:
 
 
 def sum_of(terms: Iterable[Term]) -> Expr:
-    """The inverse of `terms_of`."""
-    parts = [
-        Integer(coefficient) if monomial is S.One else Mul(Integer(coefficient), monomial)
-        for coefficient, monomial in terms
-        if coefficient
-    ]
-    if not parts:
+    """The inverse of `terms_of`.
+
+    Built without sympy's flattening, in the argument order that it would give: index arithmetic makes thousands.
+    """
+    merged: dict[Expr, int] = {}
+    terms = iter(terms)
+    for coefficient, monomial in terms:
+        if coefficient:
+            if monomial.is_Add:  # sympy distributes a number over a sum
+                return _flattened_sum(merged, coefficient, monomial, terms)
+            merged[monomial] = merged.get(monomial, 0) + coefficient
+    constant = merged.pop(S.One, 0)
+    parts = [scaled(coefficient, monomial) for monomial, coefficient in merged.items() if coefficient]
+    if len(parts) > 1:
+        parts.sort(key=_sympy_order)
+    if constant or not parts:
+        parts.insert(0, Integer(constant))
+    return parts[0] if len(parts) == 1 else Add._from_args(parts, True)
+
+
+_sympy_order = cmp_to_key(Basic.compare)
+
+
+def _flattened_sum(merged: dict[Expr, int], coefficient: int, monomial: Expr, rest: Iterable[Term]) -> Expr:
+    parts = [scaled(c, m) for m, c in merged.items()]
+    return Add(*parts, scaled(coefficient, monomial), *(scaled(c, m) for c, m in rest))
+
+
+def scaled(coefficient: int, monomial: Expr) -> Expr:
+    """`coefficient * monomial` for a monomial without a numeric factor."""
+    if coefficient == 1 or monomial is S.One:
+        return Integer(coefficient) if monomial is S.One else monomial
+    if coefficient == 0:
         return S.Zero
-    return parts[0] if len(parts) == 1 else Add(*parts)
+    if monomial.is_Add:
+        return Mul(Integer(coefficient), monomial)
+    rest = monomial.args if monomial.is_Mul else (monomial,)
+    return Mul._from_args((Integer(coefficient), *rest), True)
+
+
+def product(*factors: Expr) -> Expr:
+    """The product, multiplied out."""
+    result = Mul(*factors)
+    if any(factor.is_Add for factor in Mul.make_args(result)):
+        return sympy.expand_mul(result, deep=False)
+    return result
 
 
 def content(terms: Iterable[Term], start: int = 0) -> int:
@@ -112,3 +149,12 @@ def common_factor(first: Expr, second: Expr) -> Expr:
         return sympy.gcd(first, second)
     except sympy.PolynomialError:  # a part that is no polynomial, for example a symbolic power
         return S.One
+
+
+@lru_cache(maxsize=1 << 14)
+def monomial_gcd(first: Expr, second: Expr) -> Expr:
+    """The product of the factors that two terms share, without cancelling inside sums."""
+    above, powers = _factors(first)
+    below, others = _factors(second)
+    shared = [base ** min(exponent, others[base]) for base, exponent in powers.items() if base in others]
+    return Mul(Integer(gcd(above, below)), *shared)
