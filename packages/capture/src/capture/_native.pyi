@@ -153,11 +153,16 @@ def configure_tensors(
 ) -> None:
     """Where the handle of a `base` lies in its Python object, and the C functions that read it; 0 switches it off."""
 
-def configure_state(readers: Sequence[tuple[int, int, int]], grad_enabled: int) -> None:
-    """Native readers of global settings: (function address, argument, bits of the result)."""
+def configure_state(
+    readers: tuple[tuple[int, int, int], ...], grad_enabled: int, library: int, thread_keys: str
+) -> None:
+    """Native readers of global settings: (function address, argument, bits of the result).
 
-def read_state() -> bytes:
-    """The values of the configured readers, eight bytes each."""
+    Address 0 reads word 0 or 1 of the thread-local variable `thread_keys` of `library` (a dlopen handle).
+    """
+
+def read_state() -> tuple[int, ...]:
+    """The values of the configured readers."""
 
 def tensor_keys(tensor: Any) -> int | None:
     """The tensor's dispatch key set, where it can be read."""

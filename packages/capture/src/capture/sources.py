@@ -159,6 +159,10 @@ class ModuleGlobal(Source):
         return hash((id(self.namespace), self.variable))
 
     @property
+    def parent(self) -> Source:
+        return Const(self.namespace, self.module)
+
+    @property
     def name(self) -> str:
         return f"{self.module}.{self.variable}"
 

@@ -95,6 +95,13 @@ instance_dict_item(PyObject *value, PyObject *name)
     return item;
 }
 
+/* Dicts are read as plain ones: no __missing__ of a subclass. */
+static PyObject *
+subscript(PyObject *value, PyObject *key)
+{
+    return PyDict_Check(value) ? dict_item(value, key) : PyObject_GetItem(value, key);
+}
+
 static PyObject *
 sequence_item(PyObject *value, Py_ssize_t i)
 {
@@ -107,7 +114,7 @@ sequence_item(PyObject *value, Py_ssize_t i)
         return Py_NewRef(PyTuple_Check(value) ? PyTuple_GET_ITEM(value, i) : PyList_GET_ITEM(value, i));
     }
     PyObject *index = PyLong_FromSsize_t(i);
-    PyObject *item = index ? PyObject_GetItem(value, index) : NULL;
+    PyObject *item = index ? subscript(value, index) : NULL;
     Py_XDECREF(index);
     return item;
 }
@@ -176,8 +183,7 @@ read_value(const Step *step, PyObject *const *regs, const GuardFrame *frame)
     case INDEX:
         return sequence_item(regs[step->src], step->number);
     case KEY:
-        return PyDict_Check(regs[step->src]) ? dict_item(regs[step->src], step->object)
-                                             : PyObject_GetItem(regs[step->src], step->object);
+        return subscript(regs[step->src], step->object);
     case TYPE_OF:
         return Py_NewRef((PyObject *)Py_TYPE(regs[step->src]));
     case KEY_AT:

@@ -1,7 +1,11 @@
-/* Interpreter-wide settings of torch (autocast, default dtype, modes): functions found and tried out by _torch.py. */
+/* Settings of torch outside of tensors (autocast, default dtype, modes), read through functions that _torch.py found
+   by name in torch's libraries. */
 #include "compat.h"
 #include "state.h"
 #include <string.h>
+#ifndef _WIN32
+#include <dlfcn.h>
+#endif
 
 #define MOST_READERS 32
 
@@ -15,8 +19,31 @@ static struct {
 static Py_ssize_t reader_count;
 static Reader grad_enabled;
 
+/* The thread's own included and excluded dispatch keys: two words in torch's thread-local storage. */
+static void *library;
+static char symbol[128];
+static _Thread_local const uint64_t *thread_keys;
+
+static const uint64_t *
+find_thread_keys(void)
+{
+#ifndef _WIN32
+    if (library != NULL) {
+        thread_keys = dlsym(library, symbol); /* of this thread */
+    }
+#endif
+    return thread_keys;
+}
+
+static uint64_t
+thread_key_word(uint64_t word)
+{
+    const uint64_t *keys = thread_keys ? thread_keys : find_thread_keys();
+    return keys ? keys[word] : 0;
+}
+
 static inline uint64_t
-reading(Py_ssize_t i)
+reading(uint64_t i)
 {
     return readers[i].read(readers[i].argument) & readers[i].mask;
 }
@@ -24,13 +51,12 @@ reading(Py_ssize_t i)
 int
 state_is(PyObject *expected)
 {
-    if (PyBytes_GET_SIZE(expected) != reader_count * (Py_ssize_t)sizeof(uint64_t)) {
-        return 0;
-    }
-    const char *wanted = PyBytes_AS_STRING(expected);
-    for (Py_ssize_t i = 0; i < reader_count; i++, wanted += sizeof(uint64_t)) {
-        uint64_t found = reading(i);
-        if (memcmp(&found, wanted, sizeof found) != 0) {
+    Py_ssize_t pairs = PyBytes_GET_SIZE(expected) / (Py_ssize_t)(2 * sizeof(uint64_t));
+    const char *at = PyBytes_AS_STRING(expected);
+    for (Py_ssize_t i = 0; i < pairs; i++) {
+        uint64_t pair[2]; /* which reader, its value */
+        memcpy(pair, at + i * sizeof pair, sizeof pair);
+        if (pair[0] >= (uint64_t)reader_count || reading(pair[0]) != pair[1]) {
             return 0;
         }
     }
@@ -46,33 +72,45 @@ grad_mode(void)
 PyObject *
 state_read(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
-    uint64_t found[MOST_READERS];
-    for (Py_ssize_t i = 0; i < reader_count; i++) {
-        found[i] = reading(i);
+    PyObject *values = PyTuple_New(reader_count);
+    for (Py_ssize_t i = 0; values && i < reader_count; i++) {
+        PyObject *value = PyLong_FromUnsignedLongLong(reading(i));
+        if (value == NULL) {
+            Py_CLEAR(values);
+            break;
+        }
+        PyTuple_SET_ITEM(values, i, value);
     }
-    return PyBytes_FromStringAndSize((char *)found, reader_count * sizeof(uint64_t));
+    return values;
 }
 
 PyObject *
 state_configure(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *list;
-    unsigned long long grad;
-    if (!PyArg_ParseTuple(args, "O!K:configure_state", &PyTuple_Type, &list, &grad)) {
+    unsigned long long grad, handle;
+    const char *name;
+    if (!PyArg_ParseTuple(args, "O!KKs:configure_state", &PyTuple_Type, &list, &grad, &handle, &name)) {
         return NULL;
     }
-    if (PyTuple_GET_SIZE(list) > MOST_READERS) {
-        PyErr_Format(PyExc_ValueError, "at most %d readers", MOST_READERS);
+    if (PyTuple_GET_SIZE(list) > MOST_READERS || strlen(name) >= sizeof symbol) {
+        PyErr_Format(PyExc_ValueError, "at most %d readers, and a shorter name", MOST_READERS);
         return NULL;
     }
     reader_count = 0;
+    library = (void *)(uintptr_t)handle;
+    strcpy(symbol, name);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(list); i++) {
         unsigned long long function, argument;
         int bits;
         if (!PyArg_ParseTuple(PyTuple_GET_ITEM(list, i), "KKi", &function, &argument, &bits)) {
             return NULL;
         }
-        readers[i].read = (Reader)(uintptr_t)function;
+        if (function == 0 && (argument > 1 || find_thread_keys() == NULL)) {
+            PyErr_SetString(PyExc_ValueError, "the thread's dispatch keys are not to be found");
+            return NULL;
+        }
+        readers[i].read = function ? (Reader)(uintptr_t)function : thread_key_word;
         readers[i].argument = argument;
         readers[i].mask = bits >= 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
     }

@@ -3,7 +3,7 @@
 #define CAPTURE_STATE_H
 #include <Python.h>
 
-/* 1 if all readers give the values in `expected` (bytes, from state_read), else 0. */
+/* 1 if readers give their values, else 0; `expected` is bytes, pairs of 64-bit words: which reader, its value. */
 int state_is(PyObject *expected);
 /* 1 or 0; -1 if the reader is unknown. */
 int grad_mode(void);

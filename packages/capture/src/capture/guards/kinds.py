@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from capture import _native
+from capture._torch import STATE, tensor_keys
 from capture.sources import Source
 
 
@@ -61,8 +63,6 @@ class TensorMeta:
         strides: tuple[int | None, ...] | None = None,
     ) -> TensorMeta:
         """What to expect of tensors like this real one; `sizes` and `strides` replace its own where given."""
-        from capture._torch import tensor_keys
-
         own = tuple(tensor.stride()) if tensor.layout == torch.strided else None
         return TensorMeta(
             type(tensor),
@@ -87,21 +87,33 @@ class TensorMeta:
 
 @dataclass(frozen=True, slots=True)
 class GlobalState:
-    """A snapshot of the interpreter-wide settings that change what torch functions do: name and value pairs."""
+    """A snapshot of the settings outside of tensors that change what torch functions do: name and value pairs.
+
+    `native` is the same as `_native.read_state` gives it, as far as it goes.
+    """
 
     values: tuple[tuple[str, Any], ...]
+    native: tuple[int, ...] = ()
 
     @staticmethod
     def now() -> GlobalState:
-        """The settings in force."""
-        from capture._torch import STATE
-
-        return GlobalState(tuple((name, setting.read()) for name, setting in STATE.items()))
+        """The settings in force. To be called before a capture enters modes of its own."""
+        values = tuple((name, setting.read()) for name, setting in STATE.items())
+        return GlobalState(values, _native.read_state())
 
     def differences(self, other: GlobalState) -> list[str]:
         """What changed, in words, from this snapshot to the other."""
         theirs = dict(other.values)
         return [f"{name}: {mine} -> {theirs[name]}" for name, mine in self.values if theirs[name] != mine]
+
+    def __str__(self) -> str:
+        values = dict(self.values)
+        told = [
+            f"{name}={value}"
+            for name, value in values.items()
+            if value and all(values.get(needed, True) for needed in (STATE[name].only_if,) if needed)
+        ]
+        return ", ".join([*told, "all else off"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +206,7 @@ _WORDS: dict[GuardKind, Callable[[str, Any], str]] = {
     GuardKind.DISTINCT: lambda name, expected: ", ".join([name, *(each.name for each in expected)])
     + " are different objects",
     GuardKind.GRAD_MODE: lambda name, expected: f"torch.is_grad_enabled() is {expected}",
-    GuardKind.GLOBAL_STATE: lambda name, expected: "global state: "
-    + ", ".join(f"{setting}={value}" for setting, value in expected.values),
+    GuardKind.GLOBAL_STATE: lambda name, expected: f"global state: {expected}",
     GuardKind.SHAPE: lambda name, expected: str(expected),
     GuardKind.CALLABLE: lambda name, expected: expected.text.replace("{}", name),
 }

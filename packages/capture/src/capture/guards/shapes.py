@@ -1,0 +1,103 @@
+"""Conditions on sizes: Python source to the native stack machine's steps, or to a Python function where it must be."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from capture.guards.kinds import ShapePredicate
+
+Step = tuple[str, int]
+
+_BINARY: dict[type[ast.operator], str] = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floordiv", ast.Mod: "mod",
+}  # fmt: skip
+_COMPARE: dict[type[ast.cmpop], str] = {
+    ast.Lt: "lt", ast.LtE: "le", ast.Eq: "eq", ast.NotEq: "ne", ast.Gt: "gt", ast.GtE: "ge",
+}  # fmt: skip
+_CALLS = frozenset({"min", "max"})
+_LARGEST = 2**62
+_DEEPEST = 200  # values on the native stack; an expression nested deeper runs as Python
+
+
+def steps_of(predicate: ShapePredicate) -> tuple[Step, ...] | None:
+    """The condition as steps on a stack of 64-bit integers; None if it needs more than that."""
+    tree = ast.parse(predicate.code.strip(), mode="eval")
+    places = {name: place for place, name in enumerate(predicate.names)}
+    try:
+        steps = tuple(_expression(tree.body, places))
+    except _NeedsPython:
+        return None
+    return steps if _depth(steps) <= _DEEPEST else None
+
+
+def compile_predicate(predicate: ShapePredicate) -> Callable[..., object]:
+    """The condition as a Python function of its inputs."""
+    source = f"lambda {', '.join(predicate.names)}: ({predicate.code.strip()})"
+    namespace = dict(predicate.namespace or {})
+    function: Callable[..., object] = eval(compile(source, "<shape guard>", "eval"), namespace)
+    return function
+
+
+class _NeedsPython(Exception):
+    """The expression has something that the stack machine lacks."""
+
+
+def _depth(steps: Iterable[Step]) -> int:
+    depth = most = 0
+    for name, _ in steps:
+        depth += 1 if name in ("push", "input") else 0 if name in ("neg", "not") else -1
+        most = max(most, depth)
+    return most
+
+
+def _expression(node: ast.expr, places: dict[str, int]) -> list[Step]:
+    if isinstance(node, ast.Constant) and type(node.value) in (int, bool) and abs(node.value) < _LARGEST:
+        return [("push", int(node.value))]
+    if isinstance(node, ast.Name) and node.id in places:
+        return [("input", places[node.id])]
+    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+        return [
+            *_expression(node.left, places), *_expression(node.right, places), (_BINARY[type(node.op)], 0),
+        ]  # fmt: skip
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.Not)):
+        return [*_expression(node.operand, places), ("neg" if isinstance(node.op, ast.USub) else "not", 0)]
+    if isinstance(node, ast.Compare):
+        return _comparison(node, places)
+    if isinstance(node, ast.BoolOp) and all(_is_condition(value) for value in node.values):
+        # Evaluated in full: none of the operations has an effect, and a condition that cannot be evaluated fails.
+        return _joined((_expression(v, places) for v in node.values), "and" if isinstance(node.op, ast.And) else "or")
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CALLS:
+        if node.args and not node.keywords and (len(node.args) > 1):
+            return _joined((_expression(argument, places) for argument in node.args), node.func.id)
+    raise _NeedsPython
+
+
+def _is_condition(node: ast.expr) -> bool:
+    """Whether the value is 0 or 1, so that `and` and `or` give the same natively as in Python."""
+    if isinstance(node, ast.BoolOp):
+        return all(_is_condition(value) for value in node.values)
+    negation = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+    return negation or isinstance(node, ast.Compare) or (isinstance(node, ast.Constant) and type(node.value) is bool)
+
+
+def _comparison(node: ast.Compare, places: dict[str, int]) -> list[Step]:
+    operands = [_expression(operand, places) for operand in (node.left, *node.comparators)]
+    pairs: list[list[Step]] = []
+    for at, operator in enumerate(node.ops):
+        if type(operator) not in _COMPARE:
+            raise _NeedsPython
+        pairs.append([*operands[at], *operands[at + 1], (_COMPARE[type(operator)], 0)])
+    return _joined(pairs, "and")
+
+
+def _joined(parts: Iterable[list[Step]], operation: str) -> list[Step]:
+    steps: list[Step] = []
+    for at, part in enumerate(parts):
+        steps += part
+        if at:
+            steps.append((operation, 0))
+    return steps
+
+
