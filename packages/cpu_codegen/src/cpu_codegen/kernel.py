@@ -354,6 +354,8 @@ class _KernelPrinter:
                 with self._each():
                     for at in varying:
                         self.ops.emit(at, keep_in=f"v{at}[u]" if at in kept else None)
+                for at in kept:
+                    self.ops.define(at, f"v{at}[u]")
             if k < len(plan.levels.passes):
                 self._outer_pass(plan.levels.passes[k])
 

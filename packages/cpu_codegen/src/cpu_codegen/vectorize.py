@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import sympy
 
 from cpu_codegen.index import stride
-from cpu_codegen.operations import cost_of
-from inductor.body import Body
+from cpu_codegen.operations import MODERATE, cost_of
+from inductor.body import Body, Op
 from inductor.device import Kernel
 from inductor.levels import Levels, dependencies, op_symbols, split
 
@@ -119,7 +119,7 @@ def make_plan(kernel: Kernel, lanes: int) -> Plan:
         inner=inner,
         vector=vector,
         varying=varying,
-        unroll=_unroll(mode, levels, varying, vector, lanes),
+        unroll=_unroll(mode, body, levels, varying, vector, lanes),
         chunked=chunked,
         parallel=not _writes_collide(body),
         cost=max(1, round(per_point)),
@@ -134,10 +134,13 @@ def _writes_collide(body: Body) -> bool:
     )
 
 
-def _unroll(mode: Mode, levels: Levels, varying: tuple[bool, ...], vector: Loop, lanes: int) -> int:
+def _unroll(
+    mode: Mode, body: Body, levels: Levels, varying: tuple[bool, ...], vector: Loop, lanes: int
+) -> int:
     if mode is Mode.POINTWISE:
         return 1
-    size = max((sum(varying[at] for at in p.ops) for p in levels.passes if p.reductions), default=0)
+    weight = [_code_size(op, vector.variable) if varying[at] else 0 for at, op in enumerate(body.ops)]
+    size = max((sum(weight[at] for at in p.ops) for p in levels.passes if p.reductions), default=0)
     if mode is Mode.INNER:
         unroll = 4 if size <= 8 else 2 if size <= 16 else 1
         while unroll > 1 and vector.static is not None and vector.static < 2 * unroll * lanes:
@@ -147,6 +150,14 @@ def _unroll(mode: Mode, levels: Levels, varying: tuple[bool, ...], vector: Loop,
     while unroll > 1 and vector.static is not None and vector.static % (unroll * lanes):
         unroll //= 2
     return unroll
+
+
+def _code_size(op: Op, variable: Symbol) -> int:
+    """Rough number of instructions' worth of an operation over lanes: code that is repeated has to stay small."""
+    if op.name in ("load", "store"):
+        step = stride(op.args[1], variable)
+        return 1 if step is not None and step in (0, 1) else 16
+    return 4 if op.dtype is not None and op.dtype.itemsize == 8 else 8 if op.name in MODERATE else 1
 
 
 def varying_ops(

@@ -47,7 +47,9 @@ INLINE void add_to(T* p, V x) {
 INLINE void add_to(bool* p, bool x) { *p = *p || x; }
 template <class V, class Lanes, class At>
 INLINE void scatter_add(V x, Lanes lanes, At at) {
-  for (int lane = 0; lane < lanes.n; ++lane) add_to(at(lane), x[lane]);
+  typename Lane<V>::type buffer[LANES];
+  store(buffer, x, Full());
+  ROLLED for (int lane = 0; lane < lanes.n; ++lane) add_to(at(lane), buffer[lane]);
 }
 
 #ifdef _OPENMP

@@ -46,6 +46,23 @@ INLINE Vec<T> polynomial(Vec<T> x, T first, Rest... rest) {
   return mul_add(polynomial(x, (T)rest...), x, Vec<T>(first));
 }
 
+// f of each lane
+template <class T, class F>
+INLINE Vec<T> by_lane(Vec<T> a, F f) {
+  T x[LANES];
+  store(x, a, Full());
+  ROLLED for (int lane = 0; lane < LANES; ++lane) x[lane] = f(x[lane]);
+  return load<Vec<T>>(x, Full());
+}
+template <class T, class F>
+INLINE Vec<T> by_lane(Vec<T> a, Vec<T> b, F f) {
+  T x[LANES], y[LANES];
+  store(x, a, Full());
+  store(y, b, Full());
+  ROLLED for (int lane = 0; lane < LANES; ++lane) x[lane] = f(x[lane], y[lane]);
+  return load<Vec<T>>(x, Full());
+}
+
 // ---- Signs, rounding, roots
 
 template <class T>
@@ -108,7 +125,7 @@ INLINE T sign(T a) {
 #define LANE_BY_LANE_FLOAT(NAME)                                                                        \
   LANE_BY_LANE(NAME)                                                                                    \
   INLINE F32 NAME(F32 a) {                                                                              \
-    return by_lane<F32>([&](int lane) INLINE_BODY { return __builtin_##NAME##f(a[lane]); });            \
+    return by_lane(a, [](float x) INLINE_BODY { return __builtin_##NAME##f(x); });                      \
   }
 
 #if defined(__AVX512F__) && VECTOR_BYTES == 64 && !defined(__clang__)
@@ -159,10 +176,10 @@ LANE_BY_LANE_FLOAT(sqrt)
   INLINE float NAME(float a) { return __builtin_##BUILTIN##f(a); }                                      \
   INLINE double NAME(double a) { return __builtin_##BUILTIN(a); }                                       \
   INLINE F32 NAME(F32 a) {                                                                              \
-    return by_lane<F32>([&](int lane) INLINE_BODY { return __builtin_##BUILTIN##f(a[lane]); });         \
+    return by_lane(a, [](float x) INLINE_BODY { return __builtin_##BUILTIN##f(x); });                   \
   }                                                                                                     \
   INLINE F64 NAME(F64 a) {                                                                              \
-    return by_lane<F64>([&](int lane) INLINE_BODY { return __builtin_##BUILTIN(a[lane]); });            \
+    return by_lane(a, [](double x) INLINE_BODY { return __builtin_##BUILTIN(x); });                     \
   }
 #endif
 ROUNDING(round, rint, 8)
@@ -374,7 +391,7 @@ LANE_BY_LANE(erf)
 LANE_BY_LANE(erfc)
 // By way of float64: libm's erfcf is off by more than 2 ulp.
 INLINE F32 erfc(F32 a) {
-  return by_lane<F32>([&](int lane) INLINE_BODY { return (float)__builtin_erfc(a[lane]); });
+  return by_lane(a, [](float x) INLINE_BODY { return (float)__builtin_erfc(x); });
 }
 
 // ---- Sine and cosine: x = n * pi/2 + r, reduced in float64
@@ -409,12 +426,12 @@ INLINE F32 sine_shifted(F32 x, i32 quarters) {
 INLINE Mask far_angle(F32 x) { return !(abs(x) < F32(1e6f)); }
 INLINE F32 sin(F32 x) {
   if (__builtin_expect(any_of(far_angle(x)), 0))
-    return by_lane<F32>([&](int lane) INLINE_BODY { return __builtin_sinf(x[lane]); });
+    return by_lane(x, [](float angle) INLINE_BODY { return __builtin_sinf(angle); });
   return select(x == F32(0), x, sine_shifted(x, 0));
 }
 INLINE F32 cos(F32 x) {
   if (__builtin_expect(any_of(far_angle(x)), 0))
-    return by_lane<F32>([&](int lane) INLINE_BODY { return __builtin_cosf(x[lane]); });
+    return by_lane(x, [](float angle) INLINE_BODY { return __builtin_cosf(angle); });
   return sine_shifted(x, 1);
 }
 LANE_BY_LANE(sin)
@@ -436,10 +453,10 @@ LANE_BY_LANE_FLOAT(lgamma)
   INLINE float NAME(float a, float b) { return __builtin_##NAME##f(a, b); }                             \
   INLINE double NAME(double a, double b) { return __builtin_##NAME(a, b); }                             \
   INLINE F32 NAME(F32 a, F32 b) {                                                                       \
-    return by_lane<F32>([&](int lane) INLINE_BODY { return __builtin_##NAME##f(a[lane], b[lane]); });   \
+    return by_lane(a, b, [](float x, float y) INLINE_BODY { return __builtin_##NAME##f(x, y); });       \
   }                                                                                                     \
   INLINE F64 NAME(F64 a, F64 b) {                                                                       \
-    return by_lane<F64>([&](int lane) INLINE_BODY { return __builtin_##NAME(a[lane], b[lane]); });      \
+    return by_lane(a, b, [](double x, double y) INLINE_BODY { return __builtin_##NAME(x, y); });        \
   }
 LANE_BY_LANE_2(atan2)
 LANE_BY_LANE_2(fmod)
@@ -447,14 +464,14 @@ LANE_BY_LANE_2(fmod)
 INLINE float pow(float a, float b) { return __builtin_powf(a, b); }
 INLINE double pow(double a, double b) { return __builtin_pow(a, b); }
 INLINE F64 pow(F64 a, F64 b) {
-  return by_lane<F64>([&](int lane) INLINE_BODY { return __builtin_pow(a[lane], b[lane]); });
+  return by_lane(a, b, [](double x, double y) INLINE_BODY { return __builtin_pow(x, y); });
 }
 // 2**(y * log2(|x|)) in float64, where log2 is 2 / ln 2 * atanh((m - 1) / (m + 1)) plus the exponent.
 INLINE F32 pow(F32 x, F32 y) {
   const F32 size = abs(x);
   const Mask usual = (size > F32(0)) & (size < F32(INF)) & (abs(y) < F32(INF));
   if (__builtin_expect(!all_of(usual), 0))
-    return by_lane<F32>([&](int lane) INLINE_BODY { return __builtin_powf(x[lane], y[lane]); });
+    return by_lane(x, y, [](float base, float exponent) INLINE_BODY { return __builtin_powf(base, exponent); });
   const I64 bits = bitcast<i64>(convert<double>(size));
   I64 exponent = bits - I64(0x3fe6a09e667f3bcd);
   for (int k = 0; k < I64::PARTS; ++k) exponent.part[k] >>= 52;
@@ -546,7 +563,7 @@ INLINE T rshift(T a, T b) {
 #define SCALAR_BY_LANE(NAME)                                                                            \
   template <class T>                                                                                    \
   INLINE Vec<T> NAME(Vec<T> a, Vec<T> b) {                                                              \
-    return by_lane<Vec<T>>([&](int lane) INLINE_BODY { return NAME<T>(a[lane], b[lane]); });            \
+    return by_lane(a, b, [](T x, T y) INLINE_BODY { return NAME<T>(x, y); });                           \
   }
 SCALAR_BY_LANE(remainder)
 SCALAR_BY_LANE(floordiv)
@@ -555,11 +572,11 @@ SCALAR_BY_LANE(lshift)
 SCALAR_BY_LANE(rshift)
 template <class T>
 INLINE Vec<T> pow(Vec<T> a, Vec<T> b) {
-  return by_lane<Vec<T>>([&](int lane) INLINE_BODY { return pow<T>(a[lane], b[lane]); });
+  return by_lane(a, b, [](T x, T y) INLINE_BODY { return pow<T>(x, y); });
 }
 template <class T>
 INLINE Vec<T> fmod(Vec<T> a, Vec<T> b) {
-  return by_lane<Vec<T>>([&](int lane) INLINE_BODY { return int_fmod<T>(a[lane], b[lane]); });
+  return by_lane(a, b, [](T x, T y) INLINE_BODY { return int_fmod<T>(x, y); });
 }
 
 }  // namespace vec

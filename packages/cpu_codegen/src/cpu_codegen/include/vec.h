@@ -448,8 +448,10 @@ INLINE Vec<T> load_raw(const T* p, Mask lanes) {
 #endif
   if (all_of(lanes)) return load_raw(p, Full());
   T buffer[LANES] = {};
-  for (int lane = 0; lane < LANES; ++lane)
-    if (lanes[lane]) buffer[lane] = p[lane];
+  i32 wanted[LANES];
+  __builtin_memcpy(wanted, &lanes, sizeof wanted);
+  _Pragma("GCC unroll 1") for (int lane = 0; lane < LANES; ++lane)
+    if (wanted[lane]) buffer[lane] = p[lane];
   return load_raw(buffer, Full());
 }
 
@@ -493,33 +495,6 @@ INLINE T load(const T* p) {
 INLINE float load(const bfloat16* p) { return widen(*p); }
 INLINE float load(const float16* p) { return widen(*p); }
 
-// Lanes from anywhere: lane by lane, `at(lane)` gives the address.
-template <class V, class At>
-INLINE V gather(Full, At at) {
-  typename Lane<V>::type buffer[LANES];
-  for (int lane = 0; lane < LANES; ++lane) buffer[lane] = load(at(lane));
-  return load<V>(buffer, Full());
-}
-template <class V, class At>
-INLINE V gather(Tail tail, At at) {
-  typename Lane<V>::type buffer[LANES] = {};
-  for (int lane = 0; lane < tail.n; ++lane) buffer[lane] = load(at(lane));
-  return load<V>(buffer, Full());
-}
-template <class V, class At>
-INLINE V gather(Mask lanes, At at) {
-  typename Lane<V>::type buffer[LANES] = {};
-  for (int lane = 0; lane < LANES; ++lane)
-    if (lanes[lane]) buffer[lane] = load(at(lane));
-  return load<V>(buffer, Full());
-}
-// A vector by lane: `value(lane)` for every lane.
-template <class V, class Value>
-INLINE V by_lane(Value value) {
-  typename Lane<V>::type buffer[LANES];
-  for (int lane = 0; lane < LANES; ++lane) buffer[lane] = value(lane);
-  return load<V>(buffer, Full());
-}
 // start, start + step, start + 2 * step, ...
 template <class T>
 INLINE Vec<T> ramp(i64 start, i64 step) {
@@ -578,10 +553,44 @@ INLINE void store(T* p, T x) {
 INLINE void store(bfloat16* p, float x) { p->bits = bfloat16_bits(x); }
 INLINE void store(float16* p, float x) { p->bits = float16_bits(x); }
 
+// A loop over lanes that stays a loop: unrolled, it would only be slower to compile.
+#define ROLLED _Pragma("GCC unroll 1")
+
+// Lanes from anywhere: lane by lane, `at(lane)` gives the address.
+template <class V, class At>
+INLINE V gather(Full, At at) {
+  typename Lane<V>::type buffer[LANES];
+  for (int lane = 0; lane < LANES; ++lane) buffer[lane] = load(at(lane));
+  return load<V>(buffer, Full());
+}
+template <class V, class At>
+INLINE V gather(Tail tail, At at) {
+  typename Lane<V>::type buffer[LANES] = {};
+  ROLLED for (int lane = 0; lane < tail.n; ++lane) buffer[lane] = load(at(lane));
+  return load<V>(buffer, Full());
+}
+template <class V, class At>
+INLINE V gather(Mask lanes, At at) {
+  typename Lane<V>::type buffer[LANES] = {};
+  i32 wanted[LANES];
+  store_raw(wanted, lanes.bits, Full());
+  ROLLED for (int lane = 0; lane < LANES; ++lane)
+    if (wanted[lane]) buffer[lane] = load(at(lane));
+  return load<V>(buffer, Full());
+}
+// A vector by lane: `value(lane)` for every lane.
+template <class V, class Value>
+INLINE V by_lane(Value value) {
+  typename Lane<V>::type buffer[LANES];
+  ROLLED for (int lane = 0; lane < LANES; ++lane) buffer[lane] = value(lane);
+  return load<V>(buffer, Full());
+}
 // Lanes to anywhere, in lane order.
 template <class V, class Lanes, class At>
 INLINE void scatter(V x, Lanes lanes, At at) {
-  for (int lane = 0; lane < lanes.n; ++lane) store(at(lane), x[lane]);
+  typename Lane<V>::type buffer[LANES];
+  store(buffer, x, Full());
+  ROLLED for (int lane = 0; lane < lanes.n; ++lane) store(at(lane), buffer[lane]);
 }
 
 // ---- Loops
