@@ -37,3 +37,12 @@ def any_autocast() -> bool:
 
 # The setter that `torch.no_grad` uses; the public classes cost a microsecond more on the hot path.
 set_grad_enabled = torch._C._set_grad_enabled
+
+
+def set_layout(tensor: Any, like: Any) -> None:
+    """Give a fake tensor the sizes, strides and offset of another, in place.
+
+    The dispatcher's own kernel does it, on the wrapper, once Python no longer takes the call.
+    """
+    with torch._C._DisableTorchDispatch():
+        torch.ops.aten.as_strided_.default(tensor, like.shape, like.stride(), like.storage_offset())

@@ -16,10 +16,8 @@ from torch.utils import _pytree as pytree
 
 from aotgrad.errors import Unsupported
 from aotgrad.schema import is_view
-from aotgrad.trace import Storage, Tracer
+from aotgrad.trace import Tracked, Tracer
 from aotgrad.views import ViewStep
-
-aten = torch.ops.aten
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +137,7 @@ def sign(
     }
     mutations = _mutations(tracer, inputs, history, results)
     sharers = _sharers(tracer, leaves, roots)
-    bases: dict[int, int] = {}
+    bases: dict[int, tuple[Tracked, int]] = {}
     outputs: list[Output] = []
     for position, leaf in enumerate(leaves):
         first = next((i for i in range(position) if leaves[i] is leaf), None)
@@ -152,7 +150,7 @@ def sign(
         elif first is not None:
             outputs.append(Repeated(first))
         else:
-            outputs.append(_output(tracer, leaf, roots, sharers, bases, results, inputs))
+            outputs.append(_output(tracer, leaf, roots, sharers, bases, results))
     # What differs from run to run of the graph is only known now that all results are there.
     differentiable = tuple(t is not None and t.requires_grad for t in results.tensors)
     for mutation in mutations:
@@ -184,6 +182,8 @@ def _mutations(
         if not isinstance(fake, torch.Tensor):
             continue
         tracked = tracer.tracked(fake)
+        if tracked.parent is not None:
+            raise Unsupported("an input gets other sizes or strides")
         if tracked.storage.written:
             grad = fake.requires_grad and fake.grad_fn is not before.grad_fn
             node = tracer.node_of(fake)
@@ -201,24 +201,39 @@ def _placeholder(tracer: Tracer, index: int) -> fx.Node:
     return next(node for i, node in enumerate(tracer.graph.nodes) if i == index)
 
 
-def _sharers(tracer: Tracer, leaves: Sequence[Any], roots: dict[int, int]) -> dict[int, int]:
-    """For each storage of an intermediate, how many different outputs lie in it."""
-    counts: dict[int, int] = {}
+def _sharers(tracer: Tracer, leaves: Sequence[Any], roots: dict[int, int]) -> dict[int, list[Tracked]]:
+    """For each storage of an intermediate, the different outputs that lie in it."""
+    found: dict[int, list[Tracked]] = {}
     for leaf in {id(leaf): leaf for leaf in leaves if isinstance(leaf, torch.Tensor)}.values():
-        storage = id(tracer.tracked(leaf).storage)
-        if storage not in roots:
-            counts[storage] = counts.get(storage, 0) + 1
-    return counts
+        tracked = tracer.tracked(leaf)
+        if id(tracked.storage) not in roots:
+            found.setdefault(id(tracked.storage), []).append(tracked)
+    return found
+
+
+def _common_base(views: Sequence[Tracked]) -> Tracked:
+    """The nearest tensor that all of `views` are views of (or are)."""
+    lines = []
+    for view in views:
+        line = [view]
+        while line[-1].parent is not None:
+            line.append(line[-1].parent)
+        lines.append(line[::-1])
+    common = lines[0][0]
+    for generation in zip(*lines, strict=False):
+        if any(one is not generation[0] for one in generation):
+            break
+        common = generation[0]
+    return common
 
 
 def _output(
     tracer: Tracer,
     leaf: torch.Tensor,
     roots: dict[int, int],
-    sharers: dict[int, int],
-    bases: dict[int, int],
+    sharers: dict[int, list[Tracked]],
+    bases: dict[int, tuple[Tracked, int]],
     results: Results,
-    inputs: Sequence[Any],
 ) -> Output:
     tracked = tracer.tracked(leaf)
     storage = tracked.storage
@@ -226,15 +241,16 @@ def _output(
     if index is not None:
         if tracked is storage.root:
             return InputItself(index)
-        return Alias(index, None, _steps(tracer, tracked, results))
-    if sharers[id(storage)] > 1:
-        base = bases.get(id(storage))
-        if base is None:
-            base = bases[id(storage)] = _add_tensor(tracer, storage.root.fake, results)
-        if tracked is storage.root:
-            return Computed(base)
-        return Alias(None, base, _steps(tracer, tracked, results))
-    return Computed(_add_tensor(tracer, leaf, results))
+        return Alias(index, None, _steps(tracer, storage.root, tracked, results))
+    if len(sharers[id(storage)]) == 1:
+        return Computed(_add_tensor(tracer, leaf, results))
+    if id(storage) not in bases:
+        base = _common_base(sharers[id(storage)])
+        bases[id(storage)] = base, _add_tensor(tracer, base.fake, results)
+    base, result = bases[id(storage)]
+    if tracked is base:
+        return Computed(result)
+    return Alias(None, result, _steps(tracer, base, tracked, results))
 
 
 def _add_tensor(tracer: Tracer, tensor: torch.Tensor, results: Results) -> int:
@@ -250,15 +266,23 @@ def _add_tensor(tracer: Tracer, tensor: torch.Tensor, results: Results) -> int:
     return results.add(node, tensor)
 
 
-def _steps(tracer: Tracer, tracked: Any, results: Results) -> tuple[ViewStep, ...]:
-    """The way from the root of the storage to the view, outermost first, symbolic sizes made results of the graph."""
+def _steps(tracer: Tracer, base: Tracked, tracked: Tracked, results: Results) -> tuple[ViewStep, ...]:
+    """The way from `base` to its view `tracked`, outermost first, symbolic sizes made results of the graph.
+
+    Raises Unsupported if a view has a gradient that it does not have from its base.
+    """
+    wanted = tracked.fake.requires_grad
     steps: list[ViewStep] = []
-    while tracked.parent is not None:
+    while tracked is not base:
         step = tracked.step
+        assert step is not None and tracked.parent is not None
         args = tuple(_replayable(tracer, value, results) for value in step.args)
         kwargs = {name: _replayable(tracer, value, results) for name, value in step.kwargs.items()}
         steps.append(ViewStep(step.op, args, kwargs, step.index, step.grad))
         tracked = tracked.parent
+    detached = any(step.op is torch.ops.aten.detach.default or not step.grad for step in steps)
+    if wanted != (base.fake.requires_grad and not detached):
+        raise Unsupported("an output's gradient does not come from the tensor that it is a view of")
     return tuple(reversed(steps))
 
 
@@ -284,12 +308,7 @@ def storage_root(node: fx.Node) -> fx.Node:
         if target.__name__ == "getitem":
             if not (source.op == "call_function" and is_view(source.target)):
                 break
-        elif target is not aten.reshape.default and not is_view(target):
+        elif not is_view(target):
             break
         node = source
     return node
-
-
-def shared_storages(storages: Sequence[Storage]) -> bool:
-    """Whether some storage appears twice."""
-    return len({id(storage) for storage in storages}) < len(storages)

@@ -35,8 +35,20 @@ def _copy(self: torch.Tensor, src: torch.Tensor, non_blocking: bool = False) -> 
     if src.dtype != self.dtype or src.device != self.device:
         value = aten._to_copy.default(src, dtype=self.dtype, device=self.device, non_blocking=non_blocking)
     if not _equal_sizes(self, value):
+        _refuse_unlike(self.shape, value.shape)
         value = aten.expand.default(value, self.shape)
     return value
+
+
+def _refuse_unlike(size: torch.Size, given: torch.Size) -> None:
+    """Raise eager's error if `given` does not broadcast to `size` (symbolic sizes are left to `expand`)."""
+    for back in range(1, min(len(size), len(given)) + 1):
+        a, b = size[-back], given[-back]
+        if type(a) is int and type(b) is int and b not in (1, a):
+            raise RuntimeError(
+                f"The size of tensor a ({a}) must match the size of tensor b ({b}) "
+                f"at non-singleton dimension {len(size) - back}"
+            )
 
 
 @_mutation(aten.fill_.Scalar)
@@ -47,6 +59,12 @@ def _fill(self: torch.Tensor, value: Any) -> torch.Tensor:
 @_mutation(aten.fill_.Tensor)
 def _fill_tensor(self: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     return _copy(self, value)
+
+
+@_mutation(aten.bernoulli_.float)
+def _bernoulli(self: torch.Tensor, p: float = 0.5, *, generator: Any = None) -> torch.Tensor:
+    # The functional op, which runs the in-place kernel on an empty tensor, has no default for p.
+    return aten.bernoulli.p(self, p, generator=generator)
 
 
 @_mutation(aten.zero_.default)

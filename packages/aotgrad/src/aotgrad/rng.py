@@ -14,7 +14,6 @@ aten = torch.ops.aten
 
 FUNCTIONAL: dict[Any, Any] = {
     # The in-place kernel on an empty tensor is what the functional op runs, so both draw alike.
-    aten.bernoulli_.float: aten.bernoulli.p,
     aten.bernoulli_.Tensor: aten.bernoulli.Tensor,
     aten.normal_.default: aten.normal_functional.default,
 }

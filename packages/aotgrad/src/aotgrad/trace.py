@@ -163,7 +163,9 @@ class Tracer(TorchDispatchMode):
         if kind is Kind.COMPOSITE:
             with self:
                 return func.decompose(*args, **kwargs)
-        raise Unsupported(f"{func} changes a tensor's metadata or storage in place")
+        if kind is Kind.RESHAPE:
+            return self._reshape_in_place(facts.functional, args, kwargs)
+        raise Unsupported(f"{func} changes a tensor's storage")
 
     def _compute(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], pure: bool) -> Any:
         result = func(*args, **kwargs)
@@ -228,6 +230,21 @@ class Tracer(TorchDispatchMode):
         node, exact = self._view_value(fake, base, step)
         self._tracked[id(fake)] = Tracked(fake, node, base.storage, base.storage.generation, exact, base, step)
 
+    def _reshape_in_place(self, functional: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The tensor becomes a view of what it was."""
+        target = args[0]
+        tracked = self.tracked(target)
+        with self:
+            view = functional(*args, **kwargs)
+        former = self.fake_mode.dispatch(aten.alias.default, (target,), {})
+        seen = self.tracked(view)
+        self._tracked[id(former)] = tracked
+        tracked.fake = former
+        self._tracked[id(target)] = seen
+        seen.fake = target
+        _torch.set_layout(target, view)
+        return target
+
     def _view_value(self, fake: FakeTensor, base: Tracked, step: ViewStep) -> tuple[fx.Node, bool]:
         """The node of a view of `base`, whose node is current."""
         func = step.op
@@ -250,10 +267,14 @@ class Tracer(TorchDispatchMode):
 
     def _reshape(self, node: fx.Node, fake: FakeTensor, size: Any) -> tuple[fx.Node, bool]:
         """A view in the program of a value that may have strides which allow none."""
+        value = torch.reshape(node.meta["val"], size)
+        if value.storage_key is not node.meta["val"].storage_key:  # type: ignore[attr-defined]
+            copied = torch.clone(node.meta["val"], memory_format=torch.contiguous_format)
+            named = {"memory_format": torch.contiguous_format}
+            node = self._record(aten.clone.default, (node,), named, (node, "contiguous"), copied)
         lowering = _Lowering(self)
         lowered = (node, *lowering.tuple((size,)))
-        value = torch.reshape(node.meta["val"], size)
-        made = self._record(aten.reshape.default, lowered, {}, (node, lowering.key), value)
+        made = self._record(aten.view.default, lowered, {}, (node, lowering.key), value)
         return made, same_layout(value, fake)
 
     def _with_layout(self, node: fx.Node, fake: FakeTensor) -> fx.Node:
@@ -301,6 +322,8 @@ class Tracer(TorchDispatchMode):
                 results = list(computed) if several else [computed]
             else:
                 raise Unsupported(f"{func} has no functional form")
+        if any(w.is_list for w in facts.written):
+            self._refuse_crossing(func, targets, args)
         extra = len(results) - len(targets)
         for argument, target, result in zip(facts.written, targets, results[extra:], strict=True):
             if target is None:
@@ -311,6 +334,14 @@ class Tracer(TorchDispatchMode):
         new = iter(results[:extra])
         returned = [targets[index] if index >= 0 else next(new) for index in facts.returns_written]
         return (returned[0] if len(returned) == 1 else tuple(returned)) if returned else None
+
+    def _refuse_crossing(self, func: Any, targets: list[Any], args: tuple[Any, ...]) -> None:
+        """Eager writes to the tensors of a list one by one, so that later ones may read what was written."""
+        written = [id(self.tracked(t).storage) for group in targets for t in group]
+        others = [t for a in args if not any(a is g for g in targets) for t in (a if isinstance(a, list) else [a])]
+        read = {id(self.tracked(t).storage) for t in others if isinstance(t, torch.Tensor)}
+        if len(set(written)) < len(written) or not read.isdisjoint(written):
+            raise Unsupported(f"{func} on tensors that share storage")
 
     def _assign(self, func: Any, target: torch.Tensor, value: torch.Tensor, is_out: bool) -> None:
         with self:

@@ -112,8 +112,8 @@ def binary_cross_entropy_backward(
     return slope / _share(x, reduction)
 
 
+# Eager composes this one of rounded steps, so precision is left as it is.
 @decomposition(aten.binary_cross_entropy_with_logits.default)
-@in_opmath
 def binary_cross_entropy_with_logits(
     x: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = MEAN
 ) -> Tensor:

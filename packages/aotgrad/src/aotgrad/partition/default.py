@@ -65,6 +65,6 @@ def _sources(used: dict[fx.Node, None], mutated: set[fx.Node]) -> list[fx.Node]:
 
 def _is_view(node: fx.Node) -> bool:
     target: Any = node.target
-    if target is aten.reshape.default or not isinstance(target, torch._ops.OpOverload):
+    if not isinstance(target, torch._ops.OpOverload):
         return False
     return facts_of(target).kind is Kind.VIEW and isinstance(node.meta["val"], torch.Tensor)
