@@ -249,10 +249,23 @@ class Builder:
         ):
             assert value.source.buffer is not None
             return StridedView(value.source.buffer.name, layout.size, layout.stride, layout.offset)
-        if stride is not None and not self.is_dense(value.size, stride):
+        if stride is not None and not self.is_injective(value.size, stride):
             stride = None
         copied = self.copy(value, None if stride is None else tuple(stride))
         return self.strided(copied)
+
+    def is_injective(self, size: Sequence[Expr], stride: Sequence[Expr]) -> bool:
+        """Whether no two indices address the same element; holes are fine. Not known is False."""
+        if self.is_dense(size, stride):
+            return True
+        extent: Expr = ONE
+        for dim in reversed(self.order(stride)):
+            if size[dim] == 1:
+                continue
+            if not (stride[dim] - extent).is_nonnegative:
+                return False
+            extent = extent + (size[dim] - 1) * stride[dim]
+        return True
 
     def is_dense(self, size: Sequence[Expr], stride: Sequence[Expr]) -> bool:
         """Whether strides address a block of memory without holes or overlaps."""
@@ -266,9 +279,16 @@ class Builder:
         return True
 
     def extern(
-        self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+        self,
+        target: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        result: Any,
+        *,
+        contiguous: bool = False,
     ) -> TensorValue | tuple[Any, ...]:
-        """Call an ATen kernel; `result` is a fake value (a tensor or a tuple/list of them) that gives the layouts."""
+        """Call an ATen kernel; `result` is a fake value (a tensor or a tuple/list of them) that gives the layouts, strides
+        excepted with `contiguous`."""
         flat = list(result) if isinstance(result, tuple | list) else [result]
         values: list[Any] = []
         names: list[str | None] = []
@@ -276,7 +296,8 @@ class Builder:
             if isinstance(one, torch.Tensor):
                 if one.layout != torch.strided:
                     raise NotImplementedError(f"a result of layout {one.layout} of {target}")
-                buffer = self.new_buffer(one.device, one.dtype, self.sizes(one.size()), self.sizes(one.stride()))
+                stride = None if contiguous else self.sizes(one.stride())
+                buffer = self.new_buffer(one.device, one.dtype, self.sizes(one.size()), stride)
                 values.append(self.in_memory(buffer))
                 names.append(buffer.name)
             else:

@@ -196,10 +196,15 @@ def softplus_backward(grad_output: Scalar, self: Scalar, *, beta: float, thresho
     return where(prim.gt(self * beta, threshold), grad_output, grad_output * z / (z + 1.0))
 
 
-@pointwise("hardshrink_backward", "softshrink_backward", exact=True)
-def shrink_backward(grad_output: Scalar, self: Scalar, *, lambd: float) -> Scalar:
+@pointwise("softshrink_backward", exact=True)
+def softshrink_backward(grad_output: Scalar, self: Scalar, *, lambd: float) -> Scalar:
     inside = prim.bitwise_and(prim.ge(self, -lambd), prim.le(self, lambd))
     return where(inside, 0, grad_output)
+
+
+@pointwise("hardshrink_backward", exact=True)
+def hardshrink_backward(grad_out: Scalar, self: Scalar, *, lambd: float) -> Scalar:
+    return softshrink_backward(grad_out, self, lambd=lambd)
 
 
 @pointwise("mish_backward")

@@ -18,8 +18,14 @@ aten = torch.ops.aten
 
 COPYING = {
     getattr(aten, name).default: getattr(aten, f"{name}_copy").default for name in ("view_as_real", "view_as_complex")
-} | {aten.view.dtype: aten.view_copy.dtype}
-"""Views that read the same bytes as another dtype, and the kernels that copy instead."""
+} | {
+    aten.view.dtype: aten.view_copy.dtype,
+    aten._conj.default: aten._conj_physical.default,
+    aten._neg_view.default: aten.neg.default,
+    aten.resolve_conj.default: aten.clone.default,
+    aten.resolve_neg.default: aten.clone.default,
+}
+"""Views that read the same bytes as other numbers, and the kernels that copy instead."""
 
 
 def is_alias(op: Any) -> bool:
@@ -40,7 +46,9 @@ def fallback(builder: Builder, target: Any, args: Any, kwargs: Any) -> Any:
     out = builder.meta()
     if is_alias(target):
         if target in COPYING:
-            return builder.extern(COPYING[target], as_eager(builder, args), kwargs, out)
+            copied = COPYING[target]
+            contiguous = copied.name().endswith(("_copy", "_copy.dtype"))
+            return builder.extern(copied, as_eager(builder, args), kwargs, out, contiguous=contiguous)
         base = next((a for a in args if isinstance(a, TensorValue)), None)
         one = out[0] if isinstance(out, tuple | list) else out
         if base is None or base.dtype is not one.dtype:

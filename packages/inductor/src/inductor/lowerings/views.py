@@ -24,7 +24,7 @@ def out_size(builder: Builder) -> tuple[Expr, ...]:
     return builder.sizes(builder.meta().size())
 
 
-@view("alias", "detach", "lift", "positive", "_conj", "resolve_conj", "resolve_neg")
+@view("alias", "detach", "lift", "lift_fresh", "_conj", "resolve_conj")
 def identity(builder: Builder, self: TensorValue) -> Any:
     return self if not self.dtype.is_complex else NotImplemented
 

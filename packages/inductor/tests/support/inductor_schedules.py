@@ -1,0 +1,54 @@
+"""Schedules of functions for tests, run on the interpreting backend and compared with eager."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from inductor import Options, ReferenceBackend, Schedule, lower, schedule
+from inductor.codegen import generate
+from inductor.codegen.module import load_call
+from inductor_tracing import default_tolerance, trace
+
+
+def scheduled(function: Callable[..., Any], *inputs: Any, options: Options | None = None) -> Schedule:
+    """The schedule of a function of tensors."""
+    graph, _ = trace(function, *inputs)
+    return schedule(lower(graph, inputs), options)
+
+
+def run(plan: Schedule, *inputs: Any, check: bool = True) -> tuple[Any, ...]:
+    """Run a schedule's wrapper on interpreted kernels."""
+    source = generate(plan, check=check)
+    backend = ReferenceBackend()
+    kernels = backend.build("", [backend.emit(kernel) for kernel in plan.kernels])
+    call = load_call(source.text, "<test wrapper>", {**kernels, **source.constants, **source.objects})
+    return call(list(inputs))
+
+
+def check_schedule(
+    function: Callable[..., Any], *inputs: Any, options: Options | None = None, **tolerance: float
+) -> Schedule:
+    """Assert that the scheduled function gives eager's results, dtypes and strides, and leaves its inputs alone."""
+    graph, expected = trace(function, *inputs)
+    before = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
+    plan = schedule(lower(graph, inputs), options)
+    actual = run(plan, *inputs)
+    assert len(actual) == len(expected)
+    for got, want in zip(actual, expected, strict=True):
+        if isinstance(want, torch.Tensor):
+            torch.testing.assert_close(got, want, equal_nan=True, **(tolerance or default_tolerance(want.dtype)))
+            strides = zip(got.size(), got.stride(), want.stride(), strict=True)
+            assert not want.numel() or all(a == b or n == 1 for n, a, b in strides), (got.stride(), want.stride())
+        else:
+            assert got == want
+    for value, old in zip(inputs, before, strict=True):
+        if isinstance(value, torch.Tensor):
+            torch.testing.assert_close(value, old, rtol=0, atol=0, equal_nan=True)
+    return plan
+
+
+def launches(plan: Schedule) -> int:
+    """Kernel calls in a run."""
+    return sum(hasattr(step, "kernel") for step in plan.steps)
