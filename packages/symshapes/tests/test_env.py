@@ -1,5 +1,6 @@
 """`ShapeEnv`: symbols, guards, what follows from them, and their text."""
 
+import math
 import operator
 
 import pytest
@@ -165,6 +166,21 @@ def test_unbacked_values_decide_nothing():
     assert len(env.runtime_asserts) == 3
 
 
+def test_an_unbacked_value_is_replaced_by_a_backed_one_and_not_the_reverse():
+    env = ShapeEnv()
+    u = env.create_unbacked_int(0)
+    s = env.create_size(10, "x.size(0)", DYNAMIC)
+    torch._check(u == s)
+    assert expr_of(u) == expr_of(s)
+    assert [guard.text for guard in env.runtime_asserts] == ["x.size(0) == u0"]
+    assert u < 20
+    assert [guard.text for guard in env.guards] == ["x.size(0) <= 19"]
+    v = env.create_unbacked_int(0)
+    t = env.create_size(10, "y.size(0)", DYNAMIC)
+    torch._check(2 * v == t)
+    assert expr_of(t).is_Symbol and bool(2 * v == t)
+
+
 def test_constrain_range_of_a_size_is_a_guard():
     env = ShapeEnv()
     s = env.create_size(10, "x.size(0)", DYNAMIC)
@@ -192,6 +208,25 @@ def test_floats_and_ints_of_the_program():
     assert check(env, {"scale": 0.25, "shift": -8})
     assert not check(env, {"scale": 1.5, "shift": -8})
     assert not check(env, {"scale": 0.5, "shift": 8})
+    env = ShapeEnv()
+    s = env.create_size(10, "x.size(0)", DYNAMIC)
+    assert int(torch.sym_float(s) * 0.3) == 3
+    code = env.produce_guard_code()
+    assert code.source.startswith("import math\n")
+    namespace: dict = {}
+    exec(code.source, namespace)
+    assert namespace["check"](11) and not namespace["check"](14)
+    for bad in (0.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="cannot be guarded"):
+            env.create_float(bad, "scale")
+
+
+def test_ranges_of_floats_decide():
+    env = ShapeEnv()
+    s = env.create_size(10, "x.size(0)", DYNAMIC, max=64)
+    assert s * 0.5 >= 1.0 and s / 2 <= 32.0 and math.floor(s * 0.5) >= 1
+    assert torch.sym_sqrt(s) <= 8.0
+    assert env.guards == []
 
 
 def test_simplify_and_evaluate_take_expressions():
@@ -230,7 +265,7 @@ def program(steps, s, t):
     return answers
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(STEPS, st.integers(2, 13), st.integers(2, 13), st.sampled_from([DUCK, DYNAMIC]))
 def test_where_the_guards_hold_the_answers_hold(steps, s, t, policy):
     env = ShapeEnv()

@@ -33,7 +33,7 @@ def plain(value):
     return hint_of(value)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_arithmetic_equals_pythons(data):
     hints = data.draw(st.lists(st.integers(2, 50), min_size=2, max_size=2))

@@ -93,7 +93,7 @@ class ShapeEnv:
         if policy is DimPolicy.UNBACKED:
             symbol = self._unbacked("u", integer=True, nonnegative=True)
             self.sources[symbol] = source
-            self.facts.add_symbol(symbol, NON_NEGATIVE.intersect(span))
+            self.facts.add_symbol(symbol, NON_NEGATIVE.intersect(span), unbacked=True)
             return torch.SymInt(SymNode(symbol, self, None, int))
         if hint not in span:
             raise ValueError(f"{source} is {hint}, which is not within {span.lower} to {span.upper}")
@@ -149,7 +149,8 @@ class ShapeEnv:
         """An int that the program computes from data, within `min` to `max` (both inclusive)."""
         positive = {"nonnegative": True} if min is not None and min >= 0 else {}
         symbol = self._unbacked("u", integer=True, **positive)
-        self.facts.add_symbol(symbol, ValueRange(-inf if min is None else min, inf if max is None else max))
+        span = ValueRange(-inf if min is None else min, inf if max is None else max)
+        self.facts.add_symbol(symbol, span, unbacked=True)
         return torch.SymInt(SymNode(symbol, self, None, int))
 
     def create_unbacked_float(self) -> torch.SymFloat:

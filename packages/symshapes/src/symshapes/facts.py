@@ -14,9 +14,10 @@ from typing import Any
 import sympy
 from sympy import Add, Expr, Integer, Mul, S, Symbol
 
+from symshapes.expr.floats import is_int
 from symshapes.expr.functions import FloorDiv, Mod
 from symshapes.expr.printers import print_expr
-from symshapes.expr.terms import content, exact_quotient, sum_of, terms_of
+from symshapes.expr.terms import Term, content, exact_quotient, multiplied_out, product, sum_of, terms_of
 from symshapes.ranges import UNKNOWN, ValueRange, bound
 
 _NEGATED: dict[Any, Any] = {
@@ -49,12 +50,12 @@ def relation(kind: Any, left: Expr, right: Expr) -> Any:
 
     sympy's own construction asks its assumption system each time, which costs milliseconds; a `ShapeEnv` knows more.
     """
-    if left is right and left.is_integer:
+    if left is right and is_int(left):
         return truth(_CONSTANT[kind](0))
     if left.is_Number and right.is_Number:
         return truth(bool(_CONSTANT[kind](left - right)))
-    if left.is_integer and right.is_integer:
-        difference = left - right
+    if is_int(left) and is_int(right):
+        difference = _difference(left, right)
         if difference.is_Integer:
             return truth(_CONSTANT[kind](int(difference)))
     return kind(left, right, evaluate=False)
@@ -73,7 +74,7 @@ def negation(condition: Any) -> Any:
 
 def is_integral(condition: Any) -> bool:
     """Whether a comparison is one of integers."""
-    return all(arg.is_integer for arg in condition.args)
+    return all(is_int(arg) for arg in condition.args)
 
 
 @lru_cache(maxsize=1 << 15)
@@ -84,21 +85,19 @@ def normal_form(condition: Any) -> tuple[str, Expr] | bool:
     """
     left, right = condition.args
     kind = condition.func
-    if kind in (sympy.Eq, sympy.Ne):
-        return _equality((left - right).expand(), kind is sympy.Eq)
-    if kind is sympy.Ge:
-        difference = left - right
-    elif kind is sympy.Gt:
-        difference = left - right - 1
-    elif kind is sympy.Le:
-        difference = right - left
-    else:
-        difference = right - left - 1
-    return _inequality(difference.expand())
+    if kind is sympy.Le or kind is sympy.Lt:
+        left, right = right, left
+    variable, constant = _parts(multiplied_out(_difference(left, right)))
+    if kind is sympy.Eq or kind is sympy.Ne:
+        return _equality(variable, constant, kind is sympy.Eq)
+    return _inequality(variable, constant - (kind is sympy.Lt or kind is sympy.Gt))
 
 
-def _inequality(difference: Expr) -> tuple[str, Expr] | bool:
-    variable, constant = _parts(difference)
+def _difference(left: Expr, right: Expr) -> Expr:
+    return sum_of([*terms_of(left), *((-coefficient, monomial) for coefficient, monomial in terms_of(right))])
+
+
+def _inequality(variable: list[Term], constant: int) -> tuple[str, Expr] | bool:
     if not variable:
         return constant >= 0
     common = content(variable)
@@ -106,8 +105,7 @@ def _inequality(difference: Expr) -> tuple[str, Expr] | bool:
     return "ge", sum_of([*((c // common, m) for c, m in variable), (constant // common, S.One)])
 
 
-def _equality(difference: Expr, equal: bool) -> tuple[str, Expr] | bool:
-    variable, constant = _parts(difference)
+def _equality(variable: list[Term], constant: int, equal: bool) -> tuple[str, Expr] | bool:
     if not variable:
         return (constant == 0) is equal
     common = content(variable)
@@ -120,7 +118,7 @@ def _equality(difference: Expr, equal: bool) -> tuple[str, Expr] | bool:
     return ("eq" if equal else "ne"), reduced
 
 
-def _parts(difference: Expr) -> tuple[list[tuple[int, Expr]], int]:
+def _parts(difference: Expr) -> tuple[list[Term], int]:
     variable = []
     constant = 0
     for coefficient, monomial in terms_of(difference):
@@ -165,7 +163,7 @@ class Facts:
         self.ranges: dict[Symbol, ValueRange] = {}
         self.replacements: dict[Expr, Expr] = {}
         self.divisors: dict[Expr, int] = {}
-        self.order: dict[Symbol, int] = {}
+        self.order: dict[Symbol, tuple[bool, int]] = {}
         self.version = 0
         self._least: dict[Expr, int] = {}  # r -> c: r >= c
         self._zeros: set[Expr] = set()
@@ -173,9 +171,9 @@ class Facts:
         self._simplified: dict[Any, Any] = {}
         self._decided: dict[Any, bool] = {}
 
-    def add_symbol(self, symbol: Symbol, range_: ValueRange) -> None:
-        """A new symbol; when two are equal, the later one is replaced by the earlier."""
-        self.order[symbol] = len(self.order)
+    def add_symbol(self, symbol: Symbol, range_: ValueRange, *, unbacked: bool = False) -> None:
+        """A new symbol; when two are equal, the later one is replaced by the earlier, and never a backed by an unbacked."""
+        self.order[symbol] = (unbacked, len(self.order))
         self.ranges[symbol] = range_
 
     # Simplification
@@ -229,7 +227,7 @@ class Facts:
                 above, below = factor.args
                 rest = exact_quotient(term, Mul(factor, below))
                 if rest is not None and self.simplify(Mod(above, below)) == 0:
-                    term = Mul(rest, above).expand()
+                    term = product(rest, above)
                     break
             parts.append(term)
         return Add(*parts)
@@ -308,7 +306,10 @@ class Facts:
             return True
         if 0 not in bound(difference, self.ranges) or difference in self._nonzeros:
             return False
-        if self._at_least_zero((difference - 1).expand()) or self._at_least_zero((-difference - 1).expand()):
+        terms = terms_of(difference)
+        if self._at_least_zero(sum_of([*terms, (-1, S.One)])):
+            return False
+        if self._at_least_zero(sum_of([*((-coefficient, monomial) for coefficient, monomial in terms), (-1, S.One)])):
             return False
         return None
 
@@ -346,7 +347,7 @@ class Facts:
         if symbol is not None:
             coefficient = next(c for c, m in variable if m is symbol)
             rest = sum_of([*((c, m) for c, m in variable if m is not symbol), (constant, S.One)])
-            self._replace(symbol, (-rest if coefficient > 0 else rest).expand())
+            self._replace(symbol, multiplied_out(-rest if coefficient > 0 else rest))
             return
         self._zeros.add(difference)
         if len(variable) == 1:
@@ -375,11 +376,16 @@ class Facts:
             elif value == span.upper:
                 self.refine(symbol, ValueRange(-inf, value - 1))
 
-    def _solvable(self, variable: list[tuple[int, Expr]]) -> Symbol | None:
+    def _solvable(self, variable: list[Term]) -> Symbol | None:
         """The latest symbol that an equation gives as an expression of the others."""
         best = None
+        mixed = any(
+            self.order.get(symbol, (False, 0))[0] for _, monomial in variable for symbol in monomial.free_symbols
+        )
         for coefficient, monomial in variable:
             if abs(coefficient) != 1 or not monomial.is_Symbol or monomial not in self.order:
+                continue
+            if mixed and not self.order[monomial][0]:
                 continue
             if any(monomial in other.free_symbols for _, other in variable if other is not monomial):
                 continue

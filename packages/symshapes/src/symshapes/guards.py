@@ -6,6 +6,7 @@ from others.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
@@ -59,7 +60,8 @@ class ShapeGuardCode:
     @property
     def source(self) -> str:
         body = " and ".join(part.local for part in self.parts) or "True"
-        return f"def check({', '.join(self.parameters)}):\n    return {body}\n"
+        modules = "".join(f"import {name}\n" for name in ("math", "operator") if f"{name}." in body)
+        return f"{modules}def check({', '.join(self.parameters)}):\n    return {body}\n"
 
 
 def condition_text(condition: Any, names: Mapping[Symbol, str]) -> str:
@@ -163,8 +165,6 @@ class GuardWriter:
 
 
 def _mentions(code: str, name: str) -> bool:
-    import re
-
     return re.search(rf"\b{re.escape(name)}\b", code) is not None
 
 

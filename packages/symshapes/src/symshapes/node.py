@@ -360,6 +360,7 @@ _INT: dict[str, tuple[Callable[[Expr, Expr], Expr], Callable[[int, int], int]]] 
     "sym_min": (Min, min),
 }
 _DIVIDES = frozenset({"int_floordiv", "floordiv", "mod"})
+_EXTREMES = {"sym_max": sympy.Ge, "sym_min": sympy.Le}
 _FLOAT: dict[str, tuple[str, Callable[[Any, Any], float]]] = {
     "add": ("FloatAdd", operator.add),
     "sub": ("FloatSub", operator.sub),
@@ -405,6 +406,12 @@ def _binary(name: str) -> Callable[[SymNode, SymNode], SymNode]:
             if name in _DIVIDES and not other.expr.is_Integer:
                 _nonzero_divisor(other)
             hint = None if self.hint is None or other.hint is None else on_ints[1](self.hint, other.hint)
+            if name in _EXTREMES:
+                # sympy would ask its assumptions, which know less and cost more.
+                condition = relation(_EXTREMES[name], self.expr, other.expr)
+                known = self.env.statically_known(condition)
+                if known is not None:
+                    return self if known else other
             return SymNode(_build_int(name, self.expr, other.expr), self.env, hint, int)
         if on_floats is None:
             raise TypeError(f"{name} of {self.pytype.__name__} and {other.pytype.__name__}")

@@ -65,7 +65,7 @@ def run(tree, values):
     return CONCRETE[tree[0]](run(tree[1], values), run(tree[2], values))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(TREES, st.lists(VALUES, min_size=3, max_size=3))
 def test_random_expressions_equal_python(tree, points):
     expr = build(tree)
@@ -80,7 +80,7 @@ def test_random_expressions_equal_python(tree, points):
         assert expected in bound(expr, {})
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(TREES)
 def test_sums_are_built_as_sympy_builds_them(tree):
     expr = sympy.sympify(build(tree))
@@ -88,7 +88,7 @@ def test_sums_are_built_as_sympy_builds_them(tree):
     assert sum_of((3 * c, m) for c, m in terms_of(expr)) == sympy.Add(*[3 * arg for arg in sympy.Add.make_args(expr)])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(TREES)
 def test_substitution_agrees_with_evaluation(tree):
     expr = build(tree)

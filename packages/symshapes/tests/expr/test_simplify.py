@@ -38,7 +38,7 @@ def index_expressions(draw):
     return expr
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(index_expressions(), st.tuples(*[st.sampled_from([1, 2, 3, 4, 8])] * 3))
 def test_values_are_preserved(expr, sizes):
     simple = simplify_with_ranges(expr, dict(zip((X, J, K), sizes, strict=True)))
@@ -50,7 +50,7 @@ def test_values_are_preserved(expr, sizes):
 SYMBOLIC_DIVISORS = st.sampled_from([S, T, S * T, 4 * S, S + 1])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from([1, 2, 4, S, T, S * T, S + 1, -1]), st.sampled_from([X, J, K])),

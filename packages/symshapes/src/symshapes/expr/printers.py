@@ -13,7 +13,7 @@ from typing import Any
 import sympy
 from sympy import Symbol
 
-from symshapes.expr.floats import FLOAT_FUNCTIONS
+from symshapes.expr.floats import FLOAT_FUNCTIONS, is_int
 from symshapes.expr.functions import FloorDiv, Mod
 from symshapes.ranges import ValueRange, bound
 
@@ -201,7 +201,7 @@ class _Cpp(_Printer):
         return (text if value >= 0 else f"({text})"), _ATOM
 
     def as_float(self, expr: Any) -> str:
-        if expr.is_integer:
+        if is_int(expr):
             return f"static_cast<double>({self.at(expr, _OR)})"
         return self.at(expr, _ATOM)
 

@@ -13,7 +13,7 @@ from typing import Any
 from sympy import Add, Expr, Integer, Mul, S, Symbol
 
 from symshapes.expr.functions import FloorDiv, Mod, as_expr
-from symshapes.expr.terms import Term, exact_quotient, monomial_gcd, product, scaled, sum_of, terms_of
+from symshapes.expr.terms import Term, exact_quotient, monomial_gcd, multiplied_out, product, scaled, sum_of, terms_of
 from symshapes.ranges import ValueRange, bound
 
 _MEMO_LIMIT = 1 << 16
@@ -182,15 +182,6 @@ class _Simplifier:
 def _index_range(size: Expr) -> ValueRange:
     top = bound(size, {}).upper
     return ValueRange(0, max(0, top - 1))
-
-
-def multiplied_out(expr: Expr) -> Expr:
-    """The expression as a sum of products without sums in them (inside divisions and remainders as it is)."""
-    for term in Add.make_args(expr):
-        for factor in Mul.make_args(term):
-            if (factor.is_Add and factor is not expr) or (factor.is_Pow and factor.args[0].is_Add):
-                return expr.expand(deep=False) if term is expr else Add(*map(multiplied_out, Add.make_args(expr)))
-    return expr
 
 
 def _recombined(expr: Expr) -> Expr:

@@ -75,10 +75,16 @@ def scaled(coefficient: int, monomial: Expr) -> Expr:
 
 def product(*factors: Expr) -> Expr:
     """The product, multiplied out."""
-    result = Mul(*factors)
-    if any(factor.is_Add for factor in Mul.make_args(result)):
-        return sympy.expand_mul(result, deep=False)
-    return result
+    return multiplied_out(Mul(*factors))
+
+
+def multiplied_out(expr: Expr) -> Expr:
+    """The expression as a sum of products without sums in them (inside divisions and remainders as it is)."""
+    for term in Add.make_args(expr):
+        for factor in Mul.make_args(term):
+            if (factor.is_Add and factor is not expr) or (factor.is_Pow and factor.args[0].is_Add):
+                return expr.expand(deep=False) if term is expr else Add(*map(multiplied_out, Add.make_args(expr)))
+    return expr
 
 
 def content(terms: Iterable[Term], start: int = 0) -> int:
