@@ -35,6 +35,9 @@ def any_autocast() -> bool:
     return torch._C._is_any_autocast_enabled()
 
 
+# Ops go to their kernels with nothing recorded, while grad mode stays what it is: see `runtime.as_in_training`.
+BelowAutograd = torch._C._AutoDispatchBelowAutograd
+
 # The setter that `torch.no_grad` uses; the public classes cost a microsecond more on the hot path.
 set_grad_enabled = torch._C._set_grad_enabled
 

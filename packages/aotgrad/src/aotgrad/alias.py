@@ -280,7 +280,7 @@ def _steps(tracer: Tracer, base: Tracked, tracked: Tracked, results: Results) ->
         kwargs = {name: _replayable(tracer, value, results) for name, value in step.kwargs.items()}
         steps.append(ViewStep(step.op, args, kwargs, step.index, step.grad))
         tracked = tracked.parent
-    detached = any(step.op is torch.ops.aten.detach.default or not step.grad for step in steps)
+    detached = any(step.op is torch.ops.aten.detach.default for step in steps)
     if wanted != (base.fake.requires_grad and not detached):
         raise Unsupported("an output's gradient does not come from the tensor that it is a view of")
     return tuple(reversed(steps))

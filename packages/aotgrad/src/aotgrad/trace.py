@@ -242,6 +242,8 @@ class Tracer(TorchDispatchMode):
         tracked.fake = former
         self._tracked[id(target)] = seen
         seen.fake = target
+        for node in self.graph.nodes:
+            node.meta["val"] = _replaced(node.meta["val"], target, former)
         _torch.set_layout(target, view)
         return target
 
@@ -503,6 +505,12 @@ class _Lowering:
         # 1, 1.0 and True are equal but not the same argument; nor are 0.0 and -0.0.
         self._keys.append(repr(value) if kind is float else value if kind is str else (kind, value))
         return value
+
+
+def _replaced(value: Any, old: Any, new: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return type(value)(_replaced(item, old, new) for item in value)
+    return new if value is old else value
 
 
 def _values(lowered: Any) -> Any:

@@ -63,9 +63,9 @@ def lerp_tensor(start: Tensor, end: Tensor, weight: Tensor) -> Tensor:
 def rsub(x: Tensor, other: Any, alpha: Any = 1) -> Tensor:
     if isinstance(other, Tensor):
         return aten.sub.Tensor(other, x, alpha=alpha)
-    if _is_one(alpha) and not x.is_complex() and not isinstance(other, complex):
-        return other - x
-    return NotImplemented
+    if not _is_one(alpha) or x.is_complex() or isinstance(other, complex) or x.dtype == torch.bool:
+        return NotImplemented
+    return aten.add.Tensor(aten.neg.default(x), other)
 
 
 @decomposition(aten.clamp_min.default)
