@@ -95,3 +95,23 @@ def is_composite(op: Any) -> bool:
 def overload_of(op: Any, name: str) -> Any | None:
     """The overload `name` of the packet of `op`, or None."""
     return getattr(op, name, None)
+
+
+class _Probe(torch.Tensor):
+    """Metadata alone, for questions to torch that look at nothing else."""
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise RuntimeError(f"a probe met {func}")
+
+
+def is_slow_conv3d(input: tuple[Any, ...], weight: tuple[Any, ...], options: tuple[Any, ...]) -> bool:
+    """Whether eager runs this 3-d convolution by the kernels that ignore channels-last.
+
+    Which kernel runs depends on library versions, CPU features and thread count: only torch's own choice is right.
+    `input` and `weight` are (size, stride, dtype, device); `options` what follows the bias in `aten.convolution`.
+    """
+    probes = [wrapper_tensor(_Probe, m[0], m[1], 0, m[2], m[3], False, None) for m in (input, weight)]
+    backend = torch._C._select_conv_backend(*probes, None, *options, None)  # type: ignore[attr-defined]
+    slow = torch._C._ConvBackend  # type: ignore[attr-defined]
+    return backend in (slow.Slow3d, slow.SlowDilated3d, slow.SlowTranspose3d)

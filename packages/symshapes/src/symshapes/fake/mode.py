@@ -24,7 +24,16 @@ _ATOMS = frozenset(
 _TYPED = frozenset({bool, float, complex})
 _SEQUENCES = frozenset({list, tuple, torch.Size})
 
+_METAS = frozenset({TensorMeta, View})
+
 _INFOS: dict[Any, OpInfo] = {}
+
+
+def _info(func: Any) -> OpInfo:
+    found = _INFOS.get(func)
+    if found is None:
+        found = _INFOS[func] = read(func)
+    return found
 
 
 def reset_rules() -> None:
@@ -89,29 +98,30 @@ class FakeMode(TorchDispatchMode):
 
     def dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Answer one op: by the memo, by its rule, by its own decomposition, or by torch's meta kernel."""
-        info = _INFOS.get(func)
-        if info is None:
-            info = _INFOS[func] = read(func)
+        info = _info(func)
         if info.rule is None:
             return self._without_rule(func, info, args, kwargs)
+        return self._build(self._plan(func, info.rule, args, kwargs), args)
+
+    def _plan(self, func: Any, rule: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The rule's answer, from the memo where every size is an int."""
         key = (
             func,
             self._key(args),
-            self._key_of_kwargs(kwargs) if kwargs else None,
+            (*kwargs, *self._key(kwargs.values())) if kwargs else None,
             torch.get_default_dtype(),
         )
         memo = registry.MEMO
         try:
             plan = memo.get(key)
         except TypeError:  # a symbolic size is not hashable: no memo
-            plan = self._run_rule(info.rule, args, kwargs)
-        else:
-            if plan is None:
-                plan = self._run_rule(info.rule, args, kwargs)
-                if len(memo) >= registry.MEMO_BOUND:
-                    memo.clear()
-                memo[key] = plan
-        return self._build(plan, args)
+            return self._run_rule(rule, args, kwargs)
+        if plan is None:
+            plan = self._run_rule(rule, args, kwargs)
+            if len(memo) >= registry.MEMO_BOUND:
+                memo.clear()
+            memo[key] = plan
+        return plan
 
     def _key(self, values: Any) -> tuple[Any, ...]:
         parts: list[Any] = []
@@ -130,9 +140,6 @@ class FakeMode(TorchDispatchMode):
             else:
                 parts.append(value)
         return tuple(parts)
-
-    def _key_of_kwargs(self, kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        return (*kwargs, *self._key(kwargs.values()))
 
     def _run_rule(self, rule: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return rule(
@@ -172,23 +179,25 @@ class FakeMode(TorchDispatchMode):
         if info.composite:
             with self:
                 return func.decompose(*args, **kwargs)
-        if info.written is not None and not info.reshapes:
-            return self._write(func, info, args, kwargs)
-        result = self._fall_back(func, args, kwargs)
-        return result
+        if info.written is not None and info.functional is not None:
+            functional = _info(info.functional)
+            if functional.rule is not None:
+                rest = {name: value for name, value in kwargs.items() if name not in info.outs}
+                plan = self._plan(info.functional, functional.rule, args, rest)
+                return self._write(func, info, plan, args, kwargs)
+        return self._fall_back(func, args, kwargs)
 
-    def _write(self, func: Any, info: OpInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """An in-place or out= op: check the sizes with the functional op, answer with the written arguments."""
+    def _write(self, func: Any, info: OpInfo, plan: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """An in-place or out= op: check what its functional form would give, answer with the written arguments."""
         assert info.written is not None
         targets = [kwargs[where] if isinstance(where, str) else args[where] for where in info.written]
-        if info.functional is None or _INFOS.setdefault(info.functional, read(info.functional)).rule is None:
-            self._fall_back(func, args, kwargs)
-        else:
-            rest = {name: value for name, value in kwargs.items() if name not in info.outs}
-            computed = self.dispatch(info.functional, args, rest)
-            results = computed if isinstance(computed, (list, tuple)) else [computed]
-            for target, result in zip(targets, results, strict=True):
-                check_target(func, target, result, resizable=bool(info.outs))
+        results = plan if isinstance(plan, (list, tuple)) and type(plan) not in _METAS else [plan]
+        for target, result in zip(targets, results, strict=True):
+            if info.reshapes:
+                # The tensor takes the metadata its view would have.
+                target.data = FakeTensor(self, result, target.storage_key)
+            elif type(result) in _METAS:
+                check_target(func, self._fake(target), result, resizable=bool(info.outs))
         return targets[0] if len(targets) == 1 else tuple(targets)
 
     def _fall_back(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -196,15 +205,13 @@ class FakeMode(TorchDispatchMode):
         return run_meta_kernel(self, func, args, kwargs)
 
 
-def check_target(func: Any, target: Any, result: Any, resizable: bool) -> None:
-    """Raise as eager does if `result` cannot be written to `target`."""
-    if not isinstance(target, torch.Tensor) or not isinstance(result, torch.Tensor):
-        return
-    if tuple(target.shape) != tuple(result.shape):
+def check_target(func: Any, target: FakeTensor, result: Any, resizable: bool) -> None:
+    """Raise as eager does if a tensor with the metadata `result` cannot be written to `target`."""
+    if tuple(target.shape) != result.size:
         if resizable:
             raise NotImplementedError(f"{func} would resize its out= argument of size {list(target.shape)}")
         raise RuntimeError(
-            f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}"
+            f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.size)}"
         )
     if not torch.can_cast(result.dtype, target.dtype):
         raise RuntimeError(

@@ -59,15 +59,25 @@ def read(op: Any) -> OpInfo:
 
 
 def _functional(op: Any, is_out: bool) -> Any | None:
-    """The overload that computes the same result into a new tensor."""
+    """The overload that computes the same result into a new tensor: the one that takes the same other arguments."""
     packet = op.overloadpacket
-    if is_out:
-        name = op._overloadname
-        names = [name.removesuffix("_out")] if name.endswith("_out") else ["default", "Tensor"]
-        candidates = [getattr(packet, candidate, None) for candidate in [*names, "default"]]
-    else:
+    if not is_out:
         namespace, _, base = packet._qualified_op_name.partition("::")
-        home = getattr(torch.ops, namespace)
-        packet = getattr(home, base.removesuffix("_"), None)
-        candidates = [] if packet is None else [getattr(packet, op._overloadname, None)]
-    return next((found for found in candidates if found is not None and found is not op), None)
+        packet = getattr(getattr(torch.ops, namespace), base.removesuffix("_"), None)
+        if packet is None:
+            return None
+    wanted = _signature(op)
+    for name in packet.overloads():
+        candidate = getattr(packet, name)
+        if _signature(candidate) == wanted and not candidate._schema.is_mutable:
+            return candidate
+    return None
+
+
+def _signature(op: Any) -> list[tuple[str, str]]:
+    """Positions and types of the arguments, results written through arguments left out."""
+    return [
+        (argument.name if argument.kwarg_only else "", str(argument.type))
+        for argument in op._schema.arguments
+        if not argument.is_out
+    ]

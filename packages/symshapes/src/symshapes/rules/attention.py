@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 
+from symshapes.rules.copies import like
 from symshapes.rules.layout import Size, TensorMeta, contiguous_strides, fresh, strides_in_order
 from symshapes.rules.registry import rule
 
@@ -31,7 +32,7 @@ def flash_for_cpu(
     rows = (batch, heads, length)
     dtype = torch.float64 if query.dtype is torch.float64 else torch.float32
     logsumexp = TensorMeta(rows, strides_in_order(rows, [1, 2, 0]), dtype, query.device)
-    return _like_query(query, query.size[3]), logsumexp
+    return like(query), logsumexp
 
 
 @rule("_scaled_dot_product_flash_attention_for_cpu_backward")
@@ -148,7 +149,9 @@ def cudnn(
     state = TensorMeta((), (), torch.int64, query.device)
     return (
         _like_query(query, value.size[3]),
-        fresh((batch, heads, length, 1), query, torch.float32) if compute_log_sumexp else fresh((0,), query, torch.float32),
+        fresh((batch, heads, length, 1), query, torch.float32)
+        if compute_log_sumexp
+        else fresh((0,), query, torch.float32),
         None,
         None,
         length,
@@ -157,5 +160,3 @@ def cudnn(
         state,
         fresh((0,), query),
     )
-
-

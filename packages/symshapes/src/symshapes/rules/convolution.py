@@ -4,10 +4,12 @@ from collections.abc import Sequence
 
 import torch
 
+from symshapes import _torch
 from symshapes.rules.layout import (
     Size,
     Sizes,
     TensorMeta,
+    contiguous_strides,
     fresh,
     strides_for,
     suggest_format,
@@ -67,6 +69,28 @@ def kernel_format(input: TensorMeta, weight: TensorMeta) -> torch.memory_format:
     return torch.contiguous_format
 
 
+def _as_2d(meta: TensorMeta) -> TensorMeta:
+    """A 1-d convolution's operand as a 2-d one's of height 1, which is how the kernels run it."""
+    (batch, channels, length), (outer, middle, inner) = meta.size, meta.stride
+    return meta._replace(size=(batch, channels, 1, length), stride=(outer, middle, length * inner, inner))
+
+
+def kernel_strides(size: Sequence[Size], input: TensorMeta, weight: TensorMeta, options: tuple[object, ...]) -> Sizes:
+    """Strides of a result of this size that a convolution of `input` and `weight` makes."""
+    if len(size) == 3:
+        flat = _as_2d(input), _as_2d(weight)
+        wide = strides_for((size[0], size[1], 1, size[2]), kernel_format(*flat))
+        return (wide[0], wide[1], wide[3])
+    memory_format = kernel_format(input, weight)
+    if (
+        memory_format is torch.channels_last_3d
+        and input.device.type == "cpu"
+        and _torch.is_slow_conv3d(input, weight, options)
+    ):
+        return contiguous_strides(size)
+    return strides_for(size, memory_format)
+
+
 @rule("convolution", "convolution_overrideable", "_convolution")
 def convolution(
     input: TensorMeta,
@@ -87,9 +111,10 @@ def convolution(
     batched = len(input.size) == len(weight.size)
     size = input.size if batched else (1, *input.size)
     out = output_size(size, weight.size, stride, padding, dilation, transposed, output_padding, groups)
+    options = (stride, padding, dilation, transposed, output_padding, groups)
     if not batched:
         return fresh(out[1:], input)
-    return TensorMeta(out, strides_for(out, kernel_format(input, weight)), input.dtype, input.device)
+    return TensorMeta(out, kernel_strides(out, input, weight, options), input.dtype, input.device)
 
 
 @rule("convolution_backward")
@@ -107,10 +132,10 @@ def convolution_backward(
     output_mask: Sequence[bool],
 ) -> tuple[TensorMeta | None, TensorMeta | None, TensorMeta | None]:
     """Gradients of input, weight and bias, None where not asked for."""
-    memory_format = kernel_format(input, weight)
+    options = (stride, padding, dilation, transposed, output_padding, groups)
 
     def shaped(like: TensorMeta) -> TensorMeta:
-        return TensorMeta(like.size, strides_for(like.size, memory_format), like.dtype, like.device)
+        return fresh(like.size, like, stride=kernel_strides(like.size, input, weight, options))
 
     bias_size = (grad_output.size[1],)
     return (

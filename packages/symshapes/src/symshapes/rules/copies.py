@@ -13,11 +13,9 @@ from symshapes.rules.layout import (
     broadcast,
     contiguous_strides,
     fresh,
-    is_channels_last,
-    is_contiguous,
+    numel,
     preserved_strides,
     strides_for,
-    view_of,
 )
 from symshapes.rules.registry import rule
 
@@ -149,7 +147,6 @@ def _register_copy(name: str, view: Callable[..., Any]) -> None:
 
 
 for _name, _view in {
-    "view_copy": views.view,
     "as_strided_copy": views.as_strided,
     "t_copy": views.t,
     "transpose_copy.int": views.transpose,
@@ -170,6 +167,12 @@ for _name, _view in {
     _register_copy(_name, _view)
 
 
+@rule("view_copy")
+def view_copy(self: TensorMeta, size: Any) -> TensorMeta:
+    """The elements in another shape; unlike `view` it always can."""
+    return fresh(views.infer_size(size, numel(self.size)), self)
+
+
 @rule("unsafe_split.Tensor")
 def unsafe_split(self: TensorMeta, split_size: Any, dim: int = 0) -> list[View]:
     """`split` that autograd takes for independent tensors."""
@@ -180,22 +183,3 @@ def unsafe_split(self: TensorMeta, split_size: Any, dim: int = 0) -> list[View]:
 def unsafe_split_with_sizes(self: TensorMeta, split_sizes: Any, dim: int = 0) -> list[View]:
     """`split_with_sizes` that autograd takes for independent tensors."""
     return views.split_with_sizes(self, split_sizes, dim)
-
-
-def as_contiguous(meta: TensorMeta) -> TensorMeta:
-    """What `.contiguous()` gives a kernel: the tensor itself or a row-major copy."""
-    if is_contiguous(meta.size, meta.stride):
-        return meta
-    return fresh(meta.size, meta)
-
-
-def kept_or(meta: TensorMeta, memory_format: torch.memory_format) -> TensorMeta:
-    """What `.contiguous(memory_format)` gives a kernel."""
-    if memory_format is torch.contiguous_format:
-        return as_contiguous(meta)
-    if is_channels_last(meta.size, meta.stride):
-        return meta
-    return TensorMeta(meta.size, strides_for(meta.size, memory_format), meta.dtype, meta.device)
-
-
-__all__ = ["as_contiguous", "clone", "kept_or", "like", "view_of"]

@@ -11,8 +11,10 @@ from symshapes.rules.layout import (
     Size,
     TensorMeta,
     contiguous_strides,
+    fresh,
     strides_for,
 )
+from symshapes.rules.pointwise import elementwise
 from symshapes.rules.promotion import number_dtype
 from symshapes.rules.registry import rule
 
@@ -156,7 +158,7 @@ def arange(*bounds: Any, dtype: torch.dtype | None = None, device: Any = None, *
         raise RuntimeError("upper bound and larger bound inconsistent with step sign")
     if integers:
         count: Size = (end - start + step - (1 if step > 0 else -1)) // step
-    elif found in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
+    elif found is torch.int64:
         count = math.ceil((int(end) - int(start)) / int(step))
     else:
         count = math.ceil((float(end) - float(start)) / float(step))
@@ -180,8 +182,6 @@ def eye(
 ) -> TensorMeta:
     """An identity matrix."""
     return made((n, n if m is None else m), dtype, device)
-
-
 
 
 @rule("empty_like", "zeros_like", "ones_like", "rand_like", "randn_like")
@@ -237,23 +237,19 @@ def new_full(self: TensorMeta, size: Sequence[Size], fill_value: Any, **options:
 
 
 @rule("new_empty_strided")
-def new_empty_strided(
-    self: TensorMeta, size: Sequence[Size], stride: Sequence[Size], **options: Any
-) -> TensorMeta:
+def new_empty_strided(self: TensorMeta, size: Sequence[Size], stride: Sequence[Size], **options: Any) -> TensorMeta:
     """A tensor with the strides given and the input's dtype and device."""
     return new_empty(self, size, **options)._replace(stride=tuple(stride))
 
 
 @rule("bernoulli", "bernoulli.p", "_standard_gamma", "_sample_dirichlet", "poisson", "binomial")
 def random_like(self: TensorMeta, *args: Any, **kwargs: Any) -> TensorMeta:
-    """Random numbers in the input's size and format."""
-    return like(self)
+    """Random numbers in the input's size, row-major."""
+    return fresh(self.size, self)
 
 
 @rule("multinomial")
-def multinomial(
-    self: TensorMeta, num_samples: Size, replacement: bool = False, *, generator: Any = None
-) -> TensorMeta:
+def multinomial(self: TensorMeta, num_samples: Size, replacement: bool = False, *, generator: Any = None) -> TensorMeta:
     """Indices of samples, one row a distribution."""
     size = (*self.size[:-1], num_samples)
     return TensorMeta(size, contiguous_strides(size), torch.int64, self.device)
@@ -262,16 +258,21 @@ def multinomial(
 @rule("normal.Tensor_float", "normal.Tensor_Tensor", "normal.float_Tensor")
 def normal(*args: Any, generator: Any = None) -> TensorMeta:
     """Random numbers around means with deviations."""
-    from symshapes.rules.pointwise import elementwise
-
     tensors = [value for value in args if isinstance(value, TensorMeta)]
     out = elementwise(tensors)
-    return TensorMeta(out.size, contiguous_strides(out.size), out.dtype, out.device) if len(tensors) > 1 else like(tensors[0])
+    return fresh(out.size, out)
 
 
 @rule("normal.float_float")
 def normal_numbers(
-    mean: float, std: float, size: Sequence[Size], *, generator: Any = None, dtype: torch.dtype | None = None, device: Any = None, **_: Any
+    mean: float,
+    std: float,
+    size: Sequence[Size],
+    *,
+    generator: Any = None,
+    dtype: torch.dtype | None = None,
+    device: Any = None,
+    **_: Any,
 ) -> TensorMeta:
     """Random numbers of one distribution."""
     return made(size, dtype, device)
@@ -286,10 +287,8 @@ def native_dropout(input: TensorMeta, p: float, train: bool | None) -> tuple[Ten
 
 @rule("native_dropout_backward")
 def native_dropout_backward(grad_output: TensorMeta, mask: TensorMeta, scale: float) -> TensorMeta:
-    """Elementwise over gradient and mask."""
-    from symshapes.rules.pointwise import elementwise
-
-    return elementwise([grad_output, mask])
+    """Elementwise over gradient, mask and scale."""
+    return elementwise([grad_output, mask, scale])
 
 
 @rule("_fused_dropout")

@@ -13,6 +13,7 @@ from symshapes.rules.layout import (
     broadcast,
     expand_strides,
     fresh,
+    numel,
     permutation_by_stride,
     strides_in_order,
     wrap_dim,
@@ -25,9 +26,21 @@ from symshapes.rules.registry import DataDependentError, rule
 def gather(self: TensorMeta, dim: int, index: TensorMeta, *, sparse_grad: bool = False) -> TensorMeta:
     """An element for each index."""
     wrap_dim(dim, len(self.size))
-    if index.dtype not in (torch.int64, torch.int32):
+    if index.dtype not in (torch.int64, torch.int32) and numel(index.size) != 0:
         raise RuntimeError("gather(): Expected dtype int32/int64 for index")
     return fresh(index.size, self)
+
+
+@rule(
+    "index_fill.int_Scalar",
+    "index_fill.int_Tensor",
+    "index_put",
+    "_unsafe_index_put",
+    "put",
+)
+def put(self: TensorMeta, *args: Any, **kwargs: Any) -> TensorMeta:
+    """A copy of the first argument, in its format, with elements replaced."""
+    return like(self)
 
 
 @rule(
@@ -39,17 +52,17 @@ def gather(self: TensorMeta, dim: int, index: TensorMeta, *, sparse_grad: bool =
     "scatter_reduce.two",
     "index_add",
     "index_copy",
-    "index_fill.int_Scalar",
-    "index_fill.int_Tensor",
     "index_reduce",
-    "masked_scatter",
-    "index_put",
-    "_unsafe_index_put",
-    "put",
 )
 def scatter(self: TensorMeta, *args: Any, **kwargs: Any) -> TensorMeta:
-    """A copy of the first argument with elements replaced."""
-    return like(self)
+    """A row-major copy of the first argument with elements replaced."""
+    return fresh(self.size, self)
+
+
+@rule("masked_scatter")
+def masked_scatter(self: TensorMeta, mask: TensorMeta, source: TensorMeta) -> TensorMeta:
+    """A copy, grown to the mask's size, with the masked elements replaced in order."""
+    return fresh(broadcast(self.size, mask.size), self)
 
 
 @rule("index_select")
@@ -66,9 +79,7 @@ def index_select(self: TensorMeta, dim: int, index: TensorMeta) -> TensorMeta:
 
 
 @rule("index_select_backward")
-def index_select_backward(
-    grad: TensorMeta, self_sizes: Sequence[Size], dim: int, index: TensorMeta
-) -> TensorMeta:
+def index_select_backward(grad: TensorMeta, self_sizes: Sequence[Size], dim: int, index: TensorMeta) -> TensorMeta:
     """The gradient of the whole."""
     return fresh(tuple(self_sizes), grad)
 
@@ -116,9 +127,7 @@ def embedding_renorm_(self: TensorMeta, indices: TensorMeta, max_norm: float, no
 
 def _index_op(self: TensorMeta, indices: Sequence[TensorMeta | None]) -> TensorMeta:
     if len(indices) > len(self.size):
-        raise IndexError(
-            f"too many indices for tensor of dimension {len(self.size)} (got {len(indices)})"
-        )
+        raise IndexError(f"too many indices for tensor of dimension {len(self.size)} (got {len(indices)})")
     for index in indices:
         if index is None:
             continue
@@ -160,9 +169,7 @@ def _index_op(self: TensorMeta, indices: Sequence[TensorMeta | None]) -> TensorM
         operands.append(expand_strides(shaped, out))
     if len(out) < 2:
         return fresh(out, self)
-    return TensorMeta(
-        out, strides_in_order(out, permutation_by_stride(out, operands)), self.dtype, self.device
-    )
+    return TensorMeta(out, strides_in_order(out, permutation_by_stride(out, operands)), self.dtype, self.device)
 
 
 @rule("index.Tensor", "_unsafe_index.Tensor")
@@ -175,7 +182,7 @@ def index(self: TensorMeta, indices: Sequence[TensorMeta | None]) -> TensorMeta:
 def nonzero_static(self: TensorMeta, *, size: Size, fill_value: int = -1) -> TensorMeta:
     """A fixed number of places of nonzero elements."""
     out = (size, len(self.size))
-    return TensorMeta(out, (1, size), torch.int64, self.device)
+    return fresh(out, self, torch.int64)
 
 
 @rule("repeat_interleave.Tensor")

@@ -9,7 +9,6 @@ from symshapes.rules.layout import (
     Size,
     TensorMeta,
     fresh,
-    is_contiguous,
     strides_for,
     suggest_format,
     wrap_dim,
@@ -17,6 +16,7 @@ from symshapes.rules.layout import (
 )
 from symshapes.rules.promotion import common_device, result_dtype
 from symshapes.rules.registry import rule
+from symshapes.rules.views import unsqueeze, view
 
 
 def _legacy_empty(meta: TensorMeta) -> bool:
@@ -41,9 +41,7 @@ def cat(tensors: Sequence[TensorMeta], dim: int = 0) -> TensorMeta:
     size = list(parts[0].size)
     for at, part in enumerate(parts[1:], 1):
         if len(part.size) != rank:
-            raise RuntimeError(
-                f"Tensors must have same number of dimensions: got {rank} and {len(part.size)}"
-            )
+            raise RuntimeError(f"Tensors must have same number of dimensions: got {rank} and {len(part.size)}")
         for axis, length in enumerate(part.size):
             if axis != dim and length != size[axis]:
                 raise RuntimeError(
@@ -69,17 +67,19 @@ def stack(tensors: Sequence[TensorMeta], dim: int = 0) -> TensorMeta:
                 f"stack expects each tensor to be equal size, but got {list(first.size)} at entry 0 and "
                 f"{list(meta.size)} at entry {at}"
             )
-    size = (*first.size[:dim], len(tensors), *first.size[dim:])
-    return fresh(size, first._replace(device=common_device(tensors)), result_dtype(tensors))
+    if dim < len(first.size):
+        # Joined along the dimension after the new one, which then splits in two.
+        joined = cat(tensors, dim)
+        size = (*first.size[:dim], len(tensors), *first.size[dim:])
+        return joined._replace(size=size, stride=view(joined, size).stride)
+    return cat([TensorMeta(*unsqueeze(meta, -1)[:6]) for meta in tensors], dim)
 
 
 @rule("repeat")
 def repeat(self: TensorMeta, repeats: Sequence[Size]) -> TensorMeta:
     """The tensor over and over, along each dimension."""
     if len(repeats) < len(self.size):
-        raise RuntimeError(
-            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
-        )
+        raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     padded = (1,) * (len(repeats) - len(self.size)) + tuple(self.size)
     return fresh([length * times for length, times in zip(padded, repeats, strict=True)], self)
 
@@ -94,13 +94,15 @@ def flip(self: TensorMeta, dims: Sequence[int]) -> TensorMeta:
 @rule("roll")
 def roll(self: TensorMeta, shifts: Sequence[Size], dims: Sequence[int] = ()) -> TensorMeta:
     """Elements shifted around."""
-    return fresh(self.size, self) if is_contiguous(self.size, self.stride) else like(self)
+    return fresh(self.size, self)
 
 
 @rule("rot90")
 def rot90(self: TensorMeta, k: int = 1, dims: Sequence[int] = (0, 1)) -> TensorMeta:
     """Quarter turns of a plane."""
     first, second = wrap_dims(list(dims), len(self.size))
+    if k % 4 == 0:
+        return fresh(self.size, self)
     if k % 2 == 0:
         return like(self)
     size = list(self.size)
@@ -192,17 +194,13 @@ def slice_backward(
 
 
 @rule("diagonal_backward")
-def diagonal_backward(
-    grad: TensorMeta, input_sizes: Sequence[Size], offset: int, dim1: int, dim2: int
-) -> TensorMeta:
+def diagonal_backward(grad: TensorMeta, input_sizes: Sequence[Size], offset: int, dim1: int, dim2: int) -> TensorMeta:
     """Zeros with the gradient on a diagonal."""
     return fresh(tuple(input_sizes), grad)
 
 
 @rule("unfold_backward")
-def unfold_backward(
-    grad_in: TensorMeta, input_sizes: Sequence[Size], dim: int, size: Size, step: Size
-) -> TensorMeta:
+def unfold_backward(grad_in: TensorMeta, input_sizes: Sequence[Size], dim: int, size: Size, step: Size) -> TensorMeta:
     """The sum of the windows' gradients."""
     return fresh(tuple(input_sizes), grad_in)
 
@@ -222,9 +220,7 @@ def slice_scatter(
 
 
 @rule("diagonal_scatter")
-def diagonal_scatter(
-    self: TensorMeta, src: TensorMeta, offset: int = 0, dim1: int = 0, dim2: int = 1
-) -> TensorMeta:
+def diagonal_scatter(self: TensorMeta, src: TensorMeta, offset: int = 0, dim1: int = 0, dim2: int = 1) -> TensorMeta:
     """The tensor with a diagonal replaced, in its own strides."""
     return _scatter_copy(self)
 
@@ -238,5 +234,7 @@ def as_strided_scatter(
 
 
 def _scatter_copy(self: TensorMeta) -> TensorMeta:
-    """Eager copies the storage's geometry where it can, so that a view taken from the copy has the same strides."""
-    return like(self)
+    """Eager copies the whole storage, so that the same view of it has the same strides and offset."""
+    if any(step == 0 and length != 1 for length, step in zip(self.size, self.stride, strict=True)):
+        return fresh(self.size, self)
+    return TensorMeta(self.size, self.stride, self.dtype, self.device, self.offset)

@@ -146,9 +146,7 @@ def is_dense(size: Sequence[Size], stride: Sequence[Size]) -> bool:
         return True
     step: Size = 1
     # Short dimensions do not count: their strides say nothing.
-    for dim in sorted(
-        (dim for dim in range(len(size)) if not size[dim] < 2), key=lambda dim: _hint(stride[dim])
-    ):
+    for dim in sorted((dim for dim in range(len(size)) if not size[dim] < 2), key=lambda dim: _hint(stride[dim])):
         if stride[dim] != step:
             return False
         step = step * size[dim]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from symshapes.rules.copies import like
 from symshapes.rules.layout import Size, TensorMeta, contiguous_strides, fresh
 from symshapes.rules.pointwise import elementwise
 from symshapes.rules.registry import rule
@@ -15,23 +16,27 @@ def loss(self: TensorMeta, target: TensorMeta, reduction: int = 1) -> TensorMeta
 
 
 @rule("smooth_l1_loss", "huber_loss")
-def loss_with_width(
-    self: TensorMeta, target: TensorMeta, reduction: int = 1, beta: float = 1.0
-) -> TensorMeta:
+def loss_with_width(self: TensorMeta, target: TensorMeta, reduction: int = 1, beta: float = 1.0) -> TensorMeta:
     """An elementwise loss, reduced."""
     return loss(self, target, reduction)
 
 
-@rule("mse_loss_backward", "soft_margin_loss_backward")
+@rule("soft_margin_loss_backward")
+def soft_margin_loss_backward(
+    grad_output: TensorMeta, self: TensorMeta, target: TensorMeta, reduction: int
+) -> TensorMeta:
+    """The gradient of the input."""
+    return elementwise([self, target])
+
+
+@rule("mse_loss_backward")
 def loss_backward(grad_output: TensorMeta, self: TensorMeta, target: TensorMeta, *_: Any) -> TensorMeta:
     """The gradient of the input, row-major."""
     return _gradient(self, target)
 
 
 @rule("smooth_l1_loss_backward", "huber_loss_backward")
-def loss_with_width_backward(
-    grad_output: TensorMeta, self: TensorMeta, target: TensorMeta, *_: Any
-) -> TensorMeta:
+def loss_with_width_backward(grad_output: TensorMeta, self: TensorMeta, target: TensorMeta, *_: Any) -> TensorMeta:
     """The gradient of the input, row-major."""
     return _gradient(self, target)
 
@@ -45,16 +50,12 @@ def binary_cross_entropy(
     self: TensorMeta, target: TensorMeta, weight: TensorMeta | None = None, reduction: int = 1
 ) -> TensorMeta:
     """An elementwise loss, reduced."""
-    from symshapes.rules.copies import like
-
     return like(self) if reduction == 0 else fresh((), self)
 
 
 @rule("binary_cross_entropy_backward")
 def binary_cross_entropy_backward(grad_output: TensorMeta, self: TensorMeta, *_: Any) -> TensorMeta:
     """The gradient of the input."""
-    from symshapes.rules.copies import like
-
     return like(self)
 
 
@@ -80,13 +81,9 @@ def nll_loss_forward(
     if rank not in (1, 2):
         raise RuntimeError("input tensor should be 1D or 2D")
     if len(target.size) > 1:
-        raise RuntimeError(
-            "0D or 1D target tensor expected, multi-target not supported"
-        )
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if rank == 2 and len(target.size) == 1 and self.size[0] != target.size[0]:
-        raise RuntimeError(
-            f"size mismatch (got input: {list(self.size)}, target: {list(target.size)})"
-        )
+        raise RuntimeError(f"size mismatch (got input: {list(self.size)}, target: {list(target.size)})")
     scalar = fresh((), self)
     if reduction == 0 and rank == 2:
         return fresh((self.size[0],), self), scalar

@@ -4,7 +4,9 @@ from typing import Any
 
 import torch
 
-from symshapes.rules.layout import TensorMeta, broadcast, fresh
+from symshapes.rules.copies import like
+from symshapes.rules.layout import CONJ, TensorMeta, broadcast, fresh
+from symshapes.rules.pointwise import elementwise
 from symshapes.rules.promotion import common_device
 from symshapes.rules.registry import rule
 
@@ -16,9 +18,7 @@ def _check(condition: bool, message: str) -> None:
 
 def _same_dtype(first: TensorMeta, second: TensorMeta) -> None:
     if first.dtype is not second.dtype:
-        raise RuntimeError(
-            f"expected m1 and m2 to have the same dtype, but got: {first.dtype} != {second.dtype}"
-        )
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {first.dtype} != {second.dtype}")
     common_device([first, second])
 
 
@@ -114,13 +114,17 @@ def addmv(self: TensorMeta, mat: TensorMeta, vec: TensorMeta, **_: Any) -> Tenso
 @rule("addr")
 def addr(self: TensorMeta, vec1: TensorMeta, vec2: TensorMeta, **_: Any) -> TensorMeta:
     """An outer product plus something that broadcasts to it."""
-    from symshapes.rules.pointwise import elementwise
-
     column = TensorMeta((vec1.size[0], 1), (vec1.stride[0], 0), vec1.dtype, vec1.device)
-    return fresh(elementwise([self, column, vec2]).size, self, elementwise([self, column, vec2]).dtype)
+    return elementwise([self, column, vec2])
 
 
-@rule("dot", "vdot")
+@rule("vdot")
+def vdot(self: TensorMeta, other: TensorMeta) -> TensorMeta:
+    """`dot` with the first vector conjugated; of a lazily conjugated second one the result is conjugated lazily."""
+    return dot(self, other)._replace(flags=CONJ & other.flags & ~self.flags)
+
+
+@rule("dot")
 def dot(self: TensorMeta, tensor: TensorMeta) -> TensorMeta:
     """(n) . (n) -> a number."""
     _check(
@@ -128,16 +132,14 @@ def dot(self: TensorMeta, tensor: TensorMeta) -> TensorMeta:
         f"1D tensors expected, but got {len(self.size)}D and {len(tensor.size)}D tensors",
     )
     if self.dtype is not tensor.dtype:
-        raise RuntimeError(
-            f"dot : expected both vectors to have same dtype, but found {self.dtype} and {tensor.dtype}"
-        )
+        raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {self.dtype} and {tensor.dtype}")
     common_device([self, tensor])
     _check(
         self.size[0] == tensor.size[0],
         f"inconsistent tensor size, expected tensor [{self.size[0]}] and src [{tensor.size[0]}] to have the same number "
         "of elements",
     )
-    return fresh((), self)
+    return fresh((), self)._replace(flags=CONJ & self.flags & tensor.flags)
 
 
 @rule("linear")
@@ -154,6 +156,4 @@ def linear(input: TensorMeta, weight: TensorMeta, bias: TensorMeta | None = None
 @rule("_weight_norm_interface")
 def weight_norm(v: TensorMeta, g: TensorMeta, dim: int = 0) -> tuple[TensorMeta, TensorMeta]:
     """A weight of a given norm, and the norms it had."""
-    from symshapes.rules.copies import like
-
     return like(v), fresh(g.size, g)

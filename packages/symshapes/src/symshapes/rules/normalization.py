@@ -38,9 +38,7 @@ def _statistics_dtype(input: TensorMeta, weight: Maybe) -> torch.dtype:
     return _wide(input.dtype)
 
 
-def _batch_norm(
-    input: TensorMeta, weight: Maybe, training: bool
-) -> tuple[TensorMeta, TensorMeta, TensorMeta]:
+def _batch_norm(input: TensorMeta, weight: Maybe, training: bool) -> tuple[TensorMeta, TensorMeta, TensorMeta]:
     length = input.size[1] if training else 0
     saved = _vector(length, input, _statistics_dtype(input, weight))
     return _formatted(input), saved, saved
@@ -241,7 +239,7 @@ def native_group_norm_backward(
     """Gradients of input, weight and bias, None where not asked for."""
     vector = _vector(C, input, weight.dtype if weight is not None else input.dtype)
     return (
-        like(input) if output_mask[0] else None,
+        fresh(input.size, input) if output_mask[0] else None,
         vector if output_mask[1] else None,
         vector if output_mask[2] else None,
     )
@@ -254,6 +252,4 @@ def fused_rms_norm(
     """The result and the inverse root mean square of each row."""
     inner = len(normalized_shape)
     rows = (*input.size[: len(input.size) - inner], *[1] * inner)
-    return fresh(input.size, input), TensorMeta(
-        rows, contiguous_strides(rows), _wide(input.dtype), input.device
-    )
+    return fresh(input.size, input), TensorMeta(rows, contiguous_strides(rows), _wide(input.dtype), input.device)

@@ -16,11 +16,14 @@ from symshapes.rules.layout import (
     is_contiguous,
     is_dense,
     permutation_by_stride,
+    preserved_strides,
     strides_in_order,
+    wrap_dim,
 )
 from symshapes.rules.promotion import (
     Operand,
     common_device,
+    complex_dtype,
     float_dtype,
     real_dtype,
     result_dtype,
@@ -39,7 +42,7 @@ def iterator_strides(size: Sizes, tensors: Sequence[TensorMeta], scalars: bool =
     if not scalars and all(meta.size == size for meta in tensors):
         if all(is_contiguous(size, meta.stride) for meta in tensors):
             return contiguous_strides(size)
-        if all(is_channels_last(size, meta.stride) for meta in tensors):
+        if len(size) == 4 and all(is_channels_last(size, meta.stride) for meta in tensors):
             return channels_last_strides(size)
         first = tensors[0].stride
         if is_dense(size, first) and all(meta.stride == first for meta in tensors[1:]):
@@ -76,18 +79,6 @@ def _boolean(operands: Sequence[Operand]) -> TensorMeta:
     return elementwise(operands, torch.bool)
 
 
-def _like_first(operands: Sequence[Operand]) -> TensorMeta:
-    return elementwise(operands, operands[0].dtype)
-
-
-def _real(operands: Sequence[Operand]) -> TensorMeta:
-    return elementwise(operands, real_dtype(result_dtype(operands)))
-
-
-def _real_floating(operands: Sequence[Operand]) -> TensorMeta:
-    return elementwise(operands, real_dtype(float_dtype(result_dtype(operands))))
-
-
 def _split(names: str) -> list[str]:
     return names.split()
 
@@ -100,7 +91,7 @@ _TABLE: list[tuple[Callable[[Sequence[Operand]], TensorMeta], int, list[str]]] =
         _split(
             "acos acosh asin asinh atan atanh cos cosh sin sinh tan tanh exp exp2 expm1 log log10 log1p log2 "
             "rsqrt sqrt sigmoid erf erfc erfinv reciprocal digamma lgamma i0 deg2rad rad2deg sinc logit "
-            "special_entr special_ndtri special_log_ndtr special_erfcx special_i0e special_i1 special_i1e mvlgamma "
+            "special_entr special_ndtri special_log_ndtr special_erfcx special_i0e special_i1 special_i1e "
             "special_bessel_j0 special_bessel_j1 special_bessel_y0 special_bessel_y1 special_modified_bessel_i0 "
             "special_modified_bessel_i1 special_modified_bessel_k0 special_modified_bessel_k1 "
             "special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1 special_spherical_bessel_j0 "
@@ -116,8 +107,6 @@ _TABLE: list[tuple[Callable[[Sequence[Operand]], TensorMeta], int, list[str]]] =
             "threshold hardtanh nan_to_num relu6 square"
         ),
     ),
-    (_real, 1, ["abs"]),
-    (_real_floating, 1, ["angle"]),
     (_boolean, 1, _split("isnan isinf isfinite logical_not signbit isposinf isneginf")),
     (
         _promoted,
@@ -131,7 +120,7 @@ _TABLE: list[tuple[Callable[[Sequence[Operand]], TensorMeta], int, list[str]]] =
             "bitwise_right_shift.Tensor bitwise_right_shift.Tensor_Scalar bitwise_right_shift.Scalar_Tensor "
             "__lshift__.Tensor __lshift__.Scalar __rshift__.Tensor __rshift__.Scalar "
             "__and__.Tensor __and__.Scalar __or__.Tensor __or__.Scalar __xor__.Tensor __xor__.Scalar "
-            "floor_divide floor_divide.Scalar gcd lcm pow.Tensor_Tensor pow.Tensor_Scalar pow.Scalar hypot nextafter "
+            "floor_divide floor_divide.Scalar gcd lcm pow.Tensor_Tensor pow.Tensor_Scalar hypot nextafter "
             "logaddexp logaddexp2 heaviside"
         ),
     ),
@@ -179,6 +168,38 @@ for _answer, _arity, _names in _TABLE:
     _register(_answer, _arity, _names)
 
 
+def _real_of(self: TensorMeta, dtype: torch.dtype) -> TensorMeta:
+    if self.dtype.is_complex:
+        # Eager makes the result by empty_like here, not by the loop.
+        return TensorMeta(self.size, preserved_strides(self), dtype, self.device)
+    return elementwise([self], dtype)
+
+
+@rule("abs")
+def abs_(self: TensorMeta) -> TensorMeta:
+    """Real for complex numbers."""
+    return _real_of(self, real_dtype(self.dtype))
+
+
+@rule("angle")
+def angle(self: TensorMeta) -> TensorMeta:
+    """Real and floating."""
+    return _real_of(self, real_dtype(float_dtype(self.dtype)))
+
+
+@rule("_prelu_kernel")
+def prelu(self: TensorMeta, weight: TensorMeta) -> TensorMeta:
+    """Elementwise over input and weight."""
+    return elementwise([self, weight])
+
+
+@rule("_prelu_kernel_backward")
+def prelu_backward(grad_output: TensorMeta, self: TensorMeta, weight: TensorMeta) -> tuple[TensorMeta, TensorMeta]:
+    """Gradients of input and weight, both of the broadcast size."""
+    out = elementwise([self, weight, grad_output])
+    return out, out
+
+
 @rule("elu_backward")
 def elu_backward(
     grad: TensorMeta, alpha: Any, scale: Any, input_scale: Any, is_result: bool, self_or_result: TensorMeta
@@ -190,15 +211,16 @@ def elu_backward(
 @rule("log_sigmoid_forward")
 def log_sigmoid_forward(self: TensorMeta) -> tuple[TensorMeta, TensorMeta]:
     """The result and a buffer, which only CPU kernels fill."""
-    out = elementwise([self])
-    buffer = out if self.device.type == "cpu" else TensorMeta((0,), (1,), self.dtype, self.device)
-    return out, buffer
+    if self.device.type == "cpu":
+        out = TensorMeta(self.size, contiguous_strides(self.size), self.dtype, self.device)
+        return out, out
+    return elementwise([self]), TensorMeta((0,), (1,), self.dtype, self.device)
 
 
 @rule("log_sigmoid_backward")
 def log_sigmoid_backward(grad: TensorMeta, self: TensorMeta, buffer: TensorMeta) -> TensorMeta:
-    """Elementwise over the gradient and the input."""
-    return elementwise([grad, self] if self.device.type != "cpu" else [self, buffer, grad])
+    """In the gradient's format."""
+    return TensorMeta(grad.size, preserved_strides(grad), grad.dtype, grad.device)
 
 
 @rule("div.Tensor_mode", "div.Scalar_mode")
@@ -206,6 +228,20 @@ def div_mode(self: TensorMeta, other: Operand, *, rounding_mode: str | None) -> 
     """True division unless a rounding mode keeps integers."""
     operands = [self, other]
     return _floating(operands) if rounding_mode is None else elementwise(operands)
+
+
+@rule("pow.Scalar")
+def pow_scalar(self: Operand, exponent: TensorMeta) -> TensorMeta:
+    """Row-major, unlike the other powers."""
+    dtype = result_dtype([self, exponent])
+    return TensorMeta(exponent.size, contiguous_strides(exponent.size), dtype, exponent.device)
+
+
+@rule("mvlgamma")
+def mvlgamma(self: TensorMeta, p: int) -> TensorMeta:
+    """Eager sums over a new last dimension, so the result is row-major."""
+    dtype = float_dtype(self.dtype)
+    return TensorMeta(self.size, contiguous_strides(self.size), dtype, self.device)
 
 
 @rule("lerp.Scalar")
@@ -242,19 +278,14 @@ def clamp_one(self: TensorMeta, bound: Operand) -> TensorMeta:
 
 @rule("masked_fill.Scalar", "masked_fill.Tensor")
 def masked_fill(self: TensorMeta, mask: TensorMeta, value: Operand) -> TensorMeta:
-    """The input's dtype; sizes broadcast, and the result copies the input's strides if it need not grow."""
+    """The input's dtype, row-major; sizes broadcast."""
     size = broadcast(self.size, mask.size)
-    grown = self if size == self.size else TensorMeta(size, expand_strides(self, size), *self[2:4])
-    from symshapes.rules.layout import preserved_strides
-
-    return TensorMeta(size, preserved_strides(grown), self.dtype, self.device)
+    return TensorMeta(size, contiguous_strides(size), self.dtype, self.device)
 
 
 @rule("glu")
 def glu(self: TensorMeta, dim: int = -1) -> TensorMeta:
     """Halves `dim`; the two halves are the operands of an elementwise loop."""
-    from symshapes.rules.layout import wrap_dim
-
     dim = wrap_dim(dim, len(self.size))
     if self.size[dim] % 2:
         raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {self.size[dim]}")
@@ -271,8 +302,6 @@ def glu_backward(grad: TensorMeta, self: TensorMeta, dim: int) -> TensorMeta:
 @rule("complex")
 def complex_(real: TensorMeta, imag: TensorMeta) -> TensorMeta:
     """Complex numbers out of their parts."""
-    from symshapes.rules.promotion import complex_dtype
-
     return elementwise([real, imag], complex_dtype(real.dtype))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from symshapes.rules.layout import Size, TensorMeta, strides_for, suggest_format
+from symshapes.rules.layout import Size, TensorMeta, fresh, strides_for, suggest_format
 from symshapes.rules.registry import rule
 
 
@@ -26,9 +26,7 @@ def _shaped(size: Sequence[Size], like: TensorMeta, dtype: torch.dtype | None = 
     )
 
 
-def pooled_length(
-    length: Size, kernel: Size, stride: Size, padding: Size, dilation: Size, ceil_mode: bool
-) -> Size:
+def pooled_length(length: Size, kernel: Size, stride: Size, padding: Size, dilation: Size, ceil_mode: bool) -> Size:
     """How many windows fit; in ceil mode the last may reach over the end, but must start inside."""
     room = length + 2 * padding - dilation * (kernel - 1) - 1
     if not ceil_mode:
@@ -130,36 +128,55 @@ def avg_pool3d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> TensorMeta:
-    """The mean of each window."""
-    return _shaped(pooled(self, 3, kernel_size, stride, padding, (1,), ceil_mode), self)
+    """The mean of each window, row-major."""
+    return fresh(pooled(self, 3, kernel_size, stride, padding, (1,), ceil_mode), self)
 
 
-@rule("avg_pool2d_backward", "avg_pool3d_backward")
+@rule("avg_pool2d_backward")
 def avg_pool_backward(grad_output: TensorMeta, self: TensorMeta, *_: Any) -> TensorMeta:
     """A gradient of the input's size and format."""
     return _shaped(self.size, self)
 
 
-@rule("_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
+@rule("avg_pool3d_backward", "_adaptive_avg_pool3d_backward", "adaptive_max_pool3d_backward")
+def pool3d_backward(grad_output: TensorMeta, self: TensorMeta, *_: Any) -> TensorMeta:
+    """A gradient of the input's size, row-major."""
+    return fresh(self.size, self)
+
+
+@rule("_adaptive_avg_pool3d")
+def adaptive_avg_pool3d(self: TensorMeta, output_size: Sequence[Size]) -> TensorMeta:
+    """Means over as many windows as the result has elements, row-major."""
+    return fresh((*self.size[:-3], *output_size), self)
+
+
+@rule("adaptive_max_pool3d")
+def adaptive_max_pool3d(self: TensorMeta, output_size: Sequence[Size]) -> tuple[TensorMeta, TensorMeta]:
+    """Maxima over as many windows as the result has elements, and where they were, row-major."""
+    out = fresh((*self.size[:-3], *output_size), self)
+    return out, out._replace(dtype=torch.int64)
+
+
+@rule("_adaptive_avg_pool2d")
 def adaptive_avg_pool(self: TensorMeta, output_size: Sequence[Size]) -> TensorMeta:
     """Means over as many windows as the result has elements."""
     return _shaped((*self.size[: len(self.size) - len(output_size)], *output_size), self)
 
 
-@rule("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward")
+@rule("_adaptive_avg_pool2d_backward")
 def adaptive_avg_pool_backward(grad_output: TensorMeta, self: TensorMeta) -> TensorMeta:
     """A gradient of the input's size and format."""
     return _shaped(self.size, self)
 
 
-@rule("adaptive_max_pool2d", "adaptive_max_pool3d")
+@rule("adaptive_max_pool2d")
 def adaptive_max_pool(self: TensorMeta, output_size: Sequence[Size]) -> tuple[TensorMeta, TensorMeta]:
     """Maxima over as many windows as the result has elements, and where they were."""
     out = _shaped((*self.size[: len(self.size) - len(output_size)], *output_size), self)
     return out, out._replace(dtype=torch.int64)
 
 
-@rule("adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward")
+@rule("adaptive_max_pool2d_backward")
 def adaptive_max_pool_backward(grad_output: TensorMeta, self: TensorMeta, indices: TensorMeta) -> TensorMeta:
     """A gradient of the input's size and format."""
     return _shaped(self.size, self)
@@ -187,13 +204,10 @@ def upsample(self: TensorMeta, output_size: Sequence[Size], *_: Any) -> TensorMe
 @rule(
     "upsample_nearest1d_backward",
     "upsample_nearest2d_backward",
-    "upsample_nearest3d_backward",
     "_upsample_nearest_exact1d_backward",
     "_upsample_nearest_exact2d_backward",
-    "_upsample_nearest_exact3d_backward",
     "upsample_linear1d_backward",
     "upsample_bilinear2d_backward",
-    "upsample_bicubic2d_backward",
     "upsample_trilinear3d_backward",
     "_upsample_bilinear2d_aa_backward",
     "_upsample_bicubic2d_aa_backward",
@@ -203,6 +217,14 @@ def upsample_backward(
 ) -> TensorMeta:
     """A gradient at the input's resolution, in the gradient's format."""
     return _shaped(input_size, grad_output)
+
+
+@rule("upsample_nearest3d_backward", "_upsample_nearest_exact3d_backward", "upsample_bicubic2d_backward")
+def upsample_backward_row_major(
+    grad_output: TensorMeta, output_size: Sequence[Size], input_size: Sequence[Size], *_: Any
+) -> TensorMeta:
+    """A gradient at the input's resolution, row-major."""
+    return fresh(input_size, grad_output)
 
 
 @rule("pixel_shuffle")

@@ -23,9 +23,7 @@ Dims = Sequence[int] | int | None
 def reduced(self: TensorMeta, dims: Dims, keepdim: bool, dtype: torch.dtype | None = None) -> TensorMeta:
     """The result of reducing `dims` (None or empty: all), row-major."""
     gone = set(wrap_dims(dims, len(self.size)))
-    size = [
-        1 if dim in gone else length for dim, length in enumerate(self.size) if keepdim or dim not in gone
-    ]
+    size = [1 if dim in gone else length for dim, length in enumerate(self.size) if keepdim or dim not in gone]
     return fresh(size, self, dtype)
 
 
@@ -51,25 +49,19 @@ def sum_all(
 
 
 @rule("sum.dim_IntList")
-def sum_dims(
-    self: TensorMeta, dim: Dims, keepdim: bool = False, *, dtype: torch.dtype | None = None
-) -> TensorMeta:
+def sum_dims(self: TensorMeta, dim: Dims, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> TensorMeta:
     """Integers and bools add up as int64."""
     return reduced(self, dim, keepdim, _sum_dtype(self, dtype))
 
 
 @rule("prod.dim_int")
-def prod_dim(
-    self: TensorMeta, dim: int, keepdim: bool = False, *, dtype: torch.dtype | None = None
-) -> TensorMeta:
+def prod_dim(self: TensorMeta, dim: int, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> TensorMeta:
     """Integers and bools multiply as int64."""
     return reduced(self, dim, keepdim, _sum_dtype(self, dtype))
 
 
 @rule("mean", "mean.dim")
-def mean(
-    self: TensorMeta, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
-) -> TensorMeta:
+def mean(self: TensorMeta, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> TensorMeta:
     """Only floating dtypes have a mean."""
     found = dtype or self.dtype
     if not (found.is_floating_point or found.is_complex):
@@ -101,9 +93,7 @@ def max_dim(self: TensorMeta, dim: int = -1, keepdim: bool = False) -> tuple[Ten
 
 
 @rule("kthvalue")
-def kthvalue(
-    self: TensorMeta, k: Size, dim: int = -1, keepdim: bool = False
-) -> tuple[TensorMeta, TensorMeta]:
+def kthvalue(self: TensorMeta, k: Size, dim: int = -1, keepdim: bool = False) -> tuple[TensorMeta, TensorMeta]:
     """The k-th smallest element of a dimension, and where it was."""
     return max_dim(self, dim, keepdim)
 
@@ -136,9 +126,7 @@ def count_nonzero(self: TensorMeta, dim: Dims = None) -> TensorMeta:
 
 
 @rule("var.correction", "std.correction")
-def var(
-    self: TensorMeta, dim: Dims = None, *, correction: Any = None, keepdim: bool = False
-) -> TensorMeta:
+def var(self: TensorMeta, dim: Dims = None, *, correction: Any = None, keepdim: bool = False) -> TensorMeta:
     """Complex numbers have a real variance."""
     return reduced(self, dim, keepdim, real_dtype(self.dtype))
 
@@ -218,9 +206,7 @@ def safe_softmax(self: TensorMeta, dim: int, dtype: torch.dtype | None = None) -
 
 
 @rule("_softmax_backward_data", "_log_softmax_backward_data")
-def softmax_backward(
-    grad_output: TensorMeta, output: TensorMeta, dim: int, input_dtype: torch.dtype
-) -> TensorMeta:
+def softmax_backward(grad_output: TensorMeta, output: TensorMeta, dim: int, input_dtype: torch.dtype) -> TensorMeta:
     """The gradient in the input's dtype."""
     return fresh(grad_output.size, grad_output, input_dtype)
 
@@ -272,25 +258,19 @@ def argsort(self: TensorMeta, *, stable: bool, dim: int = -1, descending: bool =
 
 
 @rule("searchsorted.Tensor")
-def searchsorted(
-    sorted_sequence: TensorMeta, self: TensorMeta, *, out_int32: bool = False, **_: Any
-) -> TensorMeta:
+def searchsorted(sorted_sequence: TensorMeta, self: TensorMeta, *, out_int32: bool = False, **_: Any) -> TensorMeta:
     """Where each value would go."""
     return fresh(self.size, sorted_sequence, torch.int32 if out_int32 else torch.int64)
 
 
 @rule("searchsorted.Scalar")
-def searchsorted_scalar(
-    sorted_sequence: TensorMeta, self: Operand, *, out_int32: bool = False, **_: Any
-) -> TensorMeta:
+def searchsorted_scalar(sorted_sequence: TensorMeta, self: Operand, *, out_int32: bool = False, **_: Any) -> TensorMeta:
     """Where a value would go."""
     return fresh((), sorted_sequence, torch.int32 if out_int32 else torch.int64)
 
 
 @rule("bucketize.Tensor")
-def bucketize(
-    self: TensorMeta, boundaries: TensorMeta, *, out_int32: bool = False, right: bool = False
-) -> TensorMeta:
+def bucketize(self: TensorMeta, boundaries: TensorMeta, *, out_int32: bool = False, right: bool = False) -> TensorMeta:
     """The bucket of each value."""
     return fresh(self.size, self, torch.int32 if out_int32 else torch.int64)
 

@@ -38,6 +38,21 @@ def mkldnn_rnn_layer(
     )
 
 
+@rule("mkldnn_rnn_layer_backward")
+def mkldnn_rnn_layer_backward(
+    input: TensorMeta,
+    weight1: TensorMeta,
+    weight2: TensorMeta,
+    weight3: TensorMeta,
+    weight4: TensorMeta,
+    hx_: TensorMeta,
+    cx_tmp: TensorMeta,
+    *_: Any,
+) -> tuple[TensorMeta, ...]:
+    """Gradients of input, weights, biases and states."""
+    return tuple(fresh(meta.size, meta) for meta in (input, weight1, weight2, weight3, weight4, hx_, cx_tmp))
+
+
 @rule("_thnn_fused_lstm_cell")
 def thnn_fused_lstm_cell(
     input_gates: TensorMeta, hidden_gates: TensorMeta, cx: TensorMeta, *_: Any
@@ -108,7 +123,9 @@ def cudnn_rnn(
     hy = fresh((layers, batch, proj_size if proj_size else hidden_size), hx)
     cy = fresh((layers, batch, hidden_size), hx) if cx is not None else TensorMeta((0,), (1,), hx.dtype, hx.device)
     reserve = TensorMeta((0,), (1,), torch.uint8, input.device)
-    weights = TensorMeta((0,), (1,), input.dtype, input.device) if weight_buf is None else fresh(weight_buf.size, weight_buf)
+    weights = (
+        TensorMeta((0,), (1,), input.dtype, input.device) if weight_buf is None else fresh(weight_buf.size, weight_buf)
+    )
     return output, hy, cy, reserve, weights
 
 

@@ -19,7 +19,6 @@ from symshapes.rules.layout import (
     numel,
     view_of,
     wrap_dim,
-    wrap_dims,
 )
 from symshapes.rules.promotion import complex_dtype, real_dtype
 from symshapes.rules.registry import rule
@@ -208,6 +207,12 @@ def expand(self: TensorMeta, size: Sequence[Size], *, implicit: bool = False) ->
         )
     sizes: list[Size] = []
     strides: list[Size] = [0] * len(size)
+    if not self.size:
+        if any(type(wanted) is int and wanted == -1 for wanted in size):
+            raise RuntimeError(
+                "The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension 0"
+            )
+        return view_of(self, size, strides)
     for dim in range(len(size) - 1, -1, -1):
         wanted = size[dim]
         mine = dim - lead
@@ -219,7 +224,7 @@ def expand(self: TensorMeta, size: Sequence[Size], *, implicit: bool = False) ->
                 )
             sizes.append(wanted)
             # What eager computes for a dimension that is not there; it shows where the length is 1.
-            strides[dim] = 0 if wanted != 1 else (sizes[-2] * strides[dim + 1] if dim + 1 < len(size) else 1)
+            strides[dim] = 0 if wanted != 1 else sizes[-2] * strides[dim + 1]
             continue
         have = self.size[mine]
         if keep or have is wanted or have == wanted:
@@ -276,9 +281,7 @@ def clamp_slice(length: Size, start: Size | None, end: Size | None) -> tuple[Siz
 
 
 @rule("slice.Tensor")
-def slice_(
-    self: TensorMeta, dim: int = 0, start: Size | None = None, end: Size | None = None, step: Size = 1
-) -> View:
+def slice_(self: TensorMeta, dim: int = 0, start: Size | None = None, end: Size | None = None, step: Size = 1) -> View:
     """Every `step`-th position of a range of a dimension."""
     if not self.size:
         raise RuntimeError("slice() cannot be applied to a 0-dim tensor.")
@@ -327,9 +330,7 @@ def unsqueeze(self: TensorMeta, dim: int) -> View:
     rank = len(self.size)
     dim = wrap_dim(dim, rank + 1)
     step = self.size[dim] * self.stride[dim] if dim < rank else 1
-    return view_of(
-        self, (*self.size[:dim], 1, *self.size[dim:]), (*self.stride[:dim], step, *self.stride[dim:])
-    )
+    return view_of(self, (*self.size[:dim], 1, *self.size[dim:]), (*self.stride[:dim], step, *self.stride[dim:]))
 
 
 @rule("unfold")
@@ -339,9 +340,7 @@ def unfold(self: TensorMeta, dimension: int, size: Size, step: Size) -> View:
     dim = wrap_dim(dimension, rank)
     length = self.size[dim] if rank else 1
     if size > length:
-        raise RuntimeError(
-            f"maximum size for tensor at dimension {dim} is {length} but size is {size}"
-        )
+        raise RuntimeError(f"maximum size for tensor at dimension {dim} is {length} but size is {size}")
     if step <= 0:
         raise RuntimeError(f"step is {step} but must be > 0")
     sizes, strides = list(self.size), list(self.stride)
@@ -381,9 +380,7 @@ def split(self: TensorMeta, split_size: Size, dim: int = 0) -> list[View]:
     length = self.size[dim]
     if split_size == 0:
         if length != 0:
-            raise RuntimeError(
-                f"split_size can only be 0 if dimension size is 0, but got dimension size of {length}"
-            )
+            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {length}")
         return [view_of(self, self.size, self.stride)]
     # The number of results is a fact of the program: a symbolic count is guarded to its value here.
     pieces = max(int((length + split_size - 1) // split_size), 1)
@@ -447,6 +444,12 @@ def view_as_complex(self: TensorMeta) -> View:
     """Pairs in the last dimension as complex numbers."""
     if not self.size or self.size[-1] != 2:
         raise RuntimeError("Tensor must have a last dimension of size 2")
+    if self.stride[-1] != 1:
+        raise RuntimeError("Tensor must have a last dimension with stride 1")
+    if any(step % 2 != 0 for step in self.stride[:-1]):
+        raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
+    if self.offset % 2 != 0:
+        raise RuntimeError("Tensor must have a storage_offset divisible by 2")
     return View(
         self.size[:-1],
         tuple(step // 2 for step in self.stride[:-1]),
@@ -470,9 +473,7 @@ def neg_view(self: TensorMeta) -> View:
 
 
 @rule("contiguous")
-def contiguous(
-    self: TensorMeta, *, memory_format: torch.memory_format = torch.contiguous_format
-) -> Any:
+def contiguous(self: TensorMeta, *, memory_format: torch.memory_format = torch.contiguous_format) -> Any:
     """The input itself if it is in the format already, else a copy."""
     from symshapes.rules.copies import clone
 
