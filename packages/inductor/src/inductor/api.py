@@ -19,7 +19,7 @@ from inductor.device import DeviceBackend, Kernel, backend_for
 from inductor.ir.program import LoopOp
 from inductor.lower import lower
 from inductor.options import Options
-from inductor.schedule import ExternStep, KernelStep, schedule
+from inductor.schedule import ExternStep, KernelStep, Schedule, schedule
 
 ROOM = "graphs"
 
@@ -120,7 +120,7 @@ def _make(
     with stats.phase("schedule"):
         plan = schedule(program, options, lambda kernel: backend(kernel.device).supports(kernel))
     with stats.phase("emit"):
-        modules, interpreted = _emit(plan.kernels, backend)
+        modules, interpreted = _emit(plan, backend)
     with stats.phase("wrap"):
         wrapper = generate(plan)
         checked = generate(plan, check=True).text
@@ -135,19 +135,16 @@ def _make(
     )
 
 
-def _emit(kernels: Sequence[Kernel], backend: BackendOf) -> tuple[tuple[KernelModule, ...], tuple[Kernel, ...]]:
+def _emit(plan: Schedule, backend: BackendOf) -> tuple[tuple[KernelModule, ...], tuple[Kernel, ...]]:
     """Print each device type's kernels as one module; the second result is what no backend can print."""
     printable: dict[str, list[Kernel]] = {}
-    others: list[Kernel] = []
-    for kernel in kernels:
-        if backend(kernel.device).supports(kernel):
+    for kernel in plan.kernels:
+        if kernel.name not in plan.unsupported:
             printable.setdefault(kernel.device.type, []).append(kernel)
-        else:
-            others.append(kernel)
     modules = []
-    for device_type, mine in printable.items():
+    for device_type, kernels in printable.items():
         printer = backend(torch.device(device_type))
-        sources = tuple(printer.emit(kernel) for kernel in mine)
+        sources = tuple(printer.emit(kernel) for kernel in kernels)
         text = printer.module_text(sources)
         modules.append(KernelModule(device_type, text, sources, f"kernels_{device_type}{printer.file_suffix}"))
-    return tuple(modules), tuple(others)
+    return tuple(modules), tuple(kernel for kernel in plan.kernels if kernel.name in plan.unsupported)

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from inductor_tracing import default_tolerance, trace
+
 from inductor import Options, ReferenceBackend, Schedule, lower, schedule
 from inductor.codegen import generate
 from inductor.codegen.module import load_call
-from inductor_tracing import default_tolerance, trace
 
 
 def scheduled(function: Callable[..., Any], *inputs: Any, options: Options | None = None) -> Schedule:

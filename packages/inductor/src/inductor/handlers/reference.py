@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from inductor.device import Kernel, KernelCall, KernelSource
-from inductor.handlers.interpreter import flat_view, run_loop
+from inductor.handlers.interpreter import Interpreter, flat_view
 from inductor.ir.program import LoopOp
 
 
@@ -40,6 +40,13 @@ class ReferenceBackend:
         return {source.kernel.name: interpreted(source.kernel) for source in sources}
 
 
+class _Overwriting(Interpreter):
+    """Also right where a kernel stores into memory it has loaded from: what is loaded is a copy."""
+
+    def load(self, buffer: str, index: Any, mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
+        return super().load(buffer, index, mask, dtype).clone()
+
+
 def interpreted(kernel: Kernel) -> KernelCall:
     """A callable that interprets one kernel."""
     loop = LoopOp(
@@ -57,6 +64,8 @@ def interpreted(kernel: Kernel) -> KernelCall:
         memory = {name: flat_view(tensor.detach()) for name, tensor in zip(names, args, strict=False)}
         sizes = dict(zip(kernel.symbols, args[count:], strict=True))
         with torch.no_grad():
-            run_loop(loop, memory, sizes)
+            handler = _Overwriting(loop, memory, sizes)
+            if 0 not in handler.extent:
+                kernel.body.run(handler)
 
     return run

@@ -8,14 +8,14 @@ merged once, when fusion is done.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
 import sympy
 import torch
 
-from inductor.body import Expr, Symbol
+from inductor.body import Body, Expr, Op, Ref, Symbol
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
 from inductor.schedule.space import Dim, Index, Number, Remap, estimate, index_of, number, product, remap_index
 
@@ -148,6 +148,7 @@ def fresh_symbols() -> Iterator[Symbol]:
 
 def group_of(at: int, loop: LoopOp) -> Group:
     """A group of one loop, over fresh variables."""
+    loop = without_trivial_reductions(loop)
     names = fresh_symbols()
     body = loop.body
     outer = tuple(Dim(next(names), number(size)) for size in loop.outer_sizes)
@@ -191,6 +192,36 @@ def group_of(at: int, loop: LoopOp) -> Group:
         indirect=bool(indirects),
         bits=1 << at,
     )
+
+
+def without_trivial_reductions(loop: LoopOp) -> LoopOp:
+    """A loop that reduces over one element as one that reduces nothing: in a kernel with inner loops, its `reduce`s would
+    combine over those."""
+    if any(size != 1 for size in loop.inner_sizes) or all(op.name != "reduce" for op in loop.body.ops):
+        return loop
+    zero = sympy.Integer(0)
+    body = loop.body.substitute(dict.fromkeys(loop.body.inner_vars, zero), loop.body.outer_vars, ())
+    ops: list[Op] = []
+    place: list[Ref] = []
+    for op in body.ops:
+        op = replace(op, args=tuple(place[a.at] if isinstance(a, Ref) else a for a in op.args))
+        if op.name != "reduce":
+            ops.append(op)
+            place.append(Ref(len(ops) - 1))
+            continue
+        kind, value = op.args
+        dtype = ops[value.at].dtype
+        if kind in _ARG_REDUCTIONS:
+            ops.append(Op("constant", (0,), torch.int64))
+        elif kind in ("any", "all") and dtype is not torch.bool:
+            assert dtype is not None
+            ops.append(Op("constant", (0.0 if dtype.is_floating_point else 0,), dtype))
+            ops.append(Op("ne", (value, Ref(len(ops) - 1)), torch.bool))
+        else:
+            place.append(value)
+            continue
+        place.append(Ref(len(ops) - 1))
+    return replace(loop, inner_sizes=(), body=Body(body.outer_vars, (), tuple(ops)))
 
 
 def _own(index: Index, indirects: set[Symbol], at: int) -> Index:

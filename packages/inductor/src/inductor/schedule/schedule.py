@@ -5,7 +5,7 @@ Flows in: `Program` and `Options`. Flows out: `Schedule`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import sympy
@@ -16,11 +16,11 @@ from inductor.ir.loops import canonicalise
 from inductor.ir.program import ExternOp, LoopOp, Operation, Program
 from inductor.options import Options
 from inductor.schedule.fusion import fuse
-from inductor.schedule.kernels import KernelTable, draft_kernel
+from inductor.schedule.kernels import KernelTable
 from inductor.schedule.loops import loop_order
 from inductor.schedule.memory import MemoryPlan, plan_memory
 from inductor.schedule.merge import merge
-from inductor.schedule.nodes import Graph, Group, build
+from inductor.schedule.nodes import ExternNode, Graph, Group, Member, Node, build
 from inductor.schedule.order import order
 from inductor.schedule.space import estimate, number
 
@@ -55,6 +55,8 @@ class Schedule:
     memory: MemoryPlan
     kernels: tuple[Kernel, ...]
     """Each kernel once."""
+    unsupported: frozenset[str]
+    """Names of those that the backend can't print."""
 
     def __str__(self) -> str:
         lines = []
@@ -88,32 +90,45 @@ def schedule(program: Program, options: Options | None = None, supports: Support
     options = Options() if options is None else options
     graph = build(program)
     nodes = order(graph, fuse(graph, options))
-    operations: list[Operation] = []
-    for node in nodes:
-        if not isinstance(node, Group):
-            operations.append(node.op)
-            continue
-        loop = merged_loop(graph, node)
-        if supports is not None and len(node.members) > 1 and not supports(draft_kernel(program, loop, {}).kernel):
-            operations.extend(single for member in node.members if (single := _alone(graph, member.at)).writes)
-        elif loop.writes:
-            operations.append(loop)
-    memory = plan_memory(program, operations, options)
-    table = KernelTable(program)
-    steps: list[Step] = []
-    for at, operation in enumerate(operations):
-        if isinstance(operation, LoopOp):
-            site = table.call(operation, memory.inplace.get(at))
-            steps.append(KernelStep(site.kernel, site.buffers, operation))
-        else:
-            steps.append(ExternStep(operation))
-    return Schedule(program, tuple(steps), memory, tuple(table.kernels.values()))
+    merged = {key: merged_loop(graph, node) for key, node in enumerate(nodes) if isinstance(node, Group)}
+    apart: set[int] = set()
+    while True:
+        operations = list(_operations(graph, nodes, merged, apart))
+        memory = plan_memory(program, [op for op, _ in operations], options)
+        table = KernelTable(program)
+        steps: list[Step] = []
+        users: dict[str, list[int]] = {}
+        for at, (operation, key) in enumerate(operations):
+            if isinstance(operation, LoopOp):
+                site = table.call(operation, memory.inplace.get(at))
+                steps.append(KernelStep(site.kernel, site.buffers, operation))
+                users.setdefault(site.kernel.name, []).append(key)
+            else:
+                steps.append(ExternStep(operation))
+        unsupported = {name for name, kernel in table.kernels.items() if supports is not None and not supports(kernel)}
+        fused = {key for name in unsupported for key in users[name] if len(_members(nodes[key])) > 1} - apart
+        if not fused:
+            kernels = tuple(table.kernels.values())
+            return Schedule(program, tuple(steps), memory, kernels, frozenset(unsupported))
+        apart |= fused
 
 
-def _alone(graph: Graph, at: int) -> LoopOp:
-    loop = graph.program.operations[at]
-    assert isinstance(loop, LoopOp)
-    return loop
+def _members(node: Node) -> list[Member]:
+    return node.members if isinstance(node, Group) else []
+
+
+def _operations(
+    graph: Graph, nodes: Sequence[Node], merged: Mapping[int, LoopOp], apart: Collection[int]
+) -> Iterator[tuple[Operation, int]]:
+    """What to run, each with the position of its node; of a node in `apart` each loop by itself."""
+    for key, node in enumerate(nodes):
+        if isinstance(node, ExternNode):
+            yield node.op, key
+        elif key in apart:
+            for member in node.members:
+                yield member.loop, key
+        elif merged[key].writes:
+            yield merged[key], key
 
 
 def merged_loop(graph: Graph, group: Group) -> LoopOp:

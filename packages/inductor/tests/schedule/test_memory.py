@@ -1,0 +1,89 @@
+"""Memory of dead buffers is used again, and nothing is overwritten that is still read."""
+
+import torch
+from inductor_schedules import check_schedule, run, scheduled
+
+from inductor import Options
+
+X = torch.randn(6, 6, generator=torch.Generator().manual_seed(0))
+
+
+def chain(x: torch.Tensor) -> torch.Tensor:
+    for _ in range(5):
+        x = torch.mm(x, x).tanh()
+    return x
+
+
+def test_a_chain_needs_few_buffers() -> None:
+    plan = check_schedule(chain, X)
+    allocated = {
+        n for s in plan.steps for n in (s.loop if hasattr(s, "loop") else s.op).writes
+    } - plan.memory.reused.keys()
+    assert len(allocated) == 2, str(plan)
+
+
+def test_in_place_only_over_own_memory() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x.exp()
+
+    plan = check_schedule(f, X)
+    assert not plan.memory.inplace
+
+
+def test_not_in_place_over_what_an_output_shows() -> None:
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = torch.mm(x, x)
+        return y.t(), y.exp()
+
+    check_schedule(f, X)
+
+
+def test_not_in_place_where_elements_are_read_elsewhere() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = torch.mm(x, x)
+        return y + y.flip(0)
+
+    plan = check_schedule(f, X)
+    assert not plan.memory.inplace
+
+
+def test_not_in_place_when_read_in_a_later_pass() -> None:
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = torch.mm(x, x)
+        z = y.exp()  # stored in the first walk over a row
+        return z, y - z.sum(-1, keepdim=True)  # y is read again in the second
+
+    check_schedule(f, X)
+
+
+def test_scatter_adopts_the_dying_buffer() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = torch.mm(x, x)
+        return y.index_put((torch.tensor([0, 2, 0]),), x[:3], accumulate=True)
+
+    check_schedule(f, X)
+
+
+def test_scatter_leaves_the_input_alone() -> None:
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = torch.mm(x, x)
+        return x.index_put((torch.tensor([0, 2, 0]),), x[:3], accumulate=True), y.slice_scatter(x[:2], 0, 1, 3), y
+
+    check_schedule(f, X)
+
+
+def test_results_do_not_depend_on_planning() -> None:
+    for options in (Options(reuse_memory=False), Options(inplace=False), Options(fuse=False), Options()):
+        check_schedule(chain, X, options=options)
+
+
+def test_calls_do_not_share_memory() -> None:
+    plan = scheduled(chain, X)
+    (first,), (second,) = run(plan, X), run(plan, X * 2)
+    assert first.data_ptr() != second.data_ptr()
+    torch.testing.assert_close(first, chain(X))
+
+
+def test_inputs_are_freed_early() -> None:
+    plan = scheduled(chain, X)
+    assert "arg0" in plan.memory.frees[0]
