@@ -1,0 +1,22 @@
+"""Graph extraction from unmodified PyTorch programs: frame hook, symbolic evaluation of bytecode, guards, graph breaks."""
+
+from . import config
+from .api import compile, disable, explain, reset, trace
+from .errors import CaptureError, GraphBreakError, InternalError
+from .graph import Break, CapturedGraph
+from .report import Trace
+
+__all__ = [
+    "Break",
+    "CaptureError",
+    "CapturedGraph",
+    "GraphBreakError",
+    "InternalError",
+    "Trace",
+    "compile",
+    "config",
+    "disable",
+    "explain",
+    "reset",
+    "trace",
+]

@@ -15,6 +15,7 @@ from .sources import Source
 
 #: Operations that draw random numbers: kept even if nothing reads their result.
 _RANDOM = ("rand", "dropout", "bernoulli", "normal", "multinomial", "uniform", "exponential", "cauchy", "geometric")
+_IN_PLACE_OPERATORS = frozenset({"setitem", *(n for n in vars(operator) if n.startswith("i") and n in operator.__all__)})
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,15 @@ class GraphBuilder:
 
     def placeholder(self, source: Source, fake: Any, line: str) -> fx.Node:
         name = "".join(c if c.isalnum() else "_" for c in source.name).strip("_") or "x"
-        with self.graph.inserting_before(self.first_call):
-            node = self.graph.placeholder(name if not name[0].isdigit() else "x" + name)
+        name = name if not name[0].isdigit() else "x" + name
+        if self.first_call is None:
+            node = self.graph.placeholder(name)
+        else:
+            with self.graph.inserting_before(self.first_call):
+                node = self.graph.placeholder(name)
         node.meta["val"] = fake
         node.meta["source"] = line
+        node.meta["version"] = fake._version
         self.sources.append(source)
         self.inputs.append(fake)
         self.placeholders.append(node)
@@ -85,7 +91,7 @@ class GraphBuilder:
             return False
         if any(node.op != "placeholder" for node in outputs):
             return False
-        return not any(_is_random(node) for node in self.graph.nodes)
+        return not any(_has_effect(node) for node in self.graph.nodes)
 
     def finish(self, outputs: Sequence[fx.Node]) -> None:
         """Set the outputs, drop unused ``getitem`` nodes and placeholders."""
@@ -107,8 +113,10 @@ class GraphBuilder:
         return fx.GraphModule(torch.nn.Module(), self.graph)
 
 
-def _is_random(node: fx.Node) -> bool:
+def _has_effect(node: fx.Node) -> bool:
+    """Whether a call draws random numbers or, by its name, changes a tensor in place."""
     if not node.op.startswith("call"):
         return False
-    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-    return any(part in str(name) for part in _RANDOM)
+    name = str(node.target if isinstance(node.target, str) else getattr(node.target, "__name__", ""))
+    in_place = name.endswith("_") and not name.endswith("__")
+    return in_place or name in _IN_PLACE_OPERATORS or any(part in name for part in _RANDOM)

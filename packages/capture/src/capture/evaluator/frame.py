@@ -96,6 +96,9 @@ def run(m: Machine, frame: Frame) -> str:
             except SymbolicRaise as raised:
                 unwind(m, frame, raised)
             m.count_instructions(1)
+    except Unsupported:
+        m.note_line()
+        raise
     finally:
         m.leave(frame)
 

@@ -31,6 +31,7 @@ class Recording(Values):
         self.fakes: dict[int, Tensor] = {}
         self.sizes: dict[tuple[Any, ...], Symbolic] = {}
         self.autocast_nesting = 0
+        self.autocast_nesting_change = 0
 
     def fake_of(self, value: torch.Tensor, source: Source) -> Any:
         """The fake of an input."""
@@ -171,6 +172,7 @@ class Recording(Values):
         result = target(*real)
         if isinstance(result, int):
             self.autocast_nesting = result
+            self.autocast_nesting_change += 1 if target is torch.autocast_increment_nesting else -1
 
 
 @contextlib.contextmanager

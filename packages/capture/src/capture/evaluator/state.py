@@ -44,6 +44,7 @@ class State:
         self.step = 0
         self.break_at: int | None = None
         self.instructions = 0
+        self.last_line = ""
 
     @property
     def me(self) -> Machine:
@@ -60,6 +61,10 @@ class State:
         if len(self.frames) > _MAX_DEPTH:
             raise Unsupported("calls nested too deep to inline")
         self.frames.append(frame)
+
+    def note_line(self) -> None:
+        """Remember where evaluation stopped, before the frames are left."""
+        self.last_line = self.last_line or self.where()
 
     def leave(self, frame: Frame) -> None:
         self.frames.pop()

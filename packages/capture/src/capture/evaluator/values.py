@@ -202,7 +202,8 @@ class Values(State):
             cell.content = Lazy(real.cell_contents, source)
         except ValueError:
             cell.content = None
-        cell.source = Const(real, "cell")
+        parts = (source.base, source.index) if isinstance(source, CellContent) else None
+        cell.source = Item(Attr(parts[0], "__closure__"), parts[1]) if parts else Const(real, "cell")
         self.memo[id(real)] = (real, cell)
         return cell
 
@@ -270,6 +271,7 @@ class Values(State):
                 key = self.wrap(k, DictKeyAt(source, i))
                 entries[key.hash_key(self.me)] = (key, Lazy(v, Item(source, k)))
         made = Dict(entries, cls)
+        made.original = dict(entries)
         keys = tuple(value)
         if literal:
             made.guard_keys = lambda: self.guard(source, GuardKind.DICT_KEYS, keys)
@@ -339,6 +341,7 @@ class Values(State):
                 entries[k] = (Constant(k), Lazy(v, Item(source, k)))
             base = collections.OrderedDict if isinstance(value, collections.OrderedDict) else dict
             made = Dict(entries, base)
+            made.original = dict(entries)
             keys = tuple(dict.keys(value))
             made.guard_keys = lambda: self.guard(source, GuardKind.DICT_KEYS, keys)
             made.guard_absent = lambda key: self.guard_absent_key(source, key, keys)
@@ -350,6 +353,7 @@ class Values(State):
                 raise Unsupported(f"list subclass {type(value).__name__} with its own __getitem__")
             made_list = List([Lazy(v, Item(source, i)) for i, v in enumerate(list.__iter__(value))])
             made_list.source = source
+            made_list.is_payload = True
             return made_list
         if isinstance(value, tuple):
             self.guard(source, GuardKind.LEN, tuple.__len__(value))

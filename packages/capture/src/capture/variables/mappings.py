@@ -27,6 +27,7 @@ class Dict(Variable):
         self.entries = entries
         self.cls = cls
         self.factory = factory
+        self.original: dict[Hashable, tuple[Variable, Variable]] = {}
         self.guard_keys: Callable[[], None] | None = None
         self.guard_absent: Callable[[Hashable], None] | None = None
 

@@ -198,6 +198,7 @@ class List(Sequence):
     def __init__(self, items: list[Variable], cls: type = list) -> None:
         super().__init__(items, cls)
         self.maxlen: int | None = None
+        self.is_payload = False
 
     def as_python(self, m: Machine) -> Any:
         if self.cls is not list or self.source is not None:

@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 
 @operation("KW_NAMES")
 def _kw_names(m: Machine, frame: Frame, op: Op) -> str | None:
-    # One step with the call itself: a break must not fall between the names and their use.
     frame.kw_names = op.value
-    ops = frame.program.ops
-    while True:
-        following = ops[frame.ip]
-        frame.ip += 1
-        if following.name != "PRECALL":
-            return following.handler(m, frame, following)
+    return _same_step(m, frame, op)
+
+
+@operation("PRECALL")
+def _same_step(m: Machine, frame: Frame, op: Op) -> str | None:
+    """Go on with the call itself in the same step: a break must not fall between the two."""
+    following = frame.program.ops[frame.ip]
+    frame.ip += 1
+    return following.handler(m, frame, following)
 
 
 @operation("CALL")

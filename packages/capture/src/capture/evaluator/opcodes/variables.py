@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..program import Op
 
 
-@operation("NOP", "RESUME", "CACHE", "PRECALL", "COPY_FREE_VARS", "SETUP_ANNOTATIONS", "EXTENDED_ARG")
+@operation("NOP", "RESUME", "CACHE", "COPY_FREE_VARS", "SETUP_ANNOTATIONS", "EXTENDED_ARG")
 def _nothing(m: Machine, frame: Frame, op: Op) -> None:
     return None
 

@@ -1,0 +1,131 @@
+"""The public functions: ``compile``, ``trace``, ``explain``, ``disable``, ``reset``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+
+from . import _native
+from .evaluator.program import reset_programs
+from .report import Trace
+from .resume import reset_resumes
+from .session import Backend, Session
+
+
+def eager_backend(module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+    """Runs the captured graph as it is."""
+    return module.forward
+
+
+class CompiledModule(torch.nn.Module):
+    """A module whose calls are captured. Everything else (parameters, ``train()``, attributes) is the original's."""
+
+    def __init__(self, original: torch.nn.Module, session: Session) -> None:
+        object.__setattr__(self, "original", original)
+        object.__setattr__(self, "session", session)
+        object.__setattr__(self, "compiled_call", _native.CompiledCallable(original.__call__, session))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.compiled_call(*args, **kwargs)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.compiled_call(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(object.__getattribute__(self, "original"), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.original, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self.original, name)
+
+    def __repr__(self) -> str:
+        return f"CompiledModule({self.original!r})"
+
+    def __dir__(self) -> list[str]:
+        return sorted({*dir(self.original), "original", "session"})
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a compiled module cannot be pickled: pickle its .original or its state_dict()")
+
+    def train(self, mode: bool = True) -> CompiledModule:
+        self.original.train(mode)
+        return self
+
+    def eval(self) -> CompiledModule:
+        return self.train(False)
+
+    def apply(self, fn: Callable[[torch.nn.Module], None]) -> CompiledModule:
+        self.original.apply(fn)
+        return self
+
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> CompiledModule:
+        self.original._apply(fn, recurse)
+        return self
+
+    def requires_grad_(self, requires_grad: bool = True) -> CompiledModule:
+        self.original.requires_grad_(requires_grad)
+        return self
+
+
+def _forward(name: str) -> Callable[..., Any]:
+    def method(self: CompiledModule, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self.original, name)(*args, **kwargs)
+
+    method.__name__ = name
+    return method
+
+
+_OWN = frozenset({*vars(CompiledModule), "to", "cpu", "cuda", "double", "float", "half", "bfloat16", "type"})
+for _name, _value in list(vars(torch.nn.Module).items()):
+    if callable(_value) and _name not in _OWN and not _name.startswith("__"):
+        setattr(CompiledModule, _name, _forward(_name))
+
+
+def compile(
+    fn: Any, backend: Backend = eager_backend, *, dynamic: bool | None = None, fullgraph: bool = False
+) -> Any:
+    """A callable like ``fn`` (a function, method or ``nn.Module``) that runs captured graphs through ``backend``.
+
+    ``backend(graph_module, example_inputs)`` gets torch calls over placeholders, and fakes; it returns a callable
+    over the same positional inputs that gives a tuple. ``dynamic=True`` makes sizes symbolic. With ``fullgraph`` a
+    graph break raises ``GraphBreakError`` with its reason and the user's line.
+    """
+    session = Session(backend, dynamic=dynamic, fullgraph=fullgraph)
+    if isinstance(fn, torch.nn.Module):
+        return CompiledModule(fn, session)
+    if not callable(fn):
+        raise TypeError(f"compile() needs a function or a module, not {type(fn).__name__}")
+    return _native.CompiledCallable(fn, session)
+
+
+def explain(fn: Any, *args: Any, **kwargs: Any) -> Trace:
+    """Call ``fn`` once, captured and run eagerly graph by graph; what was captured."""
+    session = Session(eager_backend, dynamic=None, fullgraph=False)
+    target = fn.__call__ if isinstance(fn, torch.nn.Module) else fn
+    _native.CompiledCallable(target, session)(*args, **kwargs)
+    return session.report
+
+
+def trace(fn: Any, *args: Any, **kwargs: Any) -> Trace:
+    """``explain``, printed as well."""
+    found = explain(fn, *args, **kwargs)
+    print(found)
+    return found
+
+
+def disable(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """``fn`` as a callable that is never captured, nor is what it calls."""
+    disabled: Callable[..., Any] = _native.DisabledCallable(fn)
+    return disabled
+
+
+def reset() -> None:
+    """Drop everything captured in this process."""
+    _native.reset()
+    reset_programs()
+    reset_resumes()

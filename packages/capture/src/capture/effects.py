@@ -1,0 +1,201 @@
+"""Side effects: what the frame changed on objects from outside, applied to the real objects after the graph ran.
+
+All new values are pushed to locals first, so that no source is read after the first change.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .bytecode import Instruction, build
+from .emit import Emitter, resolved
+from .errors import Unsupported
+from .evaluator.machine import Machine
+from .variables.base import Variable
+from .variables.constants import Constant
+from .variables.functions import Cell
+from .variables.mappings import Dict, Set
+from .variables.objects import Object, class_lookup, is_data_descriptor
+from .variables.sequences import List
+
+_WHOLE = slice(None)
+
+
+class Effects:
+    """The changes of one attempt: which objects, and the values they need."""
+
+    def __init__(self, m: Machine, cellvars: tuple[str, ...]) -> None:
+        self.m = m
+        self.cellvars = frozenset(cellvars)
+        self.targets = [v for v in m.changed.values() if self.is_outside(v)]
+        self.globals = list(m.globals_written.items())
+
+    def is_outside(self, variable: Variable) -> bool:
+        if isinstance(variable, Cell) and variable.name is not None:
+            return variable.name not in self.cellvars
+        return variable.source is not None
+
+    def __bool__(self) -> bool:
+        return bool(self.targets or self.globals)
+
+    def roots(self) -> list[Variable]:
+        """Every object changed and every value stored."""
+        found: list[Variable] = []
+        for target in self.targets:
+            found.append(target)
+            found.extend(_values(target))
+        found.extend(v for _, (_, v) in self.globals if v is not None)
+        return found
+
+    def emit(self, e: Emitter) -> None:
+        """Load everything, then apply in the order of first change."""
+        saved: dict[int, str] = {}
+        for value in map(resolved, self.roots()):
+            if id(value) in saved or isinstance(value, Constant):
+                continue
+            if isinstance(value, Cell) and value.name is not None:
+                continue
+            e.load(value)
+            saved[id(value)] = name = e.temp()
+            e.emit(build.store_fast(name))
+            e.temps.setdefault(id(value), name)
+        for target in self.targets:
+            _APPLY[_family(target)](e, target)
+        for (_, name), (namespace, value) in self.globals:
+            self.store_global(e, namespace, name, value)
+
+    def store_global(self, e: Emitter, namespace: dict[str, Any], name: str, value: Variable | None) -> None:
+        if value is None:
+            e.emit(build.push_callable(build.load_const(dict.__delitem__)), build.load_const(namespace))
+            e.emit(build.load_const(name), build.call(2), build.pop())
+            return
+        e.load(value)
+        e.emit(build.load_const(namespace), build.load_const(name), build.store_subscr())
+
+
+def _family(target: Variable) -> type[Variable]:
+    for cls in type(target).__mro__:
+        if cls in _APPLY:
+            return cls
+    raise Unsupported(f"side effect on {target!r}")
+
+
+def _values(target: Variable) -> list[Variable]:
+    if isinstance(target, List):
+        return list(target.items)
+    if isinstance(target, Dict):
+        return [x for pair in target.entries.values() for x in pair]
+    if isinstance(target, Set):
+        return list(target.entries.values())
+    if isinstance(target, Object):
+        return [v for v in target.attrs.values() if v is not None]
+    if isinstance(target, Cell):
+        return [] if target.content is None else [target.content]
+    raise Unsupported(f"side effect on {target!r}")
+
+
+def _apply_list(e: Emitter, target: List) -> None:
+    if target.cls is list and not target.is_payload:
+        e.load_list(target.items)
+        e.load(target)
+        e.emit(build.load_const(_WHOLE), build.store_subscr())
+        return
+    e.call_discarding(target.cls.clear, [target])  # type: ignore[attr-defined]
+    e.emit(build.push_callable(build.load_const(target.cls.extend)))  # type: ignore[attr-defined]
+    e.load(target)
+    e.load_list(target.items)
+    e.emit(build.call(2), build.pop())
+
+
+def _apply_dict(e: Emitter, target: Dict) -> None:
+    before, now = target.original, target.entries
+    keys = list(now)
+    if keys[: len(before)] == list(before):
+        # Only values changed and keys were added: set those, so that the order of keys stays.
+        for key, (key_var, value) in now.items():
+            if key in before and before[key][1] is value:
+                continue
+            e.emit(build.push_callable(build.load_const(target.cls.__setitem__)))  # type: ignore[attr-defined]
+            e.load(target)
+            e.load(key_var)
+            e.load(value)
+            e.emit(build.call(3), build.pop())
+        return
+    e.call_discarding(target.cls.clear, [target])  # type: ignore[attr-defined]
+    for key_var, value in now.values():
+        e.emit(build.push_callable(build.load_const(target.cls.__setitem__)))  # type: ignore[attr-defined]
+        e.load(target)
+        e.load(key_var)
+        e.load(value)
+        e.emit(build.call(3), build.pop())
+
+
+def _apply_set(e: Emitter, target: Set) -> None:
+    e.call_discarding(set.clear, [target])
+    e.emit(build.push_callable(build.load_const(set.update)))
+    e.load(target)
+    e.load_list(list(target.entries.values()))
+    e.emit(build.call(2), build.pop())
+
+
+def _apply_object(e: Emitter, target: Object) -> None:
+    for name, value in target.attrs.items():
+        raw, _ = class_lookup(target.cls, name)
+        if value is None:
+            e.call_discarding(object.__delattr__, [target, Constant(name)])
+        elif is_data_descriptor(raw) and not isinstance(raw, types.MemberDescriptorType):
+            e.load(value)
+            e.load(target)
+            e.emit(build.load_attr("__dict__"), build.load_const(name), build.store_subscr())
+        else:
+            e.call_discarding(object.__setattr__, [target, Constant(name), value])
+
+
+def _apply_cell(e: Emitter, target: Cell) -> None:
+    if target.name is not None:
+        if target.content is None:
+            e.emit([Instruction("DELETE_DEREF", argval=target.name)])
+            return
+        e.load(target.content)
+        e.emit(build.store_deref(target.name))
+        return
+    if target.content is None:
+        e.call_discarding(delattr, [target, Constant("cell_contents")])
+        return
+    e.load(target.content)
+    e.load(target)
+    e.emit(build.store_attr("cell_contents"))
+
+
+_APPLY: dict[type[Variable], Callable[[Emitter, Any], None]] = {
+    List: _apply_list,
+    Dict: _apply_dict,
+    Set: _apply_set,
+    Object: _apply_object,
+    Cell: _apply_cell,
+}
+
+
+# Torch's modes
+
+
+def mode_calls(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[Any, tuple[Any, ...]]]:
+    """Calls that bring torch's modes from one state to the other."""
+    calls: list[tuple[Any, tuple[Any, ...]]] = []
+    if before["grad"] != after["grad"]:
+        calls.append((torch._C._set_grad_enabled, (after["grad"],)))
+    for i, device in enumerate(("cpu", "cuda")):
+        if before["autocast_dtype"][i] != after["autocast_dtype"][i]:
+            calls.append((torch.set_autocast_dtype, (device, after["autocast_dtype"][i])))
+        if before["autocast"][i] != after["autocast"][i]:
+            calls.append((torch.set_autocast_enabled, (device, after["autocast"][i])))
+    if before["autocast_cache"] != after["autocast_cache"]:
+        calls.append((torch.set_autocast_cache_enabled, (after["autocast_cache"],)))
+    nesting = after["nesting"] - before["nesting"]
+    step = torch.autocast_increment_nesting if nesting > 0 else torch.autocast_decrement_nesting
+    calls.extend((step, ()) for _ in range(abs(nesting)))
+    return calls

@@ -1,0 +1,296 @@
+"""Graph breaks as code: the rest of a frame after a broken operation, as a function of the live values.
+
+A replacement runs the graph, restores the state, runs the operation for real, and calls a resume function, which is
+captured in turn. A resume function that breaks again does not nest: it returns a ``TailCall`` to the first frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any
+
+from .bytecode import Instruction, assemble, build, decode, falls_through, liveness, stack_effect
+from .bytecode.dialect import current
+from .errors import SkipFrame
+
+_FRAME_SETUP = frozenset({"MAKE_CELL", "COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})
+_CALL_GROUP = frozenset({"KW_NAMES", "PRECALL"})
+
+#: How many values an operation leaves on the stack that were not there before; others leave one.
+_PUSHES: dict[str, int] = {
+    **dict.fromkeys(
+        (
+            "STORE_ATTR", "STORE_SUBSCR", "STORE_SLICE", "STORE_GLOBAL", "STORE_DEREF", "STORE_FAST", "STORE_NAME",
+            "DELETE_ATTR", "DELETE_SUBSCR", "DELETE_GLOBAL", "DELETE_DEREF", "DELETE_FAST", "LIST_EXTEND",
+            "SET_UPDATE", "DICT_UPDATE", "DICT_MERGE", "LIST_APPEND", "SET_ADD", "MAP_ADD", "POP_TOP",
+            "RAISE_VARARGS", "RERAISE", "RETURN_VALUE", "JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP", "IMPORT_STAR",
+        ),
+        0,
+    ),
+    "BEFORE_WITH": 2,
+}  # fmt: skip
+
+#: Operations that may be run for real at a break although they pushed a NULL: they are split.
+_METHOD_FORMS = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_GLOBAL", "LOAD_SUPER_ATTR"})
+
+
+class TailCall(tuple[Any, ...]):
+    """``(function, args)``: what a resume function asks its first frame to call next."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class ResumeOrigin:
+    """Where a resume function's code comes from: index ``offset + i`` in it is index ``kept[i]`` in ``code``."""
+
+    code: CodeType
+    kept: tuple[int, ...]
+    offset: int
+
+    def index(self, own: int) -> int:
+        """The original's index of an operation."""
+        at = own - self.offset
+        if not 0 <= at < len(self.kept):
+            raise SkipFrame("a break in the set-up of a resume function")
+        return self.kept[at]
+
+
+_origins: dict[CodeType, ResumeOrigin] = {}
+_functions: dict[tuple[Any, ...], CodeType] = {}
+
+
+def reset_resumes() -> None:
+    """Forget resume functions."""
+    _origins.clear()
+    _functions.clear()
+
+
+def origin_of(code: CodeType) -> ResumeOrigin | None:
+    """Not None for the code of a resume function."""
+    return _origins.get(code)
+
+
+def group_end(instructions: list[Instruction], index: int) -> int:
+    """The last operation of the step that starts at ``index``: a call includes its keyword names."""
+    while instructions[index].opname in _CALL_GROUP:
+        index += 1
+    return index
+
+
+def stack_after(instructions: list[Instruction], index: int, before: list[bool], jump: bool) -> list[bool]:
+    """Which stack slots hold values (False: NULL) after a step, given the same before it."""
+    end = group_end(instructions, index)
+    instruction = instructions[end]
+    name = instruction.opname
+    pushes = _PUSHES.get(name, 1)
+    if name in ("UNPACK_SEQUENCE", "UNPACK_EX"):
+        arg = instruction.arg or 0
+        pushes = arg if name == "UNPACK_SEQUENCE" else (arg & 0xFF) + 1 + (arg >> 8)
+    elif name.startswith("POP_JUMP"):
+        pushes = 0
+    elif name == "FOR_ITER" and jump:
+        return before[:-1]  # past the END_FOR that follows on some versions
+    effect = sum(stack_effect(each, jump=jump) for each in instructions[index : end + 1])
+    if _pushes_null(instruction):
+        effect -= 1
+    depth = len(before) + effect
+    kept = before[: depth - pushes]
+    after = kept + [True] * pushes
+    if _pushes_null(instruction):
+        after.insert(len(after) - 1, False)
+    return after
+
+
+def _pushes_null(instruction: Instruction) -> bool:
+    """Whether the operation pushes a NULL or a self beneath its result."""
+    if instruction.opname == "LOAD_METHOD":
+        return True
+    if instruction.opname not in _METHOD_FORMS:
+        return False
+    return bool((instruction.arg or 0) & 1 and instruction.opname in current().flag_bits)
+
+
+def plain_form(instruction: Instruction) -> list[Instruction]:
+    """The step's last operation so that a NULL it pushes is certain, and below its result."""
+    if not _pushes_null(instruction):
+        return [instruction]
+    if instruction.opname == "LOAD_GLOBAL":
+        plain = [Instruction("PUSH_NULL"), Instruction("LOAD_GLOBAL", 0, instruction.argval)]
+    elif instruction.opname == "LOAD_SUPER_ATTR":
+        instruction.arg = (instruction.arg or 0) & ~1
+        plain = [instruction, Instruction("PUSH_NULL"), *build.swap(2)]
+    else:
+        plain = [Instruction("LOAD_ATTR", 0, instruction.argval), Instruction("PUSH_NULL"), *build.swap(2)]
+    for each in plain:
+        each.handler, each.positions = instruction.handler, instruction.positions
+    # Jumps to the operation must still find it: reuse the object as a NOP in front.
+    if instruction not in plain:
+        instruction.opname, instruction.arg, instruction.argval = "NOP", None, None
+        plain.insert(0, instruction)
+    return plain
+
+
+def reachable(instructions: list[Instruction], roots: Iterable[Instruction]) -> list[Instruction]:
+    """The operations that can run when execution starts at ``roots``, in order."""
+    index = {id(instruction): i for i, instruction in enumerate(instructions)}
+    todo = [index[id(root)] for root in roots]
+    seen: set[int] = set()
+    while todo:
+        at = todo.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        instruction = instructions[at]
+        if instruction.target is not None:
+            todo.append(index[id(instruction.target)])
+        if instruction.handler is not None:
+            todo.append(index[id(instruction.handler.target)])
+        if falls_through(instruction):
+            todo.append(at + 1)
+    return [instructions[at] for at in sorted(seen)]
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """A resume function's code and what it takes: stack values, then the named locals; its free variables."""
+
+    code: CodeType
+    stack: tuple[bool, ...]
+    first: str | None
+    names: tuple[str, ...]
+    free: tuple[str, ...]
+
+
+def continuation(root: CodeType, target: int, stack: list[bool], bound: set[str]) -> Continuation:
+    """The function that goes on at operation ``target`` of ``root`` with such a stack and these bound locals."""
+    origin = _origins.get(root)
+    original = root if origin is None else origin.code
+    at = target if origin is None else origin.index(target)
+    instructions = decode(original)
+    free = tuple(original.co_cellvars) + tuple(original.co_freevars)
+    live = liveness(instructions)[at]
+    names = tuple(sorted((live & bound) - set(free)))
+    first: str | None = None
+    if "__class__" in free and original.co_argcount:
+        # super() without arguments looks at the frame's first local.
+        first = original.co_varnames[0]
+        names = tuple(n for n in names if n != first)
+    key = (original, at, tuple(stack), first, names)
+    code = _functions.get(key)
+    if code is None:
+        code = _functions[key] = _resume_code(original, instructions, at, stack, first, names, free)
+    return Continuation(code, tuple(stack), first, names, free)
+
+
+def _resume_code(
+    original: CodeType,
+    instructions: list[Instruction],
+    at: int,
+    stack: list[bool],
+    first: str | None,
+    names: tuple[str, ...],
+    free: tuple[str, ...],
+) -> CodeType:
+    target = instructions[at]
+    kept = [i for i in reachable(instructions, [target]) if i.opname not in _FRAME_SETUP]
+    index = {id(instruction): i for i, instruction in enumerate(instructions)}
+    slots = [f"<stack {i}>" for i, is_value in enumerate(stack) if is_value]
+    setup: list[Instruction] = build.prologue((), free)
+    values = iter(slots)
+    for is_value in stack:
+        setup += build.load_fast(next(values)) if is_value else [Instruction("PUSH_NULL")]
+    for slot in slots:
+        setup += build.delete_fast(slot)
+    setup += build.jump(target)
+    for instruction in setup:
+        instruction.positions = target.positions
+    arguments = [*([_first_name(first, free)] if first is not None else []), *slots, *names]
+    code = assemble(
+        [*setup, *kept],
+        like=original,
+        argnames=arguments,
+        varnames=arguments,
+        cellvars=(),
+        freevars=free,
+    )
+    assert len(decode(code)) == len(setup) + len(kept)
+    _origins[code] = ResumeOrigin(original, tuple(index[id(i)] for i in kept), len(setup))
+    return code
+
+
+def _first_name(first: str, free: tuple[str, ...]) -> str:
+    return f"<first {first}>" if first in free else first
+
+
+def make_resume(code: CodeType, module_globals: dict[str, Any]) -> FunctionType:
+    """A resume function without free variables, held as a constant by generated code."""
+    return FunctionType(code, module_globals, code.co_name)
+
+
+def stub(
+    then: Continuation, module_globals: dict[str, Any], first_cell: bool, in_resume: bool, like: Instruction
+) -> list[Instruction]:
+    """Take the stack and the live locals, and return what the continuation returns."""
+    out: list[Instruction] = []
+    names: list[str] = []
+    for i in range(len(then.stack) - 1, -1, -1):
+        if then.stack[i]:
+            names.append(f"<stack {i}>")
+            out += build.store_fast(names[-1])
+        else:
+            # A NULL is taken off by a call that wants one beneath its callable.
+            out += [*build.load_const(tuple), *build.call(0), *build.pop()]
+    names.reverse()
+    load: list[Instruction]
+    if then.free:
+        cells = [i for name in then.free for i in build.load_closure(name)]
+        load = [*cells, *build.build_tuple(len(then.free)), *build.load_const(then.code)]
+        load.append(Instruction("MAKE_FUNCTION", 8))
+    else:
+        load = build.load_const(make_resume(then.code, module_globals))
+    args: list[Instruction] = []
+    count = len(names) + len(then.names)
+    if then.first is not None:
+        count += 1
+        args += build.load_deref(then.first) if first_cell else build.load_fast(then.first)
+    for name in names:
+        args += [*build.load_fast(name), *build.delete_fast(name)]
+    for name in then.names:
+        args += build.load_fast(name)
+    if in_resume:
+        packed = [*load, *args, *build.build_tuple(count), *build.build_tuple(2)]
+        out += [*build.push_callable(build.load_const(TailCall)), *packed, *build.call(1), *build.return_value()]
+    else:
+        out += [*build.push_callable(load), *args, *build.call(count), *_trampoline()]
+    for each in out:
+        each.positions = like.positions
+    return out
+
+
+def _trampoline() -> list[Instruction]:
+    """While the result is a ``TailCall``, make that call; then return."""
+    result, function, args = "<result>", "<function>", "<args>"
+    again = build.store_fast(result)
+    done = build.load_fast(result)
+    return [
+        *again,
+        *build.call_function(build.load_const(type), build.load_fast(result)),
+        *build.load_const(TailCall),
+        Instruction("IS_OP", 0),
+        *build.pop_jump_if("false", done[0]),
+        *build.load_fast(result),
+        *build.delete_fast(result),
+        *build.unpack_sequence(2),
+        *build.store_fast(function),
+        *build.store_fast(args),
+        *build.push_callable(build.load_fast(function)),
+        *build.load_fast(args),
+        *build.delete_fast(args),
+        Instruction("CALL_FUNCTION_EX", 0),
+        *build.jump(again[0]),
+        *done,
+        *build.return_value(),
+    ]
