@@ -30,7 +30,7 @@ class SymNode:
 
     def __init__(self, expr: Any, env: ShapeEnv, hint: Any, pytype: type) -> None:
         self._expr = expr
-        self._version = env.facts.version
+        self._version = 0  # of the facts that the expression has been simplified by
         self.env = env
         self.hint = hint
         self.pytype = pytype

@@ -2,6 +2,7 @@
 
 from sympy import Max, Min
 
+from symshapes.expr import functions, printers, simplify
 from symshapes.expr.evaluate import evaluate
 from symshapes.expr.functions import FloorDiv, Mod
 from symshapes.expr.printers import print_expr
@@ -18,6 +19,13 @@ __all__ = [
     "hint_of",
     "index_symbol",
     "print_expr",
+    "reset_caches",
     "simplify_with_ranges",
     "size_symbol",
 ]
+
+
+def reset_caches() -> None:
+    """Forget all memoised expressions and text (each memo is bounded; this frees them now)."""
+    for module in (functions, printers, simplify):
+        module.reset_caches()

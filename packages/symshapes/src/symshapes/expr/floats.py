@@ -17,11 +17,12 @@ from symshapes.expr.functions import as_expr
 
 
 class FloatFunction(Function):
-    """A function of floats (and ints) that yields a float; `compute` is its Python meaning."""
+    """A function of floats (and ints) that yields a float; `compute` is its Python meaning, `text` Python's word."""
 
     is_commutative = True
     is_real = True
     compute: Callable[..., Any]
+    text: str
 
     def __new__(cls, *args: Any, **_: Any) -> Expr:
         exprs = [as_expr(arg) for arg in args]
@@ -60,45 +61,40 @@ def constant(value: int | float) -> Expr:
     return Integer(value) if isinstance(value, int) else sympy.Float(value, 17 if math.isfinite(value) else 15)
 
 
-def _square_root(x: float) -> float:
-    return math.sqrt(x)
+Computation = Callable[..., Any]
+_ELEMENTARY = ("sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "log2")
+
+# name: (Python's function or operator sign, what it computes)
+_FLOAT: dict[str, tuple[str, Computation]] = {
+    "ToFloat": ("float", float),
+    "FloatAdd": ("+", operator.add),
+    "FloatSub": ("-", operator.sub),
+    "FloatMul": ("*", operator.mul),
+    "FloatDiv": ("/", operator.truediv),
+    "IntTrueDiv": ("/", operator.truediv),
+    "FloatPow": ("pow", operator.pow),
+    "FloatMod": ("operator.mod", operator.mod),
+    "FloatNeg": ("-", operator.neg),
+    "FloatAbs": ("abs", abs),
+    "FloatMax": ("max", lambda a, b: float(max(a, b))),
+    "FloatMin": ("min", lambda a, b: float(min(a, b))),
+    **{name.capitalize(): (f"math.{name}", getattr(math, name)) for name in _ELEMENTARY},
+}
+_INT: dict[str, tuple[str, Computation]] = {
+    "FloatFloor": ("math.floor", math.floor),
+    "FloatCeil": ("math.ceil", math.ceil),
+    "FloatTrunc": ("math.trunc", math.trunc),
+    "FloatRound": ("round", round),
+}
 
 
-_FLOAT: dict[str, Callable[..., float]] = {
-    "ToFloat": float,
-    "FloatAdd": operator.add,
-    "FloatSub": operator.sub,
-    "FloatMul": operator.mul,
-    "FloatDiv": operator.truediv,
-    "IntTrueDiv": operator.truediv,
-    "FloatPow": operator.pow,
-    "FloatMod": operator.mod,
-    "FloatNeg": operator.neg,
-    "FloatAbs": abs,
-    "FloatMax": lambda a, b: float(max(a, b)),
-    "FloatMin": lambda a, b: float(min(a, b)),
-    "Sqrt": math.sqrt,
-    "Sin": math.sin,
-    "Cos": math.cos,
-    "Tan": math.tan,
-    "Sinh": math.sinh,
-    "Cosh": math.cosh,
-    "Tanh": math.tanh,
-    "Asin": math.asin,
-    "Acos": math.acos,
-    "Atan": math.atan,
-    "Log2": math.log2,
-}
-_INT: dict[str, Callable[..., int]] = {
-    "FloatFloor": math.floor,
-    "FloatCeil": math.ceil,
-    "FloatTrunc": math.trunc,
-    "FloatRound": round,
-}
+def _function(base: type[FloatFunction], name: str, text: str, compute: Computation) -> type[FloatFunction]:
+    return type(name, (base,), {"compute": staticmethod(compute), "text": text, "__module__": __name__})
+
 
 FLOAT_FUNCTIONS: dict[str, type[FloatFunction]] = {
-    name: type(name, (base,), {"compute": staticmethod(compute), "__module__": __name__})
+    name: _function(base, name, *entry)
     for base, table in ((FloatFunction, _FLOAT), (IntFunction, _INT))
-    for name, compute in table.items()
+    for name, entry in table.items()
 }
 """By name: `FloatAdd`, `IntTrueDiv`, `FloatFloor`..."""

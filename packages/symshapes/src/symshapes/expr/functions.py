@@ -10,6 +10,7 @@ from typing import Any
 
 from sympy import Expr, Function, Integer, Mul, S, sympify
 
+from symshapes.expr import terms
 from symshapes.expr.terms import Term, common_factor, content, exact_quotient, sum_of, terms_of
 
 
@@ -260,5 +261,6 @@ def _mod_by_symbols(above: Expr, below: Expr) -> Expr:
 
 def reset_caches() -> None:
     """Forget all memoised divisions and remainders."""
-    for memo in (_floor_div, _mod, terms_of, exact_quotient, common_factor):
+    for memo in (_floor_div, _mod):
         memo.cache_clear()
+    terms.reset_caches()

@@ -13,7 +13,7 @@ from typing import Any
 import sympy
 from sympy import Symbol
 
-from symshapes.expr.floats import FLOAT_FUNCTIONS, is_int
+from symshapes.expr.floats import FLOAT_FUNCTIONS, FloatFunction, IntFunction, is_int
 from symshapes.expr.functions import FloorDiv, Mod
 from symshapes.ranges import ValueRange, bound
 
@@ -54,10 +54,8 @@ class _Printer:
             return self.floating(float(expr))
         if expr is sympy.true or expr is sympy.false:
             return self.boolean(bool(expr)), _ATOM
-        if expr.func in _FLOAT_INFIX:
-            return self.float_infix(expr)
-        if expr.func in _FLOAT_NAMES:
-            return self.call(self.float_name(_FLOAT_NAMES[expr.func]), expr.args)
+        if isinstance(expr, FloatFunction):
+            return self.float_infix(expr) if expr.text in "+-*/" else self.call(self.float_name(expr), expr.args)
         raise NotImplementedError(f"cannot print {expr.func} in {expr}")
 
     def call(self, name: str, args: Any) -> tuple[str, int]:
@@ -140,9 +138,8 @@ class _Printer:
 
     def float_infix(self, expr: Any) -> tuple[str, int]:
         # Parenthesised on both sides: floating point must not be regrouped.
-        sign = _FLOAT_INFIX[expr.func]
         left, right = expr.args
-        return f"{self.as_float(left)} {sign} {self.as_float(right)}", _OR
+        return f"{self.as_float(left)} {expr.text} {self.as_float(right)}", _OR
 
     def as_float(self, expr: Any) -> str:
         return self.at(expr, _ATOM)
@@ -156,10 +153,10 @@ class _Printer:
         return str(value)
 
     def floating(self, value: float) -> tuple[str, int]:
-        raise NotImplementedError
+        raise NotImplementedError(f"no text for the float {value}")
 
-    def float_name(self, name: str) -> str:
-        raise NotImplementedError
+    def float_name(self, expr: FloatFunction) -> str:
+        raise NotImplementedError(f"no text for {expr}")
 
 
 class _Python(_Printer):
@@ -176,8 +173,8 @@ class _Python(_Printer):
         text = repr(value)
         return (text, _ATOM) if text[0].isdigit() else (f'float("{text}")' if text[-1] in "fn" else f"({text})", _ATOM)
 
-    def float_name(self, name: str) -> str:
-        return name
+    def float_name(self, expr: FloatFunction) -> str:
+        return expr.text
 
 
 class _Cpp(_Printer):
@@ -205,10 +202,12 @@ class _Cpp(_Printer):
             return f"static_cast<double>({self.at(expr, _OR)})"
         return self.at(expr, _ATOM)
 
-    def float_name(self, name: str) -> str:
-        if name == "operator.mod":
+    def float_name(self, expr: FloatFunction) -> str:
+        if expr.text == "operator.mod":
             raise NotImplementedError("C++'s fmod has other signs than Python's % on floats")
-        return _CPP_NAMES.get(name, f"std::{name.removeprefix('math.')}")
+        if isinstance(expr, IntFunction):
+            return f"(int64_t)std::{'nearbyint' if expr.text == 'round' else expr.text.removeprefix('math.')}"
+        return _CPP_NAMES.get(expr.text, f"std::{expr.text.removeprefix('math.')}")
 
 
 class _Triton(_Printer):
@@ -231,36 +230,7 @@ _METHODS: dict[Any, Callable[[Any, Any], tuple[str, int]]] = {
     FLOAT_FUNCTIONS["FloatNeg"]: lambda printer, expr: (f"-{printer.at(expr.args[0], _ATOM)}", _SUM),
     **dict.fromkeys(_COMPARISONS, _Printer.compare),
 }
-_MATH_NAMES = ("sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "log2")
-_FLOAT_INFIX = {
-    FLOAT_FUNCTIONS[name]: sign
-    for name, sign in {"FloatAdd": "+", "FloatSub": "-", "FloatMul": "*", "FloatDiv": "/", "IntTrueDiv": "/"}.items()
-}
-_FLOAT_NAMES = {
-    FLOAT_FUNCTIONS[name]: text
-    for name, text in {
-        "ToFloat": "float",
-        "FloatPow": "pow",
-        "FloatMod": "operator.mod",
-        "FloatAbs": "abs",
-        "FloatMax": "max",
-        "FloatMin": "min",
-        "FloatFloor": "math.floor",
-        "FloatCeil": "math.ceil",
-        "FloatTrunc": "math.trunc",
-        "FloatRound": "round",
-        **{name.capitalize(): f"math.{name}" for name in _MATH_NAMES},
-    }.items()
-}
-_CPP_NAMES = {
-    "float": "static_cast<double>",
-    "max": "std::max<double>",
-    "min": "std::min<double>",
-    "math.floor": "(int64_t)std::floor",
-    "math.ceil": "(int64_t)std::ceil",
-    "math.trunc": "(int64_t)std::trunc",
-    "round": "(int64_t)std::nearbyint",
-}
+_CPP_NAMES = {"float": "static_cast<double>", "max": "std::max<double>", "min": "std::min<double>"}
 _DIALECTS: dict[str, type[_Printer]] = {"python": _Python, "cpp": _Cpp, "triton": _Triton}
 _MEMO_LIMIT = 1 << 16
 _memo: dict[tuple[Any, str], str] = {}

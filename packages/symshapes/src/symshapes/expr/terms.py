@@ -164,3 +164,9 @@ def monomial_gcd(first: Expr, second: Expr) -> Expr:
     below, others = _factors(second)
     shared = [base ** min(exponent, others[base]) for base, exponent in powers.items() if base in others]
     return Mul(Integer(gcd(above, below)), *shared)
+
+
+def reset_caches() -> None:
+    """Forget all memoised terms, factors and quotients."""
+    for memo in (terms_of, _factors, exact_quotient, common_factor, monomial_gcd):
+        memo.cache_clear()
