@@ -42,6 +42,7 @@ class _KernelPrinter:
         self.index = self.ops.index
         self.needs = dependencies(self.plan.body)
         self.inner_symbols = self._inner_symbols()
+        self.kept_so_far: set[int] = set()
 
     # ---- The function and its entry
 
@@ -54,6 +55,7 @@ class _KernelPrinter:
             self._arguments()
             if self.ops.has_indirect:
                 out("int status = DONE;")
+            self._keep_memory()
             self._items()
             out("return status;" if self.ops.has_indirect else "return DONE;")
         with out.block(f'extern "C" EXPORT int {self.kernel.name}(const Word* args) {{'):
@@ -214,6 +216,33 @@ class _KernelPrinter:
             out(f"const {SCALAR[dtype]} v{at} = {self._cast(dtype)}sum{at}.result();")
             self.ops.define(at, f"v{at}")
 
+    def _keep_memory(self) -> None:
+        """Memory of one row for each value kept from one pass to the next."""
+        points = " * ".join(f"({self.index(loop.size)})" for loop in self.plan.inner)
+        for at in sorted(self.plan.kept):
+            dtype = self.plan.body.ops[at].dtype
+            assert dtype is not None
+            self.out(f"Row<{SCALAR[dtype]}> kept{at}({points});")
+
+    def _emit_kept(self, at: int) -> None:
+        """Compute a kept value in its first pass and load it in later ones."""
+        place = f"kept{at}.data + {self._row_position()}"
+        if at not in self.kept_so_far:
+            self.kept_so_far.add(at)
+            self.ops.emit(at)
+            self.out(f"store({place}, {self.ops.vector(at)}, lanes);")
+            return
+        dtype = self.plan.body.ops[at].dtype
+        assert dtype is not None
+        self.out(f"const {VECTOR[dtype]} v{at} = load<{VECTOR[dtype]}>({place}, lanes);")
+        self.ops.define(at, f"v{at}")
+
+    def _row_position(self) -> str:
+        position: sympy.Expr = sympy.S.Zero
+        for loop in self.plan.inner:
+            position = position * loop.size + loop.variable
+        return f"({self.index(sympy.expand(position))})"
+
     @staticmethod
     def _cast(dtype: torch.dtype) -> str:
         return f"({SCALAR[dtype]})" if dtype in (torch.int8, torch.int16, torch.uint8) else ""
@@ -228,7 +257,11 @@ class _KernelPrinter:
         else:
             head = f"{'whole_' if whole else ''}vectors({first}, {last}, [&](Index {name}, auto lanes)"
         with self.ops.scope(), self.out.block(head + " INLINE_BODY {", "});"):
-            self._emit(at for at in step.ops if plan.varying[at])
+            for at in step.ops:
+                if at in plan.kept:
+                    self._emit_kept(at)
+                elif plan.varying[at]:
+                    self.ops.emit(at)
             for at in step.reductions:
                 self._accumulate(at, f"sum{at}", "lanes, k")
 

@@ -7,15 +7,16 @@ allows it, and for each operation whether it varies over the lanes.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 
 import sympy
 
 from cpu_codegen.index import stride
-from cpu_codegen.operations import MODERATE, cost_of
+from cpu_codegen.operations import MODERATE, SLOW, cost_of
 from inductor.body import Body, Op
 from inductor.device import Kernel
-from inductor.levels import Levels, dependencies, op_symbols, split
+from inductor.levels import Levels, Pass, dependencies, op_symbols, split
 
 Expr = sympy.Expr
 Symbol = sympy.Symbol
@@ -31,6 +32,8 @@ class Mode(enum.Enum):
 
 CHUNK = 4096
 """Elements of a row that is cut in chunks for the threads."""
+KEEP = 65536
+"""Inner points up to which expensive values are kept in memory from one pass to the next."""
 FOLD = 256
 """Additions of float32 after which a partial sum is folded into the total."""
 
@@ -69,6 +72,8 @@ class Plan:
     parallel: bool
     cost: int
     """Of one point of all loops, in quarter nanoseconds."""
+    kept: frozenset[int]
+    """Mode INNER: expensive values of one pass that a later one needs again; they are kept in memory for a row."""
 
     @property
     def inner_points(self) -> int | None:
@@ -110,6 +115,9 @@ def make_plan(kernel: Kernel, lanes: int) -> Plan:
         and not (vector.static is not None and vector.static <= CHUNK)
         and not (rows is not None and rows >= 64)
     )
+    kept = _kept(levels, body, varying, inner) if mode is Mode.INNER else frozenset()
+    if kept:
+        levels = replace(levels, passes=_passes_without(levels, needs, kept))
     per_point = sum(cost_of(op.name, op.dtype) for op in body.ops)
     return Plan(
         body=body,
@@ -123,7 +131,36 @@ def make_plan(kernel: Kernel, lanes: int) -> Plan:
         chunked=chunked,
         parallel=not _writes_collide(body),
         cost=max(1, round(per_point)),
+        kept=kept,
     )
+
+
+def _kept(levels: Levels, body: Body, varying: tuple[bool, ...], inner: tuple[Loop, ...]) -> frozenset[int]:
+    points = _product(inner)
+    if points is not None and points > KEEP:
+        return frozenset()
+    runs = Counter(at for p in levels.passes for at in p.ops)
+    return frozenset(
+        at for at, count in runs.items() if count > 1 and varying[at] and body.ops[at].name in MODERATE | SLOW
+    )
+
+
+def _passes_without(levels: Levels, needs: list[tuple[int, ...]], kept: frozenset[int]) -> tuple[Pass, ...]:
+    """The passes without what only led to values kept from an earlier pass. The kept values themselves stay listed."""
+    passes: list[Pass] = []
+    seen: set[int] = set()
+    for p in levels.passes:
+        listed, needed = set(p.ops), set[int]()
+        todo = [*p.stores, *(n for at in p.reductions for n in needs[at])]
+        while todo:
+            at = todo.pop()
+            if at in listed and at not in needed:
+                needed.add(at)
+                if at not in seen:
+                    todo.extend(needs[at])
+        passes.append(replace(p, ops=tuple(sorted(needed))))
+        seen |= needed & kept
+    return tuple(passes)
 
 
 def _writes_collide(body: Body) -> bool:
@@ -140,12 +177,16 @@ def _unroll(
     if mode is Mode.POINTWISE:
         return 1
     weight = [_code_size(op, vector.variable) if varying[at] else 0 for at, op in enumerate(body.ops)]
-    size = max((sum(weight[at] for at in p.ops) for p in levels.passes if p.reductions), default=0)
+    for at, op in enumerate(body.ops):
+        if op.name == "reduce" and op.args[0] in ("argmax", "argmin"):
+            weight[at] = 32
+    size = max((sum(weight[at] for at in (*p.ops, *p.reductions)) for p in levels.passes if p.reductions), default=0)
     if mode is Mode.INNER:
         unroll = 4 if size <= 8 else 2 if size <= 16 else 1
         while unroll > 1 and vector.static is not None and vector.static < 2 * unroll * lanes:
             unroll //= 2
         return unroll
+    size += sum(weight[at] for section in levels.outer for at in section) // 2
     unroll = 8 if size <= 6 else 4 if size <= 14 else 2 if size <= 24 else 1
     while unroll > 1 and vector.static is not None and vector.static % (unroll * lanes):
         unroll //= 2

@@ -52,6 +52,17 @@ INLINE void scatter_add(V x, Lanes lanes, At at) {
   ROLLED for (int lane = 0; lane < lanes.n; ++lane) add_to(at(lane), buffer[lane]);
 }
 
+// Memory for what one pass over a row keeps for the next: on the stack if it is short.
+template <class T>
+struct Row {
+  alignas(VECTOR_BYTES) T near[2048];
+  T* data;
+  INLINE explicit Row(Index count) : data(count <= 2048 ? near : (T*)__builtin_malloc(count * sizeof(T))) {}
+  INLINE ~Row() {
+    if (data != near) __builtin_free(data);
+  }
+};
+
 #ifdef _OPENMP
 extern "C" {
 int omp_get_max_threads(void);

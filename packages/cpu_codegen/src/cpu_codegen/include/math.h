@@ -36,14 +36,22 @@ INLINE Vec<T> mul_add(Vec<T> a, Vec<T> b, Vec<T> c) {
 }
 #undef FUSED
 
-// c[0] + x * c[1] + x * x * c[2] + ...
+// c[0] + x * c[1] + x * x * c[2] + ..., two coefficients a step: half as long a chain of dependent operations as one a step.
 template <class T>
-INLINE Vec<T> polynomial(Vec<T>, T last) {
+INLINE Vec<T> pairs(Vec<T>, Vec<T>, T last) {
   return Vec<T>(last);
 }
+template <class T>
+INLINE Vec<T> pairs(Vec<T> x, Vec<T>, T a, T b) {
+  return mul_add(Vec<T>(b), x, Vec<T>(a));
+}
 template <class T, class... Rest>
-INLINE Vec<T> polynomial(Vec<T> x, T first, Rest... rest) {
-  return mul_add(polynomial(x, (T)rest...), x, Vec<T>(first));
+INLINE Vec<T> pairs(Vec<T> x, Vec<T> square, T a, T b, Rest... rest) {
+  return mul_add(pairs(x, square, (T)rest...), square, mul_add(Vec<T>(b), x, Vec<T>(a)));
+}
+template <class T, class... Coefficients>
+INLINE Vec<T> polynomial(Vec<T> x, Coefficients... c) {
+  return pairs(x, x * x, (T)c...);
 }
 
 // f of each lane
@@ -276,6 +284,16 @@ INLINE F32 exp_step(F32 x) {
   return (mul_add(r * r, p, r) + F32(1)) * power_of_two(n.integer);
 }
 
+// expm1 for x in [-87, 88], to about 1e-7 relative: a step of other functions.
+INLINE F32 expm1_step(F32 x) {
+  const Nearest n = nearest(x * F32(1.44269504f));
+  F32 r = mul_add(n.value, F32(-0.693359375f), x);
+  r = mul_add(n.value, F32(2.12194440e-4f), r);
+  const F32 p = polynomial(r, 0.5f, 0.166665182f, 0.0416662060f, 8.36895406e-3f, 1.39505998e-3f);
+  const F32 scale = power_of_two(n.integer);
+  return mul_add(mul_add(r * r, p, r), scale, scale - F32(1));
+}
+
 INLINE F32 expm1(F32 x) {
   const F32 a = clamp(x, -30, 89);
   const Nearest n = nearest(a * F32(1.44269504f));
@@ -377,15 +395,12 @@ INLINE F32 tanh(F32 x) {
 LANE_BY_LANE(tanh)
 
 INLINE F32 erf(F32 x) {
-  const F32 a = abs(x), square = x * x;
-  const F32 near = mul_add(x, polynomial(square, 0.128379151f, -0.376124799f, 0.112816833f, -0.0267617460f,
-                                         4.98597138e-3f, -5.95386955e-4f), x);
-  // log(erfc(a)) + a; erf rounds to 1 from 3.92 on.
-  const F32 t = clamp(a, 0, 4);
-  const F32 q = polynomial(t, -0.128652170f, -0.635135889f, -0.106263161f, 0.0237853602f, -3.65377055e-3f,
-                           3.25654371e-4f, -1.15224639e-5f);
-  const F32 far = F32(1) - exp_step(mul_add(t, q, -t));
-  return select(a < F32(0.93f), near, copysign(far, x));
+  // 1 - exp(q) with q = log(erfc(a)), fitted as -1.128 a + a * a * rest(a); erf rounds to 1 from 3.92 on.
+  const F32 a = clamp(abs(x), 0, 4);
+  const F32 rest = polynomial(a, -0.636619389f, -0.102777906f, 0.0191533212f, 1.59959833e-4f, -1.66661991e-3f,
+                              6.32626063e-4f, -1.17584968e-4f, 9.25023143e-6f);
+  const F32 q = mul_add(a * a, rest, mul_add(a, F32(-0.12837917f), -a));
+  return copysign(expm1_step(q), x);
 }
 LANE_BY_LANE(erf)
 LANE_BY_LANE(erfc)
