@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from aotgrad import rng
 from aotgrad.errors import Unsupported
 from aotgrad.strides import same_size
 
@@ -17,7 +18,7 @@ aten = torch.ops.aten
 
 Mutation = Callable[..., torch.Tensor]
 
-MUTATIONS: dict[Any, Mutation] = {}
+MUTATIONS: dict[Any, Mutation] = dict(rng.WRITES)
 """A writing op with one target, and the function with its arguments that gives the target's new value."""
 
 
@@ -59,12 +60,6 @@ def _fill(self: torch.Tensor, value: Any) -> torch.Tensor:
 @_mutation(aten.fill_.Tensor)
 def _fill_tensor(self: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     return _copy(self, value)
-
-
-@_mutation(aten.bernoulli_.float)
-def _bernoulli(self: torch.Tensor, p: float = 0.5, *, generator: Any = None) -> torch.Tensor:
-    # The functional op, which runs the in-place kernel on an empty tensor, has no default for p.
-    return aten.bernoulli.p(self, p, generator=generator)
 
 
 @_mutation(aten.zero_.default)

@@ -1,25 +1,65 @@
-"""Random ops: which ones draw from a generator, and the functional op that draws the same stream.
+"""Random ops: which ones draw from a generator, and functional ops that draw the same stream.
 
-A traced graph keeps every random op, in program order and even if unused, so that seeds give eager's numbers and leave
-the generator where eager leaves it.
+In: a random in-place op and its arguments. Out: the tensor it would have filled in. A traced graph keeps every random
+op, in program order and even if unused, so that seeds give eager's numbers and leave the generator where eager does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-aten = torch.ops.aten
+from aotgrad.errors import Unsupported
+from aotgrad.strides import inverse_order, is_dense, order_of
 
-FUNCTIONAL: dict[Any, Any] = {
-    # The in-place kernel on an empty tensor is what the functional op runs, so both draw alike.
-    aten.bernoulli_.Tensor: aten.bernoulli.Tensor,
-    aten.normal_.default: aten.normal_functional.default,
-}
-"""In-place random ops whose functional form has another name; the rest are found by name."""
+aten = torch.ops.aten
 
 
 def is_random(op: Any) -> bool:
     """Whether `op` draws from a random generator."""
     return torch.Tag.nondeterministic_seeded in op.tags
+
+
+def _blank(self: torch.Tensor) -> torch.Tensor:
+    """A tensor in the strides of `self`: kernels draw in the order of memory, and what `self` holds does not matter."""
+    return aten.empty_strided.default(self.shape, self.stride(), dtype=self.dtype, device=self.device)
+
+
+def bernoulli(self: torch.Tensor, p: float = 0.5, *, generator: Any = None) -> torch.Tensor:
+    """What `self.bernoulli_(p)` leaves in `self`."""
+    # The functional op draws for a contiguous tensor whatever the strides of its argument.
+    order = order_of(self)
+    drawn = aten.bernoulli.p(_blank(aten.permute.default(self, order)), p, generator=generator)
+    return aten.permute.default(drawn, inverse_order(order))
+
+
+def normal(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    """What `self.normal_(...)` leaves in `self`."""
+    if not is_dense(self):
+        raise Unsupported("normal_ on a tensor with gaps, whose kernel draws in an order of its own")
+    return aten.normal_functional.default(_blank(self), *args, **kwargs)
+
+
+def _functional(op: Any) -> Callable[..., torch.Tensor]:
+    def draw(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        return op(_blank(self), *args, **kwargs)
+
+    return draw
+
+
+WRITES: dict[Any, Callable[..., torch.Tensor]] = {
+    aten.bernoulli_.float: bernoulli,
+    aten.bernoulli_.Tensor: _functional(aten.bernoulli.Tensor),
+    aten.normal_.default: normal,
+    aten.uniform_.default: _functional(aten.uniform.default),
+    aten.exponential_.default: _functional(aten.exponential.default),
+    aten.cauchy_.default: _functional(aten.cauchy.default),
+    aten.log_normal_.default: _functional(aten.log_normal.default),
+    aten.geometric_.default: _functional(aten.geometric.default),
+    aten.random_.default: _functional(aten.random.default),
+    getattr(aten.random_, "from"): _functional(getattr(aten.random, "from")),
+    aten.random_.to: _functional(aten.random.to),
+}
+"""Random in-place ops and the functions of their arguments that draw the same."""

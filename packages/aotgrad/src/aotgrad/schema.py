@@ -116,8 +116,6 @@ def _alias_names(op: Any, argument_name: str) -> list[str]:
 
 def _functional(op: Any) -> Any | None:
     """The overload with the same inputs that writes nothing, found by name and signature, or None."""
-    if op in rng.FUNCTIONAL:
-        return rng.FUNCTIONAL[op]
     home = getattr(torch.ops, op.namespace)
     base = op._schema.name.partition("::")[2]
     wanted = [(a.name, str(a.type)) for a in op._schema.arguments if not a.is_out]

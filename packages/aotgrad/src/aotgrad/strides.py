@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from symshapes import expr_of
+from symshapes import expr_of, hint_of
 
 
 def same_size(a: Any, b: Any) -> bool:
@@ -40,3 +40,17 @@ def is_dense(t: torch.Tensor) -> bool:
         else:
             return False
     return True
+
+
+def order_of(like: torch.Tensor) -> list[int]:
+    """Dimensions from outermost to innermost in memory."""
+    strides = [hint_of(stride) for stride in like.stride()]
+    return sorted(range(like.dim()), key=lambda dim: -strides[dim])
+
+
+def inverse_order(order: list[int]) -> list[int]:
+    """The permutation that undoes `order`."""
+    inverse = [0] * len(order)
+    for position, dim in enumerate(order):
+        inverse[dim] = position
+    return inverse

@@ -191,7 +191,13 @@ class Tracer(TorchDispatchMode):
         named = lowering.dict(kwargs) if kwargs else {}
         value = result
         exact = True
-        if lowering.inexact:
+        if lowering.inexact and not pure:
+            # A random kernel draws in the order of its argument's memory.
+            for argument in args:
+                if isinstance(argument, torch.Tensor):
+                    self._make_exact(self.tracked(argument))
+            lowered = lowering.tuple(args)
+        elif lowering.inexact:
             value = func(*_values(lowered), **_values(named))
             exact = _same_layouts(value, result)
         node = self._record(func, lowered, named, (lowering.key, *named) if pure else None, value)
@@ -252,8 +258,8 @@ class Tracer(TorchDispatchMode):
         func = step.op
         if facts_of(func).kind is Kind.SAME:
             return base.node, base.exact
-        if not base.exact and func is aten.as_strided.default:
-            base.node, base.exact = self._with_layout(base.node, base.fake), True
+        if func is aten.as_strided.default:
+            self._make_exact(base)
         if not base.exact and func is aten.view.default:
             return self._reshape(base.node, fake, step.args[0])
         lowering = _Lowering(self)
@@ -291,6 +297,10 @@ class Tracer(TorchDispatchMode):
         key = (lowering.key, fake.dtype, fake.device)
         empty = self._record(aten.empty_strided.default, (size, stride), named, key, value)
         return self._record(aten.copy.default, (empty, node), {}, (empty, node), value)
+
+    def _make_exact(self, tracked: Tracked) -> None:
+        if not tracked.exact:
+            tracked.node, tracked.exact = self._with_layout(self._read(tracked), tracked.fake), True
 
     def with_layout_of(self, tensor: torch.Tensor) -> fx.Node:
         """The node of the tensor's present value, in the strides that the program sees."""
@@ -363,8 +373,8 @@ class Tracer(TorchDispatchMode):
                 parent.node, parent.exact, parent.generation = child.node, child.exact, storage.generation
             else:
                 self._read(parent)
-                if step.op is aten.as_strided.default and not parent.exact:
-                    parent.node, parent.exact = self._with_layout(parent.node, parent.fake), True
+                if step.op is aten.as_strided.default:
+                    self._make_exact(parent)
                 with self:
                     whole = write_back(step, parent.fake, child.fake)
                 parent.node = self.node_of(whole)

@@ -6,10 +6,9 @@ from typing import Any
 
 import torch
 
-from aotgrad.decompositions.layout import inverse_order, order_of
 from aotgrad.decompositions.pointwise import number
 from aotgrad.decompositions.registry import decomposition
-from aotgrad.strides import is_dense
+from aotgrad.strides import inverse_order, is_dense, order_of
 
 aten = torch.ops.aten
 Tensor = torch.Tensor

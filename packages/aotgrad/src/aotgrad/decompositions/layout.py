@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import torch
-from symshapes import hint_of
-
-from aotgrad.strides import is_dense, same_layout
+from aotgrad.strides import inverse_order, is_dense, order_of, same_layout
 
 aten = torch.ops.aten
 
@@ -15,20 +13,6 @@ def contiguous(value: torch.Tensor) -> torch.Tensor:
     if value.is_contiguous():
         return value
     return aten.clone.default(value, memory_format=torch.contiguous_format)
-
-
-def order_of(like: torch.Tensor) -> list[int]:
-    """Dimensions from outermost to innermost in memory."""
-    strides = [hint_of(stride) for stride in like.stride()]
-    return sorted(range(like.dim()), key=lambda dim: -strides[dim])
-
-
-def inverse_order(order: list[int]) -> list[int]:
-    """The permutation that undoes `order`."""
-    inverse = [0] * len(order)
-    for position, dim in enumerate(order):
-        inverse[dim] = position
-    return inverse
 
 
 def laid_out_like(value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
