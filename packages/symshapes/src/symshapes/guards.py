@@ -13,7 +13,7 @@ from math import inf
 from typing import Any
 
 import sympy
-from sympy import Expr, Integer, S, Symbol
+from sympy import Expr, Integer, Symbol
 
 from symshapes.expr.functions import Mod
 from symshapes.expr.printers import print_expr
@@ -137,12 +137,12 @@ class GuardWriter:
         """What is said of which source: `x.size(0)`, "equals y.size(0)"."""
         if condition.func is not sympy.Eq or not is_integral(condition):
             return None, ""
-        left, right = condition.args
-        if isinstance(left, Mod) and right is S.Zero and left.args[0].is_Symbol:
-            return left.args[0], f"is divisible by {print_expr(left.args[1], 'python', names=self.sources)}"
         form = normal_form(condition)
         if isinstance(form, bool):
             return None, ""
+        if isinstance(form[1], Mod) and form[1].args[0].is_Symbol:
+            symbol, divisor = form[1].args
+            return symbol, f"is divisible by {print_expr(divisor, 'python', names=self.sources)}"
         left, right = _sides(form[1])
         if right.is_Symbol and not left.is_Symbol:
             left, right = right, left
