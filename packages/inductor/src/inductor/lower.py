@@ -53,7 +53,7 @@ class _Lowering:
         for node in self.module.graph.nodes:
             self.builder.node = node
             if node.op == "placeholder":
-                example = next(inputs)
+                example = next(inputs, None)
                 node.meta.setdefault("val", example)
                 self.env[node] = self._input(node)
             elif node.op == "get_attr":

@@ -72,6 +72,17 @@ def trace(function: Callable[..., Any], *inputs: Any) -> tuple[fx.GraphModule, l
 def check(function: Callable[..., Any], *inputs: Any, **tolerance: float) -> Program:
     """Assert that lowering `function` and interpreting the program gives eager's results, dtypes and strides."""
     graph, expected = trace(function, *inputs)
+    return check_graph(graph, expected, inputs, **tolerance)
+
+
+def is_functional(graph: fx.GraphModule) -> bool:
+    """Whether no call writes to its arguments."""
+    schemas = [getattr(node.target, "_schema", None) for node in graph.graph.nodes]
+    return not any(schema is not None and schema.is_mutable for schema in schemas)
+
+
+def check_graph(graph: fx.GraphModule, expected: list[Any], inputs: Sequence[Any], **tolerance: float) -> Program:
+    """`check` for a graph traced already."""
     program = lower(graph, inputs)
     actual = run_program(program, inputs)
     assert len(actual) == len(expected)

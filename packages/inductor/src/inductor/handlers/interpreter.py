@@ -20,7 +20,8 @@ from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
 from inductor.ops import PRIMITIVES
 from symshapes import FloorDiv, Mod
 
-Number = int | torch.Tensor
+Number = Any
+"""A Python int, or an int64 tensor: the value of an index expression at every point."""
 
 
 _FUNCTIONS: dict[str, Callable[..., torch.Tensor]] = {

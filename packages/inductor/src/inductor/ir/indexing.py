@@ -53,11 +53,15 @@ def contiguous_strides(sizes: Sequence[Expr]) -> tuple[Expr, ...]:
 
 
 def linear_index(index: Index, strides: Sequence[Expr], offset: Expr = ZERO) -> Expr:
-    terms = [
-        position if stride is ONE else position * stride
-        for position, stride in zip(index, strides, strict=True)
-        if position is not ZERO
-    ]
+    terms = []
+    for position, stride in zip(index, strides, strict=True):
+        if position is ZERO:
+            continue
+        term = position if stride is ONE else position * stride
+        # sympy distributes only numbers over sums; loops need every variable's coefficient.
+        if position.is_Add and not stride.is_Integer:
+            term = sympy.expand(term)
+        terms.append(term)
     return sympy.Add(offset, *terms)
 
 

@@ -24,6 +24,7 @@ class LoopRecorder(Recorder):
 
     def __init__(self, dtype_of: Callable[[str], torch.dtype], ranges: Mapping[Symbol, Expr]) -> None:
         super().__init__(dtype_of)
+        self.memory_dtype = dtype_of
         self.ranges: dict[Symbol, Expr] = dict(ranges)
         self.inlined: dict[Any, Any] = {}
         self.origins: dict[fx.Node, None] = {}
@@ -33,6 +34,19 @@ class LoopRecorder(Recorder):
         symbol = super().indirect(value, size)
         self.ranges[symbol] = sympy.sympify(size)
         return symbol
+
+    def where(self, condition: Ref, a: Ref, b: Ref) -> Ref:
+        """A branch that asks the same condition again already knows the answer, and a masked load is zero outside."""
+        first, second = self.recorded[a.at], self.recorded[b.at]
+        if first.name == "where" and first.args[0] == condition:
+            a = first.args[1]
+        if second.name == "where" and second.args[0] == condition:
+            b = second.args[2]
+        first, second = self.recorded[a.at], self.recorded[b.at]
+        zero = second.name == "constant" and second.args[0] == 0 and not str(second.args[0]).startswith("-")
+        if zero and first.name == "load" and first.args[2] == condition:
+            return a
+        return super().where(condition, a, b)
 
     def masked(self, mask: Ref, body: Callable[[], Ref], other: float | int | bool) -> Ref:
         # What is loaded under a mask is zero outside it, so it must not be taken for the unmasked value.

@@ -117,7 +117,9 @@ def rounded(value: Scalar, dtype: torch.dtype) -> Scalar:
     if dtype not in (torch.float16, torch.bfloat16):
         return convert(value, dtype)
     defined_by = ops.recorded[value.ref.at]
-    if defined_by.name == "load" or (defined_by.name == "round_to" and defined_by.args[1] is dtype):
+    if defined_by.name == "load" and ops.memory_dtype(defined_by.args[0]) is dtype:
+        return value
+    if defined_by.name == "round_to" and defined_by.args[1] is dtype:
         return value
     return Scalar(ops.round_to(value.ref, dtype))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -204,7 +205,7 @@ def remainder(builder: Builder, self: Any, other: Any) -> Any:
 
 @lowering("pow.Tensor_Scalar")
 def pow_scalar(builder: Builder, self: TensorValue, exponent: Any) -> Any:
-    short = {
+    short: dict[float, Callable[..., Scalar]] = {
         1: lambda x: x,
         2: lambda x: x * x,
         3: lambda x: x * x * x,

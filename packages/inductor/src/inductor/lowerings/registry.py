@@ -13,9 +13,10 @@ from typing import Any
 import sympy
 import torch
 
-from inductor.body import Expr, Recorder
+from inductor.body import Expr
 from inductor.ir.builder import Builder
 from inductor.ir.indexing import Index, is_empty, same
+from inductor.ir.recording import LoopRecorder
 from inductor.ir.scalar import Scalar, convert, lift, rounded
 from inductor.ir.tensor import Cost, TensorValue
 from inductor.ir.views import Expand
@@ -188,7 +189,7 @@ def elementwise(
 
 def measured(sample: Callable[[], Scalar], dtype_of: Callable[[str], torch.dtype]) -> Cost:
     """The operations that `sample` records, loads and constants not counted."""
-    recorder = Recorder(dtype_of)
+    recorder = LoopRecorder(dtype_of, {})
     with install(recorder):
         sample()
     work = [op for op in recorder.recorded if op.name not in ("load", "constant", "to_dtype")]
