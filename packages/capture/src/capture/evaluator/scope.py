@@ -126,9 +126,9 @@ def is_recorded_python(function: types.FunctionType) -> bool:
 
 def is_recorded_builtin(function: Any) -> bool:
     """Whether a function written in C is a tensor operation."""
-    owner = getattr(function, "__self__", None)
-    if isinstance(owner, type) and owner.__name__ == "_VariableFunctionsClass":
+    if getattr(function, "__qualname__", "").startswith("_VariableFunctionsClass."):
         return True
+    owner = getattr(function, "__self__", None)
     return isinstance(owner, types.ModuleType) and owner.__name__ in _RECORDED_C
 
 

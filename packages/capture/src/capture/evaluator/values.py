@@ -30,7 +30,7 @@ from ..sources import (
 )
 from ..variables.base import Lazy, Variable
 from ..variables.classes import Class, PyModule
-from ..variables.constants import CONSTANT_TYPES, Constant, EnumMember, Known
+from ..variables.constants import CONSTANT_TYPES, Constant, EnumMember, Known, WeakReference
 from ..variables.functions import Cell, Function, Method, Partial
 from ..variables.mappings import Dict, Set
 from ..variables.modules import Module
@@ -320,7 +320,7 @@ class Values(State):
         """Any other object: of a class written in Python, or opaque."""
         cls = type(value)
         if isinstance(value, weakref.ref):
-            return self.identity(Known(value), source, trusted)
+            return self.identity(WeakReference(value), source, trusted)
         if cls.__module__ == "typing" or cls in (types.GenericAlias, types.UnionType, property):
             return self.identity(Known(value), source, trusted)
         if source is None:
@@ -486,6 +486,16 @@ class Values(State):
         if type(value) in CONSTANT_TYPES:
             return Constant(value)
         return self.wrap(value, Const(value, str(getattr(value, "__qualname__", ""))), trusted=True)
+
+    def fixed_object(self, value: Any) -> Variable:
+        """A real object reached without a source; where it is an input too, that must go on to be this object."""
+        found = self.memo.get(id(value))
+        if found is None:
+            return self.wrap(value, Const(value))
+        source = found[1].source
+        if source is not None and not isinstance(source, Const):
+            self.guard(source, GuardKind.ID, value)
+        return found[1]
 
     def from_python(self, value: Any) -> Variable:
         """A value that was computed for real: fresh containers, literals, or an object of fixed identity."""

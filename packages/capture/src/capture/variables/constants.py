@@ -199,6 +199,19 @@ def _lookup(cls: type, name: str) -> tuple[Any, type]:
     return class_lookup(cls, name)
 
 
+class WeakReference(Known):
+    """``weakref.ref``: a call gives its referent, which is then guarded to be that object."""
+
+    def truth(self, m: Machine) -> bool:
+        return True
+
+    def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+        referent = self.value()
+        if referent is None:
+            return Constant(None)
+        return m.fixed_object(referent)
+
+
 class BoundBuiltin(Variable):
     """A method, written in C, of a value that has its own variable family: ``[].append``."""
 

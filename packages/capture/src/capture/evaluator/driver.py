@@ -1,0 +1,384 @@
+"""Capturing one frame: evaluate, and where that ends early, evaluate again up to the break and generate code for it.
+
+In: a frame's function, code, arguments. Out: a ``Capture``: the graph, the guards, and the replacement code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType
+from typing import Any
+
+import torch
+from symshapes import FakeMode
+from torch import fx
+
+from ..bytecode import Instruction, argument_names, assemble, build, decode, liveness
+from ..bytecode.dialect import current
+from ..effects import Effects, mode_calls
+from ..emit import Emitter, resolved
+from ..errors import CannotRebuild, NotConstant, SkipFrame, SymbolicRaise, Unsupported
+from ..graph import Break, CapturedGraph
+from ..guards import Guard, GuardKind
+from ..resume import (
+    continuation,
+    group_end,
+    origin_of,
+    plain_form,
+    reachable,
+    stack_after,
+    stub,
+)
+from ..sources import Closure, Local
+from ..variables import builtins as _builtins
+from ..variables import constructors as _constructors
+from ..variables import torch_state as _torch_state
+from ..variables.base import NULL, Lazy, Variable
+from ..variables.functions import Cell
+from ..variables.numbers import Symbolic
+from ..variables.tensors import Tensor
+from .frame import Frame, check_no_handler_state, run
+from .machine import Machine
+from .program import program_of
+from .recording import torch_modes_restored
+from .state import BreakHere, torch_state
+
+_REGISTERED = (_builtins, _constructors, _torch_state)
+_FRAME_SETUP = frozenset({"MAKE_CELL", "COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})
+_NO_FALL_THROUGH_STUB = frozenset({"RAISE_VARARGS", "RERAISE", "RETURN_VALUE", "RETURN_CONST"})
+
+Backend = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
+
+
+@dataclass(frozen=True)
+class FrameInput:
+    """A frame at entry. ``args`` are the values of ``argument_names(code)``."""
+
+    function: FunctionType
+    code: CodeType
+    args: tuple[Any, ...]
+    globals: dict[str, Any]
+    builtins: dict[str, Any]
+
+
+@dataclass
+class Capture:
+    """What became of a frame. ``graph`` is None if there was nothing to compile; ``code`` None: run it eagerly."""
+
+    guards: list[Guard]
+    graph: CapturedGraph | None
+    code: CodeType | None
+    breaks: list[Break] = field(default_factory=list)
+
+
+def capture_frame(frame: FrameInput, backend: Backend, *, dynamic: bool | None, fullgraph: bool) -> Capture:
+    """Capture; raises ``GraphBreakError`` with ``fullgraph``, ``SkipFrame`` if the frame is to be left alone."""
+    break_at: int | None = None
+    reason: Break | None = None
+    while True:
+        attempt = Attempt(frame, dynamic)
+        with torch_modes_restored():
+            try:
+                attempt.evaluate(break_at)
+                if reason is None or attempt.finished:
+                    return attempt.finish(backend, [])
+                if fullgraph:
+                    from ..errors import GraphBreakError
+
+                    raise GraphBreakError(reason.reason, reason.user_line)
+                return attempt.finish(backend, [reason])
+            except CannotRebuild as problem:
+                step = problem.variable.step
+                if step < 1 or (break_at is not None and step >= break_at):
+                    raise SkipFrame(f"{problem.why}, and no earlier place to break") from None
+                if reason is None:
+                    reason = Break(problem.why, attempt.line)
+                break_at = step
+            except Stopped as stopped:
+                if break_at is not None and stopped.step >= break_at:
+                    raise SkipFrame(f"evaluation is not repeatable: {stopped.reason}") from None
+                break_at = stopped.step
+                reason = reason or Break(stopped.reason, stopped.user_line)
+
+
+class Stopped(Exception):
+    """Signal: evaluation cannot go past a root step."""
+
+    def __init__(self, step: int, reason: str, user_line: str) -> None:
+        super().__init__(reason)
+        self.step = step
+        self.reason = reason
+        self.user_line = user_line
+
+
+class Attempt:
+    """One evaluation of the frame from its start."""
+
+    def __init__(self, frame: FrameInput, dynamic: bool | None) -> None:
+        self.input = frame
+        self.code = frame.code
+        self.m = Machine(frame.globals, FakeMode(), dynamic)
+        local: dict[str, Variable] = {
+            name: Lazy(value, Local(name)) for name, value in zip(argument_names(self.code), frame.args, strict=True)
+        }
+        closure: list[Cell] = []
+        for name, real in zip(self.code.co_freevars, frame.function.__closure__ or (), strict=True):
+            cell = self.m.cell_at(real, Closure(name))  # type: ignore[arg-type]
+            cell.name = name
+            closure.append(cell)
+        self.frame = Frame(self.code, frame.globals, frame.builtins, local, closure, is_root=True)
+        self.finished = False
+        self.before = {**torch_state(), "nesting": 0}
+        self.m.guard(None, GuardKind.GRAD_MODE, torch.is_grad_enabled())
+        self.m.guard(None, GuardKind.GLOBAL_STATE, _global_state())
+
+    @property
+    def line(self) -> str:
+        return self.frame.line()
+
+    def evaluate(self, break_at: int | None) -> None:
+        """Run to the end or to the given step; raises ``Stopped`` where it cannot go on."""
+        m = self.m
+        m.break_at = break_at
+        try:
+            run(m, self.frame)
+            self.finished = True
+        except BreakHere:
+            origin = check_no_handler_state(self.frame)
+            if origin is not None:
+                raise Stopped(origin, "a break inside an exception handler", self.line) from None
+        except Unsupported as problem:
+            raise Stopped(self.stop_step(), problem.reason, self.stopped_line()) from problem
+        except NotConstant as problem:
+            raise Stopped(self.stop_step(), f"{problem} is not constant", self.stopped_line()) from problem
+        except RecursionError as problem:
+            raise Stopped(self.stop_step(), "recursion too deep to inline", self.stopped_line()) from problem
+        except SymbolicRaise as raised:
+            origin = getattr(raised.exception, "origin", -1)
+            step = origin if 0 < origin <= m.step else m.step
+            name = raised.exception.python_type().__name__
+            raise Stopped(step, f"the program raises {name}", self.stopped_line()) from None
+
+    def stop_step(self) -> int:
+        """The root step that cannot be evaluated; the raising one if that is inside a handler."""
+        origin = check_no_handler_state(self.frame)
+        return self.m.step if origin is None else origin
+
+    def stopped_line(self) -> str:
+        return self.m.last_line or self.line
+
+    # Generating code
+
+    def finish(self, backend: Backend, breaks: list[Break]) -> Capture:
+        """Compile the graph and write the replacement."""
+        m, frame = self.m, self.frame
+        after = {**torch_state(), "nesting": m.autocast_nesting_change}
+        for function, args in mode_calls(after, self.before):
+            m.graph.call("call_function", function, args, {}, self.line).meta["val"] = None
+        effects = Effects(m, self.code.co_cellvars)
+        e = Emitter(m, self.code.co_cellvars)
+        if self.finished:
+            roots: list[Variable] = [frame.result]
+            restored: dict[str, Variable] = {}
+        else:
+            restored = self.live_locals()
+            cells = [c for n, c in frame.cells.items() if n in self.code.co_cellvars]
+            roots = [*frame.stack, *restored.values(), *cells]
+        e.plan([*roots, *effects.roots()])
+        outputs = list(dict.fromkeys(v.node for v in e.results if isinstance(v, Tensor | Symbolic)))
+        empty = m.graph.is_empty(outputs, self.inputs_changed())
+        if empty and self.finished and not effects and not mode_calls(self.before, after):
+            return Capture(list(m.guards.values()), None, None, breaks)
+        graph = None
+        if not empty:
+            graph = self.compile_and_call(e, outputs, backend, breaks)
+        e.save_sources = bool(effects)
+        if effects:
+            for root in roots:
+                self.preload(e, root)
+            effects.emit(e)
+        for function, args in mode_calls(self.before, after):
+            loads = [build.load_const(a) for a in args]
+            e.emit(build.call_function(build.load_const(function), *loads), build.pop())
+        instructions = self.returning(e) if self.finished else self.breaking(e, restored)
+        code = self.assembled(instructions)
+        return Capture(list(m.guards.values()), graph, code, breaks)
+
+    def preload(self, e: Emitter, root: Variable) -> None:
+        """Build a value before the effects, so that it is of the state that the program saw."""
+        root = resolved(root)
+        if root is NULL or id(root) in e.temps or (isinstance(root, Cell) and root.name is not None):
+            return
+        e.load(root)
+        name = e.temp()
+        e.emit(build.store_fast(name))
+        e.temps[id(root)] = name
+
+    def inputs_changed(self) -> bool:
+        """Whether the graph changes an input tensor in place."""
+        return any(
+            fake._version != node.meta["version"]
+            for fake, node in zip(self.m.graph.inputs, self.m.graph.placeholders, strict=True)
+        )
+
+    def compile_and_call(
+        self, e: Emitter, outputs: list[fx.Node], backend: Backend, breaks: list[Break]
+    ) -> CapturedGraph:
+        m = self.m
+        m.graph.finish(outputs)
+        captured = CapturedGraph(
+            m.graph.module(),
+            m.graph.inputs,
+            m.graph.sources,
+            list(m.guards.values()),
+            m.fake_mode.shape_env,
+            breaks,
+        )
+        with torch_modes_restored():
+            compiled = backend(captured.module, list(captured.inputs))
+        e.emit(build.push_callable(build.load_const(compiled)))
+        for source in captured.sources:
+            e.load_source(source)
+        e.emit(build.call(len(captured.sources)))
+        if not outputs:
+            e.emit(build.pop())
+            return captured
+        e.emit(build.unpack_sequence(len(outputs)))
+        names: dict[fx.Node, str] = {}
+        for node in outputs:
+            names[node] = e.temp()
+            e.emit(build.store_fast(names[node]))
+        for v in e.results:
+            if isinstance(v, Tensor | Symbolic):
+                e.temps[id(v)] = names[v.node]
+        return captured
+
+    def returning(self, e: Emitter) -> list[Instruction]:
+        e.load(self.frame.result)
+        self.write_cells(e)
+        e.emit(build.return_value())
+        return e.out
+
+    def write_cells(self, e: Emitter) -> None:
+        """Give the frame's own cells, where something refers to them, their content."""
+        done: set[int] = set()
+        for cell in e.cells:
+            if id(cell) in done or cell.name not in self.code.co_cellvars or cell.content is None:
+                continue
+            done.add(id(cell))
+            assert cell.name is not None
+            if not self.unchanged_argument(cell.name, cell.content):
+                e.load(cell.content)
+                e.emit(build.store_deref(cell.name))
+
+    def unchanged_argument(self, name: str, value: Variable) -> bool:
+        """Whether a local still is the frame's argument of that name."""
+        source = resolved(value).source
+        return isinstance(source, Local) and source.local == name
+
+    def live_locals(self) -> dict[str, Variable]:
+        """The locals that may still be read at the break."""
+        frame = self.frame
+        live = liveness(program_of(self.code).instructions)[frame.op.index]
+        return {n: v for n, v in frame.local.items() if n in live}
+
+    def breaking(self, e: Emitter, restored: dict[str, Variable]) -> list[Instruction]:
+        """Restore stack and locals, run the operation in a copy of the body, call the resume function."""
+        frame = self.frame
+        graph_names = [i.argval for i in e.out if i.opname == "STORE_FAST"]
+        for value in frame.stack:
+            if value is NULL:
+                e.emit([Instruction("PUSH_NULL")])
+            else:
+                e.load(value)
+        changed = {n: v for n, v in restored.items() if not self.unchanged_argument(n, v)}
+        for value in changed.values():
+            e.load(value)
+        self.write_cells(e)
+        for name in reversed(changed):
+            e.emit(build.store_fast(name))
+        temps = dict.fromkeys([*graph_names, *(i.argval for i in e.out if i.opname == "STORE_FAST")])
+        program = program_of(self.code)
+        live = liveness(program.instructions)[frame.op.index]
+        for name in argument_names(self.code):
+            if name in live and name not in frame.local and name not in frame.cells:
+                e.emit(build.delete_fast(name))
+        for name in temps:
+            if name.startswith("<") and name not in restored and not name.startswith(("<stack", "<first")):
+                e.emit(build.delete_fast(name))
+        return [*e.out, *self.body(frame.op.index)]
+
+    def body(self, index: int) -> list[Instruction]:
+        """The original body from the breaking operation on, with the calls of the resume functions in it."""
+        code, frame = self.code, self.frame
+        instructions = decode(code)
+        plain = decode(code)
+        before = [v is not NULL for v in frame.stack]
+        end = group_end(instructions, index)
+        broken = instructions[end]
+        bound = set(frame.local)
+        start = instructions[index]
+        group = instructions[index : end + 1]
+        handled = [i.handler.target for i in group if i.handler is not None]
+        kept = [i for i in reachable(instructions, handled) if i.opname not in _FRAME_SETUP]
+        follow: list[Instruction] = []
+        jumped: list[Instruction] = []
+        first_cell = bool(code.co_argcount) and code.co_varnames[0] in code.co_cellvars
+        in_resume = origin_of(code) is not None
+
+        def make(target: int, jump: bool) -> list[Instruction]:
+            stack = stack_after(plain, index, before, jump)
+            then = continuation(code, target, stack, bound)
+            return stub(then, frame.globals, first_cell or _first_is_free(code), in_resume, broken)
+
+        if broken.opname not in _NO_FALL_THROUGH_STUB:
+            follow = make(end + 1, False)
+        if broken.target is not None:
+            target = next(i for i, x in enumerate(instructions) if x is broken.target)
+            if broken.opname == "FOR_ITER":
+                jumped = [*current().end_for(), *make(target + len(current().end_for()), True)]
+            else:
+                jumped = make(target, True)
+            broken.target = jumped[0]
+        step = [*group[:-1], *plain_form(group[-1]), *follow]
+        return [*build.jump(start), *_merge(kept, group, step), *jumped]
+
+    def assembled(self, instructions: list[Instruction]) -> CodeType:
+        code = self.code
+        head = build.prologue(code.co_cellvars, code.co_freevars)
+        first = program_of(code).instructions[0].positions
+        for each in (*head, *instructions):
+            if each.positions is None:
+                each.positions = first
+        names = argument_names(code)
+        return assemble([*head, *instructions], like=code, argnames=names)
+
+
+def _merge(kept: list[Instruction], group: list[Instruction], step: list[Instruction]) -> list[Instruction]:
+    """The handlers' code with the broken step put in front, or in its place if they lead back to it."""
+    members = {id(i) for i in group}
+    if not any(id(i) in members for i in kept):
+        return [*step, *kept]
+    out: list[Instruction] = []
+    placed = False
+    for instruction in kept:
+        if id(instruction) in members:
+            if not placed:
+                out.extend(step)
+                placed = True
+        else:
+            out.append(instruction)
+    return out
+
+
+def _first_is_free(code: CodeType) -> bool:
+    origin = origin_of(code)
+    original = code if origin is None else origin.code
+    return bool(original.co_argcount) and original.co_varnames[0] in code.co_freevars
+
+
+def _global_state() -> Any:
+    from ..guards import GlobalState
+
+    return GlobalState.now()
