@@ -6,7 +6,7 @@ Flows in: positions of operations in the plan's body, in order. Flows out: lines
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import sympy
@@ -15,7 +15,7 @@ import torch
 from cpu_codegen.index import IndexPrinter, stride
 from cpu_codegen.operations import format_of
 from cpu_codegen.text import Lines
-from cpu_codegen.types import SCALAR, VECTOR, literal
+from cpu_codegen.types import MEMORY, SCALAR, VECTOR, literal
 from cpu_codegen.vectorize import Plan, contiguous
 from inductor.body import Op, Ref
 from inductor.device import Kernel
@@ -29,6 +29,17 @@ def identifier(name: str) -> str:
     return re.sub(r"\W", "_", name)
 
 
+def print_arguments(kernel: Kernel, out: Lines, sizes_only: bool = False) -> None:
+    """Declare a kernel's arguments as named pointers and sizes, from `args`."""
+    for position, arg in enumerate(kernel.args):
+        name = identifier(arg.name)
+        if arg.role == "size":
+            out(f"const Index {name} = args[{position}].integer;")
+        elif not sizes_only:
+            kind = ("const " if arg.role == "in" else "") + MEMORY[arg.dtype]
+            out(f"{kind}* const {name} = ({kind}*)args[{position}].pointer;")
+
+
 class OperationPrinter:
     """Prints operations of one kernel's body to `out`."""
 
@@ -38,7 +49,6 @@ class OperationPrinter:
         self.body = plan.body
         self._text: dict[int, str] = {}
         self._names: dict[Symbol, str] = {s: identifier(s.name) for s in kernel.symbols}
-        self._memory = {arg.name: arg.dtype for arg in kernel.args}
         indirects = {at: op for at, op in enumerate(self.body.ops) if op.name == "indirect"}
         self.has_indirect = bool(indirects)
         self._lane_symbols = frozenset(op.args[2] for at, op in indirects.items() if plan.varying[at])
@@ -93,6 +103,11 @@ class OperationPrinter:
         return f"ramp<i64>({self.index(expr)}, {self.index(step)})" if step != 0 else f"I64({self.index(expr)})"
 
     # ---- Operations
+
+    def emit_all(self, positions: Iterable[int]) -> None:
+        """Print several operations in order."""
+        for at in positions:
+            self.emit(at)
 
     def emit(self, at: int, keep_in: str | None = None) -> None:
         """Print operation `at`; `keep_in`: assign its value to this place instead of a new name."""

@@ -16,7 +16,8 @@ from cpu_codegen.index import stride
 from cpu_codegen.operations import MODERATE, SLOW, cost_of
 from inductor.body import Body, Op
 from inductor.device import Kernel
-from inductor.levels import Levels, Pass, dependencies, op_symbols, split
+from inductor.levels import Levels, Pass, dependencies, op_symbols
+from inductor.levels import split as split_levels
 
 Expr = sympy.Expr
 Symbol = sympy.Symbol
@@ -32,6 +33,9 @@ class Mode(enum.Enum):
 
 CHUNK = 4096
 """Elements of a row that is cut in chunks for the threads."""
+FEW_ROWS = 8
+MANY_POINTS = 32768
+"""Few rows of many points are reduced by all threads together."""
 KEEP = 65536
 """Inner points up to which expensive values are kept in memory from one pass to the next."""
 FOLD = 256
@@ -72,6 +76,8 @@ class Plan:
     parallel: bool
     cost: int
     """Of one point of all loops, in quarter nanoseconds."""
+    split: bool
+    """Mode INNER: few rows of many points; the threads share the points of each row."""
     kept: frozenset[int]
     """Mode INNER: expensive values of one pass that a later one needs again; they are kept in memory for a row."""
 
@@ -93,7 +99,7 @@ def _product(loops: tuple[Loop, ...]) -> int | None:
 def make_plan(kernel: Kernel, lanes: int) -> Plan:
     """Plan `kernel` for vectors of `lanes` lanes."""
     body, outer, inner = simplify(kernel)
-    levels = split(body)
+    levels = split_levels(body)
     needs = dependencies(body)
     vector = _choose_vector(body, levels, needs, outer, inner, lanes)
     reduces = bool(levels.passes)
@@ -115,7 +121,16 @@ def make_plan(kernel: Kernel, lanes: int) -> Plan:
         and not (vector.static is not None and vector.static <= CHUNK)
         and not (rows is not None and rows >= 64)
     )
-    kept = _kept(levels, body, varying, inner) if mode is Mode.INNER else frozenset()
+    collide = _writes_collide(body)
+    points = _product(inner)
+    split = (
+        mode is Mode.INNER
+        and not collide
+        and rows is not None
+        and rows <= FEW_ROWS
+        and (points is None or points >= MANY_POINTS)
+    )
+    kept = _kept(levels, body, varying, inner) if mode is Mode.INNER and not split else frozenset()
     if kept:
         levels = replace(levels, passes=_passes_without(levels, needs, kept))
     per_point = sum(cost_of(op.name, op.dtype) for op in body.ops)
@@ -129,8 +144,9 @@ def make_plan(kernel: Kernel, lanes: int) -> Plan:
         varying=varying,
         unroll=_unroll(mode, body, levels, varying, vector, lanes),
         chunked=chunked,
-        parallel=not _writes_collide(body),
+        parallel=not collide,
         cost=max(1, round(per_point)),
+        split=split,
         kept=kept,
     )
 

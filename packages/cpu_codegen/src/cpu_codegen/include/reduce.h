@@ -134,6 +134,7 @@ struct Accumulate {
     return all;
   }
   INLINE T result() const { return across<Op>(value()); }
+  INLINE T partial() const { return result(); }
 };
 
 // float32 sums: partial sums are added to a total every few hundred steps (`fold`), so that rounding errors of long
@@ -152,6 +153,7 @@ struct Cascade {
   }
   INLINE V value() const { return total + recent.value(); }
   INLINE ElementOf<V> result() const { return across<Sum>(value()); }
+  INLINE ElementOf<V> partial() const { return result(); }
 };
 
 // Position of the largest (LARGEST) or smallest value; the first one of equals, and a NaN beats every number.
@@ -166,6 +168,17 @@ INLINE Mask beats(Vec<T> a, I64 at_a, Vec<T> b, I64 at_b) {
   const Mask better = (LARGEST ? a > b : a < b) | ((a != a) & (b == b));
   return better | (equal & (at_a < at_b));
 }
+template <bool LARGEST, class T>
+struct ScalarArgBest {
+  T best = LARGEST ? Limits<T>::lowest : Limits<T>::highest;
+  i64 at = __INT64_MAX__;
+  INLINE void add(T value, i64 position, Full, int = 0) {
+    if (beats<LARGEST>(value, position, best, at)) best = value, at = position;
+  }
+  INLINE void fold() {}
+  INLINE i64 value() const { return at; }
+  INLINE i64 result() const { return at; }
+};
 template <bool LARGEST, class V>
 struct ArgBest {
   using T = ElementOf<V>;
@@ -179,24 +192,17 @@ struct ArgBest {
   }
   INLINE void fold() {}
   INLINE I64 value() const { return at; }
-  INLINE i64 result() const {
-    T winner = best[0];
-    i64 where = at[0];
-    for (int lane = 1; lane < LANES; ++lane)
-      if (beats<LARGEST>(best[lane], at[lane], winner, where)) winner = best[lane], where = at[lane];
-    return where;
+  // The best of all lanes.
+  INLINE ScalarArgBest<LARGEST, T> partial() const {
+    T values[LANES];
+    i64 positions[LANES];
+    store(values, best, Full());
+    store(positions, at, Full());
+    ScalarArgBest<LARGEST, T> winner;
+    for (int lane = 0; lane < LANES; ++lane) winner.add(values[lane], positions[lane], Full());
+    return winner;
   }
-};
-template <bool LARGEST, class T>
-struct ScalarArgBest {
-  T best = LARGEST ? Limits<T>::lowest : Limits<T>::highest;
-  i64 at = __INT64_MAX__;
-  INLINE void add(T value, i64 position, Full, int = 0) {
-    if (beats<LARGEST>(value, position, best, at)) best = value, at = position;
-  }
-  INLINE void fold() {}
-  INLINE i64 value() const { return at; }
-  INLINE i64 result() const { return at; }
+  INLINE i64 result() const { return partial().at; }
 };
 
 // ---- Loops that reduce: `body(index, lanes, k)` with k the partial result to use, a compile-time constant once inlined

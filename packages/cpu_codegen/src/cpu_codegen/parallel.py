@@ -1,0 +1,163 @@
+"""Prints reductions of few rows of many points: all threads share each row, one pass after the other.
+
+The points are cut into at most PARTS parts, whatever the number of threads; each part's partial result goes to its own
+place, and they are combined in order: the result does not depend on the threads.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import torch
+
+from cpu_codegen.operation_printer import OperationPrinter, print_arguments
+from cpu_codegen.reductions import OPERATION, ReductionPrinter
+from cpu_codegen.text import Lines
+from cpu_codegen.types import SCALAR
+from cpu_codegen.vectorize import Plan
+from inductor.device import Kernel
+from inductor.levels import Pass
+
+PARTS = 64
+
+
+class SplitPrinter:
+    """Prints a whole kernel: what the threads share, one function a pass, the entry that runs them."""
+
+    def __init__(
+        self, kernel: Kernel, plan: Plan, ops: OperationPrinter, reductions: ReductionPrinter, out: Lines, lanes: int
+    ) -> None:
+        self.kernel, self.plan, self.ops, self.reductions, self.out = kernel, plan, ops, reductions, out
+        self.index, self.lanes = ops.index, lanes
+        # The outermost inner loop is cut if it is long, else the vectorised one.
+        first, last = plan.inner[0], plan.inner[-1]
+        self.cut = first if first.static is None or first.static >= PARTS else last
+        self.needed = [self._needed(step) for step in plan.levels.passes]
+
+    def print(self) -> None:
+        """Print the kernel."""
+        self._shared()
+        for k, step in enumerate(self.plan.levels.passes):
+            self._pass(k, step)
+        self._entry()
+
+    def _needed(self, step: Pass) -> list[int]:
+        """Outer values that a pass reads."""
+        plan, needs = self.plan, self.reductions.needs
+        inside = set(step.ops)
+        read = {n for at in (*step.ops, *step.reductions) for n in needs[at]} - inside
+        return sorted(at for at in read if plan.body.ops[at].name != "constant")
+
+    def _declaration(self, at: int) -> tuple[str, str]:
+        """Type and name of an outer value."""
+        op = self.plan.body.ops[at]
+        if op.name == "indirect":
+            return "Index", self.index(op.args[2])
+        assert op.dtype is not None
+        return SCALAR[op.dtype], f"v{at}"
+
+    def _partial_type(self, at: int) -> str:
+        kind, value = self.plan.body.ops[at].args
+        dtype = torch.bool if kind in ("any", "all") else self.plan.body.ops[value.at].dtype
+        assert dtype is not None
+        if kind in ("argmax", "argmin"):
+            name = "u8" if dtype is torch.bool else SCALAR[dtype]
+            return f"ScalarArgBest<{'true' if kind == 'argmax' else 'false'}, {name}>"
+        return SCALAR[dtype]
+
+    def _shared(self) -> None:
+        out = self.out
+        out("// What the threads share: the row, values known so far, partial results.")
+        with out.block(f"struct {self.kernel.name}_Shared {{", "};"):
+            out("Index step;")
+            for loop in self.plan.outer:
+                out(f"Index {self.index(loop.variable)};")
+            for at in sorted({at for needed in self.needed for at in needed}):
+                out("{} {};".format(*self._declaration(at)))
+            for k, step in enumerate(self.plan.levels.passes):
+                if step.reductions:
+                    fields = " ".join(f"{self._partial_type(at)} sum{at};" for at in step.reductions)
+                    out(f"struct {{ {fields} }} parts{k}[{PARTS}];")
+
+    def _pass(self, k: int, step: Pass) -> None:
+        out = self.out
+        signature = f"static int {self.kernel.name}_pass{k}(const Word* args, void* data, Index begin, Index end)"
+        with self.ops.scope(), out.block(signature + " {"):
+            print_arguments(self.kernel, out)
+            out(f"auto& shared = *({self.kernel.name}_Shared*)data;")
+            for loop in self.plan.outer:
+                name = self.index(loop.variable)
+                out(f"const Index {name} = shared.{name};")
+            for at in self.needed[k]:
+                kind, name = self._declaration(at)
+                out(f"const {kind} {name} = shared.{name};")
+                self.ops.define(at, name)
+            self._constants()
+            if self.ops.has_indirect:
+                out("int status = DONE;")
+            with out.block("for (Index part = begin; part < end; ++part) {"):
+                out("const Index first = part * shared.step;")
+                out(f"const Index last = at_most(first + shared.step, {self.index(self.cut.size)});")
+                self.reductions.inner_pass(step, part=(self.cut.variable, "first", "last"))
+                for at in step.reductions:
+                    out(f"shared.parts{k}[part].sum{at} = sum{at}.partial();")
+            out("return status;" if self.ops.has_indirect else "return DONE;")
+
+    def _constants(self) -> None:
+        self.ops.emit_all(at for at, op in enumerate(self.plan.body.ops) if op.name == "constant")
+
+    def _entry(self) -> None:
+        out, plan, name = self.out, self.plan, self.kernel.name
+        with out.block(f'extern "C" EXPORT int {name}(const Word* args) {{'):
+            print_arguments(self.kernel, out)
+            out(f"{name}_Shared shared;")
+            size = self.index(self.cut.size)
+            step = f"ceil_div({size}, {PARTS})"
+            if self.cut is plan.inner[-1]:
+                # Whole steps of vectors, and not too short ones.
+                vectors = plan.unroll * self.lanes
+                step = f"ceil_div(at_least({step}, 4096), {vectors}) * {vectors}"
+            out(f"shared.step = at_least({step}, 1);")
+            out(f"const Index parts = ceil_div({size}, shared.step);")
+            points = " * ".join(f"({self.index(loop.size)})" for loop in plan.inner)
+            out(f"const Index work = {points} * {plan.cost};")
+            if self.ops.has_indirect:
+                out("int status = DONE;")
+            with ExitStack() as loops:
+                for loop in plan.outer:
+                    v = self.index(loop.variable)
+                    loops.enter_context(out.block(f"for (Index {v} = 0; {v} < {self.index(loop.size)}; ++{v}) {{"))
+                    out(f"shared.{v} = {v};")
+                self._row()
+            out("return DONE;")
+
+    def _row(self) -> None:
+        out, plan = self.out, self.plan
+        stored: set[int] = set()
+        for k, step in enumerate(plan.levels.passes):
+            self.ops.emit_all(plan.levels.outer[k])
+            for at in self.needed[k]:
+                if at not in stored:
+                    stored.add(at)
+                    name = self._declaration(at)[1]
+                    out(f"shared.{name} = {self.ops.scalar(at)};")
+            call = f"parallel({self.kernel.name}_pass{k}, args, &shared, parts, work)"
+            out(f"if (const int failed = {call}) return failed;")
+            for at in step.reductions:
+                self._combine(k, at)
+        self.ops.emit_all(plan.levels.outer[len(plan.levels.passes)])
+
+    def _combine(self, k: int, at: int) -> None:
+        out = self.out
+        kind = self.plan.body.ops[at].args[0]
+        dtype = self.plan.body.ops[at].dtype
+        assert dtype is not None
+        partial = self._partial_type(at)
+        if kind in ("argmax", "argmin"):
+            out(f"{partial} sum{at};")
+            add = f"sum{at}.add(part.sum{at}.best, part.sum{at}.at, Full());"
+        else:
+            out(f"Accumulate<{OPERATION[kind]}, {partial}> sum{at};")
+            add = f"sum{at}.add(part.sum{at}, Full());"
+        out(f"for (Index p = 0; p < parts; ++p) {{ const auto& part = shared.parts{k}[p]; {add} }}")
+        self.reductions.result(at)
