@@ -1,0 +1,48 @@
+"""Symbolic sizes: one program serves every size."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from inductor_tracing import trace
+
+from inductor.handlers.interpreter import run_program
+from inductor.lower import lower
+from symshapes import DimPolicy, FakeMode, ShapeEnv
+
+F = torch.nn.functional
+
+
+def heads(x: Any, w: Any) -> Any:
+    b, s, d = x.shape
+    y = F.gelu(x.reshape(b * s, d) @ w).view(b, s, 2, 4)
+    z = torch.cat([y.transpose(1, 2), y.transpose(1, 2) * 2], 0)
+    return torch.softmax(z, -1).reshape(2 * b, -1).sum(0), y.mean((0, 1)), z[:, :, 1:], F.pad(y, (1, 2))
+
+
+def positions(x: Any, w: Any) -> Any:
+    b, s, _ = x.shape
+    at = torch.arange(s)
+    mask = at[None, :] <= at[:, None]
+    return (x.sum(-1)[:, None, :] * mask).amax(-1), x.flatten().view(s, b, -1) + 1, x.var(0), x.argmax(1)
+
+
+@pytest.mark.parametrize("function", [heads, positions])
+def test_one_program_serves_every_size(function: Any) -> None:
+    mode = FakeMode(ShapeEnv())
+    w = torch.randn(16, 8)
+    policy = [DimPolicy.DYNAMIC, DimPolicy.DYNAMIC, DimPolicy.STATIC]
+    fakes = [mode.from_tensor(torch.randn(3, 5, 16), source="x", policy=policy), mode.from_tensor(w, source="w")]
+    with warnings.catch_warnings(), mode:
+        warnings.simplefilter("ignore")
+        graph, _ = trace(function, *fakes)
+    program = lower(graph, fakes)
+    assert len(program.symbols) == 2
+    for b, s in ((3, 5), (4, 7), (2, 9)):
+        inputs = [torch.randn(b, s, 16), w]
+        for got, want in zip(run_program(program, inputs), function(*inputs), strict=True):
+            torch.testing.assert_close(got, want)
+            assert got.stride() == want.stride()

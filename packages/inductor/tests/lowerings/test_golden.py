@@ -1,0 +1,61 @@
+"""Printed programs of a few graphs. `INDUCTOR_REWRITE_GOLDEN=1` writes them anew."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from inductor_tracing import check
+
+from inductor.ir.program import LoopOp, Program
+
+GOLDEN = Path(__file__).parent / "golden"
+F = torch.nn.functional
+GRAPHS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
+    "bias_gelu": (lambda x, b: F.gelu(x + b), (torch.ones(4, 8), torch.ones(8))),
+    "bfloat16_residual": (
+        lambda x, y: (x + y).float().pow(2).mean(-1),
+        (torch.ones(4, 8, dtype=torch.bfloat16), torch.ones(4, 8, dtype=torch.bfloat16)),
+    ),
+    "softmax": (lambda x: F.softmax(x, -1), (torch.ones(2, 3, 8),)),
+    "heads": (lambda x: x.view(2, 3, 4, 2).transpose(1, 2) * 2, (torch.ones(2, 3, 8),)),
+    "flattened_heads": (lambda x: x.transpose(1, 2).reshape(2, 3, 8) + 1, (torch.ones(2, 4, 3, 2),)),
+    "cat_pad": (lambda x, y: F.pad(torch.cat([x, y], 1), (1, 0)), (torch.ones(2, 3), torch.ones(2, 4))),
+    "embedding": (lambda w, i: F.embedding(i, w) * 2, (torch.ones(10, 4), torch.zeros(2, 3, dtype=torch.int64))),
+    "var_mean": (lambda x: torch.var_mean(x, (0, 2, 3)), (torch.ones(2, 3, 4, 5),)),
+    "max_positions": (lambda x: x.max(1), (torch.arange(8.0).view(2, 4),)),
+    "scatter_add": (
+        lambda x, i, s: x.scatter_add(0, i, s),
+        (torch.ones(4, 3), torch.zeros(2, 3, dtype=torch.int64), torch.ones(2, 3)),
+    ),
+    "linear": (lambda x, w, b: F.relu(F.linear(x, w, b)), (torch.ones(2, 3), torch.ones(4, 3), torch.ones(4))),
+}
+
+
+def text(program: Program) -> str:
+    lines = [f"inputs {', '.join(map(str, program.inputs))}"]
+    for op in program.operations:
+        if isinstance(op, LoopOp):
+            start = "".join(f" starting from {earlier}" for _, earlier in op.initial)
+            lines.append(f"{', '.join(op.writes)} = loop {op.outer_sizes} | {op.inner_sizes}{start}")
+            lines.append(f"  {op.body}".replace("\n", "\n  "))
+        else:
+            buffers = [f"{a.buffer}{a.size}{a.stride}" if hasattr(a, "buffer") else str(a) for a in op.args]
+            lines.append(f"{op.writes[0]} = {op.target}({', '.join(buffers)})")
+    lines.append("outputs " + ", ".join(f"{o.buffer}{o.size}{o.stride}+{o.offset}" for o in program.outputs))  # type: ignore[union-attr]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_printed_program(name: str) -> None:
+    function, inputs = GRAPHS[name]
+    printed = text(check(function, *inputs))
+    path = GOLDEN / f"{name}.txt"
+    if os.environ.get("INDUCTOR_REWRITE_GOLDEN"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(printed)
+    assert printed == path.read_text()
