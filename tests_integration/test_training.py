@@ -20,10 +20,10 @@ OPTIMIZERS: dict[str, Callable[[nn.Module], torch.optim.Optimizer]] = {
 
 def _losses(run: Callable[[torch.Tensor], torch.Tensor], optimizer: torch.optim.Optimizer) -> list[float]:
     generator = torch.Generator().manual_seed(7)
+    x = torch.randn(32, 64, generator=generator)
+    y = torch.randint(0, 10, (32,), generator=generator)
     losses = []
     for _ in range(20):
-        x = torch.randn(32, 64, generator=generator)
-        y = torch.randint(0, 10, (32,), generator=generator)
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(run(x), y)
         loss.backward()

@@ -1,0 +1,74 @@
+"""`explain`: compile and run a function once, and say what came of it at every stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from inductor import CompiledGraph
+from torch import fx
+
+import capture
+from meta import backends
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What one call captured and compiled. `str()` tells all, `summary()` the main facts."""
+
+    trace: capture.Trace
+    """Graphs, graph breaks with reasons and user lines, guards in words."""
+    compiled: tuple[CompiledGraph, ...]
+    """One a graph in inference, a forward and a backward one in training."""
+
+    @property
+    def graph_count(self) -> int:
+        return self.trace.graph_count
+
+    @property
+    def break_count(self) -> int:
+        return self.trace.break_count
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Names of all generated kernels."""
+        return tuple(name for graph in self.compiled for name in graph.kernels)
+
+    def summary(self) -> str:
+        """Counts of graphs, breaks, guards and kernels, and where the generated code lies."""
+        rows = [
+            ("graphs", f"{self.graph_count}"),
+            ("graph breaks", f"{self.break_count}"),
+            *(("", f"{broken.reason}  # {broken.user_line}") for broken in self.trace.breaks),
+            ("guards", f"{len(self.trace.guards)}"),
+            ("generated kernels", f"{len(self.kernels)}, launched {self._total('launches')} times a run"),
+            ("ATen kernels", f"{self._total('externs')} calls a run"),
+        ]
+        for graph in self.compiled:
+            rows.append(("generated code", str(graph.kernel_path or "(kept in memory)")))
+            rows.append(("wrapper", str(graph.wrapper_path or "(kept in memory)")))
+        return "\n".join(f"  {name:<19} {value}" for name, value in rows)
+
+    def _total(self, what: str) -> int:
+        return sum(getattr(graph.stats, what) for graph in self.compiled)
+
+    def __str__(self) -> str:
+        return f"{self.trace}\n\n{self.summary()}"
+
+
+def explain(fn: Any, *args: Any, **kwargs: Any) -> Explanation:
+    """Compile `fn` afresh with inductor, call it once with these arguments, and report.
+
+    Args:
+        fn: a function or module, not compiled yet. Its side effects happen.
+    """
+    compiled: list[CompiledGraph] = []
+
+    def backend(graph: fx.GraphModule, inputs: Sequence[torch.Tensor]) -> backends.Compiled:
+        return backends.inductor(graph, inputs, on_compiled=compiled.append)
+
+    run = capture.compile(fn, backend)
+    run(*args, **kwargs)
+    return Explanation(run.session.report, tuple(compiled))
