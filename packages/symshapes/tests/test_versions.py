@@ -1,6 +1,7 @@
 import warnings
 
 import pytest
+
 from symshapes.versions import check_versions
 
 
@@ -12,9 +13,7 @@ def test_unsupported_python_is_one_sentence() -> None:
 
 
 def test_old_torch_is_one_sentence() -> None:
-    with pytest.raises(
-        ImportError, match=r"^capture needs torch 2\.11 or newer; installed is 2\.9\.1\+cpu\.$"
-    ):
+    with pytest.raises(ImportError, match=r"^capture needs torch 2\.11 or newer; installed is 2\.9\.1\+cpu\.$"):
         check_versions("capture", torch_version="2.9.1+cpu")
 
 
