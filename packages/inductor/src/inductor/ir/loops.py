@@ -13,6 +13,7 @@ from functools import cache
 import sympy
 
 from inductor.body import Body, Expr, Op, Symbol
+from inductor.ir.digits import split
 from inductor.ir.indexing import same
 from symshapes import FloorDiv, Mod
 
@@ -123,6 +124,7 @@ def canonicalise(
 ) -> tuple[Body, tuple[Expr, ...], tuple[Expr, ...]]:
     """The body with inner loops ordered by the strides of what it loads (unless `keep_inner_order`), adjacent loops merged, and
     variables numbered anew. Returns (body, outer sizes, inner sizes)."""
+    body, outer_sizes, inner_sizes = split(body, outer_sizes, inner_sizes)
     variables = frozenset(body.outer_vars) | frozenset(body.inner_vars)
     if not variables:
         return body, (), ()
