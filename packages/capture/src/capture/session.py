@@ -20,6 +20,8 @@ from .resume import origin_of
 
 Backend = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
 
+#: Attribute hooks run while guards read their sources; to look at guards for them in turn would not end.
+_NEVER_CAPTURED = frozenset({"__getattribute__", "__getattr__", "__del__"})
 _OPTIMIZED = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS
 _SUSPENDING = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
@@ -44,6 +46,8 @@ class Session:
     ) -> Any:
         """See ``_native.Session``."""
         if code.co_flags & _SUSPENDING or code.co_flags & _OPTIMIZED != _OPTIMIZED:
+            return _native.SKIP
+        if code.co_name in _NEVER_CAPTURED:
             return _native.SKIP
         if origin_of(code) is None and is_infrastructure(code.co_filename):
             return _native.SKIP

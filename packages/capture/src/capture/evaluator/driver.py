@@ -186,6 +186,7 @@ class Attempt:
             cells = [c for n, c in frame.cells.items() if n in self.code.co_cellvars]
             roots = [*frame.stack, *restored.values(), *cells]
         e.plan([*roots, *effects.roots()])
+        m.guard_aliases(self.inputs_changed())
         outputs = list(dict.fromkeys(v.node for v in e.results if isinstance(v, Tensor | Symbolic)))
         empty = m.graph.is_empty(outputs, self.inputs_changed())
         if empty and self.finished and not effects and not mode_calls(self.before, after):

@@ -341,4 +341,5 @@ def is_same(m: Machine, left: Variable, right: Variable) -> bool:
         raise Unsupported("identity of a symbolic number")
     if isinstance(a, InstanceDict) and isinstance(b, InstanceDict):
         return a.owner is b.owner
+    m.guard_distinct(a, b)
     return False

@@ -35,7 +35,11 @@ class Recording(Values):
 
     def fake_of(self, value: torch.Tensor, source: Source) -> Any:
         """The fake of an input."""
-        return self.fake_mode.from_tensor(value, source=source.name)
+        policy = self.dynamic_sizes.policy(value, source)
+        fake = self.fake_mode.from_tensor(value, source=source.name, policy=policy)
+        if policy is not None:
+            self.dynamic_sizes.note(fake, source)
+        return fake
 
     def has_tensor(self, variable: Variable) -> bool:
         """Whether a tensor is somewhere in an argument."""

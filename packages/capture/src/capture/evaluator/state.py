@@ -13,7 +13,7 @@ from .. import config
 from ..errors import NotConstant, SymbolicRaise, Unsupported
 from ..graph import GraphBuilder
 from ..guards import Guard, GuardKind
-from ..sources import Source
+from ..sources import Const, Source
 from ..variables.base import Variable
 from ..variables.constants import Constant
 from .scope import is_library_line
@@ -45,6 +45,7 @@ class State:
         self.break_at: int | None = None
         self.instructions = 0
         self.last_line = ""
+        self.private: dict[int, Any] = {}
 
     @property
     def me(self) -> Machine:
@@ -134,7 +135,11 @@ class State:
     # Guards
 
     def guard(self, source: Source | None, kind: GuardKind, expected: Any = None) -> None:
-        """Add a guard once."""
+        """Add a guard once; none on objects that were computed for this capture alone."""
+        if source is not None and self.private:
+            root = source.root
+            if isinstance(root, Const) and id(root.value) in self.private:
+                return
         key: tuple[Any, ...] = (source, kind)
         if kind in (GuardKind.HAS_KEY, GuardKind.NO_KEY, GuardKind.HAS_ATTR, GuardKind.NO_ATTR):
             key = (source, kind, expected)

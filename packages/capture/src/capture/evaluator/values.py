@@ -7,13 +7,13 @@ import enum
 import functools
 import types
 import weakref
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import torch
 
 from ..errors import NotConstant, Unsupported
-from ..guards import GuardKind, TensorMeta
+from ..guards import GuardKind, Predicate, TensorMeta
 from ..sources import (
     Attr,
     CellContent,
@@ -53,7 +53,7 @@ _BUILTIN_FUNCTIONS = (
     torch._ops.OpOverloadPacket,
     type(functools.lru_cache(lambda: None)),
 )
-_MAPPING_TYPES = (dict, collections.OrderedDict, collections.defaultdict)
+_MAPPING_TYPES = (dict, collections.OrderedDict, collections.defaultdict, types.MappingProxyType)
 
 
 class Values(State):
@@ -292,8 +292,6 @@ class Values(State):
     def set_of(self, value: Any, source: Source | None) -> Variable:
         if all(type(x) in CONSTANT_TYPES or isinstance(x, enum.Enum | type) for x in value):
             if source is not None and not isinstance(source, Const):
-                from ..guards import Predicate
-
                 self.type_guard(source, type(value))
                 expected = frozenset(value)
                 text = f"{{}} == {set(value)!r}"[:200]
@@ -364,6 +362,34 @@ class Values(State):
             raise Unsupported(f"input of type {type(value).__name__}")
         return None
 
+    # Identity of inputs
+
+    def guard_distinct(self, first: Variable, *others: Variable) -> None:
+        """Inputs that are different objects stay so, where no guard on their identity says it."""
+        sources = [v.source for v in (first, *others) if v.source is not None and not self.identity_fixed(v)]
+        if len(sources) > 1 and type(first) is not Constant:
+            self.guard(sources[0], GuardKind.DISTINCT, tuple(sources[1:]))
+
+    def identity_fixed(self, variable: Variable) -> bool:
+        source = variable.source
+        return isinstance(source, Const) or (source, GuardKind.ID) in self.guards or isinstance(variable, Constant)
+
+    def guard_aliases(self, tensors_changed: bool) -> None:
+        """Objects of one type, one of which the frame changed, must not turn out to be the same object."""
+        inputs = [v for _, v in self.memo.values() if v.source is not None and not self.identity_fixed(v)]
+        tensors = [v for v in inputs if isinstance(v, Tensor)]
+        if not tensors_changed:
+            tensors = [v for v in tensors if v.cls is torch.Tensor]
+        if len(tensors) > 1:
+            self.guard_distinct(*tensors)
+        for variable in list(self.changed.values()):
+            if variable.source is None or isinstance(variable, Cell):
+                continue
+            same = [v for v in inputs if v is not variable and type(v) is type(variable)]
+            same = [v for v in same if v.python_type() is variable.python_type()]
+            if same:
+                self.guard_distinct(variable, *same)
+
     # Parts of inputs
 
     def attribute_source(self, owner: Variable, name: str) -> Source:
@@ -388,6 +414,12 @@ class Values(State):
             self.guard_not_shadowed(owner, name)
         elif source is not None and not isinstance(source, Const):
             self.guard(source, GuardKind.NO_ATTR, name)
+
+    def guard_predicate(self, owner: Variable, check: Callable[[Any], object], text: str) -> None:
+        """A Python check on an input; none on objects of fixed identity that only guards can see change."""
+        if owner.source is None:
+            raise Unsupported("a condition on an object made in the frame")
+        self.guard(owner.source, GuardKind.CALLABLE, Predicate(check, text))
 
     def guard_not_shadowed(self, owner: Object, name: str) -> None:
         """The instance's own dictionary does not hold ``name``."""
@@ -486,6 +518,11 @@ class Values(State):
         if type(value) in CONSTANT_TYPES:
             return Constant(value)
         return self.wrap(value, Const(value, str(getattr(value, "__qualname__", ""))), trusted=True)
+
+    def computed(self, value: Any) -> Variable:
+        """An object that was just made for real, which nothing else can change."""
+        self.private[id(value)] = value
+        return self.known(value)
 
     def fixed_object(self, value: Any) -> Variable:
         """A real object reached without a source; where it is an input too, that must go on to be this object."""

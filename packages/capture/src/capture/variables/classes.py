@@ -186,7 +186,8 @@ def allocate(m: Machine, cls: type, owner: type, args: Args, kwargs: Kwargs) -> 
         return m.created(ExceptionObject(cls, list(args)))
     if owner is object:
         return m.created(Object(cls))
-    payload = PAYLOADS.get(owner)
+    base = next((c for c in cls.__mro__ if c in PAYLOADS), owner)
+    payload = PAYLOADS.get(base) if issubclass(base, owner) else None
     if payload is None:
         raise Unsupported(f"construction of {cls.__name__}, whose base {owner.__name__} is written in C")
     return payload(m, cls, args, kwargs)

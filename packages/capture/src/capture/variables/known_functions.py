@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,6 @@ KNOWN: dict[str, Handler] = {}
 #: Functions whose result depends only on arguments that are known objects: computed for real.
 _COMPUTED = frozenset(
     {
-        "inspect.signature",
         "inspect.isfunction",
         "inspect.isclass",
         "inspect.ismethod",
@@ -125,6 +125,24 @@ def _len(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     return m.realize(args[0]).length(m)
 
 
+@known("inspect.signature")
+def _signature(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    """Of a real function, or of one bound to an object: what the object is does not matter."""
+    import inspect
+
+    from .functions import Function, Method
+
+    value = m.realize(args[0])
+    if isinstance(value, Method) and isinstance(value.function, Function) and value.function.real is not None:
+        bound = types.MethodType(value.function.real, object())
+        return m.computed(m.fold(inspect.signature, [bound]))
+    if m.is_constant(value):
+        return m.computed(m.fold(inspect.signature, [m.to_python(value)]))
+    if isinstance(value, Object) and isinstance(value.value, object) and callable(value.value):
+        return m.computed(m.fold(inspect.signature, [value.value]))
+    raise Unsupported(f"signature of {value!r}")
+
+
 @known("typing.cast")
 def _cast(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     return args[1]
@@ -192,12 +210,38 @@ def _deepcopy(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     raise Unsupported(f"deep copy of {value!r}")
 
 
-@known(
-    "logging.Logger.debug",
-    "logging.Logger.isEnabledFor",
+def _log(name: str) -> None:
+    level = getattr(logging, name.upper())
+
+    @known(f"logging.Logger.{name}")
+    def silent(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+        """A record below the logger's level: nothing happens. Others are written, which breaks the graph."""
+        logger = m.realize(args[0])
+        real = logger.value if isinstance(logger, Object) else None
+        if not isinstance(real, logging.Logger) or real.isEnabledFor(level):
+            raise Unsupported("logging")
+        m.guard_predicate(logger, lambda value: not value.isEnabledFor(level), f"{{}} is silent for {name}")
+        return Constant(None)
+
+
+for _level in ("debug", "info", "warning", "error", "critical"):
+    _log(_level)
+
+
+def warn_once(m: Machine, function: Any, args: Args, kwargs: Kwargs) -> Variable:
+    """A cached function that logs on its first call: made now, after which it does nothing."""
+    try:
+        real = [a.value if isinstance(a, Object) and not a.attrs else m.to_python(a) for a in map(m.realize, args)]
+        named = {k: m.to_python(v) for k, v in kwargs.items()}
+    except NotConstant:
+        raise Unsupported("logging of a value that is not constant") from None
+    return m.from_python(m.fold(function, real, named))
+
+
+#: Cached functions with that behaviour.
+ONCE = frozenset(
+    {"transformers.utils.logging.warning_once", "transformers.utils.logging.info_once"}
 )
-def _logging(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
-    raise Unsupported("logging")
 
 
 @known("torch.overrides.has_torch_function", "torch.overrides.is_tensor_like")

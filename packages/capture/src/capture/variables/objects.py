@@ -69,6 +69,8 @@ def descriptor_get(m: Machine, raw: Any, owner: type, obj: Variable | None, cls:
         return found
     if isinstance(raw, _OBJECT_SLOTS):
         return m.known(raw) if obj is None else m.created(BoundBuiltin(obj, name))
+    if isinstance(raw, functools._lru_cache_wrapper):
+        return m.known(raw) if obj is None else m.created(Method(m.known(raw), obj))
     if isinstance(raw, types.ClassMethodDescriptorType):
         return m.known(getattr(cls, name))
     get, _ = class_lookup(type(raw), "__get__")
