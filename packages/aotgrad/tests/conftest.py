@@ -21,19 +21,22 @@ def interpreter(module: fx.GraphModule, inputs: list[Any]) -> Callable[[list[Any
             assert not any(a.alias_info is not None and a.alias_info.is_write for a in schema.arguments), node.target
     assert type(next(n for n in module.graph.nodes if n.op == "output").args[0]) is tuple
 
-    class Checked(fx.Interpreter):
-        def run_node(self, node: fx.Node) -> Any:
-            result = super().run_node(node)
-            if node.op != "output":
-                agrees(node, result, node.meta["val"])
-            return result
-
-    runner = Checked(module)
-
     def run(args: list[Any]) -> Any:
-        values = list(args)
+        values = iter(list(args))
         args.clear()
-        return runner.run(*values)
+        env: dict[fx.Node, Any] = {}
+        for node in module.graph.nodes:
+            if node.op == "placeholder":
+                env[node] = next(values)
+            elif node.op == "get_attr":
+                env[node] = getattr(module, node.target)
+            elif node.op == "output":
+                return fx.node.map_arg(node.args[0], lambda n: env[n])
+            else:
+                args_, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda n: env[n])
+                env[node] = node.target(*args_, **kwargs)
+            agrees(node, env[node], node.meta["val"])
+        return None
 
     return run
 

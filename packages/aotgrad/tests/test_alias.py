@@ -71,7 +71,7 @@ def squeeze_and_unsqueeze(x):
 
 
 def reshaped_in_place(x):
-    y = x.clone()
+    y = x.detach().clone()
     flat = y.view(-1)
     y.transpose_(0, 1).unsqueeze_(0).transpose_(0, 1)
     y[0].mul_(3)

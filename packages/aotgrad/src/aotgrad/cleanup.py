@@ -18,9 +18,13 @@ def remove_dead(graph: fx.Graph) -> None:
     for node in reversed(graph.nodes):
         if node.users or node.op not in ("call_function", "get_attr"):
             continue
-        if isinstance(node.target, torch._ops.OpOverload) and facts_of(node.target).kind is Kind.RANDOM:
-            continue
-        graph.erase_node(node)
+        if not is_random(node):
+            graph.erase_node(node)
+
+
+def is_random(node: fx.Node) -> bool:
+    """Whether the node draws from a random generator."""
+    return isinstance(node.target, torch._ops.OpOverload) and facts_of(node.target).kind is Kind.RANDOM
 
 
 def clean_values(graph: fx.Graph, mode: FakeMode) -> None:

@@ -161,12 +161,22 @@ class _Traced:
             tangents.append(tangent)
         leaves = [self.leaves[i] for i in self.signature.grad_inputs]
         with torch.autograd.set_multithreading_enabled(False), _torch.DisableAutocast(), tracer.fake_mode, tracer:
-            gradients = torch.autograd.grad(wanted, leaves, tangents, allow_unused=True)
+            gradients = _gradients(wanted, leaves, tangents)
         nodes = [None if g is None else tracer.call(tracer.with_layout_of, g) for g in gradients]
         graph.output((*self.nodes, *nodes))
         remove_dead(graph)
         clean_values(graph, tracer.fake_mode)
         return JointGraph(graph, tracer.constants, self.signature)
+
+
+def _gradients(results: list[Any], leaves: list[Any], tangents: list[Any]) -> Any:
+    """Autograd's gradients. Raises Unsupported where it refuses, since an eager forward would have gone through."""
+    try:
+        return torch.autograd.grad(results, leaves, tangents, allow_unused=True)
+    except Unsupported:
+        raise
+    except RuntimeError as error:
+        raise Unsupported(f"the backward cannot be traced: {error}") from error
 
 
 def _mode_of(inputs: Sequence[Any]) -> FakeMode:

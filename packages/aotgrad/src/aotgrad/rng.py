@@ -23,16 +23,20 @@ def is_random(op: Any) -> bool:
 
 
 def _blank(self: torch.Tensor) -> torch.Tensor:
-    """A tensor in the strides of `self`: kernels draw in the order of memory, and what `self` holds does not matter."""
-    return aten.empty_strided.default(self.shape, self.stride(), dtype=self.dtype, device=self.device)
+    """A dense tensor with the dimensions of `self` in the same order in memory, the order that kernels draw in."""
+    order = order_of(self)
+    size = [self.shape[dim] for dim in order]
+    blank = aten.empty.memory_format(size, dtype=self.dtype, device=self.device)
+    return blank if order == sorted(order) else aten.permute.default(blank, inverse_order(order))
 
 
 def bernoulli(self: torch.Tensor, p: float = 0.5, *, generator: Any = None) -> torch.Tensor:
     """What `self.bernoulli_(p)` leaves in `self`."""
     # The functional op draws for a contiguous tensor whatever the strides of its argument.
     order = order_of(self)
-    drawn = aten.bernoulli.p(_blank(aten.permute.default(self, order)), p, generator=generator)
-    return aten.permute.default(drawn, inverse_order(order))
+    size = [self.shape[dim] for dim in order]
+    drawn = aten.bernoulli.p(aten.empty.memory_format(size, dtype=self.dtype, device=self.device), p, generator=generator)
+    return drawn if order == sorted(order) else aten.permute.default(drawn, inverse_order(order))
 
 
 def normal(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:

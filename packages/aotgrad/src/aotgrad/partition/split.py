@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from aotgrad.cleanup import is_random
 from aotgrad.joint import JointGraph
 
 aten = torch.ops.aten
@@ -78,12 +79,11 @@ class _Parts:
         graph = fx.Graph()
         env: dict[fx.Node, fx.Node] = {}
         needed = {node for node in (*self.results, *tensors, *sizes) if isinstance(node, fx.Node)}
+        # Random ops move the generator on even if nobody uses what they drew.
+        needed |= {node for node in self.joint.graph.nodes if is_random(node) and not node.meta.get("backward")}
         wanted = _needed(needed, stop=set())
         for node in self.joint.graph.nodes:
-            if node in wanted or node.op == "placeholder":
-                if node not in self.tangents:
-                    env[node] = _copy(graph, node, env)
-            elif _is_random(node) and not node.meta.get("backward"):
+            if (node in wanted or node.op == "placeholder") and node not in self.tangents:
                 env[node] = _copy(graph, node, env)
         results: list[Any] = [env[node] if isinstance(node, fx.Node) else node for node in self.results]
         places: dict[fx.Node, Saved] = {}
@@ -114,11 +114,12 @@ class _Parts:
             env[node].meta.update(node.meta)
         for node in self.tangents:
             env[node] = _copy(graph, node, env)
-        gradients = {node for node in self.gradients if isinstance(node, fx.Node)}
-        wanted = _needed(gradients, stop=set(env))
+        needed = {node for node in self.gradients if isinstance(node, fx.Node)}
+        needed |= {node for node in self.joint.graph.nodes if is_random(node) and node.meta.get("backward")}
+        wanted = _needed(needed, stop=set(env))
         for node in self.joint.graph.nodes:
             if node in wanted and node not in env:
-                if node.op == "placeholder" or (_is_random(node) and not node.meta.get("backward")):
+                if node.op == "placeholder" or (is_random(node) and not node.meta.get("backward")):
                     raise ValueError(f"the backward needs {node}, which is not saved")
                 env[node] = _copy(graph, node, env)
         graph.output(tuple(env[node] if isinstance(node, fx.Node) else None for node in self.gradients))
@@ -145,9 +146,3 @@ def _needed(roots: set[fx.Node], stop: set[fx.Node]) -> set[fx.Node]:
         if node not in stop:
             waiting.extend(node.all_input_nodes)
     return found
-
-
-def _is_random(node: fx.Node) -> bool:
-    from aotgrad.schema import Kind, facts_of
-
-    return isinstance(node.target, torch._ops.OpOverload) and facts_of(node.target).kind is Kind.RANDOM
