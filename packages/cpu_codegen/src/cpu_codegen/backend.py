@@ -10,6 +10,7 @@ from cpu_codegen.build import build_kernels, compile_command, find_compiler
 from cpu_codegen.cpu_info import Isa, detect_isa
 from cpu_codegen.kernel import print_kernel
 from cpu_codegen.launcher import make_call
+from cpu_codegen.names import entry_name
 from cpu_codegen.types import MEMORY
 from inductor.device import BuildError, Kernel, KernelCall, KernelSource
 
@@ -66,7 +67,7 @@ class CpuBackend:
         library = ctypes.CDLL(str(build_kernels(module_text, self.isa)))
         calls: dict[str, KernelCall] = {}
         for source in sources:
-            address = ctypes.cast(getattr(library, source.kernel.name), ctypes.c_void_p).value
+            address = ctypes.cast(getattr(library, entry_name(source.kernel)), ctypes.c_void_p).value
             assert address is not None
             calls[source.kernel.name] = make_call(source.kernel, address)
         return calls

@@ -53,6 +53,10 @@ class IndexPrinter:
     def __call__(self, expr: Expr) -> str:
         return self._print(expr, 0)
 
+    def factor(self, expr: Expr) -> str:
+        """The text as it can stand in a product or a pointer sum: in parentheses unless it is one term."""
+        return self._print(expr, 1)
+
     def _print(self, expr: Expr, precedence: int) -> str:
         """`precedence`: 0 in a sum or argument, 1 as a factor."""
         if isinstance(expr, sympy.Integer):

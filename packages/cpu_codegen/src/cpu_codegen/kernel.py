@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from cpu_codegen.names import entry_name
 from cpu_codegen.operation_printer import OperationPrinter, print_arguments
 from cpu_codegen.parallel import SplitPrinter
 from cpu_codegen.reductions import ReductionPrinter
@@ -28,6 +29,7 @@ def print_kernel(kernel: Kernel, lanes: int) -> str:
 class _KernelPrinter:
     def __init__(self, kernel: Kernel, lanes: int) -> None:
         self.kernel = kernel
+        self.name = entry_name(kernel)
         self.lanes = lanes
         self.plan: Plan = make_plan(kernel, lanes)
         self.out = Lines()
@@ -44,7 +46,7 @@ class _KernelPrinter:
         if plan.split:
             SplitPrinter(self.kernel, plan, self.ops, self.reductions, out, self.lanes).print()
             return str(out)
-        signature = f"static int {self.kernel.name}_items(const Word* args, void*, Index begin, Index end)"
+        signature = f"static int {self.name}_items(const Word* args, void*, Index begin, Index end)"
         with out.block(signature + " {"):
             print_arguments(self.kernel, out)
             if self.ops.has_indirect:
@@ -52,14 +54,14 @@ class _KernelPrinter:
             self.reductions.keep_memory()
             self._items()
             out("return status;" if self.ops.has_indirect else "return DONE;")
-        with out.block(f'extern "C" EXPORT int {self.kernel.name}(const Word* args) {{'):
+        with out.block(f'extern "C" EXPORT int {self.name}(const Word* args) {{'):
             print_arguments(self.kernel, out, sizes_only=True)
-            points = " * ".join(f"({self.index(l.size)})" for l in self._all_loops()) or "1"
+            points = " * ".join(self.index.factor(l.size) for l in self._all_loops()) or "1"
             out(f"const Index items = {self._item_count()};")
             if plan.parallel:
                 out(f"const Index work = {points} * {plan.cost};")
             out(
-                f"return parallel({self.kernel.name}_items, args, nullptr, items, "
+                f"return parallel({self.name}_items, args, nullptr, items, "
                 f"{'work' if plan.parallel else '/* in order, since points may write one element */ 0'});"
             )
         return str(out)
@@ -75,7 +77,7 @@ class _KernelPrinter:
         return self.plan.unroll * self.lanes
 
     def _item_count(self) -> str:
-        factors = [f"({self.index(loop.size)})" for loop in self.plan.outer]
+        factors = [self.index.factor(loop.size) for loop in self.plan.outer]
         per_row = self._per_row()
         if per_row is not None:
             factors.append(per_row)

@@ -5,7 +5,6 @@ Flows in: positions of operations in the plan's body, in order. Flows out: lines
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -13,6 +12,7 @@ import sympy
 import torch
 
 from cpu_codegen.index import IndexPrinter, stride
+from cpu_codegen.names import argument_names
 from cpu_codegen.operations import format_of
 from cpu_codegen.text import Lines
 from cpu_codegen.types import MEMORY, SCALAR, VECTOR, literal
@@ -24,15 +24,11 @@ Expr = sympy.Expr
 Symbol = sympy.Symbol
 
 
-def identifier(name: str) -> str:
-    """A buffer's or symbol's name as a C++ identifier."""
-    return re.sub(r"\W", "_", name)
-
-
 def print_arguments(kernel: Kernel, out: Lines, sizes_only: bool = False) -> None:
     """Declare a kernel's arguments as named pointers and sizes, from `args`."""
+    names = argument_names(kernel)
     for position, arg in enumerate(kernel.args):
-        name = identifier(arg.name)
+        name = names[arg.name]
         if arg.role == "size":
             out(f"const Index {name} = args[{position}].integer;")
         elif not sizes_only:
@@ -48,11 +44,12 @@ class OperationPrinter:
         self.out = out
         self.body = plan.body
         self._text: dict[int, str] = {}
-        self._names: dict[Symbol, str] = {s: identifier(s.name) for s in kernel.symbols}
+        self._buffers = argument_names(kernel)
+        self._names: dict[Symbol, str] = {s: self._buffers[s.name] for s in kernel.symbols}
         indirects = {at: op for at, op in enumerate(self.body.ops) if op.name == "indirect"}
         self.has_indirect = bool(indirects)
         self._lane_symbols = frozenset(op.args[2] for at, op in indirects.items() if plan.varying[at])
-        self._names.update({op.args[2]: identifier(op.args[2].name) for op in indirects.values()})
+        self._names.update({op.args[2]: f"indirect{k}" for k, op in enumerate(indirects.values())})
         self.index = IndexPrinter(self._names)
         by_lane = {symbol: f"{self._names[symbol]}[lane]" for symbol in self._lane_symbols}
         variable = plan.vector.variable
@@ -137,7 +134,7 @@ class OperationPrinter:
         assert op.dtype is not None
         if op.name == "load":
             buffer, index, mask = op.args
-            load = f"load({identifier(buffer)} + {self._offset(index)})"
+            load = f"load({self._buffers[buffer]} + {self.index.factor(index)})"
             return load if mask is None else f"{self.scalar(mask.at)} ? {load} : {literal(0, op.dtype)}"
         if op.name == "index_expr":
             return f"({SCALAR[op.dtype]})({self.index(op.args[0])})"
@@ -178,13 +175,9 @@ class OperationPrinter:
 
     # ---- Memory
 
-    def _offset(self, index: Expr) -> str:
-        text = self.index(index)
-        return text if isinstance(index, sympy.Symbol | sympy.Integer) else f"({text})"
-
     def _lane_address(self, buffer: str, index: Expr) -> str:
-        lane = self._lane_index(index)
-        return f"[&](Index lane) INLINE_BODY {{ return {identifier(buffer)} + ({lane}); }}"
+        lane = self._lane_index.factor(index)
+        return f"[&](Index lane) INLINE_BODY {{ return {self._buffers[buffer]} + {lane}; }}"
 
     def _vector_load(self, op: Op) -> str:
         buffer, index, mask = op.args
@@ -192,12 +185,12 @@ class OperationPrinter:
         lanes = "lanes" if mask is None else f"active(lanes) & {self.vector(mask.at)}"
         vector = VECTOR[op.dtype]
         if contiguous(index, self.plan.vector.variable, self._lane_symbols):
-            return f"load<{vector}>({identifier(buffer)} + {self._offset(index)}, {lanes})"
+            return f"load<{vector}>({self._buffers[buffer]} + {self.index.factor(index)}, {lanes})"
         if not self._varies(index):
             # One element, wanted by some lanes.
             assert mask is not None
             m = self.vector(mask.at)
-            element = f"load({identifier(buffer)} + {self._offset(index)})"
+            element = f"load({self._buffers[buffer]} + {self.index.factor(index)})"
             chosen = f"any_of({lanes}) ? {element} : {literal(0, op.dtype)}"
             return f"select({m}, {vector}({chosen}), {vector}({literal(0, op.dtype)}))"
         return f"gather<{vector}>({lanes}, {self._lane_address(buffer, index)})"
@@ -220,7 +213,7 @@ class OperationPrinter:
         buffer, index, value, mode = op.args
         if mode not in (None, "add"):
             raise NotImplementedError(f"store mode {mode!r}")
-        place = f"{identifier(buffer)} + {self._offset(index)}"
+        place = f"{self._buffers[buffer]} + {self.index.factor(index)}"
         if not self._varies(index) and not self.plan.varying[value.at]:
             self.out(f"{'add_to' if mode else 'store'}({place}, {self.scalar(value.at)});")
             return

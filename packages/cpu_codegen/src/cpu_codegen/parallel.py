@@ -10,6 +10,7 @@ from contextlib import ExitStack
 
 import torch
 
+from cpu_codegen.names import entry_name
 from cpu_codegen.operation_printer import OperationPrinter, print_arguments
 from cpu_codegen.reductions import OPERATION, ReductionPrinter
 from cpu_codegen.text import Lines
@@ -28,7 +29,7 @@ class SplitPrinter:
         self, kernel: Kernel, plan: Plan, ops: OperationPrinter, reductions: ReductionPrinter, out: Lines, lanes: int
     ) -> None:
         self.kernel, self.plan, self.ops, self.reductions, self.out = kernel, plan, ops, reductions, out
-        self.index, self.lanes = ops.index, lanes
+        self.index, self.lanes, self.name = ops.index, lanes, entry_name(kernel)
         # The outermost inner loop is cut if it is long, else the vectorised one.
         first, last = plan.inner[0], plan.inner[-1]
         self.cut = first if first.static is None or first.static >= PARTS else last
@@ -68,7 +69,7 @@ class SplitPrinter:
     def _shared(self) -> None:
         out = self.out
         out("// What the threads share: the row, values known so far, partial results.")
-        with out.block(f"struct {self.kernel.name}_Shared {{", "};"):
+        with out.block(f"struct {self.name}_Shared {{", "};"):
             out("Index step;")
             for loop in self.plan.outer:
                 out(f"Index {self.index(loop.variable)};")
@@ -81,10 +82,10 @@ class SplitPrinter:
 
     def _pass(self, k: int, step: Pass) -> None:
         out = self.out
-        signature = f"static int {self.kernel.name}_pass{k}(const Word* args, void* data, Index begin, Index end)"
+        signature = f"static int {self.name}_pass{k}(const Word* args, void* data, Index begin, Index end)"
         with self.ops.scope(), out.block(signature + " {"):
             print_arguments(self.kernel, out)
-            out(f"auto& shared = *({self.kernel.name}_Shared*)data;")
+            out(f"auto& shared = *({self.name}_Shared*)data;")
             for loop in self.plan.outer:
                 name = self.index(loop.variable)
                 out(f"const Index {name} = shared.{name};")
@@ -107,7 +108,7 @@ class SplitPrinter:
         self.ops.emit_all(at for at, op in enumerate(self.plan.body.ops) if op.name == "constant")
 
     def _entry(self) -> None:
-        out, plan, name = self.out, self.plan, self.kernel.name
+        out, plan, name = self.out, self.plan, self.name
         with out.block(f'extern "C" EXPORT int {name}(const Word* args) {{'):
             print_arguments(self.kernel, out)
             out(f"{name}_Shared shared;")
@@ -119,7 +120,7 @@ class SplitPrinter:
                 step = f"ceil_div(at_least({step}, 4096), {vectors}) * {vectors}"
             out(f"shared.step = at_least({step}, 1);")
             out(f"const Index parts = ceil_div({size}, shared.step);")
-            points = " * ".join(f"({self.index(loop.size)})" for loop in plan.inner)
+            points = " * ".join(self.index.factor(loop.size) for loop in plan.inner)
             out(f"const Index work = {points} * {plan.cost};")
             if self.ops.has_indirect:
                 out("int status = DONE;")
@@ -141,7 +142,7 @@ class SplitPrinter:
                     stored.add(at)
                     name = self._declaration(at)[1]
                     out(f"shared.{name} = {self.ops.scalar(at)};")
-            call = f"parallel({self.kernel.name}_pass{k}, args, &shared, parts, work)"
+            call = f"parallel({self.name}_pass{k}, args, &shared, parts, work)"
             out(f"if (const int failed = {call}) return failed;")
             for at in step.reductions:
                 self._combine(k, at)

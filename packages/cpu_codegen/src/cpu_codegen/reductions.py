@@ -88,7 +88,7 @@ class ReductionPrinter:
 
     def keep_memory(self) -> None:
         """Memory of one row for each value kept from one pass to the next."""
-        points = " * ".join(f"({self.index(loop.size)})" for loop in self.plan.inner)
+        points = " * ".join(self.index.factor(loop.size) for loop in self.plan.inner)
         for at in sorted(self.plan.kept):
             dtype = self.plan.body.ops[at].dtype
             assert dtype is not None
@@ -111,7 +111,7 @@ class ReductionPrinter:
         position: sympy.Expr = sympy.S.Zero
         for loop in self.plan.inner:
             position = position * loop.size + loop.variable
-        return f"({self.index(sympy.expand(position))})"
+        return self.index.factor(sympy.expand(position))
 
     def _vector_loop(self, step: Pass, unroll: int, first: str, last: str) -> None:
         plan = self.plan

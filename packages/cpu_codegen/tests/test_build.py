@@ -1,0 +1,192 @@
+"""Compilers, the disk cache, threads, and the launcher's checks."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+
+import cpu_codegen.build as build_module
+from cpu_codegen import CpuBackend, cache_directory, detect_isa
+from cpu_codegen._torch import data_ptr_function, openmp_runtime, tensor_offset
+from inductor.device import BuildError, DeviceBackend, backend_for
+from inductor.ops import ops
+
+F32 = torch.float32
+BUFFERS = {"x": ("in", F32), "y": ("out", F32)}
+
+
+def copy(outer, inner):
+    ops.store("y", outer[0], ops.load("x", outer[0]))
+
+
+def emitted(case, name="copy", size=10):
+    backend = CpuBackend()
+    source = backend.emit(case(name, copy, [size], [], BUFFERS).kernel)
+    return backend, backend.module_text([source]), [source]
+
+
+def test_backend_is_found_by_entry_point():
+    backend = backend_for(torch.device("cpu"))
+    assert isinstance(backend, CpuBackend) and isinstance(backend, DeviceBackend)
+
+
+def test_missing_compiler_is_named(case, monkeypatch):
+    backend, text, sources = emitted(case)
+    monkeypatch.setenv("CXX", "/nonexistent/c++")
+    with pytest.raises(BuildError, match=r"/nonexistent/c\+\+.*install g\+\+ or clang\+\+"):
+        backend.build(text + "// other", sources)
+
+
+def test_no_compiler_says_what_to_install(case, monkeypatch, tmp_path):
+    backend, text, sources = emitted(case)
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BuildError, match="install g\\+\\+ or clang\\+\\+"):
+        backend.build(text, sources)
+    assert "no compiler here" in backend.module_text(sources)
+
+
+def test_compiler_errors_carry_message_and_place(case):
+    backend, text, sources = emitted(case)
+    with pytest.raises(BuildError, match=r"not_a_type.*\n(.*\n)*command: ") as caught:
+        backend.build(text + "\nnot_a_type x;\n", sources)
+    place = next(word for word in str(caught.value).split() if word.endswith(".cpp"))
+    assert "not_a_type x;" in Path(place).read_text()
+
+
+def test_builds_once_per_content(case, monkeypatch):
+    backend, text, sources = emitted(case, size=11)
+    first = backend.build(text, sources)
+    files = set(cache_directory().rglob("*"))
+
+    def refuse(*args, **kwargs):
+        raise AssertionError("compiled again")
+
+    monkeypatch.setattr(build_module.subprocess, "run", refuse)
+    second = backend.build(text, sources)
+    assert set(first) == set(second) == {"copy"}
+    assert set(cache_directory().rglob("*")) == files
+    assert not [f for f in files if f.suffix == ".tmp"]
+
+
+def test_concurrent_builds(case):
+    backend, text, sources = emitted(case, size=12)
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(backend.build(text, sources))) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(results) == 4
+
+
+def test_instruction_set_by_environment(case, monkeypatch):
+    for name, width in (("avx512", 64), ("avx2", 32), ("scalar", 16)):
+        monkeypatch.setenv("CPU_CODEGEN_ISA", name)
+        assert detect_isa().vector_bytes == width
+        # All three compile on any x86 machine; only running needs the instructions.
+        backend, text, _ = emitted(case, size=100)
+        assert f"-DVECTOR_BYTES={width}" in text
+        build_module.build_kernels(text, backend.isa)
+    monkeypatch.setenv("CPU_CODEGEN_ISA", "mmx")
+    with pytest.raises(ValueError, match="mmx"):
+        detect_isa()
+
+
+def test_without_openmp(case, monkeypatch):
+    """A compiler without an OpenMP runtime: kernels run on one thread."""
+    compiler = build_module.find_compiler()
+    alone = build_module.Compiler(compiler.command, compiler.version, openmp=False)
+    monkeypatch.setattr(build_module, "find_compiler", lambda: alone)
+    backend, text, sources = emitted(case, size=1_000_000)
+    call = backend.build(text, sources)["copy"]
+    x = torch.randn(1_000_000)
+    y = torch.empty_like(x)
+    call(x, y)
+    assert torch.equal(x, y)
+
+
+# ---- Launcher
+
+
+def test_argument_count_and_types(case):
+    backend, text, sources = emitted(case)
+    call = backend.build(text, sources)["copy"]
+    x, y = torch.randn(10), torch.empty(10)
+    with pytest.raises(TypeError, match="copy takes 2 positional arguments, got 1"):
+        call(x)
+    with pytest.raises(TypeError, match="got 3"):
+        call(x, y, x)
+    with pytest.raises(TypeError):
+        call(x=x, y=y)
+    with pytest.raises(AttributeError, match="data_ptr"):
+        call(x, 3)
+    assert "copy" in repr(call)
+    assert call.__name__ == "copy"
+
+
+def test_sizes_must_be_ints(case, compiled):
+    import sympy
+
+    n = sympy.Symbol("n", integer=True, nonnegative=True)
+    call = compiled([case("sized", copy, [n], [], BUFFERS, [n])])["sized"]
+    with pytest.raises(TypeError):
+        call(torch.empty(1), torch.empty(1), "1")
+    with pytest.raises(OverflowError):
+        call(torch.empty(1), torch.empty(1), 2**64)
+
+
+def test_views_parameters_and_subclasses_give_their_own_address(case):
+    class Sub(torch.Tensor):
+        pass
+
+    backend, text, sources = emitted(case)
+    call = backend.build(text, sources)["copy"]
+    base = torch.randn(30)
+    for x in (base[7:17], torch.nn.Parameter(base[3:13]), base[5:15].as_subclass(Sub), base[:10].requires_grad_()):
+        y = torch.empty(10)
+        call(x, y)
+        assert torch.equal(y, x.detach())
+
+
+def test_address_without_the_shim(case, monkeypatch):
+    from cpu_codegen import launcher
+
+    assert tensor_offset() is not None and data_ptr_function() is not None
+    backend, text, sources = emitted(case)
+    call = backend.build(text, sources)["copy"]
+    module = launcher._module()
+    try:
+        module.configure(torch.Tensor, torch.nn.Parameter, 0, 0)
+        x, y = torch.randn(10), torch.empty(10)
+        call(x, y)
+        assert torch.equal(x, y)
+    finally:
+        module.configure(torch.Tensor, torch.nn.Parameter, data_ptr_function(), tensor_offset())
+
+
+# ---- Threads
+
+
+def test_threads_are_torchs_and_their_number_is_honoured(case):
+    """Kernels run on the OpenMP runtime torch runs on, so `torch.set_num_threads` rules them."""
+    runtime = openmp_runtime()
+    assert runtime is not None
+    backend, text, sources = emitted(case, size=4_000_000)
+    # Counts the threads that take part: each stores its number of team members.
+    probe = '\nextern "C" EXPORT int team(const Word*) { int n = 0;\n#pragma omp parallel\n{ if (omp_get_thread_num() == 0) n = omp_get_num_threads(); }\nreturn n; }\n'
+    import ctypes
+
+    library = ctypes.CDLL(str(build_module.build_kernels(text + probe, backend.isa)))
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            assert library.team(None) == threads
+    finally:
+        torch.set_num_threads(before)
+    loaded = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libgomp" in line}
+    assert loaded == {runtime}, "a second OpenMP runtime was loaded"

@@ -1,0 +1,163 @@
+"""Loop shapes: tails of every length, empty loops, dynamic sizes, merged and permuted loops, sums of many values."""
+
+from __future__ import annotations
+
+import pytest
+import sympy
+import torch
+
+from inductor.ops import ops
+
+F32 = torch.float32
+N = sympy.Symbol("n", integer=True, nonnegative=True)
+M = sympy.Symbol("m", integer=True, nonnegative=True)
+
+
+def double(outer, inner):
+    ops.store("y", outer[0], ops.add(ops.load("x", outer[0]), ops.load("x", outer[0])))
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [F32, torch.float64, torch.int64, torch.int32, torch.int16, torch.uint8, torch.bool, torch.bfloat16, torch.float16],
+    ids=str,
+)
+def test_tails_write_nothing_beyond(isa, case, compiled, dtype):
+    one = case("double", double, [N], [], {"x": ("in", dtype), "y": ("out", dtype)}, [N])
+    call = compiled([one])["double"]
+    for n in range(71):
+        x = torch.arange(1, n + 1).to(dtype)
+        y = torch.full((n + 20,), 1).to(dtype)
+        call(x, y, n)
+        expected = (x | x) if dtype is torch.bool else x + x
+        assert torch.equal(y[:n], expected), n
+        assert torch.equal(y[n:], torch.full((20,), 1).to(dtype)), n
+
+
+def test_row_reductions_of_every_length(isa, case, compiled):
+    def body(outer, inner):
+        x = ops.load("x", outer[0] * N + inner[0])
+        ops.store("sum", outer[0], ops.reduce("sum", x))
+        ops.store("max", outer[0], ops.reduce("max", x))
+        ops.store("at", outer[0], ops.reduce("argmin", x))
+
+    buffers = {"x": ("in", F32), "sum": ("out", F32), "max": ("out", F32), "at": ("out", torch.int64)}
+    one = case("rows", body, [M], [N], buffers, [M, N])
+    call = compiled([one])["rows"]
+    for n in range(1, 71):
+        x = torch.randn(5, n).round(decimals=1)
+        total, largest, at = torch.empty(5), torch.empty(5), torch.empty(5, dtype=torch.int64)
+        call(x, total, largest, at, 5, n)
+        torch.testing.assert_close(total, x.sum(1))
+        assert torch.equal(largest, x.amax(1)), n
+        assert torch.equal(at, torch.tensor([r.tolist().index(min(r.tolist())) for r in x])), n
+
+
+def test_column_reductions_of_every_width(isa, case, compiled):
+    def body(outer, inner):
+        ops.store("y", outer[0], ops.reduce("sum", ops.load("x", inner[0] * N + outer[0])))
+
+    call = compiled([case("columns", body, [N], [M], {"x": ("in", F32), "y": ("out", F32)}, [N, M])])["columns"]
+    for n in range(1, 71):
+        x = torch.randn(9, n)
+        y = torch.full((n + 8,), -1.0)
+        call(x, y, n, 9)
+        torch.testing.assert_close(y[:n], x.sum(0))
+        assert bool((y[n:] == -1).all())
+
+
+def test_empty_loops(isa, case, compiled):
+    def copy(outer, inner):
+        ops.store("y", outer[0] * N + outer[1], ops.load("x", outer[0] * N + outer[1]))
+
+    def total(outer, inner):
+        ops.store("y", outer[0], ops.reduce("sum", ops.load("x", outer[0] * N + inner[0])))
+
+    def full(outer, inner):
+        ops.store("y", sympy.S.Zero, ops.reduce("sum", ops.load("x", inner[0])))
+
+    buffers = {"x": ("in", F32), "y": ("out", F32)}
+    calls = compiled(
+        [
+            case("copy", copy, [M, N], [], buffers, [M, N]),
+            case("total", total, [M], [N], buffers, [M, N]),
+            case("full", full, [], [N], buffers, [N]),
+            case("static", lambda o, i: ops.store("y", o[0], ops.load("x", o[0])), [0], [], buffers),
+        ]
+    )
+    nothing = torch.empty(0)
+    calls["copy"](nothing, nothing, 0, 5)
+    calls["copy"](nothing, nothing, 5, 0)
+    calls["static"](nothing, nothing)
+    y = torch.full((3,), 7.0)
+    calls["total"](nothing, y, 3, 0)
+    assert torch.equal(y, torch.zeros(3))
+    calls["full"](nothing, y, 0)
+    assert y[0] == 0
+
+
+def test_sums_of_many_values_stay_accurate(isa, case, compiled):
+    count = 3_000_000
+
+    def full(outer, inner):
+        ops.store("y", sympy.S.Zero, ops.reduce("sum", ops.load("x", inner[0])))
+
+    def rows(outer, inner):
+        ops.store("y", outer[0], ops.reduce("sum", ops.load("x", outer[0] * (count // 10) + inner[0])))
+
+    def columns(outer, inner):
+        ops.store("y", outer[0], ops.reduce("sum", ops.load("x", inner[0] * 10 + outer[0])))
+
+    buffers = {"x": ("in", F32), "y": ("out", F32)}
+    calls = compiled(
+        [
+            case("full", full, [], [count], buffers),
+            case("rows", rows, [10], [count // 10], buffers),
+            case("columns", columns, [10], [count // 10], buffers),
+        ]
+    )
+    x = torch.rand(count, generator=torch.Generator().manual_seed(0))
+    for name, exact, eager in (
+        ("full", x.double().sum()[None], x.sum()[None]),
+        ("rows", x.double().view(10, -1).sum(1), x.view(10, -1).sum(1)),
+        ("columns", x.double().view(-1, 10).sum(0), x.view(-1, 10).sum(0)),
+    ):
+        y = torch.empty(exact.numel())
+        calls[name](x, y)
+        error = ((y.double() - exact) / exact).abs().max()
+        assert error < max(2e-6, 4 * float(((eager.double() - exact) / exact).abs().max())), name
+
+
+def test_full_reduction_does_not_depend_on_threads(case, compiled):
+    def body(outer, inner):
+        mean = ops.mul(ops.reduce("sum", ops.load("x", inner[0])), ops.constant(1e-6, F32))
+        d = ops.sub(ops.load("x", inner[0]), mean)
+        ops.store("y", sympy.S.Zero, ops.reduce("sum", ops.mul(d, d)))
+
+    call = compiled([case("variance", body, [], [1_000_000], {"x": ("in", F32), "y": ("out", F32)})])["variance"]
+    x = torch.randn(1_000_000)
+    before = torch.get_num_threads()
+    results = []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            y = torch.empty(1)
+            call(x, y)
+            results.append(float(y))
+    finally:
+        torch.set_num_threads(before)
+    assert len(set(results)) == 1
+    torch.testing.assert_close(torch.tensor(results[0]), ((x - x.mean()) ** 2).sum(), rtol=1e-5, atol=0)
+
+
+def test_transposed_and_broadcast_accesses(isa, case, compiled):
+    def body(outer, inner):
+        i, j, k = outer
+        x = ops.load("x", k * 35 + j * 7 + i)
+        ops.store("y", i * 45 + j * 9 + k, ops.mul(ops.add(x, ops.load("row", k)), ops.load("one", sympy.S.Zero)))
+
+    buffers = {"x": ("in", F32), "row": ("in", F32), "one": ("in", F32), "y": ("out", F32)}
+    one = case("transposed", body, [7, 5, 9], [], buffers)
+    memory = {"x": torch.randn(9 * 35), "row": torch.randn(9), "one": torch.tensor([2.0]), "y": torch.empty(7 * 45)}
+    call = compiled([one])
+    assert torch.equal(one.call(call, memory)["y"], one.expected(memory)["y"])
