@@ -100,7 +100,8 @@ class Tracer(TorchDispatchMode):
         node.target = node.name  # two inputs may ask for one name
         self._describe(node, fake, source)
         self._track(fake, node)
-        if self.fake_mode.shape_env is not None:
+        if self.fake_mode.shape_env is not None and not self.backward:
+            # The sizes of tangents are known from the forward, which must not depend on them.
             self.symbols.bind_tensor(node, fake)
         return node
 
