@@ -11,7 +11,6 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import torch
-from symshapes import FakeMode
 from torch import fx
 
 from ..bytecode import Instruction, argument_names, assemble, build, decode, liveness
@@ -118,7 +117,7 @@ class Attempt:
     def __init__(self, frame: FrameInput, dynamic: bool | None) -> None:
         self.input = frame
         self.code = frame.code
-        self.m = Machine(frame.globals, FakeMode(), dynamic)
+        self.m = Machine(frame.globals, dynamic)
         local: dict[str, Variable] = {
             name: Lazy(value, Local(name)) for name, value in zip(argument_names(self.code), frame.args, strict=True)
         }
@@ -190,7 +189,7 @@ class Attempt:
         outputs = list(dict.fromkeys(v.node for v in e.results if isinstance(v, Tensor | Symbolic)))
         empty = m.graph.is_empty(outputs, self.inputs_changed())
         if empty and self.finished and not effects and not mode_calls(self.before, after):
-            return Capture(list(m.guards.values()), None, None, breaks)
+            return Capture(self.guards(), None, None, breaks)
         graph = None
         if not empty:
             graph = self.compile_and_call(e, outputs, backend, breaks)
@@ -204,7 +203,12 @@ class Attempt:
             e.emit(build.call_function(build.load_const(function), *loads), build.pop())
         instructions = self.returning(e) if self.finished else self.breaking(e, restored)
         code = self.assembled(instructions)
-        return Capture(list(m.guards.values()), graph, code, breaks)
+        return Capture(self.guards(), graph, code, breaks)
+
+    def guards(self) -> list[Guard]:
+        """All that must hold for the capture to be used again."""
+        shapes = (Guard(None, GuardKind.SHAPE, p) for p in self.m.dynamic_sizes.predicates())
+        return [*self.m.guards.values(), *shapes]
 
     def preload(self, e: Emitter, root: Variable) -> None:
         """Build a value before the effects, so that it is of the state that the program saw."""
@@ -232,12 +236,14 @@ class Attempt:
             m.graph.module(),
             m.graph.inputs,
             m.graph.sources,
-            list(m.guards.values()),
+            self.guards(),
             m.fake_mode.shape_env,
             breaks,
         )
         with torch_modes_restored():
             compiled = backend(captured.module, list(captured.inputs))
+        # A backend may have asked about symbolic sizes too.
+        captured.guards[:] = self.guards()
         e.emit(build.push_callable(build.load_const(compiled)))
         for source in captured.sources:
             e.load_source(source)

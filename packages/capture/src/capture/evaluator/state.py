@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import torch
@@ -16,6 +14,7 @@ from ..guards import Guard, GuardKind
 from ..sources import Const, Source
 from ..variables.base import Variable
 from ..variables.constants import Constant
+from .dynamic import DynamicSizes
 from .scope import is_library_line
 
 if TYPE_CHECKING:
@@ -28,10 +27,10 @@ _MAX_DEPTH = 150
 class State:
     """Data of the attempt; the classes below it in the chain add behaviour, ``Machine`` is the whole."""
 
-    def __init__(self, root_globals: dict[str, Any], fake_mode: FakeMode, dynamic: bool | None) -> None:
+    def __init__(self, root_globals: dict[str, Any], dynamic: bool | None) -> None:
         self.root_globals = root_globals
-        self.fake_mode = fake_mode
-        self.dynamic = dynamic
+        self.dynamic_sizes = DynamicSizes(dynamic, self.where)
+        self.fake_mode = FakeMode(self.dynamic_sizes.env)
         self.graph = GraphBuilder()
         self.guards: dict[Any, Guard] = {}
         self.memo: dict[int, tuple[Any, Variable]] = {}
@@ -87,12 +86,7 @@ class State:
         for frame in reversed(self.frames):
             if not is_library_line(frame.code.co_filename):
                 return frame.line()
-        return self.frames[0].line() if self.frames else "?"
-
-    @contextlib.contextmanager
-    def user_line(self) -> Iterator[None]:
-        """Shape guards made inside name the user's line."""
-        yield
+        return self.frames[0].line() if self.frames else ""
 
     # Errors of the program
 

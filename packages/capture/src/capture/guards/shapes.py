@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from capture import _native
 from capture.guards.kinds import ShapePredicate
 
 Step = tuple[str, int]
@@ -36,8 +37,11 @@ def compile_predicate(predicate: ShapePredicate) -> Callable[..., object]:
     """The condition as a Python function of its inputs."""
     source = f"lambda {', '.join(predicate.names)}: ({predicate.code.strip()})"
     namespace = dict(predicate.namespace or {})
-    function: Callable[..., object] = eval(compile(source, "<shape guard>", "eval"), namespace)
-    return function
+    function: Any = eval(compile(source, "<shape guard>", "eval"), namespace)
+    # Guards are checked with the hook on; their own frames are nobody's program.
+    _native.mark_skip(function.__code__, recursive=True)
+    checked: Callable[..., object] = function
+    return checked
 
 
 class _NeedsPython(Exception):
@@ -99,5 +103,3 @@ def _joined(parts: Iterable[list[Step]], operation: str) -> list[Step]:
         if at:
             steps.append((operation, 0))
     return steps
-
-

@@ -30,13 +30,11 @@ class Symbolic(Variable):
         return _PYTHON_TYPES[type(self.value)]
 
     def truth(self, m: Machine) -> bool:
-        with m.user_line():
-            return bool(self.value)
+        return bool(self.value)
 
     def specialise(self, m: Machine) -> Any:
         """The number itself, guarded to stay so."""
-        with m.user_line():
-            return self.python_type()(self.value)
+        return self.python_type()(self.value)
 
     def hash_key(self, m: Machine) -> Hashable:
         key: Hashable = self.specialise(m)

@@ -1,0 +1,86 @@
+"""Symbolic sizes of inputs: one capture serves many sizes, and the guards on them refuse the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import capture
+import pytest
+import torch
+from symshapes import mark_dynamic
+
+
+@pytest.fixture(autouse=True)
+def _strict() -> Iterator[None]:
+    before = capture.config.on_error
+    capture.config.on_error = "raise"
+    yield
+    capture.config.on_error = before
+
+
+def captures(fn: Callable[..., object], calls: list[tuple[object, ...]], dynamic: bool | None = True) -> list[str]:
+    """Run all calls, each against plain Python; the guards on sizes, in words, of each capture."""
+    compiled = capture.compile(fn, dynamic=dynamic)
+    for args in calls:
+        torch.testing.assert_close(compiled(*args), fn(*args))
+    return [
+        "; ".join(g.text for g in graph.guards if g.kind.name == "SHAPE") for graph in compiled.session.report.graphs
+    ]
+
+
+def test_one_capture_for_all_sizes() -> None:
+    weight = torch.randn(6, 4)
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return (x @ weight).relu()
+
+    (guards,) = captures(fn, [(torch.randn(n, 6),) for n in (3, 2, 17, 64)])
+    assert "x.size(0) is at least 2" in guards
+
+
+def test_a_branch_on_a_size_is_guarded() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.shape[0] > 10 else x + 1
+
+    small, large = captures(fn, [(torch.randn(n),) for n in (3, 9, 20, 11, 10)])
+    assert "x.size(0) is between 2 and 10" in small
+    assert "x.size(0) is at least 11" in large
+
+
+def test_sizes_zero_and_one_are_captures_of_their_own() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return x.sum(0) + x.shape[0]
+
+    assert len(captures(fn, [(torch.randn(n, 3),) for n in (5, 1, 0, 7, 1, 0)])) == 3
+
+
+def test_strides_that_follow_from_sizes_are_guarded() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return x.view(-1) * 3
+
+    compiled = capture.compile(fn, dynamic=True)
+    compiled(torch.randn(4, 5))
+    with pytest.raises(RuntimeError, match="view size is not compatible"):
+        compiled(torch.randn(5, 4).t())
+    torch.testing.assert_close(compiled(torch.ones(2, 8)), torch.full((16,), 3.0))
+
+
+def test_a_marked_dimension_alone_is_symbolic() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return x * x.shape[1]
+
+    def marked(rows: int, columns: int) -> torch.Tensor:
+        x = torch.randn(rows, columns)
+        mark_dynamic(x, 1)
+        return x
+
+    calls = [(marked(3, 5),), (marked(3, 9),), (marked(4, 9),)]
+    assert len(captures(fn, calls, dynamic=None)) == 2
+    assert len(captures(fn, calls, dynamic=False)) == 3
+
+
+def test_a_condition_that_needs_python_is_not_captured_itself() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return x.view(x.shape[0] // 2, -1).sum(0)
+
+    assert len(captures(fn, [(torch.randn(n, 6),) for n in (4, 8, 10)])) == 1
