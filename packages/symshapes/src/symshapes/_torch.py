@@ -3,6 +3,7 @@
 A new torch release is this file's work: names in, plain functions and constants out.
 """
 
+import functools
 from typing import Any
 
 import torch
@@ -39,6 +40,22 @@ def allow_device_without_hardware(device: torch.device) -> None:
     """
     if device.type == "cuda":
         torch._C._ensureCUDADeviceGuardSet()
+
+
+def lift_from_cpu(enabled: bool) -> bool:
+    """Whether `torch.tensor(data, device="cuda")` makes its constant on the CPU and then copies; the old setting.
+
+    A machine without a GPU can make fakes of such constants in no other way.
+    """
+    before: bool = torch._C._only_lift_cpu_tensors()
+    torch._C._set_only_lift_cpu_tensors(enabled)
+    return before
+
+
+@functools.cache
+def has_gpu() -> bool:
+    """Whether CUDA can run here (asked once: it does not change within a process)."""
+    return torch.cuda.is_available()
 
 
 def device_has_guard(device: torch.device) -> bool:

@@ -49,7 +49,7 @@ class Converter:
             # What isinstance(t, Parameter) asks of tensors that are not of that exact class.
             fake._is_param = True
         self._remember(self._fakes, id(t), t, fake)
-        if policy is None and t.is_leaf and t.grad is not None:
+        if policy is None and t.is_leaf and t.grad is not None and not isinstance(t.grad, FakeTensor):
             fake.grad = self.convert(t.grad, f"{source}.grad" if source else None, None)
         return fake
 

@@ -55,6 +55,7 @@ class FakeMode(TorchDispatchMode):
         # In this slot the mode stays below user modes (see _torch.py).
         self._mode_key = _torch.FAKE_SLOT
         self._shadowed: list[Any | None] = []
+        self._lifting: list[bool] = []
         self._converter = Converter(self)
 
     @classmethod
@@ -75,9 +76,11 @@ class FakeMode(TorchDispatchMode):
     def __enter__(self) -> "FakeMode":
         self._shadowed.append(_torch.clear_fake_slot() if _torch.current_fake_mode() is not None else None)
         super().__enter__()
+        self._lifting.append(_torch.lift_from_cpu(not _torch.has_gpu()))
         return self
 
     def __exit__(self, *exc: Any) -> None:
+        _torch.lift_from_cpu(self._lifting.pop())
         super().__exit__(*exc)
         shadowed = self._shadowed.pop()
         if shadowed is not None:

@@ -35,7 +35,7 @@ class FakeTensor(torch.Tensor):
         if device.type == "cuda":
             _torch.allow_device_without_hardware(device)
             if device.index is None:
-                device = torch.device("cuda", 0)
+                device = torch.device("cuda", torch.cuda.current_device() if torch.cuda.is_initialized() else 0)
         fake = _torch.wrapper_tensor(
             cls,
             meta.size,

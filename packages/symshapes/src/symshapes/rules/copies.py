@@ -34,6 +34,13 @@ def like(
     return TensorMeta(self.size, stride, dtype or self.dtype, device or self.device)
 
 
+def same_geometry(self: TensorMeta) -> TensorMeta:
+    """A copy of the whole storage with the same view of it, strides and offset alike; overlaps are spread out."""
+    if any(step == 0 and length != 1 for length, step in zip(self.size, self.stride, strict=True)):
+        return like(self)
+    return TensorMeta(self.size, self.stride, self.dtype, self.device, self.offset)
+
+
 @rule("clone")
 def clone(self: TensorMeta, *, memory_format: torch.memory_format | None = None) -> TensorMeta:
     """A copy in the memory format asked for."""
@@ -75,7 +82,7 @@ def copy_(self: TensorMeta, src: TensorMeta, non_blocking: bool = False) -> Same
 def copy(self: TensorMeta, src: TensorMeta, non_blocking: bool = False) -> TensorMeta:
     """`copy_` into a fresh tensor with the strides of `self`."""
     copy_(self, src)
-    return like(self)
+    return same_geometry(self)
 
 
 @rule("fill.Scalar", "fill.Tensor", "zero")

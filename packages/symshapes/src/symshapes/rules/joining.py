@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
-from symshapes.rules.copies import like
+from symshapes.rules.copies import like, same_geometry
 from symshapes.rules.layout import (
     Size,
     TensorMeta,
@@ -208,7 +208,7 @@ def unfold_backward(grad_in: TensorMeta, input_sizes: Sequence[Size], dim: int, 
 @rule("select_scatter")
 def select_scatter(self: TensorMeta, src: TensorMeta, dim: int, index: Size) -> TensorMeta:
     """The tensor with one position replaced, in its own strides."""
-    return _scatter_copy(self)
+    return same_geometry(self)
 
 
 @rule("slice_scatter")
@@ -216,13 +216,13 @@ def slice_scatter(
     self: TensorMeta, src: TensorMeta, dim: int = 0, start: Size | None = None, end: Size | None = None, step: Size = 1
 ) -> TensorMeta:
     """The tensor with a range replaced, in its own strides."""
-    return _scatter_copy(self)
+    return same_geometry(self)
 
 
 @rule("diagonal_scatter")
 def diagonal_scatter(self: TensorMeta, src: TensorMeta, offset: int = 0, dim1: int = 0, dim2: int = 1) -> TensorMeta:
     """The tensor with a diagonal replaced, in its own strides."""
-    return _scatter_copy(self)
+    return same_geometry(self)
 
 
 @rule("as_strided_scatter")
@@ -230,11 +230,4 @@ def as_strided_scatter(
     self: TensorMeta, src: TensorMeta, size: Sequence[Size], stride: Sequence[Size], storage_offset: Size | None = None
 ) -> TensorMeta:
     """The tensor with a strided part replaced, in its own strides."""
-    return _scatter_copy(self)
-
-
-def _scatter_copy(self: TensorMeta) -> TensorMeta:
-    """Eager copies the whole storage, so that the same view of it has the same strides and offset."""
-    if any(step == 0 and length != 1 for length, step in zip(self.size, self.stride, strict=True)):
-        return fresh(self.size, self)
-    return TensorMeta(self.size, self.stride, self.dtype, self.device, self.offset)
+    return same_geometry(self)

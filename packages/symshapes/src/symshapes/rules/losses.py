@@ -3,7 +3,7 @@
 from typing import Any
 
 from symshapes.rules.copies import like
-from symshapes.rules.layout import Size, TensorMeta, contiguous_strides, fresh
+from symshapes.rules.layout import Size, TensorMeta, broadcast, fresh
 from symshapes.rules.pointwise import elementwise
 from symshapes.rules.registry import rule
 
@@ -26,23 +26,23 @@ def soft_margin_loss_backward(
     grad_output: TensorMeta, self: TensorMeta, target: TensorMeta, reduction: int
 ) -> TensorMeta:
     """The gradient of the input."""
-    return elementwise([self, target])
+    return elementwise([target, self])
 
 
 @rule("mse_loss_backward")
 def loss_backward(grad_output: TensorMeta, self: TensorMeta, target: TensorMeta, *_: Any) -> TensorMeta:
     """The gradient of the input, row-major."""
-    return _gradient(self, target)
+    return _gradient(grad_output, self, target)
 
 
 @rule("smooth_l1_loss_backward", "huber_loss_backward")
 def loss_with_width_backward(grad_output: TensorMeta, self: TensorMeta, target: TensorMeta, *_: Any) -> TensorMeta:
     """The gradient of the input, row-major."""
-    return _gradient(self, target)
+    return _gradient(grad_output, self, target)
 
 
-def _gradient(self: TensorMeta, target: TensorMeta) -> TensorMeta:
-    return TensorMeta(self.size, contiguous_strides(self.size), self.dtype, self.device)
+def _gradient(grad_output: TensorMeta, self: TensorMeta, target: TensorMeta) -> TensorMeta:
+    return fresh(broadcast(grad_output.size, self.size, target.size), self)
 
 
 @rule("binary_cross_entropy")

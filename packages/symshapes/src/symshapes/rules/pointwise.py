@@ -112,7 +112,7 @@ _TABLE: list[tuple[Callable[[Sequence[Operand]], TensorMeta], int, list[str]]] =
         _promoted,
         2,
         _split(
-            "add.Tensor add.Scalar sub.Tensor sub.Scalar rsub.Tensor rsub.Scalar mul.Tensor mul.Scalar maximum minimum "
+            "add.Tensor add.Scalar sub.Tensor sub.Scalar rsub.Scalar mul.Tensor mul.Scalar maximum minimum "
             "fmax fmin remainder.Tensor remainder.Scalar remainder.Scalar_Tensor fmod.Tensor fmod.Scalar "
             "bitwise_and.Tensor bitwise_and.Scalar bitwise_and.Scalar_Tensor bitwise_or.Tensor bitwise_or.Scalar "
             "bitwise_or.Scalar_Tensor bitwise_xor.Tensor bitwise_xor.Scalar bitwise_xor.Scalar_Tensor "
@@ -143,8 +143,8 @@ _TABLE: list[tuple[Callable[[Sequence[Operand]], TensorMeta], int, list[str]]] =
         _promoted,
         2,
         _split(
-            "sigmoid_backward tanh_backward threshold_backward gelu_backward silu_backward hardswish_backward "
-            "hardsigmoid_backward leaky_relu_backward hardtanh_backward softplus_backward softshrink_backward "
+            "sigmoid_backward tanh_backward gelu_backward silu_backward hardswish_backward "
+            "hardsigmoid_backward hardtanh_backward softplus_backward softshrink_backward "
             "hardshrink_backward mish_backward logit_backward"
         ),
     ),
@@ -168,36 +168,49 @@ for _answer, _arity, _names in _TABLE:
     _register(_answer, _arity, _names)
 
 
-def _real_of(self: TensorMeta, dtype: torch.dtype) -> TensorMeta:
-    if self.dtype.is_complex:
-        # Eager makes the result by empty_like here, not by the loop.
-        return TensorMeta(self.size, preserved_strides(self), dtype, self.device)
-    return elementwise([self], dtype)
-
-
 @rule("abs")
 def abs_(self: TensorMeta) -> TensorMeta:
-    """Real for complex numbers."""
-    return _real_of(self, real_dtype(self.dtype))
+    """Real for complex numbers, whose result eager makes by empty_like and not by the loop."""
+    if self.dtype.is_complex:
+        return TensorMeta(self.size, preserved_strides(self), real_dtype(self.dtype), self.device)
+    return elementwise([self])
 
 
 @rule("angle")
 def angle(self: TensorMeta) -> TensorMeta:
-    """Real and floating."""
-    return _real_of(self, real_dtype(float_dtype(self.dtype)))
+    """Real and floating; of complex numbers row-major."""
+    if self.dtype.is_complex:
+        return TensorMeta(self.size, contiguous_strides(self.size), real_dtype(self.dtype), self.device)
+    return elementwise([self], float_dtype(self.dtype))
 
 
 @rule("_prelu_kernel")
 def prelu(self: TensorMeta, weight: TensorMeta) -> TensorMeta:
-    """Elementwise over input and weight."""
-    return elementwise([self, weight])
+    """In the input's format."""
+    return TensorMeta(self.size, preserved_strides(self), self.dtype, self.device)
 
 
 @rule("_prelu_kernel_backward")
 def prelu_backward(grad_output: TensorMeta, self: TensorMeta, weight: TensorMeta) -> tuple[TensorMeta, TensorMeta]:
-    """Gradients of input and weight, both of the broadcast size."""
-    out = elementwise([self, weight, grad_output])
+    """Gradients of input and weight, both in the input's size and format."""
+    size = broadcast(self.size, weight.size, grad_output.size)
+    if size == self.size:
+        out = prelu(self, weight)
+    else:
+        out = elementwise([self, weight, grad_output])
     return out, out
+
+
+@rule("rsub.Tensor")
+def rsub(self: TensorMeta, other: TensorMeta, *, alpha: Any = 1) -> TensorMeta:
+    """Subtraction with its operands swapped, which shows in the result's strides."""
+    return elementwise([other, self])
+
+
+@rule("threshold_backward", "leaky_relu_backward")
+def backward_input_first(grad_output: TensorMeta, self: TensorMeta, *_: Any) -> TensorMeta:
+    """Backward ops whose loop has the input before the gradient, which shows in the result's strides."""
+    return elementwise([self, grad_output])
 
 
 @rule("elu_backward")
