@@ -67,8 +67,13 @@ class CpuBackend:
         library = ctypes.CDLL(str(build_kernels(module_text, self.isa)))
         calls: dict[str, KernelCall] = {}
         for source in sources:
-            address = ctypes.cast(getattr(library, entry_name(source.kernel)), ctypes.c_void_p).value
-            assert address is not None
-            calls[source.kernel.name] = make_call(source.kernel, address)
+            name = entry_name(source.kernel)
+            calls[source.kernel.name] = make_call(source.kernel, _address(library, name), _address(library, f"{name}_work"))
         return calls
 
+
+
+def _address(library: ctypes.CDLL, name: str) -> int:
+    address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+    assert address is not None
+    return address

@@ -44,6 +44,7 @@ class _KernelPrinter:
         for origin in self.kernel.origins or (self.kernel.name,):
             out("// " + re.sub(r"\s+", " ", origin))
         if plan.split:
+            self._work()
             SplitPrinter(self.kernel, plan, self.ops, self.reductions, out, self.lanes).print()
             return str(out)
         signature = f"static int {self.name}_items(const Word* args, void*, Index begin, Index end)"
@@ -54,17 +55,20 @@ class _KernelPrinter:
             self.reductions.keep_memory()
             self._items()
             out("return status;" if self.ops.has_indirect else "return DONE;")
+        self._work()
         with out.block(f'extern "C" EXPORT int {self.name}(const Word* args) {{'):
             print_arguments(self.kernel, out, sizes_only=True)
-            points = " * ".join(self.index.factor(l.size) for l in self._all_loops()) or "1"
             out(f"const Index items = {self._item_count()};")
-            if plan.parallel:
-                out(f"const Index work = {points} * {plan.cost};")
-            out(
-                f"return parallel({self.name}_items, args, nullptr, items, "
-                f"{'work' if plan.parallel else '/* in order, since points may write one element */ 0'});"
-            )
+            work = f"{self.name}_work(args)" if plan.parallel else "/* in order: points may write one element */ 0"
+            out(f"return parallel({self.name}_items, args, nullptr, items, {work});")
         return str(out)
+
+    def _work(self) -> None:
+        """How much there is to do: the launcher keeps Python's lock for little work, `parallel` counts threads by it."""
+        points = " * ".join(self.index.factor(l.size) for l in self._all_loops()) or "1"
+        with self.out.block(f'extern "C" EXPORT Index {self.name}_work(const Word* args) {{'):
+            print_arguments(self.kernel, self.out, sizes_only=True)
+            self.out(f"return {points} * {self.plan.cost};")
 
     def _all_loops(self) -> list[Loop]:
         plan = self.plan

@@ -43,11 +43,13 @@ def _module() -> Any:
     return module
 
 
-def make_call(kernel: Kernel, address: int) -> KernelCall:
+def make_call(kernel: Kernel, address: int, work_address: int) -> KernelCall:
     """The callable of a compiled kernel: takes its buffers as tensors and its sizes as ints, in order.
+
+    The function at `work_address` says how much work the arguments are; for much of it Python's lock is released.
 
     It raises TypeError on a wrong number of arguments and IndexError where the kernel met an index out of range.
     """
     sizes = bytes(arg.role == "size" for arg in kernel.args)
-    call: KernelCall = _module().kernel(kernel.name, address, sizes)
+    call: KernelCall = _module().kernel(kernel.name, address, work_address, sizes)
     return call

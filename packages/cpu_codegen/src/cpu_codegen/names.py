@@ -46,7 +46,7 @@ def entry_name(kernel: Kernel) -> str:
 def argument_names(kernel: Kernel) -> dict[str, str]:
     """C++ name of each argument, all different."""
     names: dict[str, str] = {}
-    taken = {entry_name(kernel)}
+    taken = {entry_name(kernel), f"{entry_name(kernel)}_work"}
     for arg in kernel.args:
         name = _free(arg.name)
         while name in taken:

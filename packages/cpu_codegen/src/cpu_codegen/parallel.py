@@ -121,7 +121,7 @@ class SplitPrinter:
             out(f"shared.step = at_least({step}, 1);")
             out(f"const Index parts = ceil_div({size}, shared.step);")
             points = " * ".join(self.index.factor(loop.size) for loop in plan.inner)
-            out(f"const Index work = {points} * {plan.cost};")
+            out(f"const Index row_work = {points} * {plan.cost};")
             if self.ops.has_indirect:
                 out("int status = DONE;")
             with ExitStack() as loops:
@@ -142,7 +142,7 @@ class SplitPrinter:
                     stored.add(at)
                     name = self._declaration(at)[1]
                     out(f"shared.{name} = {self.ops.scalar(at)};")
-            call = f"parallel({self.name}_pass{k}, args, &shared, parts, work)"
+            call = f"parallel({self.name}_pass{k}, args, &shared, parts, row_work)"
             out(f"if (const int failed = {call}) return failed;")
             for at in step.reductions:
                 self._combine(k, at)
