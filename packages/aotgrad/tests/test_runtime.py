@@ -1,0 +1,200 @@
+"""The functions that run compiled graphs: what autograd sees of them, errors, generated text."""
+
+from __future__ import annotations
+
+import linecache
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+
+import aotgrad
+
+
+def leaf(*size: int) -> torch.Tensor:
+    return torch.randn(*size, generator=torch.Generator().manual_seed(1)).requires_grad_()
+
+
+def compiled(interpreter, program, *inputs):
+    return aotgrad.compile(program, list(inputs), inference_compiler=interpreter)
+
+
+def test_second_backward_raises_as_eager(interpreter):
+    x = leaf(3)
+    (out,) = compiled(interpreter, lambda x: (x.sin(),), x)(x)
+    out.sum().backward()
+    with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
+        out.sum().backward()
+
+
+def test_retained_graph(interpreter):
+    x = leaf(3)
+    (out,) = compiled(interpreter, lambda x: (x.sin(),), x)(x)
+    out.sum().backward(retain_graph=True)
+    out.sum().backward()
+    torch.testing.assert_close(x.grad, 2 * x.detach().cos())
+
+
+def test_second_derivative_is_refused_clearly(interpreter):
+    x = leaf(3)
+    (out,) = compiled(interpreter, lambda x: (x.sin(),), x)(x)
+    (gradient,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+    torch.testing.assert_close(gradient, x.cos())
+    with pytest.raises(RuntimeError, match="cannot be differentiated twice"):
+        gradient.sum().backward()
+
+
+def test_tangents_that_are_missing_expanded_or_permuted(interpreter):
+    x = leaf(3, 4)
+    run = compiled(interpreter, lambda x: (x.sin(), x.cos(), x.t() * 2), x)
+    for pick in (lambda o: o[0].sum(), lambda o: (o[1] * torch.ones(4, 3).t()).sum(), lambda o: o[2].contiguous().sum()):
+        ours, theirs = (x.detach().clone().requires_grad_() for _ in range(2))
+        pick(run(ours)).backward()
+        pick((theirs.sin(), theirs.cos(), theirs.t() * 2)).backward()
+        torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+def test_write_to_a_saved_tensor_is_noticed(interpreter):
+    x = leaf(3)
+    (out,) = compiled(interpreter, lambda x: (x.exp(),), x)(x)
+    with torch.no_grad():
+        out.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+def test_saved_tensor_hooks_see_what_is_kept(interpreter):
+    x = leaf(3)
+    run = compiled(interpreter, lambda x: (x.sin(),), x)
+    seen = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: seen.append(t) or t, lambda t: t):
+        (out,) = run(x)
+    assert len(seen) == 1
+    out.sum().backward()
+
+
+def test_intermediates_die_with_the_graph(interpreter):
+    import weakref
+
+    x = leaf(3)
+    (out,) = compiled(interpreter, lambda x: ((x.exp() * 2).sin(),), x)(x)
+    node = weakref.ref(out.grad_fn)
+    del out
+    assert node() is None
+
+
+def test_generated_text_is_readable(interpreter):
+    run = compiled(interpreter, lambda x: (x.sin(),), torch.randn(3))
+    assert "return tuple(compiled([*args]))" in run.__source__
+    assert linecache.getlines(run.__code__.co_filename)
+
+
+def test_modules_give_their_parameters_gradients(interpreter):
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+    module = torch.fx.symbolic_trace(model)
+    x = torch.randn(5, 3)
+    run = compiled(interpreter, module, x)
+    torch.testing.assert_close(run(x), model(x))
+    run(x).sum().backward()
+    ours = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    model(x).sum().backward()
+    for mine, p in zip(ours, model.parameters()):
+        torch.testing.assert_close(mine, p.grad)
+
+
+def test_lines_of_the_user_reach_backward_nodes():
+    def program(x):
+        return (x.sin() * x.cos(),)
+
+    module = torch.fx.symbolic_trace(program)
+    for number, node in enumerate(module.graph.nodes):
+        node.meta["source"] = f"model.py:{number} in forward"
+    joint = aotgrad.trace_joint(module, [leaf(3)])
+    lines = {}
+    for node in joint.graph.nodes:
+        if node.op == "call_function":
+            lines.setdefault(str(node.target), node.meta.get("source"))
+    assert lines["aten.sin.default"] == "model.py:1 in forward"
+    assert lines["aten.neg.default"] == "model.py:2 in forward"  # of the cosine's backward
+    assert all(lines.values())
+
+
+def test_partition_saves_no_views_and_no_casts_of_inputs():
+    def program(x, w):
+        return (x @ w.t().to(torch.float64),)
+
+    joint = aotgrad.trace_joint(program, [torch.randn(2, 3, dtype=torch.float64), leaf(4, 3)])
+    partition = aotgrad.partition_default(joint)
+    assert [saved.result for saved in partition.saved] == [None] * len(partition.saved)
+
+
+def test_a_partitioner_may_recompute(interpreter):
+    def everything_again(joint):
+        inputs = [n for n in joint.graph.nodes if n.op == "placeholder"][: joint.signature.input_count]
+        return aotgrad.split(joint, inputs)
+
+    x = leaf(3)
+    run = aotgrad.compile(
+        lambda x: (x.exp().sin(),), [x], inference_compiler=interpreter, partitioner=everything_again
+    )
+    run(x)[0].sum().backward()
+    torch.testing.assert_close(x.grad, x.exp().cos().detach() * x.exp().detach())
+
+
+def test_chosen_decompositions(interpreter):
+    graph = aotgrad.trace_inference(torch.nn.functional.gelu, [torch.randn(3)], {})
+    assert [n.target for n in graph.graph.nodes if n.op == "call_function"] == [torch.ops.aten.gelu.default]
+    assert set(aotgrad.decompositions("gelu")) == {torch.ops.aten.gelu.default}
+    with pytest.raises(KeyError):
+        aotgrad.decompositions("convolution")
+    with pytest.raises(ValueError, match="has a decomposition already"):
+        aotgrad.decomposition(torch.ops.aten.gelu.default)(lambda x: x)
+
+
+def test_fake_cuda_inputs():
+    if not torch.backends.cuda.is_built():
+        pytest.skip("this build of torch cannot make autograd nodes for CUDA tensors")
+    from symshapes import FakeMode
+
+    mode = FakeMode()
+    with mode:
+        x = torch.empty(4, 8, device="cuda")
+        w = torch.empty(8, 8, device="cuda", requires_grad=True)
+
+    def program(x, w):
+        return (torch.nn.functional.layer_norm(torch.relu(x @ w), (8,)).sum(),)
+
+    inference = aotgrad.trace_inference(program, [x, w])
+    assert all(node.meta["val"].device.type == "cuda" for node in inference.graph.nodes if "val" in node.meta)
+    if not torch.cuda.is_available():
+        return  # the autograd engine asks for the device
+    joint = aotgrad.trace_joint(program, [x, w])
+    assert joint.graph.find_nodes(op="call_function", target=torch.ops.aten.mm.default)
+    partition = aotgrad.partition_default(joint)
+    assert all(
+        node.meta["val"].device.type == "cuda" for node in partition.backward.graph.nodes if node.op == "placeholder"
+    )
+
+
+def test_nothing_of_torchs_own_compiler_is_imported():
+    script = """
+        import sys
+        import torch
+        import aotgrad
+
+        model = torch.nn.Sequential(
+            torch.nn.Linear(3, 4), torch.nn.GELU(), torch.nn.LayerNorm(4), torch.nn.Dropout(0.1), torch.nn.Linear(4, 2)
+        )
+        run = aotgrad.compile(
+            torch.fx.symbolic_trace(model),
+            [torch.randn(5, 3)],
+            inference_compiler=lambda module, inputs: lambda args: module(*args),
+        )
+        run(torch.randn(5, 3)).sum().backward()
+        bad = [name for name in ("torch._dynamo", "torch._inductor") if name in sys.modules]
+        assert not bad, bad
+    """
+    subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)], check=True)
