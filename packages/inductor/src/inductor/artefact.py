@@ -100,7 +100,7 @@ class CompiledGraph:
     """
 
     __slots__ = (
-        "_first", "_steady", "call", "kernel_path", "kernel_source", "kernels", "source", "stats", "wrapper_path",
+        "_entry", "_first", "_steady", "call", "kernel_path", "kernel_source", "kernels", "source", "stats", "wrapper_path",
     )  # fmt: skip
 
     def __init__(self, parts: Parts, folder: Path | None, stats: Stats, backend: BackendOf = backend_for) -> None:
@@ -121,14 +121,26 @@ class CompiledGraph:
             where = str(folder) if folder else f"<inductor graph {id(self):#x}>"
             self._steady: Call = load_call(parts.wrapper.text, f"{where}/{WRAPPER}", namespace)
             self.call: Call = self._steady
-            """The generated function itself, for callers that want no frame in between. It is another after the first
-            call, which also checks layouts."""
+            """The generated function itself, for callers that have gradients switched off and want no frame in between.
+            It is another after the first call, which also checks layouts."""
             if parts.checked is not None:
                 self._first: Call = load_call(parts.checked, f"{where}/{CHECKED}", namespace)
                 self.call = self._run_first
 
+            # Kernels know nothing of gradients, but ATen calls would record them, or refuse to write into given memory.
+            self._entry: Call = self._without_gradients if parts.externs else self._run
+
     def __call__(self, inputs: list[Any]) -> tuple[Any, ...]:
+        return self._entry(inputs)
+
+    def _run(self, inputs: list[Any]) -> tuple[Any, ...]:
         return self.call(inputs)
+
+    def _without_gradients(self, inputs: list[Any]) -> tuple[Any, ...]:
+        if not torch.is_grad_enabled():
+            return self.call(inputs)
+        with torch.no_grad():
+            return self.call(inputs)
 
     def _run_first(self, inputs: list[Any]) -> tuple[Any, ...]:
         result = self._first(inputs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 
@@ -30,5 +29,3 @@ class Options:
     """Take compiled graphs from the disk cache, and put them there."""
     cache_dir: str | None = None
     """Where; None: the environment's INDUCTOR_CACHE_DIR, else ~/.cache/inductor_<user>."""
-    backend_tag: str = os.environ.get("INDUCTOR_BACKEND_TAG", "")
-    """Free text that becomes part of the cache key, for backends with settings of their own."""

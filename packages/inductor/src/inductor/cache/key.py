@@ -5,9 +5,11 @@ Flows in: an fx graph with metadata, options, backends. Flows out: a hex digest,
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib
+import platform
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -45,7 +47,7 @@ def graph_key(
     for backend in backends:
         kind = type(backend)
         add(kind.__module__, kind.__qualname__, backend.device_type, package_hash(kind.__module__.split(".")[0]))
-        add(str(getattr(backend, "cache_tag", "")))
+        add(machine(backend.device_type))
     for value in inputs:
         add(describe(value))
     numbers: dict[fx.Node, int] = {}
@@ -54,6 +56,20 @@ def graph_key(
         add(node.op, node.name, _target(module, node, digest))
         add(_arguments(node.args, numbers), _arguments(node.kwargs, numbers), describe(node.meta.get("val")))
     return digest.hexdigest()
+
+
+@functools.cache
+def machine(device_type: str) -> str:
+    """What the machine's processors of a type can do: kernels may be printed for it, and homes are shared by machines."""
+    if device_type == "cpu":
+        flags = ""
+        with contextlib.suppress(OSError):  # Linux only; elsewhere torch's own word has to do
+            lines = Path("/proc/cpuinfo").read_text().splitlines()
+            flags = next((line for line in lines if line.startswith(("flags", "Features"))), "")
+        return f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()} {flags}"
+    if device_type == "cuda" and torch.cuda.is_available():
+        return str([torch.cuda.get_device_name(at) for at in range(torch.cuda.device_count())])
+    return ""
 
 
 def describe(value: Any) -> str:

@@ -59,13 +59,19 @@ def can_fuse(first: Group, second: Group, options: Options) -> Group | None:
         if passed_on:
             if not all(two.loads[name] == {one.stores[name]} for name in passed_on):
                 continue
-        elif not any(not one.loads[name].isdisjoint(two.loads[name]) for name in shared):
+        elif not _same_loops(frame, other) and all(one.loads[name].isdisjoint(two.loads[name]) for name in shared):
             continue
         group = _join(one, two, mapping.outer, mapping.inner)
         if _serial(group, options) and passes(group) > max(passes(first), passes(second)):
             continue
         return group
     return None
+
+
+def _same_loops(one: Group, two: Group) -> bool:
+    """Whether both have the same outer loops and nothing else: one launch for both is worth it, even where they read
+    different parts of a buffer."""
+    return not one.inner and not two.inner and [d.size for d in one.outer] == [d.size for d in two.outer]
 
 
 def _serial(group: Group, options: Options) -> bool:
@@ -156,7 +162,7 @@ def _by_stride(index: Index) -> Order:
 def _map_flat(
     frame: Group, dims: Sequence[Dim], other: Group, order_frame: Order, order_other: Order
 ) -> Mapping | None:
-    alignment = align(order_frame(dims), order_other(other.dims), fresh_symbols())
+    alignment = align(order_frame(dims), order_other(other.dims), fresh_symbols(frame))
     if alignment is None:
         return None
     pieces = _pieces(order_frame(dims), alignment)
@@ -172,14 +178,15 @@ def _map_flat(
 
 def _map_nested(frame: Group, other: Group, order_frame: Order, order_other: Order) -> Mapping | None:
     """Two reductions: outer loops onto outer loops, inner onto inner."""
-    outer = align(order_frame(frame.outer), order_other(other.outer), fresh_symbols())
+    names = fresh_symbols(frame)
+    outer = align(order_frame(frame.outer), order_other(other.outer), names)
     if outer is None:
         return None
     frame_inner, other_inner = order_frame(frame.inner), order_other(other.inner)
     moved = frame_inner != list(frame.inner) or other_inner != list(other.inner)
     if moved and (frame.keep_inner_order or other.keep_inner_order):
         return None
-    inner = align(frame_inner, other_inner, fresh_symbols())
+    inner = align(frame_inner, other_inner, names)
     if inner is None:
         return None
     pieces = {**_pieces(order_frame(frame.outer), outer), **_pieces(frame_inner, inner)}

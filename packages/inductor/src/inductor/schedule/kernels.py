@@ -36,7 +36,7 @@ class KernelTable:
 
     def __init__(self, program: Program) -> None:
         self.kernels: dict[str, Kernel] = {}
-        self._by_content: dict[str, Kernel] = {}
+        self._by_content: dict[Any, Kernel] = {}
         self._program = program
 
     def call(self, loop: LoopOp, inplace: Mapping[str, str] | None = None) -> KernelCallSite:
@@ -46,7 +46,7 @@ class KernelTable:
             inplace: written buffer to the input buffer whose memory it takes.
         """
         draft = draft_kernel(self._program, loop, inplace or {})
-        content = kernel_text(draft.kernel)
+        content = kernel_content(draft.kernel)
         kernel = self._by_content.get(content)
         if kernel is None:
             name = f"{_name(loop)}_{len(self.kernels)}"
@@ -54,10 +54,11 @@ class KernelTable:
         return KernelCallSite(kernel, draft.buffers)
 
 
-def kernel_text(kernel: Kernel) -> str:
+def kernel_content(kernel: Kernel) -> Any:
     """What tells two kernels apart, but for their names and origins."""
-    args = ", ".join(f"{a.role} {a.name}: {a.dtype}" for a in kernel.args)
-    return f"{kernel.device}({args})\n{kernel.outer_sizes} {kernel.inner_sizes}\n{kernel.body}"
+    # 0.0 equals -0.0 and no NaN equals itself, so constants are compared by their text.
+    ops = tuple((op.name, op.dtype, repr(op.args[0]) if op.name == "constant" else op.args) for op in kernel.body.ops)
+    return kernel.device, kernel.args, kernel.outer_sizes, kernel.inner_sizes, kernel.body.inner_vars, ops
 
 
 def draft_kernel(program: Program, loop: LoopOp, inplace: Mapping[str, str]) -> KernelCallSite:

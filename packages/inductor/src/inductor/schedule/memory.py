@@ -16,7 +16,7 @@ from inductor.body import Body
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Operation, Program, StridedView
 from inductor.levels import split
 from inductor.options import Options
-from inductor.schedule.extern import writes_into
+from inductor.schedule.extern import returns_fresh, writes_into
 from inductor.schedule.nodes import mutated, views
 from inductor.schedule.space import Number, number
 
@@ -100,6 +100,8 @@ def _note_extern(step: ExternOp, owned: set[str], plan: MemoryPlan) -> None:
         if aliases:  # the result may be a view of it, and outlive it
             owned.discard(view.buffer)
     owned.difference_update(mutated(step))
+    if returns_fresh(step):
+        owned.update(name for name in step.writes if name is not None)
     plan.shaped.update(name for name in step.writes if name is not None)
 
 

@@ -32,6 +32,8 @@ def merge(group: Group, dtype_of: Callable[[str], torch.dtype], dropped: Collect
         dtype_of: memory dtype of a buffer.
         dropped: buffers that no one else reads, which are not stored.
     """
+    if len(group.members) == 1:
+        return without_dead(group.members[0].loop.body, dropped)  # over its own variables, as the group is
     merger = _Merger(group, dtype_of)
     for member in group.members:
         merger.add(member)
@@ -66,11 +68,14 @@ class _Merger:
 
     def add(self, member: Member) -> None:
         old_vars = frozenset(member.remap)
+        same = all(len(new) == 1 and new[0] == (old, 1) for old, new in member.remap.items())
         renamed: dict[Symbol, Symbol] = {}
         rewritten: dict[Expr, Expr] = {}
         values: list[Ref] = []
 
         def rewrite(expr: Expr) -> Expr:
+            if same and not renamed:
+                return expr
             if expr not in rewritten:
                 index = remap_index(index_of(expr, old_vars), member.remap, self._variables, self._sizes)
                 rewritten[expr] = index.expr().xreplace(renamed)

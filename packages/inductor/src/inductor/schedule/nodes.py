@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import count
 from typing import Any
 
 import sympy
 import torch
 
-from inductor.body import Body, Expr, Op, Ref, Symbol
+from inductor.body import Body, Op, Ref, Symbol
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
 from inductor.schedule.space import Dim, Index, Number, Remap, estimate, index_of, number, product, remap_index
 
@@ -137,50 +138,47 @@ def writes(node: Node) -> Iterable[str]:
     return node.stores.keys() if isinstance(node, Group) else node.writes
 
 
-_fresh = count()
+def fresh_symbols(group: Group) -> Iterator[Symbol]:
+    """Loop variables that `group` does not have. (Groups may share names: it is one group's that replace another's. That
+    way equal layers of a model have equal index expressions, which sympy then computes once.)"""
+    taken = group.variables()
+    for at in count():
+        symbol = _variable(at)
+        if symbol not in taken:
+            yield symbol
 
 
-def fresh_symbols() -> Iterator[Symbol]:
-    """Loop variables that no other group has."""
-    while True:
-        yield sympy.Symbol(f"v{next(_fresh)}", integer=True, nonnegative=True)
+@cache
+def _variable(at: int) -> Symbol:
+    return sympy.Symbol(f"v{at}", integer=True, nonnegative=True)
 
 
 def group_of(at: int, loop: LoopOp) -> Group:
-    """A group of one loop, over fresh variables."""
+    """A group of one loop, over the loop's variables."""
     loop = without_trivial_reductions(loop)
-    names = fresh_symbols()
     body = loop.body
-    outer = tuple(Dim(next(names), number(size)) for size in loop.outer_sizes)
-    inner = tuple(Dim(next(names), number(size)) for size in loop.inner_sizes)
-    remap: dict[Symbol, Any] = {
-        old: ((dim.var, 1),) for old, dim in zip((*body.outer_vars, *body.inner_vars), (*outer, *inner), strict=True)
-    }
-    old_vars = frozenset(remap)
-    variables = frozenset(d.var for d in (*outer, *inner))
-    sizes = {d.var: d.size for d in (*outer, *inner)}
+    outer = tuple(Dim(var, number(size)) for var, size in zip(body.outer_vars, loop.outer_sizes, strict=True))
+    inner = tuple(Dim(var, number(size)) for var, size in zip(body.inner_vars, loop.inner_sizes, strict=True))
+    variables = frozenset((*body.outer_vars, *body.inner_vars))
     indirects = {op.args[2] for op in body.ops if op.name == "indirect"}
-
-    def index(expr: Expr) -> Index:
-        return remap_index(index_of(expr, old_vars), remap, variables, sizes)
 
     loads: dict[str, set[Index]] = {}
     stores: dict[str, Index] = {}
     opaque = {name for name, _ in loop.initial}
     for op in body.ops:
         if op.name == "load":
-            loads.setdefault(op.args[0], set()).add(_own(index(op.args[1]), indirects, at))
+            loads.setdefault(op.args[0], set()).add(_own(index_of(op.args[1], variables), indirects, at))
         elif op.name == "store":
             name = op.args[0]
             if op.args[3] is not None or name in stores or not indirects.isdisjoint(op.args[1].free_symbols):
                 opaque.add(name)
-            stores[name] = _own(index(op.args[1]), indirects, at)
+            stores[name] = _own(index_of(op.args[1], variables), indirects, at)
     for name in loop.writes:
         if name not in stores:  # nothing but its initial content
             stores[name] = Index(frozenset(), 0)
             opaque.add(name)
     return Group(
-        members=[Member(at, loop, remap)],
+        members=[Member(at, loop, {var: ((var, 1),) for var in variables})],
         outer=outer,
         inner=inner,
         loads=loads,
@@ -237,6 +235,8 @@ class Graph:
 
     program: Program
     nodes: list[Node]
+    operations: list[LoopOp | ExternOp]
+    """The program's, but for dead ones. Positions everywhere are positions in this list."""
     kept: set[str]
     """Buffers that outlive the graph: outputs."""
     users: dict[str, int] = field(default_factory=dict)
@@ -259,12 +259,14 @@ def buffer_bytes(buffer: Buffer) -> int:
 
 
 def build(program: Program) -> Graph:
-    """Nodes and dependencies of a program."""
-    graph = Graph(program, [], {out.buffer for out in program.outputs if isinstance(out, StridedView)})
+    """Nodes and dependencies of a program. What nothing needs has no effect on the others and is left out."""
+    alive = live(program)
+    graph = Graph(program, [], [], {out.buffer for out in program.outputs if isinstance(out, StridedView)})
     chained = 0
     touched: dict[str, int] = {}
     scalars: dict[str, int] = {}
-    for at, op in enumerate(program.operations):
+    for at, op in enumerate(op for op, needed in zip(program.operations, alive, strict=True) if needed):
+        graph.operations.append(op)
         node: Node
         if isinstance(op, LoopOp):
             node = group_of(at, op)
@@ -292,6 +294,23 @@ def build(program: Program) -> Graph:
             graph.writer[name] = at
             touched[name] = touched.get(name, 0) | 1 << at
     return graph
+
+
+def live(program: Program) -> list[bool]:
+    """For each operation whether an output, or an effect, needs it."""
+    wanted = {out.buffer for out in program.outputs if isinstance(out, StridedView)}
+    result = [False] * len(program.operations)
+    for at in range(len(program.operations) - 1, -1, -1):
+        op = program.operations[at]
+        effect = isinstance(op, ExternOp) and (ordered(op) or op.scalar_writes or any(True for _ in mutated(op)))
+        if effect or not wanted.isdisjoint(op.writes):
+            result[at] = True
+            if isinstance(op, LoopOp):
+                wanted.update(load.args[0] for load in op.body.loads())
+                wanted.update(source for _, source in op.initial)
+            else:
+                wanted.update(view.buffer for view in views(op))
+    return result
 
 
 def symbols_of(op: LoopOp | ExternOp, program: Program) -> set[str]:

@@ -54,8 +54,12 @@ class Index:
 
     def expr(self) -> Expr:
         """As sympy."""
-        terms = [sympy.sympify(c) * v for v, c in sorted(self.coefficients, key=lambda vc: str(vc[0]))]
-        return sympy.Add(*terms, sympy.sympify(self.rest))
+        return _expr_of(self)
+
+
+@lru_cache(maxsize=1 << 16)
+def _expr_of(index: Index) -> Expr:
+    return sympy.Add(*(sympy.sympify(c) * v for v, c in index.coefficients), sympy.sympify(index.rest))
 
 
 @lru_cache(maxsize=1 << 16)
@@ -87,13 +91,26 @@ def remap_index(index: Index, remap: Remap, variables: frozenset[Symbol], sizes:
         variables: the new ones.
         sizes: their sizes, for simplifying divisions.
     """
+    return _remapped(index, tuple(remap.items()), variables, tuple(sizes.items()))
+
+
+@lru_cache(maxsize=1 << 16)
+def _remapped(
+    index: Index,
+    pairs: tuple[tuple[Symbol, Linear], ...],
+    variables: frozenset[Symbol],
+    sizes: tuple[tuple[Symbol, Number], ...],
+) -> Index:
+    remap = dict(pairs)
     coefficients: dict[Symbol, Number] = {}
     for var, coefficient in index.coefficients:
         for new, factor in remap.get(var, ((var, 1),)):
             coefficients[new] = number(coefficients.get(new, 0) + coefficient * factor)
     rest = index.rest
     if not isinstance(rest, int) and not rest.free_symbols.isdisjoint(remap):
-        replaced = simplify_with_ranges(rest.xreplace({old: linear_expr(new) for old, new in remap.items()}), sizes)
+        replaced = simplify_with_ranges(
+            rest.xreplace({old: linear_expr(new) for old, new in remap.items()}), dict(sizes)
+        )
         more = index_of(replaced, variables)
         rest = more.rest
         for var, coefficient in more.coefficients:

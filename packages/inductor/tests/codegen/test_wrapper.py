@@ -1,0 +1,134 @@
+"""The generated wrapper: what it looks like, and that it runs by itself."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from inductor_golden import golden
+from inductor_schedules import check_schedule, run, scheduled
+from inductor_tracing import trace
+from torch import fx
+
+from inductor import Options, ReferenceBackend, compile_graph, lower, register_backend, schedule
+from inductor import device as device_module
+from inductor.codegen import generate
+from inductor.codegen.module import LayoutMismatch
+
+X = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))
+
+
+def test_text() -> None:
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = torch.mm(x, x.t())
+        return y.softmax(-1), torch.mm(y, x)[1:]
+
+    golden(Path(__file__).parent / "golden" / "wrapper.txt", generate(scheduled(f, X)).text)
+
+
+def test_inputs_are_emptied_and_dropped() -> None:
+    text = generate(scheduled(lambda x, unused: torch.mm(x, x.t()).exp(), X, X)).text
+    assert "args.clear()" in text
+    assert "del arg1" in text and "del arg0" in text
+
+
+def test_names_that_python_has_for_itself() -> None:
+    graph, expected = trace(lambda a, b: torch.mm(a, b.t()) + 1, X, X)
+    for node, name in zip(graph.graph.find_nodes(op="placeholder"), ("lambda", "_mm")):
+        node.name = name
+    plan = schedule(lower(graph, [X, X]))
+    torch.testing.assert_close(run(plan, X, X)[0], expected[0])
+
+
+def test_extern_results_of_every_kind() -> None:
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        values, positions = torch.sort(x)
+        parts = torch.linalg.svd(x)
+        return values, positions * 2, parts[1] + 1, x.cummax(-1).values
+
+    check_schedule(f, X)
+
+
+def test_an_empty_graph_and_constants_as_outputs() -> None:
+    module = fx.GraphModule({}, fx.Graph())
+    x = module.graph.placeholder("x")
+    x.meta["val"] = X
+    module.graph.output((x, 3, None, 2.5, True))
+    result = run(schedule(lower(module, [X])), X)
+    assert result[0] is X and result[1:] == (3, None, 2.5, True)
+
+
+def test_views_of_an_input_with_an_offset() -> None:
+    base = torch.randn(40)
+
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.mm(x[1:], x[1:].t()), x[2:], x.exp()
+
+    check_schedule(f, base[7:31].view(4, 6))
+
+
+def test_results_alias_inputs_only_where_the_graph_says_so() -> None:
+    plan = scheduled(lambda x: (x.t(), x + 1), X)
+    view, other = run(plan, X)
+    assert view.data_ptr() == X.data_ptr() and other.data_ptr() != X.data_ptr()
+
+
+def test_a_wrong_shape_rule_is_noticed_in_the_first_call() -> None:
+    graph, _ = trace(lambda x: torch.cumsum(x, 0) * 2, X)
+    (node,) = (n for n in graph.graph.nodes if "cumsum" in str(n.target))
+    node.meta["val"] = torch.empty_strided((4, 6), (1, 4))
+    compiled = compile_graph(graph, [X], backends={"cpu": ReferenceBackend()})
+    with pytest.raises(LayoutMismatch, match="cumsum"):
+        compiled([X])
+
+
+def test_gradients_are_not_recorded() -> None:
+    weight = torch.nn.Parameter(torch.randn(6, 6))
+    graph, expected = trace(lambda x, w: torch.mm(x, w).relu(), X, weight)
+    compiled = compile_graph(graph, [X, weight], backends={"cpu": ReferenceBackend()})
+    for _ in range(2):
+        (result,) = compiled([X, weight])
+        assert not result.requires_grad
+        torch.testing.assert_close(result, expected[0])
+
+
+def test_default_dtype_and_device_do_not_matter() -> None:
+    plan = scheduled(lambda x: x.sum(0), X)
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert run(plan, X)[0].dtype is torch.float32
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_a_kernel_no_backend_prints_is_interpreted() -> None:
+    class Picky(ReferenceBackend):
+        def supports(self, kernel) -> bool:
+            return all(op.name != "sin" for op in kernel.body.ops)
+
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = torch.mm(x, x.t())
+        z = y.exp()
+        return z, z.sum(-1).sin(), y.cos()
+
+    graph, expected = trace(f, X)
+    compiled = compile_graph(graph, [X], backends={"cpu": Picky()})
+    assert compiled.stats.interpreted == 1 and compiled.stats.launches > 1
+    for got, want in zip(compiled([X]), expected):
+        torch.testing.assert_close(got, want)
+
+
+def test_the_file_benchmarks_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_module, "_registered", {})
+    register_backend(ReferenceBackend())
+    graph, _ = trace(lambda x: torch.mm(x, x.t()).exp(), X)
+    path = compile_graph(graph, [X], Options(cache_dir=str(tmp_path))).wrapper_path
+    # Run alone, the file takes its kernels from the entry it lies in; the backend is registered as a site would.
+    script = "import runpy, sys, inductor; inductor.register_backend(inductor.ReferenceBackend())\n"
+    script += "runpy.run_path(sys.argv[1], run_name='__main__')"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", script, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert "us a call" in done.stdout, done.stderr
