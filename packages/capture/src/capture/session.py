@@ -86,7 +86,8 @@ class Session:
         if captured.graph is not None:
             report.graphs.append(captured.graph)
         program = build_tree(captured.guards).lower(code)
-        return _native.Entry(program, captured.code, info=captured)
+        # A frame evaluated to its end without a tensor operation has none beneath it either.
+        return _native.Entry(program, captured.code, recursive=captured.code is None, info=captured)
 
     def run_backend(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         """The compiled graph, with nothing beneath it captured again."""

@@ -160,8 +160,8 @@ def _id(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 @builtin(hash)
 def _hash(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     value = m.realize(args[0])
-    if isinstance(value, Constant):
-        return Constant(m.fold(hash, [value.value]))
+    if isinstance(value, Constant | Tuple) and m.is_constant(value):
+        return Constant(m.fold(hash, [m.to_python(value)]))
     if isinstance(value, Object):
         found = value.special(m, "__hash__")
         if isinstance(found, Method):

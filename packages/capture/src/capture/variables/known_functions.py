@@ -153,7 +153,8 @@ def _update_wrapper(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     """Copies names and documentation: of them only ``__wrapped__`` matters to a function made in the frame."""
     from .functions import Function
 
-    wrapper, wrapped = m.realize(args[0]), m.realize(args[1])
+    wrapper = m.realize(args[0] if args else kwargs["wrapper"])
+    wrapped = m.realize(args[1] if len(args) > 1 else kwargs["wrapped"])
     if not isinstance(wrapper, Function) or wrapper.real is not None:
         raise Unsupported("functools.update_wrapper of a function from outside the frame")
     for name in ("__name__", "__qualname__", "__module__", "__doc__"):

@@ -109,7 +109,7 @@ class Dict(Variable):
             return m.known(self.cls)
         if name == "default_factory" and self.cls is collections.defaultdict:
             return self.factory or Constant(None)
-        if hasattr(self, "py_" + name) or name in DUNDERS:
+        if hasattr(self, "py_" + name) or name in DUNDERS or name == "update":
             return BoundBuiltin(self, name)
         if not hasattr(self.cls, name):
             m.throw(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")

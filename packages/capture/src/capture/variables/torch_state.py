@@ -35,6 +35,8 @@ _QUERIES = (
     torch.get_default_dtype,
     torch.are_deterministic_algorithms_enabled,
     torch._C._is_any_autocast_enabled,
+    torch._C._is_autocast_available,
+    torch._C._is_torch_function_mode_enabled,
     torch._C._get_cudnn_enabled,
     torch._C._get_flash_sdp_enabled,
     torch._C._get_mem_efficient_sdp_enabled,

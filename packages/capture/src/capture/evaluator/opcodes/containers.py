@@ -81,7 +81,7 @@ def _format_value(m: Machine, frame: Frame, op: Op) -> None:
 @operation("LIST_APPEND")
 def _list_append(m: Machine, frame: Frame, op: Op) -> None:
     value = frame.pop_raw()
-    target = frame.stack[-op.arg]
+    target = m.realize(frame.stack[-op.arg])
     assert isinstance(target, List)
     target.py_append(m, value)
 
@@ -89,7 +89,7 @@ def _list_append(m: Machine, frame: Frame, op: Op) -> None:
 @operation("LIST_EXTEND")
 def _list_extend(m: Machine, frame: Frame, op: Op) -> None:
     values = frame.pop(m)
-    target = frame.stack[-op.arg]
+    target = m.realize(frame.stack[-op.arg])
     assert isinstance(target, List)
     target.py_extend(m, values)
 
@@ -97,7 +97,7 @@ def _list_extend(m: Machine, frame: Frame, op: Op) -> None:
 @operation("SET_ADD")
 def _set_add(m: Machine, frame: Frame, op: Op) -> None:
     value = frame.pop(m)
-    target = frame.stack[-op.arg]
+    target = m.realize(frame.stack[-op.arg])
     assert isinstance(target, Set)
     target.py_add(m, value)
 
@@ -105,7 +105,7 @@ def _set_add(m: Machine, frame: Frame, op: Op) -> None:
 @operation("SET_UPDATE")
 def _set_update(m: Machine, frame: Frame, op: Op) -> None:
     values = frame.pop(m)
-    target = frame.stack[-op.arg]
+    target = m.realize(frame.stack[-op.arg])
     assert isinstance(target, Set)
     target.py_update(m, values)
 
@@ -113,13 +113,13 @@ def _set_update(m: Machine, frame: Frame, op: Op) -> None:
 @operation("MAP_ADD")
 def _map_add(m: Machine, frame: Frame, op: Op) -> None:
     value, key = frame.pop_raw(), frame.pop(m)
-    frame.stack[-op.arg].set_item(m, key, value)
+    m.realize(frame.stack[-op.arg]).set_item(m, key, value)
 
 
 @operation("DICT_UPDATE")
 def _dict_update(m: Machine, frame: Frame, op: Op) -> None:
     values = frame.pop(m)
-    target = frame.stack[-op.arg]
+    target = m.realize(frame.stack[-op.arg])
     assert isinstance(target, Dict)
     target.update(m, [values], {})
 
@@ -127,7 +127,7 @@ def _dict_update(m: Machine, frame: Frame, op: Op) -> None:
 @operation("DICT_MERGE")
 def _dict_merge(m: Machine, frame: Frame, op: Op) -> None:
     values = frame.pop(m)
-    target = frame.stack[-op.arg]
+    target = m.realize(frame.stack[-op.arg])
     assert isinstance(target, Dict)
     for key, value in m.pairs(values):
         if target.find(m, key) is not None:
@@ -270,6 +270,10 @@ def _match_keys(m: Machine, frame: Frame, op: Op) -> None:
     frame.push(Constant(None) if len(values) != len(found) else m.created_tuple(values))
 
 
+#: Built-in classes whose single positional pattern matches the subject itself.
+_SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
+
+
 @operation("MATCH_CLASS")
 def _match_class(m: Machine, frame: Frame, op: Op) -> None:
     names, cls, subject = frame.pop(m), frame.pop(m), frame.pop(m)
@@ -278,9 +282,10 @@ def _match_class(m: Machine, frame: Frame, op: Op) -> None:
         frame.push(Constant(None))
         return
     attributes = list(m.to_python(names))
+    if op.arg == 1 and not attributes and real in _SELF_MATCHING:
+        frame.push(m.created_tuple([subject]))
+        return
     if op.arg:
-        if real in (bool, bytes, dict, float, frozenset, int, list, set, str, tuple):
-            raise Unsupported("class pattern on a built-in type")
         declared = getattr(real, "__match_args__", ())
         attributes = [*declared[: op.arg], *attributes]
     if not isinstance(subject, Object):

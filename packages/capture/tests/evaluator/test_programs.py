@@ -1,0 +1,73 @@
+"""Every small program gives captured what it gives eagerly: results, exceptions, effects on arguments; twice."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import pathlib
+import sys
+from typing import Any
+
+import capture
+import pytest
+import torch
+
+_spec = importlib.util.spec_from_file_location("programs", pathlib.Path(__file__).with_name("programs.py"))
+assert _spec is not None and _spec.loader is not None
+programs = importlib.util.module_from_spec(_spec)
+sys.modules["programs"] = programs
+_spec.loader.exec_module(programs)
+
+
+def same(a: Any, b: Any, depth: int = 0) -> bool:
+    """Deep equality with types, tensors by value and metadata."""
+    if depth > 20:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, torch.Tensor):
+        return a.dtype == b.dtype and a.shape == b.shape and a.stride() == b.stride() and torch.equal(a, b)
+    if isinstance(a, dict):
+        return list(map(repr, a)) == list(map(repr, b)) and all(
+            same(x, y, depth + 1) for x, y in zip(a.values(), b.values(), strict=True)
+        )
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(same(x, y, depth + 1) for x, y in zip(a, b, strict=True))
+    if callable(a) and not isinstance(a, type):
+        return True
+    return bool(a == b)
+
+
+def run(fn: Any, x: torch.Tensor) -> tuple[Any, ...]:
+    torch.manual_seed(0)
+    arg = x.clone()
+    try:
+        result: Any = fn(arg)
+    except Exception as error:
+        result = (type(error), str(error))
+    return result, arg, torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize("fn", programs.PROGRAMS, ids=lambda fn: fn.__name__)
+def test_program(fn: Any) -> None:
+    capture.reset()
+    compiled = capture.compile(fn)
+    for x in (torch.arange(12.0).reshape(3, 4), -torch.ones(3, 4), torch.arange(12.0).reshape(3, 4)):
+        expected = run(fn, x)
+        got = run(compiled, copy.deepcopy(x))
+        assert same(expected, got), f"{expected}\n{got}"
+
+
+#: Programs that ask for something only the interpreter can do; all others are one graph.
+BREAKS = {fn.__name__ for fn in programs.PROGRAMS if "break" in fn.__name__} | {
+    "item_in_condition", "numpy_roundtrip", "raises_shape_error", "raises_out", "attribute_error", "unbound",
+    "deleted_variable", "many_breaks", "set_order",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fn", [f for f in programs.PROGRAMS if f.__name__ not in BREAKS], ids=lambda f: f.__name__)
+def test_no_break(fn: Any) -> None:
+    capture.reset()
+    compiled = capture.compile(fn, fullgraph=True)
+    torch.manual_seed(0)
+    compiled(torch.arange(12.0).reshape(3, 4))
