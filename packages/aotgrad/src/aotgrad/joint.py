@@ -6,6 +6,7 @@ functional ATen, and the `Signature` of the program.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from aotgrad.alias import History, Signature, sign
 from aotgrad.cleanup import clean_values, remove_dead
 from aotgrad.errors import Unsupported
 from aotgrad.interpret import attached_tensors, interpret, swapped
+from aotgrad.module import module_of
 from aotgrad.strides import is_dense
 from aotgrad.trace import Tracer
 
@@ -39,7 +41,7 @@ class InferenceGraph:
     @property
     def module(self) -> fx.GraphModule:
         """The graph as a module, constants attached."""
-        return fx.GraphModule(dict(self.constants), self.graph, "Inference")
+        return module_of(self.graph, self.constants, "Inference")
 
     @property
     def inputs(self) -> list[Any]:
@@ -63,7 +65,7 @@ class JointGraph:
     @property
     def module(self) -> fx.GraphModule:
         """The graph as a module, constants attached."""
-        return fx.GraphModule(dict(self.constants), self.graph, "Joint")
+        return module_of(self.graph, self.constants, "Joint")
 
     @property
     def result_count(self) -> int:
@@ -130,7 +132,7 @@ class _Traced:
             for fake in fakes
         ]
         given, held = fakes[: len(inputs)], fakes[len(inputs) :]
-        with _grad_mode_kept(), fake_mode, tracer, swapped(places, held):
+        with _collector_paused(), _grad_mode_kept(), fake_mode, tracer, swapped(places, held):
             if isinstance(program, fx.GraphModule):
                 returned = interpret(program, given, tracer.enter_line)
             else:
@@ -160,7 +162,13 @@ class _Traced:
                 last = tracer.add_input(tangent, f"tangent_{position}")
             tangents.append(tangent)
         leaves = [self.leaves[i] for i in self.signature.grad_inputs]
-        with torch.autograd.set_multithreading_enabled(False), _torch.DisableAutocast(), tracer.fake_mode, tracer:
+        with (
+            _collector_paused(),
+            torch.autograd.set_multithreading_enabled(False),
+            _torch.DisableAutocast(),
+            tracer.fake_mode,
+            tracer,
+        ):
             gradients = _gradients(wanted, leaves, tangents)
         nodes = [None if g is None else tracer.call(tracer.with_layout_of, g) for g in gradients]
         graph.output((*self.nodes, *nodes))
@@ -242,6 +250,18 @@ def _grad_mode_kept() -> Iterator[None]:
     finally:
         torch.set_grad_enabled(before)
         torch.clear_autocast_cache()
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Tracing makes many objects and no garbage; looking through the whole process for some costs more than tracing."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
 
 
 def _refuse_aliased_writes(inputs: Sequence[Any], signature: Signature) -> None:

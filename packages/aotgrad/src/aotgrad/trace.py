@@ -410,7 +410,11 @@ class Tracer(TorchDispatchMode):
             else:
                 if known is not None:
                     return known
-        node = self.graph.create_node("call_function", func, args, kwargs)
+        # Arguments are set afterwards because `create_node` looks through them for what cannot be there.
+        node = self.graph.create_node("call_function", func, (), {}, func.overloadpacket.__name__)
+        node.args = args
+        if kwargs:
+            node.kwargs = kwargs
         self._describe(node, value, self._line())
         if key is not None:
             self._merged[key] = node
@@ -420,7 +424,7 @@ class Tracer(TorchDispatchMode):
         key = (operator.getitem, node, index)
         made = self._merged.get(key)
         if made is None:
-            made = self._merged[key] = self.graph.create_node("call_function", operator.getitem, (node, index))
+            made = self._merged[key] = self.graph.create_node("call_function", operator.getitem, (node, index), {}, "item")
             self._describe(made, node.meta["val"][index], node.meta.get("source"))
         return made
 

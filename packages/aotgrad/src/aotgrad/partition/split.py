@@ -12,9 +12,11 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.fx.node import map_arg
 
 from aotgrad.cleanup import is_random
 from aotgrad.joint import JointGraph
+from aotgrad.module import module_of
 
 aten = torch.ops.aten
 
@@ -126,12 +128,18 @@ class _Parts:
         return self._module(graph, "Backward")
 
     def _module(self, graph: fx.Graph, name: str) -> fx.GraphModule:
-        used = {str(node.target) for node in graph.nodes if node.op == "get_attr"}
-        return fx.GraphModule({k: v for k, v in self.joint.constants.items() if k in used}, graph, name)
+        return module_of(graph, self.joint.constants, name)
 
 
 def _copy(graph: fx.Graph, node: fx.Node, env: dict[fx.Node, fx.Node]) -> fx.Node:
-    return graph.node_copy(node, lambda argument: env[argument])
+    # Arguments are set afterwards because `create_node` looks through them for what cannot be there.
+    made = graph.create_node(node.op, node.target, (), {}, node.name)
+    if node.args:
+        made.args = map_arg(node.args, env.__getitem__)
+    if node.kwargs:
+        made.kwargs = map_arg(node.kwargs, env.__getitem__)
+    made.meta = dict(node.meta)
+    return made
 
 
 def _needed(roots: set[fx.Node], stop: set[fx.Node]) -> set[fx.Node]:
