@@ -128,13 +128,10 @@ class CompiledGraph:
                 self.call = self._run_first
 
             # Kernels know nothing of gradients, but ATen calls would record them, or refuse to write into given memory.
-            self._entry: Call = self._without_gradients if parts.externs else self._run
+            self._entry: Call = self._without_gradients if parts.externs else self._steady
 
     def __call__(self, inputs: list[Any]) -> tuple[Any, ...]:
         return self._entry(inputs)
-
-    def _run(self, inputs: list[Any]) -> tuple[Any, ...]:
-        return self.call(inputs)
 
     def _without_gradients(self, inputs: list[Any]) -> tuple[Any, ...]:
         if not torch.is_grad_enabled():
