@@ -56,9 +56,9 @@ def splits(x):
     y = x.detach().clone()  # eager refuses to write to one of several views that autograd knows
     a, b = y.chunk(2, dim=1)
     a.add_(b)
-    c, *rest = y.unbind(0)
+    c, *_ = y.unbind(0)
     c.mul_(3)
-    d, e = y.split([1, x.shape[0] - 1])
+    _, e = y.split([1, x.shape[0] - 1])
     e.neg_()
     return (y,)
 

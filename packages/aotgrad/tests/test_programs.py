@@ -88,7 +88,14 @@ def test_random_ops_draw_eagers_numbers(check):
         torch.rand(7)  # nobody uses it, but it moves the generator
         y = torch.empty_like(x).uniform_(-1, 1)
         z = torch.empty(3).normal_(2.0, 0.5)
-        return (x + y, z, torch.randn_like(x), torch.randint(0, 9, (4,)), torch.randperm(6), torch.bernoulli(x.sigmoid()))
+        return (
+            x + y,
+            z,
+            torch.randn_like(x),
+            torch.randint(0, 9, (4,)),
+            torch.randperm(6),
+            torch.bernoulli(x.sigmoid()),
+        )
 
     check(run, randn(3, 4))
 
@@ -155,7 +162,12 @@ def test_autocast_inside(check):
 
 def test_autocast_outside(check):
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        check(lambda x, w: (F.linear(x, w), F.softmax(x @ w.t(), -1)), randn(4, 8, grad=True), randn(3, 8), tolerance=LOOSE)
+        check(
+            lambda x, w: (F.linear(x, w), F.softmax(x @ w.t(), -1)),
+            randn(4, 8, grad=True),
+            randn(3, 8),
+            tolerance=LOOSE,
+        )
         check(lambda x, w: (F.linear(x, w),), randn(4, 8), randn(3, 8), tolerance=LOOSE)
 
 

@@ -49,7 +49,11 @@ def test_second_derivative_is_refused_clearly(interpreter):
 def test_tangents_that_are_missing_expanded_or_permuted(interpreter):
     x = leaf(3, 4)
     run = compiled(interpreter, lambda x: (x.sin(), x.cos(), x.t() * 2), x)
-    for pick in (lambda o: o[0].sum(), lambda o: (o[1] * torch.ones(4, 3).t()).sum(), lambda o: o[2].contiguous().sum()):
+    for pick in (
+        lambda o: o[0].sum(),
+        lambda o: (o[1] * torch.ones(4, 3).t()).sum(),
+        lambda o: o[2].contiguous().sum(),
+    ):
         ours, theirs = (x.detach().clone().requires_grad_() for _ in range(2))
         pick(run(ours)).backward()
         pick((theirs.sin(), theirs.cos(), theirs.t() * 2)).backward()
@@ -137,9 +141,7 @@ def test_a_partitioner_may_recompute(interpreter):
         return aotgrad.split(joint, inputs)
 
     x = leaf(3)
-    run = aotgrad.compile(
-        lambda x: (x.exp().sin(),), [x], inference_compiler=interpreter, partitioner=everything_again
-    )
+    run = aotgrad.compile(lambda x: (x.exp().sin(),), [x], inference_compiler=interpreter, partitioner=everything_again)
     run(x)[0].sum().backward()
     torch.testing.assert_close(x.grad, x.exp().cos().detach() * x.exp().detach())
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from symshapes import DimPolicy, FakeMode, ShapeEnv
 
 import aotgrad
+from symshapes import DimPolicy, FakeMode, ShapeEnv
 
 
 def fakes(*tensors: torch.Tensor):

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from aotgrad.errors import Unsupported
 from aotgrad.schema import is_view
-from aotgrad.trace import Tracked, Tracer
+from aotgrad.trace import Tracer, Tracked
 from aotgrad.views import ViewStep
 
 
@@ -122,9 +122,7 @@ class Results:
         return len(self.nodes) - 1
 
 
-def sign(
-    tracer: Tracer, inputs: Sequence[Any], returned: Any, history: Sequence[Any]
-) -> tuple[Results, Signature]:
+def sign(tracer: Tracer, inputs: Sequence[Any], returned: Any, history: Sequence[Any]) -> tuple[Results, Signature]:
     """Sort out mutations and aliases after a run.
 
     `inputs` are the fakes the program ran on, `returned` is what it returned, `history` each input's `grad_fn` before.
@@ -160,9 +158,7 @@ def sign(
                 False,
                 *differentiable[mutation.result + 1 :],
             )
-    grad_inputs = tuple(
-        i for i, (t, before) in enumerate(zip(inputs, history, strict=True)) if before.requires_grad
-    )
+    grad_inputs = tuple(i for i, (t, before) in enumerate(zip(inputs, history, strict=True)) if before.requires_grad)
     return results, Signature(len(inputs), mutations, tuple(outputs), differentiable, grad_inputs, spec)
 
 

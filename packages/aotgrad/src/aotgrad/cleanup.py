@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from symshapes import FakeMode
 from torch import fx
 
 from aotgrad.schema import Kind, facts_of
+from symshapes import FakeMode
 
 aten = torch.ops.aten
 

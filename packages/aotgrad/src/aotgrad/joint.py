@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from symshapes import FakeMode, FakeTensor
 from torch import fx
 
 from aotgrad import _torch
@@ -24,6 +23,7 @@ from aotgrad.interpret import attached_tensors, interpret, swapped
 from aotgrad.module import module_of
 from aotgrad.strides import is_dense
 from aotgrad.trace import Tracer
+from symshapes import FakeMode, FakeTensor
 
 aten = torch.ops.aten
 
@@ -122,7 +122,7 @@ class _Traced:
         names = _names(program, len(inputs)) + [f"held_{name}" for _, name, _ in places]
         for fake, name in zip(fakes, names, strict=True):
             if isinstance(fake, torch.Tensor):
-                tracer.add_input(fake, name)  # type: ignore[arg-type]
+                tracer.add_input(fake, name)
             elif isinstance(fake, torch.SymInt):
                 tracer.add_symbol(fake, name)
             else:
@@ -220,8 +220,8 @@ def _like(known: torch.Tensor) -> torch.Tensor:
     options = {"dtype": known.dtype, "device": known.device}
     offset = known.storage_offset()
     if type(offset) is int and offset == 0:
-        return torch.empty_strided(known.shape, known.stride(), **options)  # type: ignore[arg-type]
-    block = torch.empty_strided((offset + 1,), (1,), **options)  # type: ignore[arg-type]
+        return torch.empty_strided(known.shape, known.stride(), **options)
+    block = torch.empty_strided((offset + 1,), (1,), **options)
     return block.as_strided(known.shape, known.stride(), offset).detach()
 
 
@@ -229,8 +229,8 @@ def _tangent(tensor: torch.Tensor) -> torch.Tensor:
     """A fake gradient of a result: in its strides if they fill memory, else contiguous."""
     options = {"dtype": tensor.dtype, "device": tensor.device}
     if is_dense(tensor):
-        return torch.empty_strided(tensor.shape, tensor.stride(), **options)  # type: ignore[arg-type]
-    return torch.empty(tensor.shape, **options)  # type: ignore[arg-type]
+        return torch.empty_strided(tensor.shape, tensor.stride(), **options)
+    return torch.empty(tensor.shape, **options)
 
 
 def _names(program: Any, count: int) -> list[str]:

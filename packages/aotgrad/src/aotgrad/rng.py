@@ -35,7 +35,9 @@ def bernoulli(self: torch.Tensor, p: float = 0.5, *, generator: Any = None) -> t
     # The functional op draws for a contiguous tensor whatever the strides of its argument.
     order = order_of(self)
     size = [self.shape[dim] for dim in order]
-    drawn = aten.bernoulli.p(aten.empty.memory_format(size, dtype=self.dtype, device=self.device), p, generator=generator)
+    drawn = aten.bernoulli.p(
+        aten.empty.memory_format(size, dtype=self.dtype, device=self.device), p, generator=generator
+    )
     return drawn if order == sorted(order) else aten.permute.default(drawn, inverse_order(order))
 
 

@@ -278,9 +278,7 @@ def _saved(saved: Saved) -> str:
 
 def _tensor_results(partition: Partition, count: int) -> set[int]:
     outputs = next(node for node in reversed(partition.forward.graph.nodes) if node.op == "output").args[0]
-    return {
-        i for i in range(count) if hasattr(outputs[i], "meta") and isinstance(outputs[i].meta["val"], torch.Tensor)
-    }
+    return {i for i in range(count) if hasattr(outputs[i], "meta") and isinstance(outputs[i].meta["val"], torch.Tensor)}
 
 
 def _tangents(partition: Partition, signature: Signature) -> list[tuple[int, torch.Tensor]]:

@@ -172,7 +172,7 @@ class Tracer(TorchDispatchMode):
         result = func(*args, **kwargs)
         if isinstance(result, torch.Tensor):
             node, exact = self._record_call(func, args, kwargs, result, pure)
-            self._tracked[id(result)] = _fresh(result, node, exact)  # type: ignore[arg-type]
+            self._tracked[id(result)] = _fresh(result, node, exact)
         elif isinstance(result, (tuple, list)) and any(isinstance(item, torch.Tensor) for item in result):
             node, exact = self._record_call(func, args, kwargs, result, pure)
             for index, item in enumerate(result):
@@ -277,7 +277,7 @@ class Tracer(TorchDispatchMode):
     def _reshape(self, node: fx.Node, fake: FakeTensor, size: Any) -> tuple[fx.Node, bool]:
         """A view in the program of a value that may have strides which allow none."""
         value = torch.reshape(node.meta["val"], size)
-        if value.storage_key is not node.meta["val"].storage_key:  # type: ignore[attr-defined]
+        if value.storage_key is not node.meta["val"].storage_key:
             copied = torch.clone(node.meta["val"], memory_format=torch.contiguous_format)
             named = {"memory_format": torch.contiguous_format}
             node = self._record(aten.clone.default, (node,), named, (node, "contiguous"), copied)
@@ -424,7 +424,9 @@ class Tracer(TorchDispatchMode):
         key = (operator.getitem, node, index)
         made = self._merged.get(key)
         if made is None:
-            made = self._merged[key] = self.graph.create_node("call_function", operator.getitem, (node, index), {}, "item")
+            made = self._merged[key] = self.graph.create_node(
+                "call_function", operator.getitem, (node, index), {}, "item"
+            )
             self._describe(made, node.meta["val"][index], node.meta.get("source"))
         return made
 
@@ -473,7 +475,7 @@ class Tracer(TorchDispatchMode):
 
 
 def _fresh(fake: FakeTensor, node: fx.Node, exact: bool) -> Tracked:
-    tracked = Tracked(fake, node, None, 0, exact)  # type: ignore[arg-type]
+    tracked = Tracked(fake, node, None, 0, exact)
     tracked.storage = Storage(tracked)
     return tracked
 

@@ -141,9 +141,7 @@ def _slice(
 
 
 @_inverse(aten.diagonal.default)
-def _diagonal(
-    base: torch.Tensor, value: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
-) -> torch.Tensor:
+def _diagonal(base: torch.Tensor, value: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> torch.Tensor:
     return torch.diagonal_scatter(base, value, offset, dim1, dim2)
 
 

@@ -81,9 +81,7 @@ def compare(func, got, expected) -> None:
     else:
         assert got.dtype == expected.dtype and got.shape == expected.shape, (func, got.dtype, expected.dtype)
         if expected.numel() > 1:
-            relevant = [
-                (a, b) for a, b, n in zip(got.stride(), expected.stride(), expected.shape) if n != 1
-            ]
+            relevant = [(a, b) for a, b, n in zip(got.stride(), expected.stride(), expected.shape) if n != 1]
             assert all(a == b for a, b in relevant), (func, got.stride(), expected.stride(), expected.shape)
         tolerance = TOLERANCE.get(expected.dtype, {"rtol": 0, "atol": 0})
         if expected.dtype is torch.bfloat16 and ("norm" in str(func) or "sum" in str(func) or "loss" in str(func)):
@@ -100,9 +98,7 @@ def run_samples(op, dtype: torch.dtype) -> Checker:
         torch.manual_seed(number)
         with checker:
             out = op(sample.input, *sample.args, **sample.kwargs)
-            outs = [
-                t for t in (out if isinstance(out, (tuple, list)) else [out]) if isinstance(t, torch.Tensor)
-            ]
+            outs = [t for t in (out if isinstance(out, (tuple, list)) else [out]) if isinstance(t, torch.Tensor)]
             wanted = [t for t in outs if t.requires_grad]
             if wanted:
                 torch.autograd.backward(wanted, [torch.randn_like(t) for t in wanted])

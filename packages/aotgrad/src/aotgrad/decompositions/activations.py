@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from aotgrad.decompositions.precision import in_opmath
 from aotgrad.decompositions.registry import decomposition
 
 aten = torch.ops.aten
-Tensor = torch.Tensor
 
 SQRT_HALF = math.sqrt(0.5)
 TANH_SCALE = math.sqrt(2.0 / math.pi)

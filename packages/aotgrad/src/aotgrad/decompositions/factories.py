@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from aotgrad.decompositions.pointwise import number
 from aotgrad.decompositions.registry import decomposition
 from aotgrad.strides import inverse_order, is_dense, order_of
 
 aten = torch.ops.aten
-Tensor = torch.Tensor
 
 
 def _full(size: Any, value: Any, dtype: torch.dtype, device: Any) -> Tensor:
@@ -34,7 +34,9 @@ def ones(size: Any, dtype: Any = None, layout: Any = None, device: Any = None, p
 
 
 @decomposition(aten.scalar_tensor.default)
-def scalar_tensor(value: Any, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Tensor:
+def scalar_tensor(
+    value: Any, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None
+) -> Tensor:
     return _full([], value, _default(dtype), device)
 
 

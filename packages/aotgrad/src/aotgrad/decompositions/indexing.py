@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from aotgrad.decompositions.precision import cast, widen
 from aotgrad.decompositions.registry import decomposition
 
 aten = torch.ops.aten
-Tensor = torch.Tensor
 
 
 def _along(dim: int, rank: int, index: Tensor) -> list[Tensor | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+
 from aotgrad.strides import inverse_order, is_dense, order_of, same_layout
 
 aten = torch.ops.aten

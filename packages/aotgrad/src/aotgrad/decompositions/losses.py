@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from aotgrad.decompositions.activations import log_sigmoid_forward
 from aotgrad.decompositions.precision import cast, in_opmath, widen
 from aotgrad.decompositions.registry import decomposition
 
 aten = torch.ops.aten
-Tensor = torch.Tensor
 
 NONE, MEAN, SUM = 0, 1, 2
 """The `reduction` argument of loss ops."""
@@ -148,7 +148,7 @@ def nll_loss_forward(
     x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
 ) -> tuple[Tensor, Tensor]:
     if target.dim() != x.dim() - 1 or target.dtype != torch.int64:
-        return NotImplemented  # type: ignore[return-value]
+        return NotImplemented
     dim = _class_dim(x)
     index, weights = _class_weights(x, target, weight, ignore_index)
     picked = aten.squeeze.dim(aten.gather.default(x, dim, index), dim)
@@ -186,5 +186,3 @@ def nll_loss_backward(
     shape[dim] = x.shape[dim]
     classes = aten.view.default(aten.arange.start_step(0, x.shape[dim], 1, device=x.device), shape)
     return cast(aten.where.ScalarOther(classes == index, slope, 0.0), x.dtype)
-
-

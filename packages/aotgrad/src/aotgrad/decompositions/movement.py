@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from aotgrad.decompositions.layout import contiguous, laid_out_like
 from aotgrad.decompositions.registry import decomposition
 
 aten = torch.ops.aten
-Tensor = torch.Tensor
 
 
 @decomposition(aten.t.default)
@@ -35,7 +35,7 @@ def reshape_alias(x: Tensor, size: Any, stride: Any) -> Tensor:
 def split(x: Tensor, split_size: Any, dim: int = 0) -> list[Tensor]:
     length = x.shape[dim]
     if type(length) is not int or type(split_size) is not int:
-        return NotImplemented  # type: ignore[return-value]
+        return NotImplemented
     if split_size == 0:
         return [aten.slice.Tensor(x, dim, 0, 0)]
     starts = range(0, max(length, 1), split_size)
@@ -45,7 +45,7 @@ def split(x: Tensor, split_size: Any, dim: int = 0) -> list[Tensor]:
 @decomposition(aten.split_with_sizes.default)
 def split_with_sizes(x: Tensor, split_sizes: list[Any], dim: int = 0) -> list[Tensor]:
     if any(type(size) is int and size < 0 for size in split_sizes) or not _adds_up(split_sizes, x.shape[dim]):
-        return NotImplemented  # type: ignore[return-value]
+        return NotImplemented
     parts = []
     start: Any = 0
     for size in split_sizes:
@@ -63,7 +63,7 @@ def _adds_up(sizes: list[Any], length: Any) -> bool:
 def unbind(x: Tensor, dim: int = 0) -> list[Tensor]:
     length = x.shape[dim]
     if type(length) is not int:
-        return NotImplemented  # type: ignore[return-value]
+        return NotImplemented
     return [aten.select.int(x, dim, index) for index in range(length)]
 
 

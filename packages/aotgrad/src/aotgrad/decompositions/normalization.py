@@ -9,13 +9,13 @@ import math
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from aotgrad.decompositions.layout import contiguous, laid_out_like
 from aotgrad.decompositions.precision import cast, opmath, widen, widen_optional
 from aotgrad.decompositions.registry import decomposition
 
 aten = torch.ops.aten
-Tensor = torch.Tensor
 
 
 def moments(x: Tensor, dims: list[int]) -> tuple[Tensor, Tensor]:
@@ -39,7 +39,7 @@ def native_layer_norm(
     dims = list(range(x.dim() - len(normalized_shape), x.dim()))
     kept = _statistics_dtype(x, weight, bias)
     if _has_no_elements(x):
-        return NotImplemented  # type: ignore[return-value]
+        return NotImplemented
     wide = contiguous(widen(x))
     variance, mean = moments(wide, dims)
     rstd = aten.rsqrt.default(variance + eps)
@@ -67,7 +67,7 @@ def native_layer_norm_backward(
     output_mask: list[bool],
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     if _has_no_elements(x):
-        return NotImplemented  # type: ignore[return-value]
+        return NotImplemented
     lead = x.dim() - len(normalized_shape)
     dims = list(range(lead, x.dim()))
     outer = list(range(lead))
@@ -96,7 +96,7 @@ def native_group_norm(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, N: Any, C: Any, HxW: Any, group: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     if _has_no_elements(x):
-        return NotImplemented  # type: ignore[return-value]
+        return NotImplemented
     kept = _statistics_dtype(x, weight, bias)
     wide = widen(x)
     grouped = aten.view.default(contiguous(wide), [N, group, C // group, HxW])
@@ -137,7 +137,7 @@ def native_group_norm_backward(
     output_mask: list[bool],
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     if _has_no_elements(x):
-        return NotImplemented  # type: ignore[return-value]
+        return NotImplemented
     shape = [N, group, C // group, HxW]
     grad_wide = aten.view.default(contiguous(widen(grad)), shape)
     wide = aten.view.default(contiguous(widen(x)), shape)
@@ -229,7 +229,7 @@ def native_batch_norm(
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     if _has_no_elements(x):
-        return NotImplemented  # type: ignore[return-value]
+        return NotImplemented
     out, mean, invstd = _batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps)
     kept = _statistics_dtype(x, weight, bias, running_mean)
     if not training:
@@ -280,7 +280,7 @@ def native_batch_norm_backward(
     output_mask: list[bool],
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     if _has_no_elements(x):
-        return NotImplemented  # type: ignore[return-value]
+        return NotImplemented
     dim = x.dim()
     dims = [0, *range(2, dim)]
     grad_wide, wide = widen(grad), widen(x)
@@ -329,9 +329,7 @@ def cudnn_batch_norm_backward(
 
 
 @decomposition(aten._fused_rms_norm.default)
-def fused_rms_norm(
-    x: Tensor, normalized_shape: Any, weight: Tensor | None, eps: float | None
-) -> tuple[Tensor, Tensor]:
+def fused_rms_norm(x: Tensor, normalized_shape: Any, weight: Tensor | None, eps: float | None) -> tuple[Tensor, Tensor]:
     dims = list(range(x.dim() - len(normalized_shape), x.dim()))
     wide = contiguous(widen(x))
     if eps is None:
@@ -359,5 +357,3 @@ def fused_rms_norm_backward(
     if output_mask[1] and weight is not None:
         grad_weight = cast(_sum(grad_wide * normal, list(range(lead))), weight.dtype)
     return grad_x, grad_weight
-
-

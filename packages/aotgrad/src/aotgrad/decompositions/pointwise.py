@@ -6,13 +6,13 @@ import math
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from aotgrad.decompositions.layout import laid_out_like
 from aotgrad.decompositions.precision import cast, in_opmath, opmath, widen
 from aotgrad.decompositions.registry import decomposition
 
 aten = torch.ops.aten
-Tensor = torch.Tensor
 
 
 def _one_dtype(*tensors: Tensor) -> bool:
@@ -169,9 +169,7 @@ def number(value: Any, dtype: torch.dtype) -> Any:
 
 
 @decomposition(aten.nan_to_num.default)
-def nan_to_num(
-    x: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
-) -> Tensor:
+def nan_to_num(x: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Tensor:
     if not x.is_floating_point():
         return NotImplemented
     limits = torch.finfo(x.dtype)
@@ -206,7 +204,7 @@ def logaddexp(x: Tensor, other: Tensor) -> Tensor:
 def native_dropout(x: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
     if x.device.type != "cpu" or not x.is_floating_point():
         # Another device's kernel draws a stream of its own, which no other op repeats.
-        return NotImplemented  # type: ignore[return-value]
+        return NotImplemented
     if not (train is None or train) or x.numel() == 0:
         return aten.clone.default(x), aten.full.default(x.shape, True, dtype=torch.bool, device=x.device)
     if p == 1:

@@ -50,9 +50,7 @@ def in_opmath(function: Callable[..., Any]) -> Callable[..., Any]:
         dtype = next(value.dtype for value in args if isinstance(value, torch.Tensor))
         if dtype not in HALF:
             return function(*args, **kwargs)
-        result = function(
-            *[_wide(value) for value in args], **{name: _wide(value) for name, value in kwargs.items()}
-        )
+        result = function(*[_wide(value) for value in args], **{name: _wide(value) for name, value in kwargs.items()})
         if isinstance(result, tuple):
             return tuple(cast(value, dtype) for value in result)
         return cast(result, dtype)

@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from aotgrad.decompositions.precision import cast, widen
 from aotgrad.decompositions.registry import decomposition
 
 aten = torch.ops.aten
-Tensor = torch.Tensor
 
 
 def _dims(x: Tensor, dim: Any) -> list[int]:
@@ -60,21 +60,17 @@ def std(x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = F
 
 
 @decomposition(aten.var_mean.correction)
-def var_mean(
-    x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False
-) -> tuple[Tensor, Tensor]:
+def var_mean(x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     if _refused(x):
-        return NotImplemented  # type: ignore[return-value]
+        return NotImplemented
     variance, mean = _variance(x, _dims(x, dim), 1 if correction is None else correction, keepdim)
     return cast(variance, x.dtype), cast(mean, x.dtype)
 
 
 @decomposition(aten.std_mean.correction)
-def std_mean(
-    x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False
-) -> tuple[Tensor, Tensor]:
+def std_mean(x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     if _refused(x):
-        return NotImplemented  # type: ignore[return-value]
+        return NotImplemented
     variance, mean = _variance(x, _dims(x, dim), 1 if correction is None else correction, keepdim)
     return cast(aten.sqrt.default(variance), x.dtype), cast(mean, x.dtype)
 

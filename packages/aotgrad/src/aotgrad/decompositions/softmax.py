@@ -6,13 +6,13 @@ import math
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from aotgrad.decompositions.layout import contiguous
 from aotgrad.decompositions.precision import cast, widen
 from aotgrad.decompositions.registry import decomposition
 
 aten = torch.ops.aten
-Tensor = torch.Tensor
 
 
 def _empty(x: Tensor) -> bool:

@@ -55,9 +55,9 @@ def _sources(used: dict[fx.Node, None], mutated: set[fx.Node]) -> list[fx.Node]:
     for node in casts:
         source = node.args[0]
         # A cast costs nothing in a fused backward, provided that its source is at hand anyway.
-        at_hand = source in saved or source.op == "placeholder"  # type: ignore[union-attr]
+        at_hand = source in saved or source.op == "placeholder"
         if at_hand and source not in mutated:
-            saved[source] = None  # type: ignore[index]
+            saved[source] = None
         else:
             saved[node] = None
     return list(saved)
