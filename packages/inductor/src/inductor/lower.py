@@ -14,6 +14,7 @@ import torch
 from torch import fx
 
 from inductor.ir.builder import MEMORY_DTYPES, Builder
+from inductor.ir.indexing import is_empty, same
 from inductor.ir.program import ExternOp, Program, StridedView
 from inductor.ir.tensor import Source, TensorValue
 from inductor.lowerings import LOWERINGS, VIEWS
@@ -208,7 +209,11 @@ class _Lowering:
 
     def _output(self, value: TensorValue, fake: torch.Tensor) -> StridedView:
         strides = self.builder.sizes(fake.stride())
-        return self.builder.strided(value, strides)
+        view = self.builder.strided(value, strides)
+        known = zip(view.stride, strides, value.size, strict=True)
+        if not is_empty(value.size) and any(size != 1 and not same(a, b) for a, b, size in known):
+            raise NotImplementedError(f"an output of {value.dtype} with strides {strides}")
+        return view
 
     def _symbol_sources(self) -> None:
         """Find each size symbol as a dimension of an input."""

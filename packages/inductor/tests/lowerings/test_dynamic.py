@@ -6,11 +6,14 @@ import warnings
 from typing import Any
 
 import pytest
+import sympy
 import torch
 from inductor_tracing import trace
+from torch import fx
 
 from inductor.handlers.interpreter import run_program
 from inductor.lower import lower
+from inductor.lowerings.views import clamped, from_front
 from symshapes import DimPolicy, FakeMode, ShapeEnv
 
 F = torch.nn.functional
@@ -46,3 +49,28 @@ def test_one_program_serves_every_size(function: Any) -> None:
         for got, want in zip(run_program(program, inputs), function(*inputs), strict=True):
             torch.testing.assert_close(got, want)
             assert got.stride() == want.stride()
+
+
+def test_a_size_read_from_data() -> None:
+    env = ShapeEnv()
+    size = env.create_size(5, "n", DimPolicy.UNBACKED)
+    graph = fx.Graph()
+    n = graph.placeholder("n")
+    n.meta["val"] = torch.tensor(3)
+    item = graph.call_function(torch.ops.aten._local_scalar_dense.default, (n,))
+    item.meta["val"] = size
+    places = graph.call_function(torch.ops.aten.arange.default, (item,))
+    with FakeMode(env):
+        places.meta["val"] = torch.arange(size)
+    graph.output((places, item))
+    program = lower(fx.GraphModule({}, graph), [])
+    got, number = run_program(program, [torch.tensor(4)])
+    assert got.tolist() == [0, 1, 2, 3] and number == 4
+
+
+def test_a_position_of_unknown_sign_is_never_guessed() -> None:
+    size, place = sympy.Symbol("s0", integer=True, positive=True), sympy.Symbol("u0", integer=True)
+    assert from_front(place, size) is None and clamped(place, size) is None
+    assert from_front(-1, size) == size - 1
+    assert clamped(size - 1, size) == size - 1 and clamped(-7, sympy.Integer(3)) == 0
+    assert clamped(9, sympy.Integer(3)) == 3 and clamped(2, size) is None

@@ -150,3 +150,8 @@ def test_nearest_upsampling_by_whole_factors() -> None:
 
 def test_many_parts_of_a_cat_stay_with_aten() -> None:
     check(lambda *xs: torch.cat(xs, 1) + 1, *(torch.randn(2, n) for n in range(10)))
+
+
+def test_a_conjugate_with_holes_in_memory() -> None:
+    x = torch.randn(3, 5, dtype=torch.complex64)
+    check(lambda x: torch.view_as_real(x[:, 1:3].conj().clone()) + 1, x)

@@ -26,6 +26,8 @@ from symshapes import expr_of, hint_of
 aten = torch.ops.aten
 
 Compute = Callable[[Index], Scalar]
+UNKNOWN = 64
+"""The hint of a size that nobody knows yet; it orders loops and decides nothing else."""
 MEMORY_DTYPES = COMPUTE_DTYPES | {torch.float16, torch.bfloat16}
 """Dtypes that loops can load and store."""
 
@@ -50,14 +52,17 @@ class Builder:
             return size
         expr = expr_of(size)
         if expr.is_Symbol and expr not in self.hints:
-            self.hints[expr] = hint_of(size)
+            try:
+                self.hints[expr] = hint_of(size)
+            except ValueError:  # read from data when the program runs
+                self.hints[expr] = UNKNOWN
         return expr
 
     def hint(self, expr: Expr) -> int:
         """A likely value, for ordering only."""
         if expr.is_Integer:
             return int(expr)
-        known = {s: self.hints.get(s, 64) for s in expr.free_symbols}
+        known = {s: self.hints.get(s, UNKNOWN) for s in expr.free_symbols}
         return int(expr.subs(known))
 
     def meta(self) -> Any:
@@ -251,8 +256,16 @@ class Builder:
             return StridedView(value.source.buffer.name, layout.size, layout.stride, layout.offset)
         if stride is not None and not self.is_injective(value.size, stride):
             stride = None
+        if stride is not None and value.dtype not in MEMORY_DTYPES:
+            stride = self.without_holes(value.size, stride)
         copied = self.copy(value, None if stride is None else tuple(stride))
         return self.strided(copied)
+
+    def without_holes(self, size: Sequence[Expr], stride: Sequence[Expr]) -> tuple[Expr, ...]:
+        """Strides of a dense block with the dimensions nested as in `stride`."""
+        order = self.order(stride)
+        dense = dict(zip(order, contiguous_strides([size[d] for d in order]), strict=True))
+        return tuple(dense[d] for d in range(len(size)))
 
     def is_injective(self, size: Sequence[Expr], stride: Sequence[Expr]) -> bool:
         """Whether no two indices address the same element; holes are fine. Not known is False."""

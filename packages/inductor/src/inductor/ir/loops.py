@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 
 import sympy
 
@@ -60,7 +60,9 @@ class Linear:
         return sympy.Add(*terms)
 
 
+@lru_cache(maxsize=1 << 12)
 def take_apart(expr: Expr, variables: frozenset[Symbol]) -> Linear:
+    """The linear form; the same layer twelve times asks for it once. Not to be changed by the caller."""
     linear = Linear({}, [], [], [], set())
     for term in sympy.Add.make_args(expr):
         if term in variables:

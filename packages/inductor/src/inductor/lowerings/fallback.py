@@ -48,6 +48,9 @@ def fallback(builder: Builder, target: Any, args: Any, kwargs: Any) -> Any:
         if target in COPYING:
             copied = COPYING[target]
             contiguous = copied.name().endswith(("_copy", "_copy.dtype"))
+            if not contiguous and not builder.is_dense(builder.sizes(out.size()), builder.sizes(out.stride())):
+                # A kernel's result has no holes: what has some is made contiguous first, and so is the result.
+                return builder.extern(copied, (builder.copy(args[0]), *args[1:]), kwargs, out, contiguous=True)
             return builder.extern(copied, as_eager(builder, args), kwargs, out, contiguous=contiguous)
         base = next((a for a in args if isinstance(a, TensorValue)), None)
         one = out[0] if isinstance(out, tuple | list) else out

@@ -16,7 +16,7 @@ from inductor.ir.tensor import Cost, TensorValue
 from inductor.ir.views import Reindex
 from inductor.lowerings.creation import lift_exactly
 from inductor.lowerings.registry import broadcast, lowering, realize_if_costly
-from inductor.lowerings.views import wrap
+from inductor.lowerings.views import from_front, wrap
 from symshapes import FloorDiv, Mod
 
 MANY_PARTS = 8
@@ -271,9 +271,9 @@ def select_scatter(builder: Builder, self: TensorValue, src: TensorValue, dim: i
     if is_empty(self.size):
         return NotImplemented
     dim = wrap(dim, rank)
-    at = sympy.sympify(index)
-    if builder.hint(at) < 0:
-        at = at + self.size[dim]
+    at = from_front(index, self.size[dim])
+    if at is None:
+        return NotImplemented
     src = builder.to_device(src, self.device)
 
     def compute(place: Index) -> Scalar:

@@ -108,9 +108,31 @@ def slice_(
     start: Any = None,
     end: Any = None,
     step: Any = 1,
-) -> TensorValue:
+) -> Any:
     dim = wrap(dim, len(self.size))
-    return sliced(self, dim, _clamped_start(builder, self.size[dim], start), out_size(builder)[dim], step)
+    first = clamped(start, self.size[dim])
+    return NotImplemented if first is None else sliced(self, dim, first, out_size(builder)[dim], step)
+
+
+def clamped(start: Any, size: Expr) -> Expr | None:
+    """A slice's start as torch clamps it to [0, size]; None where that depends on sizes not known now."""
+    start = from_front(0 if start is None else start, size)
+    if start is None:
+        return None
+    if start.is_negative:
+        return sympy.Integer(0)
+    room = sympy.expand(size - start)
+    if room.is_nonnegative:
+        return start
+    return size if room.is_negative else None
+
+
+def from_front(position: Any, size: Expr) -> Expr | None:
+    """A position counted from the end made one from the front; None where its sign is not known now."""
+    position = sympy.sympify(position)
+    if position.is_nonnegative:
+        return position
+    return sympy.expand(position + size) if position.is_negative else None
 
 
 def sliced(self: TensorValue, dim: int, start: Any, length: Expr, step: Any = 1) -> TensorValue:
@@ -121,25 +143,11 @@ def sliced(self: TensorValue, dim: int, start: Any, length: Expr, step: Any = 1)
     return self.view(Slice(size, dim, start, step))
 
 
-def _clamped_start(builder: Builder, size: Expr, start: Any) -> Expr:
-    """A slice's start as torch clamps it to [0, size]; symbolic starts were guarded when the slice was traced."""
-    start = sympy.sympify(0 if start is None else start)
-    if builder.hint(start) < 0:
-        start = start + size
-    if start.is_Integer and start < 0:
-        return sympy.Integer(0)
-    if builder.hint(start) > builder.hint(size):
-        return size
-    return start
-
-
 @view("select.int")
-def select(builder: Builder, self: TensorValue, dim: int, index: Any) -> TensorValue:
+def select(builder: Builder, self: TensorValue, dim: int, index: Any) -> Any:
     dim = wrap(dim, len(self.size))
-    at = sympy.sympify(index)
-    if builder.hint(at) < 0:
-        at = at + self.size[dim]
-    return selected(self, dim, at)
+    at = from_front(index, self.size[dim])
+    return NotImplemented if at is None else selected(self, dim, at)
 
 
 def selected(self: TensorValue, dim: int, at: Expr) -> TensorValue:
