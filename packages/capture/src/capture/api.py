@@ -86,9 +86,7 @@ for _name, _value in list(vars(torch.nn.Module).items()):
         setattr(CompiledModule, _name, _forward(_name))
 
 
-def compile(
-    fn: Any, backend: Backend = eager_backend, *, dynamic: bool | None = None, fullgraph: bool = False
-) -> Any:
+def compile(fn: Any, backend: Backend = eager_backend, *, dynamic: bool | None = None, fullgraph: bool = False) -> Any:
     """A callable like ``fn`` (a function, method or ``nn.Module``) that runs captured graphs through ``backend``.
 
     ``backend(graph_module, example_inputs)`` gets torch calls over placeholders, and fakes; it returns a callable

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from .bytecode import Instruction, build
-from .emit import Emitter, resolved
+from .emit import Emitter, method_of, resolved
 from .errors import Unsupported
 from .evaluator.machine import Machine
 from .variables.base import Variable
@@ -65,8 +65,8 @@ class Effects:
             e.temps.setdefault(id(value), name)
         for target in self.targets:
             _APPLY[_family(target)](e, target)
-        for (_, name), (namespace, value) in self.globals:
-            self.store_global(e, namespace, name, value)
+        for (_, name), (namespace, content) in self.globals:
+            self.store_global(e, namespace, name, content)
 
     def store_global(self, e: Emitter, namespace: dict[str, Any], name: str, value: Variable | None) -> None:
         if value is None:
@@ -104,8 +104,8 @@ def _apply_list(e: Emitter, target: List) -> None:
         e.load(target)
         e.emit(build.load_const(_WHOLE), build.store_subscr())
         return
-    e.call_discarding(target.cls.clear, [target])  # type: ignore[attr-defined]
-    e.emit(build.push_callable(build.load_const(target.cls.extend)))  # type: ignore[attr-defined]
+    e.call_discarding(method_of(target.cls, "clear"), [target])
+    e.emit(build.push_callable(build.load_const(method_of(target.cls, "extend"))))
     e.load(target)
     e.load_list(target.items)
     e.emit(build.call(2), build.pop())
@@ -119,15 +119,15 @@ def _apply_dict(e: Emitter, target: Dict) -> None:
         for key, (key_var, value) in now.items():
             if key in before and before[key][1] is value:
                 continue
-            e.emit(build.push_callable(build.load_const(target.cls.__setitem__)))  # type: ignore[attr-defined]
+            e.emit(build.push_callable(build.load_const(method_of(target.cls, "__setitem__"))))
             e.load(target)
             e.load(key_var)
             e.load(value)
             e.emit(build.call(3), build.pop())
         return
-    e.call_discarding(target.cls.clear, [target])  # type: ignore[attr-defined]
+    e.call_discarding(method_of(target.cls, "clear"), [target])
     for key_var, value in now.values():
-        e.emit(build.push_callable(build.load_const(target.cls.__setitem__)))  # type: ignore[attr-defined]
+        e.emit(build.push_callable(build.load_const(method_of(target.cls, "__setitem__"))))
         e.load(target)
         e.load(key_var)
         e.load(value)

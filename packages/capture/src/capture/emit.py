@@ -48,9 +48,7 @@ Fill = Callable[["Emitter", Any], None]
 _KINDS: dict[type[Variable], tuple[Parts, Make, Fill | None]] = {}
 
 
-def rebuilds(
-    *kinds: type[Variable], parts: Parts = lambda v: (), fill: Fill | None = None
-) -> Callable[[Make], Make]:
+def rebuilds(*kinds: type[Variable], parts: Parts = lambda v: (), fill: Fill | None = None) -> Callable[[Make], Make]:
     """Register how variables of these kinds are pushed; ``fill`` completes an object made empty, for cycles."""
 
     def register(make: Make) -> Make:
@@ -66,6 +64,11 @@ def _kind(variable: Variable) -> tuple[Parts, Make, Fill | None]:
         if cls in _KINDS:
             return _KINDS[cls]
     raise CannotRebuild(variable, f"{variable!r} cannot be rebuilt after a graph break")
+
+
+def method_of(cls: type, name: str) -> Any:
+    """A method of a real class, unbound."""
+    return getattr(cls, name)
 
 
 def resolved(variable: Variable) -> Variable:
@@ -483,7 +486,7 @@ def fill_instance(e: Emitter, v: Object) -> None:
     payload = v.payload
     if isinstance(payload, Dict):
         for key, value in payload.entries.values():
-            e.emit(build.push_callable(build.load_const(payload.cls.__setitem__)), build.load_fast(name))
+            e.emit(build.push_callable(build.load_const(method_of(payload.cls, "__setitem__"))), build.load_fast(name))
             e.load(key)
             e.load(value)
             e.emit(build.call(3), build.pop())
@@ -492,11 +495,11 @@ def fill_instance(e: Emitter, v: Object) -> None:
         e.emit(build.push_callable(build.load_const(function)), build.load_fast(name))
         e.load_list(list(payload.items if isinstance(payload, List) else payload.entries.values()))
         e.emit(build.call(2), build.pop())
-    for attribute, value in v.attrs.items():
-        if value is not None:
+    for attribute, content in v.attrs.items():
+        if content is not None:
             e.emit(build.push_callable(build.load_const(object.__setattr__)), build.load_fast(name))
             e.emit(build.load_const(attribute))
-            e.load(value)
+            e.load(content)
             e.emit(build.call(3), build.pop())
 
 
@@ -625,11 +628,11 @@ def _repeat(e: Emitter, v: Repeat) -> None:
 @rebuilds(Chain, parts=lambda v: [v.iterables] if v.active is None else [v.active, v.iterables])
 def _chain(e: Emitter, v: Chain) -> None:
     if v.active is None:
-        e.call(getattr(v.cls, "from_iterable"), [v.iterables])  # noqa: B009
+        e.call(method_of(v.cls, "from_iterable"), [v.iterables])
         return
     e.emit(build.push_callable(build.load_const(v.cls)))
     e.load(v.active)
-    e.call(getattr(v.cls, "from_iterable"), [v.iterables])  # noqa: B009
+    e.call(method_of(v.cls, "from_iterable"), [v.iterables])
     e.emit(build.call(2))
 
 

@@ -15,7 +15,9 @@ from .sources import Source
 
 #: Operations that draw random numbers: kept even if nothing reads their result.
 _RANDOM = ("rand", "dropout", "bernoulli", "normal", "multinomial", "uniform", "exponential", "cauchy", "geometric")
-_IN_PLACE_OPERATORS = frozenset({"setitem", *(n for n in vars(operator) if n.startswith("i") and n in operator.__all__)})
+_IN_PLACE_OPERATORS = frozenset(
+    {"setitem", *(n for n in vars(operator) if n.startswith("i") and n in operator.__all__)}
+)
 
 
 @dataclass(frozen=True)
@@ -78,12 +80,6 @@ class GraphBuilder:
         if self.first_call is None:
             self.first_call = node
         return node
-
-    def drop(self, node: fx.Node) -> None:
-        """Take back a node that turned out to be a plain query."""
-        if self.first_call is node:
-            self.first_call = node.next if node.next.op != "root" else None
-        self.graph.erase_node(node)
 
     def is_empty(self, outputs: Sequence[fx.Node], mutated: bool) -> bool:
         """Whether the graph has nothing to do: no outputs computed, no input changed, no random numbers drawn."""

@@ -68,9 +68,7 @@ class Session:
                 if isinstance(error, CaptureError):
                     raise
                 raise InternalError(f"capturing {_where(code)}: {type(error).__name__}: {error}") from error
-            warnings.warn(
-                f"capture failed, {_where(code)} runs eagerly: {type(error).__name__}: {error}", stacklevel=2
-            )
+            warnings.warn(f"capture failed, {_where(code)} runs eagerly: {type(error).__name__}: {error}", stacklevel=2)
             self.report.skipped.append(f"{_where(code)}: {type(error).__name__}: {error}")
             return _native.SKIP
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import capture
 import pytest
+
+import capture
 
 
 @pytest.fixture(autouse=True)

@@ -1,3 +1,4 @@
+# ruff: noqa
 """Small programs over tensors and plain Python, run eagerly and captured by ``test_programs``.
 
 Each entry of ``PROGRAMS`` is a function of a tensor (or two); everything it returns, raises or changes is compared.
@@ -198,7 +199,7 @@ def unpacking(x):
     def f(*args, **kwargs):
         return args, sorted(kwargs)
 
-    return f(*[1, 2], x, *(3,), a=1, **{"b": 2}), max(3, 1, 2), min([4, 2]), [*range(2), *"ab"]
+    return f(*[1, 2], x, *(3,), a=1, b=2), max(3, 1, 2), min([4, 2]), [*range(2), *"ab"]
 
 
 @program
@@ -304,7 +305,7 @@ def global_write(x):
 def strings(x):
     n = x.shape[0]
     s = f"{n:>3}|{1.5:.2f}|{'a'!r}|{n + 1}"
-    return s, "%d-%s" % (1, "b"), "{} {k}".format(1, k=2), ",".join(str(i) for i in range(3)), s.split("|"), "a" in s
+    return s, "%d-%s" % (1, "b"), f"{1} {2}", ",".join(str(i) for i in range(3)), s.split("|"), "a" in s
 
 
 # Classes
@@ -471,9 +472,18 @@ class Name(str, enum.Enum):
 @program
 def enums(x):
     c = Color.RED
-    return x * c.value, c.name, c.other() is Color.BLUE, Color(2) is Color.BLUE, Color["RED"] == c, [
-        k.name for k in Color
-    ], x + Level.HIGH, Level.LOW < 2, Name.A == "a", {Color.RED: 1}[c]
+    return (
+        x * c.value,
+        c.name,
+        c.other() is Color.BLUE,
+        Color(2) is Color.BLUE,
+        Color["RED"] == c,
+        [k.name for k in Color],
+        x + Level.HIGH,
+        Level.LOW < 2,
+        Name.A == "a",
+        {Color.RED: 1}[c],
+    )
 
 
 # Exceptions
@@ -715,7 +725,7 @@ def match_statement(x):
 @program
 def walrus_and_ternary(x):
     y = (n := x.shape[0]) + 1
-    return x if n > 100 else x * n, y, n and 0 or 5, not n, 1 < n < 100, None is None
+    return x if n > 100 else x * n, y, (n and 0) or 5, not n, 1 < n < 100, None is None
 
 
 @program
@@ -801,7 +811,7 @@ def break_in_call(x):
 @program
 def break_in_expression(x):
     y = x + 1
-    return (y * 2, [float((y * 0).sum()), y - 1], {"k": int((y * 0).sum().item())}, f"{y.shape}{int((y*0).max())}")
+    return (y * 2, [float((y * 0).sum()), y - 1], {"k": int((y * 0).sum().item())}, f"{y.shape}{int((y * 0).max())}")
 
 
 @program
@@ -903,7 +913,7 @@ def attribute_error(x):
 def unbound(x):
     if x.shape[0] > 100000:
         y = 1
-    return y  # noqa: F821
+    return y
 
 
 @program
@@ -945,7 +955,7 @@ def star_expression_keywords(x):
 @program
 def chained_comparison_and_is(x):
     y = x
-    return x is y, x is not None, x.shape[0] == x.shape[0] == 3, [] is not None
+    return x is y, x is not None, x.shape[0] == x.shape[0] == 3, [] != None
 
 
 @program

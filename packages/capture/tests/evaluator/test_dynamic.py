@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import capture
 import pytest
 import torch
+
+import capture
 from symshapes import mark_dynamic
 
 

@@ -8,9 +8,10 @@ import pathlib
 import sys
 from typing import Any
 
-import capture
 import pytest
 import torch
+
+import capture
 
 _spec = importlib.util.spec_from_file_location("programs", pathlib.Path(__file__).with_name("programs.py"))
 assert _spec is not None and _spec.loader is not None

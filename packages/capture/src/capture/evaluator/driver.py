@@ -13,30 +13,23 @@ from typing import Any
 import torch
 from torch import fx
 
-from ..bytecode import Instruction, argument_names, assemble, build, decode, liveness
-from ..bytecode.dialect import current
-from ..effects import Effects, mode_calls
-from ..emit import Emitter, resolved
-from ..errors import CannotRebuild, NotConstant, SkipFrame, SymbolicRaise, Unsupported
-from ..graph import Break, CapturedGraph
-from ..guards import Guard, GuardKind
-from ..resume import (
-    continuation,
-    group_end,
-    origin_of,
-    plain_form,
-    reachable,
-    stack_after,
-    stub,
-)
-from ..sources import Closure, Local
-from ..variables import builtins as _builtins
-from ..variables import constructors as _constructors
-from ..variables import torch_state as _torch_state
-from ..variables.base import NULL, Lazy, Variable
-from ..variables.functions import Cell
-from ..variables.numbers import Symbolic
-from ..variables.tensors import Tensor
+from capture.bytecode import Instruction, argument_names, assemble, build, decode, liveness
+from capture.bytecode.dialect import current
+from capture.effects import Effects, mode_calls
+from capture.emit import Emitter, resolved
+from capture.errors import CannotRebuild, NotConstant, SkipFrame, SymbolicRaise, Unsupported
+from capture.graph import Break, CapturedGraph
+from capture.guards import Guard, GuardKind
+from capture.resume import continuation, group_end, origin_of, plain_form, reachable, stack_after, stub
+from capture.sources import Closure, Local
+from capture.variables import builtins as _builtins
+from capture.variables import constructors as _constructors
+from capture.variables import torch_state as _torch_state
+from capture.variables.base import NULL, Lazy, Variable
+from capture.variables.functions import Cell
+from capture.variables.numbers import Symbolic
+from capture.variables.tensors import Tensor
+
 from .frame import Frame, check_no_handler_state, run
 from .machine import Machine
 from .program import program_of
@@ -83,7 +76,7 @@ def capture_frame(frame: FrameInput, backend: Backend, *, dynamic: bool | None, 
                 if reason is None or attempt.finished:
                     return attempt.finish(backend, [])
                 if fullgraph:
-                    from ..errors import GraphBreakError
+                    from capture.errors import GraphBreakError
 
                     raise GraphBreakError(reason.reason, reason.user_line)
                 return attempt.finish(backend, [reason])
@@ -123,7 +116,7 @@ class Attempt:
         }
         closure: list[Cell] = []
         for name, real in zip(self.code.co_freevars, frame.function.__closure__ or (), strict=True):
-            cell = self.m.cell_at(real, Closure(name))  # type: ignore[arg-type]
+            cell = self.m.cell_at(real, Closure(name))
             cell.name = name
             closure.append(cell)
         self.frame = Frame(self.code, frame.globals, frame.builtins, local, closure, is_root=True)
@@ -386,6 +379,6 @@ def _first_is_free(code: CodeType) -> bool:
 
 
 def _global_state() -> Any:
-    from ..guards import GlobalState
+    from capture.guards import GlobalState
 
     return GlobalState.now()

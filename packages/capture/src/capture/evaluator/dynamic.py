@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from symshapes import DimMark, DimPolicy, FakeTensor, ShapeEnv, policy_of, print_expr
 
-from ..guards import ShapePredicate, Size
-from ..sources import Source
+from capture.guards import ShapePredicate, Size
+from capture.sources import Source
+from symshapes import DimMark, DimPolicy, FakeTensor, ShapeEnv, policy_of, print_expr
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 

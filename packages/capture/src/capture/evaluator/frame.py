@@ -6,10 +6,11 @@ import os
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from ..errors import SymbolicRaise, Unsupported
-from ..variables.base import NULL, Variable
-from ..variables.constants import Constant
-from ..variables.functions import Cell
+from capture.errors import SymbolicRaise, Unsupported
+from capture.variables.base import NULL, Variable
+from capture.variables.constants import Constant
+from capture.variables.functions import Cell
+
 from .program import Op, program_of
 
 if TYPE_CHECKING:

@@ -6,15 +6,15 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..errors import NotConstant, Unsupported
-from ..variables.base import Variable
-from ..variables.constants import SINGLETON_TYPES, BoundBuiltin, Constant, EnumMember, Known
-from ..variables.functions import Function, Method
-from ..variables.mappings import SET_ALGEBRA, SET_OPERATORS, Dict, DictView, Set
-from ..variables.numbers import Symbolic
-from ..variables.objects import InstanceDict, Object, class_lookup
-from ..variables.sequences import List, Range, Sequence, Slice, Tuple
-from ..variables.tensors import Tensor
+from capture.errors import NotConstant, Unsupported
+from capture.variables.base import Variable
+from capture.variables.constants import SINGLETON_TYPES, BoundBuiltin, Constant, EnumMember, Known
+from capture.variables.functions import Function, Method
+from capture.variables.mappings import SET_ALGEBRA, SET_OPERATORS, Dict, DictView, Set
+from capture.variables.numbers import Symbolic
+from capture.variables.objects import InstanceDict, Object, class_lookup
+from capture.variables.sequences import List, Range, Sequence, Slice, Tuple
+from capture.variables.tensors import Tensor
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -255,9 +255,9 @@ def _compare_objects(
     for owner, other, method in order:
         if not isinstance(owner, Object):
             continue
-        raw, holder = class_lookup(owner.cls, method)
+        _, holder = class_lookup(owner.cls, method)
         if holder is object and method == "__ne__":
-            raw, holder = class_lookup(owner.cls, "__eq__")
+            _, holder = class_lookup(owner.cls, "__eq__")
             if holder is object:
                 continue
             found = owner.special(m, "__eq__")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from ..bytecode import Instruction, decode
+from capture.bytecode import Instruction, decode
 
 if TYPE_CHECKING:
     from .frame import Frame

@@ -6,17 +6,17 @@ import functools
 import inspect
 import types
 from collections.abc import Callable
-from typing import Any
 
-from ..errors import NotConstant, StopIter, SymbolicRaise, Unsupported
-from ..variables.base import Args, Kwargs, Variable
-from ..variables.constants import Constant, Known
-from ..variables.functions import Function, Generator
-from ..variables.iterators import Iterator
-from ..variables.mappings import Dict, DictView
-from ..variables.numbers import Symbolic
-from ..variables.objects import InstanceDict, Object
-from ..variables.sequences import List, Tuple
+from capture.errors import NotConstant, StopIter, SymbolicRaise, Unsupported
+from capture.variables.base import Args, Kwargs, Variable
+from capture.variables.constants import Constant, Known
+from capture.variables.functions import Function, Generator
+from capture.variables.iterators import Iterator
+from capture.variables.mappings import Dict, DictView
+from capture.variables.numbers import Symbolic
+from capture.variables.objects import InstanceDict, Object
+from capture.variables.sequences import List, Tuple
+
 from . import operators
 from .frame import RETURN, YIELD, Frame, resume_with_error, run
 from .recording import Recording
@@ -36,7 +36,7 @@ class Protocols(Recording):
 
     def call_function(self, function: Function, args: Args, kwargs: Kwargs) -> Variable:
         """A Python function: known as a whole, a torch operation, or inlined."""
-        from ..variables.known_functions import handler_for
+        from capture.variables.known_functions import handler_for
 
         real = function.real
         if real is not None:
@@ -141,9 +141,13 @@ class Protocols(Recording):
             plain = real.as_python(self.me)
         except NotConstant:
             raise Unsupported(f"text of {real!r}") from None
-        if isinstance(real, Known) and not isinstance(plain, type) and type(plain).__repr__ is object.__repr__:
+        if (
+            isinstance(real, Known)
+            and not isinstance(plain, type)
+            and getattr(type(plain), "__repr__") is object.__repr__
+        ):  # noqa: B009
             raise Unsupported(f"text of {real!r}")
-        return Constant(self.fold(repr if how == "repr" else str, [plain]))
+        return Constant(self.fold({"repr": repr, "str": str}[how], [plain]))
 
     # Iteration
 

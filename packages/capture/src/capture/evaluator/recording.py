@@ -7,17 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from symshapes import DataDependentError
 from torch import fx
 
-from ..errors import NotConstant, Unsupported
-from ..sources import Source
-from ..variables.base import Args, Kwargs, Lazy, Variable
-from ..variables.constants import CONSTANT_TYPES, Constant, Known
-from ..variables.mappings import Dict
-from ..variables.numbers import Symbolic
-from ..variables.sequences import List, Range, Sequence, Slice, Tuple
-from ..variables.tensors import Tensor
+from capture.errors import NotConstant, Unsupported
+from capture.sources import Source
+from capture.variables.base import Args, Kwargs, Lazy, Variable
+from capture.variables.constants import CONSTANT_TYPES, Constant, Known
+from capture.variables.mappings import Dict
+from capture.variables.numbers import Symbolic
+from capture.variables.sequences import List, Range, Sequence, Slice, Tuple
+from capture.variables.tensors import Tensor
+from symshapes import DataDependentError
+
 from .values import Values
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -76,9 +77,7 @@ class Recording(Values):
             return {k: p[0] for k, p in lowered.items()}, {k: p[1] for k, p in lowered.items()}
         if isinstance(variable, Range):
             return list(variable.value), variable.value
-        if isinstance(variable, Known) and (
-            isinstance(variable.value, type) or type(variable.value) in CONSTANT_TYPES
-        ):
+        if isinstance(variable, Known) and (isinstance(variable.value, type) or type(variable.value) in CONSTANT_TYPES):
             return variable.value, variable.value
         try:
             plain = variable.as_python(self.me)
@@ -133,7 +132,9 @@ class Recording(Values):
             found = self.fakes.get(id(result))
             if found is not None:
                 return found
-            variable = Tensor(node, result, torch.nn.Parameter if isinstance(result, torch.nn.Parameter) else torch.Tensor)
+            variable = Tensor(
+                node, result, torch.nn.Parameter if isinstance(result, torch.nn.Parameter) else torch.Tensor
+            )
             self.fakes[id(result)] = variable
             return self.created(variable)
         if isinstance(result, _SYMBOLIC):

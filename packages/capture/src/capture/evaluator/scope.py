@@ -80,7 +80,7 @@ def is_infrastructure(filename: str) -> bool:
     path = os.path.realpath(filename)
     if path.startswith(_TORCH_NN) and path != _TORCH_NN_BASE:
         return False
-    if path.startswith(_TORCH) or path.startswith(_OURS):
+    if path.startswith((_TORCH, _OURS)):
         return True
     package = _package_of_file(path)
     if package is not None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import torch
+
+from capture import config
+from capture.errors import NotConstant, SymbolicRaise, Unsupported
+from capture.graph import GraphBuilder
+from capture.guards import Guard, GuardKind
+from capture.sources import Const, Source
+from capture.variables.base import Variable
+from capture.variables.constants import Constant
 from symshapes import FakeMode
 
-from .. import config
-from ..errors import NotConstant, SymbolicRaise, Unsupported
-from ..graph import GraphBuilder
-from ..guards import Guard, GuardKind
-from ..sources import Const, Source
-from ..variables.base import Variable
-from ..variables.constants import Constant
 from .dynamic import DynamicSizes
 from .scope import is_library_line
 
@@ -91,7 +92,7 @@ class State:
     # Errors of the program
 
     def make_exception(self, cls: type, args: list[Variable]) -> Variable:
-        from ..variables.objects import ExceptionObject
+        from capture.variables.objects import ExceptionObject
 
         return self.created(ExceptionObject(cls, args))
 
@@ -135,9 +136,11 @@ class State:
             if isinstance(root, Const) and id(root.value) in self.private:
                 return
         key: tuple[Any, ...] = (source, kind)
-        if kind in (GuardKind.HAS_KEY, GuardKind.NO_KEY, GuardKind.HAS_ATTR, GuardKind.NO_ATTR):
-            key = (source, kind, expected)
-        elif kind in (GuardKind.SAME_OBJECT, GuardKind.DISTINCT, GuardKind.SHAPE):
+        if kind in (GuardKind.HAS_KEY, GuardKind.NO_KEY, GuardKind.HAS_ATTR, GuardKind.NO_ATTR) or kind in (
+            GuardKind.SAME_OBJECT,
+            GuardKind.DISTINCT,
+            GuardKind.SHAPE,
+        ):
             key = (source, kind, expected)
         if key not in self.guards:
             self.guards[key] = Guard(source, kind, expected, self.where())

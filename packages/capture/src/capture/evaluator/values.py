@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from ..errors import NotConstant, Unsupported
-from ..guards import GuardKind, Predicate, TensorMeta
-from ..sources import (
+from capture.errors import NotConstant, Unsupported
+from capture.guards import GuardKind, Predicate, TensorMeta
+from capture.sources import (
     Attr,
     CellContent,
     Closure,
@@ -28,16 +28,17 @@ from ..sources import (
     ModuleGlobal,
     Source,
 )
-from ..variables.base import Lazy, Variable
-from ..variables.classes import Class, PyModule
-from ..variables.constants import CONSTANT_TYPES, Constant, EnumMember, Known, WeakReference
-from ..variables.functions import Cell, Function, Method, Partial
-from ..variables.mappings import Dict, Set
-from ..variables.modules import Module
-from ..variables.objects import ExceptionObject, Object
-from ..variables.sequences import List, NamedTuple, Range, Slice, Tuple
-from ..variables.tensors import Tensor
-from ..variables.torch_calls import BuiltinFunction
+from capture.variables.base import Lazy, Variable
+from capture.variables.classes import Class, PyModule
+from capture.variables.constants import CONSTANT_TYPES, Constant, EnumMember, Known, WeakReference
+from capture.variables.functions import Cell, Function, Method, Partial
+from capture.variables.mappings import Dict, Set
+from capture.variables.modules import Module
+from capture.variables.objects import ExceptionObject, Object
+from capture.variables.sequences import List, NamedTuple, Range, Slice, Tuple
+from capture.variables.tensors import Tensor
+from capture.variables.torch_calls import BuiltinFunction
+
 from .scope import is_fixed_class, is_fixed_module
 from .state import State
 
@@ -184,9 +185,7 @@ class Values(State):
 
     def function_parts(self, value: types.FunctionType, base: Source) -> Function:
         defaults: list[Variable] = [Lazy(d, Default(base, i)) for i, d in enumerate(value.__defaults__ or ())]
-        keyword: dict[str, Variable] = {
-            k: Lazy(d, KwDefault(base, k)) for k, d in (value.__kwdefaults__ or {}).items()
-        }
+        keyword: dict[str, Variable] = {k: Lazy(d, KwDefault(base, k)) for k, d in (value.__kwdefaults__ or {}).items()}
         cells: list[Cell] = []
         for i, real in enumerate(value.__closure__ or ()):
             cells.append(self.cell_at(real, CellContent(base, i)))

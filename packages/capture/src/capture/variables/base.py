@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
-from ..errors import NotConstant, Unsupported
+from capture.errors import NotConstant, Unsupported
 
 if TYPE_CHECKING:
-    from ..evaluator.machine import Machine
-    from ..sources import Source
+    from capture.evaluator.machine import Machine
+    from capture.sources import Source
 
 Args = list["Variable"]
 Kwargs = dict[str, "Variable"]

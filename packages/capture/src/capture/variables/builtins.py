@@ -12,24 +12,20 @@ from typing import Any
 
 import torch
 
-from ..errors import NotConstant, StopIter, SymbolicRaise, Unsupported
-from ..evaluator.machine import Machine
-from ..evaluator.operators import BINARY, COMPARE, INPLACE, unary
+from capture.errors import NotConstant, StopIter, SymbolicRaise, Unsupported
+from capture.evaluator.machine import Machine
+from capture.evaluator.operators import BINARY, COMPARE, INPLACE, UNARY, unary
+
 from .base import Args, Kwargs, Variable
 from .classes import Class
 from .constants import BoundBuiltin, Constant, EnumMember, Known
-from .functions import Function, Generator, Method, Partial
-from .mappings import Dict, DictView
+from .functions import Function, Method, Partial
 from .modules import Module
 from .numbers import Symbolic
-from .objects import InstanceDict, Object, class_lookup
+from .objects import MISSING, Object, class_lookup
 from .sequences import List, Sequence, Tuple
 from .tensors import Tensor
-from .torch_calls import builtin
-
-
-def value_class(m: Machine, value: Variable) -> type:
-    return value.realize(m).python_type()
+from .torch_calls import BUILTINS, Handler, builtin
 
 
 @builtin(len, operator.length_hint)
@@ -143,10 +139,10 @@ def _callable(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     if isinstance(value, Function | Method | Partial | BoundBuiltin | Class | Module):
         return Constant(True)
     if isinstance(value, Object):
-        return Constant(class_lookup(value.cls, "__call__")[0] not in (None,) and hasattr(value.cls, "__call__"))
+        return Constant(class_lookup(value.cls, "__call__")[0] not in (None, MISSING))
     if isinstance(value, Known):
         return Constant(callable(value.value))
-    return Constant(hasattr(value.python_type(), "__call__"))
+    return Constant(class_lookup(value.python_type(), "__call__")[0] is not MISSING)
 
 
 @builtin(id)
@@ -179,11 +175,6 @@ def _vars(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 @builtin(dir, locals, globals, eval, exec, compile, open, input, print, breakpoint)
 def _not_traced(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     raise Unsupported("call of a built-in with effects outside the graph (print, open, eval, locals, ...)")
-
-
-@builtin(globals)
-def _globals(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
-    raise Unsupported("globals()")
 
 
 @builtin(any)
@@ -339,26 +330,33 @@ def _reduce(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 # The operator module
 
 
-def _register_operators() -> None:
-    for symbol, (function, _) in BINARY.items():
-        builtin(function)(lambda m, args, kwargs, s=symbol: m.binary(s, args[0], args[1]))
-    for symbol, inplace in INPLACE.items():
-        builtin(inplace)(lambda m, args, kwargs, s=symbol: m.inplace(s, args[0], args[1]))
-    for symbol, (compare, _, _) in COMPARE.items():
-        builtin(compare)(lambda m, args, kwargs, s=symbol: m.compare(s, args[0], args[1]))
-    builtin(operator.neg)(lambda m, args, kwargs: unary(m, "-", args[0]))
-    builtin(operator.pos)(lambda m, args, kwargs: unary(m, "+", args[0]))
-    builtin(operator.invert, operator.inv)(lambda m, args, kwargs: unary(m, "~", args[0]))
-    builtin(operator.abs)(lambda m, args, kwargs: unary(m, "abs", args[0]))
-    builtin(operator.not_)(lambda m, args, kwargs: Constant(not m.truth(args[0])))
-    builtin(operator.truth)(lambda m, args, kwargs: Constant(m.truth(args[0])))
-    builtin(operator.is_)(lambda m, args, kwargs: Constant(m.is_(args[0], args[1])))
-    builtin(operator.is_not)(lambda m, args, kwargs: Constant(not m.is_(args[0], args[1])))
-    builtin(operator.contains)(
-        lambda m, args, kwargs: Constant(m.realize(args[0]).contains(m, m.realize(args[1])))
-    )
-    builtin(operator.getitem)(lambda m, args, kwargs: m.realize(args[0]).item(m, m.realize(args[1])))
-    builtin(operator.index)(lambda m, args, kwargs: _index(m, args[0]))
+def _binary(symbol: str) -> Handler:
+    return lambda m, args, kwargs: m.binary(symbol, args[0], args[1])
+
+
+def _inplace(symbol: str) -> Handler:
+    return lambda m, args, kwargs: m.inplace(symbol, args[0], args[1])
+
+
+def _compare(symbol: str) -> Handler:
+    return lambda m, args, kwargs: m.compare(symbol, args[0], args[1])
+
+
+def _unary(symbol: str) -> Handler:
+    return lambda m, args, kwargs: unary(m, symbol, args[0])
+
+
+BUILTINS.update({function: _binary(symbol) for symbol, (function, _) in BINARY.items()})
+BUILTINS.update({function: _inplace(symbol) for symbol, function in INPLACE.items()})
+BUILTINS.update({function: _compare(symbol) for symbol, (function, _, _) in COMPARE.items()})
+BUILTINS.update({function: _unary(symbol) for symbol, (function, _) in UNARY.items()})
+BUILTINS[operator.not_] = lambda m, args, kwargs: Constant(not m.truth(args[0]))
+BUILTINS[operator.truth] = lambda m, args, kwargs: Constant(m.truth(args[0]))
+BUILTINS[operator.is_] = lambda m, args, kwargs: Constant(m.is_(args[0], args[1]))
+BUILTINS[operator.is_not] = lambda m, args, kwargs: Constant(not m.is_(args[0], args[1]))
+BUILTINS[operator.contains] = lambda m, args, kwargs: Constant(m.realize(args[0]).contains(m, m.realize(args[1])))
+BUILTINS[operator.getitem] = lambda m, args, kwargs: m.realize(args[0]).item(m, m.realize(args[1]))
+BUILTINS[operator.index] = lambda m, args, kwargs: _index(m, args[0])
 
 
 def _index(m: Machine, value: Variable) -> Variable:
@@ -376,9 +374,6 @@ def _setitem(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 def _delitem(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     m.realize(args[0]).delete_item(m, m.realize(args[1]))
     return Constant(None)
-
-
-_register_operators()
 
 
 def sequence_of(m: Machine, value: Variable) -> Variable:
@@ -400,20 +395,3 @@ def tuples_iterator(m: Machine, rows: list[tuple[Any, ...]]) -> Variable:
     from .iterators import SequenceIterator
 
     return m.created(SequenceIterator(m.created_tuple([m.created_tuple(list(row)) for row in rows])))
-
-
-def needs_dict(m: Machine, value: Variable) -> Dict | None:
-    """The dictionary behind a mapping, if it is one."""
-    real = m.realize(value)
-    if isinstance(real, InstanceDict):
-        found = real.as_dict(m)
-        return found if isinstance(found, Dict) else None
-    if isinstance(real, Object) and isinstance(real.payload, Dict):
-        return real.payload
-    if isinstance(real, DictView):
-        return real.owner
-    return real if isinstance(real, Dict) else None
-
-
-def is_generator(value: Variable) -> bool:
-    return isinstance(value, Generator)

@@ -6,11 +6,12 @@ import collections
 import enum
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
-from ..errors import NotConstant, Unsupported
+from capture.errors import NotConstant, Unsupported
+
 from .base import Args, Kwargs, Variable
 from .constants import BoundBuiltin, Constant, Known
 from .functions import Method
@@ -26,7 +27,7 @@ from .objects import (
 from .sequences import List, NamedTuple, Tuple
 
 if TYPE_CHECKING:
-    from ..evaluator.machine import Machine
+    from capture.evaluator.machine import Machine
 
 Constructor = Callable[["Machine", Args, Kwargs], Variable]
 

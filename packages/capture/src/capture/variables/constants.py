@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..errors import NotConstant, Unsupported
+from capture.errors import NotConstant, Unsupported
+
 from .base import Args, Kwargs, Variable
 
 if TYPE_CHECKING:
-    from ..evaluator.machine import Machine
+    from capture.evaluator.machine import Machine
 
 #: Immutable types whose values are guarded by equality and computed with for real.
 CONSTANT_TYPES: frozenset[type] = frozenset(

@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
-from ..errors import NotConstant, Unsupported
-from ..evaluator.machine import Machine
+from capture.errors import NotConstant, StopIter, Unsupported
+from capture.evaluator.machine import Machine
+
 from . import iterators
 from .base import Args, Kwargs, Variable
 from .builtins import _products, sequence_of, tuples_iterator
@@ -21,7 +22,7 @@ from .constants import Constant, Known
 from .functions import Cell, Method, Partial
 from .mappings import Dict, Set, unordered
 from .numbers import Symbolic
-from .objects import InstanceDict, Object, Super, class_lookup
+from .objects import Object, Super
 from .sequences import List, NamedTuple, Range, Sequence, Slice, Tuple
 from .tensors import Tensor
 
@@ -347,7 +348,7 @@ def _islice(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     while stop is None or at < stop:
         try:
             value = iterator.next(m)
-        except iterators.StopIter:
+        except StopIter:
             break
         if at == wanted:
             found.append(value)
@@ -409,11 +410,3 @@ for _cls in (operator.itemgetter, operator.attrgetter, operator.methodcaller):
     @constructor(_cls)
     def _getter(m: Machine, args: Args, kwargs: Kwargs, cls: Any = _cls) -> Variable:
         return m.created(Getter(cls, [m.realize(a) for a in args], kwargs))
-
-
-def is_mapping(value: Variable) -> bool:
-    return isinstance(value, Dict | InstanceDict) or (isinstance(value, Object) and isinstance(value.payload, Dict))
-
-
-def has_method(cls: type, name: str) -> bool:
-    return class_lookup(cls, name)[0] is not None

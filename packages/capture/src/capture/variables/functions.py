@@ -8,14 +8,15 @@ import types
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
-from ..errors import NotConstant, StopIter, SymbolicRaise, Unsupported
+from capture.errors import NotConstant, StopIter, SymbolicRaise, Unsupported
+
 from .base import Args, Kwargs, Variable, VarKey
 from .constants import BoundBuiltin, Constant
 from .iterators import Iterator
 
 if TYPE_CHECKING:
-    from ..evaluator.frame import Frame
-    from ..evaluator.machine import Machine
+    from capture.evaluator.frame import Frame
+    from capture.evaluator.machine import Machine
 
 
 class Cell(Variable):
@@ -153,7 +154,7 @@ class Function(Variable):
             else:
                 m.throw(TypeError, f"{label}() got an unexpected keyword argument {name!r}")
         if takes_rest:
-            bound[code.co_varnames[at]] = m.created_dict({k: v for k, v in rest.items()})
+            bound[code.co_varnames[at]] = m.created_dict(dict(rest))
         first_default = count - len(self.defaults)
         for i, name in enumerate(names):
             if name not in bound:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
-from ..errors import StopIter, Unsupported
+from capture.errors import StopIter, Unsupported
+
 from .base import Args, Kwargs, Variable, VarKey
 from .constants import BoundBuiltin, Constant
 
 if TYPE_CHECKING:
-    from ..evaluator.machine import Machine
+    from capture.evaluator.machine import Machine
+
     from .mappings import Dict
 
 
@@ -63,7 +65,7 @@ class SequenceIterator(Iterator):
 class ReversedIterator(SequenceIterator):
     """``reversed(list or tuple)``."""
 
-    cls = type(reversed([]))
+    cls: type = type(reversed([]))
 
     def __init__(self, sequence: Variable) -> None:
         super().__init__(sequence)

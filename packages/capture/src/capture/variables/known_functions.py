@@ -7,14 +7,15 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..errors import NotConstant, Unsupported
+from capture.errors import NotConstant, Unsupported
+
 from . import modules
 from .base import Args, Kwargs, Variable
 from .constants import Constant
 from .objects import Object
 
 if TYPE_CHECKING:
-    from ..evaluator.machine import Machine
+    from capture.evaluator.machine import Machine
 
 Handler = Callable[["Machine", Args, Kwargs], Variable]
 
@@ -240,9 +241,7 @@ def warn_once(m: Machine, function: Any, args: Args, kwargs: Kwargs) -> Variable
 
 
 #: Cached functions with that behaviour.
-ONCE = frozenset(
-    {"transformers.utils.logging.warning_once", "transformers.utils.logging.info_once"}
-)
+ONCE = frozenset({"transformers.utils.logging.warning_once", "transformers.utils.logging.info_once"})
 
 
 @known("torch.overrides.has_torch_function", "torch.overrides.is_tensor_like")

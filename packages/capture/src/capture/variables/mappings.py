@@ -6,13 +6,14 @@ import collections
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from ..errors import NotConstant, Unsupported
+from capture.errors import NotConstant, Unsupported
+
 from .base import Args, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
 from .sequences import DUNDERS, builtin_method
 
 if TYPE_CHECKING:
-    from ..evaluator.machine import Machine
+    from capture.evaluator.machine import Machine
 
 
 class Dict(Variable):

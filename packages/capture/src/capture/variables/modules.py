@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn.modules import module as torch_module
 
-from ..errors import Unsupported
+from capture.errors import Unsupported
+
 from .base import Args, Kwargs, Variable
 from .constants import Constant
 from .mappings import Dict
 from .objects import Object, class_lookup
 
 if TYPE_CHECKING:
-    from ..evaluator.machine import Machine
+    from capture.evaluator.machine import Machine
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 _HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks")

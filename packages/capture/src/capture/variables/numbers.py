@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
-from ..errors import Unsupported
+from capture.errors import Unsupported
+
 from .base import Args, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
 
 if TYPE_CHECKING:
-    from ..evaluator.machine import Machine
+    from capture.evaluator.machine import Machine
 
 _PYTHON_TYPES = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..errors import NotConstant, SymbolicRaise, Unsupported
+from capture.errors import NotConstant, SymbolicRaise, Unsupported
+
 from .base import Args, Kwargs, Variable, VarKey
 from .constants import BoundBuiltin, Constant, Known
 from .functions import Function, Method
 
 if TYPE_CHECKING:
-    from ..evaluator.machine import Machine
+    from capture.evaluator.machine import Machine
 
 
 class _Missing:
@@ -143,7 +144,7 @@ class Object(Variable):
             return m.call(m.class_attribute(owner, "__getattr__", fallback), [self, Constant(name)], {})
         self.no_attribute(m, name)
 
-    def no_attribute(self, m: Machine, name: str) -> Any:
+    def no_attribute(self, m: Machine, name: str) -> NoReturn:
         if self.source is not None:
             m.guard_no_attribute(self, name)
         m.throw(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
@@ -338,8 +339,7 @@ def _object_getattribute(m: Machine, self: Object, args: Args) -> Variable:
     found = self.generic_attribute(m, name)
     if isinstance(found, Variable):
         return found
-    result: Variable = self.no_attribute(m, name)
-    return result
+    self.no_attribute(m, name)
 
 
 def _object_eq(m: Machine, self: Object, args: Args) -> Variable:

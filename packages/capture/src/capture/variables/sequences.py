@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..errors import NotConstant, Unsupported
+from capture.errors import NotConstant, Unsupported
+
 from .base import Args, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
 
 if TYPE_CHECKING:
-    from ..evaluator.machine import Machine
+    from capture.evaluator.machine import Machine
 
 
 class Sequence(Variable):

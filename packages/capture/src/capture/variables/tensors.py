@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
-from ..errors import NotConstant, Unsupported
+from capture.errors import NotConstant, Unsupported
+
 from .base import Args, Kwargs, Variable, VarKey
 from .constants import BoundBuiltin, Constant
 from .numbers import Symbolic
 from .sequences import Tuple
 
 if TYPE_CHECKING:
-    from ..evaluator.machine import Machine
+    from capture.evaluator.machine import Machine
 
 #: Attributes that the fake answers as a plain value.
 METADATA = frozenset({"dtype", "layout", "ndim", "itemsize", "nbytes", "requires_grad", "is_nested", "is_quantized"})

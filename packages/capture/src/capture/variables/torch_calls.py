@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..errors import NotConstant, Unsupported
-from ..evaluator.scope import is_operator_overload, is_recorded_builtin
+from capture.errors import NotConstant, Unsupported
+from capture.evaluator.scope import is_operator_overload, is_recorded_builtin
+
 from .base import Args, Kwargs, Variable
-from .constants import BoundBuiltin, Constant, Known
+from .constants import BoundBuiltin, Known
 from .objects import Object
 
 if TYPE_CHECKING:
-    from ..evaluator.machine import Machine
+    from capture.evaluator.machine import Machine
 
 Handler = Callable[["Machine", Args, Kwargs], Variable]
 
@@ -35,7 +36,7 @@ PURE: set[Any] = {
     *(
         f
         for n, f in vars(operator).items()
-        if isinstance(f, types.BuiltinFunctionType) and not n.startswith(("i", "set", "del")) or n in ("index", "inv")
+        if (isinstance(f, types.BuiltinFunctionType) and not n.startswith(("i", "set", "del"))) or n in ("index", "inv")
     ),
 }  # fmt: skip
 PURE = {f for f in PURE if callable(f)}
@@ -141,8 +142,3 @@ def _label(function: Any) -> str:
     module = getattr(function, "__module__", None)
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", repr(function))
     return f"{module}.{name}" if module and module != "builtins" else str(name)
-
-
-def constant_bool(value: bool) -> Handler:
-    """A handler that always answers the same."""
-    return lambda m, args, kwargs: Constant(value)

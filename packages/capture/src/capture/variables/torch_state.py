@@ -6,12 +6,11 @@ from typing import Any
 
 import torch
 
-from ..errors import Unsupported
-from ..evaluator.machine import Machine
+from capture.evaluator.machine import Machine
+
 from .base import Args, Kwargs, Variable
 from .constants import Constant
-from .tensors import Tensor
-from .torch_calls import BUILTINS, builtin, constant_bool
+from .torch_calls import BUILTINS, Handler, builtin
 
 #: Setters that the graph records and that the frame's end restates.
 _SETTERS = (
@@ -51,20 +50,24 @@ _QUERIES = (
 
 def _register() -> None:
     for setter in _SETTERS:
-        builtin(setter)(lambda m, args, kwargs, f=setter: _set(m, f, args))
+        BUILTINS[setter] = _setter(setter)
     for query in _QUERIES:
-        builtin(query)(lambda m, args, kwargs, f=query: _ask(m, f, args, kwargs))
-    answers: dict[Any, bool | None] = {torch._C._get_tracing_state: None}
-    for function, answer in answers.items():
-        builtin(function)(lambda m, args, kwargs, a=answer: Constant(a))
+        BUILTINS[query] = _query(query)
+    BUILTINS[torch._C._get_tracing_state] = lambda m, args, kwargs: Constant(None)
+
+
+def _setter(function: Any) -> Handler:
+    return lambda m, args, kwargs: _set(m, function, args)
+
+
+def _query(function: Any) -> Handler:
+    return lambda m, args, kwargs: _ask(m, function, args, kwargs)
 
 
 def _set(m: Machine, function: Any, args: Args) -> Variable:
-    if function in (torch.autocast_increment_nesting, torch.autocast_decrement_nesting):
-        before = function  # the count it returns decides when the cache is cleared
-        m.graph_state_call(before, args)
-        return Constant(m.autocast_nesting)
     m.graph_state_call(function, args)
+    if function in (torch.autocast_increment_nesting, torch.autocast_decrement_nesting):
+        return Constant(m.autocast_nesting)  # the program clears the cache when it reaches 0
     return Constant(None)
 
 
@@ -90,22 +93,10 @@ def _log_api_usage(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     return Constant(None)
 
 
-@builtin(torch.is_floating_point, torch.is_complex, torch.numel)
-def _property_of_tensor(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
-    raise Unsupported("replaced below")
+def _tensor_method(name: str) -> Handler:
+    return lambda m, args, kwargs: m.realize(args[0]).method(m, name, args[1:], kwargs)
 
 
-for _function, _method in (
-    (torch.is_floating_point, "is_floating_point"),
-    (torch.is_complex, "is_complex"),
-    (torch.numel, "numel"),
-):
-    BUILTINS[_function] = lambda m, args, kwargs, n=_method: m.realize(args[0]).method(m, n, args[1:], kwargs)
-
-
-def tensor_of(m: Machine, value: Variable) -> Tensor | None:
-    real = m.realize(value)
-    return real if isinstance(real, Tensor) else None
-
-
-always_false = constant_bool(False)
+BUILTINS[torch.is_floating_point] = _tensor_method("is_floating_point")
+BUILTINS[torch.is_complex] = _tensor_method("is_complex")
+BUILTINS[torch.numel] = _tensor_method("numel")

@@ -5,19 +5,20 @@ from __future__ import annotations
 import collections.abc
 from typing import TYPE_CHECKING
 
-from ...errors import Unsupported
-from ...variables.base import Variable
-from ...variables.constants import Constant
-from ...variables.mappings import Dict, Set
-from ...variables.objects import InstanceDict, Object
-from ...variables.sequences import List, Sequence, Slice
-from .. import operators
+from capture.errors import Unsupported
+from capture.evaluator import operators
+from capture.variables.base import Variable
+from capture.variables.constants import Constant
+from capture.variables.mappings import Dict, Set
+from capture.variables.objects import Object
+from capture.variables.sequences import List, Sequence, Slice
+
 from .registry import operation
 
 if TYPE_CHECKING:
-    from ..frame import Frame
-    from ..machine import Machine
-    from ..program import Op
+    from capture.evaluator.frame import Frame
+    from capture.evaluator.machine import Machine
+    from capture.evaluator.program import Op
 
 
 @operation("BUILD_TUPLE")
@@ -66,7 +67,7 @@ def _build_string(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("FORMAT_VALUE")
 def _format_value(m: Machine, frame: Frame, op: Op) -> None:
-    from ...variables.builtins import format_value
+    from capture.variables.builtins import format_value
 
     spec = m.to_python(frame.pop(m)) if op.arg & 4 else ""
     value = frame.pop(m)
@@ -155,9 +156,7 @@ def _unpack_ex(m: Machine, frame: Frame, op: Op) -> None:
     before, after = op.arg & 0xFF, op.arg >> 8
     values = m.elements(frame.pop(m))
     if len(values) < before + after:
-        m.throw(
-            ValueError, f"not enough values to unpack (expected at least {before + after}, got {len(values)})"
-        )
+        m.throw(ValueError, f"not enough values to unpack (expected at least {before + after}, got {len(values)})")
     end = len(values) - after
     middle = m.created(List(values[before:end]))
     frame.stack.extend(reversed([*values[:before], middle, *values[end:]]))
@@ -291,7 +290,3 @@ def _match_class(m: Machine, frame: Frame, op: Op) -> None:
     if not isinstance(subject, Object):
         raise Unsupported("class pattern")
     frame.push(m.created_tuple([m.getattr(subject, name) for name in attributes]))
-
-
-def is_mapping(value: Variable) -> bool:
-    return isinstance(value, Dict | InstanceDict)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from ...errors import StopIter, Unsupported
-from ...variables.base import Variable
-from ...variables.constants import Constant
-from ...variables.functions import Generator
-from ...variables.iterators import Iterator
-from ..frame import RETURN, YIELD
+from capture.errors import StopIter, Unsupported
+from capture.evaluator.frame import RETURN, YIELD
+from capture.variables.base import Variable
+from capture.variables.constants import Constant
+from capture.variables.functions import Generator
+from capture.variables.iterators import Iterator
+
 from .registry import operation
 
 if TYPE_CHECKING:
-    from ..frame import Frame
-    from ..machine import Machine
-    from ..program import Op
+    from capture.evaluator.frame import Frame
+    from capture.evaluator.machine import Machine
+    from capture.evaluator.program import Op
 
 
 @operation("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")

@@ -5,18 +5,19 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING
 
-from ...errors import SymbolicRaise, Unsupported
-from ...variables.base import Variable
-from ...variables.constants import Constant
-from ...variables.functions import Method
-from ...variables.objects import MISSING, Object, class_lookup, descriptor_get
-from ..frame import HandlerState
+from capture.errors import SymbolicRaise, Unsupported
+from capture.evaluator.frame import HandlerState
+from capture.variables.base import Variable
+from capture.variables.constants import Constant
+from capture.variables.functions import Method
+from capture.variables.objects import MISSING, Object, class_lookup, descriptor_get
+
 from .registry import operation
 
 if TYPE_CHECKING:
-    from ..frame import Frame
-    from ..machine import Machine
-    from ..program import Op
+    from capture.evaluator.frame import Frame
+    from capture.evaluator.machine import Machine
+    from capture.evaluator.program import Op
 
 
 @operation("PUSH_EXC_INFO")
@@ -78,9 +79,7 @@ def _special(m: Machine, manager: Variable, name: str) -> Variable:
         raise Unsupported(f"with statement over {manager!r}")
     raw, owner = class_lookup(manager.cls, name)
     if raw is MISSING:
-        m.throw(
-            TypeError, f"{manager.cls.__name__!r} object does not support the context manager protocol"
-        )
+        m.throw(TypeError, f"{manager.cls.__name__!r} object does not support the context manager protocol")
     if not isinstance(raw, types.FunctionType | staticmethod | classmethod):
         raise Unsupported(f"context manager {manager.cls.__name__}, which is written in C")
     found = descriptor_get(m, raw, owner, manager, manager.cls, name)

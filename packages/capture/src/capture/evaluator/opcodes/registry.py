@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...errors import Unsupported
+from capture.errors import Unsupported
 
 if TYPE_CHECKING:
-    from ..frame import Frame
-    from ..machine import Machine
-    from ..program import Op
+    from capture.evaluator.frame import Frame
+    from capture.evaluator.machine import Machine
+    from capture.evaluator.program import Op
 
 Handler = Callable[["Machine", "Frame", "Op"], str | None]
 _HANDLERS: dict[str, Handler] = {}

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from ...errors import Unsupported
-from ...variables.base import NULL, Variable
-from ...variables.constants import Constant
-from ...variables.functions import Cell
-from ...variables.objects import Super
+from capture.errors import Unsupported
+from capture.variables.base import NULL, Variable
+from capture.variables.functions import Cell
+from capture.variables.objects import Super
+
 from .registry import operation
 
 if TYPE_CHECKING:
-    from ..frame import Frame
-    from ..machine import Machine
-    from ..program import Op
+    from capture.evaluator.frame import Frame
+    from capture.evaluator.machine import Machine
+    from capture.evaluator.program import Op
 
 
 @operation("NOP", "RESUME", "CACHE", "COPY_FREE_VARS", "SETUP_ANNOTATIONS", "EXTENDED_ARG")
@@ -58,10 +58,8 @@ def _load_fast(m: Machine, frame: Frame, op: Op) -> None:
     frame.push(value)
 
 
-def unbound(m: Machine, name: str) -> Variable:
-    m.throw(
-        UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value"
-    )
+def unbound(m: Machine, name: str) -> NoReturn:
+    m.throw(UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value")
 
 
 @operation("LOAD_FAST_AND_CLEAR")
@@ -236,7 +234,3 @@ def _load_build_class(m: Machine, frame: Frame, op: Op) -> None:
 @operation("GET_LEN")
 def _get_len(m: Machine, frame: Frame, op: Op) -> None:
     frame.push(m.realize(frame.stack[-1]).length(m))
-
-
-def none() -> Constant:
-    return Constant(None)
