@@ -43,7 +43,7 @@ def test_builds_what_imports(build, can_build, tmp_path):
 
 def test_names_a_missing_compiler(build, monkeypatch):
     monkeypatch.setattr(build.shutil, "which", lambda name: None)
-    with pytest.raises(build.BuildError, match="C compiler.*apt install gcc"):
+    with pytest.raises(build.BuildError, match=r"C compiler.*apt install gcc"):
         build.find_compiler()
 
 

@@ -177,9 +177,7 @@ def _autocast_settings(device: str, number: int) -> dict[str, Setting]:
     enabled_symbol = "_ZN2at8autocast19is_autocast_enabledEN3c1010DeviceTypeE"
     dtype_symbol = "_ZN2at8autocast18get_autocast_dtypeEN3c1010DeviceTypeE"
     return {
-        enabled: Setting(
-            lambda: torch.is_autocast_enabled(device), (enabled_symbol, number, 8), in_thread_keys=True
-        ),
+        enabled: Setting(lambda: torch.is_autocast_enabled(device), (enabled_symbol, number, 8), in_thread_keys=True),
         dtype: Setting(lambda: torch.get_autocast_dtype(device), (dtype_symbol, number, 8), only_if=enabled),
         f"autocast cache for {device}": Setting(
             torch.is_autocast_cache_enabled,
@@ -207,9 +205,7 @@ STATE: dict[str, Setting] = {
         ("_ZNK2at7Context31deterministicAlgorithmsWarnOnlyEv", "context", 8),
         only_if="deterministic algorithms",
     ),
-    "torch-function modes": Setting(
-        torch_function_depth, ("_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv", 0, 64)
-    ),
+    "torch-function modes": Setting(torch_function_depth, ("_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv", 0, 64)),
     "torch functions of subclasses": Setting(
         torch_function_enabled, ("_ZN2at4impl22PythonTorchFunctionTLS18get_disabled_stateEv", 0, 8)
     ),

@@ -149,11 +149,7 @@ class ModuleGlobal(Source):
     namespace: dict[str, Any] = field(repr=False)
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, ModuleGlobal)
-            and self.namespace is other.namespace
-            and self.variable == other.variable
-        )
+        return isinstance(other, ModuleGlobal) and self.namespace is other.namespace and self.variable == other.variable
 
     def __hash__(self) -> int:
         return hash((id(self.namespace), self.variable))

@@ -33,7 +33,7 @@ def make(instructions, like=template, closure=None, **options):
 
 
 def test_snippets_run():
-    helper = dict(a=1).get
+    helper = {"a": 1}.get
     function = make(
         [
             *build.prologue([], []),
@@ -157,9 +157,7 @@ def test_handlers():
     risky = [*build.load_fast("x"), *build.load_fast("y"), Instruction("BINARY_OP", 11), *build.return_value()]
     for each in risky:
         each.handler = handler
-    function = make(
-        [*build.prologue([], []), *risky, *caught, *build.return_value()], argnames=("x", "y")
-    )
+    function = make([*build.prologue([], []), *risky, *caught, *build.return_value()], argnames=("x", "y"))
     assert function(6, 3) == 2
     assert function(6, 0) == "caught"
     shift_handlers(risky, 2)

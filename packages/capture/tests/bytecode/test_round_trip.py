@@ -1,7 +1,7 @@
 """decode and assemble give back what CPython compiled, over the standard library and torch."""
 
-import ast
 import argparse
+import ast
 import contextlib
 import dataclasses
 import decimal
@@ -15,8 +15,8 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-import torch.nn.functional
 import torch.distributions.normal
+import torch.nn.functional
 from torch.nn.modules import rnn, transformer
 
 from capture.bytecode import assemble, decode, liveness, stack_depths

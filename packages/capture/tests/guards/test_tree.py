@@ -111,7 +111,7 @@ def test_namespaces_of_other_modules():
         for name, value in (("relu", torch.nn.functional.relu), ("gelu", torch.nn.functional.gelu))
     ]
     tree = build_tree(guards)
-    assert [node.source for node in tree.nodes()][0] == Const(vars(torch.nn.functional))
+    assert next(node.source for node in tree.nodes()) == Const(vars(torch.nn.functional))
     assert tree.lower(frame.__code__).check((None, None))
     guard = Guard(Global("frame"), GuardKind.ID, frame)
     made = build_tree([guard]).lower(frame.__code__)

@@ -193,7 +193,7 @@ def test_guards_choose_the_entry():
 def test_guards_on_globals_and_closures(monkeypatch):
     def outer(free):
         def function():
-            return free, marker
+            return free, marker  # noqa: F821
 
         return function
 
@@ -313,7 +313,7 @@ def test_generators_coroutines_and_class_bodies_are_left_alone():
 
     def function():
         class Body:
-            attribute = [i for i in generator(3)]
+            attribute = list(generator(3))
 
         made = coroutine()
         try:
@@ -328,8 +328,8 @@ def test_generators_coroutines_and_class_bodies_are_left_alone():
 
 def test_exceptions_pass_with_the_users_lines():
     def callee(x):
-        y = 1
-        raise ValueError(x)
+        y = x
+        raise ValueError(y)
 
     def caller(x):
         try:
@@ -459,7 +459,7 @@ def test_replacement_of_another_size():
     session = Session({"function": answer})
     run = _native.CompiledCallable(nested, session)
     before = _native.stats()["by_call"]
-    for n in range(0, 200):
+    for n in range(200):
         assert run(n) == (0,) * 200
     # At the edge of the interpreter's stack chunks the frame cannot grow.
     assert _native.stats()["by_call"] > before

@@ -52,7 +52,9 @@ def test_arguments():
     value = object()
     for make in (copy, growing):
         for target in (function, lambda x: x, lambda x: nested(80, x)):
-            compiled = _native.CompiledCallable(target, Session(lambda f, c, a: make(f, c, a) if c is function.__code__ else None))
+            compiled = _native.CompiledCallable(
+                target, Session(lambda f, c, a: make(f, c, a) if c is function.__code__ else None)
+            )
             compiled(value)
             gc.collect()
             before = sys.getrefcount(value)

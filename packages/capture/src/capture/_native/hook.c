@@ -13,6 +13,7 @@ _Thread_local HookThread hook_thread;
 
 static PyObject *skip, *skip_recursive; /* what a callback may return */
 static int wanted;                      /* over all threads; guarded by the GIL */
+static PyInterpreterState *interpreter; /* the one that imported us; others never get the hook */
 static _PyFrameEvalFunction beneath;    /* the hook that was there before ours, NULL for none */
 
 static struct {
@@ -26,7 +27,6 @@ static PyObject *hook(PyThreadState *tstate, Frame *frame, int throwing);
 static void
 install(void)
 {
-    PyInterpreterState *interpreter = PyInterpreterState_Get();
     _PyFrameEvalFunction current = _PyInterpreterState_GetEvalFrameFunc(interpreter);
     if (current != hook) {
         beneath = current == _PyEval_EvalFrameDefault ? NULL : current;
@@ -37,7 +37,6 @@ install(void)
 static void
 uninstall(void)
 {
-    PyInterpreterState *interpreter = PyInterpreterState_Get();
     /* Who installed a hook over ours chains to it: then it stays, and passes frames on. */
     if (_PyInterpreterState_GetEvalFrameFunc(interpreter) == hook) {
         _PyInterpreterState_SetEvalFrameFunc(interpreter, beneath ? beneath : _PyEval_EvalFrameDefault);
@@ -350,6 +349,7 @@ static PyTypeObject Mark_Type = {
 int
 hook_init(PyObject *module)
 {
+    interpreter = PyInterpreterState_Get();
     if (PyType_Ready(&Mark_Type) < 0) {
         return -1;
     }

@@ -90,7 +90,9 @@ def call_function(
     return [*push_callable(load), *pushed, *call(len(arguments), kw_names)]
 
 
-def call_function_ex(load: Sequence[Instruction], args: Sequence[Instruction], kwargs: Sequence[Instruction] = ()) -> list[Instruction]:
+def call_function_ex(
+    load: Sequence[Instruction], args: Sequence[Instruction], kwargs: Sequence[Instruction] = ()
+) -> list[Instruction]:
     """callable(*args, **kwargs), where `args` pushes a tuple and `kwargs` a dict (or nothing)."""
     return [*push_callable(load), *args, *kwargs, Instruction("CALL_FUNCTION_EX", int(bool(kwargs)))]
 

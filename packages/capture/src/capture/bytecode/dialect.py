@@ -41,9 +41,7 @@ def current() -> Dialect:
     """The running interpreter's dialect. Raises `RuntimeError` on a version whose bytecode is not known."""
     version = sys.version_info[:2]
     if version not in SUPPORTED or sys.implementation.name != "cpython":
-        raise RuntimeError(
-            f"{UNSUPPORTED_MESSAGE}; this is {sys.implementation.name} {version[0]}.{version[1]}"
-        )
+        raise RuntimeError(f"{UNSUPPORTED_MESSAGE}; this is {sys.implementation.name} {version[0]}.{version[1]}")
     module = importlib.import_module(f"capture.bytecode.v{version[0]}{version[1]}")
     dialect: Dialect = module.DIALECT
     return dialect

@@ -82,9 +82,7 @@ def stack_depths(instructions: Sequence[Instruction], *, start: int = 0) -> list
         if instruction.handler is not None:
             todo.append((position_of(index, instruction.handler.target), handler_depth(instruction.handler)))
         if instruction.target is not None:
-            todo.append(
-                (position_of(index, instruction.target), depth + stack_effect(instruction, jump=True))
-            )
+            todo.append((position_of(index, instruction.target), depth + stack_effect(instruction, jump=True)))
         if falls_through(instruction):
             todo.append((at + 1, depth + stack_effect(instruction, jump=False)))
     return depths

@@ -39,6 +39,11 @@ DIALECT = Dialect(
     inverse=_INVERSE,
     push_callable=_push_callable,
     call=_call,
-    pop_jump={"true": "POP_JUMP_IF_TRUE", "false": "POP_JUMP_IF_FALSE", "none": "POP_JUMP_IF_NONE", "not_none": "POP_JUMP_IF_NOT_NONE"},
+    pop_jump={
+        "true": "POP_JUMP_IF_TRUE",
+        "false": "POP_JUMP_IF_FALSE",
+        "none": "POP_JUMP_IF_NONE",
+        "not_none": "POP_JUMP_IF_NOT_NONE",
+    },
     end_for=_end_for,
 )

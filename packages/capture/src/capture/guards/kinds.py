@@ -192,9 +192,9 @@ def _brief(value: Any) -> str:
 _WORDS: dict[GuardKind, Callable[[str, Any], str]] = {
     GuardKind.TYPE: lambda name, expected: f"type({name}) is {_brief(expected)}",
     GuardKind.ID: lambda name, expected: f"{name} is the same {_brief(expected)}",
-    GuardKind.EQUALS: lambda name, expected: f"{name} == {str(expected)[:200]!s}"
-    if not isinstance(expected, str)
-    else f"{name} == {expected[:200]!r}",
+    GuardKind.EQUALS: lambda name, expected: (
+        f"{name} == {str(expected)[:200]!s}" if not isinstance(expected, str) else f"{name} == {expected[:200]!r}"
+    ),
     GuardKind.TENSOR: lambda name, expected: f"{name} is {expected}",
     GuardKind.LEN: lambda name, expected: f"len({name}) == {expected}",
     GuardKind.DICT_KEYS: lambda name, expected: f"list({name}) == [{', '.join(map(_brief, expected))}]",
@@ -203,8 +203,9 @@ _WORDS: dict[GuardKind, Callable[[str, Any], str]] = {
     GuardKind.HAS_ATTR: lambda name, expected: f"hasattr({name}, {expected!r})",
     GuardKind.NO_ATTR: lambda name, expected: f"not hasattr({name}, {expected!r})",
     GuardKind.SAME_OBJECT: lambda name, expected: f"{name} is {expected.name}",
-    GuardKind.DISTINCT: lambda name, expected: ", ".join([name, *(each.name for each in expected)])
-    + " are different objects",
+    GuardKind.DISTINCT: lambda name, expected: (
+        ", ".join([name, *(each.name for each in expected)]) + " are different objects"
+    ),
     GuardKind.GRAD_MODE: lambda name, expected: f"torch.is_grad_enabled() is {expected}",
     GuardKind.GLOBAL_STATE: lambda name, expected: f"global state: {expected}",
     GuardKind.SHAPE: lambda name, expected: str(expected),

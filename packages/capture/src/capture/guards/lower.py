@@ -161,8 +161,7 @@ def _grad_mode(expected: bool) -> list[_Read]:
 
 def _shape(predicate: ShapePredicate, registers: list[int]) -> _Read:
     inputs = tuple(
-        (register, _SIZE_READS[size.what], size.dim)
-        for register, size in zip(registers, predicate.inputs, strict=True)
+        (register, _SIZE_READS[size.what], size.dim) for register, size in zip(registers, predicate.inputs, strict=True)
     )
     steps = steps_of(predicate)
     if steps is not None:

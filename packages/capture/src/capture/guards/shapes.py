@@ -57,7 +57,7 @@ def _depth(steps: Iterable[Step]) -> int:
 
 
 def _expression(node: ast.expr, places: dict[str, int]) -> list[Step]:
-    if isinstance(node, ast.Constant) and type(node.value) in (int, bool) and abs(node.value) < _LARGEST:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int) and abs(node.value) < _LARGEST:
         return [("push", int(node.value))]
     if isinstance(node, ast.Name) and node.id in places:
         return [("input", places[node.id])]
@@ -72,9 +72,9 @@ def _expression(node: ast.expr, places: dict[str, int]) -> list[Step]:
     if isinstance(node, ast.BoolOp) and all(_is_condition(value) for value in node.values):
         # Evaluated in full: none of the operations has an effect, and a condition that cannot be evaluated fails.
         return _joined((_expression(v, places) for v in node.values), "and" if isinstance(node.op, ast.And) else "or")
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CALLS:
-        if node.args and not node.keywords and (len(node.args) > 1):
-            return _joined((_expression(argument, places) for argument in node.args), node.func.id)
+    called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+    if isinstance(node, ast.Call) and called in _CALLS and len(node.args) > 1 and not node.keywords:
+        return _joined((_expression(argument, places) for argument in node.args), called)
     raise _NeedsPython
 
 

@@ -1,0 +1,362 @@
+/* The Python type of guard programs: takes instructions only if they can be run safely. */
+#include "compat.h"
+#include "program.h"
+#include "steps.h"
+#include <structmember.h>
+#include <string.h>
+
+/* What an operation uses: d destination, s source, t the destination as a second source, o an object. */
+static const struct {
+    const char *name, *uses;
+} operations[] = {
+    [LOCAL] = {"local", "d"}, [FREE] = {"free", "d"}, [GLOBAL] = {"global", "do"},
+    [BUILTIN] = {"builtin", "do"}, [CONST] = {"const", "do"}, [ATTR] = {"attr", "dso"},
+    [DICT_ATTR] = {"dict_attr", "dso"}, [INDEX] = {"index", "ds"}, [KEY] = {"key", "dso"},
+    [TYPE_OF] = {"type_of", "ds"}, [KEY_AT] = {"key_at", "ds"}, [DEFAULT] = {"default", "ds"},
+    [KWDEFAULT] = {"kwdefault", "dso"}, [CELL] = {"cell", "ds"}, [FUNC_GLOBAL] = {"func_global", "dso"},
+    [TYPE] = {"type", "so"}, [IS] = {"is", "so"}, [IS_WEAK] = {"is_weak", "so"}, [EQUALS] = {"equals", "so"},
+    [TENSOR] = {"tensor", "so"}, [LEN] = {"len", "s"}, [DICT_KEYS] = {"dict_keys", "so"},
+    [HAS_KEY] = {"has_key", "so"}, [NO_KEY] = {"no_key", "so"}, [HAS_ATTR] = {"has_attr", "so"},
+    [NO_ATTR] = {"no_attr", "so"}, [PREDICATE] = {"predicate", "so"}, [SAME] = {"same", "st"},
+    [DISTINCT] = {"distinct", "o"}, [GRAD_MODE] = {"grad_mode", ""}, [STATE] = {"state", "o"},
+    [CALL_EQUALS] = {"call_equals", "o"}, [SHAPE] = {"shape", "o"},
+    [SHAPE_PREDICATE] = {"shape_predicate", "o"},
+};
+
+#define OPERATIONS ((int)(sizeof operations / sizeof operations[0]))
+
+int
+program_suits(PyObject *op, PyCodeObject *code)
+{
+    GuardProgram *self = (GuardProgram *)op;
+    if (self->locals > code_argument_count(code) || self->frees > code->co_nfreevars) {
+        PyErr_Format(PyExc_ValueError, "the guards read %zd arguments and %zd free variables; %U has %d and %d",
+                     self->locals, self->frees, code->co_name, code_argument_count(code), code->co_nfreevars);
+        return -1;
+    }
+    return 0;
+}
+
+PyObject *
+program_text(PyObject *op, Py_ssize_t index)
+{
+    return PyTuple_GET_ITEM(((GuardProgram *)op)->texts, index);
+}
+
+/* ---- building ---- */
+
+static int
+register_of(PyObject *number, Py_ssize_t registers)
+{
+    Py_ssize_t reg = PyLong_AsSsize_t(number);
+    if (reg < 0 || reg >= registers) {
+        if (!PyErr_Occurred()) {
+            PyErr_Format(PyExc_ValueError, "no register %zd", reg);
+        }
+        return -1;
+    }
+    return (int)reg;
+}
+
+/* "distinct": a tuple of registers. Shapes: (tuple of (register, what, dim), steps or predicate). */
+static int
+build_extra(GuardProgram *self, Step *step)
+{
+    PyObject *inputs = step->object, *body = NULL;
+    if (step->op != DISTINCT && (!PyTuple_Check(step->object) ||
+                                 !PyArg_ParseTuple(step->object, "O!O", &PyTuple_Type, &inputs, &body))) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_TypeError, "a shape's object is a tuple");
+        }
+        return -1;
+    }
+    if (!PyTuple_Check(inputs)) {
+        PyErr_SetString(PyExc_TypeError, "distinct takes a tuple of registers");
+        return -1;
+    }
+    Extra *extra = step->extra = PyMem_Calloc(1, sizeof(Extra));
+    if (extra == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    extra->count = PyTuple_GET_SIZE(inputs);
+    extra->inputs = PyMem_Calloc(extra->count + 1, sizeof(ShapeInput));
+    if (extra->inputs == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < extra->count; i++) {
+        ShapeInput *input = &extra->inputs[i];
+        PyObject *item = PyTuple_GET_ITEM(inputs, i), *number = item;
+        if (step->op != DISTINCT) {
+            if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "Oin", &number, &input->what, &input->dim)) {
+                if (!PyErr_Occurred()) {
+                    PyErr_SetString(PyExc_TypeError, "a shape's input is (register, what, dim)");
+                }
+                return -1;
+            }
+            if (input->what < 0 || input->what > VALUE || input->dim < 0) {
+                PyErr_SetString(PyExc_ValueError, "a shape's input must name something to read");
+                return -1;
+            }
+        }
+        input->reg = register_of(number, self->registers);
+        if (input->reg < 0) {
+            return -1;
+        }
+    }
+    if (step->op == SHAPE) {
+        return shape_compile(&extra->code, body, extra->count);
+    }
+    extra->predicate = body;
+    return 0;
+}
+
+static int
+object_suits(const Step *step)
+{
+    PyObject *object = step->object;
+    switch (step->op) {
+    case GLOBAL: case BUILTIN: case ATTR: case DICT_ATTR: case KWDEFAULT: case FUNC_GLOBAL: case HAS_ATTR:
+    case NO_ATTR:
+        return PyUnicode_Check(object);
+    case IS_WEAK:
+        return PyWeakref_CheckRef(object);
+    case TENSOR:
+        return Py_IS_TYPE(object, &TensorSpec_Type);
+    case DICT_KEYS:
+        return PyTuple_Check(object);
+    case STATE:
+        return PyBytes_Check(object);
+    case CALL_EQUALS:
+        return PyTuple_Check(object) && PyTuple_GET_SIZE(object) == 3 &&
+               PyTuple_Check(PyTuple_GET_ITEM(object, 1));
+    default:
+        return 1;
+    }
+}
+
+static int
+build_step(GuardProgram *self, Step *step, PyObject *item, char *written)
+{
+    const char *name;
+    PyObject *object;
+    if (!PyTuple_Check(item)) {
+        PyErr_SetString(PyExc_TypeError, "an instruction is a tuple");
+        return -1;
+    }
+    if (!PyArg_ParseTuple(item, "siinOi", &name, &step->dst, &step->src, &step->number, &object, &step->text)) {
+        return -1;
+    }
+    step->op = -1;
+    for (int op = 0; op < OPERATIONS; op++) {
+        if (strcmp(operations[op].name, name) == 0) {
+            step->op = op;
+        }
+    }
+    if (step->op < 0) {
+        PyErr_Format(PyExc_ValueError, "no guard operation %s", name);
+        return -1;
+    }
+    step->object = Py_NewRef(object);
+    const char *uses = operations[step->op].uses;
+    int ok = step->text >= 0 && step->text < PyTuple_GET_SIZE(self->texts) && object_suits(step);
+    if (strchr(uses, 's')) {
+        ok = ok && step->src >= 0 && step->src < self->registers && written[step->src];
+    }
+    else {
+        step->src = -1;
+    }
+    if (strchr(uses, 'd') || strchr(uses, 't')) {
+        ok = ok && step->dst >= 0 && step->dst < self->registers;
+    }
+    if (strchr(uses, 't')) {
+        ok = ok && written[step->dst];
+    }
+    if (step->op == LOCAL || step->op == FREE) {
+        Py_ssize_t *most = step->op == LOCAL ? &self->locals : &self->frees;
+        ok = ok && step->number >= 0;
+        *most = Py_MAX(*most, step->number + 1);
+    }
+    if (!ok) {
+        PyErr_Format(PyExc_ValueError, "the guard instruction %R cannot be run", item);
+        return -1;
+    }
+    if (strchr(uses, 'd')) {
+        written[step->dst] = 1;
+    }
+    if (step->op == DISTINCT || step->op == SHAPE || step->op == SHAPE_PREDICATE) {
+        if (build_extra(self, step) < 0) {
+            return -1;
+        }
+        for (Py_ssize_t i = 0; i < step->extra->count; i++) {
+            if (!written[step->extra->inputs[i].reg]) {
+                PyErr_Format(PyExc_ValueError, "the guard instruction %R reads an unset register", item);
+                return -1;
+            }
+        }
+    }
+    return 0;
+}
+
+static PyObject *
+program_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"instructions", "texts", "registers", NULL};
+    PyObject *instructions, *texts;
+    Py_ssize_t registers;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOn:GuardProgram", names, &instructions, &texts, &registers)) {
+        return NULL;
+    }
+    if (registers < 0 || registers > 1 << 24) {
+        PyErr_SetString(PyExc_ValueError, "too few or too many registers");
+        return NULL;
+    }
+    GuardProgram *self = (GuardProgram *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    char *written = PyMem_Calloc(registers + 1, 1);
+    PyObject *items = PySequence_Tuple(instructions);
+    self->texts = PySequence_Tuple(texts);
+    self->registers = registers;
+    self->steps = items ? PyMem_Calloc(PyTuple_GET_SIZE(items) + 1, sizeof(Step)) : NULL;
+    if (items && (written == NULL || self->steps == NULL)) {
+        PyErr_NoMemory();
+    }
+    int ok = items && self->texts && written && self->steps;
+    for (Py_ssize_t i = 0; ok && i < PyTuple_GET_SIZE(items); i++) {
+        self->count = i + 1; /* for the clean-up, should the step fail half-way */
+        ok = build_step(self, &self->steps[i], PyTuple_GET_ITEM(items, i), written) == 0;
+    }
+    Py_XDECREF(items);
+    PyMem_Free(written);
+    if (!ok) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+static int
+program_traverse(PyObject *op, visitproc visit, void *arg)
+{
+    GuardProgram *self = (GuardProgram *)op;
+    Py_VISIT(self->texts);
+    for (Py_ssize_t i = 0; i < self->count; i++) {
+        Py_VISIT(self->steps[i].object);
+    }
+    return 0;
+}
+
+static int
+program_clear(PyObject *op)
+{
+    GuardProgram *self = (GuardProgram *)op;
+    Py_ssize_t count = self->count;
+    Step *steps = self->steps;
+    self->count = 0; /* an empty program holds; but what is being cleared is never run again */
+    self->steps = NULL;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        Extra *extra = steps[i].extra;
+        if (extra) {
+            shape_free(&extra->code);
+            PyMem_Free(extra->inputs);
+            PyMem_Free(extra);
+        }
+        Py_XDECREF(steps[i].object);
+    }
+    PyMem_Free(steps);
+    return 0;
+}
+
+static void
+program_dealloc(PyObject *op)
+{
+    PyObject_GC_UnTrack(op);
+    program_clear(op);
+    Py_CLEAR(((GuardProgram *)op)->texts);
+    Py_TYPE(op)->tp_free(op);
+}
+
+/* ---- for Python ---- */
+
+static int
+run_from_python(PyObject *op, PyObject *args, PyObject *kwargs, Py_ssize_t *result)
+{
+    static char *names[] = {"args", "func", "globals", "builtins", NULL};
+    PyObject *values, *func = Py_None, *globals = Py_None, *builtins = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OOO", names, &values, &func, &globals, &builtins)) {
+        return -1;
+    }
+    PyObject *locals = PySequence_Tuple(values);
+    if (locals == NULL) {
+        return -1;
+    }
+    GuardProgram *self = (GuardProgram *)op;
+    if (PyTuple_GET_SIZE(locals) < self->locals) {
+        PyErr_Format(PyExc_ValueError, "the guards read %zd arguments, not %zd", self->locals,
+                     PyTuple_GET_SIZE(locals));
+        Py_DECREF(locals);
+        return -1;
+    }
+    GuardFrame frame = {&PyTuple_GET_ITEM(locals, 0), func, globals, builtins};
+    *result = program_run(op, &frame);
+    Py_DECREF(locals);
+    return *result == GUARDS_ERROR ? -1 : 0;
+}
+
+static PyObject *
+program_check(PyObject *op, PyObject *args, PyObject *kwargs)
+{
+    Py_ssize_t result;
+    return run_from_python(op, args, kwargs, &result) < 0 ? NULL : PyBool_FromLong(result == GUARDS_HOLD);
+}
+
+static PyObject *
+program_failing(PyObject *op, PyObject *args, PyObject *kwargs)
+{
+    Py_ssize_t result;
+    if (run_from_python(op, args, kwargs, &result) < 0) {
+        return NULL;
+    }
+    return result == GUARDS_HOLD ? Py_NewRef(Py_None) : PyLong_FromSsize_t(result);
+}
+
+static PyObject *
+program_explain(PyObject *op, PyObject *args, PyObject *kwargs)
+{
+    Py_ssize_t result;
+    if (run_from_python(op, args, kwargs, &result) < 0) {
+        return NULL;
+    }
+    return Py_NewRef(result == GUARDS_HOLD ? Py_None : program_text(op, result));
+}
+
+static PyMethodDef program_methods[] = {
+    {"check", (PyCFunction)(void (*)(void))program_check, METH_VARARGS | METH_KEYWORDS,
+     "check(args, func=None, globals=None, builtins=None): whether all guards hold."},
+    {"failing", (PyCFunction)(void (*)(void))program_failing, METH_VARARGS | METH_KEYWORDS,
+     "The index of the first guard that does not hold, or None."},
+    {"explain_failure", (PyCFunction)(void (*)(void))program_explain, METH_VARARGS | METH_KEYWORDS,
+     "The text of the first guard that does not hold, or None."},
+    {NULL},
+};
+
+static PyMemberDef program_members[] = {
+    {"texts", T_OBJECT, offsetof(GuardProgram, texts), READONLY, "The guards in words."},
+    {NULL},
+};
+
+PyTypeObject GuardProgram_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "capture._native.GuardProgram",
+    .tp_basicsize = sizeof(GuardProgram),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_doc = "Guards as a list of native operations over registers.",
+    .tp_new = program_new,
+    .tp_dealloc = program_dealloc,
+    .tp_traverse = program_traverse,
+    .tp_clear = program_clear,
+    .tp_methods = program_methods,
+    .tp_members = program_members,
+};

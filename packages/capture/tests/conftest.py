@@ -1,0 +1,17 @@
+"""On a Python whose bytecode the package does not know, only what must work there is tested."""
+
+import sys
+
+import pytest
+
+from capture.bytecode.dialect import SUPPORTED, UNSUPPORTED_MESSAGE
+
+ANYWHERE = ("test_versions.py", "test_hatch_build.py")
+
+
+def pytest_collection_modifyitems(items):
+    if sys.version_info[:2] in SUPPORTED:
+        return
+    for item in items:
+        if item.path.name not in ANYWHERE:
+            item.add_marker(pytest.mark.skip(reason=UNSUPPORTED_MESSAGE))
