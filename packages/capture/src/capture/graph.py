@@ -68,7 +68,7 @@ class GraphBuilder:
                 node = self.graph.placeholder(name)
         node.meta["val"] = fake
         node.meta["source"] = line
-        node.meta["version"] = fake._version
+        node.meta["version"] = _version(fake)
         self.sources.append(source)
         self.inputs.append(fake)
         self.placeholders.append(node)
@@ -80,6 +80,12 @@ class GraphBuilder:
         if self.first_call is None:
             self.first_call = node
         return node
+
+    def changes_inputs(self) -> bool:
+        """Whether an input is changed in place, as far as version counters tell; without one, by names of calls."""
+        if any(_version(fake) is None for fake in self.inputs):
+            return any(_is_in_place(node) for node in self.graph.nodes)
+        return any(_version(f) != n.meta["version"] for f, n in zip(self.inputs, self.placeholders, strict=True))
 
     def is_empty(self, outputs: Sequence[fx.Node], mutated: bool) -> bool:
         """Whether the graph has nothing to do: no outputs computed, no input changed, no random numbers drawn."""
@@ -109,10 +115,22 @@ class GraphBuilder:
         return fx.GraphModule(torch.nn.Module(), self.graph)
 
 
+def _version(fake: Any) -> int | None:
+    return None if fake.is_inference() else fake._version
+
+
+def _call_name(node: fx.Node) -> str:
+    if not node.op.startswith("call"):
+        return ""
+    return str(node.target if isinstance(node.target, str) else getattr(node.target, "__name__", ""))
+
+
+def _is_in_place(node: fx.Node) -> bool:
+    name = _call_name(node)
+    return (name.endswith("_") and not name.endswith("__")) or name in _IN_PLACE_OPERATORS
+
+
 def _has_effect(node: fx.Node) -> bool:
     """Whether a call draws random numbers or, by its name, changes a tensor in place."""
-    if not node.op.startswith("call"):
-        return False
-    name = str(node.target if isinstance(node.target, str) else getattr(node.target, "__name__", ""))
-    in_place = name.endswith("_") and not name.endswith("__")
-    return in_place or name in _IN_PLACE_OPERATORS or any(part in name for part in _RANDOM)
+    name = _call_name(node)
+    return _is_in_place(node) or any(part in name for part in _RANDOM)

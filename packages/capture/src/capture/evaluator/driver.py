@@ -26,6 +26,7 @@ from capture.variables import builtins as _builtins
 from capture.variables import constructors as _constructors
 from capture.variables import torch_state as _torch_state
 from capture.variables.base import NULL, Lazy, Variable
+from capture.variables.constants import Constant
 from capture.variables.functions import Cell
 from capture.variables.numbers import Symbolic
 from capture.variables.tensors import Tensor
@@ -149,8 +150,7 @@ class Attempt:
         except SymbolicRaise as raised:
             origin = getattr(raised.exception, "origin", -1)
             step = origin if 0 < origin <= m.step else m.step
-            name = raised.exception.python_type().__name__
-            raise Stopped(step, f"the program raises {name}", self.stopped_line()) from None
+            raise Stopped(step, f"the program raises {_described(raised)}", self.stopped_line()) from None
 
     def stop_step(self) -> int:
         """The root step that cannot be evaluated; the raising one if that is inside a handler."""
@@ -178,9 +178,9 @@ class Attempt:
             cells = [c for n, c in frame.cells.items() if n in self.code.co_cellvars]
             roots = [*frame.stack, *restored.values(), *cells]
         e.plan([*roots, *effects.roots()])
-        m.guard_aliases(self.inputs_changed())
+        m.guard_aliases(m.graph.changes_inputs())
         outputs = list(dict.fromkeys(v.node for v in e.results if isinstance(v, Tensor | Symbolic)))
-        empty = m.graph.is_empty(outputs, self.inputs_changed())
+        empty = m.graph.is_empty(outputs, m.graph.changes_inputs())
         if empty and self.finished and not effects and not mode_calls(self.before, after):
             return Capture(self.guards(), None, None, breaks)
         graph = None
@@ -212,13 +212,6 @@ class Attempt:
         name = e.temp()
         e.emit(build.store_fast(name))
         e.temps[id(root)] = name
-
-    def inputs_changed(self) -> bool:
-        """Whether the graph changes an input tensor in place."""
-        return any(
-            fake._version != node.meta["version"]
-            for fake, node in zip(self.m.graph.inputs, self.m.graph.placeholders, strict=True)
-        )
 
     def compile_and_call(
         self, e: Emitter, outputs: list[fx.Node], backend: Backend, breaks: list[Break]
@@ -376,6 +369,13 @@ def _first_is_free(code: CodeType) -> bool:
     origin = origin_of(code)
     original = code if origin is None else origin.code
     return bool(original.co_argcount) and original.co_varnames[0] in code.co_freevars
+
+
+def _described(raised: SymbolicRaise) -> str:
+    """The exception's class, and its message where that is known."""
+    name = raised.exception.python_type().__name__
+    args = getattr(raised.exception, "args", [])
+    return f"{name}: {args[0]!r}" if args and isinstance(args[0], Constant) else name
 
 
 def _global_state() -> Any:

@@ -221,6 +221,7 @@ class Values(State):
             isinstance(value, types.BuiltinFunctionType)
             and owner is not None
             and not isinstance(owner, types.ModuleType | type)
+            and hasattr(type(owner), value.__name__)  # not so for functions of C++ bindings
         ):
             if source is None:
                 raise Unsupported(f"built-in method {value!r} of unknown origin")

@@ -1,0 +1,194 @@
+"""What a captured frame does to objects from outside is done to the real objects, in and around graph breaks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import capture
+import pytest
+import torch
+
+
+class Box:
+    def __init__(self) -> None:
+        self.items: list[Any] = [1]
+        self.table: dict[str, Any] = {"a": 1, "b": 2}
+        self.seen: set[int] = {1}
+        self.value: Any = 0
+
+
+class Guarded:
+    def __init__(self) -> None:
+        object.__setattr__(self, "writes", [])
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.writes.append(name)
+        object.__setattr__(self, name, value)
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_changes_of_arguments(broken: bool) -> None:
+    def fn(x: torch.Tensor, box: Box, extra: list[Any], table: dict[Any, Any]) -> torch.Tensor:
+        y = x + 1
+        box.items.append(y)
+        box.table["c"] = y
+        del box.table["a"]
+        box.seen.add(5)
+        box.value = box.items
+        extra.insert(0, box)
+        table[3] = "three"
+        if broken:
+            float((y * 0).sum())
+        box.items.append(len(extra))
+        table.pop("k")
+        return y
+
+    def outcome(call: Any) -> Any:
+        box, extra, table = Box(), [7], {"k": 1, "z": 2}
+        kept = box.items
+        x = torch.ones(2)
+        for _ in range(2):
+            call(x, box, extra, table)
+            table["k"] = 0
+            box.table["a"] = 9
+        assert box.value is box.items is kept
+        assert extra[0] is box
+        return (
+            [v.tolist() if isinstance(v, torch.Tensor) else v for v in box.items],
+            list(box.table),
+            box.seen,
+            len(extra),
+            table,
+        )
+
+    assert outcome(capture.compile(fn)) == outcome(fn)
+
+
+def test_setattr_override_is_respected() -> None:
+    def fn(x: torch.Tensor, g: Guarded) -> torch.Tensor:
+        g.a = x + 1
+        g.b = 2
+        return g.a * g.b
+
+    g = Guarded()
+    out = capture.compile(fn)(torch.ones(2), g)
+    assert g.writes == ["a", "b"]
+    assert g.b == 2
+    assert torch.equal(out, torch.full((2,), 4.0))
+    assert torch.equal(g.a, torch.full((2,), 2.0))
+
+
+def test_one_object_by_two_names() -> None:
+    def fn(x: torch.Tensor, a: list[Any], b: list[Any]) -> Any:
+        a.append(x + 1)
+        return len(b), a is b
+
+    compiled = capture.compile(fn)
+    x = torch.ones(1)
+    shared: list[Any] = []
+    assert compiled(x, shared, shared) == (1, True)
+    assert compiled(x, [], []) == (0, False)
+    again: list[Any] = []
+    assert compiled(x, again, again) == (1, True)
+
+
+def test_one_tensor_by_two_names() -> None:
+    def fn(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        a.add_(1)
+        return a + b
+
+    compiled = capture.compile(fn)
+    assert torch.equal(compiled(torch.ones(2), torch.ones(2)), torch.full((2,), 3.0))
+    x = torch.ones(2)
+    assert torch.equal(compiled(x, x), torch.full((2,), 4.0))
+    assert torch.equal(compiled(torch.ones(2), torch.ones(2)), torch.full((2,), 3.0))
+
+
+def test_closure_cell_is_written() -> None:
+    total = torch.zeros(2)
+    calls = 0
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        nonlocal total, calls
+        total = total + x
+        calls += 1
+        return total * 2
+
+    compiled = capture.compile(fn)
+    for _ in range(3):
+        out = compiled(torch.ones(2))
+    assert calls == 3
+    assert torch.equal(total, torch.full((2,), 3.0))
+    assert torch.equal(out, total * 2)
+
+
+def test_two_closures_of_one_code() -> None:
+    def make() -> Any:
+        count = [0]
+        last = None
+
+        def fn(x: torch.Tensor) -> Any:
+            nonlocal last
+            last = x + 1
+            count[0] += 1
+            return last
+
+        return fn, lambda: (count, last)
+
+    first, read_first = make()
+    second, read_second = make()
+    for fn in (first, second, second):
+        capture.compile(fn)(torch.ones(1))
+    assert read_first()[0] == [1]
+    assert read_second()[0] == [2]
+    assert read_second()[1] is not None
+
+
+def test_module_attributes_and_buffers() -> None:
+    class Counter(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("total", torch.zeros(2))
+            self.calls = 0
+            self.cache: dict[str, Any] = {}
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            self.total = self.total + x
+            self.cache["last"] = x * 2
+            return self.total
+
+    eager, module = Counter(), Counter()
+    compiled = capture.compile(module)
+    for _ in range(3):
+        assert torch.equal(compiled(torch.ones(2)), eager(torch.ones(2)))
+    assert module.calls == 3
+    assert torch.equal(module.total, eager.total)
+    assert "total" in dict(module.named_buffers())
+    assert torch.equal(module.cache["last"], torch.full((2,), 2.0))
+
+
+def test_grad_mode_left_changed() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        torch.set_grad_enabled(False)
+        return y + x * 3
+
+    try:
+        capture.compile(fn)(torch.ones(2))
+        assert not torch.is_grad_enabled()
+    finally:
+        torch.set_grad_enabled(True)
+
+
+def test_effects_before_an_exception() -> None:
+    def fn(x: torch.Tensor, log: list[Any]) -> torch.Tensor:
+        log.append(1)
+        y = x + 1
+        log.append(y.shape[0])
+        raise ValueError("out")
+
+    log: list[Any] = []
+    with pytest.raises(ValueError, match="out"):
+        capture.compile(fn)(torch.ones(3), log)
+    assert log == [1, 3]
