@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pickle
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import Any
 
 import torch
 
-from inductor.codegen.module import Call, load_call
+from inductor.codegen.module import Call, LayoutFitter, load_call
 from inductor.codegen.wrapper import WrapperSource
 from inductor.device import DeviceBackend, Kernel, KernelSource, backend_for
 from inductor.handlers.reference import interpreted
@@ -100,7 +101,7 @@ class CompiledGraph:
     """
 
     __slots__ = (
-        "_entry", "_first", "_steady", "call", "kernel_path", "kernel_source", "kernels", "source", "stats", "wrapper_path",
+        "_entry", "_first", "_fitter", "_steady", "_warned", "call", "kernel_path", "kernel_source", "kernels", "source", "stats", "wrapper_path",
     )  # fmt: skip
 
     def __init__(self, parts: Parts, folder: Path | None, stats: Stats, backend: BackendOf = backend_for) -> None:
@@ -113,6 +114,7 @@ class CompiledGraph:
         self.wrapper_path: Path | None = folder / WRAPPER if folder else None
         self.kernel_path: Path | None = folder / parts.modules[0].file_name if folder and parts.modules else None
         self.stats = stats
+        self._warned = False
         stats.kernels, stats.interpreted = len(parts.wrapper.kernels), len(parts.interpreted)
         stats.launches, stats.externs, stats.loops = parts.launches, parts.externs, parts.loops
         with stats.phase("build"):
@@ -124,7 +126,8 @@ class CompiledGraph:
             """The generated function itself, for callers that have gradients switched off and want no frame in between.
             It is another after the first call, which also checks layouts."""
             if parts.checked is not None:
-                self._first: Call = load_call(parts.checked, f"{where}/{CHECKED}", namespace)
+                self._fitter = LayoutFitter()
+                self._first: Call = load_call(parts.checked, f"{where}/{CHECKED}", {**namespace, "_fit": self._fitter})
                 self.call = self._run_first
 
             # Kernels know nothing of gradients, but ATen calls would record them, or refuse to write into given memory.
@@ -140,8 +143,13 @@ class CompiledGraph:
             return self.call(inputs)
 
     def _run_first(self, inputs: list[Any]) -> tuple[Any, ...]:
+        """With checks. What needed fitting once will again: then the checks stay."""
         result = self._first(inputs)
-        self.call = self._steady
+        if not self._fitter.misfits:
+            self.call = self._steady
+        elif not self._warned:
+            self._warned = True
+            warnings.warn(f"copied to fit: {', '.join(sorted(self._fitter.misfits))}", stacklevel=2)
         return result
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ from inductor_schedules import check_schedule, run, scheduled
 from inductor_tracing import trace
 from torch import fx
 
-from inductor import Options, ReferenceBackend, compile_graph, lower, register_backend, schedule
+from inductor import CompiledGraph, Options, ReferenceBackend, compile_graph, lower, register_backend, schedule
 from inductor import device as device_module
 from inductor.codegen import generate
 from inductor.codegen.module import LayoutMismatch
@@ -75,13 +75,25 @@ def test_results_alias_inputs_only_where_the_graph_says_so() -> None:
     assert view.data_ptr() == X.data_ptr() and other.data_ptr() != X.data_ptr()
 
 
-def test_a_wrong_shape_rule_is_noticed_in_the_first_call() -> None:
-    graph, _ = trace(lambda x: torch.cumsum(x, 0) * 2, X)
+def cumsum_with(meta: torch.Tensor) -> CompiledGraph:
+    graph, _ = trace(lambda x: (torch.cumsum(x, 0) * 2).sum(0), X)
     (node,) = (n for n in graph.graph.nodes if "cumsum" in str(n.target))
-    node.meta["val"] = torch.empty_strided((4, 6), (1, 4))
-    compiled = compile_graph(graph, [X], backends={"cpu": ReferenceBackend()})
-    with pytest.raises(LayoutMismatch, match="cumsum"):
-        compiled([X])
+    node.meta["val"] = meta
+    return compile_graph(graph, [X], backends={"cpu": ReferenceBackend()})
+
+
+def test_strides_other_than_the_shape_rule_said_are_made_to_fit() -> None:
+    compiled = cumsum_with(torch.empty_strided((4, 6), (1, 4)))
+    with pytest.warns(UserWarning, match="cumsum"):
+        first = compiled([X])
+    torch.testing.assert_close(first[0], (X.cumsum(0) * 2).sum(0))
+    torch.testing.assert_close(compiled([X])[0], first[0])  # and again, without a warning
+
+
+def test_a_size_or_dtype_other_than_the_shape_rule_said_is_an_error() -> None:
+    for meta in (torch.empty(6, 4), torch.empty(4, 6, dtype=torch.float64)):
+        with pytest.raises(LayoutMismatch, match="cumsum"):
+            cumsum_with(meta)([X])
 
 
 def test_gradients_are_not_recorded() -> None:

@@ -10,7 +10,7 @@ from inductor_tracing import default_tolerance, trace
 
 from inductor import Options, ReferenceBackend, Schedule, lower, schedule
 from inductor.codegen import generate
-from inductor.codegen.module import load_call
+from inductor.codegen.module import LayoutFitter, load_call
 
 
 def scheduled(function: Callable[..., Any], *inputs: Any, options: Options | None = None) -> Schedule:
@@ -24,8 +24,11 @@ def run(plan: Schedule, *inputs: Any, check: bool = True) -> tuple[Any, ...]:
     source = generate(plan, check=check)
     backend = ReferenceBackend()
     kernels = backend.build("", [backend.emit(kernel) for kernel in plan.kernels])
-    call = load_call(source.text, "<test wrapper>", {**kernels, **source.constants, **source.objects})
-    return call(list(inputs))
+    fitter = LayoutFitter()
+    call = load_call(source.text, "<test wrapper>", {**kernels, **source.constants, **source.objects, "_fit": fitter})
+    result = call(list(inputs))
+    assert not fitter.misfits
+    return result
 
 
 def check_schedule(

@@ -17,7 +17,7 @@ Call = Callable[[list[Any]], tuple[Any, ...]]
 
 
 class LayoutMismatch(RuntimeError):
-    """A real kernel's result is laid out otherwise than its shape rule said."""
+    """A real kernel's result has another size or dtype than its shape rule said."""
 
 
 def load_call(text: str, path: str, namespace: Mapping[str, Any]) -> Call:
@@ -33,20 +33,32 @@ def load_call(text: str, path: str, namespace: Mapping[str, Any]) -> Call:
     return module["call"]
 
 
-def check_layout(result: Any, size: Sequence[int], stride: Sequence[int], what: str) -> None:
-    """Compare an ATen kernel's result with what the kernels that read it were made for.
+class LayoutFitter:
+    """Compares ATen kernels' results with what the kernels that read them were made for, and makes them fit.
 
-    Raises:
-        LayoutMismatch: sizes differ, or strides of a dimension longer than 1.
+    `misfits` names the calls whose results had other strides.
     """
-    if tuple(result.shape) == tuple(size) and (
-        result.numel() == 0 or all(n == 1 or a == b for n, a, b in zip(size, result.stride(), stride, strict=True))
-    ):
-        return
-    raise LayoutMismatch(
-        f"{what} returned size {tuple(result.shape)} and strides {result.stride()}, but its shape rule said size "
-        f"{tuple(size)} and strides {tuple(stride)}"
-    )
+
+    def __init__(self) -> None:
+        self.misfits: set[str] = set()
+
+    def __call__(
+        self, result: torch.Tensor, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype, what: str
+    ) -> torch.Tensor:
+        """`result`, or a copy of it with these strides.
+
+        Raises:
+            LayoutMismatch: if sizes or dtype differ.
+        """
+        if tuple(result.shape) != tuple(size) or result.dtype is not dtype:
+            raise LayoutMismatch(
+                f"{what} returned {result.dtype} of size {tuple(result.shape)}, but its shape rule said {dtype} of size "
+                f"{tuple(size)}"
+            )
+        if all(n == 1 or a == b for n, a, b in zip(size, result.stride(), stride, strict=True)) or result.numel() == 0:
+            return result
+        self.misfits.add(f"{what} (strides {result.stride()}, not {tuple(stride)})")
+        return torch.empty_strided(size, stride, dtype=dtype, device=result.device).copy_(result)
 
 
 Metadata = tuple[tuple[int, ...], tuple[int, ...], torch.dtype, str]

@@ -40,8 +40,9 @@ def generate(schedule: Schedule, *, check: bool = False) -> WrapperSource:
     """The wrapper of `schedule`.
 
     Args:
-        check: also compare every extern result's layout with what the kernels expect of it. Meant for a first call: shape
-            rules and real kernels might disagree, and generated kernels would then read the wrong elements.
+        check: also compare every extern result's layout with what the kernels expect of it, by a function `_fit` in the
+            module's namespace. Meant for a first call: shape rules and real kernels might disagree, and generated
+            kernels would then read the wrong elements.
     """
     return _Writer(schedule, check).write()
 
@@ -58,7 +59,7 @@ class _Writer:
         self.globals: dict[str, str] = {}
         self.objects: dict[str, Any] = {}
         self.lines: list[str] = []
-        self.kernel_names = {kernel.name for kernel in schedule.kernels}
+        self.kernel_names = dict.fromkeys(kernel.name for kernel in schedule.kernels)
         self.names: dict[str, str] = {}
         self.alive: dict[str, Geometry] = {}
         """Tensors in scope that the wrapper knows the layout of."""
@@ -307,9 +308,9 @@ class _Writer:
                     self.lines.append(f"{size} = {self.name(name)}.shape[{dim}]")
                     self.defined.add(size.name)
             if self.check:
-                check = self.bind("_check_layout", "inductor.codegen.module.check_layout")
                 size, stride = self.sizes(buffer.size), self.sizes(buffer.stride)
-                self.lines.append(f"{check}({self.name(name)}, {size}, {stride}, {str(op.target)!r})")
+                variable, dtype = self.name(name), self.printer.text(buffer.dtype)
+                self.lines.append(f"{variable} = _fit({variable}, {size}, {stride}, {dtype}, {str(op.target)!r})")
 
     def free(self, names: Iterable[str]) -> None:
         dead = sorted(n for n in names if n in self.alive)
@@ -321,17 +322,13 @@ class _Writer:
     # The module
 
     def module(self) -> str:
-        imports = ["import torch"]
-        if any("inductor." in value for value in self.globals.values()):
-            imports.append("import inductor.codegen.module")
         bound = [f"{name} = {value}" for name, value in self.globals.items()]
         head = f'"""Generated: {len(self.kernel_names)} kernels. Runs a benchmark of itself: python <this file>."""'
         body = "\n".join("    " + line for line in self.lines)
         inputs = ",\n".join("            " + self.input_text(place) for place in self.program.inputs)
         return (
             f"{head}\n\n"
-            + "\n".join(imports)
-            + "\n\n"
+            + "import torch\n\n"
             + "\n".join(bound)
             + ("\n" if bound else "")
             + f"\n\ndef call(args):\n{body}\n\n\n"

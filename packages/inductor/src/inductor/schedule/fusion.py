@@ -57,9 +57,11 @@ def can_fuse(first: Group, second: Group, options: Options) -> Group | None:
         moved_other = other.remapped(mapping.other, mapping.outer, mapping.inner)
         one, two = (moved_frame, moved_other) if frame is first else (moved_other, moved_frame)
         if passed_on:
-            if not all(two.loads[name] == {one.stores[name]} for name in passed_on):
+            if not all(two.loads[name].keys() == {one.stores[name]} for name in passed_on):
                 continue
-        elif not _same_loops(frame, other) and all(one.loads[name].isdisjoint(two.loads[name]) for name in shared):
+        elif not _same_loops(frame, other) and all(
+            one.loads[name].keys().isdisjoint(two.loads[name]) for name in shared
+        ):
             continue
         group = _join(one, two, mapping.outer, mapping.inner)
         if _serial(group, options) and passes(group) > max(passes(first), passes(second)):
@@ -85,10 +87,10 @@ def passes(group: Group) -> int:
 
 
 def _join(one: Group, two: Group, outer: tuple[Dim, ...], inner: tuple[Dim, ...]) -> Group:
-    loads = {name: set(indices) for name, indices in one.loads.items()}
+    loads = {name: dict(indices) for name, indices in one.loads.items()}
     for name, indices in two.loads.items():
         if name not in one.stores:  # else it is handed on without a load
-            loads.setdefault(name, set()).update(indices)
+            loads.setdefault(name, {}).update(indices)
     return Group(
         # Program order is an order of dependence.
         members=sorted([*one.members, *two.members], key=lambda member: member.at),

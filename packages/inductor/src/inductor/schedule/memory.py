@@ -60,8 +60,7 @@ def plan_memory(program: Program, steps: Sequence[Operation], options: Options) 
             if isinstance(step, LoopOp) and dying and key[2] != 0:
                 source = dict(step.initial).get(name)
                 if source is not None:
-                    # Only the copy reads it: what else the kernel loads of it would see the new content.
-                    if source in dying and all(op.args[0] != source for op in step.body.loads()):
+                    if source in dying and _adoptable(program, step, name, source):
                         donor = source
                         plan.adopted.setdefault(at, {})[name] = donor
                 elif options.inplace:
@@ -90,6 +89,16 @@ def plan_memory(program: Program, steps: Sequence[Operation], options: Options) 
         if at < len(steps) and name not in given:
             plan.frees[max(at, 0)].append(name)
     return plan
+
+
+def _adoptable(program: Program, step: LoopOp, name: str, source: str) -> bool:
+    """Whether a buffer can become another's start without a copy: nothing else in the kernel sees the old content."""
+    here, there = program.buffers[name], program.buffers[source]
+    return (
+        (here.size, here.stride) == (there.size, there.stride)
+        and sum(earlier == source for _, earlier in step.initial) == 1
+        and all(op.args[0] != source for op in step.body.loads())
+    )
 
 
 def _note_extern(step: ExternOp, owned: set[str], plan: MemoryPlan) -> None:

@@ -40,8 +40,8 @@ class Group:
     members: list[Member]
     outer: tuple[Dim, ...]
     inner: tuple[Dim, ...]
-    loads: dict[str, set[Index]]
-    """Every index each buffer is read at, over the group's variables."""
+    loads: dict[str, dict[Index, None]]
+    """Every index each buffer is read at, over the group's variables (as keys: their order is the same in every run)."""
     stores: dict[str, Index]
     opaque: set[str]
     """Written buffers that can't be read in the same kernel: scattered, accumulated or partly written."""
@@ -93,7 +93,7 @@ class Group:
             members=[Member(m.at, m.loop, compose(m.remap)) for m in self.members],
             outer=outer,
             inner=inner,
-            loads={name: {move(i) for i in indices} for name, indices in self.loads.items()},
+            loads={name: {move(i): None for i in indices} for name, indices in self.loads.items()},
             stores={name: move(i) for name, i in self.stores.items()},
             opaque=self.opaque,
             copied=self.copied,
@@ -162,12 +162,12 @@ def group_of(at: int, loop: LoopOp) -> Group:
     variables = frozenset((*body.outer_vars, *body.inner_vars))
     indirects = {op.args[2] for op in body.ops if op.name == "indirect"}
 
-    loads: dict[str, set[Index]] = {}
+    loads: dict[str, dict[Index, None]] = {}
     stores: dict[str, Index] = {}
     opaque = {name for name, _ in loop.initial}
     for op in body.ops:
         if op.name == "load":
-            loads.setdefault(op.args[0], set()).add(_own(index_of(op.args[1], variables), indirects, at))
+            loads.setdefault(op.args[0], {})[_own(index_of(op.args[1], variables), indirects, at)] = None
         elif op.name == "store":
             name = op.args[0]
             if op.args[3] is not None or name in stores or not indirects.isdisjoint(op.args[1].free_symbols):
