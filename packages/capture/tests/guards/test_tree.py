@@ -94,6 +94,9 @@ def test_wide_and_deep_trees():
     guards.append(Guard(Item(Local("x"), 0), GuardKind.DISTINCT, tuple(Item(Local("x"), i) for i in range(1, 60))))
     made = build_tree(guards).lower(frame.__code__)
     assert made.check((None, values))
+    values[7] = values[30]
+    assert "are different objects" in build_tree(guards[-1:]).lower(frame.__code__).explain_failure((None, values))
+    values[7] = [7]
     values[499][0] = -1
     assert made.explain_failure((None, values)) == "x[499][0] == 499"
     nested, source = [], Local("x")

@@ -120,6 +120,40 @@ def test_fork():
     assert _native.CompiledCallable(child_status, session)() == 0
 
 
+def test_chains_with_another_hook(tmp_path):
+    """A second copy of the extension stands for another tool with a frame hook."""
+    import importlib.util
+    import shutil
+
+    copy = tmp_path / "_native_copy.so"
+    shutil.copy(_native.__file__, copy)
+    spec = importlib.util.spec_from_file_location("capture._native", copy)
+    other = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(other)
+
+    class Watcher(Session):
+        def callback(self, func, code, args, globals, builtins):
+            self.asked.append((code.co_name, 0))
+
+    watcher, session = Watcher(), Session()
+    compiled = _native.CompiledCallable(work, session)
+    watched = other.CompiledCallable(lambda: (compiled(3), leaf(1)), watcher)
+    _native.mark_skip(Watcher.callback.__code__, recursive=True)
+    assert watched() == (6, 2)  # now the other hook has seen our callback run, too
+    assert [name for name, _ in session.asked] == ["work", "leaf"]
+    watcher.asked.clear()
+    for _ in range(3):
+        assert watched() == (6, 2)
+    assert len(session.asked) == 2
+    # It goes on seeing every frame, those included whose code we have replaced.
+    assert [name for name, _ in watcher.asked] == ["<lambda>", "work", "leaf", "leaf", "leaf", "leaf"] * 3
+
+    around = _native.CompiledCallable(lambda: watched(), Session())
+    for _ in range(3):
+        assert around() == (6, 2)
+    assert not _native.is_active() and not other.is_active()
+
+
 def test_tracing_sees_the_users_lines():
     def function(x):
         y = leaf(x)

@@ -116,11 +116,10 @@ wrapper_traverse(PyObject *op, visitproc visit, void *arg)
 static int
 wrapper_clear(PyObject *op)
 {
-    /* `fn` and `session` break no cycle that the dictionary does not also hold a part of ... except these two: */
     Wrapper *self = (Wrapper *)op;
     Py_CLEAR(self->dict);
     PyObject *fn = self->fn, *session = self->session;
-    self->fn = Py_NewRef(Py_None); /* calling None raises; no NULL to trip over */
+    self->fn = Py_NewRef(Py_None); /* a finalizer may still call it: None raises, NULL would crash */
     self->session = session ? Py_NewRef(Py_None) : NULL;
     Py_XDECREF(fn);
     Py_XDECREF(session);

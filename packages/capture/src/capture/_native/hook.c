@@ -24,21 +24,25 @@ static PyObject *hook(PyThreadState *tstate, Frame *frame, int throwing);
 
 /* ---- installing ---- */
 
+static int buried; /* someone installed a hook over ours, which passes frames on to us */
+
 static void
 install(void)
 {
     _PyFrameEvalFunction current = _PyInterpreterState_GetEvalFrameFunc(interpreter);
-    if (current != hook) {
-        beneath = current == _PyEval_EvalFrameDefault ? NULL : current;
-        _PyInterpreterState_SetEvalFrameFunc(interpreter, hook);
+    if (current == hook || (buried && current != _PyEval_EvalFrameDefault && current != beneath)) {
+        return; /* to put ours over theirs, which calls ours, would never end */
     }
+    buried = 0;
+    beneath = current == _PyEval_EvalFrameDefault ? NULL : current;
+    _PyInterpreterState_SetEvalFrameFunc(interpreter, hook);
 }
 
 static void
 uninstall(void)
 {
-    /* Who installed a hook over ours chains to it: then it stays, and passes frames on. */
-    if (_PyInterpreterState_GetEvalFrameFunc(interpreter) == hook) {
+    buried = _PyInterpreterState_GetEvalFrameFunc(interpreter) != hook;
+    if (!buried) {
         _PyInterpreterState_SetEvalFrameFunc(interpreter, beneath ? beneath : _PyEval_EvalFrameDefault);
     }
 }

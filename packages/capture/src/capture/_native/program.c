@@ -195,17 +195,43 @@ call_equals(PyObject *object)
     return same;
 }
 
+#define FEW_OBJECTS 12
+
 static int
 all_distinct(const Extra *extra, PyObject *const *regs)
 {
-    for (Py_ssize_t i = 1; i < extra->count; i++) {
-        for (Py_ssize_t j = 0; j < i; j++) {
-            if (regs[extra->inputs[i].reg] == regs[extra->inputs[j].reg]) {
-                return 0;
+    if (extra->count <= FEW_OBJECTS) {
+        for (Py_ssize_t i = 1; i < extra->count; i++) {
+            for (Py_ssize_t j = 0; j < i; j++) {
+                if (regs[extra->inputs[i].reg] == regs[extra->inputs[j].reg]) {
+                    return 0;
+                }
             }
         }
+        return 1;
     }
-    return 1;
+    /* A set of addresses, less than half full, with linear probing. */
+    size_t room = 32;
+    while (room < 2 * (size_t)extra->count) {
+        room *= 2;
+    }
+    PyObject **set = PyMem_Calloc(room, sizeof(PyObject *));
+    if (set == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    int distinct = 1;
+    for (Py_ssize_t i = 0; distinct && i < extra->count; i++) {
+        PyObject *object = regs[extra->inputs[i].reg];
+        size_t at = ((uintptr_t)object >> 4) * 0x9E3779B97F4A7C15u >> 20 & (room - 1);
+        while (set[at] != NULL && set[at] != object) {
+            at = (at + 1) & (room - 1);
+        }
+        distinct = set[at] == NULL;
+        set[at] = object;
+    }
+    PyMem_Free(set);
+    return distinct;
 }
 
 static int
