@@ -63,9 +63,13 @@ class Case:
         args = [KernelArg(n, role, dtype) for n, (role, dtype) in buffers.items()]  # type: ignore[arg-type]
         args += [KernelArg(s.name, "size", torch.int64) for s in sizes]
         as_sizes = tuple(map(sympy.sympify, outer)), tuple(map(sympy.sympify, inner))
-        return cls(Kernel(name, torch.device("cpu"), *as_sizes, body, tuple(args), tuple(sizes), (f"{name} in a test",)))
+        return cls(
+            Kernel(name, torch.device("cpu"), *as_sizes, body, tuple(args), tuple(sizes), (f"{name} in a test",))
+        )
 
-    def expected(self, memory: Mapping[str, torch.Tensor], sizes: Mapping[sympy.Symbol, int] | None = None) -> dict[str, torch.Tensor]:
+    def expected(
+        self, memory: Mapping[str, torch.Tensor], sizes: Mapping[sympy.Symbol, int] | None = None
+    ) -> dict[str, torch.Tensor]:
         """The written buffers as the interpreter fills them."""
         k = self.kernel
         copies = {n: t.clone() for n, t in memory.items()}

@@ -175,7 +175,7 @@ def test_threads_are_torchs_and_their_number_is_honoured(case):
     """Kernels run on the OpenMP runtime torch runs on, so `torch.set_num_threads` rules them."""
     runtime = openmp_runtime()
     assert runtime is not None
-    backend, text, sources = emitted(case, size=4_000_000)
+    backend, text, _sources = emitted(case, size=4_000_000)
     # Counts the threads that take part: each stores its number of team members.
     probe = '\nextern "C" EXPORT int team(const Word*) { int n = 0;\n#pragma omp parallel\n{ if (omp_get_thread_num() == 0) n = omp_get_num_threads(); }\nreturn n; }\n'
     import ctypes

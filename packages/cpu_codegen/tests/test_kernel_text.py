@@ -65,7 +65,7 @@ def test_any_name_will_do(case, compiled):
         x = ops.add(ops.exp(ops.load("exp", outer[0])), ops.load("v0", outer[0]))
         ops.store("a.b", outer[0], ops.sub(x, ops.load("a_b", outer[0])))
 
-    buffers = {name: ("in", F32) for name in ("exp", "v0", "a_b")} | {"a.b": ("out", F32)}
+    buffers = dict.fromkeys(("exp", "v0", "a_b"), ("in", F32)) | {"a.b": ("out", F32)}
     one = case("double", body, [n], [], buffers, [n])
     memory = {name: torch.zeros(5) for name in buffers}
     torch.testing.assert_close(one.call(compiled([one]), memory, {n: 5})["a.b"], torch.ones(5))

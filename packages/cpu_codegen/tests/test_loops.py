@@ -150,6 +150,34 @@ def test_full_reduction_does_not_depend_on_threads(case, compiled):
     torch.testing.assert_close(torch.tensor(results[0]), ((x - x.mean()) ** 2).sum(), rtol=1e-5, atol=0)
 
 
+def test_variance_over_several_loops(isa, case, compiled):
+    """Two passes that both fold partial sums, over lanes and beside each other."""
+    count = 8 * 3000
+
+    def by(index):
+        def body(outer, inner):
+            x = ops.load("x", index(outer[0], *inner))
+            mean = ops.mul(ops.reduce("sum", x), ops.constant(1 / count, F32))
+            d = ops.sub(x, mean)
+            ops.store("y", outer[0], ops.reduce("sum", ops.mul(d, d)))
+
+        return body
+
+    buffers = {"x": ("in", F32), "y": ("out", F32)}
+    calls = compiled(
+        [
+            case("planes", by(lambda c, n, p: (n * 64 + c) * 3000 + p), [64], [8, 3000], buffers),
+            case("channels_last", by(lambda c, n, p: (n * 3000 + p) * 64 + c), [64], [8, 3000], buffers),
+        ]
+    )
+    x, y = torch.randn(8, 64, 3000), torch.empty(64)
+    exact = x.double().var((0, 2), correction=0) * count
+    calls["planes"](x, y)
+    torch.testing.assert_close(y.double(), exact, rtol=1e-5, atol=0)
+    calls["channels_last"](x.transpose(1, 2).contiguous(), y)
+    torch.testing.assert_close(y.double(), exact, rtol=1e-5, atol=0)
+
+
 def test_transposed_and_broadcast_accesses(isa, case, compiled):
     def body(outer, inner):
         i, j, k = outer

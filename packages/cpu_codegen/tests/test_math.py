@@ -6,18 +6,38 @@ import pytest
 import sympy
 import torch
 
+from cpu_codegen.text import words
 from inductor.ops import ops
 
 INF, NAN = float("inf"), float("nan")
-SPECIAL = [0.0, -0.0, INF, -INF, NAN, 1e-45, -1e-45, 1e-38, -1e-38, 1.0, -1.0, 3e38, -3e38, 88.7, 89.5, -87.5, -103.9, -110.0]
+SPECIAL = [
+    0.0,
+    -0.0,
+    INF,
+    -INF,
+    NAN,
+    1e-45,
+    -1e-45,
+    1e-38,
+    -1e-38,
+    1.0,
+    -1.0,
+    3e38,
+    -3e38,
+    88.7,
+    89.5,
+    -87.5,
+    -103.9,
+    -110.0,
+]
 MAX_ULP = 2.0
 LOOSER = {"sigmoid": 2.1, "lgamma": 8.0}  # lgamma: libm's, which loses digits near its zeros
 
-UNARY = (
+UNARY = words(
     "abs neg exp exp2 expm1 log log1p log2 log10 sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh asinh acosh"
     " atanh erf erfc lgamma sigmoid floor ceil trunc round sign"
-).split()
-BINARY = "pow atan2 copysign fmod remainder maximum minimum floordiv".split()
+)
+BINARY = words("pow atan2 copysign fmod remainder maximum minimum floordiv")
 
 REFERENCE = {"floordiv": lambda a, b: torch.div(a, b, rounding_mode="floor")}
 
@@ -87,7 +107,9 @@ def test_binary_accuracy(functions):
     generator = torch.Generator().manual_seed(1)
     x = grid(5000)
     y = x[torch.randperm(x.numel(), generator=generator)]
-    pairs = torch.cartesian_prod(torch.tensor([*SPECIAL, 2.0, 3.0, -2.0, -3.0, 0.5, 2.5]), torch.tensor([*SPECIAL, 2.0, 3.0, -2.0, 0.5]))
+    pairs = torch.cartesian_prod(
+        torch.tensor([*SPECIAL, 2.0, 3.0, -2.0, -3.0, 0.5, 2.5]), torch.tensor([*SPECIAL, 2.0, 3.0, -2.0, 0.5])
+    )
     x, y = torch.cat([x, pairs[:, 0], x.abs()]), torch.cat([y, pairs[:, 1], y])
     worst = {}
     for name in BINARY:
@@ -114,12 +136,14 @@ def test_float64_is_libm_grade(functions):
         out = torch.empty_like(x)
         functions[f"{name}_64"](x, out, x.numel())
         exact = reference(name, x)
-        torch.testing.assert_close(out, exact, rtol=1e-14, atol=0, equal_nan=True, msg=lambda m, name=name: f"{name}: {m}")
+        torch.testing.assert_close(
+            out, exact, rtol=1e-14, atol=0, equal_nan=True, msg=lambda m, name=name: f"{name}: {m}"
+        )
 
 
 def test_signs_of_zero(functions):
     zeros = torch.tensor([0.0, -0.0] * 8)
-    for name in "neg sqrt sin tan asin atan sinh tanh asinh atanh erf floor ceil trunc round expm1 log1p".split():
+    for name in words("neg sqrt sin tan asin atan sinh tanh asinh atanh erf floor ceil trunc round expm1 log1p"):
         out = torch.empty_like(zeros)
         functions[f"{name}_32"](zeros, out, zeros.numel())
         expected = reference(name, zeros)

@@ -52,7 +52,9 @@ class CpuBackend:
         """One C++ file of all kernels; its head says how to compile it by hand."""
         isa = self.isa
         try:
-            command = shlex.join([*compile_command(find_compiler(), isa), "-fopenmp", "-shared", "kernels.cpp", "-o", "kernels.so"])
+            command = shlex.join(
+                [*compile_command(find_compiler(), isa), "-fopenmp", "-shared", "kernels.cpp", "-o", "kernels.so"]
+            )
         except BuildError as error:
             command = f"(no compiler here: {error})"
         head = f"// Kernels of one graph, for {isa.name}. To compile this file alone:\n//   {command}\n"
@@ -68,9 +70,10 @@ class CpuBackend:
         calls: dict[str, KernelCall] = {}
         for source in sources:
             name = entry_name(source.kernel)
-            calls[source.kernel.name] = make_call(source.kernel, _address(library, name), _address(library, f"{name}_work"))
+            calls[source.kernel.name] = make_call(
+                source.kernel, _address(library, name), _address(library, f"{name}_work")
+            )
         return calls
-
 
 
 def _address(library: ctypes.CDLL, name: str) -> int:

@@ -95,7 +95,16 @@ def _has_openmp(command: tuple[str, ...]) -> bool:
         source = Path(scratch) / "probe.cpp"
         source.write_text(program)
         tried = subprocess.run(
-            [*command, "-fPIC", "-shared", "-Wl,-z,defs", str(source), "-o", str(source.with_suffix(".so")), *_openmp_flags()],
+            [
+                *command,
+                "-fPIC",
+                "-shared",
+                "-Wl,-z,defs",
+                str(source),
+                "-o",
+                str(source.with_suffix(".so")),
+                *_openmp_flags(),
+            ],
             capture_output=True,
         )
     return tried.returncode == 0

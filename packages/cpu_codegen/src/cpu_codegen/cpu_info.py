@@ -7,6 +7,8 @@ import platform
 from dataclasses import dataclass
 from pathlib import Path
 
+from cpu_codegen.text import words
+
 
 @dataclass(frozen=True)
 class Isa:
@@ -29,8 +31,8 @@ ISAS: dict[str, Isa] = {
     "scalar": Isa("scalar", 16, ()),
 }
 _NEEDS: dict[str, frozenset[str]] = {
-    "avx512": frozenset("avx512f avx512bw avx512cd avx512dq avx512vl avx2 fma f16c bmi2".split()),
-    "avx2": frozenset("avx2 fma f16c bmi2".split()),
+    "avx512": frozenset(words("avx512f avx512bw avx512cd avx512dq avx512vl avx2 fma f16c bmi2")),
+    "avx2": frozenset(words("avx2 fma f16c bmi2")),
 }
 
 

@@ -6,11 +6,12 @@ Flows in: sympy expressions over loop variables, size symbols and indirect symbo
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import sympy
 
-Expr = sympy.Expr
-Symbol = sympy.Symbol
+Expr: TypeAlias = sympy.Expr
+Symbol: TypeAlias = sympy.Symbol
 
 
 def stride(expr: Expr, variable: Symbol) -> Expr | None:

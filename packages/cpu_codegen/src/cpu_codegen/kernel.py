@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 
+from cpu_codegen.loops import Loop
 from cpu_codegen.names import entry_name
 from cpu_codegen.operation_printer import OperationPrinter, print_arguments
 from cpu_codegen.parallel import SplitPrinter
 from cpu_codegen.reductions import ReductionPrinter
 from cpu_codegen.text import Lines
-from cpu_codegen.vectorize import CHUNK, Loop, Mode, Plan, make_plan
+from cpu_codegen.tiles import print_tiles
+from cpu_codegen.vectorize import CHUNK, TILE, Mode, Plan, make_plan
 from inductor.device import Kernel
 
 
@@ -65,14 +67,15 @@ class _KernelPrinter:
 
     def _work(self) -> None:
         """How much there is to do: the launcher keeps Python's lock for little work, `parallel` counts threads by it."""
-        points = " * ".join(self.index.factor(l.size) for l in self._all_loops()) or "1"
+        points = " * ".join(self.index.factor(loop.size) for loop in self._all_loops()) or "1"
         with self.out.block(f'extern "C" EXPORT Index {self.name}_work(const Word* args) {{'):
             print_arguments(self.kernel, self.out, sizes_only=True)
             self.out(f"return {points} * {self.plan.cost};")
 
     def _all_loops(self) -> list[Loop]:
         plan = self.plan
-        return [*plan.outer, *plan.inner] + ([plan.vector] if plan.mode is not Mode.INNER else [])
+        tiled = [plan.tiled] if plan.tiled is not None else []
+        return [*plan.outer, *tiled, *plan.inner] + ([plan.vector] if plan.mode is not Mode.INNER else [])
 
     # ---- Items
 
@@ -90,12 +93,13 @@ class _KernelPrinter:
     def _per_row(self) -> str | None:
         """Items per row; None where a row is one item."""
         plan = self.plan
-        step = CHUNK if plan.chunked else self._tile if plan.mode is Mode.OUTER else None
-        if step is None:
+        if plan.tiled is not None:
+            loop, step = plan.tiled, TILE
+        elif plan.chunked or plan.mode is Mode.OUTER:
+            loop, step = plan.vector, CHUNK if plan.chunked else self._tile
+        else:
             return None
-        if plan.vector.static is not None:
-            return str(-(-plan.vector.static // step))
-        return f"ceil_div({self.index(plan.vector.size)}, {step})"
+        return str(-(-loop.static // step)) if loop.static is not None else f"ceil_div({self.index(loop.size)}, {step})"
 
     def _items(self) -> None:
         out, plan = self.out, self.plan
@@ -126,7 +130,7 @@ class _KernelPrinter:
         with out.block("for (Index item = begin; item < end; ++item) {"):
             self._item()
             counters = [("part", "per_row")] if per_row is not None else []
-            counters += [(self.index(l.variable), self.index(l.size)) for l in reversed(plan.outer)]
+            counters += [(self.index(loop.variable), self.index(loop.size)) for loop in reversed(plan.outer)]
             self._count_up(counters)
 
     def _count_up(self, counters: list[tuple[str, str]]) -> None:
@@ -142,7 +146,9 @@ class _KernelPrinter:
         return "part" if self.plan.outer else "item"
 
     def _item(self) -> None:
-        if self.plan.mode is Mode.POINTWISE:
+        if self.plan.tiled is not None:
+            print_tiles(self.plan, self.ops, self.out, self._part())
+        elif self.plan.mode is Mode.POINTWISE:
             self._pointwise()
         elif self.plan.mode is Mode.INNER:
             self.reductions.item_by_lanes()

@@ -37,9 +37,7 @@ def _module() -> Any:
     loader.exec_module(module)
     function, offset = data_ptr_function(), tensor_offset()
     usable = function is not None and offset is not None
-    module.configure(
-        torch.Tensor, torch.nn.Parameter, function if usable else 0, offset if usable else 0
-    )
+    module.configure(torch.Tensor, torch.nn.Parameter, function if usable else 0, offset if usable else 0)
     return module
 
 

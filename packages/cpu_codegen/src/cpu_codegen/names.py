@@ -6,21 +6,26 @@ import functools
 import re
 
 from cpu_codegen.build import INCLUDE
+from cpu_codegen.text import words
 from inductor.device import Kernel
 
 _KEYWORDS = frozenset(
-    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr const_cast"
-    " continue decltype default delete do double dynamic_cast else enum explicit export extern false float for friend goto"
-    " if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public"
-    " register reinterpret_cast return short signed sizeof static static_assert static_cast struct switch template this"
-    " thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor"
-    " xor_eq main".split()
+    words(
+        "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr const_cast"
+        " continue decltype default delete do double dynamic_cast else enum explicit export extern false float for friend goto"
+        " if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public"
+        " register reinterpret_cast return short signed sizeof static static_assert static_cast struct switch template this"
+        " thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor"
+        " xor_eq main"
+    )
 )
 _LOCALS = frozenset(
-    "args begin end item items row part parts per_row first last from lanes lane k u at p width tile unfolded status"
-    " failed shared data step work WIDTH".split()
+    words(
+        "args begin end item items row part parts per_row first last first_row last_row from lanes lane k u at p width tile"
+        " status failed shared data step work row_work WIDTH"
+    )
 )
-_NUMBERED = re.compile(r"(v|d|r|sum|kept|parts|indirect)\d+(_first)?")
+_NUMBERED = re.compile(r"(v|d|r|sum|unfolded|kept|turned|parts|indirect)\d+(_first)?")
 """Names that printing makes by counting."""
 
 

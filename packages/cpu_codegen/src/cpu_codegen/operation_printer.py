@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-import sympy
 import torch
 
-from cpu_codegen.index import IndexPrinter, stride
+from cpu_codegen.index import Expr, IndexPrinter, Symbol, stride
 from cpu_codegen.names import argument_names
 from cpu_codegen.operations import format_of
 from cpu_codegen.text import Lines
@@ -19,9 +18,6 @@ from cpu_codegen.types import MEMORY, SCALAR, VECTOR, literal
 from cpu_codegen.vectorize import Plan, contiguous
 from inductor.body import Op, Ref
 from inductor.device import Kernel
-
-Expr = sympy.Expr
-Symbol = sympy.Symbol
 
 
 def print_arguments(kernel: Kernel, out: Lines, sizes_only: bool = False) -> None:
@@ -130,11 +126,22 @@ class OperationPrinter:
         self.out(f"const {(VECTOR if vector else SCALAR)[op.dtype]} {name} = {text};")
         self._text[at] = name
 
+    def emit_as(self, at: int, place: str) -> None:
+        """Print load `at` as one from another place, where its value lies in lane order."""
+        dtype = self.body.ops[at].dtype
+        assert dtype is not None
+        self.out(f"const {VECTOR[dtype]} v{at} = load<{VECTOR[dtype]}>({place}, lanes);")
+        self._text[at] = f"v{at}"
+
+    def element(self, op: Op) -> str:
+        """The one element that a load without mask reads at the current point."""
+        buffer, index, _ = op.args
+        return f"load({self._buffers[buffer]} + {self.index.factor(index)})"
+
     def _scalar_text(self, op: Op) -> str:
         assert op.dtype is not None
         if op.name == "load":
-            buffer, index, mask = op.args
-            load = f"load({self._buffers[buffer]} + {self.index.factor(index)})"
+            load, mask = self.element(op), op.args[2]
             return load if mask is None else f"{self.scalar(mask.at)} ? {load} : {literal(0, op.dtype)}"
         if op.name == "index_expr":
             return f"({SCALAR[op.dtype]})({self.index(op.args[0])})"

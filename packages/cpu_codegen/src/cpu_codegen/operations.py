@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import torch
 
+from cpu_codegen.text import words
+
 _CALL_1 = "{name}({0})"
 _CALL_2 = "{name}({0}, {1})"
 
@@ -38,8 +40,10 @@ _FLOAT: dict[str, str] = {
     **_ANY_NUMBER,
     "truediv": "{0} / {1}",
     **dict.fromkeys(
-        "exp exp2 expm1 log log1p log2 log10 sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh asinh acosh"
-        " atanh erf erfc lgamma sigmoid floor ceil trunc round isnan isinf signbit".split(),
+        words(
+            "exp exp2 expm1 log log1p log2 log10 sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh asinh acosh"
+            " atanh erf erfc lgamma sigmoid floor ceil trunc round isnan isinf signbit"
+        ),
         _CALL_1,
     ),
     "atan2": _CALL_2,
@@ -90,10 +94,10 @@ def format_of(name: str, dtype: torch.dtype) -> str | None:
 
 
 SLOW: frozenset[str] = frozenset(
-    "log10 tan asin acos atan sinh cosh asinh acosh atanh erfc lgamma floordiv fmod remainder truncdiv atan2".split()
+    words("log10 tan asin acos atan sinh cosh asinh acosh atanh erfc lgamma floordiv fmod remainder truncdiv atan2")
 )
 """Primitives computed lane by lane, by libm or a division."""
-MODERATE: frozenset[str] = frozenset("exp exp2 expm1 log log1p log2 sin cos tanh erf sigmoid pow".split())
+MODERATE: frozenset[str] = frozenset(words("exp exp2 expm1 log log1p log2 sin cos tanh erf sigmoid pow"))
 """Primitives that are vectorised polynomials."""
 
 

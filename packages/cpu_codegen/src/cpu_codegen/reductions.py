@@ -12,14 +12,14 @@ from contextlib import ExitStack
 import sympy
 import torch
 
+from cpu_codegen.index import Symbol
+from cpu_codegen.loops import Loop
 from cpu_codegen.operation_printer import OperationPrinter
 from cpu_codegen.text import Lines
 from cpu_codegen.types import SCALAR, VECTOR
-from cpu_codegen.vectorize import FOLD, Loop, Mode, Plan
+from cpu_codegen.vectorize import FOLD, Mode, Plan
 from inductor.device import Kernel
 from inductor.levels import Pass, dependencies, op_symbols
-
-Symbol = sympy.Symbol
 
 OPERATION = {"sum": "Sum", "prod": "Prod", "max": "Max", "min": "Min", "any": "Any", "all": "All"}
 
@@ -60,8 +60,9 @@ class ReductionPrinter:
         rows_per_fold = max(1, block // static) if static else 1
         with self.ops.scope(), ExitStack() as stack:
             counted = bool(folding and outer_loops and rows_per_fold > 1)
+            counter = f"unfolded{folding[0]}" if folding else ""
             if counted:
-                out("Index unfolded = 0;")
+                out(f"Index {counter} = 0;")
             self._open_loops(outer_loops, step, stack, part)
             first, last = "0", size
             if part is not None and part[0] == vector.variable:
@@ -74,7 +75,7 @@ class ReductionPrinter:
             if folding:
                 folds = " ".join(f"sum{at}.fold();" for at in folding)
                 if counted:
-                    out(f"if (++unfolded == {rows_per_fold}) {{ {folds} unfolded = 0; }}")
+                    out(f"if (++{counter} == {rows_per_fold}) {{ {folds} {counter} = 0; }}")
                 else:
                     out(folds)
 
@@ -102,10 +103,7 @@ class ReductionPrinter:
             self.ops.emit(at)
             self.out(f"store({place}, {self.ops.vector(at)}, lanes);")
             return
-        dtype = self.plan.body.ops[at].dtype
-        assert dtype is not None
-        self.out(f"const {VECTOR[dtype]} v{at} = load<{VECTOR[dtype]}>({place}, lanes);")
-        self.ops.define(at, f"v{at}")
+        self.ops.emit_as(at, place)
 
     def _row_position(self) -> str:
         position: sympy.Expr = sympy.S.Zero
@@ -285,8 +283,9 @@ class ReductionPrinter:
             out(f"{self._accumulator(at, 1)} sum{at};")
         folding = [at for at in step.reductions if self._cascades(at)]
         with self.ops.scope(), ExitStack() as stack:
+            counter = f"unfolded{folding[0]}" if folding else ""
             if folding:
-                out("Index unfolded = 0;")
+                out(f"Index {counter} = 0;")
             self._open_loops(plan.inner, step, stack)
             if varying or any(plan.varying[at] for at in step.ops):
                 with self._each():
@@ -296,13 +295,12 @@ class ReductionPrinter:
             for at in uniform:
                 self._accumulate(at, f"sum{at}", "Full()")
             if folding:
-                with out.block(f"if (++unfolded == {FOLD}) {{"):
+                with out.block(f"if (++{counter} == {FOLD}) {{"):
                     for at in folding:
                         text = f"for (auto& sum : sum{at}) sum.fold();" if at in varying else f"sum{at}.fold();"
                         out(text)
-                    out("unfolded = 0;")
+                    out(f"{counter} = 0;")
         for at in uniform:
             self.result(at)
         for at in varying:
             self.ops.define(at, f"sum{at}[u].value()")
-

@@ -1,9 +1,14 @@
-"""Indented lines of C++."""
+"""Indented lines of C++; lists of words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The words of a text, for tables of names."""
+    return tuple(text.split())
 
 
 class Lines:

@@ -1,7 +1,7 @@
 """The plan of a kernel: which loop is vectorised, how far it is unrolled, what runs in parallel.
 
-Flows in: a `Kernel`. Flows out: `Plan`, whose body has loops of size 1 dropped and adjacent loops merged where every index
-allows it, and for each operation whether it varies over the lanes.
+Flows in: a `Kernel`. Flows out: `Plan`: the simplified body, its loops in their parts, and for each operation whether it
+varies over the lanes.
 """
 
 from __future__ import annotations
@@ -10,17 +10,13 @@ import enum
 from collections import Counter
 from dataclasses import dataclass, replace
 
-import sympy
-
-from cpu_codegen.index import stride
+from cpu_codegen.index import Expr, Symbol, stride
+from cpu_codegen.loops import Loop, product, simplify
 from cpu_codegen.operations import MODERATE, SLOW, cost_of
 from inductor.body import Body, Op
 from inductor.device import Kernel
 from inductor.levels import Levels, Pass, dependencies, op_symbols
 from inductor.levels import split as split_levels
-
-Expr = sympy.Expr
-Symbol = sympy.Symbol
 
 
 class Mode(enum.Enum):
@@ -31,6 +27,8 @@ class Mode(enum.Enum):
     OUTER = "an outer loop: each lane reduces on its own"
 
 
+TILE = 16
+"""Rows and columns of a tile of transposed loads: a cache line of float32."""
 CHUNK = 4096
 """Elements of a row that is cut in chunks for the threads."""
 FEW_ROWS = 8
@@ -40,19 +38,6 @@ KEEP = 65536
 """Inner points up to which expensive values are kept in memory from one pass to the next."""
 FOLD = 256
 """Additions of float32 after which a partial sum is folded into the total."""
-
-
-@dataclass(frozen=True)
-class Loop:
-    """One loop over [0, size)."""
-
-    variable: Symbol
-    size: Expr
-
-    @property
-    def static(self) -> int | None:
-        """The size if it is known."""
-        return int(self.size) if self.size.is_Integer else None
 
 
 @dataclass(frozen=True)
@@ -76,6 +61,10 @@ class Plan:
     parallel: bool
     cost: int
     """Of one point of all loops, in quarter nanoseconds."""
+    tiled: Loop | None
+    """Mode POINTWISE: the outer loop that runs in tiles together with the vectorised one; it is not in `outer`."""
+    staged: frozenset[int]
+    """Loads that are copied by tiles."""
     split: bool
     """Mode INNER: few rows of many points; the threads share the points of each row."""
     kept: frozenset[int]
@@ -84,16 +73,7 @@ class Plan:
     @property
     def inner_points(self) -> int | None:
         """Size of the inner space if it is known."""
-        return _product(self.inner)
-
-
-def _product(loops: tuple[Loop, ...]) -> int | None:
-    total = 1
-    for loop in loops:
-        if loop.static is None:
-            return None
-        total *= loop.static
-    return total
+        return product(self.inner)
 
 
 def make_plan(kernel: Kernel, lanes: int) -> Plan:
@@ -115,14 +95,18 @@ def make_plan(kernel: Kernel, lanes: int) -> Plan:
         outer = tuple(loop for loop in outer if loop is not vector)
     outer = tuple(loop for loop in outer if loop.static != 1)
     varying = varying_ops(body, needs, vector.variable, through_reduce=mode is not Mode.INNER)
-    rows = _product(outer)
+    rows = product(outer)
+    collide = _writes_collide(body)
+    tile = _choose_tile(body, vector, outer) if mode is Mode.POINTWISE and not collide else None
+    if tile is not None:
+        outer = tuple(loop for loop in outer if loop is not tile[0])
     chunked = (
         mode is Mode.POINTWISE
+        and tile is None
         and not (vector.static is not None and vector.static <= CHUNK)
         and not (rows is not None and rows >= 64)
     )
-    collide = _writes_collide(body)
-    points = _product(inner)
+    points = product(inner)
     split = (
         mode is Mode.INNER
         and not collide
@@ -146,13 +130,15 @@ def make_plan(kernel: Kernel, lanes: int) -> Plan:
         chunked=chunked,
         parallel=not collide,
         cost=max(1, round(per_point)),
+        tiled=tile[0] if tile is not None else None,
+        staged=tile[1] if tile is not None else frozenset(),
         split=split,
         kept=kept,
     )
 
 
 def _kept(levels: Levels, body: Body, varying: tuple[bool, ...], inner: tuple[Loop, ...]) -> frozenset[int]:
-    points = _product(inner)
+    points = product(inner)
     if points is not None and points > KEEP:
         return frozenset()
     runs = Counter(at for p in levels.passes for at in p.ops)
@@ -179,17 +165,36 @@ def _passes_without(levels: Levels, needs: list[tuple[int, ...]], kept: frozense
     return tuple(passes)
 
 
+def _choose_tile(body: Body, vector: Loop, outer: tuple[Loop, ...]) -> tuple[Loop, frozenset[int]] | None:
+    """The loop to tile with `vector`, and the loads to copy by tiles; None where there is none."""
+    symbols = {op.args[2] for op in body.ops if op.name == "indirect"}
+    if vector.static is not None and vector.static < TILE:
+        return None
+    found: Counter[Symbol] = Counter()
+    loads: dict[Symbol, set[int]] = {}
+    for at, op in enumerate(body.ops):
+        if op.name != "load" or op.args[2] is not None or symbols & op.args[1].free_symbols:
+            continue
+        step = stride(op.args[1], vector.variable)
+        if step is None or step in (0, 1):
+            continue
+        for loop in outer:
+            if stride(op.args[1], loop.variable) == 1 and not (loop.static is not None and loop.static < TILE):
+                found[loop.variable] += 1
+                loads.setdefault(loop.variable, set()).add(at)
+    if not found:
+        return None
+    best = found.most_common(1)[0][0]
+    return next(loop for loop in outer if loop.variable == best), frozenset(loads[best])
+
+
 def _writes_collide(body: Body) -> bool:
     """Whether several points may write one element: then they run in order, on one thread."""
     indirect = {op.args[2] for op in body.ops if op.name == "indirect"}
-    return any(
-        op.args[3] is not None or not indirect.isdisjoint(op.args[1].free_symbols) for op in body.stores()
-    )
+    return any(op.args[3] is not None or not indirect.isdisjoint(op.args[1].free_symbols) for op in body.stores())
 
 
-def _unroll(
-    mode: Mode, body: Body, levels: Levels, varying: tuple[bool, ...], vector: Loop, lanes: int
-) -> int:
+def _unroll(mode: Mode, body: Body, levels: Levels, varying: tuple[bool, ...], vector: Loop, lanes: int) -> int:
     if mode is Mode.POINTWISE:
         return 1
     weight = [_code_size(op, vector.variable) if varying[at] else 0 for at, op in enumerate(body.ops)]
@@ -217,9 +222,7 @@ def _code_size(op: Op, variable: Symbol) -> int:
     return 4 if op.dtype is not None and op.dtype.itemsize == 8 else 8 if op.name in MODERATE else 1
 
 
-def varying_ops(
-    body: Body, needs: list[tuple[int, ...]], variable: Symbol, through_reduce: bool
-) -> tuple[bool, ...]:
+def varying_ops(body: Body, needs: list[tuple[int, ...]], variable: Symbol, through_reduce: bool) -> tuple[bool, ...]:
     """For each operation whether `variable` reaches it; a `reduce` over the variable itself ends its reach."""
     varying: list[bool] = []
     for at, op in enumerate(body.ops):
@@ -262,9 +265,7 @@ def _memory_cost(
     body: Body, levels: Levels, needs: list[tuple[int, ...]], loop: Loop, is_inner: bool, lanes: int
 ) -> float:
     varying = varying_ops(body, needs, loop.variable, through_reduce=not is_inner)
-    lane_symbols = frozenset(
-        op.args[2] for at, op in enumerate(body.ops) if op.name == "indirect" and varying[at]
-    )
+    lane_symbols = frozenset(op.args[2] for at, op in enumerate(body.ops) if op.name == "indirect" and varying[at])
     reads_outer_indirect = not is_inner and levels.passes
     cost = 0.0
     for at, op in enumerate(body.ops):
@@ -273,90 +274,18 @@ def _memory_cost(
         if op.name == "indirect" and varying[at] and reads_outer_indirect and at not in levels.inner:
             return float("inf")
         index = op.index()
-        if index is None or op.dtype is None and op.name != "store":
+        if index is None or (op.dtype is None and op.name != "store"):
             continue
         if not varying[at] and loop.variable not in index.free_symbols:
             cost += 0.1 * weight
         elif op.name == "index_expr":
-            cost += weight * (0.3 if lane_symbols.isdisjoint(index.free_symbols) and stride(index, loop.variable) is not None else lanes)
+            cost += weight * (
+                0.3
+                if lane_symbols.isdisjoint(index.free_symbols) and stride(index, loop.variable) is not None
+                else lanes
+            )
         elif contiguous(index, loop.variable, lane_symbols):
             cost += weight
         else:
             cost += weight * lanes
     return cost
-
-
-# ---- Simpler loops
-
-
-def simplify(kernel: Kernel) -> tuple[Body, tuple[Loop, ...], tuple[Loop, ...]]:
-    """The kernel's body without loops of size 1, adjacent loops merged, over variables d0, d1, ... and r0, r1, ..."""
-    body = kernel.body
-    outer = [Loop(v, sympy.sympify(s)) for v, s in zip(body.outer_vars, kernel.outer_sizes, strict=True)]
-    inner = [Loop(v, sympy.sympify(s)) for v, s in zip(body.inner_vars, kernel.inner_sizes, strict=True)]
-    reduces = any(op.name == "reduce" for op in body.ops) or bool(inner)
-    zero = sympy.S.Zero
-    values: dict[Symbol, Expr] = {loop.variable: zero for loop in (*outer, *inner) if loop.static == 1}
-    outer = [loop for loop in outer if loop.static != 1]
-    inner = [loop for loop in inner if loop.static != 1]
-    body = body.substitute(values, [l.variable for l in outer], [l.variable for l in inner])
-    indices = [e for op in body.ops if (e := op.index()) is not None]
-    outer, indices, merged_outer = _merge(outer, indices)
-    inner, indices, merged_inner = _merge(inner, indices)
-    for merge in (merged_outer, merged_inner):
-        for step in merge:
-            body = body.substitute(step, [], [])
-    # A loop of size 1 stands in where none is left: printing then knows one shape only.
-    if not outer:
-        outer = [Loop(sympy.Symbol("none"), sympy.S.One)]
-    if not inner and reduces:
-        inner = [Loop(sympy.Symbol("none_inner"), sympy.S.One)]
-    names = {
-        loop.variable: sympy.Symbol(f"{prefix}{k}", integer=True, nonnegative=True)
-        for prefix, loops in (("d", outer), ("r", inner))
-        for k, loop in enumerate(loops)
-    }
-    # Through fresh symbols: an old variable may bear the name of a new one.
-    fresh = {old: sympy.Dummy(integer=True, nonnegative=True) for old in names}
-    body = body.substitute(fresh, [], [])
-    body = body.substitute(
-        {fresh[old]: new for old, new in names.items()},
-        [names[l.variable] for l in outer],
-        [names[l.variable] for l in inner],
-    )
-    return (
-        body,
-        tuple(Loop(names[l.variable], l.size) for l in outer),
-        tuple(Loop(names[l.variable], l.size) for l in inner),
-    )
-
-
-def _merge(
-    loops: list[Loop], indices: list[Expr]
-) -> tuple[list[Loop], list[Expr], list[dict[Symbol, Expr]]]:
-    """Merge neighbours (a, b) where every index moves by size(b) times as much in a as in b."""
-    steps: list[dict[Symbol, Expr]] = []
-    k = len(loops) - 2
-    while k >= 0:
-        a, b = loops[k], loops[k + 1]
-        if all(_mergeable(e, a, b) for e in indices):
-            step = {a.variable: sympy.S.Zero}
-            indices = [e.xreplace(step) for e in indices]
-            loops = [*loops[:k], Loop(b.variable, sympy.expand(a.size * b.size)), *loops[k + 2 :]]
-            steps.append(step)
-        k -= 1
-    return loops, indices, steps
-
-
-def _mergeable(expr: Expr, a: Loop, b: Loop) -> bool:
-    symbols = expr.free_symbols
-    if a.variable not in symbols and b.variable not in symbols:
-        return True
-    step_a, step_b = stride(expr, a.variable), stride(expr, b.variable)
-    return (
-        step_a is not None
-        and step_b is not None
-        and {a.variable, b.variable}.isdisjoint(step_a.free_symbols | step_b.free_symbols)
-        and sympy.expand(step_a - step_b * b.size) == 0
-    )
-

@@ -257,6 +257,11 @@ INLINE Nearest nearest(F32 a) {
 }
 // 2**n, n in [-126, 127]
 INLINE F32 power_of_two(I32 n) { return bitcast<float>(shift_left(n + I32(127), 23)); }
+INLINE F64 power_of_two(I64 n) {
+  n = n + I64(1023);
+  for (int k = 0; k < I64::PARTS; ++k) n.part[k] <<= 52;
+  return bitcast<double>(n);
+}
 INLINE I32 halve(I32 n) {
   n.part[0] >>= 1;
   return n;
@@ -274,7 +279,22 @@ INLINE F32 exp(F32 x) {
   const I32 half = halve(n.integer);
   return y * power_of_two(half) * power_of_two(n.integer - half);
 }
-LANE_BY_LANE(exp)
+INLINE float exp(float a) { return __builtin_expf(a); }
+INLINE double exp(double a) { return __builtin_exp(a); }
+INLINE F64 exp(F64 x) {
+  F64 a = select(x > F64(710), F64(710), x);
+  a = select(a < F64(-746), F64(-746), a);
+  const F64 magic = F64(0x1.8p52), sum = a * F64(1.4426950408889634) + magic, n = sum - magic;
+  F64 r = mul_add(n, F64(-0x1.62e42fee00000p-1), a);
+  r = mul_add(n, F64(-0x1.a39ef35793c76p-33), r);
+  const F64 p = polynomial(r, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320, 1.0 / 362880,
+                           1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800);
+  const F64 y = mul_add(r * r, p, r) + F64(1);
+  // In two steps, so that subnormal results are rounded once.
+  const I64 whole = bitcast<i64>(sum) - bitcast<i64>(magic);
+  const I64 half = convert<i64>(halve(convert<i32>(whole)));
+  return y * power_of_two(half) * power_of_two(whole - half);
+}
 // exp for x in [-87, 88], to about 1e-7: a step of other functions.
 INLINE F32 exp_step(F32 x) {
   const Nearest n = nearest(x * F32(1.44269504f));

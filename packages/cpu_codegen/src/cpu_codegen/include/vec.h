@@ -419,7 +419,9 @@ INLINE Vec<u16> low_halves(I32 a) {
 template <class T>
 INLINE Vec<T> load_raw(const T* p, Full) {
   Vec<T> r;
-  __builtin_memcpy(&r, p, sizeof r);
+  // Part by part: copied as a whole, two registers' worth would go by way of the stack.
+  for (int k = 0; k < Vec<T>::PARTS; ++k)
+    __builtin_memcpy(&r.part[k], p + k * Vec<T>::LANES_PER_PART, sizeof r.part[k]);
   return r;
 }
 template <class T>
@@ -509,7 +511,8 @@ INLINE Vec<T> ramp(i64 start, i64 step) {
 
 template <class T>
 INLINE void store_raw(T* p, Vec<T> x, Full) {
-  __builtin_memcpy(p, &x, sizeof x);
+  for (int k = 0; k < Vec<T>::PARTS; ++k)
+    __builtin_memcpy(p + k * Vec<T>::LANES_PER_PART, &x.part[k], sizeof x.part[k]);
 }
 template <class T>
 INLINE void store_raw(T* p, Vec<T> x, Tail tail) {
