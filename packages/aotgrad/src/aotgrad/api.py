@@ -76,20 +76,21 @@ def _checked(
     """Where inputs are written to: run the program itself if inputs overlap in a call, which the graph did not foresee."""
     if not signature.mutations:
         return run
-    written = [mutation.input for mutation in signature.mutations]
+    written = {mutation.input for mutation in signature.mutations}
 
     def checked(*args: Any) -> Any:
-        counts: dict[int, int] = {}
-        for value in args:
-            if isinstance(value, torch.Tensor):
-                key = value.untyped_storage()._cdata
-                counts[key] = counts.get(key, 0) + 1
-        for index in written:
-            if counts[args[index].untyped_storage()._cdata] > 1:
-                return program(*args[:given])
+        storages = [t.untyped_storage()._cdata for t in args if isinstance(t, torch.Tensor)]
+        if len(set(storages)) < len(storages) and _overlap(args, written):
+            return program(*args[:given])
         return run(*args)
 
     return checked
+
+
+def _overlap(args: Sequence[Any], written: set[int]) -> bool:
+    """Whether an input that is written to shares its storage with another."""
+    storages = [t.untyped_storage()._cdata if isinstance(t, torch.Tensor) else None for t in args]
+    return any(storages.count(storages[index]) > 1 for index in written)
 
 
 def _held(program: Any) -> tuple[torch.Tensor, ...]:

@@ -121,8 +121,13 @@ def _epilogue(source: Source, signature: Signature) -> None:
         source.line("grad = is_grad_enabled()", 1)
         source.line("set_grad_enabled(False)", 1)
         source.line("try:", 1)
-        for mutation in quiet:
-            source.line(f"args[{mutation.input}].copy_(results[{mutation.result}])", 2)
+        if len(quiet) == 1:
+            source.line(f"args[{quiet[0].input}].copy_(results[{quiet[0].result}])", 2)
+        else:
+            source.names["copy_all"] = torch._foreach_copy_  # one call for them all
+            written = ", ".join(f"args[{m.input}]" for m in quiet)
+            values = ", ".join(f"results[{m.result}]" for m in quiet)
+            source.line(f"copy_all([{written}], [{values}])", 2)
         source.line("finally:", 1)
         source.line("set_grad_enabled(grad)", 2)
     for mutation in signature.mutations:

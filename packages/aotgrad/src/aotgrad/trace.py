@@ -23,7 +23,7 @@ from aotgrad import _torch
 from aotgrad.errors import Unsupported
 from aotgrad.mutations import MUTATIONS, assignable
 from aotgrad.schema import Kind, OpFacts, facts_of
-from aotgrad.strides import same_layout
+from aotgrad.strides import inverse_order, is_dense, order_of, same_layout, same_size
 from aotgrad.symbols import SymbolNodes
 from aotgrad.views import ViewStep, write_back
 from symshapes import FakeMode, FakeTensor, expr_of
@@ -31,6 +31,12 @@ from symshapes import FakeMode, FakeTensor, expr_of
 aten = torch.ops.aten
 
 Table = Mapping[Any, Callable[..., Any]]
+
+COPIES = {aten.clone.default, aten._to_copy.default, aten._unsafe_view.default}
+"""Ops whose result is their first argument's value where sizes, strides, dtype and device are the same."""
+
+RESHAPES = {aten.view.default, aten.expand.default, aten.squeeze.dim, aten.squeeze.dims, aten.squeeze.default}
+"""View ops that do nothing where they leave the sizes as they are."""
 
 
 @dataclass(slots=True, eq=False)
@@ -137,8 +143,8 @@ class Tracer(TorchDispatchMode):
         self._lines.append(source)
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Run `function` with its ops recorded, below autograd's view of the program."""
-        with torch.no_grad(), self.fake_mode, self:
+        """Run a method that makes nodes after the program has run, without autograd."""
+        with torch.no_grad(), self.fake_mode:
             return function(*args, **kwargs)
 
     # The dispatch point.
@@ -170,7 +176,11 @@ class Tracer(TorchDispatchMode):
 
     def _compute(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], pure: bool) -> Any:
         result = func(*args, **kwargs)
-        if isinstance(result, torch.Tensor):
+        if func in COPIES and _same_metadata(args[0], result):
+            # A functional graph has values, not tensors: a copy that changes nothing is the value itself.
+            known = self.tracked(args[0])
+            self._tracked[id(result)] = _fresh(result, self._read(known), known.exact)
+        elif isinstance(result, torch.Tensor):
             node, exact = self._record_call(func, args, kwargs, result, pure)
             self._tracked[id(result)] = _fresh(result, node, exact)
         elif isinstance(result, (tuple, list)) and any(isinstance(item, torch.Tensor) for item in result):
@@ -257,7 +267,7 @@ class Tracer(TorchDispatchMode):
     def _view_value(self, fake: FakeTensor, base: Tracked, step: ViewStep) -> tuple[fx.Node, bool]:
         """The node of a view of `base`, whose node is current."""
         func = step.op
-        if facts_of(func).kind is Kind.SAME:
+        if facts_of(func).kind is Kind.SAME or (func in RESHAPES and _same_sizes(base.fake, fake)):
             return base.node, base.exact
         if func is aten.as_strided.default:
             self._make_exact(base)
@@ -290,6 +300,8 @@ class Tracer(TorchDispatchMode):
         """The value of `node` with the strides of `fake`."""
         if same_layout(node.meta["val"], fake):
             return node
+        if is_dense(fake):
+            return self._permuted(node, order_of(fake))
         lowering = _Lowering(self)
         (size, stride) = lowering.tuple((tuple(fake.shape), tuple(fake.stride())))
         named = {"dtype": fake.dtype, "device": fake.device}
@@ -298,6 +310,16 @@ class Tracer(TorchDispatchMode):
         key = (lowering.key, fake.dtype, fake.device)
         empty = self._record(aten.empty_strided.default, (size, stride), named, key, value)
         return self._record(aten.copy.default, (empty, node), {}, (empty, node), value)
+
+    def _permuted(self, node: fx.Node, order: list[int]) -> fx.Node:
+        """The value of `node` in memory whose dimensions lie in the given order."""
+        value = node.meta["val"].detach().permute(order)
+        node = self._record(aten.permute.default, (node, order), {}, (node, *order), value)
+        value = torch.clone(value, memory_format=torch.contiguous_format)
+        named = {"memory_format": torch.contiguous_format}
+        node = self._record(aten.clone.default, (node,), named, (node, "contiguous"), value)
+        back = inverse_order(order)
+        return self._record(aten.permute.default, (node, back), {}, (node, *back), value.permute(back))
 
     def _make_exact(self, tracked: Tracked) -> None:
         if not tracked.exact:
@@ -475,7 +497,7 @@ class Tracer(TorchDispatchMode):
 
 
 def _fresh(fake: FakeTensor, node: fx.Node, exact: bool) -> Tracked:
-    tracked = Tracked(fake, node, None, 0, exact)
+    tracked = Tracked(fake, node, None, 0, exact)  # type: ignore[arg-type]  # set in the next line
     tracked.storage = Storage(tracked)
     return tracked
 
@@ -522,6 +544,14 @@ class _Lowering:
         # 1, 1.0 and True are equal but not the same argument; nor are 0.0 and -0.0.
         self._keys.append(repr(value) if kind is float else value if kind is str else (kind, value))
         return value
+
+
+def _same_sizes(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.dim() == b.dim() and all(same_size(mine, other) for mine, other in zip(a.shape, b.shape, strict=True))
+
+
+def _same_metadata(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.dtype == b.dtype and a.device == b.device and _same_sizes(a, b) and same_layout(a, b)
 
 
 def _replaced(value: Any, old: Any, new: Any) -> Any:
