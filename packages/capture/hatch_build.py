@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 try:
-    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface  # type: ignore[import-not-found,unused-ignore]
 except ImportError:  # in place, for development: hatchling is not needed
-    BuildHookInterface = object  # type: ignore[assignment,misc]
+    BuildHookInterface = object  # type: ignore[assignment,misc,unused-ignore]
 
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "src" / "capture" / "_native"
@@ -87,7 +87,7 @@ def build(target: Path) -> Path:
     return output
 
 
-class NativeBuildHook(BuildHookInterface):  # type: ignore[type-arg]
+class NativeBuildHook(BuildHookInterface):  # type: ignore[type-arg,unused-ignore]
     """Puts the extension into the wheel, and marks the wheel as made for this interpreter."""
 
     PLUGIN_NAME = "custom"
