@@ -13,11 +13,17 @@ from .base import Args, Kwargs, Variable
 from .constants import Constant
 from .mappings import Dict
 from .objects import Object, class_lookup
+from .tensors import Tensor
 
 if TYPE_CHECKING:
     from capture.evaluator.machine import Machine
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
+_REGISTRATION_HOOKS = {
+    "_parameters": "_global_parameter_registration_hooks",
+    "_buffers": "_global_buffer_registration_hooks",
+    "_modules": "_global_module_registration_hooks",
+}
 _HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks")
 _GLOBAL_HOOKS = (
     "_global_backward_pre_hooks",
@@ -31,17 +37,16 @@ _SETATTR = torch.nn.Module.__setattr__
 
 
 class Module(Object):
-    """A real module, guarded by identity; what is read of it is guarded one by one."""
+    """A real module, guarded by identity, what is read of it guarded one by one; or one made in the frame."""
 
-    def __init__(self, value: torch.nn.Module) -> None:
-        super().__init__(type(value), value)
+    def __init__(self, cls: type, value: torch.nn.Module | None = None) -> None:
+        super().__init__(cls, value)
 
     def registered(self, m: Machine, name: str) -> Variable | None:
         """From the registries, as ``Module.__getattr__`` looks."""
         for registry in _REGISTRIES:
-            entries = self.instance_attribute(m, registry)
-            table = None if entries is None else m.realize(entries)
-            if isinstance(table, Dict) and name in table.entries:
+            table = self.registry(m, registry)
+            if table is not None and name in table.entries:
                 return table.item(m, Constant(name))
         return None
 
@@ -70,19 +75,35 @@ class Module(Object):
         self.module_set(m, name, value)
 
     def module_set(self, m: Machine, name: str, value: Variable) -> None:
-        """``Module.__setattr__`` for buffers and plain attributes."""
+        """``Module.__setattr__``: into the registry that the value's kind or the name's present place asks for."""
         value = m.realize(value)
-        if isinstance(value, Module) or issubclass(value.python_type(), torch.nn.Parameter):
-            raise Unsupported(f"registering {name!r} on a module inside the frame")
+        wanted = None
+        if isinstance(value, Module):
+            wanted = "_modules"
+        elif isinstance(value, Tensor) and issubclass(value.cls, torch.nn.Parameter):
+            wanted = "_parameters"
         for registry in _REGISTRIES:
-            entries = self.instance_attribute(m, registry)
-            table = None if entries is None else m.realize(entries)
-            if isinstance(table, Dict) and name in table.entries:
-                if registry != "_buffers" or not (m.is_none(value) or issubclass(value.python_type(), torch.Tensor)):
-                    raise Unsupported(f"replacing {name!r} in a module's {registry}")
-                table.set_item(m, Constant(name), value)
-                return
+            table = self.registry(m, registry)
+            if table is None or (name not in table.entries and registry != wanted):
+                continue
+            fits = m.is_none(value) or registry == wanted or (registry == "_buffers" and isinstance(value, Tensor))
+            if not fits or (wanted is not None and registry != wanted):
+                raise Unsupported(f"replacing {name!r} in a module's {registry}")
+            if wanted is not None and self.instance_attribute(m, name) is not None:
+                raise Unsupported(f"registering {name!r}, which is a plain attribute")
+            if len(vars(torch_module)[_REGISTRATION_HOOKS[registry]]):
+                raise Unsupported("module registration hooks")
+            table.set_item(m, Constant(name), value)
+            return
+        if wanted is not None:
+            m.throw(AttributeError, f"cannot assign {wanted[1:-1]} before Module.__init__() call")
         self.generic_set(m, name, value)
+
+    def registry(self, m: Machine, name: str) -> Dict | None:
+        """One of the tables of parameters, buffers or modules; None before ``Module.__init__``."""
+        entries = self.instance_attribute(m, name)
+        table = None if entries is None else m.realize(entries)
+        return table if isinstance(table, Dict) else None
 
     def delete_attribute(self, m: Machine, name: str) -> None:
         if self.registered(m, name) is not None:
@@ -93,6 +114,10 @@ class Module(Object):
         raw, owner = class_lookup(self.cls, "__call__")
         if raw is not _CALL:
             return m.call(m.created_method(m.class_attribute(owner, "__call__", raw), self), args, kwargs)
+        return self.call_as_module(m, args, kwargs)
+
+    def call_as_module(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+        """``torch.nn.Module.__call__``, whatever the class makes of it."""
         compiled = self.instance_attribute(m, "_compiled_call_impl")
         if compiled is not None and not m.is_none(m.realize(compiled)):
             raise Unsupported("module with its own compiled call")
@@ -134,6 +159,8 @@ def module_setattr(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 
 def module_call(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
-    """``torch.nn.Module.__call__`` called as a function."""
-    owner: Any = m.realize(args[0])
-    return m.call(owner, args[1:], kwargs)
+    """``torch.nn.Module.__call__`` called as a function, say through ``super()``."""
+    owner = m.realize(args[0])
+    if not isinstance(owner, Module):
+        raise Unsupported("Module.__call__ of an unknown object")
+    return owner.call_as_module(m, args[1:], kwargs)

@@ -1,0 +1,19 @@
+"""Modules whose classes override what `torch.nn.Module` does."""
+
+from __future__ import annotations
+
+import capture
+import torch
+
+class _Twice(torch.nn.Linear):
+    """Overrides ``__call__`` and goes on through ``super()``."""
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return super().__call__(x) * 2
+
+
+def test_an_overridden_call_goes_on_through_super() -> None:
+    module = _Twice(4, 4)
+    x = torch.randn(3, 4)
+    compiled = capture.compile(lambda x: module(x) + 1, fullgraph=True)
+    torch.testing.assert_close(compiled(x), module(x) + 1)
