@@ -5,6 +5,7 @@ Flows in: an fx graph with fake values, and options. Flows out: `CompiledGraph`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -62,11 +63,11 @@ def compile_graph(
     except Uncacheable as why:
         stats.cache = f"not cached: {why}"
         return CompiledGraph(make(), None, stats)
-    found = _stored(cache, key, stats)
+    found = _stored(cache, key, stats, graph_module)
     if found is not None:
         return found
     with cache.lock(key):
-        found = _stored(cache, key, stats)  # by a process that held the lock
+        found = _stored(cache, key, stats, graph_module)  # by a process that held the lock
         if found is not None:
             return found
         parts = make()
@@ -80,7 +81,7 @@ def compile_graph(
     return compiled
 
 
-def _stored(cache: DiskCache, key: str, stats: Stats) -> CompiledGraph | None:
+def _stored(cache: DiskCache, key: str, stats: Stats, graph_module: fx.GraphModule) -> CompiledGraph | None:
     with stats.phase("load"):
         folder = cache.get(key)
         if folder is None:
@@ -90,7 +91,12 @@ def _stored(cache: DiskCache, key: str, stats: Stats) -> CompiledGraph | None:
         cache.remove(key)
         return None
     stats.cache = "hit"
-    return CompiledGraph(parts, folder, stats)
+    # The graph's own tensors, of the same content as those stored with it.
+    constants = {
+        node.name: functools.reduce(getattr, str(node.target).split("."), graph_module)
+        for node in graph_module.graph.find_nodes(op="get_attr")
+    }
+    return CompiledGraph(parts, folder, stats, constants=constants)
 
 
 def _backends(graph_module: fx.GraphModule) -> Iterable[DeviceBackend]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pickle
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,9 +78,15 @@ class Parts:
     externs: int
     loops: int
 
-    def namespace(self, backend: BackendOf) -> dict[str, Any]:
-        """What the wrapper's text refers to. Compiles the kernels, or finds them compiled."""
-        found: dict[str, Any] = {**self.wrapper.constants, **self.wrapper.objects}
+    def namespace(self, backend: BackendOf, constants: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+        """What the wrapper's text refers to. Compiles the kernels, or finds them compiled.
+
+        Args:
+            constants: by buffer name, in place of the stored copies.
+        """
+        found: dict[str, Any] = dict(self.wrapper.objects)
+        for variable, (name, stored) in self.wrapper.constants.items():
+            found[variable] = constants.get(name, stored)
         for module in self.modules:
             found.update(backend(torch.device(module.device_type)).build(module.text, module.sources))
         found.update({kernel.name: interpreted(kernel) for kernel in self.interpreted})
@@ -104,7 +110,14 @@ class CompiledGraph:
         "_entry", "_first", "_fitter", "_steady", "_warned", "call", "kernel_path", "kernel_source", "kernels", "source", "stats", "wrapper_path",
     )  # fmt: skip
 
-    def __init__(self, parts: Parts, folder: Path | None, stats: Stats, backend: BackendOf = backend_for) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        folder: Path | None,
+        stats: Stats,
+        backend: BackendOf = backend_for,
+        constants: Mapping[str, torch.Tensor] | None = None,
+    ) -> None:
         self.source: str = parts.wrapper.text
         """The wrapper's text."""
         self.kernel_source: str = "\n".join(module.text for module in parts.modules)
@@ -118,7 +131,7 @@ class CompiledGraph:
         stats.kernels, stats.interpreted = len(parts.wrapper.kernels), len(parts.interpreted)
         stats.launches, stats.externs, stats.loops = parts.launches, parts.externs, parts.loops
         with stats.phase("build"):
-            namespace = parts.namespace(backend)
+            namespace = parts.namespace(backend, constants or {})
         with stats.phase("wrap"):
             where = str(folder) if folder else f"<inductor graph {id(self):#x}>"
             self._steady: Call = load_call(parts.wrapper.text, f"{where}/{WRAPPER}", namespace)

@@ -71,6 +71,15 @@ def test_constants_are_part_of_the_key(tmp_path: Path) -> None:
     torch.testing.assert_close(graphs[2]([X])[0], X)
 
 
+def test_a_stored_graph_uses_the_constants_it_is_given(tmp_path: Path) -> None:
+    constant = torch.ones(4)
+    compiled(lambda x: x + constant, X, folder=tmp_path)
+    again = compiled(lambda x: x + constant, X, folder=tmp_path)
+    assert again.stats.cache == "hit"
+    constant.mul_(3)
+    torch.testing.assert_close(again([X])[0], X + 3)
+
+
 def test_a_damaged_entry_is_made_again(tmp_path: Path) -> None:
     first = compiled(scaled, X, folder=tmp_path)
     assert first.wrapper_path is not None

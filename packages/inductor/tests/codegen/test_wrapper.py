@@ -51,6 +51,19 @@ def test_extern_results_of_every_kind() -> None:
     check_schedule(f, X)
 
 
+def test_calls_without_the_overload_object() -> None:
+    w = torch.randn(3, 4, 3)
+
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = torch.convolution(x[None], w, None, [1], [1], [1], False, [0], 1)
+        first, _, _ = torch.native_layer_norm(x.double(), [6], None, None, 1e-5)
+        values, positions = x.topk(2)
+        return y, x.cumsum(1), first.cumsum(0), values, positions, torch.sort(x, 0).indices
+
+    plan = check_schedule(f, X)
+    assert "_cumsum = torch.cumsum" in generate(plan).text
+
+
 def test_an_empty_graph_and_constants_as_outputs() -> None:
     module = fx.GraphModule({}, fx.Graph())
     x = module.graph.placeholder("x")

@@ -25,7 +25,8 @@ def run(plan: Schedule, *inputs: Any, check: bool = True) -> tuple[Any, ...]:
     backend = ReferenceBackend()
     kernels = backend.build("", [backend.emit(kernel) for kernel in plan.kernels])
     fitter = LayoutFitter()
-    call = load_call(source.text, "<test wrapper>", {**kernels, **source.constants, **source.objects, "_fit": fitter})
+    constants = {variable: tensor for variable, (_, tensor) in source.constants.items()}
+    call = load_call(source.text, "<test wrapper>", {**kernels, **constants, **source.objects, "_fit": fitter})
     result = call(list(inputs))
     assert not fitter.misfits
     return result

@@ -13,7 +13,7 @@ import sympy
 import torch
 
 from inductor.ir.program import ExternOp, StridedView
-from inductor.schedule.extern import writes_into
+from inductor.schedule.extern import direct_function, writes_into
 from symshapes import print_expr
 
 Globals = dict[str, str]
@@ -82,6 +82,9 @@ class ArgumentPrinter:
 
     def function(self, target: Any) -> str:
         """A module-level name for what is called."""
+        direct = direct_function(target)
+        if direct is not None:
+            return self._bind("_" + direct.removeprefix("torch."), direct)
         if isinstance(target, torch._ops.OpOverload):
             namespace, name = target._schema.name.split("::")
             if name.isidentifier():

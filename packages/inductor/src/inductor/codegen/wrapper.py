@@ -29,8 +29,8 @@ class WrapperSource:
     """Generated text. `constants` and `objects` are to be in its namespace, and the kernels by name."""
 
     text: str
-    constants: dict[str, Any]
-    """Tensors that are part of the graph."""
+    constants: dict[str, tuple[str, Any]]
+    """Tensors that are part of the graph, by variable: buffer name and tensor."""
     objects: dict[str, Any]
     """Python objects that no text stands for: a graph with any is not cached on disk."""
     kernels: tuple[str, ...]
@@ -129,7 +129,7 @@ class _Writer:
             self.free(self.memory.frees[at])
         outputs = [self.output(out) for out in program.outputs]
         body.append(f"return ({', '.join(outputs)}{',' if len(outputs) == 1 else ''})")
-        constants = {self.name(name): value for name, value in program.constants.items()}
+        constants = {self.name(name): (name, value) for name, value in program.constants.items()}
         return WrapperSource(self.module(), constants, self.objects, tuple(self.kernel_names))
 
     def output(self, out: Any) -> str:

@@ -64,7 +64,9 @@ def can_fuse(first: Group, second: Group, options: Options) -> Group | None:
         ):
             continue
         group = _join(one, two, mapping.outer, mapping.inner)
-        if _serial(group, options) and passes(group) > max(passes(first), passes(second)):
+        if _serial(group, options) and (
+            passes(group) > max(passes(first), passes(second)) or not _rows_are_shared(group)
+        ):
             continue
         return group
     return None
@@ -79,6 +81,15 @@ def _same_loops(one: Group, two: Group) -> bool:
 def _serial(group: Group, options: Options) -> bool:
     rows, row = (estimate(p) for p in group.points())
     return row > options.max_serial_row and rows < options.min_rows
+
+
+def _rows_are_shared(group: Group) -> bool:
+    """Whether the device's processors can work on one row together. On a GPU only reductions do, which are split before;
+    a loop that stores each element would come down to one block."""
+    inner = {d.var for d in group.inner}
+    return group.device.type == "cpu" or all(
+        var not in inner for index in group.stores.values() for var, _ in index.coefficients
+    )
 
 
 def passes(group: Group) -> int:
