@@ -31,6 +31,10 @@ def sizes(x):
     return (x / x.shape[0], x.shape[0] * 2 + 1, torch.zeros(x.shape[0], 2))
 
 
+def floats(x):
+    return (x * x.shape[0] ** -0.5 + 1 / x.shape[0], x * (x.shape[0] / 3 - 0.5))
+
+
 def in_place(x):
     y = x.clone()
     y[1:].mul_(2)
@@ -52,7 +56,7 @@ def joined(x):
 
 @pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize(
-    "program", [pointwise, views, sizes, in_place, normalized, input_alias, joined], ids=lambda p: p.__name__
+    "program", [pointwise, views, sizes, floats, in_place, normalized, input_alias, joined], ids=lambda p: p.__name__
 )
 def test_one_graph_for_many_sizes(interpreter, program, grad):
     graphs = []

@@ -5,6 +5,7 @@ In: a `torch.SymInt`. Out: a node (or an int), one for each distinct expression.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -47,13 +48,18 @@ class SymbolNodes:
         """Whether `value` can be read from some node."""
         return expr_of(value) in self._origins
 
-    def node_of(self, value: torch.SymInt) -> Any:
-        """The node of `value`, or an int where it is one after all. Raises Unsupported for an unknown symbol."""
+    def node_of(self, value: Any) -> Any:
+        """The node of a symbolic int or float, or a number where it is one after all.
+
+        Raises Unsupported for an unknown symbol or function.
+        """
         return self._of(expr_of(value))
 
     def _of(self, expression: Any) -> Any:
         if expression.is_Integer:
             return int(expression)
+        if expression.is_Float:
+            return float(expression)
         node = self._nodes.get(expression)
         if node is None:
             node = self._nodes[expression] = self._make(expression)
@@ -70,6 +76,9 @@ class SymbolNodes:
             return made
         if isinstance(expression, sympy.Pow) and expression.args[1].is_Integer and int(expression.args[1]) > 1:
             return self._fold(operator.mul, [self._of(expression.args[0])] * int(expression.args[1]))
+        function = _FLOAT_FUNCTIONS.get(type(expression).__name__)
+        if function is not None:
+            return self._apply(function, [self._of(argument) for argument in expression.args])
         for kind, function in _FUNCTIONS:
             if isinstance(expression, kind):
                 return self._fold(function, [self._of(argument) for argument in expression.args])
@@ -78,15 +87,33 @@ class SymbolNodes:
     def _fold(self, function: Callable[..., Any], values: list[Any]) -> Any:
         result = values[0]
         for value in values[1:]:
-            left, right = (v.meta["val"] if isinstance(v, fx.Node) else v for v in (result, value))
-            if not isinstance(result, fx.Node) and not isinstance(value, fx.Node):
-                result = function(result, value)
-                continue
-            made = self._graph.call_function(function, (result, value))
-            made.meta["val"] = function(left, right)
-            result = made
+            result = self._apply(function, [result, value])
         return result
 
+    def _apply(self, function: Callable[..., Any], arguments: list[Any]) -> Any:
+        values = [v.meta["val"] if isinstance(v, fx.Node) else v for v in arguments]
+        result = function(*values)
+        if not any(isinstance(v, fx.Node) for v in arguments):
+            return result
+        made = self._graph.call_function(function, tuple(arguments))
+        made.meta["val"] = result
+        return made
+
+
+# By the names of symshapes' float functions. Each stands for the Python function that made it, so nothing is reordered.
+_FLOAT_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "ToFloat": torch.sym_float,
+    "FloatAdd": operator.add,
+    "FloatSub": operator.sub,
+    "FloatMul": operator.mul,
+    "FloatDiv": operator.truediv,
+    "IntTrueDiv": operator.truediv,
+    "FloatPow": operator.pow,
+    "FloatNeg": operator.neg,
+    "FloatFloor": math.floor,
+    "FloatCeil": math.ceil,
+    "Sqrt": torch.sym_sqrt,
+}
 
 _FUNCTIONS: tuple[tuple[Any, Callable[..., Any]], ...] = (
     (sympy.Add, operator.add),

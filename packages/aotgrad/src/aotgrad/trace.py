@@ -25,7 +25,7 @@ from aotgrad.mutations import MUTATIONS, assignable
 from aotgrad.schema import Kind, OpFacts, facts_of
 from aotgrad.strides import inverse_order, is_dense, order_of, same_layout, same_size
 from aotgrad.symbols import SymbolNodes
-from aotgrad.views import ViewStep, write_back
+from aotgrad.views import COMPOSED, ViewStep, write_back
 from symshapes import FakeMode, FakeTensor, expr_of
 
 aten = torch.ops.aten
@@ -273,13 +273,18 @@ class Tracer(TorchDispatchMode):
             self._make_exact(base)
         if not base.exact and func is aten.view.default:
             return self._reshape(base.node, fake, step.args[0])
+        source, args = base.node, step.args
+        if func in COMPOSED and source.target is func:
+            source, args = COMPOSED[func](source, args)
+            if args is None:
+                return source, base.exact or same_layout(source.meta["val"], fake)
         lowering = _Lowering(self)
-        lowered = (base.node, *lowering.tuple(step.args))
+        lowered = (source, *lowering.tuple(args))
         named = lowering.dict(step.kwargs) if step.kwargs else {}
         value: Any = fake
         if step.index is not None or not base.exact:
-            value = func(base.node.meta["val"], *_values(lowered[1:]), **_values(named))
-        node = self._record(func, lowered, named, (base.node, lowering.key, *named), value)
+            value = func(source.meta["val"], *_values(lowered[1:]), **_values(named))
+        node = self._record(func, lowered, named, (source, lowering.key, *named), value)
         if step.index is not None:
             node = self._item(node, step.index)
         return node, base.exact or same_layout(node.meta["val"], fake)
@@ -537,7 +542,7 @@ class _Lowering:
         if kind is list or kind is tuple or kind is torch.Size:
             self._keys.append(len(value))
             return [self.value(item) for item in value]
-        if isinstance(value, torch.SymInt):
+        if isinstance(value, (torch.SymInt, torch.SymFloat)):
             lowered = self.tracer.symbols.node_of(value)
             self._keys.append(lowered)
             return lowered

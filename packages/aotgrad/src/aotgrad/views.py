@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import fx
 
 from aotgrad.errors import Unsupported
+from aotgrad.strides import same_size
 
 aten = torch.ops.aten
 
@@ -56,6 +58,34 @@ def write_back(step: ViewStep, base: torch.Tensor, value: torch.Tensor) -> torch
         if inverse is not None:
             return inverse(base, value, *step.args, **step.kwargs)
     raise Unsupported(f"a write to a view made by {step.op}")
+
+
+def _composed_permute(node: fx.Node, args: tuple[Any, ...]) -> tuple[fx.Node, tuple[Any, ...] | None]:
+    source: Any = node.args[0]
+    inner: Any = node.args[1]
+    dims = [inner[dim] for dim in args[0]]
+    identity = [dim % len(dims) for dim in dims] == list(range(len(dims)))
+    return source, None if identity else (dims,)
+
+
+def _composed_view(node: fx.Node, args: tuple[Any, ...]) -> tuple[fx.Node, tuple[Any, ...] | None]:
+    source: Any = node.args[0]
+    value = source.meta["val"]
+    if not value.is_contiguous():
+        return node, args
+    size = args[0]
+    same = len(size) == value.dim() and all(same_size(a, b) for a, b in zip(size, value.shape, strict=True))
+    return source, None if same else args
+
+
+COMPOSED: dict[Any, Callable[[fx.Node, tuple[Any, ...]], tuple[fx.Node, tuple[Any, ...] | None]]] = {
+    aten.permute.default: _composed_permute,
+    aten.view.default: _composed_view,
+}
+"""View ops two of which in a row are one: the inner node and the outer arguments in, what to call instead out.
+
+None for the arguments says that the two undo each other.
+"""
 
 
 def _inverse(*ops: Any) -> Callable[[Inverse], Inverse]:
