@@ -98,7 +98,7 @@ class Values(State):
             return self.identity(Class(value), source, trusted)
         if isinstance(value, torch.nn.Module):
             self.identity(Known(value), source, False)
-            return Module(value)
+            return Module(cls, value)
         if isinstance(value, types.FunctionType):
             return self.function(value, source, trusted)
         if isinstance(value, types.ModuleType):

@@ -91,7 +91,7 @@ class Variable:
 
     def contains(self, m: Machine, value: Variable) -> bool:
         """``value in self`` by iteration, as Python does without ``__contains__``."""
-        return any(m.is_(x, value) or m.truth(m.compare("==", x, value)) for x in m.elements(self))
+        return any(m.equal(x, value) for x in m.elements(self))
 
     def realize(self, m: Machine) -> Variable:
         """The variable itself; an input not looked at yet installs its guards here."""

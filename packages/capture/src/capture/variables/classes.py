@@ -143,8 +143,6 @@ def construct(m: Machine, cls_var: Class, args: Args, kwargs: Kwargs) -> Variabl
         if issubclass(cls, enum.Enum):
             return m.known(m.fold(cls, [m.to_python(a) for a in args]))
         return m.call(m.class_attribute(meta_owner, "__call__", meta_call), [cls_var, *args], kwargs)
-    if issubclass(cls, torch.nn.Module):
-        raise Unsupported(f"construction of module {cls.__name__}")
     if issubclass(cls, torch.Tensor):
         raise Unsupported(f"construction of {cls.__name__}")
     if getattr(cls, "__abstractmethods__", None):
@@ -185,6 +183,10 @@ def allocate(m: Machine, cls: type, owner: type, args: Args, kwargs: Kwargs) -> 
         if owner.__module__ != "builtins":
             raise Unsupported(f"construction of {cls.__name__}")
         return m.created(ExceptionObject(cls, list(args)))
+    if issubclass(cls, torch.nn.Module):
+        from .modules import Module
+
+        return m.created(Module(cls))
     if owner is object:
         return m.created(Object(cls))
     base = next((c for c in cls.__mro__ if c in PAYLOADS), owner)

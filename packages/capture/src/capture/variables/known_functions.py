@@ -196,20 +196,56 @@ def _copy(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 @known("copy.deepcopy")
 def _deepcopy(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
-    from .mappings import Dict
+    if len(args) > 1 or kwargs:
+        raise Unsupported("copy.deepcopy with a memo")
+    return _deep(m, args[0], {})
+
+
+def _deep(m: Machine, value: Variable, memo: dict[int, Variable]) -> Variable:
+    """The deep copy of anything without a ``__deepcopy__`` of its own; objects met twice are copied once."""
+    from .constants import Known
+    from .functions import Function
+    from .mappings import Dict, Set
+    from .objects import InstanceDict
     from .sequences import List, Tuple
 
-    value = m.realize(args[0])
-    if isinstance(value, Constant):
+    value = m.realize(value)
+    if isinstance(value, Constant | Known | Function):
         return value
+    if id(value) in memo:
+        return memo[id(value)]
     if type(value) is List:
-        return m.created(List([_deepcopy(m, [x], {}) for x in value.items], value.cls))
+        made_list: List = m.created(List([], value.cls))
+        memo[id(value)] = made_list
+        made_list.items.extend(_deep(m, x, memo) for x in value.items)
+        return made_list
     if type(value) is Tuple and value.cls is tuple:
-        return m.created_tuple([_deepcopy(m, [x], {}) for x in value.items])
+        memo[id(value)] = m.created_tuple([_deep(m, x, memo) for x in value.items])
+        return memo[id(value)]
+    if isinstance(value, InstanceDict):
+        value = value.as_dict(m)
     if isinstance(value, Dict) and value.factory is None:
-        entries = {h: (k, _deepcopy(m, [v], {})) for h, (k, v) in value.whole().items()}
-        return m.created(Dict(entries, value.cls))
+        copied: Dict = m.created(Dict({}, value.cls))
+        memo[id(value)] = copied
+        for hashed, (key, content) in value.whole().items():
+            copied.entries[hashed] = (key, _deep(m, content, memo))
+        return copied
+    if isinstance(value, Set):
+        return value.method(m, "copy", [], {})
+    if type(value) is Object and value.payload is None and _copied_by_default(value.cls):
+        made_object: Object = m.created(Object(value.cls))
+        memo[id(value)] = made_object
+        for name, content in InstanceDict(value).snapshot(m).items():
+            made_object.attrs[name] = _deep(m, content, memo)
+        return made_object
     raise Unsupported(f"deep copy of {value!r}")
+
+
+def _copied_by_default(cls: type) -> bool:
+    from .objects import MISSING, class_lookup
+
+    own = ("__deepcopy__", "__copy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__slots__")
+    return all(class_lookup(cls, name)[1] is object or class_lookup(cls, name)[0] is MISSING for name in own)
 
 
 def _log(name: str) -> None:

@@ -42,6 +42,7 @@ _QUERIES = (
     torch._C._get_math_sdp_enabled,
     torch._C._get_deterministic_algorithms,
     torch._C._len_torch_function_stack,
+    torch._C._len_torch_dispatch_stack,
     torch._C._get_privateuse1_backend_name,
     torch._C._is_torch_function_enabled,
     torch._C._has_cuda if callable(getattr(torch._C, "_has_cuda", None)) else torch.is_grad_enabled,
