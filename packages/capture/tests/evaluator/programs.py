@@ -989,3 +989,165 @@ def star_args_passthrough(x):
         return a + len(rest), key
 
     return outer(x, 1, 2, key="k")
+
+
+@program
+def locals_after_break(x):
+    dead = 3
+    y = x + int((x * 0).sum())
+    found = sorted(k for k in locals())
+    return y, found, eval("dead + 1")
+
+
+@program
+def break_in_nested_calls(x):
+    def inner(a):
+        return a + int((a * 0).sum())
+
+    def outer(a, *, k):
+        b = a * k
+        return {"r": inner(b) + b}
+
+    return outer(x, k=2)["r"] * outer(x, k=3)["r"]
+
+
+@program
+def break_with_started_generator(x):
+    def count():
+        for i in range(4):
+            yield x + i
+
+    g = count()
+    first = next(g)
+    n = int((first * 0).sum())
+    return first, next(g) + n, list(g)
+
+
+@program
+def break_with_started_iterators(x):
+    it = enumerate(zip([1, 2, 3], "abc"))
+    d = iter({"a": 1, "b": 2}.items())
+    r = reversed([1, 2, 3])
+    got = [next(it), next(d), next(r)]
+    n = int((x * 0).sum())
+    return got, list(it), list(d), list(r), x + n
+
+
+@program
+def break_with_context_manager_generator(x):
+    log = []
+    with managed(log, 3) as v, contextlib.suppress(KeyError):
+        y = x + v + int((x * 0).sum())
+        log.append("in")
+        raise KeyError(y.shape[0])
+    return y, log
+
+
+@program
+def break_in_finally(x):
+    log = []
+    try:
+        y = x + 1
+    finally:
+        log.append(int((x * 0).sum()))
+    return y, log
+
+
+@program
+def break_in_while(x):
+    n = 0
+    while n < 3 and (x * 0).sum() == 0:
+        n += 1
+        x = x + n
+    return x, n
+
+
+@program
+def break_in_unpacking(x):
+    a, (b, *c) = x[0, 0].item() * 0, x.unbind(0)
+    return a, b, c
+
+
+@program
+def break_in_comprehension_condition(x):
+    i = "kept"
+    out = {j: y for j, y in enumerate(x.unbind(0)) if y.sum() == y.sum()}
+    return out, i
+
+
+@program
+def break_in_keyword_call(x):
+    return dict(a=x + 1, b=float((x * 0).sum()), c=[x]), torch.add(x, x, alpha=int((x * 0).sum()) + 2)
+
+
+@program
+def break_in_class_body_use(x):
+    class K:
+        v = int((x * 0).sum()) + 1
+
+        def m(self):
+            return x * self.v
+
+    return K().m()
+
+
+@program
+def break_in_return_expression(x):
+    return [x + 1, x.sum().item() * 0, x + 2][int((x * 0).sum())]
+
+
+@program
+def break_in_delete(x):
+    d = {"a": x, "b": 1}
+    k = "ab"[int((x * 0).sum())]
+    y = d[k] + 1
+    del d[k]
+    return y, d
+
+
+@program
+def break_in_match(x):
+    match int((x * 0).sum()):
+        case 0:
+            y = x + 1
+        case _:
+            y = x - 1
+    return y
+
+
+@program
+def break_in_recursion(x):
+    def walk(t, n):
+        if n == 0:
+            return t
+        return walk(t + int((t * 0).sum()) + 1, n - 1) * 2
+
+    return walk(x, 3)
+
+
+@program
+def break_in_property(x):
+    class P:
+        @property
+        def p(self):
+            return int((x * 0).sum()) + 5
+
+        def __enter__(self):
+            return self.p
+
+        def __exit__(self, *args):
+            return False
+
+    with P() as v:
+        return x * v
+
+
+@program
+def break_in_sort_key(x):
+    rows = list(x.unbind(0))
+    return sorted(rows, key=lambda r: -r.sum().item()), max(rows, key=lambda r: r[0].item())
+
+
+@program
+def break_in_global_function(x):
+    return [F.relu(t) for t in x.unbind(0) if bool(t.sum() == t.sum())]

@@ -5,6 +5,7 @@ In: a frame's function, code, arguments. Out: a ``Capture``: the graph, the guar
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
@@ -39,6 +40,8 @@ from .state import BreakHere, torch_state
 
 _REGISTERED = (_builtins, _constructors, _torch_state)
 _FRAME_SETUP = frozenset({"MAKE_CELL", "COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})
+#: Built-ins that read the calling frame's locals; ``vars`` and ``dir`` do without arguments.
+_FRAME_READERS = frozenset({"locals", "vars", "dir", "eval", "exec"})
 _NO_FALL_THROUGH_STUB = frozenset({"RAISE_VARARGS", "RERAISE", "RETURN_VALUE", "RETURN_CONST"})
 
 Backend = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
@@ -67,6 +70,8 @@ class Capture:
 
 def capture_frame(frame: FrameInput, backend: Backend, *, dynamic: bool | None, fullgraph: bool) -> Capture:
     """Capture; raises ``GraphBreakError`` with ``fullgraph``, ``SkipFrame`` if the frame is to be left alone."""
+    if looks_at_its_locals(frame.code):
+        raise SkipFrame("it looks at its own local variables (locals, eval, ...)")
     break_at: int | None = None
     reason: Break | None = None
     while True:
@@ -93,6 +98,20 @@ def capture_frame(frame: FrameInput, backend: Backend, *, dynamic: bool | None, 
                     raise SkipFrame(f"evaluation is not repeatable: {stopped.reason}") from None
                 break_at = stopped.step
                 reason = reason or Break(stopped.reason, stopped.user_line)
+
+
+def looks_at_its_locals(code: CodeType) -> bool:
+    """Whether the frame's local variables may be read as a whole, which a replacement does not keep."""
+    if not _FRAME_READERS & set(code.co_names):
+        return False
+    ops = program_of(code).ops
+    for op, following in itertools.pairwise(ops):
+        if op.name != "LOAD_GLOBAL" or op.value not in _FRAME_READERS:
+            continue
+        without_arguments = following.name in ("CALL", "PRECALL") and following.arg == 0
+        if without_arguments or op.value in ("eval", "exec"):
+            return True
+    return False
 
 
 class Stopped(Exception):
