@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import sympy
 import torch
+
 from inductor.body import record
 from inductor.device import DeviceBackend, Kernel, KernelArg
 from inductor.ops import ops
@@ -238,11 +239,11 @@ from inductor.triton import TritonBackend, compile_ahead
 I, R = sympy.symbols("i0 r0", integer=True, nonnegative=True)
 for width in (1000, 9000):
     def softmax(o, r):
-        x = ops.load("x", o[0] * width + r[0])
+        x = ops.mul(ops.load("x", o[0] * width + r[0]), ops.load("scale", 0))
         e = ops.exp(ops.sub(x, ops.reduce("max", x)))
         ops.store("y", o[0] * width + r[0], ops.tanh(ops.truediv(e, ops.reduce("sum", e))))
     body = record(softmax, (I,), (R,), lambda name: torch.bfloat16)
-    args = tuple(KernelArg(n, role, torch.bfloat16) for n, role in (("x", "in"), ("y", "out")))
+    args = tuple(KernelArg(n, role, torch.bfloat16) for n, role in (("x", "in"), ("scale", "in"), ("y", "out")))
     kernel = Kernel("softmax", torch.device("cuda"), (sympy.Integer(64),), (sympy.Integer(width),), body, args, (), ())
     cubin = compile_ahead(TritonBackend().emit(kernel))
     print(cubin[:4], len(cubin) > 1000)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from symshapes import print_expr
 
 from inductor.body import Expr, Op, Ref, Symbol
 from inductor.device import Kernel
@@ -17,6 +16,7 @@ from inductor.levels import Pass, split
 from inductor.ops import PRIMITIVES
 from inductor.triton.blocks import Blocks, choose, product
 from inductor.triton.expressions import TRITON_DTYPES, convert, literal, neutral, template
+from symshapes import print_expr
 
 INT32_LIMIT = 2**31 - 1
 _COMBINE = {
@@ -153,7 +153,12 @@ class KernelPrinter:
         if mask is not None:
             guard = f"{guard} & {self._operand(mask)}"
         shape = "[XBLOCK, RBLOCK]" if inner else "[XBLOCK, 1]"
-        return f"{op.args[0]} + tl.broadcast_to({self._index(op.args[1])}, {shape})", guard
+        index = self._index(op.args[1])
+        # The compiler has no broadcast for a constant.
+        block = (
+            f"tl.full({shape}, {index}, {self._int})" if op.args[1].is_Integer else f"tl.broadcast_to({index}, {shape})"
+        )
+        return f"{op.args[0]} + {block}", guard
 
     def _print_load(self, at: int, op: Op) -> None:
         assert op.dtype is not None
