@@ -78,6 +78,7 @@ def check(
     tolerance: dict[str, float] | None = None,
     calls: int = 2,
     nonleaf: bool = False,
+    partitioner: Any = None,
 ) -> Any:
     """Compare `program` compiled and eager: outputs, layout, aliasing, effects on inputs, generator, gradients."""
     tolerance = tolerance or {"rtol": 1e-4, "atol": 1e-5}
@@ -88,7 +89,7 @@ def check(
         if nonleaf:
             eager_in, our_in = ([t * 1 if _wants(t) else t for t in side] for side in (eager_leaves, our_leaves))
         if compiled is None:
-            compiled = aotgrad.compile(program, our_in, inference_compiler=interpreter)
+            compiled = aotgrad.compile(program, our_in, inference_compiler=interpreter, partitioner=partitioner)
         torch.manual_seed(seed + call)
         expected = program(*eager_in)
         state = torch.get_rng_state()

@@ -104,12 +104,16 @@ def test_without_gradients(check, steps, returned):
 
 
 @settings(max_examples=60, **COMMON)
-@given(STEPS, st.lists(st.integers(0, 10), min_size=1, max_size=3))
-def test_with_gradients(check, steps, returned):
+@given(
+    STEPS,
+    st.lists(st.integers(0, 10), min_size=1, max_size=3),
+    st.sampled_from([aotgrad.partition_default, aotgrad.partition_min_cut]),
+)
+def test_with_gradients(check, steps, returned, partitioner):
     program = build(steps, returned)
     assume(runs(program, grad=True))
     x, y = inputs(False)
     try:
-        check(program, x.requires_grad_(), y, calls=1, nonleaf=True)
+        check(program, x.requires_grad_(), y, calls=1, nonleaf=True, partitioner=partitioner)
     except aotgrad.Unsupported:
         assume(False)

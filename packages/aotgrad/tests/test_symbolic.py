@@ -54,18 +54,21 @@ def joined(x):
     return (torch.cat([x, x + 1]).mean(0), torch.stack([x, x]).sum(), F.dropout(x, 0.5))
 
 
+@pytest.mark.parametrize("partitioner", [aotgrad.partition_default, aotgrad.partition_min_cut])
 @pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize(
     "program", [pointwise, views, sizes, floats, in_place, normalized, input_alias, joined], ids=lambda p: p.__name__
 )
-def test_one_graph_for_many_sizes(interpreter, program, grad):
+def test_one_graph_for_many_sizes(interpreter, program, grad, partitioner):
     graphs = []
 
     def compiler(module, inputs):
         graphs.append(module)
         return interpreter(module, inputs)
 
-    run = aotgrad.compile(program, fakes(torch.randn(6, 4).requires_grad_(grad)), inference_compiler=compiler)
+    run = aotgrad.compile(
+        program, fakes(torch.randn(6, 4).requires_grad_(grad)), inference_compiler=compiler, partitioner=partitioner
+    )
     for length in (6, 3, 8, 2):
         x = torch.randn(length, 4)
         ours, theirs = (x.clone().requires_grad_(grad) for _ in range(2))

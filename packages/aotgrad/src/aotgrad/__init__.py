@@ -5,7 +5,7 @@ from aotgrad.api import Compiler, compile
 from aotgrad.decompositions import core_decompositions, decomposition, decompositions
 from aotgrad.errors import Unsupported
 from aotgrad.joint import InferenceGraph, JointGraph, trace_inference, trace_joint
-from aotgrad.partition import Partition, Partitioner, Saved, partition_default, split
+from aotgrad.partition import Partition, Partitioner, Saved, partition_default, partition_min_cut, split
 
 __all__ = [
     "Compiler",
@@ -21,6 +21,7 @@ __all__ = [
     "decomposition",
     "decompositions",
     "partition_default",
+    "partition_min_cut",
     "split",
     "trace_inference",
     "trace_joint",

@@ -275,9 +275,10 @@ class Tracer(TorchDispatchMode):
             return self._reshape(base.node, fake, step.args[0])
         source, args = base.node, step.args
         if func in COMPOSED and source.target is func:
-            source, args = COMPOSED[func](source, args)
-            if args is None:
+            source, outer = COMPOSED[func](source, args)
+            if outer is None:
                 return source, base.exact or same_layout(source.meta["val"], fake)
+            args = outer
         lowering = _Lowering(self)
         lowered = (source, *lowering.tuple(args))
         named = lowering.dict(step.kwargs) if step.kwargs else {}

@@ -1,6 +1,7 @@
 """Cutting a joint graph into a forward and a backward."""
 
 from aotgrad.partition.default import partition_default
+from aotgrad.partition.min_cut import partition_min_cut
 from aotgrad.partition.split import Partition, Partitioner, Saved, split
 
-__all__ = ["Partition", "Partitioner", "Saved", "partition_default", "split"]
+__all__ = ["Partition", "Partitioner", "Saved", "partition_default", "partition_min_cut", "split"]

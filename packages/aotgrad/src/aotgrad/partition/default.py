@@ -22,8 +22,18 @@ _MADE_ANEW = {aten.full.default, aten.scalar_tensor.default, aten.arange.start_s
 
 def partition_default(joint: JointGraph) -> Partition:
     """Cut `joint` where its backward begins."""
-    inputs = [node for node in joint.graph.nodes if node.op == "placeholder"][: joint.signature.input_count]
+    inputs = inputs_of(joint)
     mutated = {inputs[mutation.input] for mutation in joint.signature.mutations}
+    return split(joint, _sources(backward_uses(joint), mutated))
+
+
+def inputs_of(joint: JointGraph) -> list[fx.Node]:
+    """The placeholders that are the program's inputs."""
+    return [node for node in joint.graph.nodes if node.op == "placeholder"][: joint.signature.input_count]
+
+
+def backward_uses(joint: JointGraph) -> list[fx.Node]:
+    """Forward nodes that the backward reads."""
     used: dict[fx.Node, None] = {}
     for node in joint.graph.nodes:
         if node.op == "output":
@@ -32,10 +42,10 @@ def partition_default(joint: JointGraph) -> Partition:
                     used[value] = None
         elif node.meta.get("backward"):
             used.update({source: None for source in node.all_input_nodes if not source.meta.get("backward")})
-    return split(joint, _sources(used, mutated))
+    return list(used)
 
 
-def _sources(used: dict[fx.Node, None], mutated: set[fx.Node]) -> list[fx.Node]:
+def _sources(used: list[fx.Node], mutated: set[fx.Node]) -> list[fx.Node]:
     """What to save so that all of `used` can be had: views give way to what they are views of, and so on."""
     saved: dict[fx.Node, None] = {}
     casts: list[fx.Node] = []

@@ -1,0 +1,162 @@
+"""Decompositions that torch's operator samples do not reach: direct calls against the kernels, edges included."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import aotgrad
+
+aten = torch.ops.aten
+TABLE = aotgrad.core_decompositions()
+EDGES = torch.tensor(
+    [-math.inf, -30.0, -6.0, -3.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 3.0, 6.0, 25.0, math.inf, math.nan]
+)
+
+
+def agree(op, *args, exact: bool = False, **kwargs) -> None:
+    mine = [a.clone() if isinstance(a, torch.Tensor) else a for a in args]
+    expected = op(*[a.clone() if isinstance(a, torch.Tensor) else a for a in args], **kwargs)
+    got = TABLE[op](*mine, **kwargs)
+    pairs = zip(got, expected) if isinstance(expected, tuple) else [(got, expected)]
+    for one, other in pairs:
+        assert one.dtype == other.dtype and one.shape == other.shape, (op, one.dtype, other.dtype)
+        tolerance = {"rtol": 0, "atol": 0} if exact else {}
+        torch.testing.assert_close(one, other, equal_nan=True, **tolerance)
+
+
+UNARY = """gelu silu mish hardsigmoid hardswish hardtanh leaky_relu elu celu softplus hardshrink softshrink
+log_sigmoid_forward sinc frac nan_to_num deg2rad rad2deg""".split()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", UNARY)
+def test_edges(name, dtype):
+    agree(getattr(aten, name).default, EDGES.to(dtype))
+
+
+BACKWARD = {
+    "gelu_backward": (),
+    "silu_backward": (),
+    "hardsigmoid_backward": (),
+    "hardswish_backward": (),
+    "hardtanh_backward": (-1.0, 1.0),
+    "leaky_relu_backward": (0.1, False),
+    "softplus_backward": (1.0, 20.0),
+    "threshold_backward": (0.5,),
+    "sigmoid_backward": (),
+    "tanh_backward": (),
+    "hardshrink_backward": (0.5,),
+    "softshrink_backward": (0.5,),
+}
+
+
+@pytest.mark.parametrize("name", sorted(BACKWARD))
+def test_backward_edges(name):
+    x = EDGES[2:-2]  # infinities are left out: kernels differ among themselves in what 0 * inf gives
+    agree(getattr(aten, name).default, torch.full_like(x, 1.5), x, *BACKWARD[name])
+
+
+@pytest.mark.parametrize("is_result", [True, False])
+def test_elu_backward(is_result):
+    x = F.elu(EDGES[2:-2]) if is_result else EDGES[2:-2]
+    agree(aten.elu_backward.default, torch.ones_like(x), 1.2, 1.1, 0.9, is_result, x)
+
+
+def test_tanh_gelu():
+    agree(aten.gelu.default, EDGES[1:-2], approximate="tanh")
+    agree(aten.gelu_backward.default, torch.ones(12), EDGES[1:-2], approximate="tanh")
+
+
+def test_scalars():
+    x = EDGES[2:-2]
+    agree(aten.rsub.Scalar, x, 2.5, exact=True)
+    agree(aten.rsub.Scalar, torch.arange(4), 3, exact=True)
+    agree(aten.clamp_min.default, EDGES, 0.5, exact=True)
+    agree(aten.clamp_max.default, EDGES, 0.5, exact=True)
+    agree(aten.lerp.Scalar, x, x + 1, 0.75)
+
+
+@pytest.mark.parametrize("train", [True, False, None])
+def test_native_dropout(train):
+    x = torch.randn(4, 5)
+    torch.manual_seed(3)
+    expected = aten.native_dropout.default(x, 0.3, train)
+    torch.manual_seed(3)
+    got = TABLE[aten.native_dropout.default](x, 0.3, train)
+    torch.testing.assert_close(got, expected)
+    agree(aten.native_dropout_backward.default, x, expected[1], 1 / 0.7)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_batch_norm_variants(training):
+    x, weight, bias = torch.randn(4, 3, 5), torch.randn(3), torch.randn(3)
+    mean, var = torch.randn(3), torch.rand(3) + 0.5
+    agree(aten._native_batch_norm_legit.default, x, weight, bias, mean, var, training, 0.1, 1e-5)
+    agree(aten._native_batch_norm_legit.no_stats, x, weight, bias, True, 0.1, 1e-5)
+    ours, theirs = (mean.clone(), var.clone()), (mean.clone(), var.clone())
+    TABLE[aten.native_batch_norm.default](x, weight, bias, *ours, training, 0.1, 1e-5)
+    aten.native_batch_norm.default(x, weight, bias, *theirs, training, 0.1, 1e-5)
+    torch.testing.assert_close(ours, theirs)
+    out, *_, reserve = TABLE[aten.cudnn_batch_norm.default](x, weight, bias, *theirs, False, 0.1, 1e-5)
+    torch.testing.assert_close(out, F.batch_norm(x, *theirs, weight, bias))
+    assert reserve.dtype is torch.uint8
+
+
+def test_cudnn_batch_norm_backward():
+    x, weight, grad = torch.randn(4, 3, 5), torch.randn(3), torch.randn(4, 3, 5)
+    _, mean, invstd = aten.native_batch_norm.default(x, weight, None, None, None, True, 0.1, 1e-5)
+    expected = aten.native_batch_norm_backward.default(
+        grad, x, weight, None, None, mean, invstd, True, 1e-5, [True] * 3
+    )
+    got = TABLE[aten.cudnn_batch_norm_backward.default](
+        x, grad, weight, None, None, mean, invstd, 1e-5, torch.empty(0, dtype=torch.uint8)
+    )
+    torch.testing.assert_close(got, expected)
+
+
+def test_fused_rms_norm():
+    x, weight = torch.randn(4, 6, requires_grad=True), torch.randn(6, requires_grad=True)
+    expected = F.rms_norm(x, (6,), weight, 1e-5)
+    out, rstd = TABLE[aten._fused_rms_norm.default](x, [6], weight, 1e-5)
+    torch.testing.assert_close(out, expected)
+    grad = torch.randn(4, 6)
+    theirs = torch.autograd.grad(expected, (x, weight), grad)
+    ours = TABLE[aten._fused_rms_norm_backward.default](grad, x, [6], rstd, weight, [True, True])
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_safe_softmax():
+    x = torch.randn(3, 4)
+    x[1] = -math.inf
+    agree(aten._safe_softmax.default, x, -1)
+
+
+def test_views():
+    x = torch.randn(3, 4)
+    agree(aten.t.default, x)
+    agree(aten.t.default, x[0])
+    agree(aten.transpose.int, x, 0, -1)
+    agree(aten._reshape_alias.default, x, [4, 3], [3, 1])
+
+
+def test_class_indices_out_of_the_ordinary():
+    x = torch.randn(5, 4)
+    target = torch.tensor([0, -100, 3, -100, 1])
+    weight = torch.rand(4)
+    for reduction in (0, 1, 2):
+        agree(aten.nll_loss_forward.default, x, target, weight, reduction, -100)
+        grad = torch.randn(5) if reduction == 0 else torch.tensor(2.0)
+        total = aten.nll_loss_forward.default(x, target, weight, reduction, -100)[1]
+        agree(aten.nll_loss_backward.default, grad, x, target, weight, reduction, -100, total)
+    agree(aten.nll_loss_forward.default, x, torch.full((5,), -100), None, 1, -100)
+
+
+def test_embedding_backward_with_frequencies():
+    indices = torch.tensor([[1, 2, 2], [0, 2, 4]])
+    for padding in (-1, 2):
+        for frequencies in (True, False):
+            agree(aten.embedding_dense_backward.default, torch.randn(2, 3, 6), indices, 5, padding, frequencies)
