@@ -293,3 +293,20 @@ def test_inference_of_grad_mode() -> None:
     with torch.inference_mode():
         assert torch.equal(compiled(x), module(x))
     assert compiled(x).requires_grad
+
+
+def test_every_line_of_a_traceback_is_known() -> None:
+    scale = torch.tensor(2.0)
+
+    def failing(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
+        def run(*args: torch.Tensor) -> Any:
+            raise ValueError("from the compiled graph")
+
+        return run
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return x * scale
+
+    with pytest.raises(ValueError, match="from the compiled graph") as found:
+        capture.compile(fn, failing)(torch.ones(2))
+    assert all(entry._rawentry.tb_lineno is not None for entry in found.traceback)

@@ -359,7 +359,9 @@ class Attempt:
     def assembled(self, instructions: list[Instruction]) -> CodeType:
         code = self.code
         head = build.prologue(code.co_cellvars, code.co_freevars)
-        first = program_of(code).instructions[0].positions
+        # A closure's first instructions have no line; whatever runs here must have one for tracebacks.
+        known = (i.positions for i in program_of(code).instructions)
+        first = next(p for p in known if p is not None and p.lineno is not None)
         for each in (*head, *instructions):
             if each.positions is None:
                 each.positions = first
