@@ -13,6 +13,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 # A subclass that must see no torch-function override: the documented way, but only under this private name.
 disabled_torch_function = torch._C._disabled_torch_function_impl
 
+# Torch functions called inside do not come back to a subclass's override (only private where not a mode).
+no_torch_function = torch._C.DisableTorchFunctionSubclass
+
+# Up to this release the C++ of matmul and linear asks for plain sizes.
+MATMUL_NEEDS_INTS = tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 13)
+
 # The dispatcher has one slot for a mode that fakes tensors. A mode in that slot stays below every user mode,
 # and factory functions with `device="cuda"` do not initialise CUDA while the slot is taken.
 FAKE_SLOT = torch._C._TorchDispatchModeKey.FAKE
@@ -36,7 +42,8 @@ def set_fake_slot(mode: TorchDispatchMode) -> None:
 def allow_device_without_hardware(device: torch.device) -> None:
     """Let autograd's nodes, which ask the device guard for a stream, be made for `device` without a GPU.
 
-    Without it a CUDA build on a machine without a GPU aborts the process inside autograd.
+    Without it a CUDA build on a machine without a GPU aborts the process inside autograd. (A build without CUDA has
+    no such guard to install: there fake CUDA tensors are for inference only.)
     """
     if device.type == "cuda":
         torch._C._ensureCUDADeviceGuardSet()
@@ -58,11 +65,6 @@ def has_gpu() -> bool:
     return torch.cuda.is_available()
 
 
-def device_has_guard(device: torch.device) -> bool:
-    """Whether autograd can make nodes for tensors on `device` in this build of torch."""
-    return device.type != "cuda" or torch.backends.cuda.is_built()
-
-
 def wrapper_tensor(
     cls: type,
     size: tuple[Any, ...],
@@ -75,7 +77,7 @@ def wrapper_tensor(
 ) -> Tensor:
     """A tensor of class `cls` with this metadata and no storage (the documented-by-use wrapper constructor)."""
     if extra_keys is None:
-        return torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+        return torch.Tensor._make_wrapper_subclass(
             cls,
             size,
             strides=stride,
@@ -84,7 +86,7 @@ def wrapper_tensor(
             device=device,
             requires_grad=requires_grad,
         )
-    return torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+    return torch.Tensor._make_wrapper_subclass(
         cls,
         size,
         strides=stride,
@@ -129,6 +131,6 @@ def is_slow_conv3d(input: tuple[Any, ...], weight: tuple[Any, ...], options: tup
     `input` and `weight` are (size, stride, dtype, device); `options` what follows the bias in `aten.convolution`.
     """
     probes = [wrapper_tensor(_Probe, m[0], m[1], 0, m[2], m[3], False, None) for m in (input, weight)]
-    backend = torch._C._select_conv_backend(*probes, None, *options, None)  # type: ignore[attr-defined]
-    slow = torch._C._ConvBackend  # type: ignore[attr-defined]
+    backend = torch._C._select_conv_backend(*probes, None, *options, None)
+    slow = torch._C._ConvBackend
     return backend in (slow.Slow3d, slow.SlowDilated3d, slow.SlowTranspose3d)

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from symshapes import _torch
-from symshapes.fake.tensor import FakeTensor
+from symshapes.fake.tensor import FakeTensor, fake_class
 from symshapes.rules.layout import CONJ, NEG, Size, Sizes, TensorMeta
 
 if TYPE_CHECKING:
@@ -34,17 +33,16 @@ class Converter:
             return held[1]
         if t.layout is not torch.strided or t.is_quantized or t.is_nested:
             raise NotImplementedError(f"no fake of a tensor with layout {t.layout}")
-        if t.requires_grad and not _torch.device_has_guard(t.device):
-            raise NotImplementedError(f"this build of torch cannot differentiate tensors on {t.device}")
         size, stride = self._sizes(t, source, policy)
         flags = (CONJ if t.is_conj() else 0) | (NEG if t.is_neg() else 0)
         meta = TensorMeta(size, stride, t.dtype, t.device, t.storage_offset(), flags)
         key = self._storage_key(t)
+        made = fake_class(meta)
         if t.is_leaf:
-            fake = FakeTensor(mode, meta, key, t.requires_grad)
+            fake = made(mode, meta, key, t.requires_grad)
         else:
             with torch.enable_grad():
-                fake = _Computed.apply(FakeTensor(mode, meta, key, True), mode, meta, key)
+                fake = _Computed.apply(made(mode, meta, key, True), mode, meta, key)
         if isinstance(t, torch.nn.Parameter):
             # What isinstance(t, Parameter) asks of tensors that are not of that exact class.
             fake._is_param = True
@@ -122,7 +120,7 @@ class _Computed(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, leaf: Any, mode: Any, meta: Any, key: Any) -> Any:
-        return FakeTensor(mode, meta, key)
+        return fake_class(meta)(mode, meta, key)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:

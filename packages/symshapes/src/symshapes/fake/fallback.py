@@ -9,7 +9,6 @@ import torch
 
 from symshapes.fake.tensor import FakeTensor
 from symshapes.rules.layout import TensorMeta, View
-from symshapes.rules.registry import DataDependentError
 
 if TYPE_CHECKING:
     from symshapes.fake.mode import FakeMode
@@ -78,7 +77,7 @@ class _Lowering:
 def run_meta_kernel(mode: "FakeMode", func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run `func` on meta tensors and give its results the device eager would.
 
-    Raises DataDependentError if the op has no meta kernel because it needs data.
+    Raises NotImplementedError if the op has no meta kernel.
     """
     lowering = _Lowering(mode)
     lowered = [lowering.lower(value) for value in args]
@@ -94,9 +93,7 @@ def run_meta_kernel(mode: "FakeMode", func: Any, args: tuple[Any, ...], kwargs: 
     try:
         result = func(*lowered, **named)
     except NotImplementedError as error:
-        if func.namespace == "aten" and torch.Tag.nondeterministic_seeded not in func.tags:
-            raise DataDependentError(func) from error
-        raise
+        raise NotImplementedError(f"{func} has neither a shape rule nor a meta kernel") from error
     return lowering.raise_(result, device)
 
 

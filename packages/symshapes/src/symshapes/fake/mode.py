@@ -13,9 +13,9 @@ from symshapes import _torch
 from symshapes.fake.convert import Converter
 from symshapes.fake.fallback import run_meta_kernel
 from symshapes.fake.schema import OpInfo, read
-from symshapes.fake.tensor import FakeTensor, meta_of
+from symshapes.fake.tensor import FakeTensor, fake_class, meta_of
 from symshapes.rules import registry
-from symshapes.rules.layout import Same, TensorMeta, View
+from symshapes.rules.layout import Same, TensorMeta, View, same_size
 from symshapes.rules.registry import DataDependentError
 
 _ATOMS = frozenset(
@@ -25,6 +25,14 @@ _TYPED = frozenset({bool, float, complex})
 _SEQUENCES = frozenset({list, tuple, torch.Size})
 
 _METAS = frozenset({TensorMeta, View})
+
+# What torch's C++ asks of a tensor with symbolic sizes where it can only work with ints: guarded to their hints.
+_CONCRETE: dict[Any, Any] = {
+    torch.ops.aten.size.default: lambda t: [int(length) for length in t.shape],
+    torch.ops.aten.stride.default: lambda t: [int(step) for step in t.stride()],
+    torch.ops.aten.numel.default: lambda t: int(t.numel()),
+    torch.ops.aten.storage_offset.default: lambda t: int(t.storage_offset()),
+}
 
 _INFOS: dict[Any, OpInfo] = {}
 
@@ -101,6 +109,14 @@ class FakeMode(TorchDispatchMode):
 
     def dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Answer one op: by the memo, by its rule, by its own decomposition, or by torch's meta kernel."""
+        if self.shape_env is None:
+            return self._answer(func, args, kwargs)
+        with _torch.no_torch_function():
+            if func in _CONCRETE:
+                return _CONCRETE[func](args[0])
+            return self._answer(func, args, kwargs)
+
+    def _answer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         info = _info(func)
         if info.rule is None:
             return self._without_rule(func, info, args, kwargs)
@@ -131,6 +147,8 @@ class FakeMode(TorchDispatchMode):
         for value in values:
             kind = type(value)
             if kind is FakeTensor:
+                if value.fake_mode is not self:
+                    raise RuntimeError("a fake tensor of one FakeMode met another FakeMode")
                 parts.append(meta_of(value))
             elif kind in _ATOMS:
                 parts.append(value)
@@ -162,9 +180,9 @@ class FakeMode(TorchDispatchMode):
     def _build(self, plan: Any, args: tuple[Any, ...]) -> Any:
         kind = type(plan)
         if kind is TensorMeta:
-            return FakeTensor(self, plan)
+            return self._class(plan)(self, plan)
         if kind is View:
-            return FakeTensor(self, plan, self._fake(args[plan.base]).storage_key)
+            return self._class(plan)(self, plan, self._fake(args[plan.base]).storage_key)
         if kind is Same:
             return args[plan.base]
         if kind is list:
@@ -173,15 +191,18 @@ class FakeMode(TorchDispatchMode):
             return tuple([self._build(item, args) for item in plan])
         return plan
 
+    def _class(self, meta: Any) -> type[FakeTensor]:
+        return FakeTensor if self.shape_env is None else fake_class(meta)
+
     def _fake(self, value: Any) -> FakeTensor:
         return value if isinstance(value, FakeTensor) else self._converter.constant(value)
 
     def _without_rule(self, func: Any, info: OpInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if info.needs_data:
-            raise DataDependentError(func)
         if info.composite:
             with self:
                 return func.decompose(*args, **kwargs)
+        if info.needs_data:
+            raise DataDependentError(func)
         if info.written is not None and info.functional is not None:
             functional = _info(info.functional)
             if functional.rule is not None:
@@ -197,8 +218,10 @@ class FakeMode(TorchDispatchMode):
         results = plan if isinstance(plan, (list, tuple)) and type(plan) not in _METAS else [plan]
         for target, result in zip(targets, results, strict=True):
             if info.reshapes:
-                # The tensor takes the metadata its view would have.
-                target.data = FakeTensor(self, result, target.storage_key)
+                # The tensor takes the metadata, and the storage, of the view that the functional op would give.
+                key = self._fake(args[result.base]).storage_key
+                target.data = self._class(result)(self, result, key)
+                target.storage_key = key
             elif type(result) in _METAS:
                 check_target(func, self._fake(target), result, resizable=bool(info.outs))
         return targets[0] if len(targets) == 1 else tuple(targets)
@@ -210,7 +233,7 @@ class FakeMode(TorchDispatchMode):
 
 def check_target(func: Any, target: FakeTensor, result: Any, resizable: bool) -> None:
     """Raise as eager does if a tensor with the metadata `result` cannot be written to `target`."""
-    if tuple(target.shape) != result.size:
+    if not same_size(target.shape, result.size):
         if resizable:
             raise NotImplementedError(f"{func} would resize its out= argument of size {list(target.shape)}")
         raise RuntimeError(

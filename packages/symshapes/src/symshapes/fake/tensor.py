@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from symshapes import _torch
+from symshapes.fake.composites import COMPOSITES
 from symshapes.rules.layout import CONJ, NEG, TensorMeta
 from symshapes.rules.registry import DataDependentError
 
@@ -78,6 +79,24 @@ class FakeTensor(torch.Tensor):
         raise DataDependentError("numpy")
 
 
+class SymbolicFakeTensor(FakeTensor):
+    """A fake with a symbolic size, on a torch whose own `matmul` and `linear` know plain sizes only."""
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        with _torch.no_torch_function():
+            return COMPOSITES.get(func, func)(*args, **(kwargs or {}))
+
+
+def fake_class(meta: Any) -> type[FakeTensor]:
+    """The class a fake with this metadata needs."""
+    if _torch.MATMUL_NEEDS_INTS and any(type(length) is torch.SymInt for length in meta.size):
+        return SymbolicFakeTensor
+    return FakeTensor
+
+
 def meta_of(fake: torch.Tensor) -> TensorMeta:
     """The metadata of a fake tensor as rules see it."""
     return TensorMeta(
@@ -86,7 +105,7 @@ def meta_of(fake: torch.Tensor) -> TensorMeta:
         fake.dtype,
         fake.device,
         fake.storage_offset(),
-        fake.lazy_flags,  # type: ignore[attr-defined]
+        fake.lazy_flags,
     )
 
 

@@ -160,3 +160,9 @@ def cudnn(
         state,
         fresh((0,), query),
     )
+
+
+@rule("_transformer_encoder_layer_fwd")
+def transformer_encoder_layer(src: TensorMeta, *_: Any, **options: Any) -> TensorMeta:
+    """A whole encoder layer in one kernel, as inference runs it: like the source, row-major."""
+    return fresh(src.size, src)

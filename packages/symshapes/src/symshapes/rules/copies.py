@@ -15,6 +15,7 @@ from symshapes.rules.layout import (
     fresh,
     numel,
     preserved_strides,
+    same_size,
     strides_for,
 )
 from symshapes.rules.registry import rule
@@ -71,7 +72,7 @@ def to_copy(
 @rule("copy_")
 def copy_(self: TensorMeta, src: TensorMeta, non_blocking: bool = False) -> Same:
     """Write `src`, broadcast, into `self`."""
-    if broadcast(self.size, src.size) != self.size:
+    if not same_size(broadcast(self.size, src.size), self.size):
         raise RuntimeError(
             f"The size of tensor a ({list(self.size)}) must match the size of tensor b ({list(src.size)})"
         )
@@ -153,7 +154,7 @@ def _register_copy(name: str, view: Callable[..., Any]) -> None:
         return _copies(view(*args, **kwargs))
 
 
-for _name, _view in {
+_VIEWS: dict[str, Callable[..., Any]] = {
     "as_strided_copy": views.as_strided,
     "t_copy": views.t,
     "transpose_copy.int": views.transpose,
@@ -170,7 +171,8 @@ for _name, _view in {
     "split_copy.Tensor": views.split,
     "split_with_sizes_copy": views.split_with_sizes,
     "unbind_copy.int": views.unbind,
-}.items():
+}
+for _name, _view in _VIEWS.items():
     _register_copy(_name, _view)
 
 

@@ -9,6 +9,8 @@ from symshapes.rules.layout import (
     Size,
     TensorMeta,
     fresh,
+    numel,
+    same_size,
     strides_for,
     suggest_format,
     wrap_dim,
@@ -16,7 +18,7 @@ from symshapes.rules.layout import (
 )
 from symshapes.rules.promotion import common_device, result_dtype
 from symshapes.rules.registry import rule
-from symshapes.rules.views import unsqueeze, view
+from symshapes.rules.views import slice_, unsqueeze, view
 
 
 def _legacy_empty(meta: TensorMeta) -> bool:
@@ -62,7 +64,7 @@ def stack(tensors: Sequence[TensorMeta], dim: int = 0) -> TensorMeta:
     first = tensors[0]
     dim = wrap_dim(dim, len(first.size) + 1)
     for at, meta in enumerate(tensors[1:], 1):
-        if meta.size != first.size:
+        if not same_size(meta.size, first.size):
             raise RuntimeError(
                 f"stack expects each tensor to be equal size, but got {list(first.size)} at entry 0 and "
                 f"{list(meta.size)} at entry {at}"
@@ -93,8 +95,17 @@ def flip(self: TensorMeta, dims: Sequence[int]) -> TensorMeta:
 
 @rule("roll")
 def roll(self: TensorMeta, shifts: Sequence[Size], dims: Sequence[int] = ()) -> TensorMeta:
-    """Elements shifted around."""
-    return fresh(self.size, self)
+    """Elements shifted around. On the CPU the two parts change places in a `cat`, which may keep channels-last."""
+    if numel(self.size) == 0:
+        return like(self)
+    if not dims or self.device.type != "cpu" or len(self.size) < 4:
+        return fresh(self.size, self)
+    for shift, dim in zip(shifts, dims, strict=True):
+        length = self.size[wrap_dim(dim, len(self.size))]
+        start = (length - shift) % length
+        parts = slice_(self, dim, start), slice_(self, dim, 0, start)
+        self = cat([TensorMeta(*part[:6]) for part in parts], dim)
+    return self
 
 
 @rule("rot90")

@@ -45,6 +45,11 @@ class Same(NamedTuple):
     base: int = 0
 
 
+def same_size(first: Sequence[Size], second: Sequence[Size]) -> bool:
+    """Whether two sizes are equal. Ranks go first: comparing tuples would guard on items before it saw the lengths."""
+    return len(first) == len(second) and all(one is two or one == two for one, two in zip(first, second, strict=True))
+
+
 def numel(size: Sequence[Size]) -> Size:
     """Number of elements of a tensor of this size."""
     result: Size = 1

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from symshapes.rules.copies import like
-from symshapes.rules.layout import CONJ, TensorMeta, broadcast, fresh
+from symshapes.rules.layout import CONJ, TensorMeta, broadcast, fresh, same_size
 from symshapes.rules.pointwise import elementwise
 from symshapes.rules.promotion import common_device
 from symshapes.rules.registry import rule
@@ -51,7 +51,7 @@ def addmm(self: TensorMeta, mat1: TensorMeta, mat2: TensorMeta, **_: Any) -> Ten
 
 
 def _fits(self: TensorMeta, out: TensorMeta) -> None:
-    if broadcast(self.size, out.size) != out.size:
+    if not same_size(broadcast(self.size, out.size), out.size):
         raise RuntimeError(f"The expanded size of the tensor {list(out.size)} must match {list(self.size)}")
 
 

@@ -239,7 +239,7 @@ def native_group_norm_backward(
     """Gradients of input, weight and bias, None where not asked for."""
     vector = _vector(C, input, weight.dtype if weight is not None else input.dtype)
     return (
-        fresh(input.size, input) if output_mask[0] else None,
+        _formatted(input) if output_mask[0] else None,
         vector if output_mask[1] else None,
         vector if output_mask[2] else None,
     )

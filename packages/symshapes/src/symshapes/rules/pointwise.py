@@ -17,6 +17,7 @@ from symshapes.rules.layout import (
     is_dense,
     permutation_by_stride,
     preserved_strides,
+    same_size,
     strides_in_order,
     wrap_dim,
 )
@@ -39,7 +40,7 @@ def iterator_strides(size: Sizes, tensors: Sequence[TensorMeta], scalars: bool =
     """
     if not size:
         return ()
-    if not scalars and all(meta.size == size for meta in tensors):
+    if not scalars and all(same_size(meta.size, size) for meta in tensors):
         if all(is_contiguous(size, meta.stride) for meta in tensors):
             return contiguous_strides(size)
         if len(size) == 4 and all(is_channels_last(size, meta.stride) for meta in tensors):
@@ -194,7 +195,7 @@ def prelu(self: TensorMeta, weight: TensorMeta) -> TensorMeta:
 def prelu_backward(grad_output: TensorMeta, self: TensorMeta, weight: TensorMeta) -> tuple[TensorMeta, TensorMeta]:
     """Gradients of input and weight, both in the input's size and format."""
     size = broadcast(self.size, weight.size, grad_output.size)
-    if size == self.size:
+    if same_size(size, self.size):
         out = prelu(self, weight)
     else:
         out = elementwise([self, weight, grad_output])

@@ -17,6 +17,8 @@ from symshapes.rules.layout import (
     fresh,
     is_contiguous,
     numel,
+    same_size,
+    strides_for,
     view_of,
     wrap_dim,
 )
@@ -57,7 +59,7 @@ def view_strides(size: Sizes, stride: Sizes, target: Sizes) -> Sizes | None:
     count = numel(size)
     if count == 0:
         # With the same sizes the strides stay; otherwise row-major ones.
-        return stride if size == target else contiguous_strides(target)
+        return stride if same_size(size, target) else contiguous_strides(target)
     if is_contiguous(size, stride) and type(count) is not int:
         return contiguous_strides(target)
     out: list[Size] = [0] * len(target)
@@ -424,6 +426,20 @@ def unbind(self: TensorMeta, dim: int = 0) -> list[View]:
     """One view for each position of a dimension (a symbolic length is guarded to its value)."""
     dim = wrap_dim(dim, len(self.size))
     return [select(self, dim, index) for index in range(int(self.size[dim]))]
+
+
+@rule("resize")
+def resize(self: TensorMeta, size: Sequence[Size], *, memory_format: torch.memory_format | None = None) -> View:
+    """What `resize_` makes of a tensor: the same storage, row-major unless the size stays."""
+    if same_size(size, self.size) and memory_format is None:
+        return view_of(self, self.size, self.stride)
+    return view_of(self, size, strides_for(size, memory_format or torch.contiguous_format))
+
+
+@rule("set.source_Tensor")
+def set_source(self: TensorMeta, source: TensorMeta) -> View:
+    """What `set_` makes of a tensor: its second argument."""
+    return view_of(source, source.size, source.stride, base=1)
 
 
 @rule("view_as_real")

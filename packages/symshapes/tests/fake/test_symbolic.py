@@ -1,0 +1,133 @@
+"""Fake tensors with symbolic sizes: what ops make of them, and which guards they leave."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from symshapes import DimPolicy, FakeMode, ShapeEnv
+
+DYNAMIC, STATIC = DimPolicy.DYNAMIC, DimPolicy.STATIC
+
+
+class Made:
+    """A mode with its ShapeEnv, and fakes with dynamic dimensions out of it."""
+
+    def __init__(self) -> None:
+        self.env = ShapeEnv()
+        self.mode = FakeMode(self.env)
+
+    def __call__(self, *size, dynamic=(0,), source="x", grad=False, dtype=torch.float32):
+        real = torch.zeros(size, dtype=dtype, requires_grad=grad)
+        policy = [DYNAMIC if dim in dynamic else STATIC for dim in range(len(size))]
+        return self.mode.from_tensor(real, source=source, policy=policy)
+
+    @property
+    def guards(self):
+        return [guard.text for guard in self.env.guards]
+
+
+@pytest.fixture
+def make():
+    return Made()
+
+
+def _sizes(t):
+    return [str(length) for length in t.shape], [str(step) for step in t.stride()]
+
+
+def test_strides_follow_the_symbols(make):
+    x = make(7, 5, 16, dynamic=(0, 1))
+    assert _sizes(x) == (["s0", "s1", "16"], ["16*s1", "16", "1"])
+
+
+def test_strides_of_a_transposed_tensor_follow_too(make):
+    real = torch.zeros(5, 7).t()
+    x = make.mode.from_tensor(real, source="x", policy=DYNAMIC)
+    assert str(x.stride()[1]) == str(x.shape[0])
+
+
+# (a program of x: (s0, s1, 16), the sizes of its result)
+UNGUARDED = {
+    "pointwise": (lambda x: (x + 1).relu() * x, ["s0", "s1", "16"]),
+    "linear": (lambda x: F.linear(x, torch.zeros(4, 16), torch.zeros(4)), ["s0", "s1", "4"]),
+    "softmax": (lambda x: x.softmax(-1), ["s0", "s1", "16"]),
+    "layer norm": (lambda x: F.layer_norm(x, (16,)), ["s0", "s1", "16"]),
+    "sum": (lambda x: x.sum(1), ["s0", "16"]),
+    "flatten": (lambda x: x.view(-1, 16), ["s0*s1", "16"]),
+    "heads": (lambda x: x.view(x.size(0), x.size(1), 4, 4).transpose(1, 2), ["s0", "4", "s1", "4"]),
+    "heads and back": (
+        lambda x: x.view(x.size(0), x.size(1), 4, 4).transpose(1, 2).reshape(x.size(0), -1, 16),
+        ["s0", "s1", "16"],
+    ),
+    "cat": (lambda x: torch.cat([x, x], 1), ["s0", "2*s1", "16"]),
+    "slice": (lambda x: x[1:, :-1], ["s0 - 1", "s1 - 1", "16"]),
+    "bmm": (lambda x: x @ x.transpose(1, 2), ["s0", "s1", "s1"]),
+    "matmul": (lambda x: x @ torch.zeros(16, 3), ["s0", "s1", "3"]),
+    "matmul of a transpose": (lambda x: x.transpose(0, 1) @ torch.zeros(16, 3), ["s1", "s0", "3"]),
+    "matrix with vector": (lambda x: x @ torch.zeros(16), ["s0", "s1"]),
+    "matrix on the left": (lambda x: torch.zeros(3, 16) @ x.transpose(1, 2), ["s0", "3", "s1"]),
+    "linear of a transpose": (
+        lambda x: F.linear(x.transpose(0, 1), torch.zeros(4, 16), torch.zeros(4)),
+        ["s1", "s0", "4"],
+    ),
+    "transpose": (lambda x: x.transpose(0, 1).contiguous(), ["s1", "s0", "16"]),
+    "mean": (lambda x: x.mean(), []),
+    "split": (lambda x: x.split(8, 2)[1], ["s0", "s1", "8"]),
+    "dropout": (lambda x: F.dropout(x, 0.5), ["s0", "s1", "16"]),
+    "gather": (lambda x: x.gather(2, torch.zeros(2, 2, 2, dtype=torch.int64)), ["2", "2", "2"]),
+    "expand": (lambda x: x.new_zeros(16).expand(x.size(0), 16), ["s0", "16"]),
+    "factory": (lambda x: torch.zeros(x.size(1), 3), ["s1", "3"]),
+    "arange": (lambda x: torch.arange(x.size(1)), ["s1"]),
+}
+
+
+@pytest.mark.parametrize("name", UNGUARDED)
+def test_ops_without_guards(name, make):
+    program, sizes = UNGUARDED[name]
+    x = make(7, 5, 16, dynamic=(0, 1))
+    with make.mode:
+        assert _sizes(program(x))[0] == sizes
+    assert make.guards == []
+
+
+def test_images(make):
+    x = make(7, 3, 9, 12, dynamic=(0, 2, 3))
+    y = F.conv2d(x, torch.zeros(4, 3, 3, 3), padding=1, stride=2)
+    assert _sizes(y)[0] == ["s0", "4", "FloorDiv(s1 + 1, 2)", "FloorDiv(s2 + 1, 2)"]
+    assert _sizes(F.max_pool2d(x, 2))[0] == ["s0", "3", "FloorDiv(s1, 2)", "FloorDiv(s2, 2)"]
+    F.batch_norm(x, torch.zeros(3), torch.ones(3), training=True)
+    assert make.guards == []
+
+
+def test_equal_sizes_are_guarded(make):
+    make(7, 5) + make(7, 5, source="y")
+    assert make.guards == ["x.size(0) == y.size(0)"]
+
+
+def test_gradients_have_the_inputs_sizes(make):
+    x = make(7, 5, 16, dynamic=(0, 1), grad=True)
+    weight = torch.zeros(4, 16, requires_grad=True)
+    y = F.layer_norm(F.gelu(F.linear(x, weight)), (4,)).softmax(-1).mean(1)
+    (grad,) = torch.autograd.grad((y * y).sum(), [x])
+    assert _sizes(grad) == _sizes(x)
+    assert make.guards == []
+
+
+def test_attention(make):
+    q = make(2, 4, 9, 16, dynamic=(0, 2), grad=True)
+    with make.mode:
+        out = F.scaled_dot_product_attention(q, q, q, is_causal=True)
+        (grad,) = torch.autograd.grad(out.sum(), [q])
+    assert _sizes(out)[0] == _sizes(grad)[0] == ["s0", "4", "s1", "16"]
+
+
+def test_missing_rule_guards_sizes_to_their_hints(make):
+    x = make(3, 3)
+    torch.linalg.cholesky(x[:, :3])
+    assert any("3" in guard for guard in make.guards)
+
+
+def test_marked_dimensions(make):
+    index = make(7, 2, dtype=torch.int64)
+    out = F.embedding(index, torch.zeros(10, 4))
+    assert _sizes(out)[0] == ["s0", "2", "4"]
