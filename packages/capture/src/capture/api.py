@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch import fx
 
 from . import _native
 from .evaluator.program import reset_programs
+from .evaluator.scope import is_infrastructure
 from .report import Trace
 from .resume import reset_resumes
 from .session import Backend, Session
@@ -21,18 +23,17 @@ def eager_backend(module: fx.GraphModule, inputs: list[Any]) -> Callable[..., An
 
 
 class CompiledModule(torch.nn.Module):
-    """A module whose calls are captured. Everything else (parameters, ``train()``, attributes) is the original's."""
+    """A module whose calls are captured. Everything else (parameters, ``train()``, attributes) is the original's.
+
+    ``compile`` makes a subclass per module, whose ``__call__`` is the native entry itself.
+    """
 
     def __init__(self, original: torch.nn.Module, session: Session) -> None:
         object.__setattr__(self, "original", original)
         object.__setattr__(self, "session", session)
-        object.__setattr__(self, "compiled_call", _native.CompiledCallable(original.__call__, session))
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.compiled_call(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self.compiled_call(*args, **kwargs)
+        return self(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(object.__getattribute__(self, "original"), name)
@@ -86,6 +87,27 @@ for _name, _value in list(vars(torch.nn.Module).items()):
         setattr(CompiledModule, _name, _forward(_name))
 
 
+def _call_of(module: torch.nn.Module) -> FunctionType:
+    """A function of the module's arguments that calls it: hooks and ``forward`` are then captured as one frame.
+
+    Its code object is its own, so that every compiled module has its own cache; its lines are ``forward``'s.
+    """
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        return module(*args, **kwargs)
+
+    code = forward.__code__.replace(co_filename="<compiled module>")
+    inner = getattr(type(module).forward, "__code__", None)
+    if inner is not None and not is_infrastructure(inner.co_filename):
+        code = code.replace(
+            co_filename=inner.co_filename,
+            co_firstlineno=inner.co_firstlineno,
+            co_name=inner.co_name,
+            co_qualname=inner.co_qualname,
+        )
+    return FunctionType(code, forward.__globals__, "forward", None, forward.__closure__)
+
+
 def compile(fn: Any, backend: Backend = eager_backend, *, dynamic: bool | None = None, fullgraph: bool = False) -> Any:
     """A callable like ``fn`` (a function, method or ``nn.Module``) that runs captured graphs through ``backend``.
 
@@ -95,7 +117,9 @@ def compile(fn: Any, backend: Backend = eager_backend, *, dynamic: bool | None =
     """
     session = Session(backend, dynamic=dynamic, fullgraph=fullgraph)
     if isinstance(fn, torch.nn.Module):
-        return CompiledModule(fn, session)
+        call = _native.CompiledCallable(_call_of(fn), session)
+        made = type("CompiledModule", (CompiledModule,), {"__call__": staticmethod(call), "__doc__": fn.__doc__})
+        return made(fn, session)
     if not callable(fn):
         raise TypeError(f"compile() needs a function or a module, not {type(fn).__name__}")
     return _native.CompiledCallable(fn, session)
@@ -104,7 +128,7 @@ def compile(fn: Any, backend: Backend = eager_backend, *, dynamic: bool | None =
 def explain(fn: Any, *args: Any, **kwargs: Any) -> Trace:
     """Call ``fn`` once, captured and run eagerly graph by graph; what was captured."""
     session = Session(eager_backend, dynamic=None, fullgraph=False)
-    target = fn.__call__ if isinstance(fn, torch.nn.Module) else fn
+    target = _call_of(fn) if isinstance(fn, torch.nn.Module) else fn
     _native.CompiledCallable(target, session)(*args, **kwargs)
     return session.report
 

@@ -71,6 +71,15 @@ def method_of(cls: type, name: str) -> Any:
     return getattr(cls, name)
 
 
+def _begins_with(whole: list[Instruction], start: list[Instruction]) -> bool:
+    """Whether one reading goes on from another, whatever kind of local it starts at."""
+    local = ("LOAD_FAST", "LOAD_DEREF")
+    return len(whole) > len(start) and all(
+        a.argval is b.argval and (a.opname == b.opname or (a.opname in local and b.opname in local))
+        for a, b in zip(whole, start, strict=False)
+    )
+
+
 def resolved(variable: Variable) -> Variable:
     """The variable behind an input that was looked at."""
     while isinstance(variable, Lazy) and variable.seen is not None:
@@ -90,6 +99,7 @@ class Emitter:
         self.temps: dict[int, str] = {}
         self.source_temps: dict[Source, str] = {}
         self.save_sources = False
+        self.shared: dict[Source, int] = {}
         self.results: list[Variable] = []
         self.cells: list[Cell] = []
         self.count = 0
@@ -145,20 +155,43 @@ class Emitter:
         self.count += 1
         return f"<{self.count}>"
 
+    def share(self, sources: Iterable[Source]) -> None:
+        """Note which places several of these are read from: such a place is read once."""
+        for source in sources:
+            parent = source.parent
+            while parent is not None:
+                first = parent not in self.shared
+                self.shared[parent] = self.shared.get(parent, 0) + 1
+                if not first:
+                    break
+                parent = parent.parent
+
     def load_source(self, source: Source) -> None:
-        """Push an input; once effects begin, from where it was saved."""
+        """Push an input, or a part of one that was saved."""
         saved = self.source_temps.get(source)
         if saved is not None:
             self.emit(build.load_fast(saved))
             return
-        for instruction in source.load():
-            if instruction.opname == "LOAD_FAST" and instruction.argval in self.cellvars:
-                instruction.opname = "LOAD_DEREF"
-            self.out.append(instruction)
-        if self.save_sources:
+        self.out.extend(self.reading(source))
+        if self.save_sources or self.shared.get(source, 0) > 1:
             name = self.temp()
             self.emit(build.copy(1), build.store_fast(name))
             self.source_temps[source] = name
+
+    def reading(self, source: Source) -> list[Instruction]:
+        """Instructions that read a source, from its parent's saved value if that is shared."""
+        whole = source.load()
+        for instruction in whole:
+            if instruction.opname == "LOAD_FAST" and instruction.argval in self.cellvars:
+                instruction.opname = "LOAD_DEREF"
+        parent = source.parent
+        if parent is None or self.shared.get(parent, 0) < 2:
+            return whole
+        start = parent.load()
+        if not _begins_with(whole, start):
+            return whole
+        self.load_source(parent)
+        return whole[len(start) :]
 
     def load(self, variable: Variable) -> None:
         """Push a value."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import capture
 import pytest
 import torch
+
+import capture
 
 
 class Net(torch.nn.Module):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import capture
 import pytest
 import torch
+
+import capture
 
 
 class Box:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import capture
 import torch
+
+import capture
+
 
 class _Twice(torch.nn.Linear):
     """Overrides ``__call__`` and goes on through ``super()``."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import linecache
 from typing import Any
 
-import capture
 import pytest
 import torch
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
+
+import capture
 
 LOG: list[Any] = []
 

@@ -249,6 +249,7 @@ class Attempt:
             compiled = backend(captured.module, list(captured.inputs))
         # A backend may have asked about symbolic sizes too.
         captured.guards[:] = self.guards()
+        e.share(captured.sources)
         e.emit(build.push_callable(build.load_const(compiled)))
         for source in captured.sources:
             e.load_source(source)

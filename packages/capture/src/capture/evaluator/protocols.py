@@ -141,11 +141,7 @@ class Protocols(Recording):
             plain = real.as_python(self.me)
         except NotConstant:
             raise Unsupported(f"text of {real!r}") from None
-        if (
-            isinstance(real, Known)
-            and not isinstance(plain, type)
-            and getattr(type(plain), "__repr__") is object.__repr__
-        ):  # noqa: B009
+        if isinstance(real, Known) and not isinstance(plain, type) and type(plain).__repr__ is object.__repr__:
             raise Unsupported(f"text of {real!r}")
         return Constant(self.fold({"repr": repr, "str": str}[how], [plain]))
 
