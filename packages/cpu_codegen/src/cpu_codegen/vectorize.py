@@ -194,7 +194,14 @@ def _writes_collide(body: Body) -> bool:
     return any(op.args[3] is not None or not indirect.isdisjoint(op.args[1].free_symbols) for op in body.stores())
 
 
-def _unroll(mode: Mode, body: Body, levels: Levels, varying: tuple[bool, ...], vector: Loop, lanes: int) -> int:
+def _unroll(
+    mode: Mode,
+    body: Body,
+    levels: Levels,
+    varying: tuple[bool, ...],
+    vector: Loop,
+    lanes: int,
+) -> int:
     if mode is Mode.POINTWISE:
         return 1
     weight = [_code_size(op, vector.variable) if varying[at] else 0 for at, op in enumerate(body.ops)]

@@ -93,14 +93,46 @@ template <class Op, class T>
 INLINE T across(T a) {
   return a;
 }
+// One vector register by swapping halves, quarters, ...: every lane ends up with the result.
+#define SWAPPED(...) __builtin_shufflevector(part, part, __VA_ARGS__)
 template <class Op, class T>
 INLINE T across(Vec<T> a) {
-  T lane[LANES];
-  store(lane, a, Full());
-  for (int width = LANES / 2; width > 0; width /= 2)
-    for (int k = 0; k < width; ++k) lane[k] = T(Op::combine(lane[k], lane[k + width]));
-  return lane[0];
+  if constexpr (sizeof(T) < 4) {
+    T lane[LANES];
+    store(lane, a, Full());
+    for (int width = LANES / 2; width > 0; width /= 2)
+      for (int k = 0; k < width; ++k) lane[k] = T(Op::combine(lane[k], lane[k + width]));
+    return lane[0];
+  } else {
+    constexpr int N = Vec<T>::LANES_PER_PART;
+    Vec<T> b;
+    if constexpr (Vec<T>::PARTS == 2) {
+      b.part[0] = a.part[1], b.part[1] = a.part[0];
+      a = Op::combine(a, b);
+    }
+    const auto step = [&](auto swapped) INLINE_BODY {
+      for (int k = 0; k < Vec<T>::PARTS; ++k) b.part[k] = swapped(a.part[k]);
+      a = Op::combine(a, b);
+    };
+    if constexpr (N == 16) {
+      step([](auto part) INLINE_BODY { return SWAPPED(8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7); });
+      step([](auto part) INLINE_BODY { return SWAPPED(4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11); });
+      step([](auto part) INLINE_BODY { return SWAPPED(2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13); });
+      step([](auto part) INLINE_BODY { return SWAPPED(1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14); });
+    } else if constexpr (N == 8) {
+      step([](auto part) INLINE_BODY { return SWAPPED(4, 5, 6, 7, 0, 1, 2, 3); });
+      step([](auto part) INLINE_BODY { return SWAPPED(2, 3, 0, 1, 6, 7, 4, 5); });
+      step([](auto part) INLINE_BODY { return SWAPPED(1, 0, 3, 2, 5, 4, 7, 6); });
+    } else if constexpr (N == 4) {
+      step([](auto part) INLINE_BODY { return SWAPPED(2, 3, 0, 1); });
+      step([](auto part) INLINE_BODY { return SWAPPED(1, 0, 3, 2); });
+    } else {
+      step([](auto part) INLINE_BODY { return SWAPPED(1, 0); });
+    }
+    return a[0];
+  }
 }
+#undef SWAPPED
 template <class Op>
 INLINE bool across(Mask a) {
   return same_type<Op, All> ? all_of(a) : any_of(a);
