@@ -21,6 +21,8 @@ class Options:
     """With fewer than `min_rows` outer points a reduction over more elements than this is not fused with a walk over the
     same elements that has to wait for its result: each alone can be spread over all processors."""
     min_rows: int = 64
+    split_reductions: tuple[str, ...] = ("cuda",)
+    """Device types for which long reductions of few rows run in two steps, since their processors don't share a row."""
     reuse_memory: bool = True
     """Give the memory of dead buffers to later ones."""
     inplace: bool = True

@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 
@@ -73,9 +74,9 @@ def can_fuse(first: Group, second: Group, options: Options) -> Group | None:
 
 
 def _same_loops(one: Group, two: Group) -> bool:
-    """Whether both have the same outer loops and nothing else: one launch for both is worth it, even where they read
-    different parts of a buffer."""
-    return not one.inner and not two.inner and [d.size for d in one.outer] == [d.size for d in two.outer]
+    """Whether both have the same loops: one launch for both is worth it, even where they read different memory."""
+    sizes = ([d.size for d in group.outer] + [0] + [d.size for d in group.inner] for group in (one, two))
+    return next(sizes) == next(sizes)
 
 
 def _serial(group: Group, options: Options) -> bool:
@@ -285,18 +286,34 @@ class Fuser:
         if self.options.horizontal:
             for name in node.loads:
                 found.update(self._near(name, node.order))
-        found.discard(key)
-        for other_key in found:
-            other = self.nodes[other_key]
-            if isinstance(other, Group):
-                score = score_fusion(self.graph, *self._in_order(key, other_key))
-                if score > 0:
-                    distance = abs(node.order - other.order)
-                    heapq.heappush(self._queue, (-score, distance, min(key, other_key), max(key, other_key)))
+                writer = self.graph.writer.get(name)
+                sibling = None if writer is None else self.nodes[self.home[writer]]
+                if isinstance(sibling, Group):
+                    for other_name in sibling.stores:
+                        found.update(self._near(other_name, node.order))
+            self._push_siblings(node)
+        for other in found:
+            self._push(key, other)
+
+    def _push_siblings(self, node: Group) -> None:
+        """Pairs of those that read from `node`."""
+        readers = {self.home[at] for name in node.stores for at in self.readers.get(name, ())[: 2 * _NEIGHBOURS]}
+        ordered = sorted(readers, key=lambda key: self.nodes[key].order)
+        for a, b in pairwise(ordered):
+            self._push(a, b)
+
+    def _push(self, a: int, b: int) -> None:
+        """Queue a pair, if there is anything to gain."""
+        one, two = self.nodes[a], self.nodes[b]
+        if a == b or isinstance(one, ExternNode) or isinstance(two, ExternNode):
+            return
+        score = score_fusion(self.graph, *self._in_order(a, b))
+        if score > 0 or _same_loops(one, two):
+            heapq.heappush(self._queue, (-score, abs(one.order - two.order), min(a, b), max(a, b)))
 
     def _near(self, name: str, order: int) -> set[int]:
         """Nodes next to `order` among those that read the buffer."""
-        readers = self.readers[name]
+        readers = self.readers.get(name, [])
         if len(readers) > 2 * _NEIGHBOURS:
             at = next((k for k, reader in enumerate(readers) if reader >= order), len(readers))
             readers = readers[max(0, at - _NEIGHBOURS) : at + _NEIGHBOURS + 1]

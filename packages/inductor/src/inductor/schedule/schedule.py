@@ -23,6 +23,7 @@ from inductor.schedule.merge import merge
 from inductor.schedule.nodes import ExternNode, Graph, Group, Member, Node, build
 from inductor.schedule.order import order
 from inductor.schedule.space import estimate, number
+from inductor.schedule.split_reductions import split_reductions
 
 Supports = Callable[[Kernel], bool]
 
@@ -88,6 +89,7 @@ def schedule(program: Program, options: Options | None = None, supports: Support
         supports: whether the device's backend can print a kernel; a fused one it can't is taken apart again.
     """
     options = Options() if options is None else options
+    program = split_reductions(program, options)
     graph = build(program)
     nodes = order(graph, fuse(graph, options))
     merged = {key: merged_loop(graph, node) for key, node in enumerate(nodes) if isinstance(node, Group)}
