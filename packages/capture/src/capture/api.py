@@ -10,6 +10,7 @@ import torch
 from torch import fx
 
 from . import _native
+from .compiled_module import CompiledModule
 from .evaluator.program import reset_programs
 from .evaluator.scope import is_infrastructure
 from .report import Trace
@@ -20,71 +21,6 @@ from .session import Backend, Session
 def eager_backend(module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
     """Runs the captured graph as it is."""
     return module.forward
-
-
-class CompiledModule(torch.nn.Module):
-    """A module whose calls are captured. Everything else (parameters, ``train()``, attributes) is the original's.
-
-    ``compile`` makes a subclass per module, whose ``__call__`` is the native entry itself.
-    """
-
-    def __init__(self, original: torch.nn.Module, session: Session) -> None:
-        object.__setattr__(self, "original", original)
-        object.__setattr__(self, "session", session)
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self(*args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(object.__getattribute__(self, "original"), name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self.original, name, value)
-
-    def __delattr__(self, name: str) -> None:
-        delattr(self.original, name)
-
-    def __repr__(self) -> str:
-        return f"CompiledModule({self.original!r})"
-
-    def __dir__(self) -> list[str]:
-        return sorted({*dir(self.original), "original", "session"})
-
-    def __reduce__(self) -> Any:
-        raise TypeError("a compiled module cannot be pickled: pickle its .original or its state_dict()")
-
-    def train(self, mode: bool = True) -> CompiledModule:
-        self.original.train(mode)
-        return self
-
-    def eval(self) -> CompiledModule:
-        return self.train(False)
-
-    def apply(self, fn: Callable[[torch.nn.Module], None]) -> CompiledModule:
-        self.original.apply(fn)
-        return self
-
-    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> CompiledModule:
-        self.original._apply(fn, recurse)
-        return self
-
-    def requires_grad_(self, requires_grad: bool = True) -> CompiledModule:
-        self.original.requires_grad_(requires_grad)
-        return self
-
-
-def _forward(name: str) -> Callable[..., Any]:
-    def method(self: CompiledModule, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self.original, name)(*args, **kwargs)
-
-    method.__name__ = name
-    return method
-
-
-_OWN = frozenset({*vars(CompiledModule), "to", "cpu", "cuda", "double", "float", "half", "bfloat16", "type"})
-for _name, _value in list(vars(torch.nn.Module).items()):
-    if callable(_value) and _name not in _OWN and not _name.startswith("__"):
-        setattr(CompiledModule, _name, _forward(_name))
 
 
 def _call_of(module: torch.nn.Module) -> FunctionType:

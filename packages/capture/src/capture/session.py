@@ -64,12 +64,13 @@ class Session:
         except GraphBreakError:
             raise
         except Exception as error:
+            cause = " ".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
             if config.on_error == "raise":
                 if isinstance(error, CaptureError):
                     raise
-                raise InternalError(f"capturing {_where(code)}: {type(error).__name__}: {error}") from error
-            warnings.warn(f"capture failed, {_where(code)} runs eagerly: {type(error).__name__}: {error}", stacklevel=2)
-            self.report.skipped.append(f"{_where(code)}: {type(error).__name__}: {error}")
+                raise InternalError(f"capturing {_where(code)}: {cause}") from error
+            warnings.warn(f"capture failed, {_where(code)} runs eagerly: {cause}", stacklevel=2)
+            self.report.skipped.append(f"{_where(code)}: {cause}")
             return _native.SKIP
 
     def on_limit(self, code: CodeType) -> None:

@@ -311,3 +311,31 @@ def test_every_line_of_a_traceback_is_known() -> None:
     with pytest.raises(ValueError, match="from the compiled graph") as found:
         capture.compile(fn, failing)(torch.ones(2))
     assert all(entry._rawentry.tb_lineno is not None for entry in found.traceback)
+
+
+def test_compiled_inside_compiled() -> None:
+    inner_module = Net().eval()
+    inner = capture.compile(inner_module)
+
+    @capture.compile
+    def helper(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return inner(helper(x)) + 1
+
+    compiled = capture.compile(fn, fullgraph=True)
+    x = torch.randn(2, 3)
+    assert torch.equal(compiled(x), inner_module(x * 2) + 1)
+
+
+def test_disabled_function_is_named_as_the_reason() -> None:
+    @capture.disable
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        return x.sin()
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return inner(x + 1)
+
+    with pytest.raises(capture.GraphBreakError, match=r"capture\.disable"):
+        capture.compile(fn, fullgraph=True)(torch.ones(2))

@@ -18,7 +18,7 @@ from capture.bytecode import Instruction, argument_names, assemble, build, decod
 from capture.bytecode.dialect import current
 from capture.effects import Effects, mode_calls
 from capture.emit import Emitter, resolved
-from capture.errors import CannotRebuild, NotConstant, SkipFrame, SymbolicRaise, Unsupported
+from capture.errors import CannotRebuild, CaptureError, NotConstant, SkipFrame, SymbolicRaise, Unsupported
 from capture.graph import Break, CapturedGraph
 from capture.guards import Guard, GuardKind
 from capture.resume import continuation, group_end, origin_of, plain_form, reachable, stack_after, stub
@@ -98,6 +98,11 @@ def capture_frame(frame: FrameInput, backend: Backend, *, dynamic: bool | None, 
                     raise SkipFrame(f"evaluation is not repeatable: {stopped.reason}") from None
                 break_at = stopped.step
                 reason = reason or Break(stopped.reason, stopped.user_line)
+            except CaptureError:
+                raise
+            except Exception as error:
+                error.add_note(f"at {attempt.stopped_line()}")
+                raise
 
 
 def looks_at_its_locals(code: CodeType) -> bool:

@@ -6,12 +6,13 @@ import os
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from capture.errors import SymbolicRaise, Unsupported
+from capture.errors import StopIter, SymbolicRaise, Unsupported
 from capture.variables.base import NULL, Variable
 from capture.variables.constants import Constant
 from capture.variables.functions import Cell
 
 from .program import Op, program_of
+from .state import BreakHere
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -97,7 +98,9 @@ def run(m: Machine, frame: Frame) -> str:
             except SymbolicRaise as raised:
                 unwind(m, frame, raised)
             m.count_instructions(1)
-    except Unsupported:
+    except (SymbolicRaise, StopIter, BreakHere):
+        raise
+    except Exception:
         m.note_line()
         raise
     finally:

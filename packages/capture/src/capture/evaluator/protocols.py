@@ -14,7 +14,7 @@ from capture.variables.functions import Function, Generator
 from capture.variables.iterators import Iterator
 from capture.variables.mappings import Dict, DictView
 from capture.variables.numbers import Symbolic
-from capture.variables.objects import InstanceDict, Object
+from capture.variables.objects import InstanceDict, Object, class_lookup
 from capture.variables.sequences import List, Tuple
 
 from . import operators
@@ -141,7 +141,11 @@ class Protocols(Recording):
             plain = real.as_python(self.me)
         except NotConstant:
             raise Unsupported(f"text of {real!r}") from None
-        if isinstance(real, Known) and not isinstance(plain, type) and type(plain).__repr__ is object.__repr__:
+        if (
+            isinstance(real, Known)
+            and not isinstance(plain, type)
+            and class_lookup(type(plain), "__repr__")[1] is object
+        ):
             raise Unsupported(f"text of {real!r}")
         return Constant(self.fold({"repr": repr, "str": str}[how], [plain]))
 

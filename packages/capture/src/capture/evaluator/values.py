@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from capture import _native
+from capture.compiled_module import CompiledModule
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind, Predicate, TensorMeta
 from capture.sources import (
@@ -96,6 +98,12 @@ class Values(State):
             return self.input_tensor(value, source)
         if isinstance(value, type):
             return self.identity(Class(value), source, trusted)
+        if isinstance(value, CompiledModule):
+            return self.wrap(value.original, _attr(source, "original"))
+        if cls is _native.CompiledCallable:
+            return self.wrap(value.__wrapped__, _attr(source, "__wrapped__"), trusted)
+        if cls is _native.DisabledCallable:
+            raise Unsupported("a function marked with capture.disable")
         if isinstance(value, torch.nn.Module):
             self.identity(Known(value), source, False)
             return Module(cls, value)

@@ -45,6 +45,14 @@ _COMPUTED = frozenset(
         "posixpath.join",
         "textwrap.dedent",
         "torch.torch_version.TorchVersion._cmp_wrapper",
+        "torch.cuda.is_available",
+        "torch.cuda.device_count",
+        "torch.cuda.is_bf16_supported",
+        "torch.cuda.get_device_capability",
+        "torch.backends.mps.is_available",
+        "torch.mps.is_available",
+        "torch.xpu.is_available",
+        "torch.distributed.is_available",
     }
 )
 

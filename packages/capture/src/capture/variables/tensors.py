@@ -21,17 +21,7 @@ if TYPE_CHECKING:
 #: Attributes that the fake answers as a plain value.
 METADATA = frozenset({"dtype", "layout", "ndim", "itemsize", "nbytes", "requires_grad", "is_nested", "is_quantized"})
 METADATA_BY_DEVICE = {
-    "is_cuda": "cuda",
-    "is_cpu": "cpu",
-    "is_mps": "mps",
-    "is_xpu": "xpu",
-    "is_meta": "meta",
-    "is_xla": "xla",
-    "is_hpu": "hpu",
-    "is_mtia": "mtia",
-    "is_ipu": "ipu",
-    "is_maia": "maia",
-    "is_vulkan": "vulkan",
+    f"is_{kind}": kind for kind in ("cuda", "cpu", "mps", "xpu", "meta", "xla", "hpu", "mtia", "ipu", "maia", "vulkan")
 }
 #: Attributes that are operations, recorded as ``getattr``.
 VIEW_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag"})
