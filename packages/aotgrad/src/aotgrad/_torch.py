@@ -35,7 +35,7 @@ def any_autocast() -> bool:
     return torch._C._is_any_autocast_enabled()
 
 
-# Ops go to their kernels with nothing recorded, while grad mode stays what it is: see `runtime.as_in_training`.
+# Ops go to their kernels with nothing recorded, while grad mode stays what it is.
 BelowAutograd = torch._C._AutoDispatchBelowAutograd
 
 # The setter that `torch.no_grad` uses; the public classes cost a microsecond more on the hot path.

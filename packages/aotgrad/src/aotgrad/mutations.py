@@ -91,20 +91,13 @@ def _equal_sizes(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _scalar_name(dtype: torch.dtype) -> str:
-    return _SCALAR_NAMES.get(dtype) or str(dtype).removeprefix("torch.")
+    name = str(dtype).removeprefix("torch.")
+    return _EAGER_NAMES.get(name, name)
 
 
-_SCALAR_NAMES = {
-    torch.float32: "Float",
-    torch.float64: "Double",
-    torch.float16: "Half",
-    torch.bfloat16: "BFloat16",
-    torch.int64: "Long",
-    torch.int32: "Int",
-    torch.int16: "Short",
-    torch.int8: "Char",
-    torch.uint8: "Byte",
-    torch.bool: "Bool",
-    torch.complex64: "ComplexFloat",
-    torch.complex128: "ComplexDouble",
-}
+# What eager calls dtypes in its messages.
+_EAGER_NAMES = dict(
+    pair.split("=")
+    for pair in "float32=Float float64=Double float16=Half bfloat16=BFloat16 int64=Long int32=Int int16=Short "
+    "int8=Char uint8=Byte bool=Bool complex64=ComplexFloat complex128=ComplexDouble".split()
+)

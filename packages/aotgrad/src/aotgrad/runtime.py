@@ -24,16 +24,6 @@ _numbers = itertools.count()
 Boxed = Callable[[list[Any]], Sequence[Any]]
 
 
-GRAD_MODE_KERNELS = {torch.ops.aten.mkldnn_rnn_layer.default}
-"""Ops whose kernels ask whether grad mode is on and only then make what their backward needs."""
-
-
-def as_in_training(compiled: Boxed, arguments: list[Any]) -> Any:
-    """Run a forward as kernels run in eager training: grad mode on, autograd already passed."""
-    with _torch.BelowAutograd(), torch.enable_grad():
-        return compiled(arguments)
-
-
 class Source:
     """Python source that is being written, and the objects that it refers to by name."""
 
@@ -213,9 +203,6 @@ def _write_forward(source: Source, partition: Partition, signature: Signature, g
     source.line("@staticmethod", 1)
     source.line("def forward(ctx, *args):", 1)
     call = "compiled_forward([*args])"
-    if any(node.target in GRAD_MODE_KERNELS for node in partition.forward.graph.nodes):
-        source.names["as_in_training"] = as_in_training
-        call = "as_in_training(compiled_forward, [*args])"
     if guard_autocast:
         source.line("with without_autocast():", 2)
         source.line(f"results = {call}", 3)
