@@ -43,13 +43,17 @@ class LayoutFitter:
         self.misfits: set[str] = set()
 
     def __call__(
-        self, result: torch.Tensor, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype, what: str
-    ) -> torch.Tensor:
-        """`result`, or a copy of it with these strides.
+        self, result: torch.Tensor | None, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype, what: str
+    ) -> torch.Tensor | None:
+        """`result`, or a copy of it with these strides. A workspace, whose size only its library knows, passes as it is.
 
         Raises:
             LayoutMismatch: if sizes or dtype differ.
         """
+        if tuple(size) == (0,) and dtype is torch.uint8:
+            return result  # a workspace; None where the library needs none
+        if result is None:
+            raise LayoutMismatch(f"{what} returned no tensor, but its shape rule said {dtype} of size {tuple(size)}")
         if tuple(result.shape) != tuple(size) or result.dtype is not dtype:
             raise LayoutMismatch(
                 f"{what} returned {result.dtype} of size {tuple(result.shape)}, but its shape rule said {dtype} of size "

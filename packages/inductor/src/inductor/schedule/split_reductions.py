@@ -68,7 +68,7 @@ def _split(loop: LoopOp, parts: int, buffers: dict[str, Buffer]) -> list[LoopOp]
     size = (*loop.outer_sizes, count)
     strides = contiguous_strides(size)
     place = sympy.Add(*(v * s for v, s in zip((*body.outer_vars, part), strides, strict=True)))
-    partial = {}
+    partial: dict[int, str] = {}
     for at in reductions:
         dtype = body.ops[at].dtype
         assert dtype is not None
