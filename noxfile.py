@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent
 PACKAGES = ("symshapes", "capture", "aotgrad", "inductor", "cpu_codegen", "meta")
 TORCH = "torch==2.13.0"
 TORCH_312 = "torch==2.11.0"
-TEST_TOOLS = ("pytest>=8", "pytest-timeout", "hypothesis>=6.100", "numpy")
+TEST_TOOLS = ("pytest>=8", "pytest-timeout", "pytest-xdist", "hypothesis>=6.100", "numpy")
 SOURCES = ("packages", "tests_integration", "benchmarks", "noxfile.py")
 
 
@@ -29,7 +29,7 @@ def install_packages(session: nox.Session, *names: str, torch: str) -> None:
 
 def run_tests(session: nox.Session) -> None:
     """Each part's own tests, then the parts together."""
-    session.run("pytest", "--timeout=600", *(session.posargs or ["packages", "tests_integration"]))
+    session.run("pytest", "-n", "auto", "--timeout=600", *(session.posargs or ["packages", "tests_integration"]))
 
 
 @nox.session
