@@ -12,10 +12,7 @@ import torch
 
 from cpu_codegen import CpuBackend
 from cpu_codegen.cpu_info import _NEEDS, ISAS, cpu_flags
-from inductor.body import record
-from inductor.device import Kernel, KernelArg
-from inductor.handlers.interpreter import run_loop
-from inductor.ir.program import LoopOp
+from inductor import Kernel, KernelArg, ReferenceBackend, record
 
 RUNNABLE = [name for name in ISAS if name == "scalar" or _NEEDS[name] <= cpu_flags()]
 
@@ -71,11 +68,8 @@ class Case:
         self, memory: Mapping[str, torch.Tensor], sizes: Mapping[sympy.Symbol, int] | None = None
     ) -> dict[str, torch.Tensor]:
         """The written buffers as the interpreter fills them."""
-        k = self.kernel
-        copies = {n: t.clone() for n, t in memory.items()}
-        op = LoopOp((), k.device, k.outer_sizes, k.inner_sizes, k.body, ())
-        run_loop(op, copies, sizes or {})
-        return {arg.name: copies[arg.name] for arg in k.args if arg.role in ("out", "inout")}
+        source = ReferenceBackend().emit(self.kernel)
+        return self.call(ReferenceBackend().build("", [source]), memory, sizes)
 
     def call(
         self,

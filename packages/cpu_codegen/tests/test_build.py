@@ -9,10 +9,9 @@ import pytest
 import torch
 
 import cpu_codegen.build as build_module
-from cpu_codegen import CpuBackend, cache_directory, detect_isa
+from cpu_codegen import CpuBackend, detect_isa
 from cpu_codegen._torch import data_ptr_function, openmp_runtime, tensor_offset
-from inductor.device import BuildError, DeviceBackend, backend_for
-from inductor.ops import ops
+from inductor import BuildError, DeviceBackend, backend_for, cache_root, ops
 
 F32 = torch.float32
 BUFFERS = {"x": ("in", F32), "y": ("out", F32)}
@@ -60,16 +59,30 @@ def test_compiler_errors_carry_message_and_place(case):
 def test_builds_once_per_content(case, monkeypatch):
     backend, text, sources = emitted(case, size=11)
     first = backend.build(text, sources)
-    files = set(cache_directory().rglob("*"))
+    files = set(cache_root().rglob("*"))
 
     def refuse(*args, **kwargs):
         raise AssertionError("compiled again")
 
-    monkeypatch.setattr(build_module.subprocess, "run", refuse)
+    monkeypatch.setattr(build_module.subprocess, "Popen", refuse)
     second = backend.build(text, sources)
     assert set(first) == set(second) == {"copy"}
-    assert set(cache_directory().rglob("*")) == files
-    assert not [f for f in files if f.suffix == ".tmp"]
+    assert set(cache_root().rglob("*")) == files
+
+
+def test_many_kernels_compile_beside_each_other(case, monkeypatch):
+    """Several files in, one shared object out; the source in the cache is the whole file."""
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    backend = CpuBackend()
+    sources = [backend.emit(case(f"copy{k}", copy, [100 + k], [], BUFFERS).kernel) for k in range(10)]
+    text = backend.module_text(sources)
+    assert len(backend._parts(sources)) == 3
+    calls = backend.build(text, sources)
+    assert [p for p in cache_root().rglob("kernels.cpp") if p.read_text() == text]
+    for k in range(10):
+        x, y = torch.randn(100 + k), torch.zeros(110)
+        calls[f"copy{k}"](x, y)
+        assert torch.equal(y[: 100 + k], x) and not bool(y[100 + k :].any())
 
 
 def test_concurrent_builds(case):

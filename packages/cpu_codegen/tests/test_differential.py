@@ -13,7 +13,7 @@ import torch
 from hypothesis import HealthCheck, Phase, given, settings
 
 from cpu_codegen import kernel, reductions, tiles, vectorize
-from inductor.ops import ops
+from inductor import ops
 from symshapes import FloorDiv, Mod
 
 MEMORY = [

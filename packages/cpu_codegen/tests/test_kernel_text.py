@@ -9,7 +9,7 @@ import sympy
 import torch
 
 from cpu_codegen import CpuBackend
-from inductor.ops import ops
+from inductor import ops
 
 GOLDEN = Path(__file__).parent / "golden"
 F32 = torch.float32

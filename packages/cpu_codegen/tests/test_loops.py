@@ -6,7 +6,7 @@ import pytest
 import sympy
 import torch
 
-from inductor.ops import ops
+from inductor import ops
 
 F32 = torch.float32
 N = sympy.Symbol("n", integer=True, nonnegative=True)

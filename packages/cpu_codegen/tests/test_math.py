@@ -7,7 +7,7 @@ import sympy
 import torch
 
 from cpu_codegen.text import words
-from inductor.ops import ops
+from inductor import ops
 
 INF, NAN = float("inf"), float("nan")
 SPECIAL = [

@@ -9,7 +9,7 @@ import pytest
 import sympy
 import torch
 
-from inductor.ops import ops
+from inductor import ops
 
 F32, I64 = torch.float32, torch.int64
 N = sympy.Symbol("n", integer=True, nonnegative=True)

@@ -1,7 +1,7 @@
 """C++/OpenMP device backend for `inductor`: kernels in, one compiled shared object a graph out."""
 
 from cpu_codegen.backend import CpuBackend
-from cpu_codegen.build import cache_directory, find_compiler
+from cpu_codegen.build import find_compiler
 from cpu_codegen.cpu_info import ISAS, Isa, detect_isa
 
-__all__ = ["ISAS", "CpuBackend", "Isa", "cache_directory", "detect_isa", "find_compiler"]
+__all__ = ["ISAS", "CpuBackend", "Isa", "detect_isa", "find_compiler"]

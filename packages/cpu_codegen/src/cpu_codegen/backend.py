@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 
@@ -12,9 +13,11 @@ from cpu_codegen.kernel import print_kernel
 from cpu_codegen.launcher import make_call
 from cpu_codegen.names import entry_name
 from cpu_codegen.types import MEMORY
-from inductor.device import BuildError, Kernel, KernelCall, KernelSource
+from inductor import BuildError, Kernel, KernelCall, KernelSource
 
 _MAX_ARGS = 256
+_KERNELS_PER_FILE = 3
+"""A file's headers take as long to read as this many kernels to compile, about."""
 
 
 class CpuBackend:
@@ -50,6 +53,9 @@ class CpuBackend:
 
     def module_text(self, sources: Sequence[KernelSource]) -> str:
         """One C++ file of all kernels; its head says how to compile it by hand."""
+        return "\n".join([self._head(), *(source.text for source in sources)])
+
+    def _head(self) -> str:
         isa = self.isa
         try:
             command = shlex.join(
@@ -58,7 +64,7 @@ class CpuBackend:
         except BuildError as error:
             command = f"(no compiler here: {error})"
         head = f"// Kernels of one graph, for {isa.name}. To compile this file alone:\n//   {command}\n"
-        return "\n".join([head + '#include "kernel.h"\n\nusing namespace vec;\n', *(s.text for s in sources)])
+        return head + '#include "kernel.h"\n\nusing namespace vec;\n'
 
     def build(self, module_text: str, sources: Sequence[KernelSource]) -> Mapping[str, KernelCall]:
         """Compile the file, or take it from the disk cache, and load it.
@@ -66,7 +72,8 @@ class CpuBackend:
         Raises:
             BuildError: no compiler, or it failed; the message holds its output and the source's path.
         """
-        library = ctypes.CDLL(str(build_kernels(module_text, self.isa)))
+        parts = self._parts(sources) if self.module_text(sources) == module_text else None
+        library = ctypes.CDLL(str(build_kernels(module_text, self.isa, parts)))
         calls: dict[str, KernelCall] = {}
         for source in sources:
             name = entry_name(source.kernel)
@@ -74,6 +81,14 @@ class CpuBackend:
                 source.kernel, _address(library, name), _address(library, f"{name}_work")
             )
         return calls
+
+    def _parts(self, sources: Sequence[KernelSource]) -> list[str]:
+        """The kernels dealt to several files of about the same length: compilers run beside each other."""
+        count = max(1, min(os.cpu_count() or 1, len(sources) // _KERNELS_PER_FILE))
+        groups: list[list[str]] = [[] for _ in range(count)]
+        for source in sorted(sources, key=lambda s: -len(s.text)):
+            min(groups, key=lambda group: sum(map(len, group))).append(source.text)
+        return ["\n".join([self._head(), *group]) for group in groups]
 
 
 def _address(library: ctypes.CDLL, name: str) -> int:

@@ -1,7 +1,7 @@
 """From C++ text to loaded functions: compiler discovery, flags, the disk cache.
 
-Flows in: source text. Flows out: paths of shared objects, named by the hash of all that went into them, so that every
-process compiles a text once.
+Flows in: source text. Flows out: paths of shared objects in inductor's disk cache, under the hash of all that went into
+them, so that all processes compile a text once.
 """
 
 from __future__ import annotations
@@ -17,11 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock
-
 from cpu_codegen._torch import openmp_runtime
 from cpu_codegen.cpu_info import Isa
-from inductor.device import BuildError
+from inductor import BuildError, DiskCache
 
 INCLUDE = Path(__file__).parent / "include"
 
@@ -37,15 +35,6 @@ FLAGS: tuple[str, ...] = (
     "-fvisibility=hidden",
     "-w",
 )
-
-
-def cache_directory() -> Path:
-    """Where built objects are kept: `$INDUCTOR_CACHE_DIR`, else the user's cache directory."""
-    root = os.environ.get("INDUCTOR_CACHE_DIR")
-    if root:
-        return Path(root) / "cpu"
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "inductor" / "cpu"
 
 
 @dataclass(frozen=True)
@@ -130,49 +119,92 @@ def headers_digest() -> str:
     return digest.hexdigest()
 
 
-def build_kernels(text: str, isa: Isa) -> Path:
-    """The shared object of a kernel file, compiled if the cache does not hold it. The source lies beside it.
+def build_kernels(text: str, isa: Isa, parts: Sequence[str] | None = None) -> Path:
+    """The shared object of a kernel file, compiled if the cache does not hold it; the source lies beside it.
+
+    Args:
+        parts: the same file as several that can be compiled beside each other.
 
     Raises:
         BuildError: with the compiler's output and the source's path.
     """
     compiler = find_compiler()
-    command = (*compile_command(compiler, isa), "-shared")
     link = _openmp_flags() if compiler.openmp else ()
-    return build(text, ".cpp", command, link, key=(compiler.version, headers_digest()))
+    command = (*compile_command(compiler, isa), *link[:1])
+    key = _digest(text, *command, *link, compiler.version, headers_digest())
+    return _build(key, "kernels", ".cpp", text, list(parts or [text]), command, link)
 
 
-def build(text: str, suffix: str, command: Sequence[str], link: Sequence[str], key: Sequence[str]) -> Path:
-    """Compile `text` with `command` into the cache; two processes at once compile it once.
+def build_extension(name: str, text: str, command: Sequence[str], version: str) -> Path:
+    """The shared object of one C file, from the cache or compiled with `command`.
 
     Raises:
         BuildError: with the compiler's output and the source's path.
     """
-    digest = hashlib.sha256("\0".join([text, suffix, *command, *link, *key]).encode()).hexdigest()[:32]
-    directory = cache_directory() / digest[:2]
-    target = directory / f"{digest}.so"
-    if target.exists():
-        return target
-    directory.mkdir(parents=True, exist_ok=True)
-    with FileLock(directory / f"{digest}.lock"):
-        if target.exists():
-            return target
-        source = target.with_suffix(suffix)
-        _write(source, text)
-        unfinished = directory / f"{digest}.{os.getpid()}.tmp"
-        full = [*command, str(source), "-o", str(unfinished), *link]
+    return _build(_digest(text, *command, version), name, ".c", text, [text], command, ())
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:32]
+
+
+def _build(
+    key: str, name: str, suffix: str, text: str, parts: list[str], command: Sequence[str], link: Sequence[str]
+) -> Path:
+    cache = DiskCache("cpu")
+    library = f"{name}.so"
+    found = cache.get(key)
+    if found is not None:
+        return found / library
+    with cache.lock(key):
+        found = cache.get(key)
+        if found is not None:
+            return found / library
         try:
-            run = subprocess.run(full, capture_output=True, text=True)
-        except OSError as error:
-            raise BuildError(f"cannot run {full[0]!r}: {error}; install g++ or clang++, or correct $CXX") from error
-        if run.returncode != 0:
-            unfinished.unlink(missing_ok=True)
-            raise BuildError(f"compiling {source} failed:\n{run.stderr}\ncommand: {shlex.join(full)}")
-        os.replace(unfinished, target)
-    return target
+            content = _compile(name, suffix, parts, command, link)
+        except _CompilerFailed as failed:
+            place = cache.put(f"failed-{key}", {f"{name}{suffix}": text.encode()}) / f"{name}{suffix}"
+            raise BuildError(f"compiling {place} failed:\n{failed}") from None
+        return cache.put(key, {f"{name}{suffix}": text.encode(), library: content}) / library
 
 
-def _write(path: Path, text: str) -> None:
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    unfinished.write_text(text)
-    os.replace(unfinished, path)
+class _CompilerFailed(Exception):
+    """A compiler's output and how it was called."""
+
+
+def _compile(name: str, suffix: str, parts: list[str], command: Sequence[str], link: Sequence[str]) -> bytes:
+    """Compile the parts beside each other and link them; the shared object's content."""
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder)
+        target = scratch / f"{name}.so"
+        sources = [scratch / f"{name}{k or ''}{suffix}" for k in range(len(parts))]
+        for source, text in zip(sources, parts, strict=True):
+            source.write_text(text)
+        if len(sources) == 1:
+            _run([[*command, "-shared", str(sources[0]), "-o", str(target), *link]])
+        else:
+            objects = [str(source.with_suffix(".o")) for source in sources]
+            _run([[*command, "-c", str(s), "-o", o] for s, o in zip(sources, objects, strict=True)])
+            _run([[command[0], *_driver(command), "-shared", *objects, "-o", str(target), *link]])
+        return target.read_bytes()
+
+
+def _driver(command: Sequence[str]) -> Sequence[str]:
+    """What belongs to the compiler's name in a command (`$CXX` may be several words)."""
+    first_flag = next((k for k, word in enumerate(command) if word.startswith("-")), len(command))
+    return command[1:first_flag]
+
+
+def _run(commands: list[list[str]]) -> None:
+    """Run the commands at the same time; all have ended when this returns."""
+    try:
+        started = [
+            subprocess.Popen(c, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+            for c in commands
+        ]
+    except OSError as error:
+        raise BuildError(f"cannot run {commands[0][0]!r}: {error}; install g++ or clang++, or correct $CXX") from error
+    outputs = [process.communicate()[0] for process in started]
+    for process, output, command in zip(started, outputs, commands, strict=True):
+        if process.returncode != 0:
+            raise _CompilerFailed(f"{output}\ncommand: {shlex.join(command)}")

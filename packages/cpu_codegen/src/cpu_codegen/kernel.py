@@ -16,7 +16,7 @@ from cpu_codegen.reductions import ReductionPrinter
 from cpu_codegen.text import Lines
 from cpu_codegen.tiles import print_tiles
 from cpu_codegen.vectorize import CHUNK, TILE, Mode, Plan, make_plan
-from inductor.device import Kernel
+from inductor import Kernel
 
 
 def print_kernel(kernel: Kernel, lanes: int) -> str:

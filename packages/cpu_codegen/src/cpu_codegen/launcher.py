@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from cpu_codegen._torch import data_ptr_function, tensor_offset
-from cpu_codegen.build import build, find_compiler
-from inductor.device import BuildError, Kernel, KernelCall
+from cpu_codegen.build import build_extension, find_compiler
+from inductor import BuildError, Kernel, KernelCall
 
 SOURCE = Path(__file__).with_name("launcher.c")
 
@@ -28,8 +28,8 @@ def _module() -> Any:
             "dnf install python3-devel)"
         )
     compiler = find_compiler()
-    command = (*compiler.command, "-x", "c", "-O2", "-fPIC", "-shared", "-w", f"-I{include}")
-    path = build(SOURCE.read_text(), ".c", command, (), key=(sys.version, compiler.version))
+    command = (*compiler.command, "-x", "c", "-O2", "-fPIC", "-w", f"-I{include}")
+    path = build_extension("launcher", SOURCE.read_text(), command, f"{sys.version}\n{compiler.version}")
     loader = importlib.machinery.ExtensionFileLoader("launcher", str(path))
     spec = importlib.util.spec_from_loader("launcher", loader)
     assert spec is not None

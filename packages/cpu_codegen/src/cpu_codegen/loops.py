@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import sympy
 
 from cpu_codegen.index import Expr, Symbol, stride
-from inductor.body import Body
-from inductor.device import Kernel
+from inductor import Body, Kernel
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import re
 
 from cpu_codegen.build import INCLUDE
 from cpu_codegen.text import words
-from inductor.device import Kernel
+from inductor import Kernel
 
 _KEYWORDS = frozenset(
     words(

@@ -16,8 +16,7 @@ from cpu_codegen.operations import format_of
 from cpu_codegen.text import Lines
 from cpu_codegen.types import MEMORY, SCALAR, VECTOR, literal
 from cpu_codegen.vectorize import Plan, contiguous
-from inductor.body import Op, Ref
-from inductor.device import Kernel
+from inductor import Kernel, Op, Ref
 
 
 def print_arguments(kernel: Kernel, out: Lines, sizes_only: bool = False) -> None:

@@ -16,8 +16,7 @@ from cpu_codegen.reductions import OPERATION, ReductionPrinter
 from cpu_codegen.text import Lines
 from cpu_codegen.types import SCALAR
 from cpu_codegen.vectorize import Plan
-from inductor.device import Kernel
-from inductor.levels import Pass
+from inductor import Kernel, Pass
 
 PARTS = 64
 

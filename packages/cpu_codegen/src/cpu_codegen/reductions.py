@@ -12,14 +12,14 @@ from contextlib import ExitStack
 import sympy
 import torch
 
+from cpu_codegen.dependence import needs_of, symbols_of
 from cpu_codegen.index import Symbol
 from cpu_codegen.loops import Loop
 from cpu_codegen.operation_printer import OperationPrinter
 from cpu_codegen.text import Lines
 from cpu_codegen.types import SCALAR, VECTOR
 from cpu_codegen.vectorize import FOLD, Mode, Plan
-from inductor.device import Kernel
-from inductor.levels import Pass, dependencies, op_symbols
+from inductor import Kernel, Pass
 
 OPERATION = {"sum": "Sum", "prod": "Prod", "max": "Max", "min": "Min", "any": "Any", "all": "All"}
 
@@ -31,7 +31,7 @@ class ReductionPrinter:
         self.kernel, self.plan, self.ops, self.out, self.lanes = kernel, plan, ops, out, lanes
         self.index = ops.index
         self.tile = plan.unroll * lanes
-        self.needs = dependencies(plan.body)
+        self.needs = needs_of(plan.body)
         self.inner_symbols = self._inner_symbols()
         self.kept_so_far: set[int] = set()
 
@@ -160,7 +160,7 @@ class ReductionPrinter:
         for at, op in enumerate(body.ops):
             mine: set[Symbol] = set()
             if op.name != "reduce":
-                mine = (op_symbols(op) & inner).union(*(reach[n] for n in self.needs[at]))
+                mine.update(symbols_of(op) & inner, *(reach[n] for n in self.needs[at]))
             reach.append(mine)
         return reach
 

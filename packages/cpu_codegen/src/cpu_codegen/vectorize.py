@@ -10,13 +10,12 @@ import enum
 from collections import Counter
 from dataclasses import dataclass, replace
 
+from cpu_codegen.dependence import needs_of, symbols_of
 from cpu_codegen.index import Expr, Symbol, stride
 from cpu_codegen.loops import Loop, product, simplify
 from cpu_codegen.operations import MODERATE, SLOW, cost_of
-from inductor.body import Body, Op
-from inductor.device import Kernel
-from inductor.levels import Levels, Pass, dependencies, op_symbols
-from inductor.levels import split as split_levels
+from inductor import Body, Kernel, Levels, Op, Pass
+from inductor import split as split_levels
 
 
 class Mode(enum.Enum):
@@ -80,7 +79,7 @@ def make_plan(kernel: Kernel, lanes: int) -> Plan:
     """Plan `kernel` for vectors of `lanes` lanes."""
     body, outer, inner = simplify(kernel)
     levels = split_levels(body)
-    needs = dependencies(body)
+    needs = needs_of(body)
     vector = _choose_vector(body, levels, needs, outer, inner, lanes)
     reduces = bool(levels.passes)
     if not reduces:
@@ -236,7 +235,7 @@ def varying_ops(body: Body, needs: list[tuple[int, ...]], variable: Symbol, thro
         if op.name == "reduce" and not through_reduce:
             varying.append(False)
         else:
-            varying.append(variable in op_symbols(op) or any(varying[n] for n in needs[at]))
+            varying.append(variable in symbols_of(op) or any(varying[n] for n in needs[at]))
     return tuple(varying)
 
 
