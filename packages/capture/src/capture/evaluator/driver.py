@@ -79,8 +79,10 @@ def capture_frame(frame: FrameInput, backend: Backend, *, dynamic: bool | None, 
         with torch_modes_restored():
             try:
                 attempt.evaluate(break_at)
-                if reason is None or attempt.finished:
+                if attempt.finished:
                     return attempt.finish(backend, [])
+                if reason is None:
+                    reason = Break(attempt.reason or "unknown", attempt.stopped_line())
                 if fullgraph:
                     from capture.errors import GraphBreakError
 
@@ -98,6 +100,8 @@ def capture_frame(frame: FrameInput, backend: Backend, *, dynamic: bool | None, 
                     raise SkipFrame(f"evaluation is not repeatable: {stopped.reason}") from None
                 break_at = stopped.step
                 reason = reason or Break(stopped.reason, stopped.user_line)
+            except Unsupported as problem:
+                raise SkipFrame(problem.reason) from problem
             except CaptureError:
                 raise
             except Exception as error:
@@ -146,6 +150,7 @@ class Attempt:
             closure.append(cell)
         self.frame = Frame(self.code, frame.globals, frame.builtins, local, closure, is_root=True)
         self.finished = False
+        self.reason: str | None = None
         self.before = {**torch_state(), "nesting": 0}
         self.m.guard(None, GuardKind.GRAD_MODE, torch.is_grad_enabled())
         self.m.guard(None, GuardKind.GLOBAL_STATE, _global_state())
@@ -161,7 +166,8 @@ class Attempt:
         try:
             run(m, self.frame)
             self.finished = True
-        except BreakHere:
+        except BreakHere as here:
+            self.reason = here.reason
             origin = check_no_handler_state(self.frame)
             if origin is not None:
                 raise Stopped(origin, "a break inside an exception handler", self.line) from None

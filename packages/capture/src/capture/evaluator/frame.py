@@ -113,11 +113,18 @@ def _run_root(m: Machine, frame: Frame, ops: list[Op]) -> str:
         op = frame.op = ops[frame.ip]
         m.begin_step(frame)
         frame.ip += 1
+        stack, activity = frame.stack[:], m.activity
         try:
             signal = op.handler(m, frame, op)
         except SymbolicRaise as raised:
             unwind(m, frame, raised)
             continue
+        except Unsupported as problem:
+            if m.activity != activity:
+                raise
+            # Nothing happened in this step: the frame is as it was before it, ready to break here.
+            frame.stack, frame.ip, frame.kw_names = stack, op.index, ()
+            raise BreakHere(problem.reason) from problem
         if signal is not None:
             return signal
 

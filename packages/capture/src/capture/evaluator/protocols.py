@@ -153,10 +153,12 @@ class Protocols(Recording):
 
     def iterate(self, value: Variable) -> Variable:
         """``iter(value)``."""
+        self.activity += 1  # what iterates may come to an end halfway
         return value.realize(self.me).iterate(self.me)
 
     def next_value(self, iterator: Variable) -> Variable:
         """``next(iterator)``."""
+        self.activity += 1
         return self.stop_as_exception(lambda: iterator.next(self.me))
 
     def stop_as_exception(self, action: Callable[[], Variable]) -> Variable:
@@ -183,7 +185,7 @@ class Protocols(Recording):
             return list(real.items)  # type: ignore[attr-defined]
         if isinstance(real, DictView):
             return real.elements(self.me)
-        iterator = real.iterate(self.me)
+        iterator = self.iterate(real)
         if not isinstance(iterator, Iterator):
             iterator = iterator.realize(self.me)
         found: list[Variable] = []

@@ -100,6 +100,7 @@ class Recording(Values):
         if self.is_plain(result):
             return self.from_python(result)
         fx_args = tuple(p[0] for p in lowered)
+        self.activity += 1
         node = self.graph.call(op, target, fx_args, {k: p[0] for k, p in named.items()}, self.where())
         return self.wrap_result(node, result)
 
@@ -171,6 +172,7 @@ class Recording(Values):
 
     def graph_state_call(self, target: Any, args: Args) -> None:
         """A call that changes torch's modes: recorded in the graph and made for real, to be undone after tracing."""
+        self.activity += 1
         real = [self.to_python(a) for a in args]
         node = self.graph.call("call_function", target, tuple(real), {}, self.where())
         node.meta["val"] = None

@@ -44,6 +44,8 @@ class State:
         self.step = 0
         self.break_at: int | None = None
         self.instructions = 0
+        #: Counts whatever may change the state of the evaluation beyond the root frame's stack.
+        self.activity = 0
         self.last_line = ""
         self.private: dict[int, Any] = {}
 
@@ -61,6 +63,7 @@ class State:
     def enter(self, frame: Frame) -> None:
         if len(self.frames) > _MAX_DEPTH:
             raise Unsupported("calls nested too deep to inline")
+        self.activity += 1
         self.frames.append(frame)
 
     def note_line(self) -> None:
@@ -125,6 +128,7 @@ class State:
 
     def mutated(self, variable: Variable) -> None:
         """Note a change of a tracked object."""
+        self.activity += 1
         self.changed.setdefault(id(variable), variable)
 
     # Guards
@@ -147,7 +151,11 @@ class State:
 
 
 class BreakHere(Exception):
-    """Signal: the step at which this attempt is to break has come."""
+    """Signal: this attempt breaks before the current step; ``reason`` is set if that was not known before."""
+
+    def __init__(self, reason: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 def torch_state() -> dict[str, Any]:

@@ -517,6 +517,7 @@ class Values(State):
         return self.known(builtins[name])
 
     def set_global(self, namespace: dict[str, Any], name: str, value: Variable | None) -> None:
+        self.activity += 1
         self.globals_written[(id(namespace), name)] = (namespace, value)
 
     # Values made in the frame

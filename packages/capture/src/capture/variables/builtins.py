@@ -45,6 +45,7 @@ def _iter(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 @builtin(next)
 def _next(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     iterator = m.realize(args[0])
+    m.activity += 1
     try:
         return iterator.next(m)
     except StopIter as stop:

@@ -125,6 +125,7 @@ class Function(Variable):
     def set_attribute(self, m: Machine, name: str, value: Variable) -> None:
         if self.real is not None or name in ("__code__", "__defaults__", "__kwdefaults__"):
             raise Unsupported(f"setting attribute {name!r} of a function")
+        m.activity += 1
         self.attrs[name] = value
 
     def bind(self, m: Machine, args: Args, kwargs: Kwargs) -> dict[str, Variable]:

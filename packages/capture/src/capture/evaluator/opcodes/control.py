@@ -76,6 +76,7 @@ def _get_iter(m: Machine, frame: Frame, op: Op) -> None:
 def _for_iter(m: Machine, frame: Frame, op: Op) -> None:
     iterator = frame.stack[-1].realize(m)
     frame.stack[-1] = iterator
+    m.activity += isinstance(iterator, Iterator)
     try:
         frame.push(iterator.next(m))
     except StopIter:
