@@ -39,19 +39,22 @@ FLAGS: tuple[str, ...] = (
 
 @dataclass(frozen=True)
 class Compiler:
-    """A C++ compiler: how to call it, and what it says of itself."""
+    """A C++ compiler: how to call it, and what tells it from other ones and other versions."""
 
     command: tuple[str, ...]
-    version: str
-    openmp: bool
-    """Whether it compiles `-fopenmp` and there is a runtime to link."""
+    identity: str
+
+    @property
+    def openmp(self) -> bool:
+        """Whether it compiles `-fopenmp` and there is a runtime to link; tried once and kept in the cache."""
+        return _has_openmp(self)
 
 
 def find_compiler() -> Compiler:
     """`$CXX`, else the first of g++, c++ and clang++ on the path.
 
     Raises:
-        BuildError: there is none, or it does not run.
+        BuildError: there is none.
     """
     return _compiler(os.environ.get("CXX"), os.environ.get("PATH"))
 
@@ -63,40 +66,43 @@ def _compiler(chosen: str | None, path: str | None) -> Compiler:
     else:
         found = next((c for c in ("g++", "c++", "clang++") if shutil.which(c, path=path)), None)
         if found is None:
-            raise BuildError(
-                "no C++ compiler found: install g++ or clang++ (apt-get install g++, dnf install gcc-c++), "
-                "or name one in $CXX"
-            )
+            raise BuildError(f"no C++ compiler found: {_INSTALL}, or name one in $CXX")
         command = (found,)
+    program = shutil.which(command[0], path=path)
+    if program is None:
+        raise BuildError(f"the C++ compiler {shlex.join(command)!r} is not there: {_INSTALL}, or correct $CXX")
+    # The program's own place, size and age: asking it for its version would take longer than all else here.
+    real = Path(program).resolve()
+    status = real.stat()
+    return Compiler(command, f"{shlex.join(command)} {real} {status.st_size} {status.st_mtime_ns}")
+
+
+_INSTALL = "install g++ or clang++ (apt-get install g++, dnf install gcc-c++)"
+
+_OPENMP_PROBE = """extern "C" int omp_get_max_threads();
+int f() {
+  int n = 0;
+#pragma omp parallel
+  n = omp_get_max_threads();
+  return n;
+}
+"""
+
+
+@functools.lru_cache(maxsize=8)
+def _has_openmp(compiler: Compiler) -> bool:
+    cache, key = DiskCache("cpu"), _digest(_OPENMP_PROBE, compiler.identity, *_openmp_flags())
+    known = cache.get(key)
+    if known is not None:
+        return (known / "openmp").read_bytes() == b"yes"
+    command = (*compiler.command, "-fPIC", "-Wl,-z,defs")
     try:
-        shown = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        detail = error.stderr if isinstance(error, subprocess.CalledProcessError) else error
-        raise BuildError(
-            f"the C++ compiler {shlex.join(command)!r} does not run: {detail}; install g++ or clang++, or correct $CXX"
-        ) from error
-    return Compiler(command, shown.stdout.strip(), _has_openmp(command))
-
-
-def _has_openmp(command: tuple[str, ...]) -> bool:
-    program = 'extern "C" int omp_get_max_threads(); int f() { int n = 0;\n#pragma omp parallel\nn = omp_get_max_threads();\nreturn n; }\n'
-    with tempfile.TemporaryDirectory() as scratch:
-        source = Path(scratch) / "probe.cpp"
-        source.write_text(program)
-        tried = subprocess.run(
-            [
-                *command,
-                "-fPIC",
-                "-shared",
-                "-Wl,-z,defs",
-                str(source),
-                "-o",
-                str(source.with_suffix(".so")),
-                *_openmp_flags(),
-            ],
-            capture_output=True,
-        )
-    return tried.returncode == 0
+        _compile("probe", ".cpp", [_OPENMP_PROBE], command, _openmp_flags())
+        works = True
+    except _CompilerFailed:
+        works = False
+    cache.put(key, {"openmp": b"yes" if works else b"no"})
+    return works
 
 
 def _openmp_flags() -> tuple[str, ...]:
@@ -131,17 +137,17 @@ def build_kernels(text: str, isa: Isa, parts: Sequence[str] | None = None) -> Pa
     compiler = find_compiler()
     link = _openmp_flags() if compiler.openmp else ()
     command = (*compile_command(compiler, isa), *link[:1])
-    key = _digest(text, *command, *link, compiler.version, headers_digest())
+    key = _digest(text, *command, *link, compiler.identity, headers_digest())
     return _build(key, "kernels", ".cpp", text, list(parts or [text]), command, link)
 
 
-def build_extension(name: str, text: str, command: Sequence[str], version: str) -> Path:
+def build_extension(name: str, text: str, command: Sequence[str], identity: str) -> Path:
     """The shared object of one C file, from the cache or compiled with `command`.
 
     Raises:
         BuildError: with the compiler's output and the source's path.
     """
-    return _build(_digest(text, *command, version), name, ".c", text, [text], command, ())
+    return _build(_digest(text, *command, identity), name, ".c", text, [text], command, ())
 
 
 def _digest(*texts: str) -> str:
@@ -203,7 +209,7 @@ def _run(commands: list[list[str]]) -> None:
             for c in commands
         ]
     except OSError as error:
-        raise BuildError(f"cannot run {commands[0][0]!r}: {error}; install g++ or clang++, or correct $CXX") from error
+        raise BuildError(f"cannot run {commands[0][0]!r}: {error}; {_INSTALL}, or correct $CXX") from error
     outputs = [process.communicate()[0] for process in started]
     for process, output, command in zip(started, outputs, commands, strict=True):
         if process.returncode != 0:

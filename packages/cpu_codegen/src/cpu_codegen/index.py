@@ -1,4 +1,4 @@
-"""Index expressions: their C++ text and their stride in a loop variable.
+"""Index expressions: their C++ text (on `kernel.h`, without the standard library) and their stride in a loop variable.
 
 Flows in: sympy expressions over loop variables, size symbols and indirect symbols. Flows out: C++ over `Index` (int64).
 """
@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 import sympy
+
+from symshapes import bound
 
 Expr: TypeAlias = sympy.Expr
 Symbol: TypeAlias = sympy.Symbol
@@ -99,7 +101,7 @@ class IndexPrinter:
         if kind in ("FloorDiv", "Mod", "PythonMod"):
             a, b = expr.args
             text_a, text_b = self._print(a, 0), self._print(b, 0)
-            if a.is_nonnegative and b.is_positive:
+            if bound(a, {}).lower >= 0 and bound(b, {}).lower > 0:
                 return f"(({text_a}) {'/' if kind == 'FloorDiv' else '%'} ({text_b}))"
             return f"{'floor_div' if kind == 'FloorDiv' else 'modulo'}({text_a}, {text_b})"
         if isinstance(expr, sympy.floor):

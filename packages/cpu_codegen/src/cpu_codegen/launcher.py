@@ -29,7 +29,7 @@ def _module() -> Any:
         )
     compiler = find_compiler()
     command = (*compiler.command, "-x", "c", "-O2", "-fPIC", "-w", f"-I{include}")
-    path = build_extension("launcher", SOURCE.read_text(), command, f"{sys.version}\n{compiler.version}")
+    path = build_extension("launcher", SOURCE.read_text(), command, f"{sys.version}\n{compiler.identity}")
     loader = importlib.machinery.ExtensionFileLoader("launcher", str(path))
     spec = importlib.util.spec_from_loader("launcher", loader)
     assert spec is not None

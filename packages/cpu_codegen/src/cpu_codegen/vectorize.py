@@ -113,7 +113,7 @@ def make_plan(kernel: Kernel, lanes: int) -> Plan:
         and rows <= FEW_ROWS
         and (points is None or points >= MANY_POINTS)
     )
-    kept = _kept(levels, body, varying, inner) if mode is Mode.INNER and not split else frozenset()
+    kept = _kept(levels, needs, body, varying, inner) if mode is Mode.INNER and not split else frozenset()
     if kept:
         levels = replace(levels, passes=_passes_without(levels, needs, kept))
     per_point = sum(cost_of(op.name, op.dtype) for op in body.ops)
@@ -136,14 +136,28 @@ def make_plan(kernel: Kernel, lanes: int) -> Plan:
     )
 
 
-def _kept(levels: Levels, body: Body, varying: tuple[bool, ...], inner: tuple[Loop, ...]) -> frozenset[int]:
+def _kept(
+    levels: Levels, needs: list[tuple[int, ...]], body: Body, varying: tuple[bool, ...], inner: tuple[Loop, ...]
+) -> frozenset[int]:
+    """What to keep so that no pass repeats an expensive operation of an earlier one: these operations, or what a later pass
+    makes of them, whichever are fewer values."""
     points = product(inner)
     if points is not None and points > KEEP:
         return frozenset()
-    runs = Counter(at for p in levels.passes for at in p.ops)
-    return frozenset(
-        at for at, count in runs.items() if count > 1 and varying[at] and body.ops[at].name in MODERATE | SLOW
-    )
+    kept: set[int] = set()
+    before: set[int] = set()
+    for step in levels.passes:
+        repeated = {at for at in step.ops if at in before and varying[at] and body.ops[at].name != "indirect"}
+        expensive = {at for at in repeated if body.ops[at].name in MODERATE | SLOW}
+        reached: set[int] = set()
+        for at in sorted(repeated):
+            if at in expensive or not reached.isdisjoint(needs[at]):
+                reached.add(at)
+        new_users = [at for at in (*step.ops, *step.reductions) if at not in repeated]
+        frontier = {at for user in new_users for at in needs[user] if at in reached}
+        kept |= frontier if len(frontier) <= len(expensive) else expensive
+        before.update(step.ops)
+    return frozenset(kept)
 
 
 def _passes_without(levels: Levels, needs: list[tuple[int, ...]], kept: frozenset[int]) -> tuple[Pass, ...]:
