@@ -212,8 +212,8 @@ def _common_base(views: Sequence[Tracked]) -> Tracked:
     lines = []
     for view in views:
         line = [view]
-        while line[-1].parent is not None:
-            line.append(line[-1].parent)
+        while (origin := line[-1].origin) is not None:
+            line.append(origin[0])
         lines.append(line[::-1])
     common = lines[0][0]
     for generation in zip(*lines, strict=False):
@@ -270,12 +270,11 @@ def _steps(tracer: Tracer, base: Tracked, tracked: Tracked, results: Results) ->
     wanted = tracked.fake.requires_grad
     steps: list[ViewStep] = []
     while tracked is not base:
-        step = tracked.step
-        assert step is not None and tracked.parent is not None
+        assert tracked.origin is not None
+        tracked, step = tracked.origin
         args = tuple(_replayable(tracer, value, results) for value in step.args)
         kwargs = {name: _replayable(tracer, value, results) for name, value in step.kwargs.items()}
         steps.append(ViewStep(step.op, args, kwargs, step.index, step.grad))
-        tracked = tracked.parent
     detached = any(step.op is torch.ops.aten.detach.default for step in steps)
     if wanted != (base.fake.requires_grad and not detached):
         raise Unsupported("an output's gradient does not come from the tensor that it is a view of")

@@ -95,9 +95,7 @@ def _scalar_name(dtype: torch.dtype) -> str:
     return _EAGER_NAMES.get(name, name)
 
 
-# What eager calls dtypes in its messages.
-_EAGER_NAMES = dict(
-    pair.split("=")
-    for pair in "float32=Float float64=Double float16=Half bfloat16=BFloat16 int64=Long int32=Int int16=Short "
-    "int8=Char uint8=Byte bool=Bool complex64=ComplexFloat complex128=ComplexDouble".split()
-)
+_EAGER_NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "bool": "Bool"}
+_EAGER_NAMES |= {"int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte"}
+_EAGER_NAMES |= {"complex64": "ComplexFloat", "complex128": "ComplexDouble"}
+"""What eager calls dtypes in its messages."""

@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from aotgrad import _torch
 from aotgrad.errors import Unsupported
 from aotgrad.mutations import MUTATIONS, assignable
+from aotgrad.restride import layout_of, view_of
 from aotgrad.schema import Kind, OpFacts, facts_of
 from aotgrad.strides import inverse_order, is_dense, order_of, same_layout, same_size
 from aotgrad.symbols import SymbolNodes
@@ -53,7 +54,8 @@ class Tracked:
     """One tensor of the traced program and the node that has its value.
 
     `exact` says that the node's value has the strides of `fake`, the tensor as the program sees it. They part where a
-    functional op chose other strides than the tensor it stands for a write to.
+    functional op chose other strides than the tensor it stands for a write to. `seen` is how the program made the view
+    where the trace made it in another way from another tensor.
     """
 
     fake: FakeTensor
@@ -63,6 +65,14 @@ class Tracked:
     exact: bool
     parent: Tracked | None = None
     step: ViewStep | None = None
+    seen: tuple[Tracked, ViewStep] | None = None
+
+    @property
+    def origin(self) -> tuple[Tracked, ViewStep] | None:
+        """What the program made this view of, and how; None if it is no view."""
+        if self.seen is not None or self.parent is None or self.step is None:
+            return self.seen
+        return self.parent, self.step
 
 
 class Tracer(TorchDispatchMode):
@@ -234,13 +244,31 @@ class Tracer(TorchDispatchMode):
             offset = args[3] if len(args) > 3 else kwargs.get("storage_offset")
             args = (None, args[1], args[2], base.fake.storage_offset() if offset is None else offset)
             kwargs = {}
-            base = base.storage.root
+            step = ViewStep(func, args[1:], kwargs, None, grad)
+            if not self._add_restrided(result, base.storage.root, args):
+                self._add_view(result, base.storage.root, step)
+            self._tracked[id(result)].seen = base, step
+            return result
         if isinstance(result, torch.Tensor):
             self._add_view(result, base, ViewStep(func, args[1:], kwargs, None, grad))
         else:
             for index, item in enumerate(result):
                 self._add_view(item, base, ViewStep(func, args[1:], kwargs, index, grad))
         return result
+
+    def _add_restrided(self, fake: Any, root: Tracked, args: tuple[Any, ...]) -> bool:
+        """Make the view `as_strided` of simpler ones if it can be."""
+        whole = layout_of(root.fake.shape, root.fake.stride(), root.fake.storage_offset())
+        wanted = layout_of(*args[1:])
+        make = None if whole is None or wanted is None else view_of(whole, wanted)
+        if make is None:
+            return False
+        with self:
+            made = self.tracked(make(root.fake))
+        self._tracked[id(fake)] = Tracked(
+            fake, made.node, made.storage, made.generation, made.exact, made.parent, made.step
+        )
+        return True
 
     def _add_view(self, fake: Any, base: Tracked, step: ViewStep) -> None:
         self._read(base)
