@@ -182,3 +182,10 @@ def test_a_reduction_over_one_element_joins_a_longer_one() -> None:
 
     check_schedule(f, X)
     check_schedule(f, X, options=SEPARATE)
+
+
+def test_rows_and_columns_of_a_square_stay_apart() -> None:
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.sum(0), x.sum(1)
+
+    assert launches(check_schedule(f, torch.randn(8, 8))) == 2

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import keyword
 import re
+import textwrap
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sympy
+import torch
 
 from inductor.body import Expr, Symbol
 from inductor.codegen.extern import ArgumentPrinter, unpacked
 from inductor.ir.program import Buffer, ExternOp, StridedView
 from inductor.schedule.extern import writes_into
-from inductor.schedule.kernels import origin
+from inductor.schedule.kernels import origins
+from inductor.schedule.memory import extent
+from inductor.schedule.nodes import views
 from inductor.schedule.schedule import ExternStep, KernelStep, Schedule, Step
 from inductor.schedule.space import estimate, number
 from symshapes import print_expr
@@ -66,6 +71,7 @@ class _Writer:
         self.fresh: set[str] = set()
         """Tensors with storage offset 0."""
         self.defined: set[str] = set()
+        self.preferred = preferred_geometries(schedule)
         self.printer = ArgumentPrinter(self.view, self.bind, self.objects)
 
     def bind(self, name: str, value: str) -> str:
@@ -205,16 +211,9 @@ class _Writer:
         else:
             self.extern(step)
 
-    def comment(self, origins: Sequence[Any]) -> None:
-        texts = [origin(node) for node in origins]
-        line = "# "
-        for text in texts:
-            if len(line) + len(text) > 110 and line != "# ":
-                self.lines.append(line.rstrip(", ") + ",")
-                line = "#   "
-            line += text + ", "
-        if texts:
-            self.lines.append(line.rstrip(", "))
+    def comment(self, nodes: Sequence[Any]) -> None:
+        for text in origins(nodes):
+            self.lines += textwrap.wrap(text, 110, initial_indent="# ", subsequent_indent="#   ")
 
     def provide(self, name: str, initial: str | None, adopt: bool) -> None:
         """Memory for a buffer, and its initial content."""
@@ -222,8 +221,9 @@ class _Writer:
         if donor is not None:
             self.take_over(name, donor)
         else:
-            self.lines.append(f"{self.name(name)} = {self.allocation(self.buffer(name))}")
-            self.alive[name] = self.buffer(name).size, self.buffer(name).stride
+            geometry = self.preferred[name][0]
+            self.lines.append(f"{self.name(name)} = {self.allocation(self.buffer(name), geometry)}")
+            self.alive[name] = geometry
             self.fresh.add(name)
         if initial is not None and not adopt:
             source = self.buffer(initial)
@@ -232,12 +232,11 @@ class _Writer:
 
     def take_over(self, name: str, donor: str) -> None:
         """`name` lives on in the memory of `donor`, which is dead."""
-        buffer = self.buffer(name)
-        geometry = buffer.size, buffer.stride
-        if name in self.memory.shaped and self.alive.get(donor) != geometry:
+        geometry, uses = self.preferred[name]
+        if uses > 1 and self.alive.get(donor) != geometry:
             text = self.view(StridedView(donor, *geometry, sympy.Integer(0)))
             self.alive[name] = geometry
-        else:
+        else:  # whoever needs a layout makes a view
             text = self.name(donor)
             if donor in self.alive:
                 self.alive[name] = self.alive[donor]
@@ -246,26 +245,22 @@ class _Writer:
             self.fresh.add(name)
         self.alive.pop(donor, None)
 
-    def allocation(self, buffer: Buffer) -> str:
+    def allocation(self, buffer: Buffer, geometry: Geometry) -> str:
         """An expression for uninitialised memory. `empty_like` takes three quarters of the time of `empty_strided`."""
-        like = self.twin(buffer)
+        like = self.twin(buffer, geometry)
         if like is not None:
             return f"{self.bind('_empty_like', 'torch.empty_like')}({like})"
         function = self.bind("_empty_strided", "torch.empty_strided")
         dtype, device = self.printer.text(buffer.dtype), self.printer.text(buffer.device)
-        size, stride = self.sizes(buffer.size), self.sizes(buffer.stride)
-        return f"{function}({size}, {stride}, dtype={dtype}, device={device})"
+        return f"{function}({self.sizes(geometry[0])}, {self.sizes(geometry[1])}, dtype={dtype}, device={device})"
 
-    def twin(self, buffer: Buffer) -> str | None:
+    def twin(self, buffer: Buffer, geometry: Geometry) -> str | None:
         """A tensor in scope with the same dense layout."""
-        if not _dense(buffer):
+        if not _dense(*geometry):
             return None
-        for name, geometry in self.alive.items():
+        for name, known in self.alive.items():
             other = self.buffer(name)
-            if geometry == (buffer.size, buffer.stride) and (other.dtype, other.device) == (
-                buffer.dtype,
-                buffer.device,
-            ):
+            if known == geometry and (other.dtype, other.device) == (buffer.dtype, buffer.device):
                 return self.name(name)
         return None
 
@@ -348,20 +343,55 @@ class _Writer:
 
 
 def _reads(step: Step) -> Iterable[str]:
-    from inductor.schedule.nodes import views
-
     if isinstance(step, KernelStep):
         return {*step.buffers, *(source for _, source in step.loop.initial)}
     return {view.buffer for view in views(step.op)}
 
 
-def _dense(buffer: Buffer) -> bool:
+def _dense(size: Sequence[Expr], stride: Sequence[Expr]) -> bool:
     """Known sizes, no holes, no overlaps, not empty, and no dimension of size 1 (whose stride could be anything)."""
     expected: Any = 1
-    for stride, size in sorted(
-        zip(buffer.stride, buffer.size, strict=True), key=lambda pair: estimate(number(pair[0]))
-    ):
-        if not size.is_Integer or not stride.is_Integer or size <= 1 or stride != expected:
+    for step, count in sorted(zip(stride, size, strict=True), key=lambda pair: estimate(number(pair[0]))):
+        if not count.is_Integer or not step.is_Integer or count <= 1 or step != expected:
             return False
-        expected = stride * size
+        expected = step * count
     return True
+
+
+def preferred_geometries(schedule: Schedule) -> dict[str, tuple[Geometry, int]]:
+    """For each buffer the size and strides its tensor had best, and how often they are needed.
+
+    Kernels only take a tensor's memory, so a buffer that ATen calls read as a matrix can be one from the start. What a
+    call writes into, and what is copied, needs the buffer's own layout."""
+    program = schedule.program
+    needed: dict[str, Counter[Geometry]] = {name: Counter() for name in program.buffers}
+    fixed: set[str] = set()
+
+    def note(view: StridedView) -> None:
+        whole = Buffer(view.buffer, *_place(program.buffers[view.buffer]), view.size, view.stride)
+        if view.offset == 0 and extent(whole) == extent(program.buffers[view.buffer]):
+            needed[view.buffer][view.size, view.stride] += 1
+
+    for step in schedule.steps:
+        if isinstance(step, KernelStep):
+            for pair in step.loop.initial:
+                fixed.update(pair)
+        else:
+            for view in views(step.op):
+                note(view)
+            fixed.update(name for name in step.op.writes if name is not None)
+    for out in program.outputs:
+        if isinstance(out, StridedView):
+            note(out)
+    result: dict[str, tuple[Geometry, int]] = {}
+    for name, buffer in program.buffers.items():
+        own = buffer.size, buffer.stride
+        if name in fixed:
+            result[name] = own, 2  # now, and whenever it is used
+        else:
+            result[name] = max(needed[name].items(), key=lambda item: item[1], default=(own, 0))
+    return result
+
+
+def _place(buffer: Buffer) -> tuple[torch.device, torch.dtype]:
+    return buffer.device, buffer.dtype

@@ -8,6 +8,7 @@ mapped onto the other such that whatever the later one reads of the earlier one 
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -74,9 +75,22 @@ def can_fuse(first: Group, second: Group, options: Options) -> Group | None:
 
 
 def _same_loops(one: Group, two: Group) -> bool:
-    """Whether both have the same loops: one launch for both is worth it, even where they read different memory."""
+    """Whether both have the same loops, and walk through memory along the same one: then one launch for both is worth it,
+    even where they read different memory."""
     sizes = ([d.size for d in group.outer] + [0] + [d.size for d in group.inner] for group in (one, two))
-    return next(sizes) == next(sizes)
+    return next(sizes) == next(sizes) and _contiguous(one) == _contiguous(two)
+
+
+def _contiguous(group: Group) -> int | None:
+    """Which of the group's dims most traffic is contiguous in; None if none is."""
+    sizes = {d.var: estimate(d.size) for d in group.dims}
+    votes: dict[Symbol, int] = {}
+    for index in (*group.stores.values(), *(i for indices in group.loads.values() for i in indices)):
+        elements = math.prod(sizes[var] for var, _ in index.coefficients)
+        for var, stride in index.coefficients:
+            if stride == 1:
+                votes[var] = votes.get(var, 0) + elements
+    return max(((votes[var], place) for place, var in enumerate(sizes) if var in votes), default=(0, None))[1]
 
 
 def _serial(group: Group, options: Options) -> bool:

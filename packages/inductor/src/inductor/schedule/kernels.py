@@ -6,7 +6,7 @@ Flows in: a `LoopOp` (merged) and its in-place pairs. Flows out: `Kernel`, and t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -105,7 +105,7 @@ def draft_kernel(program: Program, loop: LoopOp, inplace: Mapping[str, str]) -> 
         body=body,
         args=tuple(args),
         symbols=symbols,
-        origins=tuple(map(origin, loop.origins)),
+        origins=origins(loop.origins),
     )
     return KernelCallSite(kernel, (*ins, *inouts, *outs))
 
@@ -136,10 +136,12 @@ def size_symbols(body: Body, loop: LoopOp) -> tuple[Symbol, ...]:
     return tuple(sorted(used - bound, key=lambda s: s.name))
 
 
-def origin(node: fx.Node) -> str:
-    """A node for a comment: its name, and the user's line where known."""
-    source = node.meta.get("source")
-    return f"{node.name} ({source})" if source else node.name
+def origins(nodes: Iterable[fx.Node]) -> tuple[str, ...]:
+    """Nodes for a comment: their names by the user's line."""
+    lines: dict[str, list[str]] = {}
+    for node in nodes:
+        lines.setdefault(node.meta.get("source") or "", []).append(node.name)
+    return tuple(f"{line}: {', '.join(names)}" if line else ", ".join(names) for line, names in lines.items())
 
 
 def _name(loop: LoopOp) -> str:

@@ -33,8 +33,6 @@ class MemoryPlan:
     """Per step, written buffer to the input it overwrites."""
     adopted: dict[int, dict[str, str]] = field(default_factory=dict)
     """Per step, written buffer to the dying one whose content it starts with (`LoopOp.initial` without a copy)."""
-    shaped: set[str] = field(default_factory=set)
-    """Buffers whose tensor needs its true size and strides; for the others any tensor over the memory will do."""
     frees: list[list[str]] = field(default_factory=list)
     """Per step the names to drop after it."""
 
@@ -43,7 +41,6 @@ def plan_memory(program: Program, steps: Sequence[Operation], options: Options) 
     """Plan the memory of `steps`' buffers."""
     plan = MemoryPlan(frees=[[] for _ in steps])
     last = _last_uses(program, steps)
-    outputs = {out.buffer for out in program.outputs if isinstance(out, StridedView)}
     owned: set[str] = set()
     """Buffers in memory this graph allocates, which nothing else can hold a view of."""
     pool: dict[Key, list[str]] = {}
@@ -75,15 +72,10 @@ def plan_memory(program: Program, steps: Sequence[Operation], options: Options) 
                 plan.reused[name] = donor
             owned.add(name)
         if isinstance(step, ExternOp):
-            _note_extern(step, owned, plan)
+            _note_extern(step, owned)
         for name in at_end.get(at, ()):
             if name in owned and name not in taken:
                 pool.setdefault(_key(program.buffers[name]), []).append(name)
-    plan.shaped |= outputs
-    for step in steps:
-        if isinstance(step, LoopOp):
-            for pair in step.initial:
-                plan.shaped.update(pair)
     given = set(plan.reused.values())
     for name, at in last.items():
         if at < len(steps) and name not in given:
@@ -101,17 +93,15 @@ def _adoptable(program: Program, step: LoopOp, name: str, source: str) -> bool:
     )
 
 
-def _note_extern(step: ExternOp, owned: set[str], plan: MemoryPlan) -> None:
+def _note_extern(step: ExternOp, owned: set[str]) -> None:
     schema = getattr(step.target, "_schema", None)
     aliases = schema is None or any(r.alias_info is not None for r in schema.returns)
     for view in views(step):
-        plan.shaped.add(view.buffer)
         if aliases:  # the result may be a view of it, and outlive it
             owned.discard(view.buffer)
     owned.difference_update(mutated(step))
     if returns_fresh(step):
         owned.update(name for name in step.writes if name is not None)
-    plan.shaped.update(name for name in step.writes if name is not None)
 
 
 def _allocated(step: Operation) -> Sequence[str]:
