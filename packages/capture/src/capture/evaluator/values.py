@@ -14,7 +14,7 @@ import torch
 
 from capture import _native
 from capture.compiled_module import CompiledModule
-from capture.errors import NotConstant, Unsupported
+from capture.errors import NotConstant, SkipFrame, Unsupported
 from capture.guards import GuardKind, Predicate, TensorMeta
 from capture.sources import (
     Attr,
@@ -167,7 +167,11 @@ class Values(State):
             raise Unsupported("nested or quantized tensor")
         if source is None:
             raise Unsupported("tensor of unknown origin")
-        fake = self.me.fake_of(value, source)
+        try:
+            fake = self.me.fake_of(value, source)
+        except NotImplementedError as error:
+            # A wrapper of a function transform (vmap, grad): its frames are the interpreter's.
+            raise SkipFrame(f"a tensor without a storage of its own ({error})") from error
         if not isinstance(source, Const):
             sizes = tuple(s if type(s) is int else None for s in fake.shape)
             strides = tuple(s if type(s) is int else None for s in fake.stride())

@@ -6,6 +6,7 @@ import builtins
 import functools
 import itertools
 import operator
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -312,7 +313,10 @@ def _build_class(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 @builtin(builtins.__import__)
 def _import(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
-    raise Unsupported("call of __import__")
+    name = m.to_python(args[0])
+    if len(args) > 1 or kwargs or name not in sys.modules:
+        raise Unsupported(f"call of __import__ for {name}")
+    return m.known(sys.modules[name.partition(".")[0]])
 
 
 @builtin(functools.reduce)

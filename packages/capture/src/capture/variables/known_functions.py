@@ -36,6 +36,7 @@ _COMPUTED = frozenset(
         "re.sub",
         "re.compile",
         "dataclasses.is_dataclass",
+        "logging.getLogger",
         "importlib.util.find_spec",
         "packaging.version.parse",
         "typing.get_type_hints",

@@ -99,7 +99,10 @@ def _delete_item(m: Machine, v: Variable, k: Variable) -> Variable:
 
 
 def _init(m: Machine, v: Variable, *args: Variable) -> Variable:
-    if args:
+    if isinstance(v, List):
+        v.items[:] = m.elements(args[0]) if args else []
+        return v.changed(m)
+    if args and not isinstance(v, Tuple):
         raise Unsupported("explicit __init__ of a built-in container")
     return Constant(None)
 

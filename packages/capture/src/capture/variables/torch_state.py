@@ -35,6 +35,7 @@ _QUERIES = (
     torch.are_deterministic_algorithms_enabled,
     torch._C._is_any_autocast_enabled,
     torch._C._is_autocast_available,
+    torch._C._are_functorch_transforms_active,
     torch._C._is_torch_function_mode_enabled,
     torch._C._get_cudnn_enabled,
     torch._C._get_flash_sdp_enabled,
