@@ -59,7 +59,7 @@ def flash(
     seed = TensorMeta((2,), (1,), torch.uint64, query.device)
     unused = TensorMeta((), (), torch.uint64, query.device)
     return (
-        _like_query(query, value.size[3]),
+        like(query),
         fresh((batch, heads, length), query, torch.float32),
         None,
         None,
@@ -75,8 +75,8 @@ def flash(
 def flash_backward(
     grad_out: TensorMeta, query: TensorMeta, key: TensorMeta, value: TensorMeta, *_: Any, **options: Any
 ) -> tuple[TensorMeta, TensorMeta, TensorMeta]:
-    """Gradients of query, key and value."""
-    return tuple(_like_query(meta, meta.size[3]) for meta in (query, key, value))  # type: ignore[return-value]
+    """Gradients of query, key and value, each in the format of its tensor."""
+    return like(query), like(key), like(value)
 
 
 @rule("_scaled_dot_product_efficient_attention")
@@ -94,7 +94,8 @@ def efficient(
     """CUDA's memory-efficient attention: result, log-sum-exp (rows padded to 32), seed and offset."""
     batch, heads, length, _ = query.size
     rows = ((length + 31) // 32) * 32 if compute_log_sumexp else 0
-    state = TensorMeta((), (), torch.int64, query.device)
+    # The generator's state stays on the host (a CUDA graph's capture apart).
+    state = TensorMeta((), (), torch.int64, torch.device("cpu"))
     return (
         _like_query(query, value.size[3]),
         fresh((batch, heads, rows), query, torch.float32),
@@ -144,22 +145,11 @@ def cudnn(
     *,
     scale: float | None = None,
 ) -> tuple[Any, ...]:
-    """cuDNN's attention: result, log-sum-exp, empty offsets, lengths, random state, empty mask."""
+    """cuDNN's attention: result, log-sum-exp if asked for, no offsets, lengths, random state, no mask."""
     batch, heads, length, _ = query.size
     state = TensorMeta((), (), torch.int64, query.device)
-    return (
-        _like_query(query, value.size[3]),
-        fresh((batch, heads, length, 1), query, torch.float32)
-        if compute_log_sumexp
-        else fresh((0,), query, torch.float32),
-        None,
-        None,
-        length,
-        key.size[2],
-        state,
-        state,
-        fresh((0,), query),
-    )
+    logsumexp = fresh((batch, heads, length, 1), query, torch.float32) if compute_log_sumexp else None
+    return like(query), logsumexp, None, None, length, key.size[2], state, state, None
 
 
 @rule("_transformer_encoder_layer_fwd")

@@ -13,6 +13,7 @@ from symshapes.rules.layout import (
     contiguous_strides,
     fresh,
     strides_for,
+    suggest_format,
 )
 from symshapes.rules.pointwise import elementwise
 from symshapes.rules.promotion import number_dtype
@@ -287,7 +288,10 @@ def native_dropout(input: TensorMeta, p: float, train: bool | None) -> tuple[Ten
 
 @rule("native_dropout_backward")
 def native_dropout_backward(grad_output: TensorMeta, mask: TensorMeta, scale: float) -> TensorMeta:
-    """Elementwise over gradient, mask and scale."""
+    """Elementwise over gradient, mask and scale; the CUDA kernel keeps no format but channels-last."""
+    if grad_output.device.type == "cuda":
+        stride = strides_for(grad_output.size, suggest_format(grad_output))
+        return fresh(grad_output.size, grad_output, stride=stride)
     return elementwise([grad_output, mask, scale])
 
 

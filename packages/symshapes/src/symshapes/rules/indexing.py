@@ -183,7 +183,8 @@ def index(self: TensorMeta, indices: Sequence[TensorMeta | None]) -> TensorMeta:
 def nonzero_static(self: TensorMeta, *, size: Size, fill_value: int = -1) -> TensorMeta:
     """A fixed number of places of nonzero elements."""
     out = (size, len(self.size))
-    return fresh(out, self, torch.int64)
+    # CUDA finds the places dimension by dimension, and shows them transposed.
+    return fresh(out, self, torch.int64, stride=(1, size) if self.device.type == "cuda" else None)
 
 
 @rule("repeat_interleave.Tensor")

@@ -151,6 +151,13 @@ def _padded(self: TensorMeta, padding: Sequence[Size], spatial: int) -> list[Siz
     return size
 
 
+def _kept(size: Sequence[Size], like: TensorMeta) -> TensorMeta:
+    """Channels-last stays on the CPU; CUDA's kernels write row-major."""
+    if like.device.type == "cuda":
+        return fresh(size, like)
+    return fresh(size, like, stride=strides_for(size, suggest_format(like)))
+
+
 @rule("reflection_pad1d", "replication_pad1d")
 def pad1d(self: TensorMeta, padding: Sequence[Size]) -> TensorMeta:
     """The last dimension grown by its own values."""
@@ -160,15 +167,13 @@ def pad1d(self: TensorMeta, padding: Sequence[Size]) -> TensorMeta:
 @rule("reflection_pad2d", "replication_pad2d")
 def pad2d(self: TensorMeta, padding: Sequence[Size]) -> TensorMeta:
     """The last two dimensions grown by their own values."""
-    size = _padded(self, padding, 2)
-    return TensorMeta(tuple(size), strides_for(size, suggest_format(self)), self.dtype, self.device)
+    return _kept(_padded(self, padding, 2), self)
 
 
 @rule("reflection_pad3d", "replication_pad3d")
 def pad3d(self: TensorMeta, padding: Sequence[Size]) -> TensorMeta:
     """The last three dimensions grown by their own values."""
-    size = _padded(self, padding, 3)
-    return TensorMeta(tuple(size), strides_for(size, suggest_format(self)), self.dtype, self.device)
+    return _kept(_padded(self, padding, 3), self)
 
 
 @rule(
@@ -181,7 +186,7 @@ def pad3d(self: TensorMeta, padding: Sequence[Size]) -> TensorMeta:
 )
 def pad_backward(grad_output: TensorMeta, self: TensorMeta, padding: Sequence[Size]) -> TensorMeta:
     """A gradient of the input's size."""
-    return TensorMeta(self.size, strides_for(self.size, suggest_format(self)), self.dtype, self.device)
+    return _kept(self.size, self)
 
 
 @rule("tril", "triu")

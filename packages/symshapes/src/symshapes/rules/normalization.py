@@ -10,6 +10,7 @@ from symshapes.rules.layout import (
     TensorMeta,
     contiguous_strides,
     fresh,
+    is_channels_last,
     strides_for,
     suggest_format,
 )
@@ -39,7 +40,8 @@ def _statistics_dtype(input: TensorMeta, weight: Maybe) -> torch.dtype:
 
 
 def _batch_norm(input: TensorMeta, weight: Maybe, training: bool) -> tuple[TensorMeta, TensorMeta, TensorMeta]:
-    length = input.size[1] if training else 0
+    # In evaluation CPU kernels leave the statistics empty, CUDA's leave them unwritten.
+    length = input.size[1] if training or input.device.type == "cuda" else 0
     saved = _vector(length, input, _statistics_dtype(input, weight))
     return _formatted(input), saved, saved
 
@@ -93,9 +95,8 @@ def cudnn_batch_norm(
     epsilon: float,
 ) -> tuple[TensorMeta, TensorMeta, TensorMeta, TensorMeta]:
     """cuDNN's: also a reserve of bytes, whose size only the library knows (taken as empty)."""
-    out, _, _ = _batch_norm(input, weight, training)
     saved = _vector(input.size[1] if training else 0, input, weight.dtype)
-    return out, saved, saved, _vector(0, input, torch.uint8)
+    return _formatted(input), saved, saved, _vector(0, input, torch.uint8)
 
 
 @rule("cudnn_batch_norm_backward")
@@ -150,10 +151,17 @@ def native_batch_norm_backward(
     """Gradients of input, weight and bias, None where not asked for."""
     dtype = weight.dtype if weight is not None else input.dtype
     vector = _vector(input.size[1], input, dtype)
+    grad_input, unasked = _formatted(input), None
+    if input.device.type == "cuda":
+        if not train:
+            grad_input = fresh(input.size, input)
+        elif is_channels_last(input.size, input.stride) and is_channels_last(grad_out.size, grad_out.stride):
+            # The channels-last kernel gives an empty tensor for what was not asked for.
+            unasked = _vector(0, input, _wide(input.dtype))
     return (
-        _formatted(input) if output_mask[0] else None,
-        vector if output_mask[1] else None,
-        vector if output_mask[2] else None,
+        grad_input if output_mask[0] else None,
+        vector if output_mask[1] else unasked,
+        vector if output_mask[2] else unasked,
     )
 
 
@@ -253,3 +261,19 @@ def fused_rms_norm(
     inner = len(normalized_shape)
     rows = (*input.size[: len(input.size) - inner], *[1] * inner)
     return fresh(input.size, input), TensorMeta(rows, contiguous_strides(rows), _wide(input.dtype), input.device)
+
+
+@rule("_fused_rms_norm_backward")
+def fused_rms_norm_backward(
+    grad_out: TensorMeta,
+    input: TensorMeta,
+    normalized_shape: Sequence[Size],
+    rstd: TensorMeta,
+    weight: Maybe,
+    output_mask: Sequence[bool],
+) -> tuple[Maybe, Maybe]:
+    """Gradients of input and weight, None where not asked for."""
+    return (
+        fresh(input.size, input) if output_mask[0] else None,
+        fresh(weight.size, weight) if output_mask[1] and weight is not None else None,
+    )

@@ -26,6 +26,11 @@ def _shaped(size: Sequence[Size], like: TensorMeta, dtype: torch.dtype | None = 
     )
 
 
+def _shaped_3d(size: Sequence[Size], like: TensorMeta) -> TensorMeta:
+    """As `_shaped`, but four dimensions are a volume without a batch, and never channels-last."""
+    return _shaped(size, like) if len(like.size) == 5 else fresh(size, like)
+
+
 def pooled_length(length: Size, kernel: Size, stride: Size, padding: Size, dilation: Size, ceil_mode: bool) -> Size:
     """How many windows fit; in ceil mode the last may reach over the end, but must start inside."""
     room = length + 2 * padding - dilation * (kernel - 1) - 1
@@ -88,7 +93,7 @@ def max_pool3d_with_indices(
     ceil_mode: bool = False,
 ) -> tuple[TensorMeta, TensorMeta]:
     """The largest of each window, and where it was."""
-    out = _shaped(pooled(self, 3, kernel_size, stride, padding, dilation, ceil_mode), self)
+    out = _shaped_3d(pooled(self, 3, kernel_size, stride, padding, dilation, ceil_mode), self)
     return out, out._replace(dtype=torch.int64)
 
 
@@ -101,7 +106,7 @@ def max_pool2d_with_indices_backward(grad_output: TensorMeta, self: TensorMeta, 
 @rule("max_pool3d_with_indices_backward")
 def max_pool3d_with_indices_backward(grad_output: TensorMeta, self: TensorMeta, *_: Any) -> TensorMeta:
     """A gradient of the input's size and format."""
-    return _shaped(self.size, self)
+    return _shaped_3d(self.size, self)
 
 
 @rule("avg_pool2d")
@@ -227,13 +232,18 @@ def upsample_backward_row_major(
     return fresh(input_size, grad_output)
 
 
+def _rearranged(size: Sequence[Size], like: TensorMeta) -> TensorMeta:
+    """CPU kernels keep the format; CUDA rearranges by reshapes, which make it row-major."""
+    return fresh(size, like) if like.device.type == "cuda" else _shaped(size, like)
+
+
 @rule("pixel_shuffle")
 def pixel_shuffle(self: TensorMeta, upscale_factor: int) -> TensorMeta:
     """Channels become pixels."""
     *lead, channels, height, width = self.size
     factor = upscale_factor
     size = (*lead, channels // (factor * factor), height * factor, width * factor)
-    return _shaped(size, self)
+    return _rearranged(size, self)
 
 
 @rule("pixel_unshuffle")
@@ -242,13 +252,13 @@ def pixel_unshuffle(self: TensorMeta, downscale_factor: int) -> TensorMeta:
     *lead, channels, height, width = self.size
     factor = downscale_factor
     size = (*lead, channels * factor * factor, height // factor, width // factor)
-    return _shaped(size, self)
+    return _rearranged(size, self)
 
 
 @rule("channel_shuffle")
 def channel_shuffle(self: TensorMeta, groups: int) -> TensorMeta:
     """Channels in another order."""
-    return _shaped(self.size, self)
+    return _rearranged(self.size, self)
 
 
 @rule("im2col")

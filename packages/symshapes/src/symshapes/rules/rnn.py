@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from symshapes.rules.layout import Size, TensorMeta, fresh
+from symshapes.rules.layout import Size, TensorMeta, View, fresh, view_of
 from symshapes.rules.registry import rule
 
 
@@ -70,6 +70,17 @@ def thnn_fused_gru_cell(
     return fresh(hx.size, hx), fresh((hx.size[0], hx.size[1] * 5), hx)
 
 
+@rule("_thnn_fused_gru_cell_backward")
+def thnn_fused_gru_cell_backward(
+    grad_hy: TensorMeta, workspace: TensorMeta, has_bias: bool
+) -> tuple[TensorMeta | None, ...]:
+    """Gradients of both gates, hidden state and both biases."""
+    hidden = grad_hy.size[1]
+    gates = fresh((workspace.size[0], 3 * hidden), workspace)
+    bias = fresh((3 * hidden,), workspace) if has_bias else None
+    return gates, gates, fresh(grad_hy.size, grad_hy), bias, bias
+
+
 @rule("_thnn_fused_lstm_cell_backward_impl")
 def thnn_fused_lstm_cell_backward(
     grad_hy: TensorMeta | None,
@@ -104,7 +115,7 @@ def cudnn_rnn(
     bidirectional: bool,
     batch_sizes: Sequence[Size],
     dropout_state: TensorMeta | None,
-) -> tuple[TensorMeta, ...]:
+) -> tuple[TensorMeta | View, ...]:
     """A whole network: output, last states, and a reserve whose size only the library knows (taken as empty)."""
     directions = 2 if bidirectional else 1
     width = (proj_size if proj_size else hidden_size) * directions
@@ -123,8 +134,11 @@ def cudnn_rnn(
     hy = fresh((layers, batch, proj_size if proj_size else hidden_size), hx)
     cy = fresh((layers, batch, hidden_size), hx) if cx is not None else TensorMeta((0,), (1,), hx.dtype, hx.device)
     reserve = TensorMeta((0,), (1,), torch.uint8, input.device)
-    weights = (
-        TensorMeta((0,), (1,), input.dtype, input.device) if weight_buf is None else fresh(weight_buf.size, weight_buf)
+    # The packed weights come back as they went in.
+    weights: TensorMeta | View = (
+        TensorMeta((0,), (1,), input.dtype, input.device)
+        if weight_buf is None
+        else view_of(weight_buf, weight_buf.size, weight_buf.stride, base=3)
     )
     return output, hy, cy, reserve, weights
 
