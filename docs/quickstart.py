@@ -25,7 +25,9 @@ def milliseconds(contenders: dict[str, Callable[[], object]], rounds: int = 15) 
 
 def main() -> None:
     torch.manual_seed(0)
-    model = BertModel(BertConfig(num_hidden_layers=4, hidden_size=256, num_attention_heads=4, intermediate_size=1024)).eval()
+    model = BertModel(
+        BertConfig(num_hidden_layers=4, hidden_size=256, num_attention_heads=4, intermediate_size=1024)
+    ).eval()
     tokens = torch.randint(0, 30000, (4, 128))
 
     with torch.no_grad():
@@ -40,7 +42,9 @@ def main() -> None:
 
     print(f"BertModel, {sum(p.numel() for p in model.parameters()) / 1e6:.1f} M parameters, batch 4 of 128 tokens")
     print(f"  eager               {times['eager']:8.1f} ms")
-    print(f"  compiled            {times['compiled']:8.1f} ms   ({times['eager'] / times['compiled']:.2f} times as fast)")
+    print(
+        f"  compiled            {times['compiled']:8.1f} ms   ({times['eager'] / times['compiled']:.2f} times as fast)"
+    )
     print(f"  first call          {first:8.1f} s    (compilation)")
     print(f"  largest difference  {difference:8.1e}")
     print(explanation.summary())

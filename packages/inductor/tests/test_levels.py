@@ -2,6 +2,7 @@
 
 import sympy
 import torch
+
 from inductor.body import Body, record
 from inductor.levels import split
 from inductor.ops import ops

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import capture
-import meta
 import pytest
 import torch
+
+import capture
+import meta
 
 
 @pytest.fixture(autouse=True)

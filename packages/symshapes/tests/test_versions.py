@@ -1,3 +1,5 @@
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -30,3 +32,10 @@ def test_supported_is_silent() -> None:
         warnings.simplefilter("error")
         for version in ("2.11.0", "2.12.1", "2.13.0+cpu"):
             check_versions("meta", torch_version=version)
+
+
+def test_importing_on_an_old_torch_fails_with_the_sentence() -> None:
+    program = "import torch; torch.__version__ = '2.8.0'; import symshapes"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert done.stderr.splitlines()[-1].startswith("ImportError: symshapes, which every part imports, needs torch 2.11")

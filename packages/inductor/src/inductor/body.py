@@ -13,11 +13,10 @@ from typing import Any
 
 import sympy
 import torch
+from sympy import Expr as Expr
+from sympy import Symbol as Symbol
 
 from inductor.ops import PRIMITIVES, ResultType, compute_dtype, install
-
-Expr = sympy.Expr
-Symbol = sympy.Symbol
 
 
 @dataclass(frozen=True, slots=True)

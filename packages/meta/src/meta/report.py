@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from inductor import CompiledGraph
 from torch import fx
 
 import capture
+from inductor import CompiledGraph
 from meta import backends
 
 

@@ -1,5 +1,8 @@
 """Symbolic shapes and fake tensors for PyTorch."""
 
+# First of all, and for all parts, since each imports this one: whether this Python and this torch will do.
+from symshapes import _supported as _supported  # isort: split
+
 from symshapes.env import ShapeEnv, UnbackedError
 from symshapes.expr import (
     FloorDiv,

@@ -19,9 +19,7 @@ def _text(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
-def check_versions(
-    package: str, *, python: tuple[int, ...] | None = None, torch_version: str | None = None
-) -> None:
+def check_versions(package: str, *, python: tuple[int, ...] | None = None, torch_version: str | None = None) -> None:
     """Called by each package when it is imported.
 
     Args:
