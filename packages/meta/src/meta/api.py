@@ -71,7 +71,7 @@ def compile(
     if mode is not None and mode not in MODES:
         raise ValueError(f"unknown mode {mode!r}; the modes are {', '.join(MODES)}")
     if isinstance(backend, str):
-        chosen = backend_named(backend)
+        chosen: Any = backend_named(backend)
         if options is not None and backend != "inductor":
             raise ValueError(f"backend {backend!r} takes no options")
         if options is not None:
