@@ -66,6 +66,25 @@ def test_column_reductions_of_every_width(isa, case, compiled):
         assert bool((y[n:] == -1).all())
 
 
+@pytest.mark.parametrize("columns", [1, 5, 64, 70, 200])
+def test_few_columns_of_many_points(isa, case, compiled, columns):
+    """Threads share the points; what surrounds the reductions and the columns at the end of a tile stay right."""
+
+    def body(outer, inner):
+        scale = ops.load("scale", outer[0])
+        x = ops.mul(ops.load("x", (inner[0] * 7 + inner[1]) * columns + outer[0]), scale)
+        total, largest = ops.reduce("sum", x), ops.reduce("max", x)
+        some = ops.reduce("any", ops.gt(x, ops.constant(4.0, F32)))
+        ops.store("y", outer[0], ops.add(ops.where(some, total, largest), scale))
+
+    buffers = {"x": ("in", F32), "scale": ("in", F32), "y": ("out", F32)}
+    one = case("columns", body, [columns], [N, 7], buffers, [N])
+    compiled_one = compiled([one])
+    for n in (1, 63, 2000):
+        memory = {"x": torch.randn(n * 7 * columns).round(), "scale": torch.ones(columns), "y": torch.empty(columns)}
+        assert torch.equal(one.call(compiled_one, memory, {N: n})["y"], one.expected(memory, {N: n})["y"])
+
+
 def test_empty_loops(isa, case, compiled):
     def copy(outer, inner):
         ops.store("y", outer[0] * N + outer[1], ops.load("x", outer[0] * N + outer[1]))

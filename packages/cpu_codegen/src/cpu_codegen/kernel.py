@@ -11,7 +11,7 @@ import re
 from cpu_codegen.loops import Loop
 from cpu_codegen.names import entry_name
 from cpu_codegen.operation_printer import OperationPrinter, print_arguments
-from cpu_codegen.parallel import SplitPrinter
+from cpu_codegen.parallel import ColumnSplitPrinter, SplitPrinter
 from cpu_codegen.reductions import ReductionPrinter
 from cpu_codegen.text import Lines
 from cpu_codegen.tiles import print_tiles
@@ -48,6 +48,10 @@ class _KernelPrinter:
         if plan.split:
             self._work()
             SplitPrinter(self.kernel, plan, self.ops, self.reductions, out, self.lanes).print()
+            return str(out)
+        if plan.split_columns:
+            self._work()
+            ColumnSplitPrinter(self.kernel, plan, self.ops, self.reductions, out).print()
             return str(out)
         signature = f"static int {self.name}_items(const Word* args, void*, Index begin, Index end)"
         with out.block(signature + " {"):

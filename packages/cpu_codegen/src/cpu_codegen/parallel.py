@@ -1,4 +1,5 @@
-"""Prints reductions of few rows of many points: all threads share each row, one pass after the other.
+"""Prints reductions of few rows, or few columns, of many points: all threads share each row, one pass after the other, or
+all columns.
 
 The points are cut into at most PARTS parts, whatever the number of threads; each part's partial result goes to its own
 place, and they are combined in order: the result does not depend on the threads.
@@ -10,15 +11,22 @@ from contextlib import ExitStack
 
 import torch
 
+from cpu_codegen.loops import Loop
 from cpu_codegen.names import entry_name
 from cpu_codegen.operation_printer import OperationPrinter, print_arguments
 from cpu_codegen.reductions import OPERATION, ReductionPrinter
 from cpu_codegen.text import Lines
-from cpu_codegen.types import SCALAR
+from cpu_codegen.types import SCALAR, VECTOR
 from cpu_codegen.vectorize import Plan
 from inductor import Kernel, Pass
 
 PARTS = 64
+
+
+def _loop_to_cut(plan: Plan) -> Loop:
+    """The outermost inner loop if it is long, else the last one."""
+    first, last = plan.inner[0], plan.inner[-1]
+    return first if first.static is None or first.static >= PARTS else last
 
 
 class SplitPrinter:
@@ -29,9 +37,7 @@ class SplitPrinter:
     ) -> None:
         self.kernel, self.plan, self.ops, self.reductions, self.out = kernel, plan, ops, reductions, out
         self.index, self.lanes, self.name = ops.index, lanes, entry_name(kernel)
-        # The outermost inner loop is cut if it is long, else the vectorised one.
-        first, last = plan.inner[0], plan.inner[-1]
-        self.cut = first if first.static is None or first.static >= PARTS else last
+        self.cut = _loop_to_cut(plan)
         self.needed = [self._needed(step) for step in plan.levels.passes]
 
     def print(self) -> None:
@@ -161,3 +167,92 @@ class SplitPrinter:
             add = f"sum{at}.add(part.sum{at}, Full());"
         out(f"for (Index p = 0; p < parts; ++p) {{ const auto& part = shared.parts{k}[p]; {add} }}")
         self.reductions.result(at)
+
+
+class ColumnSplitPrinter:
+    """Prints a whole kernel of mode OUTER: threads reduce parts of the points for all columns, then combine columns."""
+
+    def __init__(
+        self, kernel: Kernel, plan: Plan, ops: OperationPrinter, reductions: ReductionPrinter, out: Lines
+    ) -> None:
+        self.kernel, self.plan, self.ops, self.reductions, self.out = kernel, plan, ops, reductions, out
+        self.index, self.name = ops.index, entry_name(kernel)
+        self.cut = _loop_to_cut(plan)
+        (self.step,) = plan.levels.passes
+        assert plan.vector.static is not None
+        self.columns = plan.vector.static
+        self.tiles = -(-self.columns // reductions.tile)
+
+    def print(self) -> None:
+        """Print the kernel."""
+        out, name = self.out, self.name
+        out("// What the threads share: partial results, one row of columns a part.")
+        with out.block(f"struct {name}_Shared {{", "};"):
+            out("Index step, parts;")
+            for at in self.step.reductions:
+                out(f"{self._element(at)} sum{at}[{PARTS} * {self.columns}];")
+        with self._function("parts"):
+            with out.block("for (Index item = begin; item < end; ++item) {"):
+                out(f"const Index part = item / {self.tiles};")
+                out("const Index first_row = part * shared.step;")
+                out(f"const Index last_row = at_most(first_row + shared.step, {self.index(self.cut.size)});")
+                self.reductions.item_beside(f"item % {self.tiles} * {self.reductions.tile}", self._part)
+            out("return status;" if self.ops.has_indirect else "return DONE;")
+        with self._function("columns"):
+            with out.block("for (Index item = begin; item < end; ++item) {"):
+                self.reductions.item_beside(f"item * {self.reductions.tile}", self._combine)
+            out("return status;" if self.ops.has_indirect else "return DONE;")
+        with out.block(f'extern "C" EXPORT int {name}(const Word* args) {{'):
+            print_arguments(self.kernel, out, sizes_only=True)
+            out(f"auto* shared = new_shared<{name}_Shared>();")
+            size = self.index(self.cut.size)
+            out(f"shared->step = at_least(ceil_div({size}, {PARTS}), 1);")
+            out(f"shared->parts = ceil_div({size}, shared->step);")
+            items = f"shared->parts * {self.tiles}" if self.tiles > 1 else "shared->parts"
+            out(f"int failed = parallel({name}_parts, args, shared, {items}, {name}_work(args));")
+            out(f"if (!failed) failed = parallel({name}_columns, args, shared, {self.tiles}, {PARTS * self.columns});")
+            out("__builtin_free(shared);")
+            out("return failed;")
+
+    def _element(self, at: int) -> str:
+        kind, value = self.plan.body.ops[at].args
+        dtype = torch.bool if kind in ("any", "all") else self.plan.body.ops[value.at].dtype
+        assert dtype is not None
+        return SCALAR[dtype]
+
+    def _function(self, suffix: str) -> ExitStack:
+        stack = ExitStack()
+        stack.enter_context(self.ops.scope())
+        signature = f"static int {self.name}_{suffix}(const Word* args, void* data, Index begin, Index end) {{"
+        stack.enter_context(self.out.block(signature))
+        print_arguments(self.kernel, self.out)
+        self.out(f"auto& shared = *({self.name}_Shared*)data;")
+        if self.ops.has_indirect:
+            self.out("int status = DONE;")
+        return stack
+
+    def _column(self) -> str:
+        return self.index(self.plan.vector.variable)
+
+    def _part(self) -> None:
+        self.reductions.outer_section(0)
+        self.reductions.outer_pass(self.step, part=(self.cut.variable, "first_row", "last_row"))
+        with self.reductions.each_vector():
+            for at in self.step.reductions:
+                place = f"shared.sum{at} + (part * {self.columns} + {self._column()})"
+                self.out(f"store({place}, {self.ops.vector(at)}, lanes);")
+
+    def _combine(self) -> None:
+        self.reductions.outer_section(0)
+        for at in self.step.reductions:
+            self.out(f"{self.reductions.accumulator(at, 1, cascade=False)} sum{at}[WIDTH];")
+        with self.out.block("for (Index p = 0; p < shared.parts; ++p) {"), self.reductions.each_vector():
+            for at in self.step.reductions:
+                kind = self.plan.body.ops[at].args[0]
+                dtype = torch.bool if kind in ("any", "all") else self.plan.body.ops[at].dtype
+                assert dtype is not None
+                place = f"shared.sum{at} + (p * {self.columns} + {self._column()})"
+                self.out(f"sum{at}[u].add(load<{VECTOR[dtype]}>({place}, lanes), lanes);")
+        for at in self.step.reductions:
+            self.ops.define(at, f"sum{at}[u].value()")
+        self.reductions.outer_section(1)

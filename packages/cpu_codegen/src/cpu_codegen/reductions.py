@@ -6,7 +6,7 @@ Flows out: lines of the item function.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 import sympy
@@ -52,7 +52,7 @@ class ReductionPrinter:
         out, plan = self.out, self.plan
         unroll = plan.unroll if step.reductions else 1
         for at in step.reductions:
-            out(f"{self._accumulator(at, unroll)} sum{at};")
+            out(f"{self.accumulator(at, unroll)} sum{at};")
         folding = [at for at in step.reductions if self._cascades(at)]
         outer_loops, vector = plan.inner[:-1], plan.inner[-1]
         size, static = self.index(vector.size), vector.static
@@ -174,7 +174,8 @@ class ReductionPrinter:
         per_part = FOLD * (self.plan.unroll * self.lanes if self.plan.mode is Mode.INNER else 1)
         return points is None or points > per_part
 
-    def _accumulator(self, at: int, parts: int) -> str:
+    def accumulator(self, at: int, parts: int, cascade: bool = True) -> str:
+        """Type of a reduction's accumulator of `parts` partial results."""
         op = self.plan.body.ops[at]
         kind, value = op.args
         dtype = torch.bool if kind in ("any", "all") else self.plan.body.ops[value.at].dtype
@@ -185,7 +186,7 @@ class ReductionPrinter:
             if dtype is torch.bool:
                 name = "U8" if vector else "u8"
             return f"{'ArgBest' if vector else 'ScalarArgBest'}<{'true' if kind == 'argmax' else 'false'}, {name}>"
-        if self._cascades(at):
+        if cascade and self._cascades(at):
             return f"Cascade<{name}{f', {parts}' if parts > 1 else ''}>"
         return f"Accumulate<{OPERATION[kind]}, {name}{f', {parts}' if parts > 1 else ''}>"
 
@@ -215,8 +216,8 @@ class ReductionPrinter:
 
     # ---- Reductions beside each other: each lane on its own
 
-    def item_beside(self, first: str) -> None:
-        """One item of mode OUTER: all passes of a tile of lanes that starts at `first`."""
+    def item_beside(self, first: str, body: Callable[[], None] | None = None) -> None:
+        """One item of mode OUTER: all passes (or `body`) for a tile of lanes that starts at `first`."""
         out, plan = self.out, self.plan
         name = self.index(plan.vector.variable)
         size, static = self.index(plan.vector.size), plan.vector.static
@@ -224,47 +225,51 @@ class ReductionPrinter:
         head = f"const auto tile = [&](Index {name}_first, auto width, auto lanes) INLINE_BODY {{"
         with out.block(head, "};"):
             out("constexpr int WIDTH = decltype(width)::value;")
-            self._outer_body()
+            (body or self._outer_body)()
         out(f"const Index first = {first};")
         if whole:
             out(f"tile(first, Constant<{plan.unroll}>(), Full());")
             return
-        body = (
+        rest = (
             f"vectors(first, at_most(first + {self.tile}, {size}), "
             f"[&](Index at, auto lanes) INLINE_BODY {{ tile(at, Constant<1>(), lanes); }});"
         )
         if plan.unroll == 1:
-            out(body)
+            out(rest)
             return
         out(f"if (first + {self.tile} <= {size}) tile(first, Constant<{plan.unroll}>(), Full());")
-        out(f"else {body}")
+        out(f"else {rest}")
 
     def _outer_body(self) -> None:
+        for k in range(len(self.plan.levels.passes) + 1):
+            self.outer_section(k)
+            if k < len(self.plan.levels.passes):
+                self.outer_pass(self.plan.levels.passes[k])
+
+    def outer_section(self, k: int) -> None:
+        """What runs once a lane before pass `k`; values that are read later go to arrays over the tile."""
         plan = self.plan
-        for k in range(len(plan.levels.passes) + 1):
-            positions = plan.levels.outer[k]
-            self.ops.emit_all(at for at in positions if not plan.varying[at])
-            varying = [at for at in positions if plan.varying[at]]
-            kept = [at for at in varying if self.ops.is_value(at) and self._used_later(at, k)]
+        positions = plan.levels.outer[k]
+        self.ops.emit_all(at for at in positions if not plan.varying[at])
+        varying = [at for at in positions if plan.varying[at]]
+        kept = [at for at in varying if self.ops.is_value(at) and self._used_later(at, k)]
+        for at in kept:
+            dtype = plan.body.ops[at].dtype
+            assert dtype is not None
+            self.out(f"{VECTOR[dtype]} v{at}[WIDTH];")
+        if varying:
+            with self.each_vector():
+                for at in varying:
+                    self.ops.emit(at, keep_in=f"v{at}[u]" if at in kept else None)
             for at in kept:
-                dtype = plan.body.ops[at].dtype
-                assert dtype is not None
-                self.out(f"{VECTOR[dtype]} v{at}[WIDTH];")
-            if varying:
-                with self._each():
-                    for at in varying:
-                        self.ops.emit(at, keep_in=f"v{at}[u]" if at in kept else None)
-                for at in kept:
-                    self.ops.define(at, f"v{at}[u]")
-            if k < len(plan.levels.passes):
-                self._outer_pass(plan.levels.passes[k])
+                self.ops.define(at, f"v{at}[u]")
 
     def _used_later(self, at: int, k: int) -> bool:
         """Whether a varying outer value is read outside of its own section."""
         same = set(self.plan.levels.outer[k])
         return any(at in needs and user not in same for user, needs in enumerate(self.needs))
 
-    def _each(self) -> ExitStack:
+    def each_vector(self) -> ExitStack:
         """`each<WIDTH>` over the vectors of a tile, with the vector's first lane as the loop variable."""
         stack = ExitStack()
         stack.enter_context(self.ops.scope())
@@ -273,22 +278,23 @@ class ReductionPrinter:
         self.out(f"const Index {name} = {name}_first + u.value * LANES;")
         return stack
 
-    def _outer_pass(self, step: Pass) -> None:
+    def outer_pass(self, step: Pass, part: tuple[Symbol, str, str] | None = None) -> None:
+        """One pass of mode OUTER; `part`: only this range of one of the loops."""
         out, plan = self.out, self.plan
         varying = [at for at in step.reductions if plan.varying[at]]
         uniform = [at for at in step.reductions if not plan.varying[at]]
         for at in varying:
-            out(f"{self._accumulator(at, 1)} sum{at}[WIDTH];")
+            out(f"{self.accumulator(at, 1)} sum{at}[WIDTH];")
         for at in uniform:
-            out(f"{self._accumulator(at, 1)} sum{at};")
+            out(f"{self.accumulator(at, 1)} sum{at};")
         folding = [at for at in step.reductions if self._cascades(at)]
         with self.ops.scope(), ExitStack() as stack:
             counter = f"unfolded{folding[0]}" if folding else ""
             if folding:
                 out(f"Index {counter} = 0;")
-            self._open_loops(plan.inner, step, stack)
+            self._open_loops(plan.inner, step, stack, part)
             if varying or any(plan.varying[at] for at in step.ops):
-                with self._each():
+                with self.each_vector():
                     self.ops.emit_all(at for at in step.ops if plan.varying[at])
                     for at in varying:
                         self._accumulate(at, f"sum{at}[u]", "lanes")

@@ -32,7 +32,8 @@ CHUNK = 4096
 """Elements of a row that is cut in chunks for the threads."""
 FEW_ROWS = 8
 MANY_POINTS = 32768
-"""Few rows of many points are reduced by all threads together."""
+FEW_COLUMNS = 512
+"""Few rows, or columns, of many points are reduced by all threads together."""
 KEEP = 65536
 """Inner points up to which expensive values are kept in memory from one pass to the next."""
 FOLD = 256
@@ -66,6 +67,8 @@ class Plan:
     """Loads that are copied by tiles."""
     split: bool
     """Mode INNER: few rows of many points; the threads share the points of each row."""
+    split_columns: bool
+    """Mode OUTER: few columns of many points; the threads share the points."""
     kept: frozenset[int]
     """Mode INNER: expensive values of one pass that a later one needs again; they are kept in memory for a row."""
 
@@ -113,6 +116,9 @@ def make_plan(kernel: Kernel, lanes: int) -> Plan:
         and rows <= FEW_ROWS
         and (points is None or points >= MANY_POINTS)
     )
+    split_columns = (
+        mode is Mode.OUTER and not collide and not outer and _few_columns(body, levels, varying, vector, points)
+    )
     kept = _kept(levels, needs, body, varying, inner) if mode is Mode.INNER and not split else frozenset()
     if kept:
         levels = replace(levels, passes=_passes_without(levels, needs, kept))
@@ -132,8 +138,21 @@ def make_plan(kernel: Kernel, lanes: int) -> Plan:
         tiled=tile[0] if tile is not None else None,
         staged=tile[1] if tile is not None else frozenset(),
         split=split,
+        split_columns=split_columns,
         kept=kept,
     )
+
+
+def _few_columns(body: Body, levels: Levels, varying: tuple[bool, ...], vector: Loop, points: int | None) -> bool:
+    """Whether a reduction of columns gains by sharing them among threads, and is of the simple form that is printed: one
+    pass of reductions, then what becomes of them."""
+    if vector.static is None or vector.static > FEW_COLUMNS or (points is not None and points < MANY_POINTS):
+        return False
+    if len(levels.passes) != 1 or levels.passes[0].stores:
+        return False
+    if any(body.ops[at].name in ("store", "indirect") for at in levels.outer[0]):
+        return False
+    return all(varying[at] and body.ops[at].args[0] not in ("argmax", "argmin") for at in levels.passes[0].reductions)
 
 
 def _kept(

@@ -63,6 +63,12 @@ struct Row {
   }
 };
 
+// What threads share, if it may be too large for the stack; the caller frees it.
+template <class Shared>
+INLINE Shared* new_shared() {
+  return (Shared*)__builtin_malloc(sizeof(Shared));
+}
+
 #ifdef _OPENMP
 extern "C" {
 int omp_get_max_threads(void);
