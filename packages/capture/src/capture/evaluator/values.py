@@ -58,6 +58,9 @@ _BUILTIN_FUNCTIONS = (
 )
 _MAPPING_TYPES = (dict, collections.OrderedDict, collections.defaultdict, types.MappingProxyType)
 
+#: Attributes of a module that ``torch.nn.Module.__init__`` makes dictionaries, and nothing replaces.
+_MODULE_TABLES = ("_parameters", "_buffers", "_modules")
+
 
 class Values(State):
     """Building variables."""
@@ -254,6 +257,10 @@ class Values(State):
 
     def sequence(self, value: Any, source: Source | None) -> Variable:
         cls = type(value)
+        if cls is tuple and isinstance(source, Attr) and _is_literal(value):
+            # Sizes, strides and the like in an attribute: one guard on the whole.
+            self.guard(source, GuardKind.EQUALS, value)
+            return Tuple([self.from_python(v) for v in value])
         self.type_guard(source, cls)
         assert source is not None
         if not isinstance(source, Const) or cls is list:
@@ -270,7 +277,8 @@ class Values(State):
 
     def mapping(self, value: dict[Any, Any], source: Source | None) -> Variable:
         cls = type(value)
-        self.type_guard(source, cls)
+        if not (cls is dict and isinstance(source, Attr) and source.attr in _MODULE_TABLES):
+            self.type_guard(source, cls)
         assert source is not None
         entries: dict[Hashable, tuple[Variable, Variable]] = {}
         literal = True
@@ -597,6 +605,13 @@ class Values(State):
     def is_none(self, variable: Variable) -> bool:
         real = variable.realize(self.me)
         return isinstance(real, Constant) and real.value is None
+
+
+def _is_literal(value: Any) -> bool:
+    """Whether a value consists of literals, down through tuples."""
+    if type(value) is tuple:
+        return len(value) <= 16 and all(map(_is_literal, value))
+    return type(value) in CONSTANT_TYPES
 
 
 def _attr(source: Source | None, name: str) -> Source:
