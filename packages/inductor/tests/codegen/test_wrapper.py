@@ -6,13 +6,28 @@ import sys
 from pathlib import Path
 
 import pytest
+import sympy
 import torch
 from inductor_golden import golden
 from inductor_schedules import check_schedule, run, scheduled
 from inductor_tracing import trace
 from torch import fx
 
-from inductor import CompiledGraph, Options, ReferenceBackend, compile_graph, lower, register_backend, schedule
+from inductor import (
+    Buffer,
+    CompiledGraph,
+    LoopOp,
+    Options,
+    Program,
+    ReferenceBackend,
+    StridedView,
+    compile_graph,
+    lower,
+    ops,
+    record,
+    register_backend,
+    schedule,
+)
 from inductor import device as device_module
 from inductor.codegen import generate
 from inductor.codegen.module import LayoutMismatch
@@ -157,3 +172,42 @@ def test_the_file_benchmarks_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     command = [sys.executable, "-c", script, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert "us a call" in done.stdout, done.stderr
+
+
+def test_tensors_have_the_layout_that_calls_want() -> None:
+    w = torch.randn(6, 6)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(3):
+            x = torch.mm(x.relu().view(-1, 6), w).view(2, 4, 6)
+        return x.exp()
+
+    text = generate(check_schedule(f, torch.randn(2, 4, 6))).text
+    assert text.count("_as_strided(") == 1, text  # of the result, which has the matrix product's memory
+
+
+def on_gpus(*devices: str) -> str:
+    """The wrapper of x + 1 on each of these devices, from a program made by hand."""
+    program = Program()
+    i = sympy.Symbol("i", integer=True, nonnegative=True)
+    size, stride, zero = (sympy.Integer(8),), (sympy.Integer(1),), sympy.Integer(0)
+    for at, device in enumerate(devices):
+        source, target = f"x{at}", f"y{at}"
+        program.inputs.append(source)
+        for name in (source, target):
+            program.buffers[name] = Buffer(name, torch.device(device), torch.float32, size, stride)
+
+        def body(outer: object, inner: object) -> None:
+            ops.store(target, i, ops.add(ops.load(source, i), ops.constant(1.0, torch.float32)))
+
+        loop = record(body, [i], [], lambda _: torch.float32)
+        program.operations.append(LoopOp((target,), torch.device(device), size, (), loop, ()))
+        program.outputs.append(StridedView(target, size, stride, zero))
+    return generate(schedule(program)).text
+
+
+def test_kernels_run_on_their_own_gpu() -> None:
+    assert "if _current_device() != 1:\n        with _device(1):\n            return call(args)" in on_gpus("cuda:1")
+    text = on_gpus("cuda:0", "cuda:1")
+    assert "with _device(0): cuda_fused_0(x0, y0)" in text and "with _device(1): cuda_fused_1(x1, y1)" in text
+    assert "_device" not in on_gpus("cpu")

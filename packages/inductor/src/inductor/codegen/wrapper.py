@@ -71,6 +71,11 @@ class _Writer:
         self.fresh: set[str] = set()
         """Tensors with storage offset 0."""
         self.defined: set[str] = set()
+        self.gpus = {
+            kernel.device.index
+            for kernel in schedule.kernels
+            if kernel.device.type == "cuda" and kernel.device.index is not None
+        }
         self.preferred = preferred_geometries(schedule)
         self.printer = ArgumentPrinter(self.view, self.bind, self.objects)
 
@@ -129,6 +134,7 @@ class _Writer:
         for name in program.constants:
             self.alive[name] = self.buffer(name).size, self.buffer(name).stride
         body = self.lines
+        self.guard_device()
         self.unpack()
         for at, step in enumerate(self.schedule.steps):
             self.step(at, step)
@@ -142,6 +148,16 @@ class _Writer:
         if isinstance(out, StridedView):
             return self.view(out)
         return self.printer.text(out)
+
+    def guard_device(self) -> None:
+        """Kernels launch on the current GPU, which need not be the one their tensors are on."""
+        if len(self.gpus) == 1:
+            (gpu,) = self.gpus
+            self.lines += [
+                f"if {self.bind('_current_device', 'torch.cuda.current_device')}() != {gpu}:",
+                f"    with {self.bind('_device', 'torch.cuda.device')}({gpu}):",
+                "        return call(args)",
+            ]
 
     def unpack(self) -> None:
         program = self.program
@@ -205,7 +221,10 @@ class _Writer:
             inplace = self.memory.inplace.get(at, {})
             for written, read in inplace.items():
                 arguments[step.buffers.index(written)] = self.name(read)
-            self.lines.append(f"{step.kernel.name}({', '.join(arguments)})")
+            launch = f"{step.kernel.name}({', '.join(arguments)})"
+            if len(self.gpus) > 1:
+                launch = f"with {self.bind('_device', 'torch.cuda.device')}({step.kernel.device.index}): {launch}"
+            self.lines.append(launch)
             for written, read in inplace.items():
                 self.take_over(written, read)
         else:

@@ -10,12 +10,7 @@ from typing import Any
 from inductor.ir.program import ExternOp
 
 OUT_FUNCTIONS: dict[str, str] = {
-    "aten::mm": "torch.mm",
-    "aten::bmm": "torch.bmm",
-    "aten::addmm": "torch.addmm",
-    "aten::baddbmm": "torch.baddbmm",
-    "aten::mv": "torch.mv",
-    "aten::dot": "torch.dot",
+    f"aten::{name}": f"torch.{name}" for name in ("mm", "bmm", "addmm", "baddbmm", "mv", "dot")
 }
 """ATen function (its default overload) to the torch function with an `out=`; those cost half a dispatcher call."""
 
