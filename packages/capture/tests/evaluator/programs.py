@@ -1151,3 +1151,36 @@ def break_in_sort_key(x):
 @program
 def break_in_global_function(x):
     return [F.relu(t) for t in x.unbind(0) if bool(t.sum() == t.sum())]
+
+
+@program
+def break_with_recursive_closure(x):
+    def make():
+        def fact(n):
+            return 1 if n < 2 else n * fact(n - 1)
+
+        return fact
+
+    f = make()
+    n = int((x * 0).sum())
+    return x * f(4) + n, f(3)
+
+
+@program
+def cyclic_objects_at_break(x):
+    a, b = [x], {"k": 1}
+    p = Plain(x)
+    a.append(b)
+    b["a"], b["p"], p.back = a, p, b
+    n = int((x * 0).sum())
+    return a[1] is b, b["a"] is a, b["p"].back is b, n, a[0] + p.v
+
+
+@program
+def annotations_evaluated(x):
+    import typing
+
+    def f(y: typing.Optional[int] = None, *, z: "list[int]" = ()) -> typing.Union[int, str]:
+        return x + (y or 0) + len(z)
+
+    return f(2, z=[1]), sorted(f.__annotations__)

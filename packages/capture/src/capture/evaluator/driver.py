@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from capture import rebuild as _rebuild
 from capture.bytecode import Instruction, argument_names, assemble, build, decode, liveness
 from capture.bytecode.dialect import current
 from capture.effects import Effects, mode_calls
@@ -38,7 +39,7 @@ from .program import program_of
 from .recording import torch_modes_restored
 from .state import BreakHere, torch_state
 
-_REGISTERED = (_builtins, _constructors, _torch_state)
+_REGISTERED = (_builtins, _constructors, _rebuild, _torch_state)
 _FRAME_SETUP = frozenset({"MAKE_CELL", "COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})
 #: Built-ins that read the calling frame's locals; ``vars`` and ``dir`` do without arguments.
 _FRAME_READERS = frozenset({"locals", "vars", "dir", "eval", "exec"})

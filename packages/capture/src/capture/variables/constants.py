@@ -155,6 +155,14 @@ class Known(Variable):
     def attribute(self, m: Machine, name: str) -> Variable:
         raise Unsupported(f"attribute {name!r} of {self!r}")
 
+    def item(self, m: Machine, key: Variable) -> Variable:
+        if type(self.value).__module__ != "typing":
+            return super().item(m, key)
+        try:
+            return m.known(m.fold(lambda a, b: a[b], [self.value, m.to_python(key)]))  # Optional[int]
+        except NotConstant:
+            raise Unsupported(f"subscript of {self!r}") from None
+
     def __repr__(self) -> str:
         name = getattr(self.value, "__qualname__", None) or getattr(self.value, "__name__", None)
         return f"<{type(self.value).__name__} {name or type(self.value).__name__}>"

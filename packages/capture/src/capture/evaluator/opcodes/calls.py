@@ -64,6 +64,14 @@ def _call_function_ex(m: Machine, frame: Frame, op: Op) -> None:
     frame.push(m.call(function, args, kwargs))
 
 
+def _annotations(m: Machine, value: Variable) -> Variable:
+    """The dictionary of annotations; the compiler pushes a flat tuple of names and values."""
+    if not isinstance(value, Tuple):
+        return value
+    names = [m.to_python(name) for name in value.items[::2]]
+    return m.created_dict(dict(zip(names, value.items[1::2], strict=True)))
+
+
 @operation("MAKE_FUNCTION")
 def _make_function(m: Machine, frame: Frame, op: Op) -> None:
     code = m.to_python(frame.pop(m))
@@ -72,7 +80,7 @@ def _make_function(m: Machine, frame: Frame, op: Op) -> None:
         cells = frame.pop(m)
         assert isinstance(cells, Tuple)
         closure = [c for c in cells.items if isinstance(c, Cell)]
-    annotations = frame.pop_raw() if op.arg & 4 else None
+    annotations = _annotations(m, frame.pop(m)) if op.arg & 4 else None
     kwdefaults: dict[str, Variable] = {}
     if op.arg & 2:
         kwdefaults = {m.to_python(k): v for k, v in m.pairs(frame.pop(m))}
