@@ -200,3 +200,10 @@ def test_nothing_of_torchs_own_compiler_is_imported():
         assert not bad, bad
     """
     subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)], check=True)
+
+
+def test_numbers_are_built_in_and_others_run_the_program(interpreter):
+    run = aotgrad.compile(lambda x, n: (x * n,), [torch.ones(3), 2], inference_compiler=interpreter)
+    assert run(torch.ones(3), 2)[0].sum() == 6
+    assert run(torch.ones(3), 5)[0].sum() == 15
+    assert run(torch.ones(3), 2.0)[0].sum() == 6

@@ -102,3 +102,14 @@ def test_equal_sizes_of_two_inputs(interpreter):
     x, y = torch.randn(3, 4), torch.randn(9, 4)
     torch.testing.assert_close(compiled(x, y)[0], x @ y.t())
     assert compiled(x, y)[1] == 12
+
+
+def test_symbolic_integers_as_inputs(interpreter):
+    env = ShapeEnv()
+    mode = FakeMode(env)
+    x = mode.from_tensor(torch.randn(3, 4))
+    n = env.create_size(5, "n", DimPolicy.DYNAMIC)
+    run = aotgrad.compile(lambda x, n: (x * n + 1, n + 2), [x, n], inference_compiler=interpreter)
+    t = torch.randn(3, 4)
+    torch.testing.assert_close(run(t, 7)[0], t * 7 + 1)
+    assert run(t, 7)[1] == 9

@@ -34,7 +34,8 @@ def compile(
 
     Args:
         graph_module: an fx graph of torch calls, or a function of tensors whose control flow does not depend on data.
-        inputs: tensors, real or fake; symbolic sizes of fakes stay symbolic.
+        inputs: tensors, real or fake; symbolic sizes of fakes stay symbolic, as do symbolic integers. Other values are
+            built into the graph: for others than these the returned function runs the program itself.
         inference_compiler: compiles the graph if no result requires grad or grad mode is off.
         forward_compiler, backward_compiler: compile the two graphs of a training step; `inference_compiler` by default.
         decompositions: table of ops to decompose while tracing; `core_decompositions()` by default.
@@ -66,8 +67,27 @@ def compile(
     held = _held(graph_module)
     if held:
         inner = run
-        return lambda *args: inner(*args, *held)
-    return run
+        run = lambda *args: inner(*args, *held)  # noqa: E731
+    return _for_constants(run, graph_module, inputs)
+
+
+def _for_constants(run: Callable[..., Any], program: Callable[..., Any], inputs: Sequence[Any]) -> Callable[..., Any]:
+    """Where inputs are plain numbers, which the graph has built in: run the program itself for other numbers."""
+    known = {
+        position: value
+        for position, value in enumerate(inputs)
+        if not isinstance(value, (torch.Tensor, torch.SymInt, torch.SymFloat))
+    }
+    if not known:
+        return run
+
+    def checked(*args: Any) -> Any:
+        for position, value in known.items():
+            if type(args[position]) is not type(value) or args[position] != value:
+                return program(*args)
+        return run(*args)
+
+    return checked
 
 
 def _checked(
