@@ -81,11 +81,15 @@ class GraphBuilder:
             self.first_call = node
         return node
 
-    def changes_inputs(self) -> bool:
-        """Whether an input is changed in place, as far as version counters tell; without one, by names of calls."""
+    def changed_inputs(self) -> list[bool]:
+        """Which inputs are changed in place, as version counters tell; without one, all if any call may."""
         if any(_version(fake) is None for fake in self.inputs):
-            return any(_is_in_place(node) for node in self.graph.nodes)
-        return any(_version(f) != n.meta["version"] for f, n in zip(self.inputs, self.placeholders, strict=True))
+            return [any(_is_in_place(node) for node in self.graph.nodes)] * len(self.inputs)
+        return [_version(f) != n.meta["version"] for f, n in zip(self.inputs, self.placeholders, strict=True)]
+
+    def changes_inputs(self) -> bool:
+        """Whether any input is changed in place."""
+        return any(self.changed_inputs())
 
     def is_empty(self, outputs: Sequence[fx.Node], mutated: bool) -> bool:
         """Whether the graph has nothing to do: no outputs computed, no input changed, no random numbers drawn."""

@@ -193,3 +193,24 @@ def test_effects_before_an_exception() -> None:
     with pytest.raises(ValueError, match="out"):
         capture.compile(fn)(torch.ones(3), log)
     assert log == [1, 3]
+
+
+def test_arguments_that_share_memory() -> None:
+    def fn(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        a.add_(1)
+        return a + b
+
+    def backend(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        def separate(a: torch.Tensor, b: torch.Tensor) -> Any:
+            before = b.clone()
+            (out,) = module.forward(a, b)
+            return (out - b + before,)  # a compiler that takes its inputs for separate
+
+        return separate
+
+    compiled = capture.compile(fn, backend)
+    assert torch.equal(compiled(torch.ones(2), torch.ones(2)), torch.full((2,), 3.0))
+    base = torch.ones(4)
+    other = torch.ones(4)
+    expected = fn(other[:2], other[1:3])
+    assert torch.equal(compiled(base[:2], base[1:3]), expected)

@@ -15,6 +15,7 @@ import torch
 from torch import fx
 
 from capture import rebuild as _rebuild
+from capture.aliasing import separated
 from capture.bytecode import Instruction, argument_names, assemble, build, decode, liveness
 from capture.bytecode.dialect import current
 from capture.effects import Effects, mode_calls
@@ -259,6 +260,7 @@ class Attempt:
         )
         with torch_modes_restored():
             compiled = backend(captured.module, list(captured.inputs))
+        compiled = separated(compiled, captured.module.forward, captured.sources, m.graph.changed_inputs())
         # A backend may have asked about symbolic sizes too.
         captured.guards[:] = self.guards()
         e.share(captured.sources)

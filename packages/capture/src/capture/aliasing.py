@@ -1,0 +1,39 @@
+"""Graphs that change inputs in place, when inputs share memory: such a call runs the captured graph eagerly.
+
+Compilers take inputs for separate. That two argument tensors overlap shows only at the call, so it is looked at then;
+tensors that modules own are taken for separate from the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from . import _native
+from .sources import Attr, Item, Source
+
+_OWNED = ("_parameters", "_buffers")
+
+
+def is_module_owned(source: Source) -> bool:
+    """Whether a tensor is read from a module's table of parameters or buffers."""
+    return isinstance(source, Item) and isinstance(source.base, Attr) and source.base.attr in _OWNED
+
+
+def separated(
+    compiled: Callable[..., Any], eager: Callable[..., Any], sources: Sequence[Source], changed: Sequence[bool]
+) -> Callable[..., Any]:
+    """``compiled``, with ``eager`` in its place for calls in which a changed tensor shares memory with another."""
+    looked_at = [i for i, source in enumerate(sources) if not is_module_owned(source)]
+    if len(looked_at) < 2 or not any(changed[i] for i in looked_at):
+        return compiled
+
+    def run(*inputs: Any) -> Any:
+        storages = [inputs[i].untyped_storage().data_ptr() for i in looked_at]
+        for at, i in enumerate(looked_at):
+            if changed[i] and storages.count(storages[at]) > 1 and inputs[i].numel():
+                return eager(*inputs)
+        return compiled(*inputs)
+
+    wrapped: Callable[..., Any] = _native.DisabledCallable(run)
+    return wrapped
