@@ -85,6 +85,31 @@ def test_few_columns_of_many_points(isa, case, compiled, columns):
         assert torch.equal(one.call(compiled_one, memory, {N: n})["y"], one.expected(memory, {N: n})["y"])
 
 
+def test_rows_written_in_place(isa, case, compiled):
+    """A store into the buffer that a later pass loads again waits for that pass; so does one between lanes."""
+
+    def rows(outer, inner):
+        at = outer[0] * 40 + inner[0]
+        x = ops.load("x", at)
+        ops.store("x", at, ops.mul(x, ops.constant(3.0, F32)))
+        ops.store("y", at, ops.sub(ops.load("x", at), ops.reduce("max", x)))
+
+    def columns(outer, inner):
+        at = inner[0] * 30 + outer[0]
+        x = ops.load("x", at)
+        ops.store("x", at, ops.mul(x, ops.constant(3.0, F32)))
+        ops.store("y", at, ops.sub(x, ops.reduce("max", x)))
+
+    buffers = {"x": ("inout", F32), "y": ("out", F32)}
+    calls = compiled([case("rows", rows, [30], [40], buffers), case("columns", columns, [30], [40], buffers)])
+    for name, dim, shape in (("rows", 1, (30, 40)), ("columns", 0, (40, 30))):
+        x = torch.randn(shape)
+        written, y = x.clone(), torch.empty(shape)
+        calls[name](written, y)
+        assert torch.equal(written, x * 3)
+        assert torch.equal(y, x - x.amax(dim, keepdim=True))
+
+
 def test_empty_loops(isa, case, compiled):
     def copy(outer, inner):
         ops.store("y", outer[0] * N + outer[1], ops.load("x", outer[0] * N + outer[1]))

@@ -9,88 +9,67 @@ import torch
 
 from cpu_codegen.text import words
 
-_CALL_1 = "{name}({0})"
-_CALL_2 = "{name}({0}, {1})"
 
+def _infix(text: str, pattern: str = "{0} %s {1}") -> dict[str, str]:
+    """Formats of operators, from a text of names and symbols in turn."""
+    names_and_symbols = words(text)
+    return {
+        name: pattern % symbol for name, symbol in zip(names_and_symbols[::2], names_and_symbols[1::2], strict=True)
+    }
+
+
+def _calls(text: str, arity: int) -> dict[str, str]:
+    """Formats of functions that the headers name as the IR does."""
+    operands = ", ".join(f"{{{k}}}" for k in range(arity))
+    return {name: f"{name}({operands})" for name in words(text)}
+
+
+_ORDERED = _infix("eq == ne != lt < le <= gt > ge >=")
 _ANY_NUMBER: dict[str, str] = {
     "neg": "-{0}",
-    "abs": _CALL_1,
-    "sign": _CALL_1,
-    "add": "{0} + {1}",
-    "sub": "{0} - {1}",
-    "mul": "{0} * {1}",
-    "floordiv": _CALL_2,
-    "truncdiv": _CALL_2,
-    "fmod": _CALL_2,
-    "remainder": _CALL_2,
-    "pow": _CALL_2,
-    "maximum": _CALL_2,
-    "minimum": _CALL_2,
-    "eq": "{0} == {1}",
-    "ne": "{0} != {1}",
-    "lt": "{0} < {1}",
-    "le": "{0} <= {1}",
-    "gt": "{0} > {1}",
-    "ge": "{0} >= {1}",
-    "logical_and": "truth({0}) & truth({1})",
-    "logical_or": "truth({0}) | truth({1})",
+    **_infix("add + sub - mul *"),
+    **_calls("abs sign", 1),
+    **_calls("floordiv truncdiv fmod remainder pow maximum minimum", 2),
+    **_ORDERED,
+    **_infix("logical_and & logical_or |", "truth({0}) %s truth({1})"),
     "logical_not": "!truth({0})",
 }
 _FLOAT: dict[str, str] = {
     **_ANY_NUMBER,
     "truediv": "{0} / {1}",
-    **dict.fromkeys(
-        words(
-            "exp exp2 expm1 log log1p log2 log10 sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh asinh acosh"
-            " atanh erf erfc lgamma sigmoid floor ceil trunc round isnan isinf signbit"
-        ),
-        _CALL_1,
+    **_calls(
+        "exp exp2 expm1 log log1p log2 log10 sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh asinh acosh"
+        " atanh erf erfc lgamma sigmoid floor ceil trunc round isnan isinf signbit",
+        1,
     ),
-    "atan2": _CALL_2,
-    "copysign": _CALL_2,
+    **_calls("atan2 copysign", 2),
 }
+_BITWISE = _infix("bitwise_and & bitwise_or |")
 _INTEGER: dict[str, str] = {
     **_ANY_NUMBER,
-    "bitwise_not": "~{0}",
-    "bitwise_and": "{0} & {1}",
-    "bitwise_or": "{0} | {1}",
+    **_BITWISE,
     "bitwise_xor": "{0} ^ {1}",
-    "lshift": _CALL_2,
-    "rshift": _CALL_2,
+    "bitwise_not": "~{0}",
+    **_calls("lshift rshift", 2),
     # Integers have neither fractions nor special values.
-    "floor": "{0}",
-    "ceil": "{0}",
-    "trunc": "{0}",
-    "round": "{0}",
+    **dict.fromkeys(words("floor ceil trunc round"), "{0}"),
 }
 _BOOL: dict[str, str] = {
-    "add": "{0} | {1}",
-    "mul": "{0} & {1}",
-    "maximum": "{0} | {1}",
-    "minimum": "{0} & {1}",
-    "eq": "{0} == {1}",
-    "ne": "{0} != {1}",
-    "lt": "(!{0}) & {1}",
-    "le": "(!{0}) | {1}",
-    "gt": "{0} & (!{1})",
-    "ge": "{0} | (!{1})",
-    "logical_and": "{0} & {1}",
-    "logical_or": "{0} | {1}",
-    "logical_not": "!{0}",
-    "bitwise_not": "!{0}",
-    "bitwise_and": "{0} & {1}",
-    "bitwise_or": "{0} | {1}",
-    "bitwise_xor": "{0} != {1}",
-    "abs": "{0}",
-    "sign": "{0}",
+    **_BITWISE,
+    **_infix("logical_and & logical_or | mul & add | minimum & maximum |"),
+    **_infix("eq == ne != bitwise_xor !="),
+    # false < true
+    **_infix("lt & le |", "(!{0}) %s {1}"),
+    **_infix("gt & ge |", "{0} %s (!{1})"),
+    **dict.fromkeys(words("logical_not bitwise_not"), "!{0}"),
+    **dict.fromkeys(words("abs sign"), "{0}"),
 }
 
 
 def format_of(name: str, dtype: torch.dtype) -> str | None:
     """The format of primitive `name` over operands of `dtype`; None where there is none."""
     table = _BOOL if dtype is torch.bool else _FLOAT if dtype.is_floating_point else _INTEGER
-    found = table.get(name)
-    return None if found is None else found.replace("{name}", name)
+    return table.get(name)
 
 
 SLOW: frozenset[str] = frozenset(

@@ -81,8 +81,8 @@ class Plan:
 def make_plan(kernel: Kernel, lanes: int) -> Plan:
     """Plan `kernel` for vectors of `lanes` lanes."""
     body, outer, inner = simplify(kernel)
-    levels = split_levels(body)
     needs = needs_of(body)
+    levels = _stores_after_loads(split_levels(body), body, needs)
     vector = _choose_vector(body, levels, needs, outer, inner, lanes)
     reduces = bool(levels.passes)
     if not reduces:
@@ -153,6 +153,33 @@ def _few_columns(body: Body, levels: Levels, varying: tuple[bool, ...], vector: 
     if any(body.ops[at].name in ("store", "indirect") for at in levels.outer[0]):
         return False
     return all(varying[at] and body.ops[at].args[0] not in ("argmax", "argmin") for at in levels.passes[0].reductions)
+
+
+def _stores_after_loads(levels: Levels, body: Body, needs: list[tuple[int, ...]]) -> Levels:
+    """Move inner stores behind the last pass that loads from the buffer they overwrite (one given as "inout"): a pass that
+    loads again has to find what was there."""
+    passes = list(levels.passes)
+    for k, step in enumerate(levels.passes):
+        for store in step.stores:
+            buffer = body.ops[store].args[0]
+            last = max(
+                q
+                for q, p in enumerate(levels.passes)
+                if q == k or any(body.ops[at].name == "load" and body.ops[at].args[0] == buffer for at in p.ops)
+            )
+            if last <= k:
+                continue
+            stays = tuple(s for s in passes[k].stores if s != store)
+            passes[k] = replace(passes[k], stores=stays, ops=tuple(at for at in passes[k].ops if at != store))
+            needed, todo = {store}, list(needs[store])
+            while todo:
+                at = todo.pop()
+                if at in levels.inner and at not in needed:
+                    needed.add(at)
+                    todo.extend(needs[at])
+            ops = tuple(sorted({*passes[last].ops, *needed}))
+            passes[last] = replace(passes[last], stores=(*passes[last].stores, store), ops=ops)
+    return replace(levels, passes=tuple(passes))
 
 
 def _kept(

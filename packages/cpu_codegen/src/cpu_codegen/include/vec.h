@@ -225,9 +225,14 @@ INLINE Mask operator==(Mask a, Mask b) { return !(a ^ b); }
 INLINE Mask operator!=(Mask a, Mask b) { return a ^ b; }
 
 INLINE bool any_of(Mask m) {
-#if defined(__AVX2__) && VECTOR_BYTES == 32
+#if defined(__AVX512F__) && VECTOR_BYTES == 64 && !defined(__clang__)
+  return __builtin_ia32_ptestmd512(m.bits.part[0], m.bits.part[0], (u16)-1) != 0;
+#elif defined(__AVX2__) && VECTOR_BYTES == 32
   typedef char Bytes __attribute__((vector_size(32)));
   return __builtin_ia32_pmovmskb256((Bytes)m.bits.part[0]) != 0;
+#elif defined(__SSE2__) && VECTOR_BYTES == 16
+  typedef char Bytes __attribute__((vector_size(16)));
+  return __builtin_ia32_pmovmskb128((Bytes)m.bits.part[0]) != 0;
 #else
   typedef i64 Longs __attribute__((vector_size(VECTOR_BYTES)));
   const Longs longs = (Longs)m.bits.part[0];
