@@ -88,7 +88,7 @@ CONSTANTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("place", range(len(CONSTANTS)), ids=lambda place: repr(CONSTANTS[place]))
+@pytest.mark.parametrize("place", range(len(CONSTANTS)), ids=lambda place: f"{place}-{type(CONSTANTS[place]).__name__}")
 def test_equals(place):
     made = program(Guard(X, GuardKind.EQUALS, CONSTANTS[place]))
     assert [made.check((value,)) for value in CONSTANTS] == [at == place for at in range(len(CONSTANTS))]
