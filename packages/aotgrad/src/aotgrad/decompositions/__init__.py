@@ -3,6 +3,7 @@
 from aotgrad.decompositions import (  # noqa: F401  (importing a family registers it)
     activations,
     factories,
+    foreach,
     indexing,
     losses,
     movement,
