@@ -4,6 +4,7 @@ By default a quick selection on the CPU. `SYMSHAPES_WIDE=1` runs every operator 
 `SYMSHAPES_DEVICE=cuda` on a GPU.
 """
 
+import itertools
 import os
 import random
 import warnings
@@ -16,7 +17,7 @@ DEVICE = os.environ.get("SYMSHAPES_DEVICE", "cpu")
 SAMPLES = int(os.environ.get("SYMSHAPES_SAMPLES", "8" if WIDE else "1"))
 
 # What a quick run takes of the operators: one in so many, and all of these.
-EVERY = 12
+EVERY = 3
 ALWAYS = {
     "add", "mul", "where", "clamp", "cat", "stack", "index_put", "scatter", "gather", "expand", "view", "reshape",
     "nn.functional.conv2d", "nn.functional.conv3d", "nn.functional.conv_transpose2d", "nn.functional.layer_norm",
@@ -56,7 +57,9 @@ def test_rules_foretell_eager(layout, lenient_oracle):
         from torch.testing._internal.common_methods_invocations import op_db
 
         for number, op in enumerate(op_db):
-            if op.name == "empty_permuted" or not (WIDE or number % EVERY == 0 or op.name in ALWAYS):
+            # A quick run takes each of its operators in one layout, and the most used in all.
+            chosen = number % (EVERY * len(LAYOUTS)) == EVERY * list(LAYOUTS).index(layout)
+            if not (WIDE or chosen or op.name in ALWAYS):
                 continue
             for dtype in _dtypes():
                 if op.supports_dtype(dtype, DEVICE):
@@ -74,7 +77,8 @@ def _check(op, dtype, layout, oracle):
         return LAYOUTS[layout](value.detach()).requires_grad_(value.requires_grad)
 
     try:
-        samples = list(op.sample_inputs(DEVICE, dtype, requires_grad=differentiable))
+        generated = op.sample_inputs(DEVICE, dtype, requires_grad=differentiable)
+        samples = list(generated if WIDE else itertools.islice(generated, 4))
     except Exception:  # samples that need something this machine lacks
         return
     random.Random(0).shuffle(samples)

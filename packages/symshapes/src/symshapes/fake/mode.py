@@ -245,20 +245,20 @@ def check_target(func: Any, target: FakeTensor, result: Any, resizable: bool) ->
         )
 
 
-_NAMES = {
-    torch.float32: "Float",
-    torch.float64: "Double",
-    torch.float16: "Half",
-    torch.bfloat16: "BFloat16",
-    torch.int64: "Long",
-    torch.int32: "Int",
-    torch.int16: "Short",
-    torch.int8: "Char",
-    torch.uint8: "Byte",
-    torch.bool: "Bool",
-    torch.complex64: "ComplexFloat",
-    torch.complex128: "ComplexDouble",
-}
+# How eager's messages call dtypes.
+_NAMES = dict(
+    zip(
+        (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
+        ("Bool", "Byte", "Char", "Short", "Int", "Long"),
+        strict=True,
+    )
+) | dict(
+    zip(
+        (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128),
+        ("Half", "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble"),
+        strict=True,
+    )
+)
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -106,22 +106,10 @@ def efficient(
 
 @rule("_scaled_dot_product_efficient_attention_backward")
 def efficient_backward(
-    grad_out: TensorMeta,
-    query: TensorMeta,
-    key: TensorMeta,
-    value: TensorMeta,
-    attn_bias: TensorMeta | None,
-    out: TensorMeta,
-    logsumexp: TensorMeta,
-    philox_seed: TensorMeta,
-    philox_offset: TensorMeta,
-    dropout_p: float,
-    grad_input_mask: list[bool],
-    is_causal: bool = False,
-    *,
-    scale: float | None = None,
+    grad_out: TensorMeta, query: TensorMeta, key: TensorMeta, value: TensorMeta, *rest: Any, **options: Any
 ) -> tuple[TensorMeta | None, ...]:
-    """Gradients of query, key, value and bias."""
+    """Gradients of query, key, value and bias; `rest` begins with the bias and has the wanted ones as its seventh."""
+    attn_bias, grad_input_mask = rest[0], rest[6]
     grads = [_like_query(meta, meta.size[3]) for meta in (query, key, value)]
     bias = None
     if attn_bias is not None and grad_input_mask[3]:
@@ -137,18 +125,15 @@ def cudnn(
     query: TensorMeta,
     key: TensorMeta,
     value: TensorMeta,
-    attn_bias: TensorMeta | None,
-    compute_log_sumexp: bool,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    return_debug_mask: bool = False,
-    *,
-    scale: float | None = None,
+    bias: TensorMeta | None,
+    keep_sums: bool,
+    *_: Any,
+    **options: Any,
 ) -> tuple[Any, ...]:
     """cuDNN's attention: result, log-sum-exp if asked for, no offsets, lengths, random state, no mask."""
     batch, heads, length, _ = query.size
     state = TensorMeta((), (), torch.int64, query.device)
-    logsumexp = fresh((batch, heads, length, 1), query, torch.float32) if compute_log_sumexp else None
+    logsumexp = fresh((batch, heads, length, 1), query, torch.float32) if keep_sums else None
     return like(query), logsumexp, None, None, length, key.size[2], state, state, None
 
 

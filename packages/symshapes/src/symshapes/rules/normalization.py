@@ -43,7 +43,9 @@ def _batch_norm(input: TensorMeta, weight: Maybe, training: bool) -> tuple[Tenso
     # In evaluation CPU kernels leave the statistics empty, CUDA's leave them unwritten.
     length = input.size[1] if training or input.device.type == "cuda" else 0
     saved = _vector(length, input, _statistics_dtype(input, weight))
-    return _formatted(input), saved, saved
+    # Evaluation on CUDA is an elementwise loop, which keeps any dense format.
+    out = like(input) if input.device.type == "cuda" and not training else _formatted(input)
+    return out, saved, saved
 
 
 @rule("native_batch_norm", "_native_batch_norm_legit")

@@ -10,32 +10,15 @@ from symshapes.rules.registry import rule
 
 
 @rule("mkldnn_rnn_layer")
-def mkldnn_rnn_layer(
-    input: TensorMeta,
-    weight0: TensorMeta,
-    weight1: TensorMeta,
-    weight2: TensorMeta,
-    weight3: TensorMeta,
-    hx_: TensorMeta,
-    cx_: TensorMeta,
-    reverse: bool,
-    batch_sizes: Sequence[Size],
-    mode: int,
-    hidden_size: Size,
-    num_layers: int,
-    has_biases: bool,
-    bidirectional: bool,
-    batch_first: bool,
-    train: bool,
-) -> tuple[TensorMeta, TensorMeta, TensorMeta, TensorMeta]:
-    """(L, N, I) through one layer in one direction: output, last states, and a workspace only the library knows."""
-    length, batch = input.size[0], input.size[1]
-    return (
-        fresh((length, batch, hidden_size), input),
-        fresh(hx_.size, hx_),
-        fresh(cx_.size, cx_),
-        TensorMeta((0,), (1,), torch.uint8, input.device),
-    )
+def mkldnn_rnn_layer(*args: Any) -> tuple[TensorMeta, TensorMeta, TensorMeta, TensorMeta]:
+    """(L, N, I) through one layer in one direction: output, last states, and a workspace only the library knows.
+
+    The arguments: input, four weights, two states, reverse, batch sizes, mode, hidden size and flags.
+    """
+    input, states, hidden = args[0], args[5:7], args[10]
+    length, batch = input.size[:2]
+    hy, cy = (fresh(state.size, state) for state in states)
+    return fresh((length, batch, hidden), input), hy, cy, TensorMeta((0,), (1,), torch.uint8, input.device)
 
 
 @rule("mkldnn_rnn_layer_backward")
