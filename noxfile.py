@@ -17,7 +17,7 @@ PACKAGES = ("symshapes", "capture", "aotgrad", "inductor", "cpu_codegen", "meta"
 TORCH = "torch==2.13.0"
 TORCH_312 = "torch==2.11.0"
 TEST_TOOLS = ("pytest>=8", "pytest-timeout", "pytest-xdist", "expecttest", "hypothesis>=6.100", "numpy")
-SOURCES = ("packages", "tests_integration", "benchmarks", "noxfile.py")
+SOURCES = ("packages", "tests_integration", "benchmarks", "noxfile.py", "conftest.py")
 
 
 def install_packages(session: nox.Session, *names: str, torch: str) -> None:

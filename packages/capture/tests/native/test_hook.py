@@ -539,7 +539,8 @@ def test_cache_dropped_while_it_runs():
     compiled = _native.CompiledCallable(function, session)
     for _ in range(5):
         assert compiled(1) == (1, "done")
-    assert len(session.asked) == 5
+    # A callback of the collector, which a test tool may have set, is a frame like any other.
+    assert [name for name, _ in session.asked if name == "function"] == ["function"] * 5
 
 
 def test_guard_that_changes_the_cache():
