@@ -25,6 +25,8 @@ class Options:
     """Device types for which long reductions of few rows run in two steps, since their processors don't share a row."""
     reuse_memory: bool = True
     """Give the memory of dead buffers to later ones."""
+    reuse_window: int = 24
+    """For at most this many steps dead memory is held for a later buffer; after that it goes back to the allocator."""
     inplace: bool = True
     """Let a kernel write over an input that dies with it."""
     cache: bool = True

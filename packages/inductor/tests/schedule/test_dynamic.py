@@ -1,8 +1,13 @@
 """Schedules over symbolic sizes."""
 
+import pytest
+import sympy
 import torch
 from inductor_dynamic import check_dynamic
-from inductor_schedules import launches
+from inductor_schedules import launches, run
+
+from inductor import Buffer, ExternOp, LoopOp, Program, StridedView, ops, record, schedule
+from inductor.codegen import generate
 
 
 def tensors(*sizes: tuple[int, ...]) -> tuple[torch.Tensor, ...]:
@@ -38,3 +43,40 @@ def test_memory_is_reused_between_symbolic_sizes() -> None:
 
     plan = check_dynamic(f, tensors((3, 5)), tensors((6, 2)))
     assert plan.memory.reused
+
+
+def test_sizes_as_arguments_of_calls_and_as_outputs() -> None:
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x.cumsum(0)
+        return (torch.roll(y, x.shape[0] // 2, 0), torch.full((x.shape[1],), 2.0) + x.shape[0])
+
+    check_dynamic(f, tensors((4, 5)), tensors((7, 2)))
+
+
+def test_a_size_from_nowhere_is_refused() -> None:
+    program = Program(inputs=["x"], outputs=[sympy.Symbol("s7", integer=True)])
+    one = (sympy.Integer(1),)
+    program.buffers["x"] = Buffer("x", torch.device("cpu"), torch.float32, one, one)
+    with pytest.raises(NotImplementedError, match="s7"):
+        generate(schedule(program))
+
+
+def test_a_size_read_from_data() -> None:
+    # u0 = x.item(); a loop over u0 elements has to wait for it.
+    u0 = sympy.Symbol("u0", integer=True, nonnegative=True)
+    i = sympy.Symbol("i0", integer=True, nonnegative=True)
+    zero, one = sympy.Integer(0), sympy.Integer(1)
+    program = Program(inputs=["x"])
+    program.buffers["x"] = Buffer("x", torch.device("cpu"), torch.int64, (), ())
+    program.buffers["y"] = Buffer("y", torch.device("cpu"), torch.int64, (u0,), (one,))
+    item = torch.ops.aten._local_scalar_dense.default
+    program.operations.append(ExternOp((), item, (StridedView("x", (), (), zero),), {}, (), ("u0",)))
+
+    def body(outer: object, inner: object) -> None:
+        ops.store("y", i, ops.index_expr(i * 2, torch.int64))
+
+    loop = record(body, [i], [], lambda _: torch.int64)
+    program.operations.append(LoopOp(("y",), torch.device("cpu"), (u0,), (), loop, ()))
+    program.outputs = [StridedView("y", (u0,), (one,), zero), u0]
+    result = run(schedule(program), torch.tensor(5))
+    assert result[0].tolist() == [0, 2, 4, 6, 8] and result[1] == 5

@@ -87,3 +87,14 @@ def test_calls_do_not_share_memory() -> None:
 def test_inputs_are_freed_early() -> None:
     plan = scheduled(chain, X)
     assert "arg0" in plan.memory.frees[0]
+
+
+def test_memory_is_not_held_for_long() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = torch.mm(x, x)
+        for _ in range(3):
+            y = torch.mm(y, torch.mm(y[:3].t(), y[:3]))  # other sizes in between
+        return y.cumsum(0).exp()
+
+    assert check_schedule(f, X).memory.reused
+    assert not check_schedule(f, X, options=Options(reuse_window=0, inplace=False)).memory.reused

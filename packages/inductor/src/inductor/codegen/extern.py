@@ -14,6 +14,7 @@ import torch
 
 from inductor.ir.program import ExternOp, StridedView
 from inductor.schedule.extern import direct_function, writes_into
+from inductor.schedule.nodes import SYMBOLIC
 from symshapes import print_expr
 
 Globals = dict[str, str]
@@ -41,6 +42,8 @@ class ArgumentPrinter:
     def text(self, value: Any) -> str:
         if isinstance(value, StridedView):
             return self._view(value)
+        if isinstance(value, SYMBOLIC):
+            value = value.node.expr
         if isinstance(value, sympy.Basic):
             return print_expr(value, "python")
         if value is None or isinstance(value, bool | int | str):

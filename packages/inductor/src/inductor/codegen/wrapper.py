@@ -23,7 +23,7 @@ from inductor.ir.program import Buffer, ExternOp, StridedView
 from inductor.schedule.extern import writes_into
 from inductor.schedule.kernels import origins
 from inductor.schedule.memory import extent
-from inductor.schedule.nodes import views
+from inductor.schedule.nodes import symbol_names, views
 from inductor.schedule.schedule import ExternStep, KernelStep, Schedule, Step
 from inductor.schedule.space import estimate, number
 from symshapes import print_expr
@@ -141,6 +141,9 @@ class _Writer:
             self.free(self.memory.frees[at])
         outputs = [self.output(out) for out in program.outputs]
         body.append(f"return ({', '.join(outputs)}{',' if len(outputs) == 1 else ''})")
+        undefined = self.used_symbols() - self.defined
+        if undefined:
+            raise NotImplementedError(f"nothing says what these sizes are: {', '.join(sorted(undefined))}")
         constants = {self.name(name): (name, value) for name, value in program.constants.items()}
         return WrapperSource(self.module(), constants, self.objects, tuple(self.kernel_names))
 
@@ -185,7 +188,6 @@ class _Writer:
 
     def used_symbols(self) -> set[str]:
         """Names of the symbols the code mentions."""
-        found: set[str] = set()
         todo: list[Any] = [list(self.program.outputs)]
         for step in self.schedule.steps:
             if isinstance(step, KernelStep):
@@ -197,17 +199,7 @@ class _Writer:
             for name in written:
                 if name is not None:
                     todo += [self.buffer(name).size, self.buffer(name).stride]
-        while todo:
-            value = todo.pop()
-            if isinstance(value, sympy.Basic):
-                found.update(symbol.name for symbol in value.free_symbols)
-            elif isinstance(value, StridedView):
-                todo += [value.size, value.stride, value.offset]
-            elif isinstance(value, dict):
-                todo.extend(value.values())
-            elif isinstance(value, list | tuple):
-                todo.extend(value)
-        return found
+        return symbol_names(todo)
 
     def step(self, at: int, step: Step) -> None:
         if isinstance(step, KernelStep):

@@ -43,7 +43,8 @@ def plan_memory(program: Program, steps: Sequence[Operation], options: Options) 
     last = _last_uses(program, steps)
     owned: set[str] = set()
     """Buffers in memory this graph allocates, which nothing else can hold a view of."""
-    pool: dict[Key, list[str]] = {}
+    pool: dict[Key, list[tuple[int, str]]] = {}
+    """Dead buffers, by when they died."""
     at_end: dict[int, list[str]] = {}
     for name, at in last.items():
         at_end.setdefault(at, []).append(name)
@@ -67,7 +68,9 @@ def plan_memory(program: Program, steps: Sequence[Operation], options: Options) 
             if donor is not None:
                 taken.add(donor)
             elif options.reuse_memory and key[2] != 0 and pool.get(key):
-                donor = pool[key].pop()
+                # A buffer that died long ago is better given back meanwhile, for others to use.
+                if at - pool[key][-1][0] <= options.reuse_window:
+                    donor = pool[key].pop()[1]
             if donor is not None:
                 plan.reused[name] = donor
             owned.add(name)
@@ -75,7 +78,7 @@ def plan_memory(program: Program, steps: Sequence[Operation], options: Options) 
             _note_extern(step, owned)
         for name in at_end.get(at, ()):
             if name in owned and name not in taken:
-                pool.setdefault(_key(program.buffers[name]), []).append(name)
+                pool.setdefault(_key(program.buffers[name]), []).append((at, name))
     given = set(plan.reused.values())
     for name, at in last.items():
         if at < len(steps) and name not in given:

@@ -315,14 +315,22 @@ def live(program: Program) -> list[bool]:
 
 def symbols_of(op: LoopOp | ExternOp, program: Program) -> set[str]:
     """Names of all symbols that running `op` needs a value for."""
-    found: set[str] = set()
     todo: list[Any] = [program.buffers[name].size + program.buffers[name].stride for name in op.writes if name]
     if isinstance(op, LoopOp):
         todo += [op.outer_sizes, op.inner_sizes, *(o.args for o in op.body.ops)]
     else:
         todo += [op.args, op.kwargs]
+    return symbol_names(todo)
+
+
+def symbol_names(value: Any) -> set[str]:
+    """Names of the symbols in a nest of expressions, SymInts and SymFloats, views, lists and dicts."""
+    found: set[str] = set()
+    todo = [value]
     while todo:
         value = todo.pop()
+        if isinstance(value, SYMBOLIC):
+            value = value.node.expr
         if isinstance(value, sympy.Basic):
             found.update(s.name for s in value.free_symbols)
         elif isinstance(value, StridedView):
@@ -332,6 +340,9 @@ def symbols_of(op: LoopOp | ExternOp, program: Program) -> set[str]:
         elif isinstance(value, list | tuple):
             todo.extend(value)
     return found
+
+
+SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 def views(op: ExternOp) -> Iterator[StridedView]:
