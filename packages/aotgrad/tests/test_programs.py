@@ -183,6 +183,7 @@ def test_constants(check):
 def test_structured_results(check):
     check(lambda x: {"a": x + 1, "b": [x * 2, (x.sum(),)]}, randn(3, grad=True))
     check(lambda x: x + 1, randn(3, grad=True))
+    check(lambda x: (x + 1).shape, randn(3, 4))
 
 
 def test_foreach(check):

@@ -128,7 +128,7 @@ def sign(tracer: Tracer, inputs: Sequence[Any], returned: Any, history: Sequence
     `inputs` are the fakes the program ran on, `returned` is what it returned, `history` each input's `grad_fn` before.
     Raises Unsupported where eager's result cannot be rebuilt.
     """
-    leaves, spec = pytree.tree_flatten(returned)
+    leaves, spec = pytree.tree_flatten(returned, is_leaf=lambda value: type(value) is torch.Size)
     results = Results([], [], set())
     roots = {
         id(tracer.tracked(fake).storage): index for index, fake in enumerate(inputs) if isinstance(fake, torch.Tensor)
@@ -141,7 +141,7 @@ def sign(tracer: Tracer, inputs: Sequence[Any], returned: Any, history: Sequence
         first = next((i for i in range(position) if leaves[i] is leaf), None)
         if isinstance(leaf, torch.SymInt):
             outputs.append(Computed(results.add(tracer.symbols.node_of(leaf), None)))
-        elif isinstance(leaf, (torch.SymFloat, torch.SymBool)):
+        elif isinstance(leaf, (torch.SymFloat, torch.SymBool)) or _symbolic_size(leaf):
             raise Unsupported(f"an output of type {type(leaf).__name__}")
         elif not isinstance(leaf, torch.Tensor):
             outputs.append(Constant(leaf))
@@ -160,6 +160,10 @@ def sign(tracer: Tracer, inputs: Sequence[Any], returned: Any, history: Sequence
             )
     grad_inputs = tuple(i for i, (t, before) in enumerate(zip(inputs, history, strict=True)) if before.requires_grad)
     return results, Signature(len(inputs), mutations, tuple(outputs), differentiable, grad_inputs, spec)
+
+
+def _symbolic_size(value: Any) -> bool:
+    return type(value) is torch.Size and any(isinstance(length, torch.SymInt) for length in value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ nn.functional.l1_loss nn.functional.smooth_l1_loss nn.functional.huber_loss nn.f
 nn.functional.binary_cross_entropy nn.functional.binary_cross_entropy_with_logits nn.functional.nll_loss
 nn.functional.cross_entropy nn.functional.embedding nn.functional.interpolate nn.functional.pixel_shuffle
 nn.functional.pixel_unshuffle nn.functional.upsample_nearest nn.functional.rms_norm nn.functional.softmin
-nn.functional.dropout norm
+nn.functional.dropout norm _batch_norm_with_update
 """.split()
 
 

@@ -162,3 +162,15 @@ def test_embedding_backward_with_frequencies():
     for padding in (-1, 2):
         for frequencies in (True, False):
             agree(aten.embedding_dense_backward.default, torch.randn(2, 3, 6), indices, 5, padding, frequencies)
+
+
+@pytest.mark.parametrize("update", [True, False])
+def test_batch_norm_that_chooses_its_kernel(update):
+    x, weight, bias, grad = torch.randn(4, 3, 5), torch.randn(3), torch.randn(3), torch.randn(4, 3, 5)
+    mean, var = torch.randn(3), torch.rand(3) + 0.5
+    op = aten._batch_norm_with_update if update else aten._batch_norm_no_update
+    agree(op.default, x, weight, bias, mean, var, 0.1, 1e-5)
+    agree(aten._native_batch_norm_legit_no_training.default, x, weight, bias, mean, var, 0.1, 1e-5)
+    _, save_mean, save_var, reserve = op.default(x, weight, bias, mean.clone(), var.clone(), 0.1, 1e-5)
+    saved = (save_mean, save_var, update, 1e-5, [True, True, True], reserve)
+    agree(aten.batch_norm_backward.default, grad, x, weight, mean, var, *saved)
