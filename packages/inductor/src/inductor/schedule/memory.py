@@ -6,6 +6,7 @@ for the kernels (in-place arguments).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -67,10 +68,9 @@ def plan_memory(program: Program, steps: Sequence[Operation], options: Options) 
                         plan.inplace.setdefault(at, {})[name] = donor
             if donor is not None:
                 taken.add(donor)
-            elif options.reuse_memory and key[2] != 0 and pool.get(key):
-                # A buffer that died long ago is better given back meanwhile, for others to use.
-                if at - pool[key][-1][0] <= options.reuse_window:
-                    donor = pool[key].pop()[1]
+            elif options.reuse_memory and key[2] != 0 and at - _latest(pool.get(key)) <= options.reuse_window:
+                # (A buffer that died long ago is better given back meanwhile, for others to use.)
+                donor = pool[key].pop()[1]
             if donor is not None:
                 plan.reused[name] = donor
             owned.add(name)
@@ -84,6 +84,11 @@ def plan_memory(program: Program, steps: Sequence[Operation], options: Options) 
         if at < len(steps) and name not in given:
             plan.frees[max(at, 0)].append(name)
     return plan
+
+
+def _latest(dead: list[tuple[int, str]] | None) -> float:
+    """When the last of these died."""
+    return dead[-1][0] if dead else -math.inf
 
 
 def _adoptable(program: Program, step: LoopOp, name: str, source: str) -> bool:
