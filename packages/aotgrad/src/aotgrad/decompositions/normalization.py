@@ -246,71 +246,33 @@ def native_batch_norm_without_statistics(
     return native_batch_norm(x, weight, bias, None, None, training, momentum, eps)
 
 
+# In the following `numbers` are the momentum and epsilon, which come last in each of these ops.
+
+
 @decomposition(aten._native_batch_norm_legit_no_training.default)
-def native_batch_norm_in_evaluation(
-    x: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor,
-    running_var: Tensor,
-    momentum: float,
-    eps: float,
-) -> tuple[Tensor, Tensor, Tensor]:
-    return native_batch_norm(x, weight, bias, running_mean, running_var, False, momentum, eps)
+def batch_norm_evaluated(x: Tensor, weight: Any, bias: Any, mean: Tensor, var: Tensor, *numbers: float) -> Any:
+    return native_batch_norm(x, weight, bias, mean, var, False, *numbers)
 
 
 @decomposition(aten._batch_norm_with_update.default)
-def batch_norm_with_update(
-    x: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor,
-    running_var: Tensor,
-    momentum: float,
-    eps: float,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def batch_norm_updating(x: Tensor, weight: Any, bias: Any, mean: Tensor, var: Tensor, *numbers: float) -> Any:
     if _has_no_elements(x) or x.device.type != "cpu":
         # What a GPU's kernel reserves for its backward depends on which kernel it is.
         return NotImplemented
-    out, mean, invstd = native_batch_norm(x, weight, bias, running_mean, running_var, True, momentum, eps)
-    return out, mean, invstd, _nothing(x, torch.uint8)
+    return *native_batch_norm(x, weight, bias, mean, var, True, *numbers), _nothing(x, torch.uint8)
 
 
 @decomposition(aten._batch_norm_no_update.default)
-def batch_norm_without_update(
-    x: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor,
-    running_var: Tensor,
-    momentum: float,
-    eps: float,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def batch_norm_fixed(x: Tensor, weight: Any, bias: Any, mean: Tensor, var: Tensor, *numbers: float) -> Any:
     if _has_no_elements(x) or x.device.type != "cpu":
         return NotImplemented
-    out, mean, invstd = native_batch_norm(x, weight, bias, running_mean, running_var, False, momentum, eps)
-    return out, mean, invstd, _nothing(x, torch.uint8)
+    return *native_batch_norm(x, weight, bias, mean, var, False, *numbers), _nothing(x, torch.uint8)
 
 
 @decomposition(aten.batch_norm_backward.default)
-def batch_norm_backward(
-    grad: Tensor,
-    x: Tensor,
-    weight: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    save_mean: Tensor | None,
-    save_var: Tensor | None,
-    update: bool,
-    eps: float,
-    output_mask: list[bool],
-    reserve: Tensor,
-) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    if x.device.type != "cpu":
-        return NotImplemented
-    return native_batch_norm_backward(
-        grad, x, weight, running_mean, running_var, save_mean, save_var, update, eps, output_mask
-    )
+def batch_norm_backward(grad: Tensor, x: Tensor, *rest: Any) -> Any:
+    *given, _reserve = rest
+    return native_batch_norm_backward(grad, x, *given) if x.device.type == "cpu" else NotImplemented
 
 
 @decomposition(aten.cudnn_batch_norm.default)
