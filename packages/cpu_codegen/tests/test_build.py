@@ -187,8 +187,14 @@ def test_threads_are_torchs_and_their_number_is_honoured(case):
     runtime = openmp_runtime()
     assert runtime is not None
     backend, text, _sources = emitted(case, size=4_000_000)
-    # Counts the threads that take part: each stores its number of team members.
-    probe = '\nextern "C" EXPORT int team(const Word*) { int n = 0;\n#pragma omp parallel\n{ if (omp_get_thread_num() == 0) n = omp_get_num_threads(); }\nreturn n; }\n'
+    probe = """
+static int member(const Word*, void* count, Index, Index) { return __atomic_fetch_add((int*)count, 1, 0), DONE; }
+extern "C" EXPORT int team(const Word* args) {
+  int count = 0;
+  parallel(member, args, &count, 1000, Index(1) << 40);
+  return count;
+}
+"""
     import ctypes
 
     library = ctypes.CDLL(str(build_module.build_kernels(text + probe, backend.isa)))

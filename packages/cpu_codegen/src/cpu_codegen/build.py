@@ -46,7 +46,7 @@ class Compiler:
 
     @property
     def openmp(self) -> bool:
-        """Whether it compiles `-fopenmp` and there is a runtime to link; tried once and kept in the cache."""
+        """Whether there is an OpenMP runtime it can link; tried once and kept in the cache."""
         return _has_openmp(self)
 
 
@@ -79,25 +79,21 @@ def _compiler(chosen: str | None, path: str | None) -> Compiler:
 
 _INSTALL = "install g++ or clang++ (apt-get install g++, dnf install gcc-c++)"
 
-_OPENMP_PROBE = """extern "C" int omp_get_max_threads();
-int f() {
-  int n = 0;
-#pragma omp parallel
-  n = omp_get_max_threads();
-  return n;
-}
+_OPENMP_PROBE = """extern "C" void GOMP_parallel(void (*)(void*), void*, unsigned, unsigned);
+static void nothing(void*) {}
+void f() { GOMP_parallel(nothing, nullptr, 0, 0); }
 """
 
 
 @functools.lru_cache(maxsize=8)
 def _has_openmp(compiler: Compiler) -> bool:
-    cache, key = DiskCache("cpu"), _digest(_OPENMP_PROBE, compiler.identity, *_openmp_flags())
+    cache, key = DiskCache("cpu"), _digest(_OPENMP_PROBE, compiler.identity, *_thread_flags()[1])
     known = cache.get(key)
     if known is not None:
         return (known / "openmp").read_bytes() == b"yes"
     command = (*compiler.command, "-fPIC", "-Wl,-z,defs")
     try:
-        _compile("probe", ".cpp", [_OPENMP_PROBE], command, _openmp_flags())
+        _compile("probe", ".cpp", [_OPENMP_PROBE], command, _thread_flags()[1])
         works = True
     except _CompilerFailed:
         works = False
@@ -105,10 +101,11 @@ def _has_openmp(compiler: Compiler) -> bool:
     return works
 
 
-def _openmp_flags() -> tuple[str, ...]:
-    """Link torch's own runtime by its path where it is known: one pool of threads, one `torch.set_num_threads`."""
+def _thread_flags() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Flags to compile and to link with. Torch's own runtime is linked by its path where it is known: one pool of
+    threads, one `torch.set_num_threads`."""
     runtime = openmp_runtime()
-    return ("-fopenmp",) if runtime is None else ("-fopenmp", runtime)
+    return (("-fopenmp",), ("-fopenmp",)) if runtime is None else (("-DUSE_THREADS",), (runtime,))
 
 
 def compile_command(compiler: Compiler, isa: Isa) -> tuple[str, ...]:
@@ -135,8 +132,8 @@ def build_kernels(text: str, isa: Isa, parts: Sequence[str] | None = None) -> Pa
         BuildError: with the compiler's output and the source's path.
     """
     compiler = find_compiler()
-    link = _openmp_flags() if compiler.openmp else ()
-    command = (*compile_command(compiler, isa), *link[:1])
+    define, link = _thread_flags() if compiler.openmp else ((), ())
+    command = (*compile_command(compiler, isa), *define)
     key = _digest(text, *command, *link, compiler.identity, headers_digest())
     return _build(key, "kernels", ".cpp", text, list(parts or [text]), command, link)
 

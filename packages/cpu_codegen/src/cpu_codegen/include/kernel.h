@@ -69,12 +69,15 @@ INLINE Shared* new_shared() {
   return (Shared*)__builtin_malloc(sizeof(Shared));
 }
 
-#ifdef _OPENMP
+// Threads by the OpenMP runtime's own entry points: any compiler can call them, whatever runtime its -fopenmp is for.
+#if defined(_OPENMP) || defined(USE_THREADS)
+#define THREADS 1
 extern "C" {
 int omp_get_max_threads(void);
 int omp_get_num_threads(void);
 int omp_get_thread_num(void);
 int omp_in_parallel(void);
+void GOMP_parallel(void (*function)(void*), void* data, unsigned threads, unsigned flags);
 }
 #endif
 
@@ -83,20 +86,32 @@ constexpr Index GRAIN = 60000;
 
 using Items = int (*)(const Word* args, void* shared, Index begin, Index end);
 
+#ifdef THREADS
+struct Team {
+  Items items;
+  const Word* args;
+  void* shared;
+  Index count;
+  int status;
+};
+// One thread's share of the items.
+static void team_member(void* data) {
+  Team& team = *(Team*)data;
+  const Index threads = omp_get_num_threads(), me = omp_get_thread_num();
+  const int mine = team.items(team.args, team.shared, team.count * me / threads, team.count * (me + 1) / threads);
+  if (mine != DONE) __atomic_store_n(&team.status, mine, __ATOMIC_RELAXED);
+}
+#endif
+
 // Run items [0, count) on as many threads as the work is worth, each thread one contiguous share.
 static inline int parallel(Items items, const Word* args, void* shared, Index count, Index work) {
-#ifdef _OPENMP
+#ifdef THREADS
   if (count > 1 && work > GRAIN && !omp_in_parallel()) {
     const Index threads = at_most(at_most(omp_get_max_threads(), count), ceil_div(work, GRAIN));
     if (threads > 1) {
-      int status = DONE;
-#pragma omp parallel num_threads(int(threads))
-      {
-        const Index team = omp_get_num_threads(), me = omp_get_thread_num();
-        const int mine = items(args, shared, count * me / team, count * (me + 1) / team);
-        if (mine != DONE) __atomic_store_n(&status, mine, __ATOMIC_RELAXED);
-      }
-      return status;
+      Team team = {items, args, shared, count, DONE};
+      GOMP_parallel(team_member, &team, (unsigned)threads, 0);
+      return team.status;
     }
   }
 #endif

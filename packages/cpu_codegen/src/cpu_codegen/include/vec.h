@@ -312,7 +312,7 @@ INLINE Vec<T> select(Mask m, Vec<T> a, Vec<T> b) {
   for (int k = 0; k < Vec<T>::PARTS; ++k) a.part[k] = wide.part[k] ? a.part[k] : b.part[k];
   return a;
 }
-INLINE Mask select(Mask m, Mask a, Mask b) { return (m & a) | (!m & b); }
+INLINE Mask select(Mask m, Mask a, Mask b) { return (m & a) | ((!m) & b); }
 
 template <class T>
 INLINE Vec<T> convert(Mask m) {
@@ -485,7 +485,12 @@ INLINE F32 load(const bfloat16* p, Lanes lanes) {
 template <class V, class Lanes>
 INLINE F32 load(const float16* p, Lanes lanes) {
   const Vec<u16> raw = load_raw((const u16*)p, lanes);
-#if defined(__F16C__) && VECTOR_BYTES == 32
+#if defined(__F16C__) && defined(__clang__)
+  typedef _Float16 Halfs __attribute__((vector_size(LANES * 2)));
+  F32 r;
+  r.part[0] = __builtin_convertvector((Halfs)raw.part[0], F32::Part);
+  return r;
+#elif defined(__F16C__) && VECTOR_BYTES == 32
   typedef short Shorts __attribute__((vector_size(16)));
   F32 r;
   r.part[0] = __builtin_ia32_vcvtph2ps256((Shorts)raw.part[0]);
@@ -545,7 +550,12 @@ INLINE void store(bfloat16* p, F32 x, Lanes lanes) {
 }
 template <class Lanes>
 INLINE void store(float16* p, F32 x, Lanes lanes) {
-#if defined(__F16C__) && VECTOR_BYTES == 32
+#if defined(__F16C__) && defined(__clang__)
+  typedef _Float16 Halfs __attribute__((vector_size(LANES * 2)));
+  Vec<u16> raw;
+  raw.part[0] = (Vec<u16>::Part)__builtin_convertvector(x.part[0], Halfs);
+  store_raw((u16*)p, raw, lanes);
+#elif defined(__F16C__) && VECTOR_BYTES == 32
   typedef u16 Shorts __attribute__((vector_size(16)));
   Vec<u16> raw;
   raw.part[0] = (Shorts)__builtin_ia32_vcvtps2ph256(x.part[0], 0);
