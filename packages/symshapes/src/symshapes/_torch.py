@@ -16,7 +16,7 @@ disabled_torch_function = torch._C._disabled_torch_function_impl
 # Torch functions called inside do not come back to a subclass's override (only private where not a mode).
 no_torch_function = torch._C.DisableTorchFunctionSubclass
 
-# Up to this release the C++ of matmul and linear asks for plain sizes.
+# Before this release the C++ of matmul, linear and unfused attention asks for plain sizes.
 MATMUL_NEEDS_INTS = tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 13)
 
 # The dispatcher has one slot for a mode that fakes tensors. A mode in that slot stays below every user mode,

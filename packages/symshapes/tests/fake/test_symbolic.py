@@ -121,6 +121,34 @@ def test_attention(make):
     assert _sizes(out)[0] == _sizes(grad)[0] == ["s0", "4", "s1", "16"]
 
 
+@pytest.mark.parametrize("mask", [None, "bool", "float"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_with_dropout(make, mask, causal):
+    if mask and causal:
+        return
+    q = make(2, 4, 9, 16, dynamic=(0, 2), grad=True)
+    with make.mode:
+        bias = None if mask is None else torch.zeros(9, 9, dtype=torch.bool if mask == "bool" else torch.float32)
+        keys = torch.zeros(2, 4, 9, 16) if mask else q
+        keys = keys[:1].expand(q.size(0), 4, 9, 16) if mask else q
+        out = (
+            F.scaled_dot_product_attention(q[:, :, :9], keys, keys, bias, 0.1, causal)
+            if mask
+            else (F.scaled_dot_product_attention(q, q, q, None, 0.1, causal))
+        )
+        (grad,) = torch.autograd.grad(out.sum(), [q])
+    assert str(out.shape[0]) == str(grad.shape[0]) == "s0"
+
+
+def test_lstm_guards_its_sizes(make):
+    x = make(7, 5, 8, grad=True)
+    with make.mode:
+        out, _ = torch.nn.LSTM(8, 4, batch_first=True)(x)
+        (grad,) = torch.autograd.grad(out.sum(), [x])
+    assert out.shape == (7, 5, 4) and grad.shape == x.shape
+    assert make.guards == ["x.size(0) == 7"]
+
+
 def test_missing_rule_guards_sizes_to_their_hints(make):
     x = make(3, 3)
     torch.linalg.cholesky(x[:, :3])

@@ -1,14 +1,18 @@
-"""Composite ops whose C++ works with plain ints only (up to torch 2.12), written again for symbolic sizes.
+"""Composite ops whose C++ works with plain ints only, written again for symbolic sizes.
 
 They take the same way as the C++: the same ops run, in the same order, wherever that does not hang on a size's value.
+Where that is not worth its while (`lstm`), sizes are guarded to their hints before the C++ sees them.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
+from symshapes import _torch
 from symshapes.rules.layout import broadcast, is_contiguous
 
 
@@ -17,23 +21,24 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     first, second = input.dim(), other.dim()
     if first == 0 or second == 0:
         raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {first}D and {second}D")
-    if first == 1:
-        if second == 1:
-            return torch.dot(input, other)
-        return matmul(input.unsqueeze(0), other).squeeze(-2)
-    if second == 1:
-        if first == 2:
-            return torch.mv(input, other)
-        return matmul(input, other.unsqueeze(-1)).squeeze(-1)
+    if first == 1 and second == 1:
+        return torch.dot(input, other)
+    if first == 2 and second == 1:
+        return torch.mv(input, other)
+    if first == 1 and second == 2:
+        return input.unsqueeze(0).mm(other).squeeze(0)
     if first == 2 and second == 2:
         return torch.mm(input, other)
     if _folds(input, other):
-        rows = input.reshape(-1, input.shape[-1]).mm(other)
-        return torch.ops.aten._unsafe_view.default(rows, [*input.shape[:-1], other.shape[-1]])
-    if _folds(other.mT, input.mT):
-        columns = other.mT
-        rows = columns.reshape(-1, columns.shape[-1]).mm(input.mT)
-        return rows.view([*columns.shape[:-1], input.shape[-2]]).mT
+        return _folded(input, other)
+    matrix = input.t() if first == 2 else input
+    if _folds(other.mT, matrix):
+        product = _folded(other.mT, matrix)
+        return product.mT.contiguous() if first == 2 else product
+    if first == 1:
+        return matmul(input.unsqueeze(0), other).squeeze(-2)
+    if second == 1:
+        return matmul(input, other.unsqueeze(-1)).squeeze(-1)
     batch = broadcast(tuple(input.shape[:-2]), tuple(other.shape[:-2]))
     n, k, m = input.shape[-2], input.shape[-1], other.shape[-1]
     left = input.expand(*batch, n, k).reshape(-1, n, k)
@@ -41,9 +46,16 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     return torch.ops.aten._unsafe_view.default(torch.bmm(left, right), [*batch, n, m])
 
 
+def _folded(many: Tensor, matrix: Tensor) -> Tensor:
+    """The product with the batch dimensions of `many` in its rows; `matrix` may be a vector."""
+    rows = many.reshape(-1, many.shape[-1])
+    product = rows.mm(matrix) if matrix.dim() == 2 else rows.mv(matrix)
+    return torch.ops.aten._unsafe_view.default(product, [*many.shape[:-1], *matrix.shape[1:]])
+
+
 def _folds(many: Tensor, matrix: Tensor) -> bool:
     """Whether the batch dimensions of the left factor go into its rows, to make one matrix product of it."""
-    if many.dim() < 3 or matrix.dim() != 2:
+    if many.dim() < 3 or matrix.dim() > 2:
         return False
     if matrix.requires_grad:
         return True  # one gradient of the matrix, not one a batch
@@ -67,11 +79,63 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return out if bias is None else out.add_(bias)
 
 
-COMPOSITES: dict[Any, Callable[..., Tensor]] = {
-    torch.matmul: matmul,
-    torch.Tensor.matmul: matmul,
-    torch.Tensor.__matmul__: matmul,
-    torch.Tensor.__rmatmul__: lambda right, left: matmul(left, right),
-    torch.linalg.matmul: matmul,
-    torch.nn.functional.linear: linear,
-}
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """`scaled_dot_product_attention`; with dropout no fused kernel runs on the CPU, but products and a softmax."""
+    if dropout_p == 0.0 or enable_gqa or query.device.type != "cpu":
+        return F.scaled_dot_product_attention(
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        )
+    if is_causal:
+        if attn_mask is not None:
+            raise RuntimeError("Explicit attn_mask should not be set when is_causal=True")
+        rows, columns = query.shape[-2], key.shape[-2]
+        attn_mask = torch.ones(rows, columns, dtype=torch.bool, device=query.device).tril()
+    if attn_mask is not None and attn_mask.dtype is torch.bool:
+        lowest = torch.zeros_like(attn_mask, dtype=query.dtype)
+        attn_mask = lowest.masked_fill_(attn_mask.logical_not(), float("-inf"))
+    # Half of the scale to each factor, so that neither overflows.
+    factor = (1.0 / math.sqrt(int(query.shape[-1])) if scale is None else scale) ** 0.5
+    scores = matmul(query * factor, key.transpose(-2, -1) * factor)
+    if attn_mask is not None:
+        scores = scores.add_(attn_mask)
+    weights = torch.ops.aten._safe_softmax.default(scores, -1)
+    return matmul(torch.dropout(weights, dropout_p, True), value)
+
+
+def _with_plain_sizes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function on views whose sizes are ints: each symbolic size is guarded to its hint."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, Tensor) and any(type(length) is torch.SymInt for length in value.shape):
+            return value.view([int(length) for length in value.shape])
+        if isinstance(value, (list, tuple)):
+            return type(value)(plain(item) for item in value)
+        return value
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*plain(args), **{name: plain(value) for name, value in kwargs.items()})
+
+    return call
+
+
+COMPOSITES: dict[Any, Callable[..., Any]] = {torch.lstm: _with_plain_sizes(torch.lstm)}
+
+if _torch.MATMUL_NEEDS_INTS:
+    COMPOSITES |= {
+        torch.matmul: matmul,
+        torch.Tensor.matmul: matmul,
+        torch.Tensor.__matmul__: matmul,
+        torch.Tensor.__rmatmul__: lambda right, left: matmul(left, right),
+        torch.linalg.matmul: matmul,
+        F.linear: linear,
+        F.scaled_dot_product_attention: attention,
+    }

@@ -80,7 +80,7 @@ class FakeTensor(torch.Tensor):
 
 
 class SymbolicFakeTensor(FakeTensor):
-    """A fake with a symbolic size, on a torch whose own `matmul` and `linear` know plain sizes only."""
+    """A fake with a symbolic size: composite ops whose C++ knows plain sizes only go another way (composites.py)."""
 
     @classmethod
     def __torch_function__(
@@ -92,7 +92,7 @@ class SymbolicFakeTensor(FakeTensor):
 
 def fake_class(meta: Any) -> type[FakeTensor]:
     """The class a fake with this metadata needs."""
-    if _torch.MATMUL_NEEDS_INTS and any(type(length) is torch.SymInt for length in meta.size):
+    if any(type(length) is torch.SymInt for length in meta.size):
         return SymbolicFakeTensor
     return FakeTensor
 
