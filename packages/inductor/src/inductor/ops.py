@@ -34,78 +34,92 @@ class Primitive:
     doc: str
 
 
-_UNARY_SAME = {
-    "neg": "-x",
-    "abs": "|x|",
-    "exp": "e**x",
-    "exp2": "2**x",
-    "expm1": "e**x - 1",
-    "log": "natural logarithm",
-    "log1p": "log(1 + x)",
-    "log2": "logarithm to base 2",
-    "log10": "logarithm to base 10",
-    "sqrt": "square root",
-    "rsqrt": "1 / sqrt(x)",
-    "reciprocal": "1 / x",
-    "sin": "sine",
-    "cos": "cosine",
-    "tan": "tangent",
-    "asin": "inverse sine",
-    "acos": "inverse cosine",
-    "atan": "inverse tangent",
-    "sinh": "hyperbolic sine",
-    "cosh": "hyperbolic cosine",
-    "tanh": "hyperbolic tangent",
-    "asinh": "inverse hyperbolic sine",
-    "acosh": "inverse hyperbolic cosine",
-    "atanh": "inverse hyperbolic tangent",
-    "erf": "error function",
-    "erfc": "1 - erf(x)",
-    "lgamma": "log of |gamma(x)|",
-    "sigmoid": "1 / (1 + e**-x)",
-    "floor": "largest integer not above x",
-    "ceil": "smallest integer not below x",
-    "trunc": "integer part, toward zero",
-    "round": "nearest integer, ties to even",
-    "sign": "-1, 0 or 1; 0 for NaN, as in torch",
-    "bitwise_not": "~x; for bool the negation",
-}
-_UNARY_BOOL = {
-    "isnan": "x is not a number",
-    "isinf": "x is plus or minus infinity",
-    "signbit": "the sign bit is set",
-    "logical_not": "x == 0",
-}
-_BINARY_SAME = {
-    "add": "x + y",
-    "sub": "x - y",
-    "mul": "x * y",
-    "truediv": "x / y of floats",
-    "floordiv": "x // y rounding toward minus infinity (integers: division by zero is undefined)",
-    "truncdiv": "x / y rounding toward zero, integers",
-    "fmod": "remainder with the sign of x (C's fmod and %)",
-    "remainder": "remainder with the sign of y (Python's %)",
-    "pow": "x ** y",
-    "maximum": "the larger; NaN if either is NaN",
-    "minimum": "the smaller; NaN if either is NaN",
-    "atan2": "angle of the point (y, x): atan2(x_operand, y_operand)",
-    "copysign": "|x| with the sign of y",
-    "bitwise_and": "x & y",
-    "bitwise_or": "x | y",
-    "bitwise_xor": "x ^ y",
-    "lshift": "x << y",
-    "rshift": "x >> y, arithmetic",
-}
-_BINARY_BOOL = {
-    "eq": "x == y",
-    "ne": "x != y",
-    "lt": "x < y",
-    "le": "x <= y",
-    "gt": "x > y",
-    "ge": "x >= y",
-    "logical_and": "x != 0 and y != 0",
-    "logical_or": "x != 0 or y != 0",
-}
+def _table(text: str) -> dict[str, str]:
+    """Names and descriptions from lines `name: description`."""
+    rows = (line.strip().partition(": ") for line in text.strip().splitlines())
+    return {name: description for name, _, description in rows}
+
+
+_UNARY_SAME = _table(
+    """
+    neg: -x
+    abs: |x|
+    exp: e**x
+    exp2: 2**x
+    expm1: e**x - 1
+    log: natural logarithm
+    log1p: log(1 + x)
+    log2: logarithm to base 2
+    log10: logarithm to base 10
+    sqrt: square root
+    rsqrt: 1 / sqrt(x)
+    reciprocal: 1 / x
+    sin: sine
+    cos: cosine
+    tan: tangent
+    asin: inverse sine
+    acos: inverse cosine
+    atan: inverse tangent
+    sinh: hyperbolic sine
+    cosh: hyperbolic cosine
+    tanh: hyperbolic tangent
+    asinh: inverse hyperbolic sine
+    acosh: inverse hyperbolic cosine
+    atanh: inverse hyperbolic tangent
+    erf: error function
+    erfc: 1 - erf(x)
+    lgamma: log of |gamma(x)|
+    sigmoid: 1 / (1 + e**-x)
+    floor: largest integer not above x
+    ceil: smallest integer not below x
+    trunc: integer part, toward zero
+    round: nearest integer, ties to even
+    sign: -1, 0 or 1; 0 for NaN, as in torch
+    bitwise_not: ~x; for bool the negation
+    """
+)
+_UNARY_BOOL = _table(
+    """
+    isnan: x is not a number
+    isinf: x is plus or minus infinity
+    signbit: the sign bit is set
+    logical_not: x == 0
+    """
+)
+_BINARY_SAME = _table(
+    """
+    add: x + y
+    sub: x - y
+    mul: x * y
+    truediv: x / y of floats
+    floordiv: x // y rounding toward minus infinity (integers: division by zero is undefined)
+    truncdiv: x / y rounding toward zero, integers
+    fmod: remainder with the sign of x (C's fmod and %)
+    remainder: remainder with the sign of y (Python's %)
+    pow: x ** y
+    maximum: the larger; NaN if either is NaN
+    minimum: the smaller; NaN if either is NaN
+    atan2: angle of the point (y, x): atan2(x_operand, y_operand)
+    copysign: |x| with the sign of y
+    bitwise_and: x & y
+    bitwise_or: x | y
+    bitwise_xor: x ^ y
+    lshift: x << y
+    rshift: x >> y, arithmetic
+    """
+)
+_BINARY_BOOL = _table(
+    """
+    eq: x == y
+    ne: x != y
+    lt: x < y
+    le: x <= y
+    gt: x > y
+    ge: x >= y
+    logical_and: x != 0 and y != 0
+    logical_or: x != 0 or y != 0
+    """
+)
 
 PRIMITIVES: dict[str, Primitive] = {
     name: Primitive(name, arity, result, doc)
@@ -119,16 +133,18 @@ PRIMITIVES: dict[str, Primitive] = {
 }
 """Every elementwise primitive by name. Operands of one call share one dtype: lowerings insert `to_dtype`."""
 
-REDUCTIONS: dict[str, str] = {
-    "sum": "sum of the values, in the dtype given",
-    "prod": "product of the values",
-    "max": "largest value; NaN if any is NaN",
-    "min": "smallest value; NaN if any is NaN",
-    "argmax": "int64 position in the flattened reduction space of the first largest value (a NaN counts as largest)",
-    "argmin": "int64 position in the flattened reduction space of the first smallest value (a NaN counts as smallest)",
-    "any": "bool: some value is nonzero",
-    "all": "bool: no value is zero",
-}
+REDUCTIONS: dict[str, str] = _table(
+    """
+    sum: sum of the values, in the dtype given
+    prod: product of the values
+    max: largest value; NaN if any is NaN
+    min: smallest value; NaN if any is NaN
+    argmax: int64 position in the flattened reduction space of the first largest value (a NaN counts as largest)
+    argmin: int64 position in the flattened reduction space of the first smallest value (a NaN counts as smallest)
+    any: bool: some value is nonzero
+    all: bool: no value is zero
+    """
+)
 """Reduction kinds, for `ops.reduce(kind, value)`."""
 
 COMPUTE_DTYPES: frozenset[torch.dtype] = frozenset(

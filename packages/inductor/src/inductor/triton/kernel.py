@@ -6,6 +6,7 @@ level [XBLOCK, RBLOCK]; a kernel without reduction is the same with RBLOCK = 1. 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,21 +20,23 @@ from inductor.triton.expressions import TRITON_DTYPES, convert, literal, neutral
 from symshapes import print_expr
 
 INT32_LIMIT = 2**31 - 1
-_COMBINE = {
-    "sum": "{a} + {b}",
-    "prod": "{a} * {b}",
-    "max": "prelude.maximum({a}, {b})",
-    "min": "prelude.minimum({a}, {b})",
-    "any": "{a} | {b}",
-    "all": "{a} & {b}",
-}
-_FINISH = {
-    "sum": "tl.sum({0}, 1)[:, None]",
-    "prod": "tl.reduce({0}, 1, prelude.multiply)[:, None]",
-    "max": "tl.reduce({0}, 1, prelude.maximum)[:, None]",
-    "min": "tl.reduce({0}, 1, prelude.minimum)[:, None]",
-    "any": "tl.max({0}.to(tl.int8), 1)[:, None] != 0",
-    "all": "tl.min({0}.to(tl.int8), 1)[:, None] != 0",
+
+
+@dataclass(frozen=True)
+class _Reduction:
+    """How two accumulators combine, and how one block of them ends as a column."""
+
+    combine: str
+    finish: str
+
+
+_REDUCTIONS = {
+    "sum": _Reduction("{a} + {b}", "tl.sum({0}, 1)[:, None]"),
+    "prod": _Reduction("{a} * {b}", "tl.reduce({0}, 1, prelude.multiply)[:, None]"),
+    "max": _Reduction("prelude.maximum({a}, {b})", "tl.reduce({0}, 1, prelude.maximum)[:, None]"),
+    "min": _Reduction("prelude.minimum({a}, {b})", "tl.reduce({0}, 1, prelude.minimum)[:, None]"),
+    "any": _Reduction("{a} | {b}", "tl.max({0}.to(tl.int8), 1)[:, None] != 0"),
+    "all": _Reduction("{a} & {b}", "tl.min({0}.to(tl.int8), 1)[:, None] != 0"),
 }
 
 
@@ -223,7 +226,7 @@ class KernelPrinter:
                     at, kind, f"a{at}", "tl.broadcast_to(tl.where(r_mask, r_index, r_count), a.shape)"
                 )
             else:
-                self._value(at, _FINISH[kind].format(contribution))
+                self._value(at, _REDUCTIONS[kind].finish.format(contribution))
 
     def _finish_position(self, at: int, kind: str, values: str, positions: str) -> None:
         combine = "prelude.arg_max" if kind == "argmax" else "prelude.arg_min"
@@ -252,7 +255,7 @@ class KernelPrinter:
                 self._line(f"q{at} = tl.broadcast_to(tl.where(r_mask, r_index, r_count), [XBLOCK, RBLOCK])")
                 self._line(f"a{at}, p{at} = {combine}(a{at}, p{at}, n{at}, q{at})")
             else:
-                self._line(f"a{at} = {_COMBINE[kind].format(a=f'a{at}', b=contribution)}")
+                self._line(f"a{at} = {_REDUCTIONS[kind].combine.format(a=f'a{at}', b=contribution)}")
         self._depth -= 1
         self._names = outside
         for at in walk.reductions:
@@ -260,7 +263,7 @@ class KernelPrinter:
             if kind in ("argmax", "argmin"):
                 self._finish_position(at, kind, f"a{at}", f"p{at}")
             else:
-                self._value(at, _FINISH[kind].format(f"a{at}"))
+                self._value(at, _REDUCTIONS[kind].finish.format(f"a{at}"))
 
 
 def unsupported(kernel: Kernel) -> str | None:
