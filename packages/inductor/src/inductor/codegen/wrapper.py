@@ -11,7 +11,7 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sympy
@@ -66,8 +66,11 @@ class _Writer:
         self.lines: list[str] = []
         self.kernel_names = dict.fromkeys(kernel.name for kernel in schedule.kernels)
         self.names: dict[str, str] = {}
+        self.taken: set[str] = set()
         self.alive: dict[str, Geometry] = {}
         """Tensors in scope that the wrapper knows the layout of."""
+        self.layouts: dict[tuple[Geometry, torch.dtype, torch.device], dict[str, None]] = {}
+        """The same by layout."""
         self.fresh: set[str] = set()
         """Tensors with storage offset 0."""
         self.defined: set[str] = set()
@@ -76,6 +79,7 @@ class _Writer:
             for kernel in schedule.kernels
             if kernel.device.type == "cuda" and kernel.device.index is not None
         }
+        self.used = self.used_symbols()
         self.preferred = preferred_geometries(schedule)
         self.printer = ArgumentPrinter(self.view, self.bind, self.objects)
 
@@ -97,11 +101,23 @@ class _Writer:
                 or found.startswith("_")
                 or found in self.kernel_names
                 or found in ("torch", "args", "call", "float", "complex", "max", "min")
-                or found in self.names.values()
+                or found in self.taken
             ):
                 found = f"t_{found.strip('_')}_{len(self.names)}"
             self.names[buffer] = found
+            self.taken.add(found)
         return found
+
+    def enter(self, name: str, geometry: Geometry) -> None:
+        """A tensor comes into scope."""
+        self.leave(name)
+        self.alive[name] = geometry
+        self.layouts.setdefault((geometry, *_place(self.buffer(name))), {})[name] = None
+
+    def leave(self, name: str) -> None:
+        geometry = self.alive.pop(name, None)
+        if geometry is not None:
+            del self.layouts[(geometry, *_place(self.buffer(name)))][name]
 
     # Expressions
 
@@ -132,7 +148,7 @@ class _Writer:
     def write(self) -> WrapperSource:
         program = self.program
         for name in program.constants:
-            self.alive[name] = self.buffer(name).size, self.buffer(name).stride
+            self.enter(name, (self.buffer(name).size, self.buffer(name).stride))
         body = self.lines
         self.guard_device()
         self.unpack()
@@ -141,7 +157,7 @@ class _Writer:
             self.free(self.memory.frees[at])
         outputs = [self.output(out) for out in program.outputs]
         body.append(f"return ({', '.join(outputs)}{',' if len(outputs) == 1 else ''})")
-        undefined = self.used_symbols() - self.defined
+        undefined = self.used - self.defined
         if undefined:
             raise NotImplementedError(f"nothing says what these sizes are: {', '.join(sorted(undefined))}")
         constants = {self.name(name): (name, value) for name, value in program.constants.items()}
@@ -165,11 +181,10 @@ class _Writer:
     def unpack(self) -> None:
         program = self.program
         arguments: list[str] = []
-        used = self.used_symbols()
         for place in program.inputs:
             if isinstance(place, str):
                 arguments.append(self.name(place))
-                self.alive[place] = self.buffer(place).size, self.buffer(place).stride
+                self.enter(place, (self.buffer(place).size, self.buffer(place).stride))
             else:
                 arguments.append(str(place))
                 self.defined.add(str(place))
@@ -179,7 +194,7 @@ class _Writer:
             self.lines.append(f"{', '.join(arguments)} = args")
         self.lines.append("args.clear()")
         for symbol, source in program.symbols.items():
-            if source is not None and symbol.name in used and symbol.name not in self.defined:
+            if source is not None and symbol.name in self.used and symbol.name not in self.defined:
                 self.lines.append(f"{symbol} = {self.name(source[0])}.shape[{source[1]}]")
                 self.defined.add(symbol.name)
         read = {name for step in self.schedule.steps for name in _reads(step)}
@@ -234,7 +249,7 @@ class _Writer:
         else:
             geometry = self.preferred[name][0]
             self.lines.append(f"{self.name(name)} = {self.allocation(self.buffer(name), geometry)}")
-            self.alive[name] = geometry
+            self.enter(name, geometry)
             self.fresh.add(name)
         if initial is not None and not adopt:
             source = self.buffer(initial)
@@ -246,15 +261,15 @@ class _Writer:
         geometry, uses = self.preferred[name]
         if uses > 1 and self.alive.get(donor) != geometry:
             text = self.view(StridedView(donor, *geometry, sympy.Integer(0)))
-            self.alive[name] = geometry
+            self.enter(name, geometry)
         else:  # whoever needs a layout makes a view
             text = self.name(donor)
             if donor in self.alive:
-                self.alive[name] = self.alive[donor]
+                self.enter(name, self.alive[donor])
         self.lines.append(f"{self.name(name)} = {text}; del {self.name(donor)}  # its memory")
         if donor in self.fresh:
             self.fresh.add(name)
-        self.alive.pop(donor, None)
+        self.leave(donor)
 
     def allocation(self, buffer: Buffer, geometry: Geometry) -> str:
         """An expression for uninitialised memory. `empty_like` takes three quarters of the time of `empty_strided`."""
@@ -269,11 +284,8 @@ class _Writer:
         """A tensor in scope with the same dense layout."""
         if not _dense(*geometry):
             return None
-        for name, known in self.alive.items():
-            other = self.buffer(name)
-            if known == geometry and (other.dtype, other.device) == (buffer.dtype, buffer.device):
-                return self.name(name)
-        return None
+        alike = self.layouts.get((geometry, buffer.dtype, buffer.device))
+        return self.name(next(iter(alike))) if alike else None
 
     def extern(self, step: ExternStep) -> None:
         op = step.op
@@ -308,7 +320,7 @@ class _Writer:
             if name is None:
                 continue
             buffer = self.buffer(name)
-            self.alive[name] = buffer.size, buffer.stride
+            self.enter(name, (buffer.size, buffer.stride))
             for dim, size in enumerate(buffer.size):
                 if isinstance(size, Symbol) and size.name in op.scalar_writes and size.name not in self.defined:
                     self.lines.append(f"{size} = {self.name(name)}.shape[{dim}]")
@@ -323,7 +335,7 @@ class _Writer:
         if dead:
             self.lines.append(f"del {', '.join(self.name(n) for n in dead)}")
         for name in dead:
-            self.alive.pop(name)
+            self.leave(name)
 
     # The module
 
@@ -379,8 +391,10 @@ def preferred_geometries(schedule: Schedule) -> dict[str, tuple[Geometry, int]]:
     fixed: set[str] = set()
 
     def note(view: StridedView) -> None:
-        whole = Buffer(view.buffer, *_place(program.buffers[view.buffer]), view.size, view.stride)
-        if view.offset == 0 and extent(whole) == extent(program.buffers[view.buffer]):
+        buffer = program.buffers[view.buffer]
+        whole = replace(buffer, size=view.size, stride=view.stride)
+        own = (view.size, view.stride) == (buffer.size, buffer.stride)
+        if view.offset == 0 and (own or extent(whole) == extent(buffer)):
             needed[view.buffer][view.size, view.stride] += 1
 
     for step in schedule.steps:
@@ -404,5 +418,5 @@ def preferred_geometries(schedule: Schedule) -> dict[str, tuple[Geometry, int]]:
     return result
 
 
-def _place(buffer: Buffer) -> tuple[torch.device, torch.dtype]:
-    return buffer.device, buffer.dtype
+def _place(buffer: Buffer) -> tuple[torch.dtype, torch.device]:
+    return buffer.dtype, buffer.device
