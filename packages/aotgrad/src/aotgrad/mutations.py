@@ -12,7 +12,7 @@ import torch
 
 from aotgrad import rng
 from aotgrad.errors import Unsupported
-from aotgrad.strides import same_size
+from aotgrad.strides import same_sizes
 
 aten = torch.ops.aten
 
@@ -35,7 +35,7 @@ def _copy(self: torch.Tensor, src: torch.Tensor, non_blocking: bool = False) -> 
     value = src
     if src.dtype != self.dtype or src.device != self.device:
         value = aten._to_copy.default(src, dtype=self.dtype, device=self.device, non_blocking=non_blocking)
-    if not _equal_sizes(self, value):
+    if not same_sizes(self, value):
         _refuse_unlike(self.shape, value.shape)
         value = aten.expand.default(value, self.shape)
     return value
@@ -72,7 +72,7 @@ def assignable(func: Any, target: torch.Tensor, value: torch.Tensor, is_out: boo
 
     Raises RuntimeError, with eager's message, if eager would refuse to write it; Unsupported if eager would resize.
     """
-    if not _equal_sizes(target, value):
+    if not same_sizes(target, value):
         if is_out:
             raise Unsupported(f"{func} would resize its out= argument")
         raise RuntimeError(
@@ -84,10 +84,6 @@ def assignable(func: Any, target: torch.Tensor, value: torch.Tensor, is_out: boo
         names = [_scalar_name(t.dtype) for t in (value, target)]
         raise RuntimeError(f"result type {names[0]} can't be cast to the desired output type {names[1]}")
     return aten._to_copy.default(value, dtype=target.dtype)
-
-
-def _equal_sizes(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return a.dim() == b.dim() and all(same_size(mine, other) for mine, other in zip(a.shape, b.shape, strict=True))
 
 
 def _scalar_name(dtype: torch.dtype) -> str:

@@ -16,6 +16,16 @@ def same_size(a: Any, b: Any) -> bool:
     return bool(expr_of(a) == expr_of(b))
 
 
+def same_sizes(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors have equal sizes; never guards."""
+    return a.dim() == b.dim() and all(same_size(mine, other) for mine, other in zip(a.shape, b.shape, strict=True))
+
+
+def same_metadata(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors have equal dtypes, devices, sizes and strides; never guards."""
+    return a.dtype == b.dtype and a.device == b.device and same_sizes(a, b) and same_layout(a, b)
+
+
 def same_layout(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether `a` and `b`, of equal sizes, have equal strides where a stride matters."""
     if a is b:

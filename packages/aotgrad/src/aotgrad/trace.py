@@ -12,7 +12,6 @@ from __future__ import annotations
 import operator
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,11 +20,13 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from aotgrad import _torch
 from aotgrad.errors import Unsupported
+from aotgrad.lowering import Lowering, values_of
 from aotgrad.mutations import MUTATIONS, assignable
 from aotgrad.restride import layout_of, view_of
 from aotgrad.schema import Kind, OpFacts, facts_of
-from aotgrad.strides import inverse_order, is_dense, order_of, same_layout, same_size
+from aotgrad.strides import inverse_order, is_dense, order_of, same_layout, same_metadata, same_sizes
 from aotgrad.symbols import SymbolNodes
+from aotgrad.tracked import Tracked, fresh
 from aotgrad.views import COMPOSED, ViewStep, write_back
 from symshapes import FakeMode, FakeTensor, expr_of
 
@@ -38,41 +39,6 @@ COPIES = {aten.clone.default, aten._to_copy.default, aten._unsafe_view.default}
 
 RESHAPES = {aten.view.default, aten.expand.default, aten.squeeze.dim, aten.squeeze.dims, aten.squeeze.default}
 """View ops that do nothing where they leave the sizes as they are."""
-
-
-@dataclass(slots=True, eq=False)
-class Storage:
-    """One storage of the traced program."""
-
-    root: Tracked
-    generation: int = 0
-    written: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Tracked:
-    """One tensor of the traced program and the node that has its value.
-
-    `exact` says that the node's value has the strides of `fake`, the tensor as the program sees it. They part where a
-    functional op chose other strides than the tensor it stands for a write to. `seen` is how the program made the view
-    where the trace made it in another way from another tensor.
-    """
-
-    fake: FakeTensor
-    node: fx.Node
-    storage: Storage
-    generation: int
-    exact: bool
-    parent: Tracked | None = None
-    step: ViewStep | None = None
-    seen: tuple[Tracked, ViewStep] | None = None
-
-    @property
-    def origin(self) -> tuple[Tracked, ViewStep] | None:
-        """What the program made this view of, and how; None if it is no view."""
-        if self.seen is not None or self.parent is None or self.step is None:
-            return self.seen
-        return self.parent, self.step
 
 
 class Tracer(TorchDispatchMode):
@@ -139,7 +105,7 @@ class Tracer(TorchDispatchMode):
 
     def node_of(self, tensor: torch.Tensor) -> fx.Node:
         """The node that has the tensor's present value."""
-        return self._read(self.tracked(tensor))
+        return self.read(self.tracked(tensor))
 
     def start_backward(self) -> None:
         """From here on nodes belong to the backward: forward's are not merged with them, so that cheap ones recompute."""
@@ -186,13 +152,13 @@ class Tracer(TorchDispatchMode):
 
     def _compute(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], pure: bool) -> Any:
         result = func(*args, **kwargs)
-        if func in COPIES and _same_metadata(args[0], result):
+        if func in COPIES and same_metadata(args[0], result):
             # A functional graph has values, not tensors: a copy that changes nothing is the value itself.
             known = self.tracked(args[0])
-            self._tracked[id(result)] = _fresh(result, self._read(known), known.exact)
+            self._tracked[id(result)] = fresh(result, self.read(known), known.exact)
         elif isinstance(result, torch.Tensor):
             node, exact = self._record_call(func, args, kwargs, result, pure)
-            self._tracked[id(result)] = _fresh(result, node, exact)
+            self._tracked[id(result)] = fresh(result, node, exact)
         elif isinstance(result, (tuple, list)) and any(isinstance(item, torch.Tensor) for item in result):
             node, exact = self._record_call(func, args, kwargs, result, pure)
             for index, item in enumerate(result):
@@ -207,7 +173,7 @@ class Tracer(TorchDispatchMode):
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, pure: bool
     ) -> tuple[fx.Node, bool]:
         """Record a call. Its value has the strides of `result` unless an argument's value has others than its fake."""
-        lowering = _Lowering(self)
+        lowering = Lowering(self)
         lowered = lowering.tuple(args)
         named = lowering.dict(kwargs) if kwargs else {}
         value = result
@@ -219,7 +185,7 @@ class Tracer(TorchDispatchMode):
                     self._make_exact(self.tracked(argument))
             lowered = lowering.tuple(args)
         elif lowering.inexact:
-            value = func(*_values(lowered), **_values(named))
+            value = func(*values_of(lowered), **values_of(named))
             exact = _same_layouts(value, result)
         node = self._record(func, lowered, named, (lowering.key, *named) if pure else None, value)
         if self.fake_mode.shape_env is not None:
@@ -271,7 +237,7 @@ class Tracer(TorchDispatchMode):
         return True
 
     def _add_view(self, fake: Any, base: Tracked, step: ViewStep) -> None:
-        self._read(base)
+        self.read(base)
         node, exact = self._view_value(fake, base, step)
         self._tracked[id(fake)] = Tracked(fake, node, base.storage, base.storage.generation, exact, base, step)
 
@@ -295,7 +261,7 @@ class Tracer(TorchDispatchMode):
     def _view_value(self, fake: FakeTensor, base: Tracked, step: ViewStep) -> tuple[fx.Node, bool]:
         """The node of a view of `base`, whose node is current."""
         func = step.op
-        if facts_of(func).kind is Kind.SAME or (func in RESHAPES and _same_sizes(base.fake, fake)):
+        if facts_of(func).kind is Kind.SAME or (func in RESHAPES and same_sizes(base.fake, fake)):
             return base.node, base.exact
         if func is aten.as_strided.default:
             self._make_exact(base)
@@ -307,12 +273,12 @@ class Tracer(TorchDispatchMode):
             if outer is None:
                 return source, base.exact or same_layout(source.meta["val"], fake)
             args = outer
-        lowering = _Lowering(self)
+        lowering = Lowering(self)
         lowered = (source, *lowering.tuple(args))
         named = lowering.dict(step.kwargs) if step.kwargs else {}
         value: Any = fake
         if step.index is not None or not base.exact:
-            value = func(source.meta["val"], *_values(lowered[1:]), **_values(named))
+            value = func(source.meta["val"], *values_of(lowered[1:]), **values_of(named))
         node = self._record(func, lowered, named, (source, lowering.key, *named), value)
         if step.index is not None:
             node = self._item(node, step.index)
@@ -325,7 +291,7 @@ class Tracer(TorchDispatchMode):
             copied = torch.clone(node.meta["val"], memory_format=torch.contiguous_format)
             named = {"memory_format": torch.contiguous_format}
             node = self._record(aten.clone.default, (node,), named, (node, "contiguous"), copied)
-        lowering = _Lowering(self)
+        lowering = Lowering(self)
         lowered = (node, *lowering.tuple((size,)))
         made = self._record(aten.view.default, lowered, {}, (node, lowering.key), value)
         return made, same_layout(value, fake)
@@ -336,7 +302,7 @@ class Tracer(TorchDispatchMode):
             return node
         if is_dense(fake):
             return self._permuted(node, order_of(fake))
-        lowering = _Lowering(self)
+        lowering = Lowering(self)
         (size, stride) = lowering.tuple((tuple(fake.shape), tuple(fake.stride())))
         named = {"dtype": fake.dtype, "device": fake.device}
         with torch.no_grad():
@@ -357,12 +323,12 @@ class Tracer(TorchDispatchMode):
 
     def _make_exact(self, tracked: Tracked) -> None:
         if not tracked.exact:
-            tracked.node, tracked.exact = self._with_layout(self._read(tracked), tracked.fake), True
+            tracked.node, tracked.exact = self._with_layout(self.read(tracked), tracked.fake), True
 
     def with_layout_of(self, tensor: torch.Tensor) -> fx.Node:
         """The node of the tensor's present value, in the strides that the program sees."""
         tracked = self.tracked(tensor)
-        node = self._read(tracked)
+        node = self.read(tracked)
         return node if tracked.exact else self._with_layout(node, tracked.fake)
 
     def clone_of(self, node: fx.Node) -> fx.Node:
@@ -429,7 +395,7 @@ class Tracer(TorchDispatchMode):
             if facts_of(step.op).kind is Kind.SAME:
                 parent.node, parent.exact, parent.generation = child.node, child.exact, storage.generation
             else:
-                self._read(parent)
+                self.read(parent)
                 if step.op is aten.as_strided.default:
                     self._make_exact(parent)
                 with self:
@@ -443,10 +409,11 @@ class Tracer(TorchDispatchMode):
         for link in chain:
             link.generation = storage.generation
 
-    def _read(self, tracked: Tracked) -> fx.Node:
+    def read(self, tracked: Tracked) -> fx.Node:
+        """The node of the tensor's present value."""
         if tracked.generation != tracked.storage.generation:
             assert tracked.parent is not None and tracked.step is not None
-            self._read(tracked.parent)
+            self.read(tracked.parent)
             tracked.node, tracked.exact = self._view_value(tracked.fake, tracked.parent, tracked.step)
             tracked.generation = tracked.storage.generation
         return tracked.node
@@ -504,7 +471,7 @@ class Tracer(TorchDispatchMode):
         return self._lines[position] if position >= 0 else None
 
     def _track(self, fake: Any, node: fx.Node, exact: bool = True) -> None:
-        self._tracked[id(fake)] = _fresh(fake, node, exact)
+        self._tracked[id(fake)] = fresh(fake, node, exact)
 
     def _lift(self, tensor: torch.Tensor) -> FakeTensor:
         """A real tensor that the program has at hand becomes a constant of the graph."""
@@ -530,72 +497,10 @@ class Tracer(TorchDispatchMode):
         return fake
 
 
-def _fresh(fake: FakeTensor, node: fx.Node, exact: bool) -> Tracked:
-    tracked = Tracked(fake, node, None, 0, exact)  # type: ignore[arg-type]  # set in the next line
-    tracked.storage = Storage(tracked)
-    return tracked
-
-
-class _Lowering:
-    """Arguments of one call on their way into the graph: tensors and symbols become nodes.
-
-    Afterwards `key` identifies them and `inexact` says whether some tensor's value has other strides than its fake.
-    """
-
-    __slots__ = ("_keys", "inexact", "tracer")
-
-    def __init__(self, tracer: Tracer) -> None:
-        self.tracer = tracer
-        self.inexact = False
-        self._keys: list[Any] = []
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        return tuple(self._keys)
-
-    def tuple(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple([self.value(value) for value in values])
-
-    def dict(self, values: dict[str, Any]) -> dict[str, Any]:
-        return {name: self.value(value) for name, value in values.items()}
-
-    def value(self, value: Any) -> Any:
-        kind = type(value)
-        if kind is FakeTensor or isinstance(value, torch.Tensor):
-            tracked = self.tracer.tracked(value)
-            node = self.tracer._read(tracked)
-            if not tracked.exact:
-                self.inexact = True
-            self._keys.append(node)
-            return node
-        if kind is list or kind is tuple or kind is torch.Size:
-            self._keys.append(len(value))
-            return [self.value(item) for item in value]
-        if isinstance(value, (torch.SymInt, torch.SymFloat)):
-            lowered = self.tracer.symbols.node_of(value)
-            self._keys.append(lowered)
-            return lowered
-        # 1, 1.0 and True are equal but not the same argument; nor are 0.0 and -0.0.
-        self._keys.append(repr(value) if kind is float else value if kind is str else (kind, value))
-        return value
-
-
-def _same_sizes(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return a.dim() == b.dim() and all(same_size(mine, other) for mine, other in zip(a.shape, b.shape, strict=True))
-
-
-def _same_metadata(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return a.dtype == b.dtype and a.device == b.device and _same_sizes(a, b) and same_layout(a, b)
-
-
 def _replaced(value: Any, old: Any, new: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return type(value)(_replaced(item, old, new) for item in value)
     return new if value is old else value
-
-
-def _values(lowered: Any) -> Any:
-    return fx.node.map_arg(lowered, lambda node: node.meta["val"])
 
 
 def _same_layouts(value: Any, result: Any) -> bool:

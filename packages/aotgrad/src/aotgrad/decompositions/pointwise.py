@@ -11,6 +11,7 @@ from torch import Tensor
 from aotgrad.decompositions.layout import laid_out_like
 from aotgrad.decompositions.precision import cast, in_opmath, opmath, widen
 from aotgrad.decompositions.registry import decomposition
+from aotgrad.strides import same_sizes
 
 aten = torch.ops.aten
 
@@ -144,15 +145,9 @@ def _filled(x: Tensor, mask: Tensor, value: Any) -> Tensor:
 
 def _laid_out(result: Tensor, x: Tensor) -> Tensor:
     """Eager fills a copy of the broadcast input, so the input's strides win over the mask's."""
-    if result.dim() == x.dim() and all(_same(a, b) for a, b in zip(result.shape, x.shape, strict=True)):
+    if same_sizes(result, x):
         return laid_out_like(result, x)
     return laid_out_like(result, aten.expand.default(x, result.shape))
-
-
-def _same(a: Any, b: Any) -> bool:
-    from aotgrad.strides import same_size
-
-    return same_size(a, b)
 
 
 def number(value: Any, dtype: torch.dtype) -> Any:

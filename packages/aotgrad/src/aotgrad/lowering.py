@@ -1,0 +1,65 @@
+"""Arguments of a recorded call: tensors and symbols of the program become nodes of the graph, and nodes their values.
+
+In: arguments as an op got them. Out: arguments for a node, a key that identifies them, and whether they are exact.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+
+from symshapes import FakeTensor
+
+if TYPE_CHECKING:
+    from aotgrad.trace import Tracer
+
+
+class Lowering:
+    """Arguments of one call on their way into the graph: tensors and symbols become nodes.
+
+    Afterwards `key` identifies them and `inexact` says whether some tensor's value has other strides than its fake.
+    """
+
+    __slots__ = ("_keys", "inexact", "tracer")
+
+    def __init__(self, tracer: Tracer) -> None:
+        self.tracer = tracer
+        self.inexact = False
+        self._keys: list[Any] = []
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return tuple(self._keys)
+
+    def tuple(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple([self.value(value) for value in values])
+
+    def dict(self, values: dict[str, Any]) -> dict[str, Any]:
+        return {name: self.value(value) for name, value in values.items()}
+
+    def value(self, value: Any) -> Any:
+        kind = type(value)
+        if kind is FakeTensor or isinstance(value, torch.Tensor):
+            tracked = self.tracer.tracked(value)
+            node = self.tracer.read(tracked)
+            if not tracked.exact:
+                self.inexact = True
+            self._keys.append(node)
+            return node
+        if kind is list or kind is tuple or kind is torch.Size:
+            self._keys.append(len(value))
+            return [self.value(item) for item in value]
+        if isinstance(value, (torch.SymInt, torch.SymFloat)):
+            lowered = self.tracer.symbols.node_of(value)
+            self._keys.append(lowered)
+            return lowered
+        # 1, 1.0 and True are equal but not the same argument; nor are 0.0 and -0.0.
+        self._keys.append(repr(value) if kind is float else value if kind is str else (kind, value))
+        return value
+
+
+def values_of(lowered: Any) -> Any:
+    """Lowered arguments with nodes replaced by their fake values."""
+    return fx.node.map_arg(lowered, lambda node: node.meta["val"])

@@ -1,0 +1,56 @@
+"""What the tracer knows of the traced program's tensors and storages.
+
+Every storage has a generation that a write raises; a tensor of an older generation is stale, and made again from the
+tensor it is a view of when somebody reads it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import fx
+
+from aotgrad.views import ViewStep
+from symshapes import FakeTensor
+
+
+@dataclass(slots=True, eq=False)
+class Storage:
+    """One storage of the traced program."""
+
+    root: Tracked
+    generation: int = 0
+    written: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Tracked:
+    """One tensor of the traced program and the node that has its value.
+
+    `exact` says that the node's value has the strides of `fake`, the tensor as the program sees it. They part where a
+    functional op chose other strides than the tensor it stands for a write to. `seen` is how the program made the view
+    where the trace made it in another way from another tensor.
+    """
+
+    fake: FakeTensor
+    node: fx.Node
+    storage: Storage
+    generation: int
+    exact: bool
+    parent: Tracked | None = None
+    step: ViewStep | None = None
+    seen: tuple[Tracked, ViewStep] | None = None
+
+    @property
+    def origin(self) -> tuple[Tracked, ViewStep] | None:
+        """What the program made this view of, and how; None if it is no view."""
+        if self.seen is not None or self.parent is None or self.step is None:
+            return self.seen
+        return self.parent, self.step
+
+
+def fresh(fake: FakeTensor, node: fx.Node, exact: bool) -> Tracked:
+    """A tensor with a storage of its own."""
+    tracked = Tracked(fake, node, None, 0, exact)  # type: ignore[arg-type]  # set in the next line
+    tracked.storage = Storage(tracked)
+    return tracked
