@@ -16,7 +16,8 @@ from torch.utils import _pytree as pytree
 
 from aotgrad.errors import Unsupported
 from aotgrad.schema import is_view
-from aotgrad.trace import Tracer, Tracked
+from aotgrad.trace import Tracer
+from aotgrad.tracked import Tracked
 from aotgrad.views import ViewStep
 
 
