@@ -1,7 +1,9 @@
 """Fake tensors as tensors: autograd, views, in-place ops, parameters, constants, devices."""
 
+import gc
 import subprocess
 import sys
+import weakref
 
 import pytest
 import torch
@@ -43,6 +45,17 @@ def test_memo_holds_tensors_weakly(mode):
     assert mode._converter._fakes
     del t
     assert not mode._converter._fakes and not mode._converter._storages
+
+
+def test_mode_is_collected_while_real_tensors_live():
+    model = nn.Linear(4, 4)
+    mode = FakeMode()
+    with mode:
+        torch.autograd.grad(model(torch.randn(2, 4)).sum(), list(model.parameters()))
+    dead = weakref.ref(mode)
+    del mode
+    gc.collect()
+    assert dead() is None
 
 
 def test_aliases_share_a_storage_key(mode):

@@ -32,8 +32,9 @@ def mkldnn_rnn_layer_backward(
     cx_tmp: TensorMeta,
     *_: Any,
 ) -> tuple[TensorMeta, ...]:
-    """Gradients of input, weights, biases and states."""
-    return tuple(fresh(meta.size, meta) for meta in (input, weight1, weight2, weight3, weight4, hx_, cx_tmp))
+    """Gradients of input, weights, biases and states, in float32 whatever they are."""
+    metas = (input, weight1, weight2, weight3, weight4, hx_, cx_tmp)
+    return tuple(fresh(meta.size, meta, torch.float32) for meta in metas)
 
 
 @rule("_thnn_fused_lstm_cell")
