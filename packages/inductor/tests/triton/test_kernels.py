@@ -140,6 +140,23 @@ def test_softmax_persistent_and_looped(width: int) -> None:
     torch.testing.assert_close(y, x.softmax(-1))
 
 
+@pytest.mark.parametrize("width", [64, 5000])
+def test_a_row_written_over_is_read_first(width: int) -> None:
+    def body(o: Sequence[sympy.Symbol], r: Sequence[sympy.Symbol]) -> None:
+        at = o[0] * width + r[0]
+        x = ops.load("x", at)
+        centred = ops.sub(x, ops.reduce("max", x))
+        ops.store("x", at, centred)
+        ops.store("y", at, ops.truediv(x, ops.reduce("sum", ops.exp(centred))))
+
+    x = torch.randn(3, width)
+    y = torch.empty_like(x)
+    top = x.amax(1, keepdim=True)
+    expected = x - top, x / (x - top).exp().sum(1, keepdim=True)
+    run(kernel_of(body, [3], [width], [("x", "inout", x.dtype), ("y", "out", x.dtype)]), x, y)
+    torch.testing.assert_close((x, y), expected)
+
+
 REDUCTIONS = {
     "sum": lambda x: x.sum(1),
     "prod": lambda x: x.prod(1),

@@ -6,14 +6,14 @@ level [XBLOCK, RBLOCK]; a kernel without reduction is the same with RBLOCK = 1. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from inductor.body import Expr, Op, Ref, Symbol
+from inductor.body import Body, Expr, Op, Ref, Symbol
 from inductor.device import Kernel
-from inductor.levels import Pass, split
+from inductor.levels import Levels, Pass, dependencies, split
 from inductor.ops import PRIMITIVES
 from inductor.triton.blocks import Blocks, choose, product
 from inductor.triton.expressions import TRITON_DTYPES, convert, literal, neutral, template
@@ -40,6 +40,31 @@ _REDUCTIONS = {
 }
 
 
+def _late_stores(body: Body, plan: Levels) -> Levels:
+    """The plan with each inner store moved past the last pass that loads its buffer.
+
+    A kernel may write over an input that dies with it: what a later pass reads must not have been overwritten.
+    """
+    needs = dependencies(body)
+    passes = [list(walk.ops) for walk in plan.passes]
+    loads = [{body.ops[at].args[0] for at in ops if body.ops[at].name == "load"} for ops in passes]
+    for k, walk in enumerate(plan.passes):
+        for at in walk.stores:
+            readers = [later for later in range(k + 1, len(passes)) if body.ops[at].args[0] in loads[later]]
+            if not readers:
+                continue
+            passes[k].remove(at)
+            wanted = [at]
+            while wanted:
+                one = wanted.pop()
+                if one in plan.inner and one not in passes[readers[-1]]:
+                    passes[readers[-1]].append(one)
+                    wanted.extend(needs[one])
+    # Values in order of definition, then stores: a pass reads a point before it writes it.
+    ordered = [sorted(ops, key=lambda at: (body.ops[at].name == "store", at)) for ops in passes]
+    return replace(plan, passes=tuple(replace(w, ops=tuple(o)) for w, o in zip(plan.passes, ordered, strict=True)))
+
+
 def _largest(expr: Expr, last: dict[Symbol, Expr]) -> int | None:
     """The value of an index at the far corner of the iteration space; None if it depends on sizes known at run time."""
     corner = expr.xreplace(last)
@@ -52,7 +77,7 @@ class KernelPrinter:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.blocks: Blocks = choose(kernel)
-        self.plan = split(kernel.body)
+        self.plan = _late_stores(kernel.body, split(kernel.body))
         self._lines: list[str] = []
         self._depth = 1
         self._names: dict[int, str] = {}
