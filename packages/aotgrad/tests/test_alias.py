@@ -244,10 +244,36 @@ def test_refused():
         aotgrad.trace_inference(lambda x, y: x.add_(1), [x, x.view(-1)])
 
 
-def test_gradient_of_a_strided_view_of_a_view(check):
+def test_strided_view_of_a_view(check):
+    # Autograd knows the diagonal's elements only.
+    check(lambda x: (x.diagonal().as_strided((2,), (1,), 0),), randn(3, 4, grad=True))
+
+
+def test_strided_view_of_a_written_view_is_refused():
     def run(x):
         diagonal = x.diagonal()
         diagonal.copy_(x.sum())
-        return (diagonal.as_strided((2,), (1,), 0),)  # autograd knows the diagonal's elements only
+        return (diagonal.as_strided((2,), (1,), 0),)
 
-    check(run, randn(3, 4, grad=True), nonleaf=True)
+    with pytest.raises(aotgrad.Unsupported):
+        aotgrad.trace_joint(run, [randn(3, 4, grad=True) * 1])
+
+
+def test_one_value_written_to_two_inputs_and_returned(check):
+    def run(x, y):
+        y.tanh_()
+        x.view_as(x).copy_(y)
+        return (x.clone(),)
+
+    check(run, randn(3, 4, grad=True), randn(3, 4), nonleaf=True)
+    check(run, randn(3, 4), randn(3, 4))
+
+
+def test_expanded_values(check):
+    def run(x, y):
+        y.copy_(x[0, 0])
+        x.copy_(y)
+        return (y[0] * 1,)
+
+    check(run, randn(3, 4), randn(3, 4))
+    check(lambda x: (x.sum().expand(3, 4), x[:1].expand(3, 4)), randn(3, 4, grad=True))

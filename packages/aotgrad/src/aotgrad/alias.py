@@ -116,6 +116,17 @@ class Results:
     tensors: list[torch.Tensor | None]
     roots: set[fx.Node]
 
+    def separate(self, tracer: Tracer, node: fx.Node, keep_layout: bool) -> fx.Node:
+        """`node`, or a copy of it where its value would share storage with an input or another result.
+
+        Results are tensors of their own to the program, and to autograd.
+        """
+        root = storage_root(node)
+        if root.op != "call_function" or root in self.roots:
+            node = root = tracer.call(tracer.clone_of, node, keep_layout)
+        self.roots.add(root)
+        return node
+
     def add(self, node: Any, tensor: torch.Tensor | None) -> int:
         """Append a result and return its number."""
         self.nodes.append(node)
@@ -190,9 +201,9 @@ def _mutations(
             node = tracer.node_of(fake)
             if node.op == "placeholder" and node is _placeholder(tracer, index):
                 continue  # written with its own value
-            if storage_root(node).op != "call_function":
-                node = tracer.call(tracer.clone_of, node)
-            mutations.append(Mutation(index, results.add(node, fake), grad))
+            mutations.append(
+                Mutation(index, results.add(results.separate(tracer, node, keep_layout=False), fake), grad)
+            )
         elif fake.requires_grad != before.requires_grad:
             raise Unsupported("requires_grad of an input is changed")
     return tuple(mutations)
@@ -258,13 +269,7 @@ def _add_tensor(tracer: Tracer, tensor: torch.Tensor, results: Results) -> int:
     if tensor.requires_grad and tensor.is_leaf:
         raise Unsupported("a leaf that requires grad is made inside the graph and leaves it")
     node = tracer.call(tracer.with_layout_of, tensor)
-    root = storage_root(node)
-    if root.op != "call_function" or root in results.roots:
-        # The program's output has storage of its own; the graph's value would share another's.
-        node = tracer.call(tracer.clone_of, node)
-        root = node
-    results.roots.add(root)
-    return results.add(node, tensor)
+    return results.add(results.separate(tracer, node, keep_layout=True), tensor)
 
 
 def _steps(tracer: Tracer, base: Tracked, tracked: Tracked, results: Results) -> tuple[ViewStep, ...]:
@@ -277,6 +282,9 @@ def _steps(tracer: Tracer, base: Tracked, tracked: Tracked, results: Results) ->
     while tracked is not base:
         assert tracked.origin is not None
         tracked, step = tracked.origin
+        if step.op is torch.ops.aten.as_strided.default and wanted and tracked.storage.written and tracked.origin:
+            # After a write autograd derives such a view from another tensor than the one it was made of.
+            raise Unsupported("a strided view of a view, written to, with a gradient")
         args = tuple(_replayable(tracer, value, results) for value in step.args)
         kwargs = {name: _replayable(tracer, value, results) for name, value in step.kwargs.items()}
         steps.append(ViewStep(step.op, args, kwargs, step.index, step.grad))

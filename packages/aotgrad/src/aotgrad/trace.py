@@ -24,7 +24,7 @@ from aotgrad.lowering import Lowering, values_of
 from aotgrad.mutations import MUTATIONS, assignable
 from aotgrad.restride import layout_of, view_of
 from aotgrad.schema import Kind, OpFacts, facts_of
-from aotgrad.strides import inverse_order, is_dense, order_of, same_layout, same_metadata, same_sizes
+from aotgrad.strides import inverse_order, is_dense, order_of, same_layout, same_metadata, same_size, same_sizes
 from aotgrad.symbols import SymbolNodes
 from aotgrad.tracked import Tracked, fresh
 from aotgrad.views import COMPOSED, ViewStep, write_back
@@ -331,14 +331,19 @@ class Tracer(TorchDispatchMode):
         node = self.read(tracked)
         return node if tracked.exact else self._with_layout(node, tracked.fake)
 
-    def clone_of(self, node: fx.Node) -> fx.Node:
-        """A copy of the value of `node` in storage of its own."""
+    def clone_of(self, node: fx.Node, keep_layout: bool) -> fx.Node:
+        """A copy of the value of `node` in storage of its own, in the same strides if `keep_layout`.
+
+        Raises Unsupported if those are strides that no tensor with storage of its own can have.
+        """
         value = node.meta["val"]
-        copied = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
         made = self.graph.call_function(aten.clone.default, (node,))
-        plain = torch.clone(value.detach())
-        self._describe(made, plain, self.source)
-        return made if same_layout(plain, copied) else self._with_layout(made, value)
+        self._describe(made, torch.clone(value.detach()), self.source)
+        if not keep_layout or same_layout(made.meta["val"], value):
+            return made
+        if any(same_size(stride, 0) for stride in value.stride()):
+            raise Unsupported("an expanded output whose value is another tensor's")
+        return self._with_layout(made, value)
 
     # Writes.
 
