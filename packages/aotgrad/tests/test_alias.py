@@ -277,3 +277,13 @@ def test_expanded_values(check):
 
     check(run, randn(3, 4), randn(3, 4))
     check(lambda x: (x.sum().expand(3, 4), x[:1].expand(3, 4)), randn(3, 4, grad=True))
+
+
+def test_a_write_that_changes_nothing_but_the_gradient(check):
+    def run(x, y):
+        z = x * x
+        z.copy_(y)
+        y.copy_(z)
+        return (y,)
+
+    check(run, randn(3, 4, grad=True), randn(3, 4), nonleaf=True)

@@ -199,7 +199,7 @@ def _mutations(
         if tracked.storage.written:
             grad = fake.requires_grad and fake.grad_fn is not before.grad_fn
             node = tracer.node_of(fake)
-            if node.op == "placeholder" and node is _placeholder(tracer, index):
+            if not grad and node.op == "placeholder" and node is _placeholder(tracer, index):
                 continue  # written with its own value
             mutations.append(
                 Mutation(index, results.add(results.separate(tracer, node, keep_layout=False), fake), grad)
