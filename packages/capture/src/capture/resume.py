@@ -6,6 +6,7 @@ captured in turn. A resume function that breaks again does not nest: it returns 
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import CodeType, FunctionType
@@ -46,9 +47,17 @@ class TailCall(tuple[Any, ...]):
 class ResumeOrigin:
     """Where a resume function's code comes from: index ``offset + i`` in it is index ``kept[i]`` in ``code``."""
 
-    code: CodeType
+    original: weakref.ref[CodeType]
     kept: tuple[int, ...]
     offset: int
+
+    @property
+    def code(self) -> CodeType:
+        """The code of the frame that was broken."""
+        code = self.original()
+        if code is None:
+            raise SkipFrame("the function that this is the rest of is gone")
+        return code
 
     def index(self, own: int) -> int:
         """The original's index of an operation."""
@@ -58,8 +67,9 @@ class ResumeOrigin:
         return self.kept[at]
 
 
-_origins: dict[CodeType, ResumeOrigin] = {}
-_functions: dict[tuple[Any, ...], CodeType] = {}
+# Weak, so that a function that is no longer used takes its captures (and the modules they guard) with it.
+_origins: weakref.WeakKeyDictionary[CodeType, ResumeOrigin] = weakref.WeakKeyDictionary()
+_functions: weakref.WeakKeyDictionary[CodeType, dict[tuple[Any, ...], CodeType]] = weakref.WeakKeyDictionary()
 
 
 def reset_resumes() -> None:
@@ -178,10 +188,11 @@ def continuation(root: CodeType, target: int, stack: list[bool], bound: set[str]
         # super() without arguments looks at the frame's first local.
         first = original.co_varnames[0]
         names = tuple(n for n in names if n != first)
-    key = (original, at, tuple(stack), first, names)
-    code = _functions.get(key)
+    key = (at, tuple(stack), first, names)
+    known = _functions.setdefault(original, {})
+    code = known.get(key)
     if code is None:
-        code = _functions[key] = _resume_code(original, instructions, at, stack, first, names, free)
+        code = known[key] = _resume_code(original, instructions, at, stack, first, names, free)
     return Continuation(code, tuple(stack), first, names, free)
 
 
@@ -217,7 +228,7 @@ def _resume_code(
         freevars=free,
     )
     assert len(decode(code)) == len(setup) + len(kept)
-    _origins[code] = ResumeOrigin(original, tuple(index[id(i)] for i in kept), len(setup))
+    _origins[code] = ResumeOrigin(weakref.ref(original), tuple(index[id(i)] for i in kept), len(setup))
     return code
 
 

@@ -339,3 +339,16 @@ def test_disabled_function_is_named_as_the_reason() -> None:
 
     with pytest.raises(capture.GraphBreakError, match=r"capture\.disable"):
         capture.compile(fn, fullgraph=True)(torch.ones(2))
+
+
+def test_compiled_module_is_freed() -> None:
+    import gc
+    import weakref
+
+    module = Net()
+    compiled = capture.compile(module)
+    compiled(torch.randn(2, 3))
+    alive = weakref.ref(module)
+    del module, compiled
+    gc.collect()
+    assert alive() is None

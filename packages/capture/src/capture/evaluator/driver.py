@@ -20,7 +20,15 @@ from capture.bytecode import Instruction, argument_names, assemble, build, decod
 from capture.bytecode.dialect import current
 from capture.effects import Effects, mode_calls
 from capture.emit import Emitter, resolved
-from capture.errors import CannotRebuild, CaptureError, NotConstant, SkipFrame, SymbolicRaise, Unsupported
+from capture.errors import (
+    CannotRebuild,
+    CaptureError,
+    GraphBreakError,
+    NotConstant,
+    SkipFrame,
+    SymbolicRaise,
+    Unsupported,
+)
 from capture.graph import Break, CapturedGraph
 from capture.guards import Guard, GuardKind
 from capture.resume import continuation, group_end, origin_of, plain_form, reachable, stack_after, stub
@@ -86,8 +94,6 @@ def capture_frame(frame: FrameInput, backend: Backend, *, dynamic: bool | None, 
                 if reason is None:
                     reason = Break(attempt.reason or "unknown", attempt.stopped_line())
                 if fullgraph:
-                    from capture.errors import GraphBreakError
-
                     raise GraphBreakError(reason.reason, reason.user_line)
                 return attempt.finish(backend, [reason])
             except CannotRebuild as problem:
@@ -109,6 +115,8 @@ def capture_frame(frame: FrameInput, backend: Backend, *, dynamic: bool | None, 
             except Exception as error:
                 error.add_note(f"at {attempt.stopped_line()}")
                 raise
+            finally:
+                attempt.m.release()
 
 
 def looks_at_its_locals(code: CodeType) -> bool:

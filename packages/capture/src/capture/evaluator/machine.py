@@ -2,8 +2,27 @@
 
 from __future__ import annotations
 
+from capture.graph import GraphBuilder
+
 from .protocols import Protocols
 
 
 class Machine(Protocols):
     """Evaluates one frame's bytecode over variables, for one capture attempt."""
+
+    def release(self) -> None:
+        """Let go of everything. The fakes' autograd graphs would hide the cycles from the garbage collector."""
+        self.graph = GraphBuilder()
+        self.guards = {}
+        for table in (
+            self.memo,
+            self.globals_read,
+            self.globals_written,
+            self.changed,
+            self.private,
+            self.fakes,
+            self.sizes,
+        ):
+            table.clear()
+        self.frames.clear()
+        self.handled = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,6 @@ class Program:
     def __init__(self, code: CodeType) -> None:
         from .opcodes import handler_of
 
-        self.code = code
         self.instructions = decode(code)
         index = {id(instruction): i for i, instruction in enumerate(self.instructions)}
         self.ops: list[Op] = []
@@ -56,15 +56,13 @@ class Program:
             self.ops.append(op)
 
 
-_programs: dict[CodeType, Program] = {}
+_programs: weakref.WeakKeyDictionary[CodeType, Program] = weakref.WeakKeyDictionary()
 
 
 def program_of(code: CodeType) -> Program:
     """The program of a code object, decoded once."""
     found = _programs.get(code)
     if found is None:
-        if len(_programs) > 4096:
-            _programs.clear()
         found = _programs[code] = Program(code)
     return found
 

@@ -12,7 +12,6 @@ from capture.errors import NotConstant, Unsupported
 
 from .base import Args, Kwargs, Variable, VarKey
 from .constants import BoundBuiltin, Constant
-from .numbers import Symbolic
 from .sequences import Tuple
 
 if TYPE_CHECKING:
@@ -166,8 +165,3 @@ class Tensor(Variable):
 
     def __repr__(self) -> str:
         return f"<tensor {self.node.name}>"
-
-
-def is_number(v: Variable) -> bool:
-    """Whether ``v`` is an int, float, bool or complex, known or symbolic."""
-    return isinstance(v, Symbolic) or (isinstance(v, Constant) and isinstance(v.value, int | float | complex))
