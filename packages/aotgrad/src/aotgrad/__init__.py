@@ -6,6 +6,7 @@ from aotgrad.decompositions import core_decompositions, decomposition, decomposi
 from aotgrad.errors import Unsupported
 from aotgrad.joint import InferenceGraph, JointGraph, trace_inference, trace_joint
 from aotgrad.partition import Partition, Partitioner, Saved, partition_default, partition_min_cut, split
+from symshapes import own_folders as _own_folders
 
 __all__ = [
     "Compiler",
@@ -26,3 +27,5 @@ __all__ = [
     "trace_inference",
     "trace_joint",
 ]
+
+_own_folders(__path__)

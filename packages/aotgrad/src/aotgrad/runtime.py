@@ -1,13 +1,11 @@
 """Calling compiled graphs like the program they came from: generated straight-line code.
 
 In: compiled (boxed) callables and a `Signature`. Out: a function of the program's inputs with its outputs, its
-effects and its place in autograd. The text of every generated function is registered with `linecache`.
+effects and its place in autograd.
 """
 
 from __future__ import annotations
 
-import itertools
-import linecache
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,8 +16,7 @@ from aotgrad import _torch
 from aotgrad.alias import Alias, Computed, Constant, InputItself, Repeated, ResultSize, Signature
 from aotgrad.partition import Partition, Saved
 from aotgrad.views import ViewStep
-
-_numbers = itertools.count()
+from symshapes import build_python
 
 Boxed = Callable[[list[Any]], Sequence[Any]]
 
@@ -46,11 +43,7 @@ class Source:
     def build(self, entry: str) -> Any:
         """Execute the source and return what it calls `entry`."""
         text = "\n".join(self.lines) + "\n"
-        filename = f"<aotgrad {next(_numbers)}>"
-        linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
-        namespace = dict(self.names)
-        exec(compile(text, filename, "exec"), namespace)
-        function = namespace[entry]
+        function = build_python(text, self.names, entry=entry, title="aotgrad")
         function.__source__ = text
         return function
 

@@ -1,5 +1,7 @@
 """Graph extraction from unmodified PyTorch programs: frame hook, symbolic evaluation of bytecode, guards, graph breaks."""
 
+from symshapes import own_folders as _own_folders
+
 from . import config
 from .api import compile, disable, explain, reset, trace
 from .errors import CaptureError, GraphBreakError, InternalError
@@ -20,3 +22,5 @@ __all__ = [
     "reset",
     "trace",
 ]
+
+_own_folders(__path__)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from torch import fx
+
 from . import _native
 from .sources import Attr, Item, Source
 
@@ -21,12 +23,13 @@ def is_module_owned(source: Source) -> bool:
 
 
 def separated(
-    compiled: Callable[..., Any], eager: Callable[..., Any], sources: Sequence[Source], changed: Sequence[bool]
+    compiled: Callable[..., Any], module: fx.GraphModule, sources: Sequence[Source], changed: Sequence[bool]
 ) -> Callable[..., Any]:
-    """``compiled``, with ``eager`` in its place for calls in which a changed tensor shares memory with another."""
+    """``compiled``, with the graph run as it is in its place for calls in which a changed tensor shares memory with another."""
     looked_at = [i for i, source in enumerate(sources) if not is_module_owned(source)]
     if len(looked_at) < 2 or not any(changed[i] for i in looked_at):
         return compiled
+    eager = module.forward
 
     def run(*inputs: Any) -> Any:
         storages = [inputs[i].untyped_storage().data_ptr() for i in looked_at]

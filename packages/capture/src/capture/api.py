@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
 import torch
 from torch import fx
+
+from symshapes import on_generated, reset_generated
 
 from . import _native
 from .compiled_module import CompiledModule
@@ -16,6 +19,9 @@ from .evaluator.scope import is_infrastructure
 from .report import Trace
 from .resume import reset_resumes
 from .session import Backend, Session
+
+# What the parts generate is no user's program, nor is anything beneath it.
+on_generated(functools.partial(_native.mark_skip, recursive=True))
 
 
 def eager_backend(module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
@@ -87,3 +93,4 @@ def reset() -> None:
     _native.reset()
     reset_programs()
     reset_resumes()
+    reset_generated()

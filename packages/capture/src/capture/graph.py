@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from symshapes import LazyGraphModule
+
 from .guards import Guard
 from .sources import Source
 
@@ -116,7 +118,7 @@ class GraphBuilder:
 
     def module(self) -> fx.GraphModule:
         """The finished graph as a module of its own."""
-        return fx.GraphModule(torch.nn.Module(), self.graph)
+        return LazyGraphModule(torch.nn.Module(), self.graph)
 
 
 def _version(fake: Any) -> int | None:

@@ -22,6 +22,7 @@ from inductor.lower import lower
 from inductor.ops import PRIMITIVES, REDUCTIONS, Primitive, compute_dtype, ops
 from inductor.options import Options
 from inductor.schedule import Schedule, schedule
+from symshapes import own_folders as _own_folders
 
 __all__ = [
     "PRIMITIVES",
@@ -62,3 +63,5 @@ __all__ = [
     "schedule",
     "split",
 ]
+
+_own_folders(__path__)

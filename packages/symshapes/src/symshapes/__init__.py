@@ -18,6 +18,16 @@ from symshapes.expr import (
     size_symbol,
 )
 from symshapes.fake import FakeMode, FakeTensor, reset_rules
+from symshapes.generated import (
+    build_python,
+    is_generated,
+    is_own_file,
+    mark_generated,
+    on_generated,
+    own_folders,
+    reset_generated,
+)
+from symshapes.graph_module import LazyGraphModule
 from symshapes.guards import ShapeGuard, ShapeGuardCode
 from symshapes.magic import install as _install_magic
 from symshapes.node import SymNode
@@ -40,6 +50,7 @@ __all__ = [
     "FakeMode",
     "FakeTensor",
     "FloorDiv",
+    "LazyGraphModule",
     "Max",
     "Min",
     "Mod",
@@ -50,21 +61,29 @@ __all__ = [
     "UnbackedError",
     "ValueRange",
     "bound",
+    "build_python",
     "constrain_range",
     "evaluate",
     "expr_of",
     "hint_of",
     "index_symbol",
+    "is_generated",
+    "is_own_file",
     "mark_dynamic",
+    "mark_generated",
     "mark_static",
     "mark_unbacked",
     "missing_rules",
+    "on_generated",
+    "own_folders",
     "policy_of",
     "print_expr",
     "register_rule",
+    "reset_generated",
     "reset_rules",
     "simplify_with_ranges",
     "size_symbol",
 ]
 
 _install_magic()
+own_folders(__path__)

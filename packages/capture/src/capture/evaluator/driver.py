@@ -268,7 +268,7 @@ class Attempt:
         )
         with torch_modes_restored():
             compiled = backend(captured.module, list(captured.inputs))
-        compiled = separated(compiled, captured.module.forward, captured.sources, m.graph.changed_inputs())
+        compiled = separated(compiled, captured.module, captured.sources, m.graph.changed_inputs())
         # A backend may have asked about symbolic sizes too.
         captured.guards[:] = self.guards()
         e.share(captured.sources)

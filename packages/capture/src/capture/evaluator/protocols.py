@@ -16,6 +16,7 @@ from capture.variables.mappings import Dict, DictView
 from capture.variables.numbers import Symbolic
 from capture.variables.objects import InstanceDict, Object, class_lookup
 from capture.variables.sequences import List, Tuple
+from symshapes import is_generated
 
 from . import operators
 from .frame import RETURN, YIELD, Frame, resume_with_error, run
@@ -54,6 +55,8 @@ class Protocols(Recording):
         code = function.code
         if code.co_flags & _SKIPPED_FLAGS:
             raise Unsupported(f"coroutine {code.co_qualname}")
+        if is_generated(code):
+            raise Unsupported(f"generated code ({code.co_qualname} in {code.co_filename})")
         bound = function.bind(self.me, args, kwargs)
         builtins = function.globals.get("__builtins__")
         if isinstance(builtins, types.ModuleType):

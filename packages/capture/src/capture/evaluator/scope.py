@@ -11,11 +11,12 @@ from typing import Any
 
 import torch
 
+from symshapes import is_own_file
+
 _STDLIB = {os.path.realpath(sysconfig.get_paths()[k]) + os.sep for k in ("stdlib", "platstdlib")}
 _TORCH = os.path.dirname(os.path.realpath(torch.__file__)) + os.sep
 _TORCH_NN = os.path.join(_TORCH, "nn", "modules") + os.sep
 _TORCH_NN_BASE = os.path.join(_TORCH_NN, "module.py")
-_OURS = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
 _OUR_PACKAGES = ("capture", "symshapes", "aotgrad", "inductor", "cpu_codegen", "meta")
 
 #: Installed packages that are tools around a program, not part of its computation.
@@ -24,7 +25,6 @@ _INFRASTRUCTURE = frozenset(
         "pytest", "_pytest", "pluggy", "hypothesis", "numpy", "sympy", "mpmath", "networkx", "triton", "filelock",
         "fsspec", "tqdm", "rich", "yaml", "regex", "tokenizers", "safetensors", "jinja2", "pydantic", "httpx",
         "packaging", "typing_extensions", "setuptools", "pip", "coverage", "matplotlib", "pandas", "scipy",
-        *_OUR_PACKAGES,
     }
 )  # fmt: skip
 
@@ -80,16 +80,11 @@ def is_infrastructure(filename: str) -> bool:
     path = os.path.realpath(filename)
     if path.startswith(_TORCH_NN) and path != _TORCH_NN_BASE:
         return False
-    if path.startswith((_TORCH, _OURS)):
+    if path.startswith(_TORCH) or is_own_file(path):
         return True
     package = _package_of_file(path)
     if package is not None:
         return package in _INFRASTRUCTURE
-    parts = path.split(os.sep)
-    if "src" in parts:
-        after = parts[parts.index("src") + 1 :]
-        if len(after) > 1 and after[0] in _OUR_PACKAGES:
-            return True
     return any(path.startswith(prefix) for prefix in _STDLIB)
 
 

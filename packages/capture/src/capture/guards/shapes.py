@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
-from typing import Any
 
-from capture import _native
 from capture.guards.kinds import ShapePredicate
+from symshapes import build_python
 
 Step = tuple[str, int]
 
@@ -35,13 +34,10 @@ def steps_of(predicate: ShapePredicate) -> tuple[Step, ...] | None:
 
 def compile_predicate(predicate: ShapePredicate) -> Callable[..., object]:
     """The condition as a Python function of its inputs."""
-    source = f"lambda {', '.join(predicate.names)}: ({predicate.code.strip()})"
-    namespace = dict(predicate.namespace or {})
-    function: Any = eval(compile(source, "<shape guard>", "eval"), namespace)
-    # Guards are checked with the hook on; their own frames are nobody's program.
-    _native.mark_skip(function.__code__, recursive=True)
-    checked: Callable[..., object] = function
-    return checked
+    text = f"def condition({', '.join(predicate.names)}):\n    return ({predicate.code.strip()})\n"
+    names = predicate.namespace or {}
+    condition: Callable[..., object] = build_python(text, names, entry="condition", title="shape guard")
+    return condition
 
 
 class _NeedsPython(Exception):

@@ -5,13 +5,14 @@ Flows in: wrapper text with a namespace. Flows out: its `call`.
 
 from __future__ import annotations
 
-import linecache
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from symshapes import build_python
 
 Call = Callable[[list[Any]], tuple[Any, ...]]
 
@@ -27,10 +28,9 @@ def load_call(text: str, path: str, namespace: Mapping[str, Any]) -> Call:
         path: where the text is stored; tracebacks and debuggers show its lines.
         namespace: kernels, constants and objects by name.
     """
-    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
-    module: dict[str, Any] = {"__name__": "inductor_generated", "__file__": path, **namespace}
-    exec(compile(text, path, "exec"), module)
-    return module["call"]
+    names = {"__name__": "inductor_generated", "__file__": path, **namespace}
+    call: Call = build_python(text, names, entry="call", title="inductor", path=path)
+    return call
 
 
 class LayoutFitter:
