@@ -62,12 +62,15 @@ class GraphBuilder:
 
     def placeholder(self, source: Source, fake: Any, line: str) -> fx.Node:
         name = "".join(c if c.isalnum() else "_" for c in source.name).strip("_") or "x"
-        name = name if not name[0].isdigit() else "x" + name
+        if name[0].isdigit() or name == "self":
+            name = "x" + name
         if self.first_call is None:
             node = self.graph.placeholder(name)
         else:
             with self.graph.inserting_before(self.first_call):
                 node = self.graph.placeholder(name)
+        # The graph's own name for it is legal and its alone; the target becomes an argument's name.
+        node.target = node.name
         node.meta["val"] = fake
         node.meta["source"] = line
         node.meta["version"] = _version(fake)

@@ -46,7 +46,7 @@ class _Lowering:
 
     def __init__(self, graph_module: fx.GraphModule) -> None:
         self.module = graph_module
-        self.builder = Builder()
+        self.builder = Builder({node.name for node in graph_module.graph.nodes})
         self.env: dict[fx.Node, Any] = {}
 
     def run(self, example_inputs: Sequence[Any]) -> Program:

@@ -52,6 +52,11 @@ def generate(schedule: Schedule, *, check: bool = False) -> WrapperSource:
     return _Writer(schedule, check).write()
 
 
+_PRINTED = frozenset(
+    {"torch", "args", "call", "float", "complex", "max", "min", "math", "round", "int", "bool", "abs", "len"}
+)
+"""Names that the module's text uses for what they are."""
+
 Geometry = tuple[tuple[Expr, ...], tuple[Expr, ...]]
 
 
@@ -66,7 +71,9 @@ class _Writer:
         self.lines: list[str] = []
         self.kernel_names = dict.fromkeys(kernel.name for kernel in schedule.kernels)
         self.names: dict[str, str] = {}
-        self.taken: set[str] = set()
+        self.taken = {symbol.name for symbol in self.program.symbols}
+        for op in self.program.operations:
+            self.taken.update(getattr(op, "scalar_writes", ()))
         self.alive: dict[str, Geometry] = {}
         """Tensors in scope that the wrapper knows the layout of."""
         self.layouts: dict[tuple[Geometry, torch.dtype, torch.device], dict[str, None]] = {}
@@ -100,10 +107,12 @@ class _Writer:
                 or keyword.iskeyword(found)
                 or found.startswith("_")
                 or found in self.kernel_names
-                or found in ("torch", "args", "call", "float", "complex", "max", "min")
+                or found in _PRINTED
                 or found in self.taken
             ):
-                found = f"t_{found.strip('_')}_{len(self.names)}"
+                base, count = f"t_{found.strip('_')}", len(self.names)
+                while (found := f"{base}_{count}") in self.taken or found in self.kernel_names:
+                    count += 1
             self.names[buffer] = found
             self.taken.add(found)
         return found

@@ -5,7 +5,8 @@ Flows in: lazy values from lowerings. Flows out: `Program` operations, in an ord
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import sympy
@@ -33,13 +34,18 @@ MEMORY_DTYPES = COMPUTE_DTYPES | {torch.float16, torch.bfloat16}
 
 
 class Builder:
-    """Builds one program. `node` is the fx node being lowered: what is built meanwhile originates from it."""
+    """Builds one program. `node` is the fx node being lowered: what is built meanwhile originates from it.
 
-    def __init__(self) -> None:
+    Args:
+        given: names of tensors that come from outside, which no buffer made here may take.
+    """
+
+    def __init__(self, given: Collection[str] = ()) -> None:
+        self._given = frozenset(given)
         self.program = Program()
         self.node: fx.Node | None = None
         self.hints: dict[sympy.Symbol, int] = {}
-        self._count = 0
+        self._numbers = itertools.count()
 
     # Metadata
 
@@ -84,8 +90,7 @@ class Builder:
         name: str | None = None,
     ) -> Buffer:
         if name is None:
-            name = f"buf{self._count}"
-            self._count += 1
+            name = next(n for n in map("buf{}".format, self._numbers) if n not in self._given)
         buffer = Buffer(name, device, dtype, size, contiguous_strides(size) if stride is None else stride)
         self.program.buffers[name] = buffer
         return buffer
