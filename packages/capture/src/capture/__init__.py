@@ -6,11 +6,13 @@ from . import config
 from .api import compile, disable, explain, reset, trace
 from .errors import CaptureError, GraphBreakError, InternalError
 from .graph import Break, CapturedGraph
+from .notices import CaptureWarning
 from .report import Trace
 
 __all__ = [
     "Break",
     "CaptureError",
+    "CaptureWarning",
     "CapturedGraph",
     "GraphBreakError",
     "InternalError",

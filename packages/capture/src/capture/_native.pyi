@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType, FunctionType
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, NoReturn, Protocol, final
 
 class Session(Protocol):
     """What `CompiledCallable` asks of its session; the object must allow weak references.
@@ -10,8 +10,10 @@ class Session(Protocol):
     `callback(func, code, args, globals, builtins)` is called with hooks off when no entry of the session fits
     a frame of `code`; `args` are the values of `argument_names(code)`. It returns None (run eagerly this time,
     ask again next time), SKIP, SKIP_RECURSIVE (never ask this session again for this code), or an `Entry` to keep
-    and run. Its exceptions go to the user. `on_limit(code)` is called once when a code has `cache_limit` entries
-    and none fits; from then on what does not fit runs eagerly.
+    and run. Its exceptions go to the user. `on_limit` is called with the same, once, when a code has `cache_limit`
+    entries and none fits (of a `whole` callable at each such call): what does not fit runs eagerly. `on_misfit(code, guard)`: an entry's guard does
+    not hold for the call it was made for. `on_depth(code, reason)`: a frame and all beneath it run without the hook.
+    `on_broken_promise(code, reason)` raises what says that a `whole` callable would not run captured.
     """
 
     cache_limit: int
@@ -23,7 +25,17 @@ class Session(Protocol):
         globals: dict[str, Any],
         builtins: dict[str, Any],
     ) -> Any: ...
-    def on_limit(self, code: CodeType) -> None: ...
+    def on_limit(
+        self,
+        func: FunctionType,
+        code: CodeType,
+        args: tuple[Any, ...],
+        globals: dict[str, Any],
+        builtins: dict[str, Any],
+    ) -> None: ...
+    def on_misfit(self, code: CodeType, guard: str) -> None: ...
+    def on_depth(self, code: CodeType, reason: str) -> None: ...
+    def on_broken_promise(self, code: CodeType | None, reason: str) -> NoReturn: ...
 
 class Mark:
     """The type of SKIP and SKIP_RECURSIVE."""
@@ -72,7 +84,7 @@ class GuardProgram:
 class Entry:
     """One way to run a code object: if `guards` pass (None: always), run `code` in its frame's place.
 
-    `code` None means: run the frame eagerly, and with `recursive` all that it calls too. A replacement's parameters
+    `code` None means: run the frame eagerly. With `recursive` nothing beneath is looked at. A replacement's parameters
     are all positional, `argument_names(original)`, with the original's `co_freevars`.
     """
 
@@ -88,10 +100,13 @@ class Entry:
 class CompiledCallable:
     """Calls `fn` with the session in force: frames entered beneath are looked up and captured.
 
+    With `whole`, a Python function or a method of one either runs an entry made `recursive` (all of it is in there),
+    or the session's `on_broken_promise` raises.
+
     Carries `fn`'s name, doc, and so on; `__wrapped__` is `fn`. Binds as a method does.
     """
 
-    def __init__(self, fn: Callable[..., Any], session: Session) -> None: ...
+    def __init__(self, fn: Callable[..., Any], session: Session, *, whole: bool = False) -> None: ...
     __wrapped__: Callable[..., Any]
     session: Session
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...

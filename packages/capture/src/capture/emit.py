@@ -15,7 +15,8 @@ from .evaluator.machine import Machine
 from .sources import Source
 from .variables.base import Lazy, Variable
 from .variables.constants import Constant, Known
-from .variables.functions import Cell
+from .variables.functions import Cell, Generator
+from .variables.iterators import Filter, Map
 from .variables.numbers import Symbolic
 from .variables.tensors import Tensor
 
@@ -32,6 +33,9 @@ class Kind:
     empty: Callable[[Emitter, Any], None] | None = None
     fill: Callable[[Emitter, Any], None] | None = None
 
+
+#: What runs code of the program when it is iterated.
+_RUNS_LATER = (Generator, Map, Filter)
 
 KINDS: dict[type[Variable], Kind] = {}
 
@@ -112,6 +116,8 @@ class Emitter:
         if isinstance(variable, Tensor | Symbolic):
             self.results.append(variable)
             return
+        if isinstance(variable, _RUNS_LATER):
+            self.m.suspended.append(repr(variable))
         path.add(key)
         for part in kind_of(variable).parts(variable):
             self._visit(resolved(part), path)

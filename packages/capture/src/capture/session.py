@@ -3,38 +3,53 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, NoReturn
+from weakref import WeakKeyDictionary
 
 from torch import fx
 
 from . import _native, config
+from .bytecode import argument_names
 from .errors import CaptureError, GraphBreakError, InternalError, SkipFrame
 from .evaluator.driver import Capture, FrameInput, capture_frame
 from .evaluator.scope import is_infrastructure
 from .guards import build_tree
+from .notices import tell, warnings_kept_from_raising
 from .report import Trace
 from .resume import origin_of
+from .sources import FrameValues
 
 Backend = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
 
 #: Attribute hooks run while guards read their sources; to look at guards for them in turn would not end.
 _NEVER_CAPTURED = frozenset({"__getattribute__", "__getattr__", "__del__"})
-_OPTIMIZED = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS
-_SUSPENDING = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+#: Functions whose frames are left and entered again; the first flag that fits names the kind.
+_SUSPENDING = {
+    inspect.CO_ASYNC_GENERATOR: "an asynchronous generator",
+    inspect.CO_COROUTINE: "a coroutine",
+    inspect.CO_GENERATOR: "a generator",
+}
 
 
 class Session:
-    """Answers the hook's question what to do with a frame; collects the report."""
+    """Answers the hook's question what to do with a frame; collects the report.
 
-    def __init__(self, backend: Backend, *, dynamic: bool | None, fullgraph: bool) -> None:
+    ``root`` is the code of the function that was compiled: of it the user is told even what goes without saying of others.
+    """
+
+    def __init__(
+        self, backend: Backend, *, dynamic: bool | None, fullgraph: bool, root: CodeType | None = None
+    ) -> None:
         self.backend = backend
         self.dynamic = dynamic
         self.fullgraph = fullgraph
+        self.root = root
         self.report = Trace()
         self.cache_limit = config.recompile_limit
+        #: Why a code is left to the interpreter.
+        self.left: WeakKeyDictionary[CodeType, str] = WeakKeyDictionary()
 
     def callback(
         self,
@@ -45,37 +60,78 @@ class Session:
         builtins: dict[str, Any],
     ) -> Any:
         """See ``_native.Session``."""
-        if code.co_flags & _SUSPENDING or code.co_flags & _OPTIMIZED != _OPTIMIZED:
-            return _native.SKIP
         if code.co_name in _NEVER_CAPTURED:
             return _native.SKIP
         if origin_of(code) is None and is_infrastructure(code.co_filename):
             return _native.SKIP
+        kind = next((kind for flag, kind in _SUSPENDING.items() if code.co_flags & flag), None)
+        if kind is not None:
+            self.leave(code, f"it is {kind}, which runs in the interpreter", warn=code is self.root)
+            return _native.SKIP
         self.note_recompile(func, code, args, globals, builtins)
         frame = FrameInput(func, code, args, globals, builtins)
         try:
-            captured = capture_frame(frame, self.run_backend, dynamic=self.dynamic, fullgraph=self.fullgraph)
-            return self.entry(code, captured)
+            with warnings_kept_from_raising():
+                captured = capture_frame(frame, self.run_backend, dynamic=self.dynamic, fullgraph=self.fullgraph)
+                return self.entry(code, captured)
         except SkipFrame as reason:
-            self.report.skipped.append(f"{_where(code)}: {reason}")
-            if self.fullgraph:
-                raise GraphBreakError(str(reason), _where(code)) from None
+            self.leave(code, str(reason))
             return _native.SKIP
         except GraphBreakError:
             raise
+        except RecursionError as error:
+            # The program is close to its limit: another call may have room.
+            self.leave(code, f"no room on the stack to capture it ({error})", warn=False)
+            return None
         except Exception as error:
             cause = " ".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
+            if self.fullgraph:
+                raise GraphBreakError(f"capture failed: {cause}", where(code)) from error
             if config.on_error == "raise":
                 if isinstance(error, CaptureError):
                     raise
-                raise InternalError(f"capturing {_where(code)}: {cause}") from error
-            warnings.warn(f"capture failed, {_where(code)} runs eagerly: {cause}", stacklevel=2)
-            self.report.skipped.append(f"{_where(code)}: {cause}")
+                raise InternalError(f"capturing {where(code)}: {cause}") from error
+            self.leave(code, f"capture failed: {cause}")
             return _native.SKIP
 
-    def on_limit(self, code: CodeType) -> None:
+    def leave(self, code: CodeType, reason: str, *, warn: bool = True) -> None:
+        """Note that a code object is left to the interpreter, once; with ``fullgraph`` that is an error."""
+        if self.fullgraph and code is self.root:
+            raise GraphBreakError(reason, where(code))
+        if self.left.get(code) == reason:
+            return
+        self.left[code] = reason
+        self.report.skipped.append(f"{where(code)}: {reason}")
+        if warn:
+            tell(f"{where(code)} runs eagerly: {reason}", code)
+
+    def on_limit(
+        self,
+        func: FunctionType,
+        code: CodeType,
+        args: tuple[Any, ...],
+        globals: dict[str, Any],
+        builtins: dict[str, Any],
+    ) -> None:
         """A code object reached ``config.recompile_limit``: what does not fit runs eagerly from now on."""
-        self.report.skipped.append(f"{_where(code)}: more than {self.cache_limit} variants")
+        failed = self.failed_guard(func, code, args, globals, builtins)
+        why = f"; the guard that failed last: {failed}" if failed else ""
+        self.leave(code, f"{self.cache_limit} variants were captured (config.recompile_limit) and none fits{why}")
+
+    def on_depth(self, code: CodeType, reason: str) -> None:
+        """A frame is run without the hook, and so are those beneath it."""
+        self.leave(code, reason, warn=False)
+
+    def on_misfit(self, code: CodeType, guard: str) -> None:
+        """A capture's guard does not hold for the very call that it was made for."""
+        self.leave(code, f"a guard does not hold for the very call it was made for ({guard})")
+
+    def on_broken_promise(self, code: CodeType | None, reason: str) -> NoReturn:
+        """A callable that was to be captured whole would run in the interpreter."""
+        at = code or self.root
+        if code is not None:
+            reason = self.left.get(code, reason)
+        raise GraphBreakError(reason, "" if at is None else where(at))
 
     def entry(self, code: CodeType, captured: Capture) -> Any:
         report = self.report
@@ -85,21 +141,39 @@ class Session:
         if captured.graph is not None:
             report.graphs.append(captured.graph)
         program = build_tree(captured.guards).lower(code)
-        # A frame evaluated to its end without a tensor operation has none beneath it either.
-        return _native.Entry(program, captured.code, recursive=captured.code is None, info=captured)
+        # A frame captured to its end has nothing beneath it that is left to capture.
+        return _native.Entry(program, captured.code, recursive=not captured.breaks, info=captured)
 
     def run_backend(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         """The compiled graph, with nothing beneath it captured again."""
-        compiled = self.backend(module, inputs)
+        try:
+            compiled = self.backend(module, inputs)
+        except GraphBreakError as error:  # of something that the backend called, not of this capture
+            raise InternalError(f"the backend: {error}") from error
         return _native.DisabledCallable(compiled)
 
     def note_recompile(self, func: Any, code: CodeType, args: Any, globals: Any, builtins: Any) -> None:
         """Record which guard of the latest capture did not hold."""
+        failed = self.failed_guard(func, code, args, globals, builtins)
+        if failed is not None:
+            self.report.recompiles.append(f"{where(code)}: {failed}")
+
+    def failed_guard(self, func: Any, code: CodeType, args: Any, globals: Any, builtins: Any) -> str | None:
+        """The guard of the entry used last that these values fail, and what they are instead."""
         for entry in _native.entries(code, self)[:1]:
-            if entry.guards is not None:
-                failed = entry.guards.explain_failure(args, func, globals, builtins)
-                self.report.recompiles.append(f"{_where(code)}: {failed}")
+            if entry.guards is None:
+                return None
+            text = entry.guards.explain_failure(args, func, globals, builtins)
+            if text is None:
+                return None
+            values = FrameValues(dict(zip(argument_names(code), args, strict=True)), globals, builtins, func)
+            for guard in entry.info.guards:
+                if str(guard) == text:
+                    return f"{guard.text}, now {guard.now(values)}  # {guard.user_line}"
+            return text
+        return None
 
 
-def _where(code: CodeType) -> str:
+def where(code: CodeType) -> str:
+    """A code object in words."""
     return f"{code.co_filename}:{code.co_firstlineno} in {code.co_qualname}"

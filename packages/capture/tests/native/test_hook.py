@@ -22,6 +22,8 @@ class Session:
         self.cache_limit = cache_limit
         self.asked = []
         self.limits = []
+        self.misfits = []
+        self.depths = []
 
     def callback(self, func, code, args, globals, builtins):
         self.asked.append((code.co_name, args))
@@ -29,8 +31,17 @@ class Session:
         answer = self.answers.get(code.co_name)
         return answer(func, code, args) if callable(answer) else answer
 
-    def on_limit(self, code):
+    def on_limit(self, func, code, args, globals, builtins):
         self.limits.append(code.co_name)
+
+    def on_misfit(self, code, guard):
+        self.misfits.append((code.co_name, guard))
+
+    def on_depth(self, code, reason):
+        self.depths.append(code.co_name)
+
+    def on_broken_promise(self, code, reason):
+        raise LookupError(f"{code and code.co_name}: {reason}")
 
     @property
     def names(self):
@@ -321,9 +332,13 @@ def test_generators_coroutines_and_class_bodies_are_left_alone():
         except StopIteration as stop:
             return Body.attribute, stop.value, eval("1 + 1")
 
-    session = Session(Always(copy))
+    left = {"generator": _native.SKIP, "coroutine": _native.SKIP}
+    session = Session({"function": copy, **left})
     assert _native.CompiledCallable(function, session)() == ([0, 1, 2], 1, 2)
-    assert not {"generator", "coroutine", "Body", "<module>"} & set(session.names)
+    assert session.names == ["function", "generator", "coroutine"]
+    entry = _native.Entry(None, constant((lambda n: n).__code__, 1))
+    with pytest.raises(ValueError, match="generator suspends"):
+        _native.CompiledCallable(generator, Session(Always(lambda *frame: entry)))(1)
 
 
 def test_exceptions_pass_with_the_users_lines():
@@ -414,9 +429,9 @@ def test_stale_guards_run_eagerly():
         guards = build_tree([Guard(Local("x"), GuardKind.EQUALS, args[0] + 1)]).lower(code)
         return _native.Entry(guards, constant(code, "wrong"))
 
-    compiled = _native.CompiledCallable(function, Session({"function": answer}))
-    with pytest.warns(RuntimeWarning, match="a guard does not hold"):
-        assert compiled(1) == 1
+    session = Session({"function": answer})
+    assert _native.CompiledCallable(function, session)(1) == 1
+    assert session.misfits == [("function", "x == 2")]
 
 
 def test_recursion():
@@ -426,13 +441,55 @@ def test_recursion():
     session = Session(Always(copy))
     compiled = _native.CompiledCallable(depth, session)
     before = _native.stats()
-    assert compiled(300) == 300
+    assert compiled(200) == 200
     after = _native.stats()
     assert session.names == ["depth"]
-    assert after["in_frame"] + after["by_call"] - before["in_frame"] - before["by_call"] == 301
+    assert after["in_frame"] + after["by_call"] - before["in_frame"] - before["by_call"] == 201
+    assert compiled(900) == 900  # the deeper ones without the hook, as far as the interpreter goes
+    assert session.depths == ["depth"]
     with pytest.raises(RecursionError):
         compiled(10**6)
     assert compiled(10) == 10
+
+
+def test_a_promise_is_kept_or_broken_aloud():
+    def callee(x):
+        return x
+
+    def function(x):
+        return callee(x)
+
+    def whole(func, code, args):
+        return _native.Entry(build_tree([]).lower(code), same(code), recursive=True)
+
+    session = Session({"function": whole, "callee": copy})
+    compiled = _native.CompiledCallable(function, session, whole=True)
+    assert compiled(1) == compiled(1) == 1
+    assert session.names == ["function"]  # nothing beneath is looked at
+    for answer in (None, _native.SKIP, _native.SKIP_RECURSIVE, copy):
+        broken = _native.CompiledCallable(function, Session({"function": answer}), whole=True)
+        for _ in range(2):
+            with pytest.raises(LookupError, match="function: it is left to the interpreter"):
+                broken(1)
+    session = Session(cache_limit=0)
+    with pytest.raises(LookupError, match="left to the interpreter"):
+        _native.CompiledCallable(function, session, whole=True)(1)
+    assert set(session.limits) == {"function"}
+    with pytest.raises(TypeError, match="missing 1 required"):
+        compiled()
+    with pytest.raises(TypeError, match="only a Python function"):
+        _native.CompiledCallable(len, session, whole=True)
+    assert not _native.is_active()
+
+
+def test_a_promised_call_within_a_callback_is_an_error():
+    def function(x):
+        return x
+
+    inner = _native.CompiledCallable(function, Session(), whole=True)
+    outer = _native.CompiledCallable(lambda x: x, Session(Always(lambda func, code, args: inner(1))))
+    with pytest.raises(LookupError, match="None: called while another capture is in progress"):
+        outer(1)
 
 
 def test_replacement_of_another_size():

@@ -19,7 +19,7 @@ class Session:
     def callback(self, func, code, args, globals, builtins):
         return self.make(func, code, args)
 
-    def on_limit(self, code):
+    def on_limit(self, func, code, args, globals, builtins):
         pass
 
 

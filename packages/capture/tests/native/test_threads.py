@@ -1,5 +1,6 @@
 """Threads, forks and foreign hooks: sessions are a thread's own, and nothing is left installed."""
 
+import inspect
 import os
 import sys
 import threading
@@ -18,10 +19,12 @@ class Session:
         self.asked = []
 
     def callback(self, func, code, args, globals, builtins):
+        if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+            return _native.SKIP
         self.asked.append((code.co_name, threading.get_ident()))
         return _native.Entry(None, assemble(decode(code), like=code, argnames=argument_names(code)))
 
-    def on_limit(self, code):
+    def on_limit(self, func, code, args, globals, builtins):
         raise AssertionError("no limit here")
 
 

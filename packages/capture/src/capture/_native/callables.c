@@ -10,6 +10,7 @@ typedef struct {
     vectorcallfunc vectorcall;
     PyObject *fn;
     PyObject *session; /* NULL in a DisabledCallable */
+    PyObject *whole;   /* borrowed from `fn`: the function that must be captured whole, NULL for no promise */
     PyObject *dict, *weak_references;
 } Wrapper;
 
@@ -19,17 +20,24 @@ call_compiled(PyObject *op, PyObject *const *args, size_t count, PyObject *names
     Wrapper *self = (Wrapper *)op;
     HookThread *thread = &hook_thread;
     if (thread->compiling) {
-        return PyObject_Vectorcall(self->fn, args, count, names);
+        return self->whole ? hook_broken_promise(self->session, Py_None, "called while another capture is in progress")
+                           : PyObject_Vectorcall(self->fn, args, count, names);
     }
-    PyObject *session = thread->session;
+    PyObject *session = thread->session, *awaited = thread->awaited;
     int disabled = thread->disabled;
     Py_INCREF(self);
     thread->session = self->session;
+    thread->awaited = self->whole;
     thread->disabled = 0;
     hook_want(thread);
     PyObject *result = PyObject_Vectorcall(self->fn, args, count, names);
     hook_unwant(thread);
+    if (thread->awaited != NULL && result != NULL) {
+        Py_DECREF(result);
+        result = hook_broken_promise(self->session, Py_None, "the frame hook did not see its frame");
+    }
     thread->session = session;
+    thread->awaited = awaited;
     thread->disabled = disabled;
     Py_DECREF(self);
     return result;
@@ -84,12 +92,22 @@ make(PyTypeObject *type, PyObject *fn, PyObject *session, vectorcallfunc call)
 static PyObject *
 compiled_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"fn", "session", NULL};
+    static char *names[] = {"fn", "session", "whole", NULL};
     PyObject *fn, *session;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO:CompiledCallable", names, &fn, &session)) {
+    int whole = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$p:CompiledCallable", names, &fn, &session, &whole)) {
         return NULL;
     }
-    return make(type, fn, session, call_compiled);
+    PyObject *function = PyMethod_Check(fn) ? PyMethod_GET_FUNCTION(fn) : fn;
+    if (whole && !PyFunction_Check(function)) {
+        PyErr_Format(PyExc_TypeError, "only a Python function can be captured whole, not %s", Py_TYPE(fn)->tp_name);
+        return NULL;
+    }
+    PyObject *made = make(type, fn, session, call_compiled);
+    if (made != NULL && whole) {
+        ((Wrapper *)made)->whole = function;
+    }
+    return made;
 }
 
 static PyObject *
@@ -119,6 +137,7 @@ wrapper_clear(PyObject *op)
     Wrapper *self = (Wrapper *)op;
     Py_CLEAR(self->dict);
     PyObject *fn = self->fn, *session = self->session;
+    self->whole = NULL;
     self->fn = Py_NewRef(Py_None); /* a finalizer may still call it: None raises, NULL would crash */
     self->session = session ? Py_NewRef(Py_None) : NULL;
     Py_XDECREF(fn);

@@ -50,6 +50,15 @@ typedef struct _PyInterpreterFrame Frame;
 #define HOOK_OWNS_FRAME 0
 #endif
 
+/* How many more frames the thread may nest, and its limit. */
+#if PY_VERSION_HEX >= 0x030C0000
+#define frames_remaining(t) ((t)->py_recursion_remaining)
+#define frames_limit(t) ((t)->py_recursion_limit)
+#else
+#define frames_remaining(t) ((t)->recursion_remaining)
+#define frames_limit(t) ((t)->recursion_limit)
+#endif
+
 /* How many locals are bound at entry. */
 static inline int
 code_argument_count(const PyCodeObject *co)
@@ -58,7 +67,14 @@ code_argument_count(const PyCodeObject *co)
            !!(co->co_flags & CO_VARKEYWORDS);
 }
 
-/* What the frame hook may look at: a function's ordinary frame, entered at its start. */
+/* The code of a function of any kind, not of a module's or class's body. */
+static inline int
+code_is_function(const PyCodeObject *co)
+{
+    return (co->co_flags & (CO_OPTIMIZED | CO_NEWLOCALS)) == (CO_OPTIMIZED | CO_NEWLOCALS);
+}
+
+/* What may have a replacement: a function's ordinary frame, entered at its start. */
 static inline int
 code_is_plain_function(const PyCodeObject *co)
 {

@@ -20,6 +20,12 @@ static struct {
     unsigned long long hits, misses, callbacks, limited;
 } counts;
 
+/* Frames nested deeper run without the hook: what the interpreter survives by nesting on its heap must not fail on
+   the C stack (threads have 512 KiB on some systems; 3.12.0 counts 800 such frames). */
+#define DEEPEST 250
+/* The frames that a session's own work may nest, however deep the program is in its limit. */
+#define ROOM_TO_WORK 1000
+
 static PyObject *hook(PyThreadState *tstate, Frame *frame, int throwing);
 
 /* ---- installing ---- */
@@ -117,17 +123,49 @@ run_entry(PyThreadState *tstate, Frame *frame, Entry *entry)
     entry->hits++;
     counts.hits++;
     if (entry->code != NULL) {
-        return run_replacement(tstate, frame, (PyCodeObject *)entry->code);
+        HookThread *thread = &hook_thread;
+        int before = thread->disabled;
+        thread->disabled |= entry->recursive;
+        PyObject *result = run_replacement(tstate, frame, (PyCodeObject *)entry->code);
+        thread->disabled = before;
+        return result;
     }
     return entry->recursive ? run_disabled(tstate, frame) : run_plain(tstate, frame, 0);
 }
 
 /* ---- asking the session ---- */
 
+/* Calls a method of the session with no session in force. */
 static PyObject *
-ask(PyObject *session, Frame *frame, PyCodeObject *code)
+consult(PyObject *session, const char *method, PyObject *args)
 {
     HookThread *thread = &hook_thread;
+    HookThread before = *thread;
+    PyThreadState *tstate = PyThreadState_Get();
+    int wants = hook_suspend(thread);
+    int room = Py_MIN(ROOM_TO_WORK, frames_limit(tstate)) - frames_remaining(tstate);
+    room = room > 0 ? room : 0;
+    frames_remaining(tstate) += room;
+    thread->session = NULL;
+    thread->awaited = NULL;
+    thread->compiling = 1;
+    PyObject *function = args ? PyObject_GetAttrString(session, method) : NULL;
+    PyObject *answer = function ? PyObject_CallObject(function, args) : NULL;
+    Py_XDECREF(function);
+    frames_remaining(tstate) -= room;
+    thread->session = before.session;
+    thread->awaited = before.awaited;
+    thread->compiling = before.compiling;
+    thread->disabled = before.disabled;
+    hook_resume(thread, wants);
+    Py_XDECREF(args);
+    return answer;
+}
+
+/* What a session is told of a frame: function, code, bound arguments, globals, builtins. */
+static PyObject *
+described(Frame *frame, PyCodeObject *code)
+{
     int count = code_argument_count(code);
     PyObject *args = PyTuple_New(count);
     if (args == NULL) {
@@ -137,25 +175,19 @@ ask(PyObject *session, Frame *frame, PyCodeObject *code)
         PyObject *value = frame->localsplus[i];
         PyTuple_SET_ITEM(args, i, Py_NewRef(value ? value : Py_None));
     }
-    HookThread before = *thread;
-    int wants = hook_suspend(thread);
-    thread->session = NULL;
-    thread->compiling = 1;
+    return Py_BuildValue("(OONOO)", frame_func(frame), (PyObject *)code, args, frame->f_globals, frame->f_builtins);
+}
+
+static PyObject *
+ask(PyObject *session, Frame *frame, PyCodeObject *code)
+{
     counts.callbacks++;
-    PyObject *answer = PyObject_CallMethod(session, "callback", "OOOOO", frame_func(frame), (PyObject *)code, args,
-                                           frame->f_globals, frame->f_builtins);
-    thread->session = before.session;
-    thread->compiling = before.compiling;
-    thread->disabled = before.disabled;
-    hook_resume(thread, wants);
-    Py_DECREF(args);
-    return answer;
+    return consult(session, "callback", described(frame, code));
 }
 
 static int
-tell_limit(CodeCache *cache, PyObject *session, PyCodeObject *code)
+tell_limit(CodeCache *cache, PyObject *session, Frame *frame, PyCodeObject *code)
 {
-    HookThread *thread = &hook_thread;
     PyObject *mark = entry_mark(0, 1);
     if (mark == NULL || cache_add(cache, mark, session) < 0) {
         Py_XDECREF(mark);
@@ -163,17 +195,20 @@ tell_limit(CodeCache *cache, PyObject *session, PyCodeObject *code)
     }
     Py_DECREF(mark);
     counts.limited++;
-    HookThread before = *thread;
-    int wants = hook_suspend(thread);
-    thread->session = NULL;
-    thread->compiling = 1;
-    PyObject *answer = PyObject_CallMethod(session, "on_limit", "O", (PyObject *)code);
-    thread->session = before.session;
-    thread->compiling = before.compiling;
-    thread->disabled = before.disabled;
-    hook_resume(thread, wants);
+    PyObject *answer = consult(session, "on_limit", described(frame, code));
     Py_XDECREF(answer);
     return answer ? 0 : -1;
+}
+
+PyObject *
+hook_broken_promise(PyObject *session, PyObject *code_or_none, const char *reason)
+{
+    PyObject *answer = consult(session, "on_broken_promise", Py_BuildValue("(Os)", code_or_none, reason));
+    if (answer != NULL) {
+        Py_DECREF(answer);
+        PyErr_SetString(PyExc_RuntimeError, reason);
+    }
+    return NULL;
 }
 
 /* Whether the session wants no more entries for this code; -1 with an exception. */
@@ -211,6 +246,10 @@ entry_of(PyObject *answer, PyCodeObject *code)
     }
     Entry *entry = (Entry *)answer;
     PyCodeObject *replacement = (PyCodeObject *)entry->code;
+    if (replacement && !code_is_plain_function(code)) {
+        PyErr_Format(PyExc_ValueError, "%U suspends: it can have no replacement", code->co_name);
+        return NULL;
+    }
     if (entry->guards && program_suits(entry->guards, code) < 0) {
         return NULL;
     }
@@ -224,17 +263,19 @@ entry_of(PyObject *answer, PyCodeObject *code)
     return Py_NewRef(answer);
 }
 
-/* The session's answer for this frame: an entry to run (strong), NULL for eager or with an exception. */
+/* The session's answer for this frame: an entry to run (strong), NULL for eager (`*limited`: as all others that fit
+   nothing) or with an exception. */
 static Entry *
-capture_frame(PyObject *session, Frame *frame, PyCodeObject *code)
+capture_frame(PyObject *session, Frame *frame, PyCodeObject *code, int *limited)
 {
     CodeCache *cache = cache_of(code);
     int full = limit_reached(cache, session);
     if (full != 0) {
         if (full > 0) {
+            *limited = 1;
             cache = cache_make(code);
             if (cache != NULL) {
-                tell_limit(cache, session, code);
+                tell_limit(cache, session, frame, code);
             }
         }
         return NULL;
@@ -258,10 +299,8 @@ capture_frame(PyObject *session, Frame *frame, PyCodeObject *code)
         return entry;
     }
     if (failing >= 0) {
-        PyErr_WarnFormat(PyExc_RuntimeWarning, 1,
-                         "capture of %U: a guard does not hold for the very call it was made for (%S); "
-                         "this call runs eagerly",
-                         code->co_name, program_text(entry->guards, failing));
+        PyObject *told = Py_BuildValue("(OO)", (PyObject *)code, program_text(entry->guards, failing));
+        Py_XDECREF(consult(session, "on_misfit", told));
     }
     Py_DECREF(entry);
     return NULL;
@@ -304,32 +343,84 @@ find_entry(CodeCache *cache, PyObject *session, Frame *frame, int *limited)
 }
 
 static PyObject *
-hook(PyThreadState *tstate, Frame *frame, int throwing)
+run_deep(PyThreadState *tstate, Frame *frame, int throwing)
 {
     HookThread *thread = &hook_thread;
     PyObject *session = thread->session;
-    if (session == NULL || thread->disabled || throwing) {
-        return run_plain(tstate, frame, throwing);
+    if (session != NULL && !thread->disabled && !throwing) {
+        int promised = thread->awaited != NULL && thread->awaited == frame_func(frame);
+        PyObject *told = consult(session, promised ? "on_broken_promise" : "on_depth",
+                                 Py_BuildValue("(Os)", (PyObject *)frame_code(frame), "frames are nested too deep"));
+        if (told == NULL) {
+            return leave_frame(tstate, frame, NULL);
+        }
+        Py_DECREF(told);
     }
+    int wants = hook_suspend(thread);
+    PyObject *result = run_plain(tstate, frame, throwing);
+    hook_resume(thread, wants);
+    return result;
+}
+
+/* A frame that the session in force may look at. */
+static PyObject *
+look(PyThreadState *tstate, Frame *frame)
+{
+    HookThread *thread = &hook_thread;
+    PyObject *session = thread->session;
     PyCodeObject *code = frame_code(frame);
     CodeCache *cache = cache_of(code);
+    int promised = thread->awaited != NULL && thread->awaited == frame_func(frame);
+    if (promised) {
+        thread->awaited = NULL;
+    }
     if (cache != NULL && cache->flags) {
+        if (promised) {
+            return leave_frame(tstate, frame, hook_broken_promise(session, (PyObject *)code, "it is never captured"));
+        }
         return cache->flags & SKIP_BENEATH ? run_disabled(tstate, frame) : run_plain(tstate, frame, 0);
     }
-    if (!code_is_plain_function(code) || frame->owner != FRAME_OWNED_BY_THREAD) {
+    if (!code_is_function(code) || frame->owner != FRAME_OWNED_BY_THREAD) {
         return run_plain(tstate, frame, 0);
     }
     int limited = 0;
     Entry *entry = cache != NULL ? find_entry(cache, session, frame, &limited) : NULL;
     if (entry == NULL && !limited && !PyErr_Occurred()) {
         counts.misses++;
-        entry = capture_frame(session, frame, code);
+        entry = capture_frame(session, frame, code, &limited);
+    }
+    if (promised && !PyErr_Occurred() && (entry == NULL || !(entry->recursive && entry->guards))) {
+        if (limited) {
+            Py_XDECREF(consult(session, "on_limit", described(frame, code)));
+        }
+        if (!PyErr_Occurred()) {
+            hook_broken_promise(session, (PyObject *)code, "it is left to the interpreter");
+        }
+    }
+    if (PyErr_Occurred()) {
+        Py_XDECREF(entry);
+        return leave_frame(tstate, frame, NULL);
     }
     if (entry == NULL) {
-        return PyErr_Occurred() ? leave_frame(tstate, frame, NULL) : run_plain(tstate, frame, 0);
+        return run_plain(tstate, frame, 0);
     }
     PyObject *result = run_entry(tstate, frame, entry);
     Py_DECREF(entry);
+    return result;
+}
+
+static PyObject *
+hook(PyThreadState *tstate, Frame *frame, int throwing)
+{
+    HookThread *thread = &hook_thread;
+    int depth = thread->depth;
+    if (depth >= DEEPEST) {
+        return run_deep(tstate, frame, throwing);
+    }
+    thread->depth = depth + 1;
+    int looked_at = thread->session != NULL && !thread->disabled && !throwing;
+    PyObject *result = looked_at ? look(tstate, frame) : run_plain(tstate, frame, throwing);
+    thread->depth = depth;
     return result;
 }
 

@@ -90,7 +90,11 @@ def capture_frame(frame: FrameInput, backend: Backend, *, dynamic: bool | None, 
             try:
                 attempt.evaluate(break_at)
                 if attempt.finished:
-                    return attempt.finish(backend, [])
+                    captured = attempt.finish(backend, [])
+                    if fullgraph and attempt.m.suspended:
+                        what = attempt.m.suspended[0]
+                        raise GraphBreakError(f"it hands out {what}, which runs later", attempt.stopped_line())
+                    return captured
                 if reason is None:
                     reason = Break(attempt.reason or "unknown", attempt.stopped_line())
                 if fullgraph:

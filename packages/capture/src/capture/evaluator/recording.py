@@ -113,6 +113,8 @@ class Recording(Values):
                 return function(*args, **kwargs)
         except DataDependentError as error:
             raise Unsupported(f"{_name(target)} depends on a tensor's value ({error})") from None
+        except RecursionError:
+            raise Unsupported("calls nested too deep to inline") from None
         except Exception as error:
             raise Unsupported(f"{_name(target)} raises {type(error).__name__}: {error}") from error
 

@@ -48,6 +48,8 @@ class State:
         self.activity = 0
         self.last_line = ""
         self.private: dict[int, Any] = {}
+        #: What the frame hands out unfinished, in words.
+        self.suspended: list[str] = []
 
     @property
     def me(self) -> Machine:
@@ -112,6 +114,9 @@ class State:
         """Compute for real; an exception becomes the program's."""
         try:
             return function(*args, **(kwargs or {}))
+        except RecursionError:
+            # It is the evaluation that is deep here, not the program.
+            raise Unsupported("calls nested too deep to inline") from None
         except Exception as error:
             try:
                 values: list[Variable] = [self.me.from_python(a) for a in error.args]

@@ -14,7 +14,7 @@ import torch
 
 from capture import _native
 from capture._torch import STATE, tensor_keys
-from capture.sources import Source
+from capture.sources import FrameValues, Source
 
 
 class GuardKind(enum.Enum):
@@ -176,8 +176,41 @@ class Guard:
         name = "" if self.source is None else self.source.name
         return _WORDS[self.kind](name, self.expected)
 
+    def now(self, values: FrameValues) -> str:
+        """What a frame with such values has instead, in words as `text` is."""
+        try:
+            if self.source is None:
+                return _STATE_NOW[self.kind](self.expected, values)
+            return _now(self.kind, self.source.read(values))
+        except Exception as error:  # sources are the program's objects: reading them may fail in any way
+            return f"{type(error).__name__} on reading it"
+
     def __str__(self) -> str:
         return f"{self.text}  # {self.user_line}" if self.user_line else self.text
+
+
+def _now(kind: GuardKind, value: Any) -> str:
+    if kind in (GuardKind.TYPE, GuardKind.HAS_ATTR, GuardKind.NO_ATTR):
+        return _brief(type(value))
+    if kind is GuardKind.TENSOR and isinstance(value, torch.Tensor):
+        return str(TensorMeta.of(value))
+    if kind in (GuardKind.LEN, GuardKind.DICT_KEYS):
+        return str(len(value)) if kind is GuardKind.LEN else f"[{', '.join(map(_brief, value))}]"
+    return "another object" if kind is GuardKind.ID else _brief(value)
+
+
+_STATE_NOW: dict[GuardKind, Callable[[Any, FrameValues], str]] = {
+    GuardKind.GRAD_MODE: lambda expected, values: str(torch.is_grad_enabled()),
+    GuardKind.GLOBAL_STATE: lambda expected, values: ", ".join(expected.differences(GlobalState.now())),
+    GuardKind.SHAPE: lambda expected, values: ", ".join(f"{size} = {_size(size, values)}" for size in expected.inputs),
+}
+
+
+def _size(size: Size, values: FrameValues) -> Any:
+    value = size.source.read(values)
+    if size.what == "value":
+        return value
+    return value.storage_offset() if size.what == "offset" else getattr(value, size.what)(size.dim)
 
 
 def _brief(value: Any) -> str:

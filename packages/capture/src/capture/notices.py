@@ -1,0 +1,40 @@
+"""What users are told while a program runs: warnings about what was not captured, each shown at the user's line.
+
+In: a message and the code it is about. Out: a ``CaptureWarning``, or, where filters make that an exception, a log record.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import warnings
+from collections.abc import Iterator
+from types import CodeType
+
+_log = logging.getLogger("capture")
+
+
+class CaptureWarning(UserWarning):
+    """A part of a program runs in the interpreter although it was to be captured."""
+
+
+def tell(message: str, code: CodeType) -> None:
+    """Warn, at the function's first line. Never raises: the program's call is not to fail for it."""
+    try:
+        warnings.warn_explicit(message, CaptureWarning, code.co_filename, code.co_firstlineno)
+    except Exception:
+        _log.warning("%s (%s:%d)", message, code.co_filename, code.co_firstlineno)
+
+
+@contextlib.contextmanager
+def warnings_kept_from_raising() -> Iterator[None]:
+    """Within, no warning is an exception, whatever the filters: the work of a compiler may warn where eager does not.
+
+    Filters are the process's, so they are touched only where one of them raises.
+    """
+    if not any(action == "error" for action, *_ in warnings.filters):
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
