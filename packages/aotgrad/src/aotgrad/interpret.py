@@ -13,6 +13,8 @@ import torch
 from torch import fx
 from torch.fx.node import map_arg
 
+from aotgrad.whole import WHOLE
+
 EnterLine = Callable[[str | None], None]
 
 
@@ -38,7 +40,7 @@ def interpret(module: fx.GraphModule, inputs: Sequence[Any], enter_line: EnterLi
         args = map_arg(node.args, value_of)
         kwargs = map_arg(node.kwargs, value_of)
         if kind == "call_function":
-            env[node] = node.target(*args, **kwargs)
+            env[node] = WHOLE.get(node.target, node.target)(*args, **kwargs)
         elif kind == "call_method":
             env[node] = getattr(args[0], node.target)(*args[1:], **kwargs)
         else:

@@ -68,8 +68,8 @@ static PyObject *kernel_call(PyObject *self, PyObject *const *args, size_t nargs
     status = kernel->function(words);
     Py_END_ALLOW_THREADS
   }
-  if (status == 1) {
-    PyErr_SetString(PyExc_IndexError, "index out of range in self");
+  if (status == 1 || status == 2) { /* INDEX_ERROR, RUNTIME_ERROR: see kernel.h */
+    PyErr_SetString(status == 1 ? PyExc_IndexError : PyExc_RuntimeError, "index out of range in self");
     return NULL;
   }
   if (status != 0) return PyErr_Format(PyExc_RuntimeError, "kernel %U failed with status %d", kernel->name, status);

@@ -46,7 +46,8 @@ def make_call(kernel: Kernel, address: int, work_address: int) -> KernelCall:
 
     The function at `work_address` says how much work the arguments are; for much of it Python's lock is released.
 
-    It raises TypeError on a wrong number of arguments and IndexError where the kernel met an index out of range.
+    It raises TypeError on a wrong number of arguments and IndexError or RuntimeError (as the kernel's `IndexRule` says)
+    where the kernel met an index out of range.
     """
     sizes = bytes(arg.role == "size" for arg in kernel.args)
     call: KernelCall = _module().kernel(kernel.name, address, work_address, sizes)

@@ -16,7 +16,10 @@ from cpu_codegen.operations import format_of
 from cpu_codegen.text import Lines
 from cpu_codegen.types import MEMORY, SCALAR, VECTOR, literal
 from cpu_codegen.vectorize import Plan, contiguous
-from inductor import Kernel, Op, Ref
+from inductor import INDEX_RULES, Kernel, Op, Ref
+
+STATUSES: dict[type[Exception], str] = {IndexError: "INDEX_ERROR", RuntimeError: "RUNTIME_ERROR"}
+"""What a kernel returns, as `kernel.h` names it, for the launcher to raise."""
 
 
 def print_arguments(kernel: Kernel, out: Lines, sizes_only: bool = False) -> None:
@@ -230,20 +233,22 @@ class OperationPrinter:
         self.out(f"{'scatter_add' if mode else 'scatter'}({x}, lanes, {self._lane_address(buffer, index)});")
 
     def _indirect(self, at: int, op: Op) -> None:
-        value, size, symbol, mask = op.args
+        value, size, symbol, mask, rule = op.args
         name, size_text = self._names[symbol], self.index(size)
+        test = "wrap" if INDEX_RULES[rule].wraps else "within"
         if self.plan.varying[at]:
             lanes = "lanes" if mask is None else f"active(lanes) & {self.vector(mask.at)}"
             self.out(f"Index {name}[LANES];")
-            check = f"!wrap({name}, {self.vector(value.at)}, {size_text}, {lanes})"
+            check = f"!{test}({name}, {self.vector(value.at)}, {size_text}, {lanes})"
         elif mask is None:
             self.out(f"Index {name} = {self.scalar(value.at)};")
-            check = f"!wrap({name}, {size_text})"
+            check = f"!{test}({name}, {size_text})"
         else:
             m = self.scalar(mask.at)
             self.out(f"Index {name} = {m} ? {self.scalar(value.at)} : 0;")
-            check = f"{m} && !wrap({name}, {size_text})"
-        self.out(f"if ({check}) {{ status = INDEX_ERROR; return{self._return_value()}; }}")
+            check = f"{m} && !{test}({name}, {size_text})"
+        status = STATUSES[INDEX_RULES[rule].error]
+        self.out(f"if ({check}) {{ status = {status}; return{self._return_value()}; }}")
         self._text[at] = f"{name}"
 
     def _return_value(self) -> str:

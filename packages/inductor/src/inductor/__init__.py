@@ -19,12 +19,13 @@ from inductor.handlers.reference import ReferenceBackend
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
 from inductor.levels import Levels, Pass, split
 from inductor.lower import lower
-from inductor.ops import PRIMITIVES, REDUCTIONS, Primitive, compute_dtype, ops
+from inductor.ops import INDEX_RULES, PRIMITIVES, REDUCTIONS, IndexRule, Primitive, compute_dtype, ops
 from inductor.options import Options
 from inductor.schedule import Schedule, schedule
 from symshapes import own_folders as _own_folders
 
 __all__ = [
+    "INDEX_RULES",
     "PRIMITIVES",
     "REDUCTIONS",
     "Body",
@@ -34,6 +35,7 @@ __all__ = [
     "DeviceBackend",
     "DiskCache",
     "ExternOp",
+    "IndexRule",
     "Kernel",
     "KernelArg",
     "KernelCall",

@@ -107,7 +107,7 @@ class CompiledGraph:
     """
 
     __slots__ = (
-        "_entry", "_first", "_fitter", "_steady", "_warned", "call", "kernel_path", "kernel_source", "kernels", "source", "stats", "wrapper_path",
+        "_entry", "_first", "_fitter", "_steady", "call", "kernel_path", "kernel_source", "kernels", "source", "stats", "wrapper_path",
     )  # fmt: skip
 
     def __init__(
@@ -127,20 +127,19 @@ class CompiledGraph:
         self.wrapper_path: Path | None = folder / WRAPPER if folder else None
         self.kernel_path: Path | None = folder / parts.modules[0].file_name if folder and parts.modules else None
         self.stats = stats
-        self._warned = False
         stats.kernels, stats.interpreted = len(parts.wrapper.kernels), len(parts.interpreted)
         stats.launches, stats.externs, stats.loops = parts.launches, parts.externs, parts.loops
         with stats.phase("build"):
             namespace = parts.namespace(backend, constants or {})
         with stats.phase("wrap"):
             where = str(folder) if folder else f"<inductor graph {id(self):#x}>"
+            self._fitter = namespace["_fit"] = LayoutFitter()
             self._steady: Call = load_call(parts.wrapper.text, f"{where}/{WRAPPER}", namespace)
             self.call: Call = self._steady
             """The generated function itself, for callers that have gradients switched off and want no frame in between.
             It is another after the first call, which also checks layouts."""
             if parts.checked is not None:
-                self._fitter = LayoutFitter()
-                self._first: Call = load_call(parts.checked, f"{where}/{CHECKED}", {**namespace, "_fit": self._fitter})
+                self._first: Call = load_call(parts.checked, f"{where}/{CHECKED}", namespace)
                 self.call = self._run_first
 
             # Kernels know nothing of gradients, but ATen calls would record them, or refuse to write into given memory.
@@ -156,12 +155,10 @@ class CompiledGraph:
             return self.call(inputs)
 
     def _run_first(self, inputs: list[Any]) -> tuple[Any, ...]:
-        """With checks. What needed fitting once will again: then the checks stay."""
+        """With all checks; later calls compare strides only."""
         result = self._first(inputs)
-        if not self._fitter.misfits:
-            self.call = self._steady
-        elif not self._warned:
-            self._warned = True
+        self.call = self._steady
+        if self._fitter.misfits:
             warnings.warn(f"copied to fit: {', '.join(sorted(self._fitter.misfits))}", stacklevel=2)
         return result
 

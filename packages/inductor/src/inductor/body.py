@@ -39,7 +39,7 @@ class Op:
     - "store": (buffer, index, value, mode), mode None or "add";
     - "to_dtype", "bitcast": (value,), to this operation's dtype; "round_to": (value, dtype);
     - "where": (condition, a, b); "reduce": (kind, value);
-    - "indirect": (value, size, symbol, mask or None): defines `symbol` for the index expressions after it; where the
+    - "indirect": (value, size, symbol, mask or None, name of an `ops.IndexRule`): defines `symbol` for the index expressions after it; where the
       mask is false the position is not checked (and 0 is used).
     """
 
@@ -191,14 +191,14 @@ class Recorder:
         )
         return self._append(Op("reduce", (kind, value), dtype))
 
-    def indirect(self, value: Ref, size: Any) -> Symbol:
+    def indirect(self, value: Ref, size: Any, rule: str = "wrap") -> Any:
         value, size = self.to_dtype(value, torch.int64), sympy.sympify(size)
         for op in self.recorded:
-            if op.name == "indirect" and op.args[:2] == (value, size) and op.args[3] == self._mask:
+            if op.name == "indirect" and op.args[:2] == (value, size) and op.args[3:] == (self._mask, rule):
                 return op.args[2]
         symbol = sympy.Symbol(f"{self._prefix}{self._indirects}", integer=True, nonnegative=True)
         self._indirects += 1
-        self._append(Op("indirect", (value, size, symbol, self._mask), torch.int64))
+        self._append(Op("indirect", (value, size, symbol, self._mask, rule), torch.int64))
         return symbol
 
     def masked(self, mask: Ref, body: Callable[[], Ref], other: float | int | bool) -> Ref:

@@ -13,8 +13,8 @@ import sympy
 import torch
 from torch import fx
 
-from inductor.ir.builder import MEMORY_DTYPES, Builder
-from inductor.ir.indexing import is_empty, same
+from inductor.ir.builder import MEMORY_DTYPES, Builder, numel
+from inductor.ir.indexing import is_empty, product, same
 from inductor.ir.program import ExternOp, Program, StridedView
 from inductor.ir.tensor import Source, TensorValue
 from inductor.lowerings import LOWERINGS, VIEWS
@@ -133,6 +133,8 @@ class _Lowering:
         return expr_of(arg) if isinstance(arg, torch.SymInt) else arg
 
     def _lowered(self, node: fx.Node, args: Any, kwargs: Any) -> Any:
+        if node.target in VIEWS:
+            self._keep_checks(node, args)
         if _in_loops(node) or (node.target in VIEWS and not _changes_dtype(node)):
             function = LOWERINGS.get(node.target)
             if function is not None:
@@ -140,6 +142,14 @@ class _Lowering:
                 if result is not NotImplemented:
                     return result
         return fallback(self.builder, node.target, args, kwargs)
+
+    def _keep_checks(self, node: fx.Node, args: Any) -> None:
+        """A view of a part leaves elements unread, and eager checks the positions of all."""
+        base = args[0] if args else None
+        if isinstance(base, TensorValue) and base.source.buffer is None and base.source.cost.checks:
+            whole = numel(base)
+            if not all(same(product(self.builder.sizes(t.size())), whole) for t in _tensors(node)):
+                self.builder.realize(base)
 
     def _scalar_from_data(self, node: fx.Node, args: Any, kwargs: Any) -> Any:
         """A Python number read from a tensor: an extern call that defines a symbol."""

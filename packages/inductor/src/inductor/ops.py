@@ -31,6 +31,9 @@ class Primitive:
     name: str
     arity: int
     result: ResultType
+    discrete: bool
+    """Whether a small change of an operand can make the result jump: then an operand of bfloat16 or float16 that was kept
+    in float32 is rounded first, so that the answer is the one that eager finds in memory."""
     doc: str
 
 
@@ -70,15 +73,19 @@ _UNARY_SAME = _table(
     erfc: 1 - erf(x)
     lgamma: log of |gamma(x)|
     sigmoid: 1 / (1 + e**-x)
+    bitwise_not: ~x; for bool the negation
+    """
+)
+_UNARY_SAME_DISCRETE = _table(
+    """
     floor: largest integer not above x
     ceil: smallest integer not below x
     trunc: integer part, toward zero
     round: nearest integer, ties to even
     sign: -1, 0 or 1; 0 for NaN, as in torch
-    bitwise_not: ~x; for bool the negation
     """
 )
-_UNARY_BOOL = _table(
+_UNARY_BOOL_DISCRETE = _table(
     """
     isnan: x is not a number
     isinf: x is plus or minus infinity
@@ -92,10 +99,6 @@ _BINARY_SAME = _table(
     sub: x - y
     mul: x * y
     truediv: x / y of floats
-    floordiv: x // y rounding toward minus infinity (integers: division by zero is undefined)
-    truncdiv: x / y rounding toward zero, integers
-    fmod: remainder with the sign of x (C's fmod and %)
-    remainder: remainder with the sign of y (Python's %)
     pow: x ** y
     maximum: the larger; NaN if either is NaN
     minimum: the smaller; NaN if either is NaN
@@ -108,7 +111,15 @@ _BINARY_SAME = _table(
     rshift: x >> y, arithmetic
     """
 )
-_BINARY_BOOL = _table(
+_BINARY_SAME_DISCRETE = _table(
+    """
+    floordiv: x // y rounding toward minus infinity (integers: division by zero is undefined)
+    truncdiv: x / y rounding toward zero, integers
+    fmod: remainder with the sign of x (C's fmod and %)
+    remainder: remainder with the sign of y (Python's %)
+    """
+)
+_BINARY_BOOL_DISCRETE = _table(
     """
     eq: x == y
     ne: x != y
@@ -122,12 +133,14 @@ _BINARY_BOOL = _table(
 )
 
 PRIMITIVES: dict[str, Primitive] = {
-    name: Primitive(name, arity, result, doc)
-    for arity, result, table in (
-        (1, ResultType.SAME, _UNARY_SAME),
-        (1, ResultType.BOOL, _UNARY_BOOL),
-        (2, ResultType.SAME, _BINARY_SAME),
-        (2, ResultType.BOOL, _BINARY_BOOL),
+    name: Primitive(name, arity, result, discrete, doc)
+    for arity, result, discrete, table in (
+        (1, ResultType.SAME, False, _UNARY_SAME),
+        (1, ResultType.SAME, True, _UNARY_SAME_DISCRETE),
+        (1, ResultType.BOOL, True, _UNARY_BOOL_DISCRETE),
+        (2, ResultType.SAME, False, _BINARY_SAME),
+        (2, ResultType.SAME, True, _BINARY_SAME_DISCRETE),
+        (2, ResultType.BOOL, True, _BINARY_BOOL_DISCRETE),
     )
     for name, doc in table.items()
 }
@@ -146,6 +159,27 @@ REDUCTIONS: dict[str, str] = _table(
     """
 )
 """Reduction kinds, for `ops.reduce(kind, value)`."""
+
+DISCRETE_REDUCTIONS: frozenset[str] = frozenset({"argmax", "argmin", "any", "all"})
+"""Reductions whose result jumps, as that of a discrete primitive does."""
+
+
+@dataclass(frozen=True)
+class IndexRule:
+    """What a position read from data may be, for `ops.indirect`."""
+
+    wraps: bool
+    """Whether -1 is the last position, as in `x[index]`; else a negative position is out of range."""
+    error: type[Exception]
+    """What the kernel raises for a position out of range."""
+
+
+INDEX_RULES: dict[str, IndexRule] = {
+    "wrap": IndexRule(True, IndexError),
+    "index": IndexRule(False, IndexError),
+    "runtime": IndexRule(False, RuntimeError),
+}
+"""By name, as the third operand of `ops.indirect` says: eager's `x[index]`, `embedding` and `gather` stand for the three."""
 
 COMPUTE_DTYPES: frozenset[torch.dtype] = frozenset(
     {
@@ -200,8 +234,8 @@ ops: Any = _Dispatcher()
 - `bitcast(value, dtype)`: the same bits read as another dtype of the same width.
 - `where(condition, a, b)`: select; a and b share one dtype.
 - `reduce(kind, value)`: combine `value` over all inner loop variables; see REDUCTIONS.
-- `indirect(value, size)`: an int64 value as a symbol usable in index expressions; negative values wrap by `size`;
-  outside [-size, size) the kernel raises IndexError.
+- `indirect(value, size, rule="wrap")`: an int64 value as a symbol usable in index expressions, within [0, size); what else
+  is allowed and what the kernel raises says INDEX_RULES[rule]. No memory is touched at a position out of range.
 - `masked(mask, body, other)`: `body()` where the bool value `mask` holds, else `other`; loads in `body` touch no memory
   where the mask is false.
 """

@@ -118,6 +118,37 @@ def test_strides_other_than_the_shape_rule_said_are_made_to_fit() -> None:
     torch.testing.assert_close(compiled([X])[0], first[0])  # and again, without a warning
 
 
+@torch.library.custom_op("inductor_tests::changing", mutates_args=())
+def changing(x: torch.Tensor, calls: torch.Tensor) -> torch.Tensor:
+    """Twice the value, laid out otherwise on each call but the first."""
+    calls += 1
+    return (x * 2).t().contiguous().t() if calls > 1 else x * 2
+
+
+@changing.register_fake
+def _(x: torch.Tensor, calls: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+def test_a_layout_that_changes_from_call_to_call_is_noticed_on_each() -> None:
+    calls = torch.tensor(-10)
+    op = torch.ops.inductor_tests.changing.default
+    graph, _ = trace(lambda x, n: (op(x, n) + 1, op(x, n).t()), X, calls)
+    compiled = compile_graph(graph, [X, calls], backends={"cpu": ReferenceBackend()})
+    calls.zero_()
+    for _ in range(3):
+        added, turned = compiled([X, calls])
+        torch.testing.assert_close(added, X * 2 + 1)
+        torch.testing.assert_close(turned, (X * 2).t())
+        assert turned.stride() == X.t().stride()
+
+
+def test_results_that_only_go_to_other_calls_are_not_looked_at() -> None:
+    graph, _ = trace(lambda x: torch.cumsum(torch.cumsum(x, 0), 1) * 2, X)
+    compiled = compile_graph(graph, [X], backends={"cpu": ReferenceBackend()})
+    assert compiled.source.count(".stride() !=") == 1
+
+
 def test_a_size_or_dtype_other_than_the_shape_rule_said_is_an_error() -> None:
     for meta in (torch.empty(6, 4), torch.empty(4, 6, dtype=torch.float64)):
         with pytest.raises(LayoutMismatch, match="cumsum"):

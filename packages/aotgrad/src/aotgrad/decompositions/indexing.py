@@ -1,4 +1,6 @@
-"""Gathers, scatters, embeddings and nearest-neighbour resampling in terms of `index` and `index_put`."""
+"""Gradients of embeddings and nearest-neighbour resampling in terms of `index` and `index_put`.
+
+`index_select`, `index_add` and `index_copy` stay as they are: they refuse the negative positions that `index` takes."""
 
 from __future__ import annotations
 
@@ -11,34 +13,6 @@ from aotgrad.decompositions.precision import cast, widen
 from aotgrad.decompositions.registry import decomposition
 
 aten = torch.ops.aten
-
-
-def _along(dim: int, rank: int, index: Tensor) -> list[Tensor | None]:
-    """Indices that pick `index` along dimension `dim`."""
-    return [None] * (dim % rank) + [index]
-
-
-@decomposition(aten.index_select.default)
-def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
-    if x.dim() == 0 or index.dim() != 1 or dim % x.dim() != 0:
-        return NotImplemented
-    return aten.index.Tensor(x, _along(dim, x.dim(), index))
-
-
-@decomposition(aten.index_add.default)
-def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
-    if x.dim() == 0 or index.dim() != 1 or source.dtype != x.dtype:
-        return NotImplemented
-    if not (type(alpha) in (int, float) and alpha == 1):
-        source = source * alpha
-    return aten.index_put.default(x, _along(dim, x.dim(), index), source, True)
-
-
-@decomposition(aten.index_copy.default)
-def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    if x.dim() == 0 or index.dim() != 1 or source.dim() != x.dim():
-        return NotImplemented
-    return aten.index_put.default(x, _along(dim, x.dim(), index), source)
 
 
 @decomposition(aten.embedding_dense_backward.default)

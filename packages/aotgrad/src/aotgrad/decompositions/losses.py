@@ -128,17 +128,37 @@ def _class_dim(x: Tensor) -> int:
     return 0 if x.dim() == 1 else 1
 
 
+BEYOND = 2**63 - 1
+
+
+def _refusing(index: Tensor) -> Tensor:
+    """Classes for `aten.index`, which takes negative positions where eager's loss raises IndexError for a class out of range:
+    they become one that is too large."""
+    return aten.where.ScalarSelf(index < 0, BEYOND, index)
+
+
+def _picked(x: Tensor, index: Tensor) -> Tensor:
+    """The elements of `x` at `index` along its class dimension."""
+    dim, rank = _class_dim(x), x.dim()
+    places: list[Tensor | None] = []
+    for at in range(rank):
+        if at == dim:
+            places.append(_refusing(index))
+            continue
+        shape = [1] * (rank - 1)
+        shape[at if at < dim else at - 1] = x.shape[at]
+        places.append(aten.view.default(aten.arange.start_step(0, x.shape[at], 1, device=x.device), shape))
+    return aten.index.Tensor(x, places)
+
+
 def _class_weights(x: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int) -> tuple[Tensor, Tensor]:
-    """Targets with ignored ones replaced by class 0, as an index over a class dimension of length 1; their weights."""
+    """Targets with ignored ones replaced by class 0; their weights."""
     counted = target != ignore_index
-    index = aten.unsqueeze.default(aten.where.ScalarOther(counted, target, 0), _class_dim(x))
+    index = aten.where.ScalarOther(counted, target, 0)
     if weight is None:
         weights = cast(counted, widen(x).dtype if x.is_floating_point() else x.dtype)
     else:
-        shape = [1] * x.dim()
-        shape[_class_dim(x)] = weight.shape[0]
-        table = aten.expand.default(aten.view.default(widen(weight), shape), x.shape)
-        picked = aten.squeeze.dim(aten.gather.default(table, _class_dim(x), index), _class_dim(x))
+        picked = aten.index.Tensor(widen(weight), [_refusing(index)])
         weights = aten.where.ScalarOther(counted, picked, 0.0)
     return index, weights
 
@@ -149,9 +169,8 @@ def nll_loss_forward(
 ) -> tuple[Tensor, Tensor]:
     if target.dim() != x.dim() - 1 or target.dtype != torch.int64:
         return NotImplemented
-    dim = _class_dim(x)
     index, weights = _class_weights(x, target, weight, ignore_index)
-    picked = aten.squeeze.dim(aten.gather.default(x, dim, index), dim)
+    picked = _picked(x, index)
     counted = target != ignore_index
     # Where a target is ignored, even an infinite input contributes nothing.
     loss = aten.where.ScalarOther(counted, -widen(picked) * weights, 0.0)
@@ -185,4 +204,4 @@ def nll_loss_backward(
     shape = [1] * x.dim()
     shape[dim] = x.shape[dim]
     classes = aten.view.default(aten.arange.start_step(0, x.shape[dim], 1, device=x.device), shape)
-    return cast(aten.where.ScalarOther(classes == index, slope, 0.0), x.dtype)
+    return cast(aten.where.ScalarOther(classes == aten.unsqueeze.default(index, dim), slope, 0.0), x.dtype)

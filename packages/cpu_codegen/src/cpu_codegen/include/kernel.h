@@ -11,7 +11,7 @@ union Word {
 };
 
 // What a kernel returns; the launcher raises the exception.
-enum Status { DONE = 0, INDEX_ERROR = 1 };
+enum Status { DONE = 0, INDEX_ERROR = 1, RUNTIME_ERROR = 2 };
 
 // Integer division of index expressions, rounding down.
 INLINE Index floor_div(Index a, Index b) { return floordiv<Index>(a, b); }
@@ -20,23 +20,26 @@ INLINE Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
 INLINE Index at_most(Index a, Index b) { return a < b ? a : b; }
 INLINE Index at_least(Index a, Index b) { return a > b ? a : b; }
 
-// Positions read from data: negative ones count from the end; false if one is out of range.
+// Positions read from data: false if one is out of range. `wrap`: negative ones count from the end.
+INLINE bool within(Index& position, Index size) { return position >= 0 && position < size; }
 INLINE bool wrap(Index& position, Index size) {
   if (position < 0) position += size;
-  return position >= 0 && position < size;
+  return within(position, size);
 }
 template <class Lanes>
-INLINE bool wrap(Index (&position)[LANES], I64 value, Index size, Lanes lanes) {
-  value = select(value < I64(0), value + I64(size), value);
+INLINE bool within(Index (&position)[LANES], I64 value, Index size, Lanes lanes) {
   const Mask good = (value >= I64(0)) & (value < I64(size));
   store(position, value, Full());
   return all_of(good | !active(lanes));
 }
-INLINE bool wrap(Index (&position)[LANES], I64 value, Index size, Mask lanes) {
-  value = select(value < I64(0), value + I64(size), value);
+INLINE bool within(Index (&position)[LANES], I64 value, Index size, Mask lanes) {
   const Mask good = (value >= I64(0)) & (value < I64(size));
   store(position, select(lanes, value, I64(0)), Full());
   return all_of(good | !lanes);
+}
+template <class Lanes>
+INLINE bool wrap(Index (&position)[LANES], I64 value, Index size, Lanes lanes) {
+  return within(position, select(value < I64(0), value + I64(size), value), size, lanes);
 }
 INLINE Mask active(Mask lanes) { return lanes; }
 

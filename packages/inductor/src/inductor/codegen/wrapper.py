@@ -19,6 +19,7 @@ import torch
 
 from inductor.body import Expr, Symbol
 from inductor.codegen.extern import ArgumentPrinter, unpacked
+from inductor.ir.indexing import is_empty
 from inductor.ir.program import Buffer, ExternOp, StridedView
 from inductor.schedule.extern import writes_into
 from inductor.schedule.kernels import origins
@@ -45,9 +46,10 @@ def generate(schedule: Schedule, *, check: bool = False) -> WrapperSource:
     """The wrapper of `schedule`.
 
     Args:
-        check: also compare every extern result's layout with what the kernels expect of it, by a function `_fit` in the
-            module's namespace. Meant for a first call: shape rules and real kernels might disagree, and generated
-            kernels would then read the wrong elements.
+        check: also compare sizes and dtype of every extern result with what the kernels expect of it. Meant for a first call:
+            shape rules and real kernels might disagree, and generated kernels would then read the wrong elements. Strides
+            are compared on every call, since a library may choose others each time; what differs goes through a function
+            `_fit` in the module's namespace.
     """
     return _Writer(schedule, check).write()
 
@@ -87,6 +89,7 @@ class _Writer:
             if kernel.device.type == "cuda" and kernel.device.index is not None
         }
         self.used = self.used_symbols()
+        self.relied = relied_on(schedule)
         self.preferred = preferred_geometries(schedule)
         self.printer = ArgumentPrinter(self.view, self.bind, self.objects)
 
@@ -117,16 +120,17 @@ class _Writer:
             self.taken.add(found)
         return found
 
-    def enter(self, name: str, geometry: Geometry) -> None:
-        """A tensor comes into scope."""
+    def enter(self, name: str, geometry: Geometry, sure: bool = True) -> None:
+        """A tensor comes into scope; if its layout is `sure`, others can be made like it."""
         self.leave(name)
         self.alive[name] = geometry
-        self.layouts.setdefault((geometry, *_place(self.buffer(name))), {})[name] = None
+        if sure:
+            self.layouts.setdefault((geometry, *_place(self.buffer(name))), {})[name] = None
 
     def leave(self, name: str) -> None:
         geometry = self.alive.pop(name, None)
         if geometry is not None:
-            del self.layouts[(geometry, *_place(self.buffer(name)))][name]
+            self.layouts.get((geometry, *_place(self.buffer(name))), {}).pop(name, None)
 
     # Expressions
 
@@ -324,20 +328,30 @@ class _Writer:
         self.settle(op)
 
     def settle(self, op: ExternOp) -> None:
-        """After a call that made its own results: sizes read from them, and (checking) their layouts."""
+        """After a call that made its own results: sizes read from them, and their layouts where it matters what they are."""
         for name in op.writes:
             if name is None:
                 continue
             buffer = self.buffer(name)
-            self.enter(name, (buffer.size, buffer.stride))
+            self.enter(name, (buffer.size, buffer.stride), sure=name in self.relied)
             for dim, size in enumerate(buffer.size):
                 if isinstance(size, Symbol) and size.name in op.scalar_writes and size.name not in self.defined:
                     self.lines.append(f"{size} = {self.name(name)}.shape[{dim}]")
                     self.defined.add(size.name)
-            if self.check:
-                size, stride = self.sizes(buffer.size), self.sizes(buffer.stride)
-                variable, dtype = self.name(name), self.printer.text(buffer.dtype)
-                self.lines.append(f"{variable} = _fit({variable}, {size}, {stride}, {dtype}, {str(op.target)!r})")
+            # A number has no strides, nor has what is empty: a workspace that the library makes as large as it likes.
+            if name not in self.relied or (not self.check and (not buffer.size or is_empty(buffer.size))):
+                continue
+            size, stride = self.sizes(buffer.size), self.sizes(buffer.stride)
+            variable, dtype = self.name(name), self.printer.text(buffer.dtype)
+            test = "" if self.check else f"if {self.differs(op, variable, size, stride)}: "
+            self.lines.append(f"{test}{variable} = _fit({variable}, {size}, {stride}, {dtype}, {str(op.target)!r})")
+
+    def differs(self, op: ExternOp, variable: str, size: str, stride: str) -> str:
+        """Whether a result's layout is another than was compiled for. Sizes are arithmetic in ATen; anything may be in others."""
+        known = isinstance(op.target, torch._ops.OpOverload) and op.target.namespace == "aten"
+        if known:
+            return f"{variable}.stride() != {stride}"
+        return f"{variable} is None or {variable}.shape != {size} or {variable}.stride() != {stride}"
 
     def free(self, names: Iterable[str]) -> None:
         dead = sorted(n for n in names if n in self.alive)
@@ -372,6 +386,23 @@ class _Writer:
         size = tuple(estimate(number(s)) for s in buffer.size)
         stride = tuple(estimate(number(s)) for s in buffer.stride)
         return f"({size}, {stride}, {buffer.dtype}, {str(buffer.device)!r})"
+
+
+def relied_on(schedule: Schedule) -> frozenset[str]:
+    """Buffers whose layout generated code takes for granted: those that kernels read, that are seen through strides, or
+    that are given away. A result that only goes whole to other ATen calls may be as it likes."""
+    found: set[str] = set()
+    for step in schedule.steps:
+        if isinstance(step, KernelStep):
+            found |= {*step.buffers, *(source for _, source in step.loop.initial)}
+            continue
+        for view in views(step.op):
+            buffer = schedule.program.buffers[view.buffer]
+            if view.offset != 0 or (view.size, view.stride) != (buffer.size, buffer.stride):
+                found.add(view.buffer)
+    found |= {out.buffer for out in schedule.program.outputs if isinstance(out, StridedView)}
+    # What dead memory becomes is laid out as the dead buffer was.
+    return frozenset(found | set(schedule.memory.reused.values()))
 
 
 def _reads(step: Step) -> Iterable[str]:

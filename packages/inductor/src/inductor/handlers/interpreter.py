@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 
 from inductor.body import Symbol
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
-from inductor.ops import PRIMITIVES
+from inductor.ops import INDEX_RULES, PRIMITIVES
 from symshapes import FloorDiv, Mod
 
 Number = Any
@@ -138,14 +138,14 @@ class Interpreter:
         return torch.where(condition, a, b)
 
     def indirect(
-        self, value: torch.Tensor, size: Any, symbol: Symbol, mask: torch.Tensor | None, dtype: torch.dtype
+        self, value: torch.Tensor, size: Any, symbol: Symbol, mask: torch.Tensor | None, rule: str, dtype: torch.dtype
     ) -> torch.Tensor:
         count = self._grid(size)
         if mask is not None:
             value = torch.where(mask, value, 0)
-        outside = (value < -count) | (value >= count)
+        outside = (value < (-count if INDEX_RULES[rule].wraps else 0)) | (value >= count)
         if bool((outside if mask is None else outside & mask).any()):
-            raise IndexError(f"index out of range for size {int(count)}")
+            raise INDEX_RULES[rule].error(f"index out of range for size {int(count)}")
         self.symbols[symbol] = torch.where(value < 0, value + count, value)
         return self.symbols[symbol]
 

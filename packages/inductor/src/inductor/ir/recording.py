@@ -14,6 +14,7 @@ import torch
 from torch import fx
 
 from inductor.body import Expr, Op, Recorder, Ref, Symbol
+from inductor.ir.indexing import within
 
 
 class LoopRecorder(Recorder):
@@ -30,10 +31,19 @@ class LoopRecorder(Recorder):
         self.origins: dict[fx.Node, None] = {}
         self._layers: dict[Any, dict[Any, Any]] = {}
 
-    def indirect(self, value: Ref, size: Any) -> Symbol:
-        symbol = super().indirect(value, size)
-        self.ranges[symbol] = sympy.sympify(size)
+    def indirect(self, value: Ref, size: Any, rule: str = "wrap") -> Any:
+        """A position that is an expression known to be in range is that expression: nothing is to be checked."""
+        size = sympy.sympify(size)
+        made = self.recorded[value.at]
+        if made.name == "index_expr" and made.dtype is torch.int64 and within(made.args[0], size, self.ranges):
+            return made.args[0]
+        symbol = super().indirect(value, size, rule)
+        self.ranges[symbol] = size
         return symbol
+
+    def reads(self, symbol: Symbol) -> bool:
+        """Whether some index recorded so far uses `symbol`."""
+        return any(symbol in index.free_symbols for op in self.recorded if (index := op.index()) is not None)
 
     def where(self, condition: Ref, a: Ref, b: Ref) -> Ref:
         """A branch that asks the same condition again already knows the answer, and a masked load is zero outside."""

@@ -10,19 +10,27 @@ from typing import Any
 
 import torch
 
-from inductor.body import Expr, Ref, Symbol
-from inductor.ops import compute_dtype, ops
+from inductor.body import Expr, Ref
+from inductor.ops import DISCRETE_REDUCTIONS, PRIMITIVES, compute_dtype, ops
 
 Number = float | int | bool
 
+HALVES = (torch.float16, torch.bfloat16)
+_ROUNDING_PASSES = frozenset({"neg", "abs", "maximum", "minimum"})
+"""Primitives of which rounding the result is the same as rounding the operands."""
+
 
 class Scalar:
-    """A recorded value. Operators take another Scalar of the same dtype or a Python number, which takes that dtype."""
+    """A recorded value. Operators take another Scalar of the same dtype or a Python number, which takes that dtype.
 
-    __slots__ = ("ref",)
+    `unrounded`: a float16 or bfloat16 tensor that this float32 value is an element of, though no memory rounded it;
+    discrete primitives see it rounded."""
 
-    def __init__(self, ref: Ref) -> None:
+    __slots__ = ("ref", "unrounded")
+
+    def __init__(self, ref: Ref, unrounded: torch.dtype | None = None) -> None:
         self.ref = ref
+        self.unrounded = unrounded
 
     @property
     def dtype(self) -> torch.dtype:
@@ -30,7 +38,7 @@ class Scalar:
 
     def _with(self, name: str, other: Any, swapped: bool = False) -> Scalar:
         pair = (lift(other, self.dtype), self) if swapped else (self, lift(other, self.dtype))
-        return Scalar(getattr(ops, name)(pair[0].ref, pair[1].ref))
+        return apply(name, *pair)
 
     def __add__(self, other: Any) -> Scalar:
         return self._with("add", other)
@@ -57,7 +65,7 @@ class Scalar:
         return self._with("truediv", other, swapped=True)
 
     def __neg__(self) -> Scalar:
-        return Scalar(ops.neg(self.ref))
+        return apply("neg", self)
 
     def __lt__(self, other: Any) -> Scalar:
         return self._with("lt", other)
@@ -84,12 +92,31 @@ class _Primitives:
     def __getattr__(self, name: str) -> Callable[..., Scalar]:
         def call(*operands: Any) -> Scalar:
             dtype = next(x.dtype for x in operands if isinstance(x, Scalar))
-            return Scalar(getattr(ops, name)(*(lift(x, dtype).ref for x in operands)))
+            return apply(name, *(lift(x, dtype) for x in operands))
 
         return call
 
 
 prim = _Primitives()
+
+
+def apply(name: str, *operands: Scalar) -> Scalar:
+    """A primitive of Scalars of one dtype."""
+    if PRIMITIVES[name].discrete:
+        operands = tuple(settled(x) for x in operands)
+    unrounded = next((x.unrounded for x in operands if x.unrounded), None) if name in _ROUNDING_PASSES else None
+    return Scalar(getattr(ops, name)(*(x.ref for x in operands)), unrounded)
+
+
+def settled(value: Scalar) -> Scalar:
+    """`value` as it is in eager's memory."""
+    return value if value.unrounded is None else rounded(value, value.unrounded)
+
+
+def element_of(value: Scalar, dtype: torch.dtype) -> Scalar:
+    """`value` as an element of a tensor of `dtype` that has not been in memory."""
+    unrounded = None if dtype not in HALVES or _is_rounded(value.ref, dtype) else dtype
+    return value if value.unrounded is unrounded else Scalar(value.ref, unrounded)
 
 
 def lift(value: Scalar | Number | Expr, dtype: torch.dtype) -> Scalar:
@@ -107,27 +134,40 @@ def index_value(expr: Any, dtype: torch.dtype = torch.int64) -> Scalar:
 
 
 def convert(value: Scalar, dtype: torch.dtype) -> Scalar:
-    """To the compute dtype of `dtype`: float16 and bfloat16 become float32 without rounding."""
+    """To the compute dtype of `dtype`: float16 and bfloat16 become float32 without rounding. Another dtype than the value's
+    own is a cast, which reads what eager has in memory."""
+    if value.unrounded is not None and dtype is not value.unrounded:
+        value = settled(value)
     want = compute_dtype(dtype)
     return value if value.dtype is want else Scalar(ops.to_dtype(value.ref, want))
 
 
 def rounded(value: Scalar, dtype: torch.dtype) -> Scalar:
     """`value` as memory of `dtype` would hold it: float16 and bfloat16 round, unless the value is already that."""
-    if dtype not in (torch.float16, torch.bfloat16):
+    if dtype not in HALVES:
         return convert(value, dtype)
-    defined_by = ops.recorded[value.ref.at]
-    if defined_by.name == "load" and ops.memory_dtype(defined_by.args[0]) is dtype:
-        return value
-    if defined_by.name == "round_to" and defined_by.args[1] is dtype:
-        return value
-    return Scalar(ops.round_to(value.ref, dtype))
+    return value if _is_rounded(value.ref, dtype) else Scalar(ops.round_to(value.ref, dtype))
+
+
+def _is_rounded(ref: Ref, dtype: torch.dtype, depth: int = 3) -> bool:
+    """Whether the value is known to be one that memory of `dtype` can hold."""
+    made = ops.recorded[ref.at]
+    if made.name == "load":
+        return ops.memory_dtype(made.args[0]) is dtype
+    if made.name == "constant":
+        return bool(torch.tensor(made.args[0], dtype=dtype).item() == made.args[0])
+    if made.name in _ROUNDING_PASSES or made.name == "where":
+        parts = made.args[1:] if made.name == "where" else made.args
+        return depth > 0 and all(_is_rounded(part, dtype, depth - 1) for part in parts)
+    return made.name == "round_to" and made.args[1] is dtype
 
 
 def where(condition: Scalar, a: Scalar | Number, b: Scalar | Number) -> Scalar:
     """Select; a Python number takes the other branch's dtype."""
     dtype = next(x.dtype for x in (a, b) if isinstance(x, Scalar))
-    return Scalar(ops.where(condition.ref, lift(a, dtype).ref, lift(b, dtype).ref))
+    branches = lift(a, dtype), lift(b, dtype)
+    unrounded = next((x.unrounded for x in branches if x.unrounded), None)
+    return Scalar(ops.where(condition.ref, branches[0].ref, branches[1].ref), unrounded)
 
 
 def truth(value: Scalar) -> Scalar:
@@ -137,16 +177,33 @@ def truth(value: Scalar) -> Scalar:
 
 def masked(mask: Scalar, body: Callable[[], Scalar], other: Number) -> Scalar:
     """`body()` where `mask` holds, else `other`; loads inside touch no memory where it does not."""
-    return Scalar(ops.masked(mask.ref, lambda: body().ref, other))
+    inside: list[Scalar] = []
+
+    def run() -> Ref:
+        inside.append(body())
+        return inside[0].ref
+
+    ref = ops.masked(mask.ref, run, other)
+    return Scalar(ref, inside[0].unrounded)
 
 
 def reduce(kind: str, value: Scalar) -> Scalar:
     """Combine over all inner loop variables. The largest and smallest of bools are any and all."""
     if value.dtype is torch.bool:
         kind = {"max": "any", "min": "all"}.get(kind, kind)
+    if kind in DISCRETE_REDUCTIONS:
+        value = settled(value)
     return Scalar(ops.reduce(kind, value.ref))
 
 
-def indirect(position: Scalar, size: Any) -> Symbol:
-    """An int64 value as an index symbol; negative positions wrap by `size`."""
-    return ops.indirect(position.ref, size)
+def indirect(position: Scalar, size: Any, rule: str) -> Expr:
+    """An int64 value as an index symbol below `size`; `rule` names an `ops.IndexRule`."""
+    return ops.indirect(position.ref, size, rule)
+
+
+def checked(value: Scalar, place: Expr) -> Scalar:
+    """`value`, which was read at `place`, so that the check of `place` is not lost where nothing depends on it (a broadcast
+    dimension, a constant)."""
+    if not place.is_Symbol or ops.reads(place):
+        return value
+    return where(prim.ge(index_value(place), 0), value, value * 0 if value.dtype is not torch.bool else False)

@@ -14,7 +14,7 @@ from torch import fx
 from inductor.body import Expr
 from inductor.ir.indexing import Index
 from inductor.ir.program import Buffer
-from inductor.ir.scalar import Scalar
+from inductor.ir.scalar import Scalar, element_of
 from inductor.ir.views import Layout, View
 from inductor.ops import ops
 
@@ -28,9 +28,16 @@ class Cost:
     """Operations of many instructions: exp, tanh, pow..."""
     reads: frozenset[int] = frozenset()
     """Sources in memory read, by id."""
+    checks: bool = False
+    """Whether a position read from data is checked on the way: all elements have to be computed, also unread ones."""
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(self.operations + other.operations, self.expensive + other.expensive, self.reads | other.reads)
+        return Cost(
+            self.operations + other.operations,
+            self.expensive + other.expensive,
+            self.reads | other.reads,
+            self.checks or other.checks,
+        )
 
 
 @dataclass(eq=False)
@@ -56,7 +63,7 @@ class Source:
         if known is None:
             assert self.compute is not None
             ops.origins.update(dict.fromkeys(self.origins))
-            known = ops.inlined[key] = self.compute(index)
+            known = ops.inlined[key] = element_of(self.compute(index), self.dtype)
         return known
 
 

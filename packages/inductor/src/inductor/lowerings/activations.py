@@ -93,7 +93,7 @@ def threshold(self: Scalar, *, threshold: Any, value: Any) -> Scalar:
     return where(prim.le(self, threshold), value, self)
 
 
-@pointwise("hardshrink", exact=True)
+@pointwise("hardshrink")
 def hardshrink(self: Scalar, *, lambd: float = 0.5) -> Scalar:
     inside = prim.bitwise_and(prim.ge(self, -lambd), prim.le(self, lambd))
     return where(inside, 0, self)
@@ -196,13 +196,13 @@ def softplus_backward(grad_output: Scalar, self: Scalar, *, beta: float, thresho
     return where(prim.gt(self * beta, threshold), grad_output, grad_output * z / (z + 1.0))
 
 
-@pointwise("softshrink_backward", exact=True)
+@pointwise("softshrink_backward")
 def softshrink_backward(grad_output: Scalar, self: Scalar, *, lambd: float) -> Scalar:
     inside = prim.bitwise_and(prim.ge(self, -lambd), prim.le(self, lambd))
     return where(inside, 0, grad_output)
 
 
-@pointwise("hardshrink_backward", exact=True)
+@pointwise("hardshrink_backward")
 def hardshrink_backward(grad_out: Scalar, self: Scalar, *, lambd: float) -> Scalar:
     return softshrink_backward(grad_out, self, lambd=lambd)
 

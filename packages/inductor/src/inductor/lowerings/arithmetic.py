@@ -9,13 +9,13 @@ from typing import Any
 import torch
 
 from inductor.ir.builder import Builder
-from inductor.ir.scalar import Scalar, convert, prim, rounded, truth, where
+from inductor.ir.scalar import Scalar, convert, prim, rounded, settled, truth, where
 from inductor.ir.tensor import TensorValue
 from inductor.lowerings.registry import elementwise, lowering, pointwise
 
 
-def _unary(name: str, primitive: str, exact: bool = False) -> None:
-    @pointwise(name, exact=exact)
+def _unary(name: str, primitive: str) -> None:
+    @pointwise(name)
     def function(self: Scalar) -> Scalar:
         return getattr(prim, primitive)(self)
 
@@ -54,7 +54,7 @@ for _name in [
 
 
 def _rounding(name: str, primitive: str) -> None:
-    @pointwise(name, exact=True)
+    @pointwise(name)
     def function(self: Scalar) -> Scalar:
         return getattr(prim, primitive)(self) if self.dtype.is_floating_point else self
 
@@ -74,13 +74,14 @@ def absolute(self: Scalar) -> Scalar:
     return self if self.dtype in (torch.bool, torch.uint8) else prim.abs(self)
 
 
-@pointwise("sign", "sgn", exact=True)
+@pointwise("sign", "sgn")
 def sign(self: Scalar) -> Scalar:
     return self if self.dtype is torch.bool else prim.sign(self)
 
 
-@pointwise("frac", exact=True)
+@pointwise("frac")
 def frac(self: Scalar) -> Scalar:
+    self = settled(self)
     return self - prim.trunc(self)
 
 
@@ -171,15 +172,17 @@ def div_mode(builder: Builder, self: Any, other: Any, *, rounding_mode: str | No
     if rounding_mode is not None and _divisor_may_be_zero(other, builder.meta().dtype):
         return NotImplemented
     dtype = builder.meta().dtype
+    by_tensor = isinstance(other, TensorValue) and bool(other.size)
 
     def trunc_div(self: Scalar, other: Scalar) -> Scalar:
         if not dtype.is_floating_point:
             return prim.truncdiv(self, other)
-        # Eager's quotient has the result's precision before it is cut.
-        return prim.trunc(rounded(self / other, dtype))
+        quotient = settled(self) / settled(other)
+        # Eager's quotient of tensors has the result's precision before it is cut, that by a number has not.
+        return prim.trunc(rounded(quotient, dtype) if by_tensor else quotient)
 
     function = {None: div, "floor": _floor_div, "trunc": trunc_div}[rounding_mode]
-    return elementwise(builder, function, {"self": self, "other": other}, exact=rounding_mode is not None)
+    return elementwise(builder, function, {"self": self, "other": other})
 
 
 @lowering("floor_divide", "floor_divide.Scalar")
@@ -197,7 +200,7 @@ def remainder(builder: Builder, self: Any, other: Any) -> Any:
         return NotImplemented
     assert builder.node is not None
     primitive = prim.fmod if "fmod" in str(builder.node.target) else prim.remainder
-    return elementwise(builder, lambda self, other: primitive(self, other), {"self": self, "other": other}, exact=True)
+    return elementwise(builder, lambda self, other: primitive(self, other), {"self": self, "other": other})
 
 
 # Powers
@@ -231,11 +234,11 @@ def power(builder: Builder, self: Any, exponent: Any) -> Any:
     return elementwise(builder, lambda self, exponent: prim.pow(self, exponent), {"self": self, "exponent": exponent})
 
 
-# Comparison and logic. Operands are rounded to their dtype first: `x == x.amax()` must find its maximum.
+# Comparison and logic
 
 
 def _comparison(names: list[str], primitive: str) -> None:
-    @pointwise(*names, promote=True, exact=True)
+    @pointwise(*names, promote=True)
     def function(self: Scalar, other: Scalar) -> Scalar:
         return getattr(prim, primitive)(self, other)
 
@@ -245,7 +248,7 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
 
 
 def _logical(name: str, primitive: str) -> None:
-    @pointwise(name, own=("self", "other"), exact=True)
+    @pointwise(name, own=("self", "other"))
     def function(self: Scalar, other: Scalar) -> Scalar:
         return getattr(prim, primitive)(truth(self), truth(other))
 
@@ -255,7 +258,7 @@ _logical("logical_or", "bitwise_or")
 _logical("logical_xor", "bitwise_xor")
 
 
-@pointwise("logical_not", own=("self",), exact=True)
+@pointwise("logical_not", own=("self",))
 def logical_not(self: Scalar) -> Scalar:
     return prim.logical_not(self)
 
@@ -265,24 +268,24 @@ def isnan(self: Scalar) -> Scalar:
     return prim.isnan(self) if self.dtype.is_floating_point else prim.ne(self, self)
 
 
-@pointwise("isinf", own=("self",), exact=True)
+@pointwise("isinf", own=("self",))
 def isinf(self: Scalar) -> Scalar:
     return prim.isinf(self) if self.dtype.is_floating_point else prim.ne(self, self)
 
 
-@pointwise("isfinite", own=("self",), exact=True)
+@pointwise("isfinite", own=("self",))
 def isfinite(self: Scalar) -> Scalar:
     if not self.dtype.is_floating_point:
         return prim.eq(self, self)
     return prim.lt(prim.abs(self), math.inf)
 
 
-@pointwise("isposinf", own=("self",), exact=True)
+@pointwise("isposinf", own=("self",))
 def isposinf(self: Scalar) -> Scalar:
     return prim.eq(self, math.inf) if self.dtype.is_floating_point else prim.ne(self, self)
 
 
-@pointwise("isneginf", own=("self",), exact=True)
+@pointwise("isneginf", own=("self",))
 def isneginf(self: Scalar) -> Scalar:
     return prim.eq(self, -math.inf) if self.dtype.is_floating_point else prim.ne(self, self)
 
@@ -441,4 +444,4 @@ def nan_to_num(
         infinite = where(prim.eq(self, -math.inf), low, where(prim.eq(self, math.inf), high, self))
         return where(prim.isnan(self), 0.0 if nan is None else nan, infinite)
 
-    return elementwise(builder, function, {"self": self}, exact=True)
+    return elementwise(builder, function, {"self": self})

@@ -9,7 +9,7 @@ import torch
 from inductor.body import Expr
 from inductor.ir.builder import MEMORY_DTYPES, Builder
 from inductor.ir.indexing import Index
-from inductor.ir.scalar import Scalar, convert, index_value, lift, prim, rounded
+from inductor.ir.scalar import Scalar, convert, index_value, lift, prim, rounded, settled
 from inductor.ir.tensor import TensorValue
 from inductor.lowerings.registry import elementwise, lowering
 
@@ -118,4 +118,4 @@ def copy(builder: Builder, self: TensorValue, src: TensorValue, non_blocking: bo
     if src.device != self.device:
         return NotImplemented
     # The value of `src` in the dtype and size of `self`.
-    return elementwise(builder, lambda src: src, {"src": src}, own=("src",), exact=True)
+    return elementwise(builder, settled, {"src": src}, own=("src",))

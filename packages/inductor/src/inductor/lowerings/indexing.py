@@ -11,7 +11,7 @@ import torch
 from inductor.body import Expr
 from inductor.ir.builder import Builder
 from inductor.ir.indexing import ZERO, Index, is_empty, same
-from inductor.ir.scalar import Scalar, convert, index_value, indirect, masked, prim, where
+from inductor.ir.scalar import Scalar, checked, convert, index_value, indirect, masked, prim, where
 from inductor.ir.tensor import Cost, TensorValue
 from inductor.ir.views import Reindex
 from inductor.lowerings.creation import lift_exactly
@@ -19,16 +19,17 @@ from inductor.lowerings.registry import broadcast, lowering, realize_if_costly
 from inductor.lowerings.views import from_front, wrap
 from symshapes import FloorDiv, Mod
 
+NO_COST = Cost()
 MANY_PARTS = 8
 """Beyond so many parts a cat is a kernel of its own: each element would ask for its part."""
 
 
 def like_node(
-    builder: Builder, compute: Callable[[Index], Scalar], *read: TensorValue, operations: int = 1
+    builder: Builder, compute: Callable[[Index], Scalar], *read: TensorValue, operations: int = 1, extra: Cost = NO_COST
 ) -> TensorValue:
     """A pending tensor like the node's fake value, whose elements read `read`."""
     out = builder.meta()
-    cost = sum((value.cost for value in read), start=Cost(operations))
+    cost = sum((value.cost for value in read), start=Cost(operations) + extra)
     return builder.pointwise(
         out.device,
         out.dtype,
@@ -38,9 +39,12 @@ def like_node(
     )
 
 
-def position(value: TensorValue, index: Index, size: Expr) -> Expr:
-    """The element of an index tensor as a place in a dimension of `size`."""
-    return indirect(convert(value.load(index), torch.int64), size)
+CHECKED = Cost(checks=True)
+
+
+def position(value: TensorValue, index: Index, size: Expr, rule: str) -> Expr:
+    """The element of an index tensor as a place in a dimension of `size`; `rule` names an `ops.IndexRule`."""
+    return indirect(convert(value.load(index), torch.int64), size, rule)
 
 
 # Reads at computed places
@@ -52,9 +56,10 @@ def embedding(builder: Builder, weight: TensorValue, indices: TensorValue, *_: A
     realize_if_costly(builder, indices)
 
     def compute(index: Index) -> Scalar:
-        return weight.load([position(indices, index[:-1], weight.size[0]), index[-1]])
+        place = position(indices, index[:-1], weight.size[0], "index")
+        return checked(weight.load([place, index[-1]]), place)
 
-    return like_node(builder, compute, weight, indices)
+    return like_node(builder, compute, weight, indices, extra=CHECKED)
 
 
 @lowering("index_select")
@@ -64,12 +69,13 @@ def index_select(builder: Builder, self: TensorValue, dim: int, index: TensorVal
     dim = wrap(dim, len(self.size))
     realize_if_costly(builder, self)
     realize_if_costly(builder, index)
+    rule = "runtime" if dim == 1 else "index"  # eager has a kernel of its own for dimension 1
 
     def compute(at: Index) -> Scalar:
-        place = position(index, [at[dim]] if index.size else [], self.size[dim])
-        return self.load([*at[:dim], place, *at[dim + 1 :]])
+        place = position(index, [at[dim]] if index.size else [], self.size[dim], rule)
+        return checked(self.load([*at[:dim], place, *at[dim + 1 :]]), place)
 
-    return like_node(builder, compute, self, index)
+    return like_node(builder, compute, self, index, extra=CHECKED)
 
 
 @lowering("gather")
@@ -80,9 +86,10 @@ def gather(builder: Builder, self: TensorValue, dim: int, index: TensorValue, *,
     realize_if_costly(builder, self)
 
     def compute(at: Index) -> Scalar:
-        return self.load([*at[:dim], position(index, at, self.size[dim]), *at[dim + 1 :]])
+        place = position(index, at, self.size[dim], "runtime")
+        return checked(self.load([*at[:dim], place, *at[dim + 1 :]]), place)
 
-    return like_node(builder, compute, self, index)
+    return like_node(builder, compute, self, index, extra=CHECKED)
 
 
 class Positions:
@@ -122,7 +129,7 @@ class Positions:
         for dim, place in zip(self.kept, rest, strict=True):
             result[dim] = place
         for dim, value in zip(self.dims, self.values, strict=True):
-            result[dim] = position(value, along, self.size[dim])
+            result[dim] = position(value, along, self.size[dim], "wrap")
         return result
 
 
@@ -142,8 +149,15 @@ def index_tensor(builder: Builder, self: TensorValue, indices: Sequence[TensorVa
         if value is not None:
             realize_if_costly(builder, value)
     positions = Positions(builder, self.size, moved)
-    read = [self, *positions.values]
-    return like_node(builder, lambda index: self.load(positions.source_index(index)), *read)
+
+    def compute(index: Index) -> Scalar:
+        places = positions.source_index(index)
+        value = self.load(places)
+        for dim in positions.dims:
+            value = checked(value, places[dim])
+        return value
+
+    return like_node(builder, compute, self, *positions.values, extra=CHECKED)
 
 
 # Joining and cutting
@@ -199,6 +213,8 @@ def constant_pad_nd(builder: Builder, self: TensorValue, pad: Sequence[Any], val
     for k in range(len(pad) // 2):
         before[rank - 1 - k] = sympy.sympify(pad[2 * k])
         after[rank - 1 - k] = sympy.sympify(pad[2 * k + 1])
+    if any(not p.is_nonnegative for p in (*before, *after)):
+        realize_if_costly(builder, self)
     if is_empty(self.size):
         return like_node(builder, lambda index: lift_exactly(value, self.dtype), operations=0)
 

@@ -17,7 +17,7 @@ from inductor.body import Expr
 from inductor.ir.builder import Builder
 from inductor.ir.indexing import Index, is_empty, same
 from inductor.ir.recording import LoopRecorder
-from inductor.ir.scalar import Scalar, convert, lift, rounded
+from inductor.ir.scalar import Scalar, convert, lift
 from inductor.ir.tensor import Cost, TensorValue
 from inductor.ir.views import Expand
 from inductor.ops import install, ops
@@ -97,14 +97,13 @@ def view(*names: str) -> Callable[[Lowering], Lowering]:
 
 
 def pointwise(
-    *names: str, promote: bool = False, own: tuple[str, ...] = (), exact: bool = False
+    *names: str, promote: bool = False, own: tuple[str, ...] = ()
 ) -> Callable[[Callable[..., Scalar]], Callable[..., Scalar]]:
     """Register an elementwise function of Scalars.
 
     Its positional parameters are operands, named as in the ATen schema: they broadcast, and are converted to the
     result's dtype, or with `promote` to the dtype torch promotes the operands to, but for those in `own`. Keyword-only
-    parameters are passed as they are. With `exact` operands of float16/bfloat16 are rounded as memory would: for
-    functions that jump, where an unrounded operand could give another answer.
+    parameters are passed as they are.
     """
 
     def register(function: Callable[..., Scalar]) -> Callable[..., Scalar]:
@@ -125,7 +124,6 @@ def pointwise(
                     {name: bound[name] for name in raw if name in bound},
                     promote=promote,
                     own=own,
-                    exact=exact,
                 )
 
             LOWERINGS[op] = lower
@@ -142,7 +140,6 @@ def elementwise(
     *,
     promote: bool = False,
     own: tuple[str, ...] = (),
-    exact: bool = False,
 ) -> TensorValue:
     """A pending tensor like the node's fake value: `function` of the operands (tensors, numbers, expressions, None)."""
     out = builder.meta()
@@ -162,8 +159,6 @@ def elementwise(
             return None
         if element is None:
             return lift(value, common)
-        if exact:
-            element = rounded(element, value.dtype)
         return element if name in own else convert(element, common)
 
     def compute(index: Index) -> Scalar:
@@ -209,9 +204,10 @@ def broadcast(builder: Builder, value: TensorValue, size: tuple[Expr, ...]) -> T
 
 
 def realize_if_costly(builder: Builder, value: TensorValue) -> TensorValue:
-    """Before an element is read more than once: put in memory what is dearer than a load and an operation or two."""
+    """Before an element is read more than once, or not at all: put in memory what is dearer than a load and an operation
+    or two, or checks something."""
     cost = value.source.cost
-    if value.source.buffer is None and (cost.expensive or cost.operations > 2 or len(cost.reads) > 1):
+    if value.source.buffer is None and (cost.checks or cost.expensive or cost.operations > 2 or len(cost.reads) > 1):
         builder.realize(value)
     return value
 

@@ -10,12 +10,12 @@ import torch
 
 from inductor.body import Expr
 from inductor.ir.builder import Builder
-from inductor.ir.indexing import Index, contiguous_strides, is_empty
+from inductor.ir.indexing import Index, contiguous_strides, is_empty, same
 from inductor.ir.scalar import Scalar, convert, lift, prim, where
 from inductor.ir.tensor import TensorValue
 from inductor.lowerings.arithmetic import masked_fill
 from inductor.lowerings.indexing import Positions, integer_indices, position
-from inductor.lowerings.registry import broadcast, elementwise, lowering
+from inductor.lowerings.registry import broadcast, elementwise, lowering, realize_if_costly
 from inductor.lowerings.views import reshaped, wrap
 
 ACCUMULATING = frozenset({torch.float32, torch.float64, torch.int32, torch.int64})
@@ -59,10 +59,12 @@ def _along(builder: Builder, self: TensorValue, dim: int, index: TensorValue, sr
     if not self.size or not index.size or not _can(builder, add, self, index):
         return NotImplemented
     dim = wrap(dim, len(self.size))
+    if isinstance(src, TensorValue) and not all(map(same, src.size, index.size)):
+        realize_if_costly(builder, src)
 
     def write(at: Index) -> tuple[Index, Scalar]:
         value = src.load(at) if isinstance(src, TensorValue) else lift(src, self.dtype)
-        return [*at[:dim], position(index, at, self.size[dim]), *at[dim + 1 :]], convert(value, self.dtype)
+        return [*at[:dim], position(index, at, self.size[dim], "runtime"), *at[dim + 1 :]], convert(value, self.dtype)
 
     return scattered(builder, self, index.size, write, add=add)
 
@@ -133,13 +135,29 @@ def index_add(
     if not self.size or not index.size or not source.size or not _can(builder, True, self, index, source):
         return NotImplemented
     dim = wrap(dim, len(self.size))
+    rule = "runtime" if alpha == 1 and len(self.size) > 1 else "index"  # which of eager's kernels runs
 
     def write(at: Index) -> tuple[Index, Scalar]:
         value = convert(source.load(at), self.dtype)
-        place = position(index, [at[dim]], self.size[dim])
+        place = position(index, [at[dim]], self.size[dim], rule)
         return [*at[:dim], place, *at[dim + 1 :]], value if alpha == 1 else value * alpha
 
     return scattered(builder, self, source.size, write, add=True)
+
+
+@lowering("index_copy")
+def index_copy(builder: Builder, self: TensorValue, dim: int, index: TensorValue, source: TensorValue) -> Any:
+    if not self.size or not index.size or len(source.size) != len(self.size):
+        return NotImplemented
+    if not _can(builder, False, self, index, source):
+        return NotImplemented
+    dim = wrap(dim, len(self.size))
+
+    def write(at: Index) -> tuple[Index, Scalar]:
+        place = position(index, [at[dim]], self.size[dim], "index")
+        return [*at[:dim], place, *at[dim + 1 :]], convert(source.load(at), self.dtype)
+
+    return scattered(builder, self, source.size, write)
 
 
 @lowering("embedding_dense_backward")
@@ -163,6 +181,6 @@ def embedding_dense_backward(
         row = indices.load(at[:-1])
         if padding is not None:
             value = where(prim.eq(row, padding), 0, value)
-        return [position(indices, at[:-1], size[0]), at[-1]], value
+        return [position(indices, at[:-1], size[0], "index"), at[-1]], value
 
     return scattered(builder, zero, grad_output.size, write, add=True)

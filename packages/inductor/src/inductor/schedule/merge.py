@@ -110,14 +110,14 @@ class _Merger:
         return found
 
     def _indirect(self, op: Op, renamed: dict[Symbol, Symbol], move: Callable[[Any], Any]) -> Ref:
-        value, size, old, mask = op.args
-        key = (move(value), size, move(mask))
+        value, size, old, mask, rule = op.args
+        key = (move(value), size, move(mask), rule)
         if key in self._indirects:
             renamed[old] = self._indirects[key]
             return self._known[key]
         symbol = sympy.Symbol(f"indirect{len(self._indirects)}", integer=True, nonnegative=True)
         renamed[old] = self._indirects[key] = symbol
-        self.ops.append(Op("indirect", (key[0], size, symbol, key[2]), op.dtype))
+        self.ops.append(Op("indirect", (key[0], size, symbol, key[2], rule), op.dtype))
         self._known[key] = Ref(len(self.ops) - 1)
         return self._known[key]
 

@@ -1,0 +1,122 @@
+"""Positions read from data: what eager refuses is refused with eager's exception type, also where nobody reads the element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import meta
+
+ROWS, COLUMNS, COUNT = 5, 16, 8
+
+torch.manual_seed(0)
+TABLE = torch.randn(ROWS, COLUMNS)
+SOURCE = torch.randn(COUNT, COLUMNS)
+SCORES = torch.randn(COUNT, ROWS)
+
+
+def wide(index: torch.Tensor) -> torch.Tensor:
+    return index[:, None].expand(COUNT, COLUMNS)
+
+
+Program = Callable[[torch.Tensor], Any]
+PROGRAMS: dict[str, Program] = {
+    "embedding": lambda i: F.embedding(i, TABLE),
+    "embedding, padded": lambda i: F.embedding(i, TABLE, padding_idx=1),
+    "embedding, normalised": lambda i: F.layer_norm(F.embedding(i, TABLE) + 1, (COLUMNS,)),
+    "embedding, summed": lambda i: F.embedding(i, TABLE).sum(),
+    "embedding, a part read": lambda i: F.embedding(i, TABLE)[:2] + 1,
+    "embedding, chunks": lambda i: F.embedding(i, TABLE).chunk(4)[0] * 2,
+    "embedding, cut": lambda i: F.pad(F.embedding(i, TABLE), (0, 0, 0, -5)),
+    "embedding of equal rows": lambda i: F.embedding(i, TABLE[:1].expand(ROWS, COLUMNS)),
+    "gather": lambda i: TABLE.gather(0, wide(i)),
+    "gather of equal numbers": lambda i: torch.full((ROWS, COLUMNS), 2.0).gather(0, wide(i)),
+    "index_select": lambda i: TABLE.index_select(0, i),
+    "index_select, columns": lambda i: TABLE.t().contiguous().index_select(1, i),
+    "getitem": lambda i: TABLE[i],
+    "getitem, twice": lambda i: TABLE[i, i.abs() % COLUMNS],
+    "getitem, a part read": lambda i: TABLE[i][:2] * 2,
+    "take": lambda i: TABLE.view(-1)[:ROWS].take(i),
+    "take_along_dim": lambda i: torch.take_along_dim(TABLE, wide(i), 0),
+    "scatter": lambda i: torch.zeros(ROWS, COLUMNS).scatter(0, wide(i), SOURCE),
+    "scatter of a number": lambda i: torch.zeros(ROWS, COLUMNS).scatter(0, wide(i), 2.0),
+    "scatter_add": lambda i: torch.zeros(ROWS, COLUMNS).scatter_add(0, wide(i), SOURCE),
+    "scatter_add_": lambda i: torch.zeros(ROWS, COLUMNS).scatter_add_(0, wide(i), SOURCE),
+    "scatter_reduce": lambda i: torch.zeros(ROWS, COLUMNS).scatter_reduce(0, wide(i), SOURCE, "amax"),
+    "index_add": lambda i: torch.zeros(ROWS, COLUMNS).index_add(0, i, SOURCE),
+    "index_add, columns": lambda i: torch.zeros(COLUMNS, ROWS).index_add(1, i, SOURCE.t(), alpha=2),
+    "index_copy": lambda i: torch.zeros(ROWS, COLUMNS).index_copy(0, i, SOURCE),
+    "index_fill": lambda i: torch.zeros(ROWS, COLUMNS).index_fill(0, i, 1.0),
+    "index_put": lambda i: torch.zeros(ROWS, COLUMNS).index_put((i,), SOURCE),
+    "index_put, added": lambda i: torch.zeros(ROWS, COLUMNS).index_put((i,), SOURCE, accumulate=True),
+    "one_hot": lambda i: F.one_hot(i, ROWS),
+    "cross_entropy": lambda i: F.cross_entropy(SCORES, i),
+    "cross_entropy, weighted": lambda i: F.cross_entropy(SCORES, i, weight=TABLE[:, 0].exp()),
+    "cross_entropy, not reduced": lambda i: F.cross_entropy(SCORES, i, reduction="none"),
+    "cross_entropy, ignoring": lambda i: F.cross_entropy(SCORES, i, ignore_index=-100),
+    "cross_entropy, images": lambda i: F.cross_entropy(SCORES.t()[None, :, :, None], i[None, :, None]),
+    "nll_loss of one": lambda i: F.nll_loss(torch.ones(ROWS), i[COUNT // 2]),
+    "embedding_bag": lambda i: F.embedding_bag(i.view(2, 4), TABLE),
+}
+REPEATED_WRITES_DIFFER = {"scatter", "index_copy", "index_put"}
+"""Of several writes to one place eager keeps any."""
+
+
+def positions(bad: int | None) -> torch.Tensor:
+    index = torch.arange(COUNT) % ROWS
+    if bad is not None:
+        index[COUNT // 2] = bad
+    return index
+
+
+def outcome(function: Program, index: torch.Tensor) -> Any:
+    try:
+        return function(index)
+    except (IndexError, RuntimeError) as error:
+        return type(error)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_eager_refuses_is_refused(name: str) -> None:
+    program = PROGRAMS[name]
+    compiled = meta.compile(program)
+    for bad in (None, -1, -ROWS - 1, ROWS, 10**12, -(2**63), 2**63 - 1, None):
+        index = positions(bad)
+        expected, found = outcome(program, index), outcome(compiled, index)
+        if isinstance(expected, torch.Tensor) and isinstance(found, torch.Tensor):
+            if name not in REPEATED_WRITES_DIFFER:
+                torch.testing.assert_close(found, expected)
+        else:
+            assert found == expected, f"{bad}: {found}, eager {expected}"
+
+
+def test_training_refuses_too() -> None:
+    table = torch.randn(ROWS, COLUMNS, requires_grad=True)
+    compiled = meta.compile(lambda i: F.embedding(i, table).tanh().sum())
+    with pytest.raises(IndexError):
+        compiled(positions(-1)).backward()
+    compiled(positions(None)).backward()
+    eager = table.detach().clone().requires_grad_()
+    F.embedding(positions(None), eager).tanh().sum().backward()
+    torch.testing.assert_close(table.grad, eager.grad)
+
+
+@pytest.mark.parametrize("place", [0, 70_001, 149_999])
+def test_a_bad_position_among_many_threads(place: int) -> None:
+    compiled = meta.compile(lambda i: TABLE.gather(0, i.view(-1, COLUMNS)).exp())
+    index = torch.arange(150_000 // COLUMNS * COLUMNS) % ROWS
+    threads = torch.get_num_threads()
+    torch.set_num_threads(4)
+    try:
+        compiled(index)
+        index[place % len(index)] = ROWS
+        with pytest.raises(RuntimeError):
+            compiled(index)
+        index[place % len(index)] = 0
+        torch.testing.assert_close(compiled(index), TABLE.gather(0, index.view(-1, COLUMNS)).exp())
+    finally:
+        torch.set_num_threads(threads)
