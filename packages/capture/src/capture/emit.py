@@ -12,6 +12,7 @@ from typing import Any
 from .bytecode import Instruction, build
 from .errors import CannotRebuild
 from .evaluator.machine import Machine
+from .names import Names
 from .sources import Source
 from .variables.base import Lazy, Variable
 from .variables.constants import Constant, Known
@@ -72,8 +73,9 @@ def resolved(variable: Variable) -> Variable:
 class Emitter:
     """Collects instructions. ``plan`` first finds what is reachable; then ``load`` pushes values."""
 
-    def __init__(self, m: Machine, cellvars: tuple[str, ...]) -> None:
+    def __init__(self, m: Machine, cellvars: tuple[str, ...], names: Names) -> None:
         self.m = m
+        self.names = names
         self.cellvars = frozenset(cellvars)
         self.out: list[Instruction] = []
         self.uses: dict[int, int] = {}
@@ -84,7 +86,7 @@ class Emitter:
         self.shared: dict[Source, int] = {}
         self.results: list[Variable] = []
         self.cells: list[Cell] = []
-        self.count = 0
+        self.made: list[str] = []
 
     # Planning
 
@@ -134,9 +136,9 @@ class Emitter:
             self.out.extend(part)
 
     def temp(self) -> str:
-        """A fresh local, with a name no program can have."""
-        self.count += 1
-        return f"<{self.count}>"
+        """A fresh local."""
+        self.made.append(self.names.temporary(len(self.made)))
+        return self.made[-1]
 
     def share(self, sources: Iterable[Source]) -> None:
         """Note which places several of these are read from: such a place is read once."""

@@ -15,6 +15,7 @@ from typing import Any
 from .bytecode import Instruction, assemble, build, decode, falls_through, liveness, stack_effect
 from .bytecode.dialect import current
 from .errors import SkipFrame
+from .names import Names
 
 _FRAME_SETUP = frozenset({"MAKE_CELL", "COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})
 _CALL_GROUP = frozenset({"KW_NAMES", "PRECALL"})
@@ -208,7 +209,8 @@ def _resume_code(
     target = instructions[at]
     kept = [i for i in reachable(instructions, [target]) if i.opname not in _FRAME_SETUP]
     index = {id(instruction): i for i, instruction in enumerate(instructions)}
-    slots = [f"<stack {i}>" for i, is_value in enumerate(stack) if is_value]
+    generated = Names.beside(original)
+    slots = [generated.stack(i) for i, is_value in enumerate(stack) if is_value]
     setup: list[Instruction] = build.prologue((), free)
     values = iter(slots)
     for is_value in stack:
@@ -218,7 +220,9 @@ def _resume_code(
     setup += build.jump(target)
     for instruction in setup:
         instruction.positions = target.positions
-    arguments = [*([_first_name(first, free)] if first is not None else []), *slots, *names]
+    if first is not None and first in free:
+        first = generated.first(first)
+    arguments = [*([first] if first is not None else []), *slots, *names]
     code = assemble(
         [*setup, *kept],
         like=original,
@@ -232,24 +236,31 @@ def _resume_code(
     return code
 
 
-def _first_name(first: str, free: tuple[str, ...]) -> str:
-    return f"<first {first}>" if first in free else first
-
-
 def make_resume(code: CodeType, module_globals: dict[str, Any]) -> FunctionType:
     """A resume function without free variables, held as a constant by generated code."""
     return FunctionType(code, module_globals, code.co_name)
 
 
+def names_beside(code: CodeType) -> Names:
+    """Names for code generated in place of ``code``; the same for all that goes on from one function."""
+    origin = _origins.get(code)
+    return Names.beside(code if origin is None else origin.code)
+
+
 def stub(
-    then: Continuation, module_globals: dict[str, Any], first_cell: bool, in_resume: bool, like: Instruction
+    then: Continuation,
+    module_globals: dict[str, Any],
+    generated: Names,
+    first_cell: bool,
+    in_resume: bool,
+    like: Instruction,
 ) -> list[Instruction]:
     """Take the stack and the live locals, and return what the continuation returns."""
     out: list[Instruction] = []
     names: list[str] = []
     for i in range(len(then.stack) - 1, -1, -1):
         if then.stack[i]:
-            names.append(f"<stack {i}>")
+            names.append(generated.stack(i))
             out += build.store_fast(names[-1])
         else:
             # A NULL is taken off by a call that wants one beneath its callable.
@@ -275,15 +286,15 @@ def stub(
         packed = [*load, *args, *build.build_tuple(count), *build.build_tuple(2)]
         out += [*build.push_callable(build.load_const(TailCall)), *packed, *build.call(1), *build.return_value()]
     else:
-        out += [*build.push_callable(load), *args, *build.call(count), *_trampoline()]
+        out += [*build.push_callable(load), *args, *build.call(count), *_trampoline(generated)]
     for each in out:
         each.positions = like.positions
     return out
 
 
-def _trampoline() -> list[Instruction]:
+def _trampoline(generated: Names) -> list[Instruction]:
     """While the result is a ``TailCall``, make that call; then return."""
-    result, function, args = "<result>", "<function>", "<args>"
+    result, function, args = map(generated.own, ("result", "function", "args"))
     again = build.store_fast(result)
     done = build.load_fast(result)
     return [

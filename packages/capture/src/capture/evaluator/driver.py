@@ -31,7 +31,7 @@ from capture.errors import (
 )
 from capture.graph import Break, CapturedGraph
 from capture.guards import Guard, GuardKind
-from capture.resume import continuation, group_end, origin_of, plain_form, reachable, stack_after, stub
+from capture.resume import continuation, group_end, names_beside, origin_of, plain_form, reachable, stack_after, stub
 from capture.sources import Closure, Local
 from capture.variables import builtins as _builtins
 from capture.variables import constructors as _constructors
@@ -213,7 +213,7 @@ class Attempt:
         for function, args in mode_calls(after, self.before):
             m.graph.call("call_function", function, args, {}, self.line).meta["val"] = None
         effects = Effects(m, self.code.co_cellvars)
-        e = Emitter(m, self.code.co_cellvars)
+        e = Emitter(m, self.code.co_cellvars, names_beside(self.code))
         if self.finished:
             roots: list[Variable] = [frame.result]
             restored: dict[str, Variable] = {}
@@ -325,7 +325,6 @@ class Attempt:
     def breaking(self, e: Emitter, restored: dict[str, Variable]) -> list[Instruction]:
         """Restore stack and locals, run the operation in a copy of the body, call the resume function."""
         frame = self.frame
-        graph_names = [i.argval for i in e.out if i.opname == "STORE_FAST"]
         for value in frame.stack:
             if value is NULL:
                 e.emit([Instruction("PUSH_NULL")])
@@ -337,14 +336,14 @@ class Attempt:
         self.write_cells(e)
         for name in reversed(changed):
             e.emit(build.store_fast(name))
-        temps = dict.fromkeys([*graph_names, *(i.argval for i in e.out if i.opname == "STORE_FAST")])
+        stored = {i.argval for i in e.out if i.opname == "STORE_FAST"}
         program = program_of(self.code)
         live = liveness(program.instructions)[frame.op.index]
         for name in argument_names(self.code):
             if name in live and name not in frame.local and name not in frame.cells:
                 e.emit(build.delete_fast(name))
-        for name in temps:
-            if name.startswith("<") and name not in restored and not name.startswith(("<stack", "<first")):
+        for name in e.made:
+            if name in stored:
                 e.emit(build.delete_fast(name))
         return [*e.out, *self.body(frame.op.index)]
 
@@ -369,7 +368,7 @@ class Attempt:
         def make(target: int, jump: bool) -> list[Instruction]:
             stack = stack_after(plain, index, before, jump)
             then = continuation(code, target, stack, bound)
-            return stub(then, frame.globals, first_cell or _first_is_free(code), in_resume, broken)
+            return stub(then, frame.globals, names_beside(code), first_cell or _first_is_free(code), in_resume, broken)
 
         if broken.opname not in _NO_FALL_THROUGH_STUB:
             follow = make(end + 1, False)
