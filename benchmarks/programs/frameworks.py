@@ -187,7 +187,14 @@ def graph_convolution(compile: Compile) -> Any:
 def graph_attention_and_sage(compile: Compile) -> Any:
     from torch_geometric.nn import GATConv, SAGEConv, Sequential
 
-    model = Sequential("x, edges", [(GATConv(5, 4, heads=2), "x, edges -> x"), nn.ELU(inplace=True), (SAGEConv(8, 3, aggr="max"), "x, edges -> x")])
+    model = Sequential(
+        "x, edges",
+        [
+            (GATConv(5, 4, heads=2), "x, edges -> x"),
+            nn.ELU(inplace=True),
+            (SAGEConv(8, 3, aggr="max"), "x, edges -> x"),
+        ],
+    )
     compiled = compile(model)
     out = compiled(*ring())
     out.square().sum().backward()
@@ -252,13 +259,18 @@ def graph_classification_batches(compile: Compile) -> Any:
 def heterogeneous_graph(compile: Compile) -> Any:
     from torch_geometric.nn import HeteroConv, SAGEConv
 
-    conv = HeteroConv({("user", "rates", "film"): SAGEConv((5, 4), 6), ("film", "rated_by", "user"): SAGEConv((4, 5), 6)})
+    conv = HeteroConv(
+        {("user", "rates", "film"): SAGEConv((5, 4), 6), ("film", "rated_by", "user"): SAGEConv((4, 5), 6)}
+    )
 
     @compile
     def embed(x: dict[str, torch.Tensor], edges: dict[Any, torch.Tensor]) -> dict[str, torch.Tensor]:
         return {k: v.relu() for k, v in conv(x, edges).items()}
 
     rates = torch.tensor([[0, 1, 2, 2], [0, 0, 1, 2]])
-    out = embed({"user": torch.randn(3, 5), "film": torch.randn(3, 4)}, {("user", "rates", "film"): rates, ("film", "rated_by", "user"): rates.flip(0)})
+    out = embed(
+        {"user": torch.randn(3, 5), "film": torch.randn(3, 4)},
+        {("user", "rates", "film"): rates, ("film", "rated_by", "user"): rates.flip(0)},
+    )
     sum(v.sum() for v in out.values()).backward()
     return {k: v.detach() for k, v in out.items()}, [p.grad for p in conv.parameters()]

@@ -278,7 +278,7 @@ class Mode(Enum):
 
 @program()
 def enums_match_and_partials(compile: Compile) -> Any:
-    @functools.lru_cache(maxsize=None)
+    @functools.cache
     def table(size: int) -> torch.Tensor:
         return torch.arange(size, dtype=torch.float32)
 
@@ -313,7 +313,7 @@ def context_managers(compile: Compile) -> Any:
             y = x * a
             with contextlib.suppress(KeyError), scope("inner") as b:
                 y = y + b
-                {}["missing"]  # noqa: B018
+                {}["missing"]
         return y
 
     return nested(torch.ones(3, requires_grad=True)), depth
@@ -376,7 +376,13 @@ def moved_and_cast_after_compiling(compile: Compile) -> Any:
     model.to(torch.float64)
     second = model(torch.ones(2, 6, dtype=torch.float64)).detach()
     half = model.bfloat16().eval()(torch.ones(2, 6, dtype=torch.bfloat16)).detach()
-    return first, second, half.float().round(decimals=0), str(next(model.parameters()).dtype), isinstance(model, nn.Module)
+    return (
+        first,
+        second,
+        half.float().round(decimals=0),
+        str(next(model.parameters()).dtype),
+        isinstance(model, nn.Module),
+    )
 
 
 @program()

@@ -318,7 +318,7 @@ def neural_ode(compile: Compile) -> Any:
     @compile
     def integrate(y: torch.Tensor, times: torch.Tensor) -> torch.Tensor:
         path = [y]
-        for start, end in zip(times[:-1], times[1:], strict=True):
+        for start, end in zip(times[:-1], times[1:], strict=True):  # noqa: RUF007
             h = end - start
             k1 = field(y)
             k2 = field(y + h / 2 * k1)

@@ -69,7 +69,9 @@ def _server(contender: str, names: Sequence[str], backend: str, limit: int, root
 
 def _judged(name: str, contender: str, reading: dict[str, Any], root: Path) -> Outcome:
     made = Outcome(name, contender, "right", reading["why"], seconds=reading.get("seconds", 0.0))
-    made.graphs, made.breaks, made.skipped = (reading.get(k, d) for k, d in (("graphs", 0), ("breaks", []), ("skipped", [])))
+    made.graphs, made.breaks, made.skipped = (
+        reading.get(k, d) for k, d in (("graphs", 0), ("breaks", []), ("skipped", []))
+    )
     if reading["status"] == "raised":
         made.verdict = "raised"
     elif contender != EAGER:
@@ -77,9 +79,7 @@ def _judged(name: str, contender: str, reading: dict[str, Any], root: Path) -> O
         if not wanted.exists():
             made.verdict, made.why = "raised", "eager raised"
         else:
-            gap = difference(
-                torch.load(wanted), torch.load(root / contender / f"{name}.pt"), PROGRAMS[name].tolerance
-            )
+            gap = difference(torch.load(wanted), torch.load(root / contender / f"{name}.pt"), PROGRAMS[name].tolerance)
             made.verdict, made.why = ("right", "") if gap is None else ("wrong", gap)
     return made
 
@@ -93,7 +93,20 @@ def _reasons(outcome: Outcome) -> str:
 def table(rows: Sequence[Outcome]) -> Table:
     """One line a program, the contenders side by side."""
     out = Table(title="programs: result against eager; graphs, breaks and skipped frames with their reasons; seconds")
-    headings = ("program", "eager s", "ours", "graphs", "breaks", "skipped", "s", "reasons", "peer", "graphs", "breaks", "s")
+    headings = (
+        "program",
+        "eager s",
+        "ours",
+        "graphs",
+        "breaks",
+        "skipped",
+        "s",
+        "reasons",
+        "peer",
+        "graphs",
+        "breaks",
+        "s",
+    )
     for heading in headings:
         out.add_column(heading, overflow="fold")
     by_name: dict[str, dict[str, Outcome]] = {}
@@ -121,7 +134,9 @@ def show(names: Sequence[str], contenders: Sequence[str], console: Console, **op
     rows: list[Outcome] = []
     for found in outcomes(here, contenders, **options):
         rows += found
-        console.print("  ".join(f"{o.contender}: {o.verdict}" for o in found) + f"  {found[0].program}", highlight=False)
+        console.print(
+            "  ".join(f"{o.contender}: {o.verdict}" for o in found) + f"  {found[0].program}", highlight=False
+        )
     console.print(table(rows))
     for contender in contenders:
         verdicts = Counter(o.verdict for o in rows if o.contender == contender)

@@ -14,14 +14,26 @@ def tiny_llama(**changes: Any) -> Any:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
-    return LlamaForCausalLM(LlamaConfig(vocab_size=64, num_key_value_heads=2, bos_token_id=1, eos_token_id=2, pad_token_id=0, **{**sizes, **changes}))
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=64, num_key_value_heads=2, bos_token_id=1, eos_token_id=2, pad_token_id=0, **{**sizes, **changes}
+        )
+    )
 
 
 def tiny_bert(**changes: Any) -> Any:
     from transformers import BertConfig, BertForSequenceClassification
 
     sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
-    return BertForSequenceClassification(BertConfig(vocab_size=64, num_labels=3, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, **{**sizes, **changes}))
+    return BertForSequenceClassification(
+        BertConfig(
+            vocab_size=64,
+            num_labels=3,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+            **{**sizes, **changes},
+        )
+    )
 
 
 def gradients(model: nn.Module) -> list[torch.Tensor]:
@@ -99,7 +111,18 @@ def llama_manual_cache(compile: Compile) -> Any:
 def gpt2_language_modelling(compile: Compile) -> Any:
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    model = GPT2LMHeadModel(GPT2Config(vocab_size=64, n_embd=32, n_layer=2, n_head=4, n_positions=32, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0))
+    model = GPT2LMHeadModel(
+        GPT2Config(
+            vocab_size=64,
+            n_embd=32,
+            n_layer=2,
+            n_head=4,
+            n_positions=32,
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+        )
+    )
 
     @compile
     def step(tokens: torch.Tensor) -> Any:
@@ -114,7 +137,18 @@ def gpt2_language_modelling(compile: Compile) -> Any:
 def t5_encoder_decoder(compile: Compile) -> Any:
     from transformers import T5Config, T5ForConditionalGeneration
 
-    model = T5ForConditionalGeneration(T5Config(vocab_size=64, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, dropout_rate=0.0, decoder_start_token_id=0))
+    model = T5ForConditionalGeneration(
+        T5Config(
+            vocab_size=64,
+            d_model=32,
+            d_kv=8,
+            d_ff=48,
+            num_layers=2,
+            num_heads=4,
+            dropout_rate=0.0,
+            decoder_start_token_id=0,
+        )
+    )
     compiled = compile(model)
     out = compiled(input_ids=torch.randint(2, 64, (2, 6)), labels=torch.randint(2, 64, (2, 4)))
     out.loss.backward()
@@ -127,7 +161,11 @@ def vision_text_similarity(compile: Compile) -> Any:
     from transformers import CLIPConfig, CLIPModel
 
     sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4}
-    config = CLIPConfig(text_config={**sizes, "vocab_size": 64, "eos_token_id": 63}, vision_config={**sizes, "image_size": 16, "patch_size": 8}, projection_dim=16)
+    config = CLIPConfig(
+        text_config={**sizes, "vocab_size": 64, "eos_token_id": 63},
+        vision_config={**sizes, "image_size": 16, "patch_size": 8},
+        projection_dim=16,
+    )
     model = CLIPModel(config)
     compiled = compile(model)
     tokens = torch.randint(0, 60, (3, 5))
@@ -156,7 +194,16 @@ def hf_trainer(compile: Compile) -> Any:
     model.forward = compile(model.forward)
     losses = Losses()
     with tempfile.TemporaryDirectory() as folder:
-        options = TrainingArguments(folder, per_device_train_batch_size=4, max_steps=3, logging_steps=1, report_to=[], use_cpu=True, save_strategy="no", disable_tqdm=True)
+        options = TrainingArguments(
+            folder,
+            per_device_train_batch_size=4,
+            max_steps=3,
+            logging_steps=1,
+            report_to=[],
+            use_cpu=True,
+            save_strategy="no",
+            disable_tqdm=True,
+        )
         Trainer(model, options, train_dataset=data, callbacks=[losses]).train()
     return losses.seen, [p.detach() for p in model.classifier.parameters()]
 
@@ -178,14 +225,22 @@ def custom_logits_and_stopping(compile: Compile) -> Any:
 
     model = tiny_llama().eval()
     compiled = compile(model)
-    return compiled.generate(torch.randint(3, 64, (2, 4)), max_new_tokens=10, do_sample=False, logits_processor=LogitsProcessorList([Ban()]), stopping_criteria=StoppingCriteriaList([Long()]))
+    return compiled.generate(
+        torch.randint(3, 64, (2, 4)),
+        max_new_tokens=10,
+        do_sample=False,
+        logits_processor=LogitsProcessorList([Ban()]),
+        stopping_criteria=StoppingCriteriaList([Long()]),
+    )
 
 
 @program("transformers", "peft")
 def lora_finetuning(compile: Compile) -> Any:
     from peft import LoraConfig, get_peft_model
 
-    model = get_peft_model(tiny_llama(), LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"], init_lora_weights=False))
+    model = get_peft_model(
+        tiny_llama(), LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+    )
     compiled = compile(model)
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-2)
     tokens, losses = torch.randint(3, 64, (2, 6)), []
@@ -206,7 +261,9 @@ def lora_finetuning(compile: Compile) -> Any:
 def adapters_switched(compile: Compile) -> Any:
     from peft import IA3Config, LoraConfig, get_peft_model
 
-    model = get_peft_model(tiny_bert(), LoraConfig(r=2, target_modules=["query"], init_lora_weights=False), adapter_name="a")
+    model = get_peft_model(
+        tiny_bert(), LoraConfig(r=2, target_modules=["query"], init_lora_weights=False), adapter_name="a"
+    )
     model.add_adapter("b", LoraConfig(r=3, target_modules=["query", "value"], init_lora_weights=False))
     compiled = compile(model.eval())
     tokens, out = torch.randint(0, 64, (2, 5)), []
@@ -214,7 +271,9 @@ def adapters_switched(compile: Compile) -> Any:
         for name in ("a", "b", "a"):
             model.set_adapter(name)
             out.append(compiled(tokens).logits)
-    scaled = get_peft_model(tiny_bert(), IA3Config(target_modules=["key", "output.dense"], feedforward_modules=["output.dense"]))
+    scaled = get_peft_model(
+        tiny_bert(), IA3Config(target_modules=["key", "output.dense"], feedforward_modules=["output.dense"])
+    )
     loss = compile(scaled)(tokens, labels=torch.tensor([0, 1])).loss
     loss.backward()
     return out, loss.detach(), gradients(scaled)

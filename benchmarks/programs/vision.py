@@ -71,7 +71,14 @@ def detector_with_list_inputs(compile: Compile) -> Any:
 def transforms_in_a_compiled_function(compile: Compile) -> Any:
     from torchvision.transforms import v2
 
-    augment = v2.Compose([v2.RandomHorizontalFlip(1.0), v2.Resize((16, 16), antialias=True), v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5] * 3, [0.2] * 3)])
+    augment = v2.Compose(
+        [
+            v2.RandomHorizontalFlip(1.0),
+            v2.Resize((16, 16), antialias=True),
+            v2.ToDtype(torch.float32, scale=True),
+            v2.Normalize([0.5] * 3, [0.2] * 3),
+        ]
+    )
     batch = torch.randint(0, 256, (2, 3, 20, 24), dtype=torch.uint8)
     return compile(lambda images: augment(images).mean(dim=(2, 3)))(batch), compile(augment)(batch)
 
@@ -81,7 +88,9 @@ def feature_extractor_by_fx(compile: Compile) -> Any:
     from torchvision.models import mobilenet_v3_small
     from torchvision.models.feature_extraction import create_feature_extractor
 
-    model = create_feature_extractor(mobilenet_v3_small(num_classes=5), {"features.1": "low", "features.4": "mid", "classifier": "out"})
+    model = create_feature_extractor(
+        mobilenet_v3_small(num_classes=5), {"features.1": "low", "features.4": "mid", "classifier": "out"}
+    )
     return compile(model.eval())(torch.ones(1, 3, 32, 32))
 
 
@@ -174,7 +183,12 @@ def kornia_filters_and_warps(compile: Compile) -> Any:
 def kornia_augmentation_module(compile: Compile) -> Any:
     import kornia.augmentation as K
 
-    augment = K.AugmentationSequential(K.RandomHorizontalFlip(p=1.0), K.ColorJitter(0.1, 0.1, 0.1, 0.1, p=1.0), K.RandomAffine(10.0, p=1.0), data_keys=["input", "mask"])
+    augment = K.AugmentationSequential(
+        K.RandomHorizontalFlip(p=1.0),
+        K.ColorJitter(0.1, 0.1, 0.1, 0.1, p=1.0),
+        K.RandomAffine(10.0, p=1.0),
+        data_keys=["input", "mask"],
+    )
 
     @compile
     def batch(image: torch.Tensor, mask: torch.Tensor) -> Any:
@@ -189,7 +203,12 @@ def metrics_in_the_loop(compile: Compile) -> Any:
     import torchmetrics
 
     model = nn.Linear(6, 3)
-    metrics = torchmetrics.MetricCollection({"accuracy": torchmetrics.classification.MulticlassAccuracy(3), "f1": torchmetrics.classification.MulticlassF1Score(3)})
+    metrics = torchmetrics.MetricCollection(
+        {
+            "accuracy": torchmetrics.classification.MulticlassAccuracy(3),
+            "f1": torchmetrics.classification.MulticlassF1Score(3),
+        }
+    )
     average = torchmetrics.MeanMetric()
 
     @compile
@@ -220,7 +239,18 @@ def metric_forward_compiled(compile: Compile) -> Any:
 def tiny_unet(**changes: Any) -> Any:
     from diffusers import UNet2DModel
 
-    return UNet2DModel(sample_size=8, in_channels=1, out_channels=1, layers_per_block=1, block_out_channels=(8, 16), norm_num_groups=4, down_block_types=("DownBlock2D", "AttnDownBlock2D"), up_block_types=("AttnUpBlock2D", "UpBlock2D"), attention_head_dim=4, **changes)
+    return UNet2DModel(
+        sample_size=8,
+        in_channels=1,
+        out_channels=1,
+        layers_per_block=1,
+        block_out_channels=(8, 16),
+        norm_num_groups=4,
+        down_block_types=("DownBlock2D", "AttnDownBlock2D"),
+        up_block_types=("AttnUpBlock2D", "UpBlock2D"),
+        attention_head_dim=4,
+        **changes,
+    )
 
 
 @program("diffusers")
@@ -265,15 +295,32 @@ def diffusion_pipeline(compile: Compile) -> Any:
     pipeline = DDPMPipeline(tiny_unet().eval(), DDPMScheduler(num_train_timesteps=10))
     pipeline.unet = compile(pipeline.unet)
     pipeline.set_progress_bar_config(disable=True)
-    return torch.from_numpy(pipeline(batch_size=1, num_inference_steps=3, generator=torch.Generator().manual_seed(0), output_type="np").images)
+    return torch.from_numpy(
+        pipeline(
+            batch_size=1, num_inference_steps=3, generator=torch.Generator().manual_seed(0), output_type="np"
+        ).images
+    )
 
 
 @program("diffusers")
 def conditional_unet_and_autoencoder(compile: Compile) -> Any:
     from diffusers import AutoencoderKL, UNet2DConditionModel
 
-    unet = UNet2DConditionModel(sample_size=8, in_channels=4, out_channels=4, layers_per_block=1, block_out_channels=(8, 16), norm_num_groups=4, cross_attention_dim=16, attention_head_dim=4, down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"), up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"))
-    vae = AutoencoderKL(in_channels=3, out_channels=3, latent_channels=4, block_out_channels=(8,), norm_num_groups=4, sample_size=8)
+    unet = UNet2DConditionModel(
+        sample_size=8,
+        in_channels=4,
+        out_channels=4,
+        layers_per_block=1,
+        block_out_channels=(8, 16),
+        norm_num_groups=4,
+        cross_attention_dim=16,
+        attention_head_dim=4,
+        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
+        up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
+    )
+    vae = AutoencoderKL(
+        in_channels=3, out_channels=3, latent_channels=4, block_out_channels=(8,), norm_num_groups=4, sample_size=8
+    )
 
     @compile
     def step(image: torch.Tensor, text: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
@@ -283,4 +330,8 @@ def conditional_unet_and_autoencoder(compile: Compile) -> Any:
 
     loss = step(torch.randn(1, 3, 8, 8), torch.randn(1, 3, 16), torch.tensor([5]))
     loss.backward()
-    return loss.detach(), [p.grad for p in list(unet.parameters())[:3]], [p.grad for p in list(vae.encoder.parameters())[:3]]
+    return (
+        loss.detach(),
+        [p.grad for p in list(unet.parameters())[:3]],
+        [p.grad for p in list(vae.encoder.parameters())[:3]],
+    )

@@ -6,18 +6,16 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import fx
 
 from symshapes import on_generated, reset_generated
 
 from . import _native
-from .compiled_module import CompiledModule
+from .compiled import Choices, compiled, compiled_call
 from .evaluator.program import reset_programs
 from .report import Trace
 from .resume import reset_resumes
-from .session import Backend, Session
-from .target import code_of, entered_function
+from .session import Backend
 
 # What the parts generate is no user's program, nor is anything beneath it.
 on_generated(functools.partial(_native.mark_skip, recursive=True))
@@ -35,26 +33,12 @@ def compile(fn: Any, backend: Backend = eager_backend, *, dynamic: bool | None =
     over the same positional inputs that gives a tuple. ``dynamic=True`` makes sizes symbolic. With ``fullgraph`` a
     call either runs captured as a whole or raises ``GraphBreakError`` with the reason and the user's line.
     """
-    if not callable(fn):
-        raise TypeError(f"compile() needs a function or a module, not {type(fn).__name__}")
-    call = _compiled(fn, backend, dynamic, fullgraph)
-    if isinstance(fn, torch.nn.Module):
-        made = type("CompiledModule", (CompiledModule,), {"__call__": staticmethod(call), "__doc__": fn.__doc__})
-        return made(fn, call.session)
-    return call
-
-
-def _compiled(fn: Callable[..., Any], backend: Backend, dynamic: bool | None, fullgraph: bool) -> Any:
-    target = entered_function(fn)
-    session = Session(backend, dynamic=dynamic, fullgraph=fullgraph, root=code_of(target))
-    call = _native.CompiledCallable(target, session, whole=fullgraph)
-    call.__wrapped__ = fn
-    return call
+    return compiled(fn, Choices(backend, dynamic, fullgraph))
 
 
 def explain(fn: Any, *args: Any, **kwargs: Any) -> Trace:
     """Call ``fn`` once, captured and run eagerly graph by graph; what was captured."""
-    call = _compiled(fn, eager_backend, None, False)
+    call = compiled_call(fn, Choices(eager_backend, None, False))
     call(*args, **kwargs)
     found: Trace = call.session.report
     return found

@@ -172,6 +172,21 @@ wrapper_repr(PyObject *op)
     return PyUnicode_FromFormat(self->session ? "<compiled %R>" : "<disabled %R>", self->fn);
 }
 
+/* How copy and pickle see it: `capture.compiled.reduced` says. */
+static PyObject *
+wrapper_reduce(PyObject *self, PyObject *Py_UNUSED(ignored))
+{
+    PyObject *module = PyImport_ImportModule("capture.compiled");
+    PyObject *result = module ? PyObject_CallMethod(module, "reduced", "O", self) : NULL;
+    Py_XDECREF(module);
+    return result;
+}
+
+static PyMethodDef wrapper_methods[] = {
+    {"__reduce__", wrapper_reduce, METH_NOARGS, "A global's name, or how to wrap the function again."},
+    {NULL},
+};
+
 static PyMemberDef wrapper_members[] = {
     {"session", T_OBJECT, offsetof(Wrapper, session), READONLY, "The session put in force."},
     {"__dictoffset__", T_PYSSIZET, offsetof(Wrapper, dict), READONLY},
@@ -199,6 +214,7 @@ static PyGetSetDef wrapper_getset[] = {
         .tp_call = PyVectorcall_Call,                                                               \
         .tp_descr_get = wrapper_get,                                                                \
         .tp_repr = wrapper_repr,                                                                    \
+        .tp_methods = wrapper_methods,                                                              \
         .tp_members = wrapper_members,                                                              \
         .tp_getset = wrapper_getset,                                                                \
         .tp_dictoffset = offsetof(Wrapper, dict),                                                   \

@@ -96,25 +96,25 @@ class Values(State):
         return variable
 
     def build(self, value: Any, source: Source | None, trusted: bool) -> Variable:
-        cls = type(value)
-        if isinstance(value, torch.Tensor):
+        cls = type(value)  # not isinstance(): an object may claim another class
+        if issubclass(cls, torch.Tensor):
             return self.input_tensor(value, source)
-        if isinstance(value, type):
+        if issubclass(cls, type):
             return self.identity(Class(value), source, trusted)
-        if isinstance(value, CompiledModule):
+        if issubclass(cls, CompiledModule):
             return self.wrap(value.original, _attr(source, "original"))
         if cls is _native.CompiledCallable:
             return self.wrap(value.__wrapped__, _attr(source, "__wrapped__"), trusted)
         if cls is _native.DisabledCallable:
             raise Unsupported("a function marked with capture.disable")
-        if isinstance(value, torch.nn.Module):
+        if issubclass(cls, torch.nn.Module):
             self.identity(Known(value), source, False)
             return Module(cls, value)
         if isinstance(value, types.FunctionType):
             return self.function(value, source, trusted)
-        if isinstance(value, types.ModuleType):
+        if issubclass(cls, types.ModuleType):
             return self.identity(PyModule(value), source, trusted or is_fixed_module(value.__name__))
-        if isinstance(value, enum.Enum):
+        if issubclass(cls, enum.Enum):
             return self.identity(EnumMember(value), source, trusted)
         if isinstance(value, _BUILTIN_FUNCTIONS):
             return self.builtin(value, source, trusted)
@@ -139,7 +139,7 @@ class Values(State):
             return self.partial(value, source, trusted)
         if cls is types.CellType:
             return self.cell(value, source)
-        if isinstance(value, BaseException):
+        if issubclass(cls, BaseException):
             raise Unsupported("an exception object as input")
         return self.instance(value, source, trusted)
 
@@ -337,7 +337,7 @@ class Values(State):
     def instance(self, value: Any, source: Source | None, trusted: bool) -> Variable:
         """Any other object: of a class written in Python, or opaque."""
         cls = type(value)
-        if isinstance(value, weakref.ref):
+        if issubclass(cls, weakref.ref):
             return self.identity(WeakReference(value), source, trusted)
         if cls.__module__ == "typing" or cls in (types.GenericAlias, types.UnionType, property):
             return self.identity(Known(value), source, trusted)
@@ -351,13 +351,14 @@ class Values(State):
 
     def payload(self, value: Any, source: Source) -> Variable | None:
         """The built-in part of an instance of a subclass of a built-in type."""
-        if isinstance(value, dict):
+        cls = type(value)
+        if issubclass(cls, dict):
             entries: dict[Hashable, tuple[Variable, Variable]] = {}
             for k, v in dict.items(value):
                 if type(k) not in CONSTANT_TYPES:
                     raise Unsupported(f"keys of {type(value).__name__}")
                 entries[k] = (Constant(k), Lazy(v, Item(source, k)))
-            base = collections.OrderedDict if isinstance(value, collections.OrderedDict) else dict
+            base = collections.OrderedDict if issubclass(cls, collections.OrderedDict) else dict
             made = Dict(entries, base)
             made.original = dict(entries)
             keys = tuple(dict.keys(value))
@@ -365,7 +366,7 @@ class Values(State):
             made.guard_absent = lambda key: self.guard_absent_key(source, key, keys)
             made.source = source
             return made
-        if isinstance(value, list):
+        if issubclass(cls, list):
             self.guard(source, GuardKind.LEN, list.__len__(value))
             if type(value).__getitem__ is not list.__getitem__:
                 raise Unsupported(f"list subclass {type(value).__name__} with its own __getitem__")
@@ -373,12 +374,12 @@ class Values(State):
             made_list.source = source
             made_list.is_payload = True
             return made_list
-        if isinstance(value, tuple):
+        if issubclass(cls, tuple):
             self.guard(source, GuardKind.LEN, tuple.__len__(value))
             if type(value).__getitem__ is not tuple.__getitem__:
                 raise Unsupported(f"tuple subclass {type(value).__name__} with its own __getitem__")
             return Tuple([Lazy(v, Item(source, i)) for i, v in enumerate(tuple.__iter__(value))])
-        if isinstance(value, str | int | float | bytes | set | frozenset | complex):
+        if issubclass(cls, str | int | float | bytes | set | frozenset | complex):
             raise Unsupported(f"input of type {type(value).__name__}")
         return None
 

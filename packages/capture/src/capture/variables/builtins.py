@@ -19,7 +19,7 @@ from capture.evaluator.operators import BINARY, COMPARE, INPLACE, UNARY, unary
 
 from .base import Args, Kwargs, Variable
 from .classes import Class
-from .constants import BoundBuiltin, Constant, EnumMember, Known
+from .constants import BoundBuiltin, Constant, EnumMember, Known, check_own_class
 from .functions import Function, Method, Partial
 from .modules import Module
 from .numbers import Symbolic
@@ -77,6 +77,8 @@ def _is_instance(m: Machine, value: Variable, cls: type) -> bool:
     if isinstance(value, Tensor):
         return isinstance(value.fake, cls) if cls is not torch.Tensor else True
     own = value.python_type()
+    if not issubclass(own, cls):
+        check_own_class(own)
     if type(cls).__instancecheck__ is type.__instancecheck__ or own is cls:
         return issubclass(own, cls)
     check = class_lookup(type(cls), "__instancecheck__")[0]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from capture.errors import NotConstant, SymbolicRaise, Unsupported
 
 from .base import Args, Kwargs, Variable, VarKey
-from .constants import BoundBuiltin, Constant, Known
+from .constants import BoundBuiltin, Constant, Known, check_own_class
 from .functions import Function, Method
 
 if TYPE_CHECKING:
@@ -152,6 +152,7 @@ class Object(Variable):
     def generic_attribute(self, m: Machine, name: str) -> Variable | _Missing:
         """``object.__getattribute__`` without its error."""
         if name == "__class__":
+            check_own_class(self.cls)
             return m.known(self.cls)
         raw, owner = class_lookup(self.cls, name)
         if name == "__dict__" and isinstance(raw, types.GetSetDescriptorType | _Missing):

@@ -1,0 +1,85 @@
+"""What ``compile`` gives: for a function the native callable, for a module a module whose calls are captured.
+
+In: what to compile, and a session's choices. Out: the compiled object; copied or pickled, what was compiled is copied
+or pickled, and compiled again with the same choices.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from . import _native
+from .compiled_module import CompiledModule, special_methods
+from .session import Backend, Session
+from .target import code_of, entered_function
+
+
+@dataclass(frozen=True)
+class Choices:
+    """How something is compiled. A deep copy is the same object: a backend is not part of what is copied."""
+
+    backend: Backend
+    dynamic: bool | None
+    fullgraph: bool
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Choices:
+        return self
+
+
+def compiled(fn: Any, choices: Choices) -> Any:
+    """``fn`` compiled; see ``capture.compile``."""
+    if not callable(fn):
+        raise TypeError(f"compile() needs a function or a module, not {type(fn).__name__}")
+    call = compiled_call(fn, choices)
+    if not isinstance(fn, torch.nn.Module):
+        return call
+    with contextlib.suppress(TypeError, ValueError):  # a forward written in C may have none
+        call.__signature__ = inspect.signature(fn.forward)
+    own = {"__call__": staticmethod(call), "__doc__": fn.__doc__, "__reduce_ex__": _reduced_module, "__copy__": _copied}
+    return type("CompiledModule", (CompiledModule,), {**special_methods(type(fn)), **own})(fn, call.session)
+
+
+def compiled_call(fn: Callable[..., Any], choices: Choices) -> Any:
+    """The native callable that enters ``fn`` with a session in force."""
+    target = entered_function(fn)
+    session = Session(choices.backend, dynamic=choices.dynamic, fullgraph=choices.fullgraph, root=code_of(target))
+    call = _native.CompiledCallable(target, session, whole=choices.fullgraph)
+    call.__wrapped__ = fn
+    return call
+
+
+def reduced(wrapper: Any) -> Any:
+    """What ``copy`` and ``pickle`` make of a compiled or disabled callable: a global's name, or how to make it again."""
+    if _is_global(wrapper):
+        return wrapper.__qualname__
+    if isinstance(wrapper, _native.CompiledCallable):
+        return compiled, (wrapper.__wrapped__, _choices(wrapper.session))
+    return type(wrapper), (wrapper.__wrapped__,)
+
+
+def _choices(session: Any) -> Choices:
+    return Choices(session.backend, session.dynamic, session.fullgraph)
+
+
+def _is_global(value: Any) -> bool:
+    """Whether a name of a module holds this very object, as under a decorator."""
+    found: Any = sys.modules.get(getattr(value, "__module__", None) or "")
+    for name in getattr(value, "__qualname__", "<no name>").split("."):
+        found = getattr(found, name, None)
+    return found is value
+
+
+def _reduced_module(module: CompiledModule, protocol: Any) -> Any:
+    return compiled, (module.original, _choices(module.session))
+
+
+def _copied(module: CompiledModule) -> Any:
+    return compiled(copy.copy(module.original), _choices(module.session))
