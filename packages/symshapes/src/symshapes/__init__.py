@@ -3,8 +3,10 @@
 # First of all, and for all parts, since each imports this one: whether this Python and this torch will do.
 from symshapes import _supported as _supported  # isort: split
 
+from symshapes.ambient import Ambient, Machine, ambient, fixed_ambient
 from symshapes.env import ShapeEnv, UnbackedError
 from symshapes.expr import (
+    ExprWriter,
     FloorDiv,
     Max,
     Min,
@@ -14,6 +16,7 @@ from symshapes.expr import (
     hint_of,
     index_symbol,
     print_expr,
+    read_exprs,
     simplify_with_ranges,
     size_symbol,
 )
@@ -44,13 +47,16 @@ from symshapes.ranges import ValueRange, bound
 from symshapes.rules import DataDependentError, missing_rules, register_rule
 
 __all__ = [
+    "Ambient",
     "DataDependentError",
     "DimMark",
     "DimPolicy",
+    "ExprWriter",
     "FakeMode",
     "FakeTensor",
     "FloorDiv",
     "LazyGraphModule",
+    "Machine",
     "Max",
     "Min",
     "Mod",
@@ -60,11 +66,13 @@ __all__ = [
     "SymNode",
     "UnbackedError",
     "ValueRange",
+    "ambient",
     "bound",
     "build_python",
     "constrain_range",
     "evaluate",
     "expr_of",
+    "fixed_ambient",
     "hint_of",
     "index_symbol",
     "is_generated",
@@ -78,6 +86,7 @@ __all__ = [
     "own_folders",
     "policy_of",
     "print_expr",
+    "read_exprs",
     "register_rule",
     "reset_generated",
     "reset_rules",

@@ -10,6 +10,7 @@ from torch import Tensor
 from aotgrad.decompositions.pointwise import number
 from aotgrad.decompositions.registry import decomposition
 from aotgrad.strides import inverse_order, is_dense, order_of
+from symshapes import ambient
 
 aten = torch.ops.aten
 
@@ -20,7 +21,7 @@ def _full(size: Any, value: Any, dtype: torch.dtype, device: Any) -> Tensor:
 
 
 def _default(dtype: torch.dtype | None) -> torch.dtype:
-    return torch.get_default_dtype() if dtype is None else dtype
+    return ambient().default_dtype if dtype is None else dtype
 
 
 @decomposition(aten.zeros.default)
@@ -130,6 +131,6 @@ def arange_from(
 def _arange(start: Any, end: Any, step: Any, dtype: Any, device: Any) -> Tensor:
     if dtype is None:
         whole = all(isinstance(value, (int, torch.SymInt)) for value in (start, end))
-        dtype = torch.int64 if whole else torch.get_default_dtype()
+        dtype = torch.int64 if whole else ambient().default_dtype
     device = torch.device("cpu" if device is None else device)
     return aten.arange.start_step(start, end, step, dtype=dtype, device=device)

@@ -5,11 +5,13 @@ from sympy import Max, Min
 from symshapes.expr import functions, printers, simplify
 from symshapes.expr.evaluate import evaluate
 from symshapes.expr.functions import FloorDiv, Mod
+from symshapes.expr.plain import ExprWriter, read_exprs
 from symshapes.expr.printers import print_expr
 from symshapes.expr.simplify import simplify_with_ranges
 from symshapes.expr.symbols import expr_of, hint_of, index_symbol, size_symbol
 
 __all__ = [
+    "ExprWriter",
     "FloorDiv",
     "Max",
     "Min",
@@ -19,6 +21,7 @@ __all__ = [
     "hint_of",
     "index_symbol",
     "print_expr",
+    "read_exprs",
     "reset_caches",
     "simplify_with_ranges",
     "size_symbol",
