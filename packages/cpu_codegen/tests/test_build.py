@@ -72,7 +72,7 @@ def test_builds_once_per_content(case, monkeypatch):
 
 def test_many_kernels_compile_beside_each_other(case, monkeypatch):
     """Several files in, one shared object out; the source in the cache is the whole file."""
-    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: range(4))
     backend = CpuBackend()
     sources = [backend.emit(case(f"copy{k}", copy, [100 + k], [], BUFFERS).kernel) for k in range(10)]
     text = backend.module_text(sources)
@@ -103,7 +103,7 @@ def test_instruction_set_by_environment(case, monkeypatch):
         # All three compile on any x86 machine; only running needs the instructions.
         backend, text, _ = emitted(case, size=100)
         assert f"-DVECTOR_BYTES={width}" in text
-        build_module.build_kernels(text, backend.isa)
+        build_module.load_kernels(text, backend.isa, Path)
     monkeypatch.setenv("CPU_CODEGEN_ISA", "mmx")
     with pytest.raises(ValueError, match="mmx"):
         detect_isa()
@@ -197,7 +197,7 @@ extern "C" EXPORT int team(const Word* args) {
 """
     import ctypes
 
-    library = ctypes.CDLL(str(build_module.build_kernels(text + probe, backend.isa)))
+    library = build_module.load_kernels(text + probe, backend.isa, lambda path: ctypes.CDLL(str(path)))
     before = torch.get_num_threads()
     try:
         for threads in (1, 2, 3):

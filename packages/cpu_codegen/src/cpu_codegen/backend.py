@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import shlex
 from collections.abc import Mapping, Sequence
 
-from cpu_codegen.build import build_kernels, compile_command, find_compiler
+from cpu_codegen.build import compile_command, find_compiler, load_kernels
 from cpu_codegen.cpu_info import Isa, detect_isa
+from cpu_codegen.environment import environment
 from cpu_codegen.kernel import print_kernel
-from cpu_codegen.launcher import make_call
+from cpu_codegen.launcher import make_call, open_library
 from cpu_codegen.names import entry_name
 from cpu_codegen.types import MEMORY
 from inductor import BuildError, Kernel, KernelCall, KernelSource
@@ -43,6 +42,14 @@ class CpuBackend:
             return False
         return True
 
+    def facts(self) -> Mapping[str, str]:
+        """The instruction set and the compiler: both are named in the text."""
+        try:
+            compiler = find_compiler().identity
+        except BuildError as error:
+            compiler = str(error)
+        return {"isa": self.isa.name, "compiler": compiler}
+
     def emit(self, kernel: Kernel) -> KernelSource:
         """The kernel's C++.
 
@@ -73,25 +80,13 @@ class CpuBackend:
             BuildError: no compiler, or it failed; the message holds its output and the source's path.
         """
         parts = self._parts(sources) if self.module_text(sources) == module_text else None
-        library = ctypes.CDLL(str(build_kernels(module_text, self.isa, parts)))
-        calls: dict[str, KernelCall] = {}
-        for source in sources:
-            name = entry_name(source.kernel)
-            calls[source.kernel.name] = make_call(
-                source.kernel, _address(library, name), _address(library, f"{name}_work")
-            )
-        return calls
+        library = load_kernels(module_text, self.isa, open_library, parts)
+        return {s.kernel.name: make_call(s.kernel, library, entry_name(s.kernel)) for s in sources}
 
     def _parts(self, sources: Sequence[KernelSource]) -> list[str]:
         """The kernels dealt to several files of about the same length: compilers run beside each other."""
-        count = max(1, min(os.cpu_count() or 1, len(sources) // _KERNELS_PER_FILE))
+        count = max(1, min(environment().processors, len(sources) // _KERNELS_PER_FILE))
         groups: list[list[str]] = [[] for _ in range(count)]
         for source in sorted(sources, key=lambda s: -len(s.text)):
             min(groups, key=lambda group: sum(map(len, group))).append(source.text)
         return ["\n".join([self._head(), *group]) for group in groups]
-
-
-def _address(library: ctypes.CDLL, name: str) -> int:
-    address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
-    assert address is not None
-    return address

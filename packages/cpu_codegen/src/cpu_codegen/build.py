@@ -6,20 +6,22 @@ them, so that all processes compile a text once.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
-import os
 import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from cpu_codegen._torch import openmp_runtime
 from cpu_codegen.cpu_info import Isa
-from inductor import BuildError, DiskCache
+from cpu_codegen.environment import environment
+from inductor import BuildError, DiskCache, Entry
 
 INCLUDE = Path(__file__).parent / "include"
 
@@ -56,11 +58,12 @@ def find_compiler() -> Compiler:
     Raises:
         BuildError: there is none.
     """
-    return _compiler(os.environ.get("CXX"), os.environ.get("PATH"))
+    found = environment()
+    return _compiler(found.compiler, found.path, found.compiler_reads)
 
 
 @functools.lru_cache(maxsize=8)
-def _compiler(chosen: str | None, path: str | None) -> Compiler:
+def _compiler(chosen: str | None, path: str | None, reads: tuple[tuple[str, str], ...]) -> Compiler:
     if chosen:
         command = tuple(shlex.split(chosen))
     else:
@@ -74,7 +77,7 @@ def _compiler(chosen: str | None, path: str | None) -> Compiler:
     # The program's own place, size and age: asking it for its version would take longer than all else here.
     real = Path(program).resolve()
     status = real.stat()
-    return Compiler(command, f"{shlex.join(command)} {real} {status.st_size} {status.st_mtime_ns}")
+    return Compiler(command, f"{shlex.join(command)} {real} {status.st_size} {status.st_mtime_ns} {reads}")
 
 
 _INSTALL = "install g++ or clang++ (apt-get install g++, dnf install gcc-c++)"
@@ -90,14 +93,15 @@ def _has_openmp(compiler: Compiler) -> bool:
     cache, key = DiskCache("cpu"), _digest(_OPENMP_PROBE, compiler.identity, *_thread_flags()[1])
     known = cache.get(key)
     if known is not None:
-        return (known / "openmp").read_bytes() == b"yes"
+        return known.files.get("openmp") == b"yes"
     command = (*compiler.command, "-fPIC", "-Wl,-z,defs")
     try:
         _compile("probe", ".cpp", [_OPENMP_PROBE], command, _thread_flags()[1])
         works = True
     except _CompilerFailed:
         works = False
-    cache.put(key, {"openmp": b"yes" if works else b"no"})
+    with contextlib.suppress(OSError):  # asked again next time
+        cache.put(key, {"openmp": b"yes" if works else b"no"})
     return works
 
 
@@ -122,10 +126,15 @@ def headers_digest() -> str:
     return digest.hexdigest()
 
 
-def build_kernels(text: str, isa: Isa, parts: Sequence[str] | None = None) -> Path:
-    """The shared object of a kernel file, compiled if the cache does not hold it; the source lies beside it.
+T = TypeVar("T")
+
+
+def load_kernels(text: str, isa: Isa, load: Callable[[Path], T], parts: Sequence[str] | None = None) -> T:
+    """What `load` makes of the shared object of a kernel file, which is compiled if the cache does not hold it; the source
+    lies beside it.
 
     Args:
+        load: called with the shared object's path; raises OSError if it can't be loaded.
         parts: the same file as several that can be compiled beside each other.
 
     Raises:
@@ -135,40 +144,80 @@ def build_kernels(text: str, isa: Isa, parts: Sequence[str] | None = None) -> Pa
     define, link = _thread_flags() if compiler.openmp else ((), ())
     command = (*compile_command(compiler, isa), *define)
     key = _digest(text, *command, *link, compiler.identity, headers_digest())
-    return _build(key, "kernels", ".cpp", text, list(parts or [text]), command, link)
+    return _load(key, load, "kernels", ".cpp", text, list(parts or [text]), command, link)
 
 
-def build_extension(name: str, text: str, command: Sequence[str], identity: str) -> Path:
-    """The shared object of one C file, from the cache or compiled with `command`.
+def load_extension(name: str, text: str, command: Sequence[str], identity: str, load: Callable[[Path], T]) -> T:
+    """What `load` makes of the shared object of one C file, from the cache or compiled with `command`.
 
     Raises:
         BuildError: with the compiler's output and the source's path.
     """
-    return _build(_digest(text, *command, identity), name, ".c", text, [text], command, ())
+    return _load(_digest(text, *command, identity), load, name, ".c", text, [text], command, ())
 
 
 def _digest(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:32]
 
 
-def _build(
-    key: str, name: str, suffix: str, text: str, parts: list[str], command: Sequence[str], link: Sequence[str]
-) -> Path:
+def _load(
+    key: str,
+    load: Callable[[Path], T],
+    name: str,
+    suffix: str,
+    text: str,
+    parts: list[str],
+    command: Sequence[str],
+    link: Sequence[str],
+) -> T:
     cache = DiskCache("cpu")
     library = f"{name}.so"
-    found = cache.get(key)
-    if found is not None:
-        return found / library
-    with cache.lock(key):
+
+    def made() -> Entry:
         found = cache.get(key)
-        if found is not None:
-            return found / library
+        if found is None:
+            with cache.lock(key):
+                found = cache.get(key) or _build(cache, key, name, suffix, text, parts, command, link)
+        return found
+
+    for _ in range(3):
+        path = made().path(library)
         try:
-            content = _compile(name, suffix, parts, command, link)
-        except _CompilerFailed as failed:
-            place = cache.put(f"failed-{key}", {f"{name}{suffix}": text.encode()}) / f"{name}{suffix}"
-            raise BuildError(f"compiling {place} failed:\n{failed}") from None
-        return cache.put(key, {f"{name}{suffix}": text.encode(), library: content}) / library
+            return load(path)
+        except OSError as error:
+            if not path.exists():  # another process made room
+                continue
+            why = error
+            break
+    else:
+        why = OSError(f"{path} vanishes as soon as it is made")
+    # Its content is what the compiler made, so it is the place: a disk mounted without the right to execute.
+    try:
+        return load(cache.put_aside(key, made().files, why).path(library))
+    except OSError as error:
+        raise BuildError(f"what was compiled for {path} can't be loaded: {error}") from why
+
+
+def _build(
+    cache: DiskCache,
+    key: str,
+    name: str,
+    suffix: str,
+    text: str,
+    parts: list[str],
+    command: Sequence[str],
+    link: Sequence[str],
+) -> Entry:
+    try:
+        content = _compile(name, suffix, parts, command, link)
+        return cache.put(key, {f"{name}{suffix}": text.encode(), f"{name}.so": content})
+    except _CompilerFailed as failed:
+        place = f"{name}{suffix}"
+        with contextlib.suppress(OSError):
+            place = str(cache.put(f"failed-{key}", {place: text.encode()}).path(place))
+        raise BuildError(f"compiling {place} failed:\n{failed}") from None
+    except OSError as error:
+        raise BuildError(f"there is no room for compiled code: {error}") from error
 
 
 class _CompilerFailed(Exception):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from dataclasses import dataclass
-from pathlib import Path
 
+from cpu_codegen.environment import environment
 from cpu_codegen.text import words
+from symshapes import ambient
 
 
 @dataclass(frozen=True)
@@ -36,31 +35,20 @@ _NEEDS: dict[str, frozenset[str]] = {
 }
 
 
-def cpu_flags() -> frozenset[str]:
-    """The processor's feature names as Linux lists them; empty where it doesn't."""
-    path = Path("/proc/cpuinfo")
-    if not path.exists():
-        return frozenset()
-    for line in path.read_text().splitlines():
-        if line.startswith("flags"):
-            return frozenset(line.partition(":")[2].split())
-    return frozenset()
-
-
 def detect_isa() -> Isa:
     """The widest instruction set of this machine, or the one `CPU_CODEGEN_ISA` names (avx512, avx2, scalar).
 
     Raises:
         ValueError: the variable names none of them.
     """
-    wanted = os.environ.get("CPU_CODEGEN_ISA")
+    wanted = environment().isa
     if wanted:
         if wanted not in ISAS:
             raise ValueError(f"CPU_CODEGEN_ISA={wanted}: expected one of {', '.join(ISAS)}")
         return ISAS[wanted]
-    if platform.machine().lower() in ("x86_64", "amd64"):
-        flags = cpu_flags()
+    machine = ambient().machine
+    if machine.architecture.lower() in ("x86_64", "amd64"):
         for name, needs in _NEEDS.items():
-            if needs <= flags:
+            if needs <= machine.features:
                 return ISAS[name]
     return ISAS["scalar"]

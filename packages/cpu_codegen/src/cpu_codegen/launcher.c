@@ -1,10 +1,13 @@
-/* Kernels as Python callables: kernel(tensor, ..., size) calls int f(const Word*) with addresses and sizes.
+/* Kernels as Python callables: kernel(tensor, ..., size) calls int f(const Word*) with addresses and sizes. The shared object
+ * that f lies in is unmapped when the last of its kernels goes.
  *
  * A tensor's address comes from torch's stable C shim, given the at::Tensor inside of the Python object; of a subclass,
  * or where the shim is missing, from its method data_ptr(). */
+#define _GNU_SOURCE
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <structmember.h>
+#include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +25,12 @@ typedef int32_t (*DataPtr)(void *, void **);
 
 typedef struct {
   PyObject_HEAD
+  void *handle;
+} Library;
+
+typedef struct {
+  PyObject_HEAD
+  Library *library;
   vectorcallfunc vectorcall;
   KernelFunction function;
   WorkFunction work;
@@ -76,8 +85,45 @@ static PyObject *kernel_call(PyObject *self, PyObject *const *args, size_t nargs
   Py_RETURN_NONE;
 }
 
+static void library_dealloc(PyObject *self) {
+  dlclose(((Library *)self)->handle);
+  Py_TYPE(self)->tp_free(self);
+}
+static PyTypeObject library_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "cpu_codegen.Library",
+    .tp_basicsize = sizeof(Library),
+    .tp_dealloc = library_dealloc,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_doc = "A mapped shared object.",
+};
+
+/* The OpenMP runtime's threads outlive the kernels that started them: its code has to stay. */
+static void keep_runtime(void *handle) {
+  static const char *const entries[] = {"GOMP_parallel", "__kmpc_fork_call"};
+  for (size_t k = 0; k < sizeof entries / sizeof *entries; ++k) {
+    Dl_info place;
+    void *entry = dlsym(handle, entries[k]);
+    if (entry && dladdr(entry, &place) && place.dli_fname) dlopen(place.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+  }
+}
+
+/* open(path) -> Library */
+static PyObject *open_library(PyObject *module, PyObject *args) {
+  PyObject *path;
+  if (!PyArg_ParseTuple(args, "O&", PyUnicode_FSConverter, &path)) return NULL;
+  void *handle = dlopen(PyBytes_AS_STRING(path), RTLD_NOW | RTLD_LOCAL);
+  Py_DECREF(path);
+  if (!handle) return PyErr_Format(PyExc_OSError, "%s", dlerror());
+  keep_runtime(handle);
+  Library *library = PyObject_New(Library, &library_type);
+  if (!library) return dlclose(handle), NULL;
+  library->handle = handle;
+  return (PyObject *)library;
+}
+
 static void kernel_dealloc(PyObject *self) {
   Py_XDECREF(((Kernel *)self)->name);
+  Py_XDECREF(((Kernel *)self)->library);
   Py_TYPE(self)->tp_free(self);
 }
 static PyObject *kernel_repr(PyObject *self) {
@@ -102,18 +148,21 @@ static PyTypeObject kernel_type = {
     .tp_doc = "A compiled kernel: call it with its buffers and sizes in order.",
 };
 
-/* kernel(name, address, address of its work function, sizes): sizes is bytes, one per argument. */
+/* kernel(name, library, symbol, symbol of its work function, sizes): sizes is bytes, one per argument. */
 static PyObject *make_kernel(PyObject *module, PyObject *args) {
   PyObject *name;
-  unsigned long long address, work;
-  const char *sizes;
+  Library *library;
+  const char *symbol, *work_symbol, *sizes;
   Py_ssize_t nargs;
-  if (!PyArg_ParseTuple(args, "UKKy#", &name, &address, &work, &sizes, &nargs)) return NULL;
+  if (!PyArg_ParseTuple(args, "UO!ssy#", &name, &library_type, &library, &symbol, &work_symbol, &sizes, &nargs)) return NULL;
   if (nargs > MAX_ARGS) return PyErr_Format(PyExc_ValueError, "kernel %U has %zd arguments, more than %d", name, nargs, MAX_ARGS);
+  void *function = dlsym(library->handle, symbol), *work = dlsym(library->handle, work_symbol);
+  if (!function || !work) return PyErr_Format(PyExc_OSError, "%s: no such function", function ? work_symbol : symbol);
   Kernel *kernel = PyObject_NewVar(Kernel, &kernel_type, nargs);
   if (!kernel) return NULL;
   kernel->vectorcall = kernel_call;
-  kernel->function = (KernelFunction)(uintptr_t)address;
+  kernel->library = (Library *)Py_NewRef((PyObject *)library);
+  kernel->function = (KernelFunction)(uintptr_t)function;
   kernel->work = (WorkFunction)(uintptr_t)work;
   kernel->nargs = nargs;
   kernel->name = Py_NewRef(name);
@@ -133,7 +182,8 @@ static PyObject *configure(PyObject *module, PyObject *args) {
 }
 
 static PyMethodDef methods[] = {
-    {"kernel", make_kernel, METH_VARARGS, "kernel(name, address, work address, sizes) -> callable"},
+    {"kernel", make_kernel, METH_VARARGS, "kernel(name, library, symbol, work symbol, sizes) -> callable"},
+    {"open", open_library, METH_VARARGS, "open(path) -> library"},
     {"configure", configure, METH_VARARGS, "configure(Tensor, Parameter, data_ptr function, offset)"},
     {NULL, NULL, 0, NULL},
 };
@@ -141,6 +191,6 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "launch
 
 PyMODINIT_FUNC PyInit_launcher(void) {
   data_ptr_name = PyUnicode_InternFromString("data_ptr");
-  if (!data_ptr_name || PyType_Ready(&kernel_type) < 0) return NULL;
+  if (!data_ptr_name || PyType_Ready(&kernel_type) < 0 || PyType_Ready(&library_type) < 0) return NULL;
   return PyModule_Create(&definition);
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.machinery
 import importlib.util
+import os
 import sys
 import sysconfig
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import torch
 
 from cpu_codegen._torch import data_ptr_function, tensor_offset
-from cpu_codegen.build import build_extension, find_compiler
+from cpu_codegen.build import find_compiler, load_extension
 from inductor import BuildError, Kernel, KernelCall
 
 SOURCE = Path(__file__).with_name("launcher.c")
@@ -29,26 +30,45 @@ def _module() -> Any:
         )
     compiler = find_compiler()
     command = (*compiler.command, "-x", "c", "-O2", "-fPIC", "-w", f"-I{include}")
-    path = build_extension("launcher", SOURCE.read_text(), command, f"{sys.version}\n{compiler.identity}")
-    loader = importlib.machinery.ExtensionFileLoader("launcher", str(path))
-    spec = importlib.util.spec_from_loader("launcher", loader)
-    assert spec is not None
-    module: Any = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
+    module = load_extension("launcher", SOURCE.read_text(), command, f"{sys.version}\n{compiler.identity}", _imported)
     function, offset = data_ptr_function(), tensor_offset()
     usable = function is not None and offset is not None
     module.configure(torch.Tensor, torch.nn.Parameter, function if usable else 0, offset if usable else 0)
     return module
 
 
-def make_call(kernel: Kernel, address: int, work_address: int) -> KernelCall:
+def _imported(path: Path) -> Any:
+    loader = importlib.machinery.ExtensionFileLoader("launcher", str(path))
+    spec = importlib.util.spec_from_loader("launcher", loader)
+    assert spec is not None
+    try:
+        module: Any = importlib.util.module_from_spec(spec)
+        loader.exec_module(module)
+    except ImportError as error:
+        raise OSError(str(error)) from error
+    return module
+
+
+def open_library(path: Path) -> Any:
+    """A shared object of kernels. It is unmapped when it and all calls made of it are gone.
+
+    Raises:
+        OSError: it can't be loaded.
+    """
+    return _module().open(os.fspath(path))
+
+
+def make_call(kernel: Kernel, library: Any, symbol: str) -> KernelCall:
     """The callable of a compiled kernel: takes its buffers as tensors and its sizes as ints, in order.
 
-    The function at `work_address` says how much work the arguments are; for much of it Python's lock is released.
+    Args:
+        library: what `open_library` returned.
+        symbol: the kernel's function there; `<symbol>_work` says how much work the arguments are: for much of it Python's
+            lock is released.
 
     It raises TypeError on a wrong number of arguments and IndexError or RuntimeError (as the kernel's `IndexRule` says)
     where the kernel met an index out of range.
     """
     sizes = bytes(arg.role == "size" for arg in kernel.args)
-    call: KernelCall = _module().kernel(kernel.name, address, work_address, sizes)
+    call: KernelCall = _module().kernel(kernel.name, library, symbol, f"{symbol}_work", sizes)
     return call

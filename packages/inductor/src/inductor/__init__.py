@@ -3,7 +3,7 @@
 from inductor.api import compile_graph
 from inductor.artefact import CompiledGraph, Stats, load_stored
 from inductor.body import Body, Op, Ref, record
-from inductor.cache import DiskCache, cache_root
+from inductor.cache import DiskCache, Entry, cache_root
 from inductor.cache import reset as reset_cache
 from inductor.device import (
     BuildError,
@@ -34,6 +34,7 @@ __all__ = [
     "CompiledGraph",
     "DeviceBackend",
     "DiskCache",
+    "Entry",
     "ExternOp",
     "IndexRule",
     "Kernel",

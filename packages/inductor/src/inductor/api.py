@@ -12,15 +12,19 @@ from typing import Any
 import torch
 from torch import fx
 
-from inductor.artefact import BackendOf, CompiledGraph, KernelModule, Parts, Stats, load
+from inductor.artefact import CompiledGraph, Stats
 from inductor.cache import DiskCache
-from inductor.cache.key import Uncacheable, graph_key
+from inductor.cache.key import Surroundings, Uncacheable, graph_key
+from inductor.cache.tensors import Unstorable
 from inductor.codegen.wrapper import generate
 from inductor.device import DeviceBackend, Kernel, backend_for
 from inductor.ir.program import LoopOp
 from inductor.lower import lower
 from inductor.options import Options
+from inductor.parts import BackendOf, KernelModule, Parts
 from inductor.schedule import ExternStep, KernelStep, Schedule, schedule
+from inductor.stored import files_of, parts_of
+from symshapes import Ambient, fixed_ambient
 
 ROOM = "graphs"
 
@@ -44,7 +48,17 @@ def compile_graph(
         BuildError: if a kernel's compiler fails.
         LookupError: if a device of the graph has no backend.
     """
-    options = Options() if options is None else options
+    with fixed_ambient() as ambient:
+        return _compile(graph_module, example_inputs, Options() if options is None else options, backends, ambient)
+
+
+def _compile(
+    graph_module: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    options: Options,
+    backends: Mapping[str, DeviceBackend] | None,
+    ambient: Ambient,
+) -> CompiledGraph:
     stats = Stats()
 
     def backend(device: torch.device) -> DeviceBackend:
@@ -59,7 +73,8 @@ def compile_graph(
     cache = DiskCache(ROOM, options.cache_dir)
     try:
         with stats.phase("key"):
-            key = graph_key(graph_module, example_inputs, options, _backends(graph_module))
+            surroundings = Surroundings.of(ambient, options, _backends(graph_module))
+            key = graph_key(graph_module, example_inputs, surroundings)
     except Uncacheable as why:
         stats.cache = f"not cached: {why}"
         return CompiledGraph(make(), None, stats)
@@ -71,22 +86,22 @@ def compile_graph(
         if found is not None:
             return found
         parts = make()
-        if parts.wrapper.objects:
-            stats.cache = "not cached: its calls take Python objects"
-            return CompiledGraph(parts, None, stats)
-        stats.cache = "miss"
-        compiled = CompiledGraph(parts, cache.path(key), stats)
+        folder = None
         with stats.phase("store"):
-            cache.put(key, parts.files())
-    return compiled
+            try:
+                folder = cache.put(key, files_of(parts)).folder
+                stats.cache = "miss"
+            except (Unstorable, OSError) as why:
+                stats.cache = f"not cached: {why}"
+    return CompiledGraph(parts, folder, stats)
 
 
 def _stored(cache: DiskCache, key: str, stats: Stats, graph_module: fx.GraphModule) -> CompiledGraph | None:
     with stats.phase("load"):
-        folder = cache.get(key)
-        if folder is None:
+        entry = cache.get(key)
+        if entry is None:
             return None
-        parts = load(folder)
+        parts = parts_of(entry.files)
     if parts is None:
         cache.remove(key)
         return None
@@ -96,7 +111,7 @@ def _stored(cache: DiskCache, key: str, stats: Stats, graph_module: fx.GraphModu
         node.name: functools.reduce(getattr, str(node.target).split("."), graph_module)
         for node in graph_module.graph.find_nodes(op="get_attr")
     }
-    return CompiledGraph(parts, folder, stats, constants=constants)
+    return CompiledGraph(parts, entry.folder, stats, constants=constants)
 
 
 def _backends(graph_module: fx.GraphModule) -> Iterable[DeviceBackend]:

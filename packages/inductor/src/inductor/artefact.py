@@ -5,10 +5,9 @@ Flows in: `Parts`. Flows out: `CompiledGraph`.
 
 from __future__ import annotations
 
-import pickle
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,14 +15,11 @@ from typing import Any
 
 import torch
 
+from inductor.cache import Damaged, read_entry, require_trusted
 from inductor.codegen.module import Call, LayoutFitter, load_call
-from inductor.codegen.wrapper import WrapperSource
-from inductor.device import DeviceBackend, Kernel, KernelSource, backend_for
-from inductor.handlers.reference import interpreted
-
-WRAPPER, CHECKED, PARTS = "wrapper.py", "wrapper_checked.py", "parts.pickle"
-
-BackendOf = Callable[[torch.device], DeviceBackend]
+from inductor.device import backend_for
+from inductor.parts import CHECKED, WRAPPER, BackendOf, Parts
+from inductor.stored import parts_of
 
 
 @dataclass
@@ -53,51 +49,6 @@ class Stats:
             yield
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
-
-
-@dataclass(frozen=True)
-class KernelModule:
-    """The kernels of one device type, printed."""
-
-    device_type: str
-    text: str
-    sources: tuple[KernelSource, ...]
-    file_name: str
-
-
-@dataclass(frozen=True)
-class Parts:
-    """All that a compiled graph consists of."""
-
-    wrapper: WrapperSource
-    checked: str | None
-    """The wrapper's text with layout checks, where there is anything to check."""
-    modules: tuple[KernelModule, ...]
-    interpreted: tuple[Kernel, ...]
-    launches: int
-    externs: int
-    loops: int
-
-    def namespace(self, backend: BackendOf, constants: Mapping[str, torch.Tensor]) -> dict[str, Any]:
-        """What the wrapper's text refers to. Compiles the kernels, or finds them compiled.
-
-        Args:
-            constants: by buffer name, in place of the stored copies.
-        """
-        found: dict[str, Any] = dict(self.wrapper.objects)
-        for variable, (name, stored) in self.wrapper.constants.items():
-            found[variable] = constants.get(name, stored)
-        for module in self.modules:
-            found.update(backend(torch.device(module.device_type)).build(module.text, module.sources))
-        found.update({kernel.name: interpreted(kernel) for kernel in self.interpreted})
-        return found
-
-    def files(self) -> dict[str, bytes]:
-        """As files of a cache entry: the texts for reading, and everything once more as a pickle."""
-        files = {WRAPPER: self.wrapper.text.encode(), PARTS: pickle.dumps(self)}
-        if self.checked is not None:
-            files[CHECKED] = self.checked.encode()
-        return files | {module.file_name: module.text.encode() for module in self.modules}
 
 
 class CompiledGraph:
@@ -166,22 +117,23 @@ class CompiledGraph:
         return f"<CompiledGraph: {self.stats.launches} kernel launches, {self.stats.externs} ATen calls>"
 
 
-def load(folder: Path) -> Parts | None:
-    """The parts stored in a cache entry's folder; None if it is damaged."""
-    try:
-        parts = pickle.loads((folder / PARTS).read_bytes())
-    except (OSError, EOFError, pickle.UnpicklingError):
-        return None
-    return parts if isinstance(parts, Parts) else None
-
-
 def load_stored(folder: Path) -> CompiledGraph:
     """The compiled graph of a cache entry.
 
+    Args:
+        folder: the entry's, where its `wrapper.py` lies; only this user may be able to write there.
+
     Raises:
         FileNotFoundError: if there is none, or it is damaged.
+        inductor.cache.Untrusted: other users may write in the folder or one above it.
     """
-    parts = load(folder)
+    folder = folder.resolve()
+    try:
+        entry = read_entry(folder)
+    except (OSError, Damaged) as error:
+        raise FileNotFoundError(f"no compiled graph in {folder}: {error}") from None
+    require_trusted(folder)
+    parts = parts_of(entry.files)
     if parts is None:
         raise FileNotFoundError(f"no compiled graph in {folder}")
     return CompiledGraph(parts, folder, Stats(cache="hit"))

@@ -78,6 +78,11 @@ class DeviceBackend(Protocol):
         what it can't print alone runs as an extern kernel."""
         ...
 
+    def facts(self) -> Mapping[str, str]:
+        """What printing and building read besides their arguments and `symshapes.ambient()` (compiler, instruction set,
+        devices...): name and value. They are part of every cache key."""
+        ...
+
     def emit(self, kernel: Kernel) -> KernelSource:
         """The kernel's source."""
         ...

@@ -32,4 +32,4 @@ class Options:
     cache: bool = True
     """Take compiled graphs from the disk cache, and put them there."""
     cache_dir: str | None = None
-    """Where; None: the environment's INDUCTOR_CACHE_DIR, else ~/.cache/inductor_<user>."""
+    """Where; None: the environment's INDUCTOR_CACHE_DIR, else ~/.cache/inductor."""

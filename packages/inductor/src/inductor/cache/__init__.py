@@ -1,8 +1,9 @@
-"""The disk cache: content-addressed entries of a few files each, shared by all processes of a user.
+"""The disk cache: content-addressed entries of a few verified files each, shared by all processes of a user.
 
-Flows in: a key (hex digest) and files. Flows out: the folder they lie in.
+Flows in: a key (hex digest) and files. Flows out: `Entry`, or nothing where there is no sound one.
 """
 
-from inductor.cache.store import DiskCache, cache_root, reset
+from inductor.cache.place import Untrusted, cache_root, require_trusted
+from inductor.cache.store import Damaged, DiskCache, Entry, read_entry, reset
 
-__all__ = ["DiskCache", "cache_root", "reset"]
+__all__ = ["Damaged", "DiskCache", "Entry", "Untrusted", "cache_root", "read_entry", "require_trusted", "reset"]

@@ -1,17 +1,15 @@
 """The key of a compiled graph: a hash of all that its generated code depends on.
 
-Flows in: an fx graph with metadata, options, backends. Flows out: a hex digest, or `Uncacheable`.
+Flows in: an fx graph with metadata, and its `Surroundings`. Flows out: a hex digest, or `Uncacheable`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import importlib
-import platform
-import sys
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
@@ -20,18 +18,48 @@ import sympy
 import torch
 from torch import fx
 
+from inductor.cache.tensors import is_plain, tensor_bytes
 from inductor.device import DeviceBackend
 from inductor.options import Options
+from symshapes import Ambient
 
 
 class Uncacheable(Exception):
     """The graph holds something whose content can't be put into a key; the message says what."""
 
 
-def graph_key(
-    module: fx.GraphModule, inputs: Iterable[Any], options: Options, backends: Iterable[DeviceBackend]
-) -> str:
-    """The key of a graph under `options`.
+@dataclass(frozen=True)
+class Surroundings:
+    """All that a graph's code may depend on besides the graph: made once a compile, and hashed whole."""
+
+    ambient: Ambient
+    options: Options
+    backends: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    """Of each device type's backend its class, and what it says it reads."""
+    sources: tuple[tuple[str, str], ...]
+    """The packages that write code, with the hash of their own sources: what is right while they are worked on, too."""
+
+    @staticmethod
+    def of(ambient: Ambient, options: Options, backends: Iterable[DeviceBackend]) -> Surroundings:
+        """The surroundings of a compile with these."""
+        packages = dict.fromkeys(("symshapes", "aotgrad", "inductor"))
+        facts = []
+        for backend in backends:
+            kind = type(backend)
+            packages[kind.__module__.partition(".")[0]] = None
+            name = f"{backend.device_type} {kind.__module__}.{kind.__qualname__}"
+            facts.append((name, tuple(sorted(backend.facts().items()))))
+        # Where the cache lies changes nothing that is in it.
+        given = replace(options, cache_dir=None)
+        return Surroundings(ambient, given, tuple(facts), tuple((name, package_hash(name)) for name in packages))
+
+    def text(self) -> str:
+        """All of it, readable."""
+        return "\n".join([self.ambient.text(), repr(self.options), repr(self.backends), repr(self.sources)])
+
+
+def graph_key(module: fx.GraphModule, inputs: Iterable[Any], surroundings: Surroundings) -> str:
+    """The key of a graph in its surroundings.
 
     Raises:
         Uncacheable: for an argument of a kind that has no text of its own, or a constant that is large or not plain memory.
@@ -43,11 +71,7 @@ def graph_key(
             digest.update(text.encode())
             digest.update(b"\0")
 
-    add(torch.__version__, sys.version, repr(options), package_hash("inductor"), package_hash("symshapes"))
-    for backend in backends:
-        kind = type(backend)
-        add(kind.__module__, kind.__qualname__, backend.device_type, package_hash(kind.__module__.split(".")[0]))
-        add(machine(backend.device_type))
+    add(surroundings.text())
     for value in inputs:
         add(describe(value))
     numbers: dict[fx.Node, int] = {}
@@ -56,20 +80,6 @@ def graph_key(
         add(node.op, node.name, _target(module, node, digest))
         add(_arguments(node.args, numbers), _arguments(node.kwargs, numbers), describe(node.meta.get("val")))
     return digest.hexdigest()
-
-
-@functools.cache
-def machine(device_type: str) -> str:
-    """What the machine's processors of a type can do: kernels may be printed for it, and homes are shared by machines."""
-    if device_type == "cpu":
-        flags = ""
-        with contextlib.suppress(OSError):  # Linux only; elsewhere torch's own word has to do
-            lines = Path("/proc/cpuinfo").read_text().splitlines()
-            flags = next((line for line in lines if line.startswith(("flags", "Features"))), "")
-        return f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()} {flags}"
-    if device_type == "cuda" and torch.cuda.is_available():
-        return str([torch.cuda.get_device_name(at) for at in range(torch.cuda.device_count())])
-    return ""
 
 
 def describe(value: Any) -> str:
@@ -117,11 +127,11 @@ def _target(module: fx.GraphModule, node: fx.Node, digest: Any) -> str:
         value = functools.reduce(getattr, str(target).split("."), module)
         if not isinstance(value, torch.Tensor):
             return _number(value)
-        if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.device.type != "cpu":
+        if not is_plain(value):
             raise Uncacheable(f"the constant {target} is not plain memory")
         if value.numel() * value.element_size() > _LARGEST_CONSTANT:
             raise Uncacheable(f"the constant {target} is large")
-        digest.update(value.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+        digest.update(tensor_bytes(value))
         return describe(value)
     if isinstance(target, str):
         return target
@@ -142,7 +152,7 @@ def package_hash(name: str) -> str:
     roots = [Path(p) for p in getattr(package, "__path__", ())]
     for root in roots:
         for path in sorted(root.rglob("*")):
-            if path.suffix in (".py", ".h", ".hpp", ".cpp"):
+            if path.suffix in (".py", ".h", ".hpp", ".c", ".cpp"):
                 digest.update(str(path.relative_to(root)).encode())
                 digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -1,124 +1,338 @@
-"""`DiskCache`: entries appear whole or not at all, one process makes each, and the oldest go when the room is full.
+"""`DiskCache`: entries appear whole or not at all, are believed only as far as their content is what was written, and the
+oldest go when the room is full.
 
-Flows in: key and file contents. Flows out: paths. The folder is INDUCTOR_CACHE_DIR, else ~/.cache/inductor_<user>.
+Flows in: key and file contents. Flows out: `Entry`, of files whose content was verified.
 """
 
 from __future__ import annotations
 
 import contextlib
-import getpass
+import hashlib
+import json
 import os
+import secrets
 import shutil
-import tempfile
+import stat
+import threading
+import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
-SIZE_BOUND = int(os.environ.get("INDUCTOR_CACHE_MB", "4096")) << 20
-"""Bytes that one room of the cache may take."""
-_EVICT_EVERY = 64
-"""Puts between two checks of the size."""
+from inductor.cache.place import FORMAT, default_bound, discard, is_own, own_folder, place_of, unique
+
+MANIFEST = "manifest.json"
+_LOCK_SECONDS = 120.0
+"""Who has waited this long for another process to make an entry makes it too: entries are the same whoever makes them."""
+_STALE_SECONDS = 3600.0
+"""What a dead process left half-written is removed after this."""
+_LOCKS = ".locks"
+_HIDDEN = "."
+"""Names that begin so are no entries."""
 
 
-def cache_root() -> Path:
-    """The cache folder (it need not exist)."""
-    given = os.environ.get("INDUCTOR_CACHE_DIR")
-    if given:
-        return Path(given)
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # no such user in the password file
-        user = str(os.getuid())
-    return Path.home() / ".cache" / f"inductor_{user}"
+class Damaged(ValueError):
+    """An entry's files are not what was written, or not this user's; the message says which."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Files of which every byte is as it was written."""
+
+    folder: Path
+    files: Mapping[str, bytes]
+
+    def path(self, name: str) -> Path:
+        """Where a file lies."""
+        return self.folder / name
 
 
 class DiskCache:
-    """One room of the cache: `<root>/<room>/<two digits of the key>/<key>/<files>`.
+    """One room of the cache: `<place>/<room>/<two digits of the key>/<key>/<files>`, shared by all processes of a user.
 
     Args:
         room: a folder name, one per kind of entry.
-        root: None: `cache_root()`.
-        size_bound: bytes; the entries used longest ago are removed beyond it.
+        root: the cache folder; None: `cache_root()`.
+        size_bound: bytes; the entries used longest ago are removed beyond it. None: INDUCTOR_CACHE_MB.
     """
 
     def __init__(self, room: str, root: Path | str | None = None, size_bound: int | None = None) -> None:
-        self.folder = (cache_root() if root is None else Path(root)) / room
-        self._size_bound = SIZE_BOUND if size_bound is None else size_bound
-        self._puts = 0
+        self._room = room
+        self._place = place_of(None if root is None else Path(root))
+        self._bound = default_bound() if size_bound is None else size_bound
 
-    def path(self, key: str) -> Path:
-        """Where the entry `key` lies or would lie."""
-        return self.folder / key[:2] / key
-
-    def get(self, key: str) -> Path | None:
-        """The entry's folder, if it is there; marks it as used."""
-        path = self.path(key)
-        try:
-            os.utime(path)
-        except FileNotFoundError:
-            return None
-        return path
-
-    def put(self, key: str, files: Mapping[str, bytes]) -> Path:
-        """Store an entry and return its folder. If another process was first, its entry stays: keys are content hashes, so
-        both hold the same."""
-        path = self.path(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{key}.", dir=path.parent))
-        try:
-            for name, content in files.items():
-                (scratch / name).write_bytes(content)
+    def get(self, key: str) -> Entry | None:
+        """The entry, if it is there and sound; marks it as used. A damaged one is as good as none: `put` replaces it."""
+        for base in self._place.readable():
+            path = self._path(base, key)
             try:
-                scratch.rename(path)
-            except OSError:
-                if not path.is_dir():
-                    raise
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)  # gone already after a rename
-        if self._puts % _EVICT_EVERY == 0:
-            self._evict(keep=path)
-        self._puts += 1
-        return path
+                for folder in (base, base / self._room, path.parent):
+                    _require_own_folder(folder)
+                entry = read_entry(path, key)
+            except (OSError, Damaged):
+                continue
+            with contextlib.suppress(OSError):  # a read-only disk, or gone just now: what was read is good
+                os.utime(path)
+            return entry
+        return None
+
+    def put(self, key: str, files: Mapping[str, bytes]) -> Entry:
+        """Store an entry. If another process was first, its entry stays: keys are content hashes, so both hold the same.
+
+        Raises:
+            OSError: it can be written nowhere, not even in a temporary folder.
+        """
+        try:
+            return self._put(self._place.writable(), key, files)
+        except FileNotFoundError:  # somebody took the whole cache away
+            self._place.recheck()
+        except OSError as error:
+            self._place.give_up(error)
+        try:
+            return self._put(self._place.writable(), key, files)
+        except OSError as error:
+            self._place.give_up(error)
+        return self._put(self._place.writable(), key, files)
+
+    def put_aside(self, key: str, files: Mapping[str, bytes], why: object) -> Entry:
+        """Store an entry in the temporary folder, where what is stored in the cache folder can't be used (a disk mounted
+        "noexec", say), and all later ones too.
+
+        Raises:
+            OSError: there is no room for it.
+        """
+        self._place.give_up(why)
+        return self._put(self._place.writable(), key, files)
 
     @contextlib.contextmanager
     def lock(self, key: str) -> Iterator[None]:
-        """Hold the entry's lock: who waits finds the entry made."""
-        path = self.path(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(path.parent / f".{key}.lock"):
+        """Hold the entry's lock: who waits finds the entry made. Without it (it can't be had, or whoever holds it hangs)
+        work is done twice, no more.
+
+        Lock files are few, shared by keys and never removed: one that is removed while somebody waits for it would let two
+        in.
+        """
+        lock = None
+        name = f"{os.getpid()} {self._room}/{key[:2]}"  # a forked child holds nothing
+        held: set[str] = _held.__dict__.setdefault("names", set())
+        if name not in held:  # a compile within a compile doesn't wait for itself
+            lock = self._acquire(key)
+        if lock is None:
             yield
+            return
+        held.add(name)
+        try:
+            yield
+        finally:
+            held.discard(name)
+            with contextlib.suppress(OSError):
+                lock.release()
 
     def remove(self, key: str) -> None:
-        """Forget an entry (of which a file is damaged, say)."""
-        shutil.rmtree(self.path(key), ignore_errors=True)
+        """Forget an entry."""
+        for base in self._place.readable():
+            with contextlib.suppress(OSError):
+                discard(self._path(base, key))
 
     def reset(self) -> None:
         """Forget all entries of this room."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        for base in self._place.readable():
+            for shelf in _listed(base / self._room):
+                with contextlib.suppress(OSError):
+                    discard(Path(shelf.path))
 
-    def _evict(self, keep: Path) -> None:
-        entries = []
-        total = 0
-        for shelf in self.folder.iterdir():
-            for entry in shelf.iterdir():
-                if entry.name.startswith("."):
+    def _path(self, base: Path, key: str) -> Path:
+        return base / self._room / key[:2] / key
+
+    def _put(self, base: Path, key: str, files: Mapping[str, bytes]) -> Entry:
+        path = self._path(base, key)
+        for folder in (base, base / self._room, path.parent):
+            own_folder(folder)
+        scratch = path.parent / f".new-{unique()}"
+        try:
+            scratch.mkdir(0o700)
+            _write(scratch, {**files, MANIFEST: _manifest(key, files)})
+            entry = _publish(scratch, path, key, files)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)  # gone already after a rename
+        self._note(base, sum(map(len, files.values())), keep=path)
+        return entry
+
+    def _acquire(self, key: str) -> FileLock | None:
+        try:
+            room = self._place.writable() / self._room
+            for folder in (room.parent, room, room / _LOCKS):
+                own_folder(folder)
+            path = room / _LOCKS / key[:2]
+            if path.is_symlink() or (path.exists() and not path.is_file()):
+                discard(path)
+            lock = FileLock(path, timeout=_LOCK_SECONDS, mode=0o600)
+            lock.acquire(poll_interval=0.01)
+            return lock
+        except (OSError, Timeout, NotImplementedError):  # the last: a file system without locks
+            return None
+
+    def _note(self, base: Path, written: int, keep: Path) -> None:
+        """Look at the room's size now and then, since that takes a walk over it: by chance, so that all processes together
+        do so once in about a sixteenth of the bound, however little each of them writes."""
+        if secrets.randbelow(max(1, self._bound // 16)) < written:
+            evict(base / self._room, self._bound, keep)
+
+
+_held = threading.local()
+
+
+def read_entry(path: Path, key: str | None = None) -> Entry:
+    """All files of an entry in a trusted folder, verified against its manifest.
+
+    Args:
+        key: that the entry must have been written for; None: its folder's name.
+
+    Raises:
+        OSError: there is none, or a file is missing.
+        Damaged: its content is another than was written.
+    """
+    _require_own_folder(path)
+    try:
+        manifest = json.loads(_read(path / MANIFEST, None))
+        if manifest["format"] != FORMAT or manifest["key"] != (path.name if key is None else key):
+            raise Damaged(f"{path} holds another entry")
+        listed = [(str(name), int(size), str(digest)) for name, (size, digest) in manifest["files"].items()]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Damaged(f"{path / MANIFEST}: {error}") from None
+    files = {}
+    for name, size, digest in listed:
+        if name != os.path.basename(name):
+            raise Damaged(f"{path} lists files outside of it")
+        content = _read(path / name, size)
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise Damaged(f"{path / name} has changed")
+        files[name] = content
+    return Entry(path, files)
+
+
+def _require_own_folder(path: Path) -> None:
+    status = os.lstat(path)
+    if not stat.S_ISDIR(status.st_mode) or not is_own(status):
+        raise Damaged(f"{path} is not a folder of this user's own")
+
+
+def _read(path: Path, size: int | None) -> bytes:
+    # Neither followed, if a link, nor waited for, if a pipe.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with open(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or not is_own(status):
+            raise Damaged(f"{path} is not a file of this user's own")
+        if size is not None and status.st_size != size:
+            raise Damaged(f"{path} has another size")
+        return file.read()
+
+
+def _manifest(key: str, files: Mapping[str, bytes]) -> bytes:
+    listed = {name: [len(content), hashlib.sha256(content).hexdigest()] for name, content in files.items()}
+    return json.dumps({"format": FORMAT, "key": key, "files": listed}, indent=1).encode()
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files into a new folder; they are on the disk when this returns."""
+    opened = [os.open(folder, os.O_RDONLY | os.O_CLOEXEC)]
+    failed: list[OSError] = []
+
+    def sync(descriptor: int) -> None:
+        try:
+            os.fsync(descriptor)
+        except OSError as error:  # a full disk may say so only now
+            failed.append(error)
+
+    try:
+        for name, content in files.items():
+            descriptor = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            opened.append(descriptor)
+            view = memoryview(content)
+            while view:
+                view = view[os.write(descriptor, view) :]
+        # All at once: a file system writes its journal once for those that wait together.
+        waiting = [threading.Thread(target=sync, args=(descriptor,)) for descriptor in opened]
+        for thread in waiting:
+            thread.start()
+        for thread in waiting:
+            thread.join()
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+    if failed:
+        raise failed[0]
+
+
+def _publish(scratch: Path, path: Path, key: str, files: Mapping[str, bytes]) -> Entry:
+    for _ in range(8):  # others may put what was damaged back at the same time
+        try:
+            scratch.rename(path)
+            break
+        except OSError:
+            try:
+                os.lstat(path)
+            except FileNotFoundError:
+                raise
+            with contextlib.suppress(OSError, Damaged):
+                return read_entry(path, key)
+            discard(path)
+    else:
+        raise OSError(f"{path} can't be replaced")
+    shelf = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(shelf)
+    finally:
+        os.close(shelf)
+    return Entry(path, dict(files))
+
+
+def evict(room: Path, bound: int, keep: Path) -> None:
+    """Remove the entries of a room that were used longest ago until it holds at most `bound` bytes, and what dead
+    processes left half-written. Files in use stay usable: what is mapped outlives its name, and who only knows the name
+    finds nothing and makes the entry anew."""
+    entries = []
+    total = 0
+    now = time.time()
+    for shelf in _listed(room):
+        for item in _listed(Path(shelf.path)):
+            try:
+                used = item.stat(follow_symlinks=False).st_mtime
+                if item.name.startswith(_HIDDEN):
+                    if now - used > _STALE_SECONDS:
+                        shutil.rmtree(item.path, ignore_errors=True)
                     continue
-                try:
-                    size = sum(file.stat().st_size for file in entry.iterdir())
-                    entries.append((entry.stat().st_mtime, size, entry))
-                except FileNotFoundError:  # another process removed it
-                    continue
-                total += size
-        for _, size, entry in sorted(entries):
-            if total <= self._size_bound:
-                break
-            if entry != keep:
-                shutil.rmtree(entry, ignore_errors=True)
-                (entry.parent / f".{entry.name}.lock").unlink(missing_ok=True)
+                size = sum(file.stat(follow_symlinks=False).st_size for file in _listed(Path(item.path)))
+            except OSError:  # another process removed it
+                continue
+            entries.append((used, size, item.path))
+            total += size
+    for _, size, path in sorted(entries):
+        if total <= bound:
+            break
+        if path != str(keep):
+            with contextlib.suppress(OSError):
+                discard(Path(path))
                 total -= size
 
 
+def _listed(folder: Path) -> list[os.DirEntry[str]]:
+    """What lies in a folder; of a room its shelves, without the locks."""
+    try:
+        with os.scandir(folder) as found:
+            return [item for item in found if item.name != _LOCKS]
+    except OSError:
+        return []
+
+
 def reset() -> None:
-    """Forget everything on disk."""
-    shutil.rmtree(cache_root(), ignore_errors=True)
+    """Forget everything on disk, and look at the cache folder afresh."""
+    place = place_of(None)
+    for base in place.readable():
+        shutil.rmtree(base, ignore_errors=True)
+        with contextlib.suppress(OSError):  # the user's own folder, if it holds anything else
+            base.parent.rmdir()
+    place.recheck()

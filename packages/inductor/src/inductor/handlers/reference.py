@@ -27,6 +27,9 @@ class ReferenceBackend:
     def supports(self, kernel: Kernel) -> bool:
         return True
 
+    def facts(self) -> Mapping[str, str]:
+        return {}
+
     def emit(self, kernel: Kernel) -> KernelSource:
         lines = [f"# {text}" for text in kernel.origins]
         lines.append(f"{kernel.name}({', '.join(f'{arg.role} {arg.name}: {arg.dtype}' for arg in kernel.args)})")

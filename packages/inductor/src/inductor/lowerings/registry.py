@@ -21,6 +21,7 @@ from inductor.ir.scalar import Scalar, convert, lift
 from inductor.ir.tensor import Cost, TensorValue
 from inductor.ir.views import Expand
 from inductor.ops import install, ops
+from symshapes import ambient
 
 Lowering = Callable[..., Any]
 
@@ -241,7 +242,7 @@ def number_dtype(number: Any) -> torch.dtype:
         return torch.bool
     if isinstance(number, int | sympy.Basic):
         return torch.int64
-    return torch.get_default_dtype() if isinstance(number, float) else torch.complex64
+    return ambient().default_dtype if isinstance(number, float) else torch.complex64
 
 
 def _category(dtype: torch.dtype) -> int:

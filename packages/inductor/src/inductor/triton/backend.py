@@ -6,21 +6,18 @@ Flows in: kernels. Flows out: one Python module of `@triton.jit` functions a gra
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import os
-import sys
-import tempfile
+import weakref
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import sympy
+import torch
 
 from inductor.device import BuildError, Kernel, KernelCall, KernelSource
 from inductor.triton.blocks import Blocks, choose, product
 from inductor.triton.expressions import TRITON_DTYPES
 from inductor.triton.kernel import KernelPrinter, unsupported
+from symshapes import build_python
 
 _HEADER = '''"""Generated kernels of one graph."""
 
@@ -44,6 +41,18 @@ class TritonBackend:
     def supports(self, kernel: Kernel) -> bool:
         return unsupported(kernel) is None
 
+    def facts(self) -> Mapping[str, str]:
+        """Triton's version, and the GPUs: the choice of block sizes may depend on them."""
+        import triton
+
+        from inductor.triton.library import INTERPRETED
+
+        found = {"triton": triton.__version__, "interpreted": str(INTERPRETED)}
+        if torch.cuda.is_available():
+            for at in range(torch.cuda.device_count()):
+                found[f"device {at}"] = str(torch.cuda.get_device_properties(at))
+        return found
+
     def emit(self, kernel: Kernel) -> KernelSource:
         return KernelSource(kernel, KernelPrinter(kernel).text())
 
@@ -51,37 +60,35 @@ class TritonBackend:
         return _HEADER + "\n\n".join(source.text for source in sources)
 
     def build(self, module_text: str, sources: Sequence[KernelSource]) -> Mapping[str, KernelCall]:
-        """Import the module; Triton itself compiles each kernel at its first launch and keeps it on disk by content."""
-        module = load_module(module_text)
-        return {s.kernel.name: _launcher(getattr(module, s.kernel.name), s.kernel) for s in sources}
+        """Execute the module; Triton itself compiles each kernel at its first launch and keeps it on disk by content."""
+        functions = load_kernels(module_text, [source.kernel.name for source in sources])
+        return {s.kernel.name: _launcher(functions[s.kernel.name], s.kernel) for s in sources}
 
 
-def _source_directory() -> Path:
-    root = os.environ.get("INDUCTOR_CACHE_DIR") or os.path.join(tempfile.gettempdir(), f"inductor_{os.getuid()}")
-    path = Path(root) / "triton"
-    path.mkdir(parents=True, exist_ok=True)
-    return path
+_loaded: weakref.WeakValueDictionary[tuple[str, str], Any] = weakref.WeakValueDictionary()
+"""Kernels in use, by their module's digest and their name: what Triton compiled for one serves all."""
 
 
-def load_module(text: str) -> ModuleType:
-    """Import generated text from a file named by its content: Triton reads a kernel's source from its file."""
-    name = f"inductor_triton_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
-    if name in sys.modules:
-        return sys.modules[name]
-    path = _source_directory() / f"{name}.py"
-    if not path.exists():
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
-            file.write(text)
-        os.replace(file.name, path)
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+def load_kernels(text: str, names: Sequence[str]) -> dict[str, Any]:
+    """Execute generated text and return these of its functions. No file is involved: Triton reads a kernel's source where
+    `inspect` finds it, among the lines of generated text.
+
+    Raises:
+        BuildError: the text is no Python.
+    """
+    digest = hashlib.sha256(text.encode()).hexdigest()[:24]
+    known = {name: _loaded.get((digest, name)) for name in names}
+    if all(function is not None for function in known.values()):
+        return known
+    listed = ", ".join(f"{name!r}: {name}" for name in names)
     try:
-        spec.loader.exec_module(module)
+        found: dict[str, Any] = build_python(
+            f"{text}\n\n_kernels = {{{listed}}}\n", {}, entry="_kernels", title="triton", path=f"<triton {digest}>"
+        )
     except SyntaxError as error:
-        raise BuildError(f"generated Triton source {path} is not Python: {error}") from error
-    sys.modules[name] = module
-    return module
+        raise BuildError(f"generated Triton source is not Python: {error}\n{text}") from error
+    _loaded.update({(digest, name): function for name, function in found.items()})
+    return found
 
 
 def _launcher(function: Any, kernel: Kernel) -> KernelCall:
@@ -136,7 +143,7 @@ def compile_ahead(source: KernelSource, *, arch: int = 90) -> bytes:
     if INTERPRETED:
         raise RuntimeError("TRITON_INTERPRET is set: kernels are bound to the interpreter and can't be compiled")
     kernel, blocks = source.kernel, choose(source.kernel)
-    function = getattr(load_module(_HEADER + source.text), kernel.name)
+    function = load_kernels(_HEADER + source.text, [kernel.name])[kernel.name]
     signature = {
         arg.name: "i64" if arg.role == "size" else "*" + _signature_name(TRITON_DTYPES[arg.dtype])
         for arg in kernel.args

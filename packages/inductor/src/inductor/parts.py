@@ -1,0 +1,58 @@
+"""All that a compiled graph consists of: texts, printed kernels, constants.
+
+Flows in: what code generation made, or a cache entry holds. Flows out: what the wrapper's text refers to by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from inductor.codegen.wrapper import WrapperSource
+from inductor.device import DeviceBackend, Kernel, KernelSource
+from inductor.handlers.reference import interpreted
+
+WRAPPER, CHECKED = "wrapper.py", "wrapper_checked.py"
+
+BackendOf = Callable[[torch.device], DeviceBackend]
+
+
+@dataclass(frozen=True)
+class KernelModule:
+    """The kernels of one device type, printed."""
+
+    device_type: str
+    text: str
+    sources: tuple[KernelSource, ...]
+    file_name: str
+
+
+@dataclass(frozen=True)
+class Parts:
+    """All that a compiled graph consists of."""
+
+    wrapper: WrapperSource
+    checked: str | None
+    """The wrapper's text with layout checks, where there is anything to check."""
+    modules: tuple[KernelModule, ...]
+    interpreted: tuple[Kernel, ...]
+    launches: int
+    externs: int
+    loops: int
+
+    def namespace(self, backend: BackendOf, constants: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+        """What the wrapper's text refers to. Compiles the kernels, or finds them compiled.
+
+        Args:
+            constants: by buffer name, in place of the stored copies.
+        """
+        found: dict[str, Any] = dict(self.wrapper.objects)
+        for variable, (name, stored) in self.wrapper.constants.items():
+            found[variable] = constants.get(name, stored)
+        for module in self.modules:
+            found.update(backend(torch.device(module.device_type)).build(module.text, module.sources))
+        found.update({kernel.name: interpreted(kernel) for kernel in self.interpreted})
+        return found
