@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent
 PACKAGES = ("symshapes", "capture", "aotgrad", "inductor", "cpu_codegen", "meta")
 TORCH = "torch==2.13.0"
 TORCH_312 = "torch==2.11.0"
-TEST_TOOLS = ("pytest>=8", "pytest-timeout", "pytest-xdist", "expecttest", "hypothesis>=6.100", "numpy")
+TEST_TOOLS = ("pytest>=8", "pytest-timeout", "pytest-xdist", "expecttest", "hypothesis>=6.100", "numpy", "greenlet", "gevent")
 SOURCES = ("packages", "tests_integration", "benchmarks", "noxfile.py", "conftest.py")
 
 

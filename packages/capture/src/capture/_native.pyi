@@ -11,12 +11,16 @@ class Session(Protocol):
     a frame of `code`; `args` are the values of `argument_names(code)`. It returns None (run eagerly this time,
     ask again next time), SKIP, SKIP_RECURSIVE (never ask this session again for this code), or an `Entry` to keep
     and run. Its exceptions go to the user. `on_limit` is called with the same, once, when a code has `cache_limit`
-    entries and none fits (of a `whole` callable at each such call): what does not fit runs eagerly. `on_misfit(code, guard)`: an entry's guard does
-    not hold for the call it was made for. `on_depth(code, reason)`: a frame and all beneath it run without the hook.
+    entries and none fits (of a `whole` callable at each such call): what does not fit runs eagerly.
+    `on_misfit(code, guard)`: an entry's guard does not hold for the call it was made for. `on_depth(code, reason)`: a frame and all beneath it run without the hook.
     `on_broken_promise(code, reason)` raises what says that a `whole` callable would not run captured.
+
+    A code is captured by one thread at a time. Meanwhile other threads run a frame of it that nothing fits eagerly, with
+    all beneath; a `whole` callable waits, and looks again; after `longest_wait` seconds it captures for itself.
     """
 
     cache_limit: int
+    longest_wait: float
     def callback(
         self,
         func: FunctionType,
@@ -161,7 +165,7 @@ def is_active() -> bool:
     """Whether frames entered now in this thread would be looked at."""
 
 def stats() -> dict[str, int]:
-    """Counts since start: hits, misses, callbacks, in_frame, by_call, limited."""
+    """Counts since start: hits, misses, callbacks, in_frame, by_call, limited, waits; wanted: sessions in force now."""
 
 def configure_tensors(
     base: type, handle_offset: int, addresses: Mapping[str, int], keys_offset: int, special_keys: int

@@ -48,6 +48,8 @@ class Session:
         self.root = root
         self.report = Trace()
         self.cache_limit = config.recompile_limit
+        # Long enough for most captures; an end to it, since a capture may need what a waiting thread holds.
+        self.longest_wait = 60.0
         #: Why a code is left to the interpreter.
         self.left: WeakKeyDictionary[CodeType, str] = WeakKeyDictionary()
 

@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import signal
 import sys
 import threading
 import time
@@ -10,6 +11,7 @@ import pytest
 
 from capture import _native
 from capture.bytecode import argument_names, assemble, decode
+from capture.guards import build_tree
 
 
 class Session:
@@ -102,6 +104,149 @@ def test_exceptions_leave_nothing_behind():
     session = Session()
     leaf(1)
     assert session.asked == []
+
+
+class Slow(Session):
+    """Captures `leaf` when it is told to."""
+
+    longest_wait = 30.0
+
+    def __init__(self):
+        super().__init__()
+        self.begun, self.may_end = threading.Event(), threading.Event()
+        self.error = None
+
+    def callback(self, func, code, args, globals, builtins):
+        if code is not leaf.__code__:
+            return None
+        self.asked.append((code.co_name, threading.get_ident()))
+        self.begun.set()
+        assert self.may_end.wait(30)
+        if self.error is not None:
+            raise self.error
+        copy = assemble(decode(code), like=code, argnames=argument_names(code))
+        return _native.Entry(build_tree([]).lower(code), copy, recursive=True)
+
+
+class InThread:
+    """A call in a thread of its own; `get()` is its result or raises its exception."""
+
+    def __init__(self, function, *args):
+        def run():
+            try:
+                self.result = function(*args)
+            except BaseException as error:
+                self.error = error
+
+        self.error = None
+        self.thread = threading.Thread(target=run)
+        self.thread.start()
+
+    def get(self):
+        self.thread.join(30)
+        assert not self.thread.is_alive()
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+
+def until_waiting(number):
+    before = time.monotonic()
+    while _native.stats()["waits"] < number:
+        assert time.monotonic() - before < 30
+        time.sleep(0.001)
+
+
+def test_while_one_thread_captures_others_run_eagerly():
+    session = Slow()
+    compiled = _native.CompiledCallable(leaf, session)
+    first = InThread(compiled, 1)
+    session.begun.wait(30)
+    assert [InThread(compiled, i).get() for i in range(4)] == [1, 2, 3, 4]
+    session.may_end.set()
+    assert first.get() == 2 and compiled(2) == 3
+    assert len(session.asked) == len(_native.entries(leaf.__code__, session)) == 1
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_who_promised_to_run_captured_waits(fails):
+    session = Slow()
+    session.error = KeyError("no") if fails else None
+    compiled = _native.CompiledCallable(leaf, session, whole=True)
+    waits = _native.stats()["waits"]
+    first = InThread(compiled, 1)
+    session.begun.wait(30)
+    others = [InThread(compiled, i) for i in range(4)]
+    until_waiting(waits + 4)
+    session.may_end.set()
+    if fails:  # each has to try for itself
+        for call in (first, *others):
+            with pytest.raises(KeyError, match="no"):
+                call.get()
+        assert len(session.asked) == 5
+    else:
+        assert [first.get(), *(other.get() for other in others)] == [2, 1, 2, 3, 4]
+        assert len(session.asked) == 1
+
+
+def test_a_capture_that_needs_what_waits_for_it():
+    """The callback waits for a thread which calls the same code: the wait has an end."""
+    session = Slow()
+    session.longest_wait = 0.01
+    compiled = _native.CompiledCallable(leaf, session, whole=True)
+    first = InThread(compiled, 1)
+    session.begun.wait(30)
+    inner = InThread(compiled, 5)
+    while len(session.asked) < 2:  # it captures for itself
+        time.sleep(0.001)
+    session.may_end.set()
+    assert (inner.get(), first.get()) == (6, 2)
+
+
+def test_a_wait_is_interrupted():
+    session = Slow()
+    compiled = _native.CompiledCallable(leaf, session, whole=True)
+    waits = _native.stats()["waits"]
+    first = InThread(compiled, 1)
+    session.begun.wait(30)
+
+    def interrupt():
+        until_waiting(waits + 1)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    interrupter = InThread(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        compiled(1)
+    interrupter.get()
+    session.may_end.set()
+    assert first.get() == 2 and compiled(3) == 4
+    assert not _native.is_active() and _native.stats()["wanted"] == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.parametrize("whole", [False, True])
+def test_fork_while_another_thread_captures(whole):
+    session = Slow()
+    compiled = _native.CompiledCallable(leaf, session, whole=whole)
+    first = InThread(compiled, 1)
+    session.begun.wait(30)
+    child = os.fork()
+    if child == 0:
+        try:
+            session.callback = lambda *args: Session.callback(session, *args)
+            if whole:
+                session.begun, session.may_end = threading.Event(), threading.Event()
+                session.may_end.set()
+                session.callback = lambda *args: Slow.callback(session, *args)
+            asked = len(session.asked)
+            fine = compiled(1) == compiled(1) == 2 and len(session.asked) == asked + 1
+            os._exit(0 if fine and _native.stats()["wanted"] == 0 else 1)
+        except BaseException:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    session.may_end.set()
+    assert first.get() == 2 and len(session.asked) == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -5,7 +5,7 @@
 #include <structmember.h>
 #include <string.h>
 
-static Py_ssize_t extra_index = -1;
+Py_ssize_t cache_extra_index = -1;
 static CodeCache all = {.previous = &all, .next = &all}; /* list head */
 
 static void
@@ -21,25 +21,6 @@ cache_free(void *extra)
     PyMem_Free(cache);
 }
 
-int
-cache_init(void)
-{
-    extra_index = request_extra_index(cache_free);
-    if (extra_index < 0) {
-        PyErr_SetString(PyExc_RuntimeError, "the interpreter has no code-extra slot left");
-        return -1;
-    }
-    return 0;
-}
-
-CodeCache *
-cache_of(PyCodeObject *code)
-{
-    void *extra = NULL;
-    code_get_extra((PyObject *)code, extra_index, &extra);
-    return extra;
-}
-
 CodeCache *
 cache_make(PyCodeObject *code)
 {
@@ -52,7 +33,7 @@ cache_make(PyCodeObject *code)
         PyErr_NoMemory();
         return NULL;
     }
-    if (code_set_extra((PyObject *)code, extra_index, cache) < 0) {
+    if (code_set_extra((PyObject *)code, cache_extra_index, cache) < 0) {
         PyMem_Free(cache);
         if (!PyErr_Occurred()) {
             PyErr_SetString(PyExc_RuntimeError, "cannot attach a cache to the code object");
@@ -64,6 +45,24 @@ cache_make(PyCodeObject *code)
     all.next->previous = cache;
     all.next = cache;
     return cache;
+}
+
+int
+cache_init(void)
+{
+    cache_extra_index = request_extra_index(cache_free);
+    if (cache_extra_index < 0) {
+        PyErr_SetString(PyExc_RuntimeError, "the interpreter has no code-extra slot left");
+        return -1;
+    }
+    PyCodeObject *probe = PyCode_NewEmpty("", "", 1);
+    CodeCache *made = probe ? cache_make(probe) : NULL;
+    if (made != NULL && cache_of(probe) != made) {
+        PyErr_SetString(PyExc_ImportError, "this Python keeps what is attached to code objects in an unknown place");
+        return -1;
+    }
+    Py_XDECREF(probe);
+    return made ? 0 : -1;
 }
 
 int

@@ -1,7 +1,7 @@
 /* What is remembered about a code object: flags, and entries (guards and replacement) in order of last use. */
 #ifndef CAPTURE_CACHE_H
 #define CAPTURE_CACHE_H
-#include <Python.h>
+#include "compat.h"
 
 typedef struct {
     PyObject_HEAD
@@ -30,13 +30,22 @@ typedef struct CodeCache {
     unsigned version; /* changes with `slots` */
     Py_ssize_t count, room;
     Slot *slots;
+    struct Claim *claims; /* captures under way */
 } CodeCache;
 
 extern PyTypeObject Entry_Type;
 
 int cache_init(void);
+extern Py_ssize_t cache_extra_index;
+
 /* NULL if nothing is known of the code. */
-CodeCache *cache_of(PyCodeObject *code);
+static inline CodeCache *
+cache_of(const PyCodeObject *code)
+{
+    const CodeExtras *known = code->co_extra;
+    return known && known->size > cache_extra_index ? known->extras[cache_extra_index] : NULL;
+}
+
 /* Made if need be; NULL with an exception. */
 CodeCache *cache_make(PyCodeObject *code);
 /* Puts an entry in front. */

@@ -2,7 +2,8 @@
    frame, look like the function they wrap, and bind as a method does. */
 #include "compat.h"
 #include "callables.h"
-#include "hook.h"
+#include "consult.h"
+#include "stack.h"
 #include <structmember.h>
 
 typedef struct {
@@ -18,27 +19,24 @@ static PyObject *
 call_compiled(PyObject *op, PyObject *const *args, size_t count, PyObject *names)
 {
     Wrapper *self = (Wrapper *)op;
-    HookThread *thread = &hook_thread;
-    if (thread->compiling) {
-        return self->whole ? hook_broken_promise(self->session, Py_None, "called while another capture is in progress")
+    PyThreadState *tstate = PyThreadState_Get();
+    Stack *stack = stack_here(tstate);
+    if (stack && stack->compiling) {
+        return self->whole ? broken_promise(self->session, NULL, "called while another capture is in progress")
                            : PyObject_Vectorcall(self->fn, args, count, names);
     }
-    PyObject *session = thread->session, *awaited = thread->awaited;
-    int disabled = thread->disabled;
-    Py_INCREF(self);
-    thread->session = self->session;
-    thread->awaited = self->whole;
-    thread->disabled = 0;
-    hook_want(thread);
-    PyObject *result = PyObject_Vectorcall(self->fn, args, count, names);
-    hook_unwant(thread);
-    if (thread->awaited != NULL && result != NULL) {
-        Py_DECREF(result);
-        result = hook_broken_promise(self->session, Py_None, "the frame hook did not see its frame");
+    Scope scope;
+    if (scope_begin(&scope, tstate, stack, self->session, self->whole, 0) < 0) {
+        return NULL;
     }
-    thread->session = session;
-    thread->awaited = awaited;
-    thread->disabled = disabled;
+    Py_INCREF(self); /* and so the session */
+    PyObject *result = PyObject_Vectorcall(self->fn, args, count, names);
+    int unseen = scope.stack && scope.stack->awaited;
+    scope_end(&scope);
+    if (unseen && result != NULL) {
+        Py_DECREF(result);
+        result = broken_promise(self->session, NULL, "the frame hook did not see its frame");
+    }
     Py_DECREF(self);
     return result;
 }
@@ -47,13 +45,17 @@ static PyObject *
 call_disabled(PyObject *op, PyObject *const *args, size_t count, PyObject *names)
 {
     Wrapper *self = (Wrapper *)op;
-    HookThread *thread = &hook_thread;
-    PyObject *session = thread->session;
-    int wants = hook_suspend(thread);
-    thread->session = NULL;
+    PyThreadState *tstate = PyThreadState_Get();
+    Stack *stack = stack_here(tstate);
+    if (stack == NULL || stack->session == NULL) {
+        return PyObject_Vectorcall(self->fn, args, count, names);
+    }
+    Scope scope;
+    if (scope_begin(&scope, tstate, stack, NULL, NULL, 0) < 0) {
+        return NULL;
+    }
     PyObject *result = PyObject_Vectorcall(self->fn, args, count, names);
-    thread->session = session;
-    hook_resume(thread, wants);
+    scope_end(&scope);
     return result;
 }
 

@@ -10,6 +10,7 @@
 #include <frameobject.h>
 #include "internal/pycore_code.h"
 #include "internal/pycore_frame.h"
+#include "internal/pycore_interp.h"
 
 #if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030E0000
 #error "capture supports CPython 3.11 to 3.13"
@@ -36,19 +37,30 @@ typedef struct _PyInterpreterFrame Frame;
 #endif
 
 #if PY_VERSION_HEX >= 0x030C0000
-#define code_get_extra PyUnstable_Code_GetExtra
 #define code_set_extra PyUnstable_Code_SetExtra
 #define request_extra_index PyUnstable_Eval_RequestCodeExtraIndex
 #define code_frame_size(co) ((Py_ssize_t)(co)->co_framesize)
 /* From 3.12 the evaluator, and so the hook, clears and pops the frame; before, its caller did. */
 #define HOOK_OWNS_FRAME 1
 #else
-#define code_get_extra _PyCode_GetExtra
 #define code_set_extra _PyCode_SetExtra
 #define request_extra_index _PyEval_RequestCodeExtraIndex
 #define code_frame_size(co) ((Py_ssize_t)((co)->co_nlocalsplus + (co)->co_stacksize + FRAME_SPECIALS_SIZE))
 #define HOOK_OWNS_FRAME 0
 #endif
+
+/* The frame-evaluation function in force. */
+static inline _PyFrameEvalFunction
+eval_frame_function(const PyInterpreterState *interpreter)
+{
+    return interpreter->eval_frame ? interpreter->eval_frame : _PyEval_EvalFrameDefault;
+}
+
+/* What `co_extra` points to; the interpreter's own definition is in no header. */
+typedef struct {
+    Py_ssize_t size;
+    void *extras[];
+} CodeExtras;
 
 /* How many more frames the thread may nest, and its limit. */
 #if PY_VERSION_HEX >= 0x030C0000

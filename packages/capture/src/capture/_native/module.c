@@ -5,6 +5,7 @@
 #include "equal.h"
 #include "hook.h"
 #include "program.h"
+#include "stack.h"
 #include "state.h"
 #include "tensor.h"
 
@@ -76,18 +77,22 @@ entries(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
 static PyObject *
 set_disabled(PyObject *Py_UNUSED(module), PyObject *value)
 {
-    int before = hook_thread.disabled, disabled = PyObject_IsTrue(value);
+    Stack *stack = stack_here(PyThreadState_Get());
+    int before = stack && stack->disabled, disabled = PyObject_IsTrue(value);
     if (disabled < 0) {
         return NULL;
     }
-    hook_thread.disabled = disabled;
+    if (stack) {
+        stack->disabled = (char)disabled;
+    }
     return PyBool_FromLong(before);
 }
 
 static PyObject *
 is_active(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
-    return PyBool_FromLong(hook_thread.session != NULL && !hook_thread.disabled);
+    Stack *stack = stack_here(PyThreadState_Get());
+    return PyBool_FromLong(stack && stack->session && !stack->disabled);
 }
 
 static PyObject *

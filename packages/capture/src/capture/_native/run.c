@@ -1,23 +1,8 @@
 /* Running a replacement: in the same frame if it is the topmost and may grow, else by a call. */
 #include "run.h"
+#include "stack.h"
 
 struct RunCounts run_counts;
-
-static PyCodeObject *nothing; /* the code of a function that does nothing */
-
-int
-run_init(void)
-{
-    PyObject *space = PyDict_New();
-    PyObject *done = space ? PyRun_String("def nothing(): pass", Py_file_input, space, space) : NULL;
-    PyObject *func = done ? PyDict_GetItemString(space, "nothing") : NULL; /* borrowed */
-    if (func != NULL) {
-        nothing = (PyCodeObject *)Py_NewRef(PyFunction_GetCode(func));
-    }
-    Py_XDECREF(done);
-    Py_XDECREF(space);
-    return nothing ? 0 : -1;
-}
 
 /* Puts `code` into the frame, at its start; the frame's code is released last, since it may hold what runs. */
 static void
@@ -74,7 +59,7 @@ leave_frame(PyThreadState *tstate, Frame *frame, PyObject *result)
     /* The interpreter's own clean-up is not exported: let it run a body of nothing in this frame. */
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    swap_code(frame, nothing, 1); /* past RESUME, where tracers look */
+    swap_code(frame, (PyCodeObject *)nothing->func_code, 1); /* past RESUME, where tracers look */
     PyObject *none = _PyEval_EvalFrameDefault(tstate, frame, 0);
     if (none == NULL) {
         PyErr_Clear(); /* the recursion limit: the frame was cleared all the same */

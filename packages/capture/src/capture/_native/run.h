@@ -7,7 +7,6 @@ extern struct RunCounts {
     unsigned long long in_frame, by_call;
 } run_counts;
 
-int run_init(void);
 /* The frame as it is, by the evaluator beneath our hook. */
 PyObject *run_plain(PyThreadState *tstate, Frame *frame, int throwing);
 /* The frame's arguments with the replacement's code. */
