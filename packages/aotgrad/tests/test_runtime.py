@@ -207,3 +207,17 @@ def test_numbers_are_built_in_and_others_run_the_program(interpreter):
     assert run(torch.ones(3), 2)[0].sum() == 6
     assert run(torch.ones(3), 5)[0].sum() == 15
     assert run(torch.ones(3), 2.0)[0].sum() == 6
+
+
+@pytest.mark.parametrize("grad", [True, False])
+def test_a_view_of_what_the_graph_made_may_be_written_to(interpreter, grad):
+    x, w = leaf(3, 4), leaf(4, 3)
+    program = lambda x: (x.sin().t(), x.cos()[1:])  # noqa: E731
+    run = compiled(interpreter, program, x if grad else x.detach())
+    found = []
+    for f in (run, program):
+        a, b = f(x if grad else x.detach())
+        a.mul_(w)
+        b.add_(w.t()[1:])
+        found.append(torch.autograd.grad((a * b.sum()).sum(), [x, w] if grad else [w]))
+    torch.testing.assert_close(*found)

@@ -7,7 +7,7 @@ import inspect
 import io
 import pickle
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 import torch
@@ -197,3 +197,31 @@ def test_generated_locals_are_identifiers_and_meet_no_other() -> None:
     for code in codes:
         assert all(name.isidentifier() for name in code.co_varnames), code.co_varnames
         assert len(set(code.co_varnames)) == len(code.co_varnames)
+
+
+class Options(TypedDict):
+    size: int
+
+
+def test_a_class_that_refuses_to_be_asked_raises_in_the_program() -> None:
+    def asks(x: torch.Tensor, options: Any) -> torch.Tensor:
+        try:
+            return x + isinstance(options, Options)
+        except TypeError:
+            return x + 2
+
+    assert capture.compile(asks)(torch.zeros(1), {"size": 1}).item() == 2
+
+
+def test_signatures_are_those_of_the_functions() -> None:
+    class Steps:
+        @capture.compile
+        def step(self, batch: Any, *, index: int = 0) -> Any:
+            return batch
+
+    assert inspect.getfullargspec(Steps().step).args == ["self", "batch"]
+    assert str(inspect.signature(Steps().step)) == "(batch: Any, *, index: int = 0) -> Any".replace(
+        "Any", "'Any'"
+    ).replace("int =", "'int' =")
+    assert Steps.step.__code__.co_varnames == ("self", "batch", "index")
+    assert not hasattr(Steps.step, "no_such_attribute")

@@ -62,7 +62,7 @@ def compile(
         module = traced.module
         compiled = inference_compiler(module, _example_inputs(module))
         guard_grad = torch.is_grad_enabled() and bool(traced.signature.grad_inputs)
-        run = inference_runner(compiled, traced.signature, guard_grad=guard_grad, guard_autocast=autocast)
+        run = inference_runner(compiled, module, traced.signature, guard_grad=guard_grad, guard_autocast=autocast)
     run = _checked(run, graph_module, traced.signature, len(inputs))
     held = _held(graph_module)
     if held:

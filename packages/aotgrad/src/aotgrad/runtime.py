@@ -6,16 +6,17 @@ effects and its place in autograd.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
+from torch import fx
 from torch.utils import _pytree as pytree
 
 from aotgrad import _torch
 from aotgrad.alias import Alias, Computed, Constant, InputItself, Repeated, ResultSize, Signature
 from aotgrad.partition import Partition, Saved
-from aotgrad.views import ViewStep
+from aotgrad.views import ViewStep, view_results
 from symshapes import build_python
 
 Boxed = Callable[[list[Any]], Sequence[Any]]
@@ -48,8 +49,10 @@ class Source:
         return function
 
 
-def inference_runner(compiled: Boxed, signature: Signature, *, guard_grad: bool, guard_autocast: bool) -> Any:
-    """A function of the inputs that runs `compiled` and does the rest of what the program did.
+def inference_runner(
+    compiled: Boxed, graph: fx.GraphModule, signature: Signature, *, guard_grad: bool, guard_autocast: bool
+) -> Any:
+    """A function of the inputs that runs `compiled`, which is `graph`, and does the rest of what the program did.
 
     `guard_grad`: some input requires grad although no result does. `guard_autocast`: autocast was on when the program
     was traced; its casts are in the graph, and compiled code must not cast again.
@@ -65,7 +68,8 @@ def inference_runner(compiled: Boxed, signature: Signature, *, guard_grad: bool,
         source.names["without_autocast"] = _torch.DisableAutocast
         guards.append("without_autocast()")
     source.line("def run(*args):")
-    if signature.plain and not guards:
+    views = view_results(graph)
+    if signature.plain and not guards and not views:
         source.line(f"return tuple({call})", 1)
         return source.build("run")
     if guards:
@@ -73,6 +77,7 @@ def inference_runner(compiled: Boxed, signature: Signature, *, guard_grad: bool,
         source.line(f"results = {call}", 2)
     else:
         source.line(f"results = {call}", 1)
+    _on_their_own(source, views, 1)
     _epilogue(source, signature)
     return source.build("run")
 
@@ -93,6 +98,14 @@ def training_runner(
     run = source.build("run")
     run.function = function
     return run
+
+
+def _on_their_own(source: Source, views: Iterable[int], depth: int) -> None:
+    """Make the results at these positions no views to autograd, which would refuse writes to them."""
+    for first, position in enumerate(sorted(views)):
+        if first == 0:
+            source.line("results = [*results]", depth)
+        source.line(f"results[{position}] = results[{position}].detach()", depth)
 
 
 def _epilogue(source: Source, signature: Signature) -> None:
@@ -201,6 +214,7 @@ def _write_forward(source: Source, partition: Partition, signature: Signature, g
         source.line(f"results = {call}", 3)
     else:
         source.line(f"results = {call}", 2)
+    _on_their_own(source, (i for i in view_results(partition.forward) if i < count), 2)
     if partition.saved:
         source.line(f"ctx.save_for_backward({', '.join(map(_saved, partition.saved))})", 2)
     if partition.saved_sizes:

@@ -6,6 +6,7 @@ In: a view op and its arguments. Out: `ViewStep`s, which can be replayed, and fo
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,22 @@ class ViewStep:
         """The view of `base`."""
         result = self.op(base, *self.args, **self.kwargs)
         return result if self.index is None else result[self.index]
+
+
+def view_results(module: fx.GraphModule) -> frozenset[int]:
+    """Positions among a functional graph's results of views of what the graph computes on the way.
+
+    To the program they are tensors of their own: whoever writes to one writes to nothing else.
+    """
+    output = next(node for node in reversed(module.graph.nodes) if node.op == "output")
+    return frozenset(i for i, value in enumerate(output.args[0]) if isinstance(value, fx.Node) and _is_view(value))
+
+
+def _is_view(node: fx.Node) -> bool:
+    while node.target is operator.getitem:
+        node = node.args[0]
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and any(result.alias_info is not None for result in schema.returns)
 
 
 Inverse = Callable[..., torch.Tensor]

@@ -6,7 +6,6 @@ or pickled, and compiled again with the same choices.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import inspect
 import sys
@@ -41,8 +40,6 @@ def compiled(fn: Any, choices: Choices) -> Any:
     call = compiled_call(fn, choices)
     if not isinstance(fn, torch.nn.Module):
         return call
-    with contextlib.suppress(TypeError, ValueError):  # a forward written in C may have none
-        call.__signature__ = inspect.signature(fn.forward)
     own = {"__call__": staticmethod(call), "__doc__": fn.__doc__, "__reduce_ex__": _reduced_module, "__copy__": _copied}
     return type("CompiledModule", (CompiledModule,), {**special_methods(type(fn)), **own})(fn, call.session)
 
@@ -63,6 +60,15 @@ def reduced(wrapper: Any) -> Any:
     if isinstance(wrapper, _native.CompiledCallable):
         return compiled, (wrapper.__wrapped__, _choices(wrapper.session))
     return type(wrapper), (wrapper.__wrapped__,)
+
+
+def signature_of(wrapper: Any) -> inspect.Signature:
+    """A compiled or disabled callable's signature, a module's being its ``forward``'s; AttributeError if there is none."""
+    wrapped = wrapper.__wrapped__
+    try:
+        return inspect.signature(wrapped.forward if isinstance(wrapped, torch.nn.Module) else wrapped)
+    except (TypeError, ValueError) as error:
+        raise AttributeError(str(error)) from error
 
 
 def _choices(session: Any) -> Choices:

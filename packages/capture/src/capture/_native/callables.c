@@ -184,6 +184,28 @@ wrapper_reduce(PyObject *self, PyObject *Py_UNUSED(ignored))
     return result;
 }
 
+/* A function's signature; written in C itself, the wrapper would be taken to have none. */
+static PyObject *
+wrapper_signature(PyObject *self, void *Py_UNUSED(ignored))
+{
+    PyObject *module = PyImport_ImportModule("capture.compiled");
+    PyObject *result = module ? PyObject_CallMethod(module, "signature_of", "O", self) : NULL;
+    Py_XDECREF(module);
+    return result;
+}
+
+/* What else a function has (`__code__`, `__defaults__` ...) is the wrapped one's. */
+static PyObject *
+wrapper_getattr(PyObject *self, PyObject *name)
+{
+    PyObject *result = PyObject_GenericGetAttr(self, name);
+    if (result == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
+        result = PyObject_GetAttr(((Wrapper *)self)->fn, name);
+    }
+    return result;
+}
+
 static PyMethodDef wrapper_methods[] = {
     {"__reduce__", wrapper_reduce, METH_NOARGS, "A global's name, or how to wrap the function again."},
     {NULL},
@@ -199,6 +221,7 @@ static PyMemberDef wrapper_members[] = {
 
 static PyGetSetDef wrapper_getset[] = {
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict},
+    {"__signature__", wrapper_signature, NULL, "The signature of the wrapped function."},
     {NULL},
 };
 
@@ -213,6 +236,7 @@ static PyGetSetDef wrapper_getset[] = {
         .tp_dealloc = wrapper_dealloc,                                                              \
         .tp_traverse = wrapper_traverse,                                                            \
         .tp_clear = wrapper_clear,                                                                  \
+        .tp_getattro = wrapper_getattr,                                                             \
         .tp_call = PyVectorcall_Call,                                                               \
         .tp_descr_get = wrapper_get,                                                                \
         .tp_repr = wrapper_repr,                                                                    \

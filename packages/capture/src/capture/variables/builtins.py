@@ -58,7 +58,10 @@ def _next(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 @builtin(isinstance)
 def _isinstance(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     value = m.realize(args[0])
-    return Constant(any(_is_instance(m, value, c) for c in _classes(m, args[1])))
+    try:
+        return Constant(any(_is_instance(m, value, c) for c in _classes(m, args[1])))
+    except TypeError as error:  # of a class that refuses to be asked, as a TypedDict does
+        m.throw(TypeError, str(error))
 
 
 def _classes(m: Machine, classes: Variable) -> list[type]:
@@ -101,7 +104,10 @@ def _issubclass(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     cls = m.to_python(args[0])
     if not isinstance(cls, type):
         m.throw(TypeError, "issubclass() arg 1 must be a class")
-    return Constant(any(issubclass(cls, c) for c in _classes(m, args[1])))
+    try:
+        return Constant(any(issubclass(cls, c) for c in _classes(m, args[1])))
+    except TypeError as error:
+        m.throw(TypeError, str(error))
 
 
 @builtin(hasattr)
