@@ -29,7 +29,7 @@ def test_a_users_file_below_a_folder_of_that_name(tmp_path: Path, folder: str) -
     assert compiled.session.report.graph_count == 1
 
 
-def test_generated_code_is_not_captured_nor_what_it_calls() -> None:
+def test_generated_code_is_not_captured_but_what_it_calls() -> None:
     def users(x: Any) -> Any:
         return x + 1
 
@@ -39,7 +39,7 @@ def test_generated_code_is_not_captured_nor_what_it_calls() -> None:
     compiled = capture.compile(entry)
     assert compiled(torch.ones(1)).item() == 4
     report = compiled.session.report
-    assert report.graph_count == 0 and not report.skipped, "the hook passes it by without a question"
+    assert report.graph_count == 1 and not report.skipped, "the hook passes it by without a question"
 
 
 def test_generated_code_is_not_inlined() -> None:
@@ -62,3 +62,13 @@ def test_an_equal_function_of_the_users_is_captured() -> None:
     compiled = capture.compile(namespace["f"])
     assert compiled(torch.ones(1)).item() == 2
     assert compiled.session.report.graph_count == 1
+
+
+def test_code_made_from_text_belongs_to_its_module(tmp_path: Path) -> None:
+    from capture.evaluator.scope import file_of, is_infrastructure
+
+    made = compile("def f(x): return x", "<string>", "exec")
+    assert is_infrastructure(file_of(made, {"__file__": __import__("fractions").__file__}))
+    assert not is_infrastructure(file_of(made, {"__file__": str(tmp_path / "model.py")}))
+    assert not is_infrastructure(file_of(made, {}))
+    assert not is_infrastructure(file_of(made, {"__file__": capture.__file__})), "made of the user's callable"

@@ -49,3 +49,10 @@ def set_layout(tensor: Any, like: Any) -> None:
     """
     with torch._C._DisableTorchDispatch():
         torch.ops.aten.as_strided_.default(tensor, like.shape, like.stride(), like.storage_offset())
+
+
+# What watches tensors that are saved for backward, if anything: public code can only enter and leave its own hooks.
+top_saved_tensor_hooks = torch._C._autograd._top_saved_tensors_default_hooks
+
+# Whether the backward that is running leaves saved values for another one; public code does not hear of it.
+keeps_graph = torch._C._autograd._get_current_graph_task_keep_graph

@@ -9,6 +9,7 @@ import torch
 from torch import fx
 
 from aotgrad import _torch
+from aotgrad.again import again
 from aotgrad.alias import Signature
 from aotgrad.interpret import attached_tensors
 from aotgrad.joint import InferenceGraph, JointGraph, trace_inference, trace_joint
@@ -48,8 +49,10 @@ def compile(
     Raises:
         Unsupported: the program has no functional graph. Errors of the program itself come through as they are.
     """
-    if torch.is_grad_enabled() and any(_wants_grad(t) for t in (*inputs, *_held(graph_module))):
-        traced: InferenceGraph | JointGraph = trace_joint(graph_module, inputs, decompositions)
+    enabled = torch.is_grad_enabled()
+    held = _held(graph_module)
+    if (enabled or _enables_grad(graph_module)) and any(_wants_grad(t) for t in (*inputs, *held)):
+        traced: InferenceGraph | JointGraph = trace_joint(graph_module, inputs, decompositions, enable_grad=enabled)
     else:
         traced = trace_inference(graph_module, inputs, decompositions)
     autocast = _torch.any_autocast()
@@ -57,14 +60,24 @@ def compile(
         partition = (partitioner or partition_default)(traced)
         forward = (forward_compiler or inference_compiler)(partition.forward, _example_inputs(partition.forward))
         backward = (backward_compiler or inference_compiler)(partition.backward, _example_inputs(partition.backward))
-        run = training_runner(forward, backward, partition, traced.signature, guard_autocast=autocast)
+        given = len(inputs)
+        run = training_runner(
+            forward,
+            backward,
+            partition,
+            traced,
+            (lambda *args: graph_module(*args[:given])) if held else graph_module,
+            again(graph_module, given, traced, partition, (*inputs, *held)),
+            guard_autocast=autocast,
+            enable_grad=not enabled,
+            beneath=bool(getattr(graph_module, "meta", {}).get("beneath")),
+        )
     else:
         module = traced.module
         compiled = inference_compiler(module, _example_inputs(module))
         guard_grad = torch.is_grad_enabled() and bool(traced.signature.grad_inputs)
         run = inference_runner(compiled, module, traced.signature, guard_grad=guard_grad, guard_autocast=autocast)
     run = _checked(run, graph_module, traced.signature, len(inputs))
-    held = _held(graph_module)
     if held:
         inner = run
         run = lambda *args: inner(*args, *held)  # noqa: E731
@@ -115,6 +128,12 @@ def _overlap(args: Sequence[Any], written: set[int]) -> bool:
 
 def _held(program: Any) -> tuple[torch.Tensor, ...]:
     return tuple(tensor for _, _, tensor in attached_tensors(program))
+
+
+def _enables_grad(program: Any) -> bool:
+    """Whether a graph switches grad mode on somewhere."""
+    nodes = program.graph.nodes if isinstance(program, fx.GraphModule) else ()
+    return any(node.target is _torch.set_grad_enabled and node.args[0] for node in nodes)
 
 
 def _wants_grad(value: Any) -> bool:

@@ -21,9 +21,10 @@ from aotgrad.cleanup import clean_values, remove_dead
 from aotgrad.errors import Unsupported
 from aotgrad.interpret import attached_tensors, interpret, swapped
 from aotgrad.module import module_of
+from aotgrad.routes import reached_inputs
 from aotgrad.strides import is_dense
 from aotgrad.trace import Tracer
-from symshapes import FakeMode, FakeTensor
+from symshapes import FakeMode, FakeTensor, undisturbed_autograd
 
 aten = torch.ops.aten
 
@@ -55,12 +56,14 @@ class JointGraph:
 
     Placeholders: the inputs, then one tangent for each differentiable result. The output is the results, then one
     gradient for each of `signature.grad_inputs` (None where there is none). Nodes that the backward made have
-    `meta["backward"]`.
+    `meta["backward"]`. `reached`: for each differentiable result, the places in `signature.grad_inputs` of the inputs that
+    its gradient flows to.
     """
 
     graph: fx.Graph
     constants: dict[str, torch.Tensor]
     signature: Signature
+    reached: tuple[frozenset[int], ...]
 
     @property
     def module(self) -> fx.GraphModule:
@@ -87,15 +90,21 @@ def trace_inference(
 
 
 def trace_joint(
-    program: Callable[..., Any], inputs: Sequence[Any], decompositions: Table | None = None
+    program: Callable[..., Any],
+    inputs: Sequence[Any],
+    decompositions: Table | None = None,
+    *,
+    enable_grad: bool = True,
 ) -> JointGraph | InferenceGraph:
     """Trace `program` forward and backward; without gradients after all if no result requires one.
 
+    `enable_grad`: grad mode where the program begins, which it may set otherwise for parts of itself.
     Raises Unsupported for a program that has no functional graph.
     """
-    with torch.enable_grad():
-        traced = _Traced.run(program, inputs, decompositions)
-    return traced.joint() if any(traced.signature.differentiable) else traced.inference()
+    with undisturbed_autograd():
+        with torch.set_grad_enabled(enable_grad):
+            traced = _Traced.run(program, inputs, decompositions)
+        return traced.joint() if any(traced.signature.differentiable) else traced.inference()
 
 
 @dataclass
@@ -162,6 +171,7 @@ class _Traced:
                 last = tracer.add_input(tangent, f"tangent_{position}")
             tangents.append(tangent)
         leaves = [self.leaves[i] for i in self.signature.grad_inputs]
+        reached = reached_inputs(wanted, leaves)
         with (
             _collector_paused(),
             torch.autograd.set_multithreading_enabled(False),
@@ -174,7 +184,7 @@ class _Traced:
         graph.output((*self.nodes, *nodes))
         remove_dead(graph)
         clean_values(graph, tracer.fake_mode)
-        return JointGraph(graph, tracer.constants, self.signature)
+        return JointGraph(graph, tracer.constants, self.signature, reached)
 
 
 def _gradients(results: list[Any], leaves: list[Any], tangents: list[Any]) -> Any:

@@ -14,7 +14,9 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from aotgrad import _torch
+from aotgrad.again import Again
 from aotgrad.alias import Alias, Computed, Constant, InputItself, Repeated, ResultSize, Signature
+from aotgrad.joint import JointGraph
 from aotgrad.partition import Partition, Saved
 from aotgrad.views import ViewStep, view_results
 from symshapes import build_python
@@ -83,18 +85,44 @@ def inference_runner(
 
 
 def training_runner(
-    forward: Boxed, backward: Boxed, partition: Partition, signature: Signature, *, guard_autocast: bool
+    forward: Boxed,
+    backward: Boxed,
+    partition: Partition,
+    joint: JointGraph,
+    program: Callable[..., Any],
+    repeated: Again | str,
+    *,
+    guard_autocast: bool,
+    enable_grad: bool,
+    beneath: bool,
 ) -> Any:
-    """A function of the inputs whose results autograd can differentiate, once."""
-    function = _autograd_function(forward, backward, partition, signature, guard_autocast)
+    """A function of the inputs whose results autograd can differentiate.
+
+    Args:
+        program: what was compiled, as a function of the same inputs; run where somebody watches what is saved.
+        repeated: how to differentiate twice, or why that is not possible.
+        beneath: the program is a piece of a function, and who calls the function again does not come by here.
+        enable_grad: grad mode is off where the program is called, and the program switches it on.
+    """
+    signature = joint.signature
+    function = _autograd_function(forward, backward, partition, joint, repeated, guard_autocast)
     source = Source()
-    source.names["apply"] = function.apply
+    source.names |= {"apply": function.apply, "saved_hooks": _torch.top_saved_tensor_hooks, "program": program}
+    source.names["foreign"] = _foreign_or_checkpoint if beneath else _foreign
     source.line("def run(*args):")
+    source.line("if (hooks := saved_hooks(False)) is not None and foreign(hooks):", 1)
+    source.line("return program(*args)", 2)
     source.line("results = apply(*args)", 1)
     if len(signature.differentiable) == 1:
         # Function.apply returns a lone result as it is.
         source.lines[-1] = "    results = (apply(*args),)"
     _epilogue(source, signature)
+    if enable_grad:
+        body = source.lines[3:]
+        source.names |= {"set_grad": _torch.set_grad_enabled}
+        source.lines[3:] = ["    set_grad(True)", "    try:", *("    " + line for line in body)]
+        source.line("finally:", 1)
+        source.line("set_grad(False)", 2)
     run = source.build("run")
     run.function = function
     return run
@@ -106,6 +134,19 @@ def _on_their_own(source: Source, views: Iterable[int], depth: int) -> None:
         if first == 0:
             source.line("results = [*results]", depth)
         source.line(f"results[{position}] = results[{position}].detach()", depth)
+
+
+def _foreign(hooks: tuple[Any, Any]) -> bool:
+    """Whether saved-tensor hooks may give back other values. Those of torch itself do not: checkpoints, offloading.
+
+    With the user's own hooks what is saved is part of the result, so the program saves what it does in eager.
+    """
+    return not (getattr(hooks[0], "__module__", None) or "").startswith("torch.")
+
+
+def _foreign_or_checkpoint(hooks: tuple[Any, Any]) -> bool:
+    """The same for a piece of a function: a checkpoint around it computes it again, perhaps outside of compiled code."""
+    return _foreign(hooks) or hooks[0].__module__ == "torch.utils.checkpoint"
 
 
 def _epilogue(source: Source, signature: Signature) -> None:
@@ -184,27 +225,37 @@ def _literal(source: Source, value: Any) -> str:
 
 
 def _autograd_function(
-    forward: Boxed, backward: Boxed, partition: Partition, signature: Signature, guard_autocast: bool
+    forward: Boxed,
+    backward: Boxed,
+    partition: Partition,
+    joint: JointGraph,
+    repeated: Again | str,
+    guard_autocast: bool,
 ) -> Any:
+    signature = joint.signature
     source = Source()
     source.names |= {
         "Function": torch.autograd.Function,
         "compiled_forward": forward,
         "compiled_backward": backward,
         "is_grad_enabled": torch.is_grad_enabled,
-        "once": _refuse_second,
+        "once": _refuse_second if isinstance(repeated, str) else repeated.gradients,
+        "keeps_graph": _torch.keeps_graph,
+        "reason": repeated,
         "zeros": torch.zeros,
         "relaid": _relaid,
         "without_autocast": _torch.DisableAutocast,
     }
     source.line("class Compiled(Function):")
-    _write_forward(source, partition, signature, guard_autocast)
-    _write_backward(source, partition, signature)
+    _write_forward(source, partition, signature, repeated, guard_autocast)
+    _write_backward(source, partition, joint, repeated)
     function = source.build("Compiled")
     return function
 
 
-def _write_forward(source: Source, partition: Partition, signature: Signature, guard_autocast: bool) -> None:
+def _write_forward(
+    source: Source, partition: Partition, signature: Signature, repeated: Again | str, guard_autocast: bool
+) -> None:
     count = len(signature.differentiable)
     source.line("@staticmethod", 1)
     source.line("def forward(ctx, *args):", 1)
@@ -217,6 +268,9 @@ def _write_forward(source: Source, partition: Partition, signature: Signature, g
     _on_their_own(source, (i for i in view_results(partition.forward) if i < count), 2)
     if partition.saved:
         source.line(f"ctx.save_for_backward({', '.join(map(_saved, partition.saved))})", 2)
+    if isinstance(repeated, Again):
+        source.line("ctx.args = args", 2)
+        source.line(f"ctx.versions = [{', '.join(f'args[{i}]._version' for i in repeated.checked)}]", 2)
     if partition.saved_sizes:
         source.line(f"ctx.sizes = ({', '.join(map(_saved, partition.saved_sizes))},)", 2)
     tangents = _tangents(partition, signature)
@@ -234,12 +288,17 @@ def _write_forward(source: Source, partition: Partition, signature: Signature, g
         source.line(f"return ({', '.join(f'results[{i}]' for i in range(count))})", 2)
 
 
-def _write_backward(source: Source, partition: Partition, signature: Signature) -> None:
+def _write_backward(source: Source, partition: Partition, joint: JointGraph, repeated: Again | str) -> None:
+    signature = joint.signature
     tangents = _tangents(partition, signature)
     by_result = {result: position for position, (result, _) in enumerate(tangents)}
     names = [f"t{by_result[i]}" if i in by_result else f"_{i}" for i in range(len(signature.differentiable))]
     source.line("@staticmethod", 1)
     source.line(f"def backward(ctx, {', '.join(names)}):", 1)
+    given = ", ".join(f"t{position}" for position in range(len(tangents)))
+    source.line("if is_grad_enabled():", 2)
+    _write_differentiable(source, partition, signature, repeated, given)
+    conditions = _reached(source, joint)
     for position, (_, value) in enumerate(tangents):
         name = f"t{position}"
         dtype, device = source.name(value.dtype, "dtype"), source.name(value.device, "device")
@@ -261,14 +320,58 @@ def _write_backward(source: Source, partition: Partition, signature: Signature) 
         inputs.append("*ctx.sizes")
     inputs += [f"t{position}" for position in range(len(tangents))]
     arguments = f"[{', '.join(inputs)}]"
-    source.line("if is_grad_enabled():", 2)
-    source.line(f"gradients = once(compiled_backward, {arguments})", 3)
-    source.line("else:", 2)
-    source.line(f"gradients = compiled_backward({arguments})", 3)
+    if isinstance(repeated, Again):
+        # Beneath create_graph a backward keeps its graph, and so do those who ask for it.
+        source.line("if not keeps_graph():", 2)
+        source.line("ctx.args = None", 3)
+        source.line(f"gradients = compiled_backward({arguments})", 2)
+    else:
+        source.line("if is_grad_enabled():", 2)
+        source.line(f"gradients = once(compiled_backward, {arguments}, reason)", 3)
+        source.line("else:", 2)
+        source.line(f"gradients = compiled_backward({arguments})", 3)
+    source.line(f"return {_returned(signature, conditions)}", 2)
+
+
+def _write_differentiable(
+    source: Source, partition: Partition, signature: Signature, repeated: Again | str, given: str
+) -> None:
+    """The way of a backward under `create_graph`."""
+    if isinstance(repeated, str):
+        source.lines.pop()
+        return
+    if partition.saved:
+        source.line("ctx.saved_tensors  # still there, and as they were?", 3)
+    source.line(f"gradients = once(ctx.args, ctx.versions, ({given},))", 3)
+    source.line(f"return {_returned(signature, {})}", 3)
+
+
+def _returned(signature: Signature, conditions: dict[int, str]) -> str:
+    """A gradient for each input."""
     returned = ["None"] * signature.input_count
     for position, index in enumerate(signature.grad_inputs):
         returned[index] = f"gradients[{position}]"
-    source.line(f"return ({', '.join(returned)},)", 2)
+        if position in conditions:
+            returned[index] += f" if {conditions[position]} else None"
+    return f"({', '.join(returned)},)"
+
+
+def _reached(source: Source, joint: JointGraph) -> dict[int, str]:
+    """For gradients that not every result has a part in: a variable that says whether one that has was given a tangent.
+
+    The others are None, as in eager: an optimizer leaves such parameters alone.
+    """
+    conditions: dict[int, str] = {}
+    names: dict[tuple[int, ...], str] = {}
+    for position in range(len(joint.signature.grad_inputs)):
+        reaching = tuple(at for at, reached in enumerate(joint.reached) if position in reached)
+        if 0 < len(reaching) < len(joint.reached):
+            if reaching not in names:
+                names[reaching] = f"reached_{len(names)}"
+                given = " or ".join(f"t{at} is not None" for at in reaching)
+                source.line(f"{names[reaching]} = {given}", 2)
+            conditions[position] = names[reaching]
+    return conditions
 
 
 def _saved(saved: Saved) -> str:
@@ -321,20 +424,22 @@ class _Once(torch.autograd.Function):
     """Passes gradients through and refuses to differentiate them."""
 
     @staticmethod
-    def forward(ctx: Any, count: int, *values: Any) -> Any:
+    def forward(ctx: Any, reason: str, count: int, *values: Any) -> Any:
+        ctx.reason = reason
         return tuple(None if v is None else v.view_as(v) for v in values[:count])
 
     @staticmethod
     def backward(ctx: Any, *_: Any) -> Any:
         raise RuntimeError(
-            "a compiled graph cannot be differentiated twice (its backward ran under create_graph=True); "
+            f"a compiled graph cannot be differentiated twice (its backward ran under create_graph=True): {ctx.reason}; "
             "run the function eagerly where second derivatives are needed"
         )
 
 
-def _refuse_second(compiled: Boxed, arguments: list[Any]) -> Any:
+def _refuse_second(compiled: Boxed, arguments: list[Any], reason: str) -> Any:
     """Run the backward under create_graph: right gradients, and a clear error if somebody differentiates them."""
-    kept = [t for t in arguments if isinstance(t, torch.Tensor)]
+    # Whatever the gradients depend on, they are not constants.
+    mark = torch.empty(0, requires_grad=True)
     with torch.no_grad():
         gradients = compiled(arguments)
-    return _Once.apply(len(gradients), *gradients, *kept)
+    return _Once.apply(reason, len(gradients), *gradients, mark)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -17,8 +16,8 @@ from .report import Trace
 from .resume import reset_resumes
 from .session import Backend
 
-# What the parts generate is no user's program, nor is anything beneath it.
-on_generated(functools.partial(_native.mark_skip, recursive=True))
+# What the parts generate is no user's program. What it calls may be one: autograd's hooks run beneath a backward.
+on_generated(_native.mark_skip)
 
 
 def eager_backend(module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:

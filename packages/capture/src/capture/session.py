@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from types import CodeType, FunctionType
@@ -14,7 +15,7 @@ from . import _native, config
 from .bytecode import argument_names
 from .errors import CaptureError, GraphBreakError, InternalError, SkipFrame
 from .evaluator.driver import Capture, FrameInput, capture_frame
-from .evaluator.scope import is_infrastructure
+from .evaluator.scope import file_of, is_infrastructure
 from .guards import build_tree
 from .notices import tell, warnings_kept_from_raising
 from .report import Trace
@@ -64,7 +65,7 @@ class Session:
         """See ``_native.Session``."""
         if code.co_name in _NEVER_CAPTURED:
             return _native.SKIP
-        if origin_of(code) is None and is_infrastructure(code.co_filename):
+        if origin_of(code) is None and is_infrastructure(file_of(code, globals)):
             return _native.SKIP
         kind = next((kind for flag, kind in _SUSPENDING.items() if code.co_flags & flag), None)
         if kind is not None:
@@ -74,7 +75,10 @@ class Session:
         frame = FrameInput(func, code, args, globals, builtins)
         try:
             with warnings_kept_from_raising():
-                captured = capture_frame(frame, self.run_backend, dynamic=self.dynamic, fullgraph=self.fullgraph)
+                origin = origin_of(code)
+                beneath = (code if origin is None else origin.code) is not self.root
+                backend = functools.partial(self.run_backend, beneath=beneath)
+                captured = capture_frame(frame, backend, dynamic=self.dynamic, fullgraph=self.fullgraph)
                 return self.entry(code, captured)
         except SkipFrame as reason:
             self.leave(code, str(reason))
@@ -146,8 +150,12 @@ class Session:
         # A frame captured to its end has nothing beneath it that is left to capture.
         return _native.Entry(program, captured.code, recursive=not captured.breaks, info=captured)
 
-    def run_backend(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        """The compiled graph, with nothing beneath it captured again."""
+    def run_backend(self, module: fx.GraphModule, inputs: list[Any], *, beneath: bool) -> Callable[..., Any]:
+        """The compiled graph, with nothing beneath it captured again.
+
+        ``beneath``: the frame is not the compiled function's own. Whoever calls just that frame again runs it eagerly.
+        """
+        module.meta["beneath"] = beneath
         try:
             compiled = self.backend(module, inputs)
         except GraphBreakError as error:  # of something that the backend called, not of this capture

@@ -45,6 +45,7 @@ from symshapes.policy import (
 )
 from symshapes.ranges import ValueRange, bound
 from symshapes.rules import DataDependentError, missing_rules, register_rule
+from symshapes.undisturbed import undisturbed_autograd
 
 __all__ = [
     "Ambient",
@@ -92,6 +93,7 @@ __all__ = [
     "reset_rules",
     "simplify_with_ranges",
     "size_symbol",
+    "undisturbed_autograd",
 ]
 
 _install_magic()

@@ -134,3 +134,9 @@ def is_slow_conv3d(input: tuple[Any, ...], weight: tuple[Any, ...], options: tup
     backend = torch._C._select_conv_backend(*probes, None, *options, None)
     slow = torch._C._ConvBackend
     return backend in (slow.Slow3d, slow.SlowDilated3d, slow.SlowTranspose3d)
+
+
+# The stack of saved-tensor hooks: public code can only enter and leave its own.
+top_saved_tensor_hooks = torch._C._autograd._top_saved_tensors_default_hooks
+push_saved_tensor_hooks = torch._C._autograd._push_saved_tensors_default_hooks
+pop_saved_tensor_hooks = torch._C._autograd._pop_saved_tensors_default_hooks

@@ -41,6 +41,7 @@ from capture.variables.constants import Constant
 from capture.variables.functions import Cell
 from capture.variables.numbers import Symbolic
 from capture.variables.tensors import Tensor
+from symshapes import undisturbed_autograd
 
 from .frame import Frame, check_no_handler_state, run
 from .machine import Machine
@@ -86,7 +87,7 @@ def capture_frame(frame: FrameInput, backend: Backend, *, dynamic: bool | None, 
     reason: Break | None = None
     while True:
         attempt = Attempt(frame, dynamic)
-        with torch_modes_restored():
+        with torch_modes_restored(), undisturbed_autograd():
             try:
                 attempt.evaluate(break_at)
                 if attempt.finished:
@@ -271,6 +272,9 @@ class Attempt:
             breaks,
         )
         with torch_modes_restored():
+            # As they are where the graph begins; it may end within a block that changes them.
+            for function, args in mode_calls({**torch_state(), "nesting": 0}, self.before):
+                function(*args)
             compiled = backend(captured.module, list(captured.inputs))
         compiled = separated(compiled, captured.module, captured.sources, m.graph.changed_inputs())
         # A backend may have asked about symbolic sizes too.

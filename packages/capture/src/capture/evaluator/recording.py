@@ -96,6 +96,8 @@ class Recording(Values):
             raise Unsupported(f"argument of {_name(target)}: {error}") from None
         fake_args = [p[1] for p in lowered]
         fake_kwargs = {k: p[1] for k, p in named.items()}
+        if fake_kwargs.get("requires_grad") is True:
+            raise Unsupported(f"{_name(target)}(requires_grad=True) makes a leaf that gradients may be asked of")
         result = self.run_on_fakes(op, target, fake_args, fake_kwargs)
         if self.is_plain(result):
             return self.from_python(result)

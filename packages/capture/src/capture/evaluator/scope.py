@@ -70,6 +70,16 @@ def _package_of_file(filename: str) -> str | None:
     return None
 
 
+def file_of(code: types.CodeType, module_globals: dict[str, Any]) -> str:
+    """Where code comes from; for code that a program made from text (a dataclass's methods), its module's file."""
+    name = code.co_filename
+    if name.startswith("<") and not name.startswith("<frozen"):
+        file = module_globals.get("__file__")
+        # What this project makes of a user's callable is the user's.
+        return file if isinstance(file, str) and not is_own_file(os.path.realpath(file)) else name
+    return name
+
+
 @functools.cache
 def is_infrastructure(filename: str) -> bool:
     """Code that is never captured as a frame of its own: torch, the standard library, tools, this project."""

@@ -107,8 +107,11 @@ class Tensor(Variable):
             return self.length(m)
         if name == "__iter__":
             return self.iterate(m)
-        if name == "requires_grad_" and self.value is None and not kwargs:
-            return m.record("call_method", name, [self, *args], kwargs)
+        if name == "requires_grad_" and not kwargs:
+            # A new leaf is an input of what follows, not part of a graph: gradients of it may be asked for.
+            wanted = m.to_python(args[0]) if args else True
+            if self.fake.requires_grad is wanted:
+                return self
         if name == "type" and (args or kwargs):
             return m.record("call_method", name, [self, *args], kwargs)
         if name == "type":
