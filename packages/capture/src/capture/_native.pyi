@@ -146,6 +146,9 @@ class TensorSpec:
 def mark_skip(code: CodeType, recursive: bool = False) -> None:
     """Never capture this code, whatever the session; survives `reset`."""
 
+def generic_attributes(type: type) -> tuple[bool, bool]:
+    """Whether a class written in C reads, and sets, attributes as `object` does."""
+
 def unmark_skip(code: CodeType) -> None:
     """Undo `mark_skip`."""
 

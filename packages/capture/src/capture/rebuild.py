@@ -19,6 +19,7 @@ from .variables.constructors import Getter
 from .variables.functions import Cell, Function, Generator, Method, Partial
 from .variables.iterators import (
     Chain,
+    Computed,
     Count,
     DictIterator,
     Enumerate,
@@ -34,7 +35,7 @@ from .variables.iterators import (
 )
 from .variables.mappings import Dict, DictView, Set
 from .variables.numbers import Symbolic
-from .variables.objects import ExceptionObject, InstanceDict, Object, Super, SuperBuiltin
+from .variables.objects import ExceptionObject, InstanceDict, Object, Super, SuperBuiltin, made_by_object
 from .variables.sequences import List, Range, Slice, Tuple
 from .variables.tensors import Tensor
 
@@ -297,9 +298,14 @@ def _object_parts(v: Object) -> Iterable[Variable]:
 def make_instance(e: Emitter, v: Object) -> None:
     """Push an instance without its attributes."""
     payload = v.payload
-    if payload is None:
+    if payload is None and made_by_object(v.cls):
         e.emit(build.push_callable(build.load_const(object.__new__)), build.load_const(v.cls), build.call(1))
         return
+    if v.cls is types.SimpleNamespace:
+        e.call(v.cls, [])
+        return
+    if payload is None:
+        raise CannotRebuild(v, f"an instance of {v.cls.__name__}, which keeps state in C")
     base = payload.python_type()
     assert base in PAYLOADS
     e.emit(build.push_callable(build.load_const(base.__new__)), build.load_const(v.cls))
@@ -344,7 +350,15 @@ def _object(e: Emitter, v: Object) -> None:
         fill_instance(e, v)
 
 
-@rebuilds(ExceptionObject, parts=lambda v: [*v.args, *(x for x in v.attrs.values() if x is not None)])
+def _exception_parts(v: ExceptionObject) -> Iterable[Variable]:
+    if v.origin >= 0:
+        raise CannotRebuild(v, "an exception that was raised and is kept, with its traceback")
+    if v.has_state_in_c:
+        raise CannotRebuild(v, f"an instance of {v.cls.__name__}, which keeps state in C")
+    return [*v.args, *(x for x in v.attrs.values() if x is not None)]
+
+
+@rebuilds(ExceptionObject, parts=_exception_parts)
 def _exception(e: Emitter, v: ExceptionObject) -> None:
     e.emit(build.push_callable(build.load_const(v.cls.__new__)), build.load_const(v.cls))
     e.emit(build.call(1 + e.load_many(v.args)))
@@ -375,7 +389,7 @@ def _super_builtin(e: Emitter, v: SuperBuiltin) -> None:
 # Iterators
 
 
-@rebuilds(Iterator)
+@rebuilds(Iterator, Computed)
 def _iterator(e: Emitter, v: Iterator) -> None:
     raise CannotRebuild(v, f"an iterator of type {v.python_type().__name__}")
 

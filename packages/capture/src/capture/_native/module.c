@@ -96,6 +96,18 @@ is_active(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 }
 
 static PyObject *
+generic_attributes(PyObject *Py_UNUSED(module), PyObject *type)
+{
+    if (!PyType_Check(type)) {
+        PyErr_Format(PyExc_TypeError, "a class, not %s", Py_TYPE(type)->tp_name);
+        return NULL;
+    }
+    PyTypeObject *t = (PyTypeObject *)type;
+    return Py_BuildValue("(NN)", PyBool_FromLong(t->tp_getattro == PyObject_GenericGetAttr && t->tp_getattr == NULL),
+                         PyBool_FromLong(t->tp_setattro == PyObject_GenericSetAttr && t->tp_setattr == NULL));
+}
+
+static PyObject *
 equal(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *left, *right;
@@ -120,6 +132,8 @@ static PyMethodDef methods[] = {
     {"read_state", state_read, METH_NOARGS, "The global settings now."},
     {"tensor_keys", tensor_keys, METH_O, "A tensor's dispatch key set, or None."},
     {"tensor_codes", tensor_codes, METH_O, "C codes of dtype, device type and index, and layout, or None."},
+    {"generic_attributes", generic_attributes, METH_O,
+     "Whether a class written in C reads, and sets, attributes as object does."},
     {"exactly_equal", equal, METH_VARARGS, "Same type and value, floats bit for bit."},
     {NULL},
 };

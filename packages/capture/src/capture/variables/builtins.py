@@ -405,6 +405,6 @@ def _products(m: Machine, args: Args, kwargs: Kwargs) -> list[tuple[Variable, ..
 
 def tuples_iterator(m: Machine, rows: list[tuple[Any, ...]]) -> Variable:
     """An iterator over tuples known at once."""
-    from .iterators import SequenceIterator
+    from .iterators import Computed
 
-    return m.created(SequenceIterator(m.created_tuple([m.created_tuple(list(row)) for row in rows])))
+    return m.created(Computed(m.created_tuple([m.created_tuple(list(row)) for row in rows])))

@@ -253,6 +253,8 @@ def _cell(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 @constructor(types.SimpleNamespace)
 def _namespace(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    if args:
+        raise Unsupported("SimpleNamespace of a mapping")
     made = m.created(Object(types.SimpleNamespace))
     for name, value in kwargs.items():
         made.attrs[name] = value
@@ -354,7 +356,7 @@ def _islice(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
             found.append(value)
             wanted += step
         at += 1
-    return m.created(iterators.SequenceIterator(m.created_tuple(found)))
+    return m.created(iterators.Computed(m.created_tuple(found)))
 
 
 @constructor(itertools.accumulate)
@@ -371,7 +373,7 @@ def _accumulate(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
             found.append(m.binary("+", found[-1], value))
         else:
             found.append(m.call(function, [found[-1], value], {}))
-    return m.created(iterators.SequenceIterator(m.created_tuple(found)))
+    return m.created(iterators.Computed(m.created_tuple(found)))
 
 
 # operator's callable objects

@@ -62,6 +62,10 @@ class SequenceIterator(Iterator):
         return items[self.position - 1]
 
 
+class Computed(SequenceIterator):
+    """Of ``itertools``: the items are computed when it is made, so that it cannot be handed out as what it is."""
+
+
 class ReversedIterator(SequenceIterator):
     """``reversed(list or tuple)``."""
 

@@ -185,7 +185,7 @@ def _wraps(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 @known("copy.copy")
 def _copy(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     from .mappings import Dict, Set
-    from .objects import class_lookup
+    from .objects import class_lookup, made_by_object
     from .sequences import List, Tuple
 
     value = m.realize(args[0])
@@ -196,7 +196,7 @@ def _copy(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     if isinstance(value, Object) and value.payload is None and class_lookup(value.cls, "__copy__")[1] is value.cls:
         from .objects import InstanceDict
 
-        if class_lookup(value.cls, "__reduce_ex__")[1] is object:
+        if class_lookup(value.cls, "__reduce_ex__")[1] is object and made_by_object(value.cls):
             made = m.created(Object(value.cls))
             made.attrs.update(InstanceDict(value).snapshot(m))
             return made
@@ -251,8 +251,10 @@ def _deep(m: Machine, value: Variable, memo: dict[int, Variable]) -> Variable:
 
 
 def _copied_by_default(cls: type) -> bool:
-    from .objects import MISSING, class_lookup
+    from .objects import MISSING, class_lookup, made_by_object
 
+    if not made_by_object(cls):
+        return False
     own = ("__deepcopy__", "__copy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__slots__")
     return all(class_lookup(cls, name)[1] is object or class_lookup(cls, name)[0] is MISSING for name in own)
 

@@ -10,6 +10,7 @@ import types
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from capture import _native
 from capture.errors import NotConstant, SymbolicRaise, Unsupported
 
 from .base import Args, Kwargs, Variable, VarKey
@@ -27,6 +28,7 @@ class _Missing:
 
 MISSING = _Missing()
 _OBJECT_SLOTS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.BuiltinFunctionType)
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not compiled into the interpreter
 _DATA_DESCRIPTORS = (property, types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
@@ -41,6 +43,21 @@ def class_lookup(cls: type, name: str) -> tuple[Any, type]:
 def is_data_descriptor(raw: Any) -> bool:
     """Whether it takes precedence over the instance's dictionary."""
     return isinstance(raw, _DATA_DESCRIPTORS) or hasattr(type(raw), "__set__")
+
+
+def made_by_object(cls: type) -> bool:
+    """Whether ``object.__new__`` makes its instances, as CPython's own check has it: there is no state in C."""
+    base: type | None = cls
+    while base is not None:
+        if isinstance(base.__dict__.get("__new__"), types.BuiltinFunctionType):
+            return base is object
+        base = base.__base__
+    return False
+
+
+@functools.cache
+def _generic(owner: type) -> tuple[bool, bool]:
+    return (True, True) if owner is object else _native.generic_attributes(owner)
 
 
 def descriptor_get(m: Machine, raw: Any, owner: type, obj: Variable | None, cls: type, name: str) -> Variable:
@@ -129,6 +146,8 @@ class Object(Variable):
         override, owner = class_lookup(self.cls, "__getattribute__")
         if isinstance(override, types.FunctionType):
             return m.call(m.class_attribute(owner, "__getattribute__", override), [self, Constant(name)], {})
+        if not _generic(owner)[0]:
+            raise Unsupported(f"attribute of a {self.cls.__name__}, which is read by code in C")
         return self.attribute_or_fallback(m, name)
 
     def attribute_or_fallback(self, m: Machine, name: str) -> Variable:
@@ -180,7 +199,12 @@ class Object(Variable):
         if isinstance(setter, types.FunctionType):
             m.call(m.class_attribute(owner, "__setattr__", setter), [self, Constant(name), value], {})
             return
+        self.check_generic_set(owner)
         self.generic_set(m, name, value)
+
+    def check_generic_set(self, owner: type) -> None:
+        if not _generic(owner)[1]:
+            raise Unsupported(f"attribute of a {self.cls.__name__}, which is set by code in C")
 
     def generic_set(self, m: Machine, name: str, value: Variable) -> None:
         """``object.__setattr__``."""
@@ -213,6 +237,7 @@ class Object(Variable):
         if isinstance(deleter, types.FunctionType):
             m.call(m.class_attribute(owner, "__delattr__", deleter), [self, Constant(name)], {})
             return
+        self.check_generic_set(owner)
         self.generic_delete(m, name)
 
     def generic_delete(self, m: Machine, name: str) -> None:
@@ -380,6 +405,8 @@ class ExceptionObject(Object):
             return self.attrs[name]
         if name == "args":
             return m.created_tuple(list(self.args))
+        if name == "__context__" and self.origin >= 0:
+            raise Unsupported("context of an exception that was raised")
         if name in ("__cause__", "__context__"):
             return Constant(None)
         if name == "value" and issubclass(self.cls, StopIteration):
@@ -401,6 +428,8 @@ class ExceptionObject(Object):
 
     def builtin(self, m: Machine, owner: type, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name == "__init__":
+            if kwargs:
+                raise Unsupported(f"{self.cls.__name__} with keyword arguments")
             self.args = list(args)
             return Constant(None)
         if name == "with_traceback":
@@ -408,6 +437,12 @@ class ExceptionObject(Object):
         if name in ("__str__", "__repr__"):
             return self.text(m, str if name == "__str__" else repr)
         return super().builtin(m, owner, name, args, kwargs)
+
+    @property
+    def has_state_in_c(self) -> bool:
+        """Whether the built-in class beneath keeps more than arguments, context and notes."""
+        built_in = (c for c in self.cls.__mro__ if issubclass(c, BaseException) and not c.__flags__ & _HEAP_TYPE)
+        return any(c.__basicsize__ != BaseException.__basicsize__ for c in built_in)
 
     def text(self, m: Machine, how: Any) -> Variable:
         base = next(c for c in self.cls.__mro__ if c.__module__ == "builtins")
