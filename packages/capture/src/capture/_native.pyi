@@ -1,7 +1,7 @@
 """The C part: frame hook, code cache, guard programs. See `_native/*.c`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, TracebackType
 from typing import Any, Final, NoReturn, Protocol, final
 
 class Session(Protocol):
@@ -12,7 +12,9 @@ class Session(Protocol):
     ask again next time), SKIP, SKIP_RECURSIVE (never ask this session again for this code), or an `Entry` to keep
     and run. Its exceptions go to the user. `on_limit` is called with the same, once, when a code has `cache_limit`
     entries and none fits (of a `whole` callable at each such call): what does not fit runs eagerly.
-    `on_misfit(code, guard)`: an entry's guard does not hold for the call it was made for. `on_depth(code, reason)`: a frame and all beneath it run without the hook.
+    `on_misfit(code, guard)`: an entry's guard does not hold for the call it was made for. `on_depth(code, reason)`: a
+    frame and all beneath it run without the hook. `trimmed(traceback)` gives the traceback to go on with when an
+    exception leaves a replaced frame.
     `on_broken_promise(code, reason)` raises what says that a `whole` callable would not run captured.
 
     A code is captured by one thread at a time. Meanwhile other threads run a frame of it that nothing fits eagerly, with
@@ -39,6 +41,7 @@ class Session(Protocol):
     ) -> None: ...
     def on_misfit(self, code: CodeType, guard: str) -> None: ...
     def on_depth(self, code: CodeType, reason: str) -> None: ...
+    def trimmed(self, traceback: TracebackType) -> TracebackType: ...
     def on_broken_promise(self, code: CodeType | None, reason: str) -> NoReturn: ...
 
 class Mark:

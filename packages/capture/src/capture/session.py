@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, TracebackType
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
@@ -21,6 +21,7 @@ from .notices import tell, warnings_kept_from_raising
 from .report import Trace
 from .resume import origin_of
 from .sources import FrameValues
+from .tracebacks import note_replacement, without_ours
 
 Backend = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
 
@@ -132,6 +133,10 @@ class Session:
         """A capture's guard does not hold for the very call that it was made for."""
         self.leave(code, f"a guard does not hold for the very call it was made for ({guard})")
 
+    def trimmed(self, traceback: TracebackType) -> TracebackType:
+        """What users see of an exception's way."""
+        return without_ours(traceback)
+
     def on_broken_promise(self, code: CodeType | None, reason: str) -> NoReturn:
         """A callable that was to be captured whole would run in the interpreter."""
         at = code or self.root
@@ -146,6 +151,8 @@ class Session:
         report.guards.extend(captured.guards)
         if captured.graph is not None:
             report.graphs.append(captured.graph)
+        if captured.code is not None:
+            note_replacement(captured.code, code)
         program = build_tree(captured.guards).lower(code)
         # A frame captured to its end has nothing beneath it that is left to capture.
         return _native.Entry(program, captured.code, recursive=not captured.breaks, info=captured)

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from .evaluator.scope import is_infrastructure
+from .tracebacks import note_stand_in
 
 
 def entered_function(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -68,6 +69,7 @@ def _in_place_of(call: Any, fn: Callable[..., Any]) -> FunctionType:
     else:
         name = getattr(fn, "__name__", type(fn).__name__)
         code = call.__code__.replace(co_filename=f"<compiled {name}>", co_firstlineno=1, co_name=name, co_qualname=name)
+    note_stand_in(code)
     return FunctionType(code, call.__globals__, code.co_name, None, call.__closure__)
 
 

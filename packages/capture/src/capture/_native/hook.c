@@ -262,6 +262,25 @@ run_deep(PyThreadState *tstate, Stack *stack, Frame *frame, int throwing)
     return result;
 }
 
+/* An exception leaves a replaced frame: the session may take what is not the user's out of its traceback. */
+static void
+trim_traceback(PyObject *session)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (traceback != NULL) {
+        PyObject *trimmed = consult(session, "trimmed", Py_BuildValue("(O)", traceback));
+        if (trimmed != NULL && PyTraceBack_Check(trimmed)) {
+            Py_SETREF(traceback, Py_NewRef(trimmed));
+            PyErr_NormalizeException(&type, &value, &traceback);
+            PyException_SetTraceback(value, traceback);
+        }
+        Py_XDECREF(trimmed);
+        PyErr_Clear();
+    }
+    PyErr_Restore(type, value, traceback);
+}
+
 /* Says why the frame that must be captured whole is not; with the session's exception. */
 static void
 break_promise(Stack *stack, Frame *frame, PyCodeObject *code, int found)
@@ -315,6 +334,9 @@ look(PyThreadState *tstate, Stack *stack, Frame *frame)
         break;
     default:
         result = run_plain(tstate, frame, 0);
+    }
+    if (result == NULL && found == FOUND && entry->code != NULL) {
+        trim_traceback(stack->session);
     }
     Py_XDECREF(entry);
     return result;

@@ -1,0 +1,76 @@
+"""Tracebacks of exceptions that leave captured code: through the user's lines, each once.
+
+In: the traceback as the interpreter has it. Out: the same without what this project put between the user's frames.
+"""
+
+from __future__ import annotations
+
+import weakref
+from types import CodeType, TracebackType
+
+from symshapes import is_generated, is_own_file
+
+from .resume import origin_of
+
+# By identity, since code objects of equal content compare equal; the first reference tells that it still is that one.
+_originals: dict[int, tuple[weakref.ref[CodeType], weakref.ref[CodeType] | None]] = {}
+
+
+def note_stand_in(code: CodeType) -> None:
+    """Note a function that was made only to have a frame to capture: it is not shown."""
+    _originals[id(code)] = (_dying(code), None)
+
+
+def note_replacement(replacement: CodeType, original: CodeType) -> None:
+    """Note what a code runs in place of."""
+    _originals[id(replacement)] = (_dying(replacement), weakref.ref(original))
+
+
+def without_ours(traceback: TracebackType) -> TracebackType:
+    """The same traceback objects, linked past ours; unchanged if none would be left."""
+    entries: list[TracebackType] = []
+    entry: TracebackType | None = traceback
+    while entry is not None:
+        entries.append(entry)
+        entry = entry.tb_next
+    codes = [_original(each.tb_frame.f_code) for each in entries]
+    kept = [
+        each
+        for each, code in zip(entries, codes, strict=True)
+        if code is not None and not is_generated(code) and not is_own_file(code.co_filename)
+    ]
+    if len(kept) > 1 and kept[0] is entries[0] and _goes_on_in(kept[0], kept[1]):
+        del kept[0]
+    if not kept or len(kept) == len(entries):
+        return traceback
+    for each, following in zip(kept, (*kept[1:], None), strict=True):
+        each.tb_next = following
+    return kept[0]
+
+
+def _goes_on_in(frame: TracebackType, following: TracebackType) -> bool:
+    """Whether a frame was left for a resume function: the same function, further on."""
+    origin = origin_of(_original(following.tb_frame.f_code) or following.tb_frame.f_code)
+    return origin is not None and following.tb_frame.f_back in (None, frame.tb_frame)
+
+
+def _original(code: CodeType) -> CodeType | None:
+    """What a code stands for; None for a stand-in."""
+    known = _originals.get(id(code))
+    if known is None or known[0]() is not code:
+        return code
+    original = None if known[1] is None else known[1]()
+    if original is None:
+        return None
+    origin = origin_of(original)
+    return None if origin is not None and _original(origin.code) is None else _original(original)
+
+
+def _dying(code: CodeType) -> weakref.ref[CodeType]:
+    key = id(code)
+
+    def forget(gone: weakref.ref[CodeType]) -> None:
+        if key in _originals and _originals[key][0] is gone:
+            del _originals[key]
+
+    return weakref.ref(code, forget)

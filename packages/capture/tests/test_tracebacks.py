@@ -1,0 +1,182 @@
+"""User exceptions are the user's: type, message, notes, context and the lines of a traceback are what eager gives."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+import capture
+
+
+@pytest.fixture(autouse=True)
+def _raise_on_error() -> Iterator[None]:
+    before = capture.config.on_error
+    capture.config.on_error = "raise"
+    yield
+    capture.config.on_error = before
+    capture.reset()
+
+
+def helper(y: torch.Tensor) -> torch.Tensor:
+    if y.shape[0] == 3:
+        raise KeyError("in helper")
+    return y
+
+
+def after_a_break(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    print(end="")
+    z = y + 1
+    return helper(z)
+
+
+def after_many_breaks(x: torch.Tensor) -> torch.Tensor:
+    for _ in range(4):
+        x = x + 1
+        print(end="")
+    return helper(x)
+
+
+def with_a_cause(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    try:
+        return helper(y)
+    except KeyError as error:
+        error.add_note("noted")
+        raise ValueError("outer") from error
+
+
+def with_a_context(x: torch.Tensor) -> Any:
+    y = x * 2
+    try:
+        return helper(y)
+    finally:
+        y.missing
+
+
+def of_shapes(x: torch.Tensor) -> torch.Tensor:
+    a = x + 1
+    return a @ torch.ones(4)
+
+
+def asserts(x: torch.Tensor) -> torch.Tensor:
+    y = x + 1
+    assert x.shape[0] == 2, "wrong shape"
+    return y
+
+
+class Inner(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        return helper(y)
+
+
+def recursive(x: torch.Tensor, n: int = 2) -> torch.Tensor:
+    y = x + 1
+    print(end="")
+    if n:
+        return recursive(y, n - 1)
+    print(end="")
+    return helper(y)
+
+
+PROGRAMS: list[Callable[..., Any]] = [
+    after_a_break,
+    after_many_breaks,
+    recursive,
+    with_a_cause,
+    with_a_context,
+    of_shapes,
+    asserts,
+    Inner(),
+    torch.nn.Sequential(torch.nn.ReLU(), Inner()),
+    lambda: helper(),  # type: ignore[call-arg]
+]
+
+
+def told(fn: Callable[..., Any], *args: Any) -> list[Any]:
+    found: list[Any] = []
+    try:
+        fn(*args)
+    except Exception as caught:
+        error: BaseException | None = caught
+        while error is not None:
+            lines = [(f.filename, f.lineno, f.name) for f in traceback.extract_tb(error.__traceback__)]
+            lines = [line for line in lines if line[2] != "told"]
+            notes = getattr(error, "__notes__", None)
+            found.append((type(error), str(error), notes, lines, error.__suppress_context__, type(error.__cause__)))
+            error = error.__context__
+    return found
+
+
+@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: getattr(fn, "__name__", type(fn).__name__))
+def test_exceptions_are_what_eager_raises(fn: Callable[..., Any]) -> None:
+    compiled = capture.compile(fn)
+    args = () if getattr(fn, "__name__", "") == "<lambda>" else (torch.ones(3),)
+    expected = told(fn, *args)
+    assert expected
+    for _ in range(3):
+        assert told(compiled, *args) == expected
+
+
+def test_what_a_compiled_graph_raises_passes_through_the_users_function_alone() -> None:
+    weight = torch.randn(4, 3)
+
+    def fn(i: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.embedding(i * 1, weight)
+
+    compiled = capture.compile(fn)
+    compiled(torch.tensor([1]))
+    ((kind, message, _, lines, *_),) = told(compiled, torch.tensor([9]))
+    assert kind is IndexError
+    assert "out of range" in message
+    assert [name for _, _, name in lines] == ["fn", "embedding"]
+    assert lines[0][0] == __file__
+
+
+def test_a_backends_own_frames_are_shown() -> None:
+    def run(*args: torch.Tensor) -> Any:
+        raise OSError("of the backend")
+
+    compiled = capture.compile(lambda x: x + 1, lambda module, inputs: run)
+    ((_, _, _, lines, *_),) = told(compiled, torch.ones(3))
+    assert [name for _, _, name in lines] == ["<lambda>", "run"]
+
+
+def test_warnings_that_are_errors_stay_ours(caplog: pytest.LogCaptureFixture) -> None:
+    def generator(x: torch.Tensor) -> Any:
+        yield x + 1
+
+    def reads_locals(x: torch.Tensor) -> torch.Tensor:
+        return sum(v.sum() for v in locals().values())  # type: ignore[return-value]
+
+    def noisy(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        warnings.warn("of a compiler", DeprecationWarning, stacklevel=1)
+        return module.forward
+
+    def failing(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        raise OSError("no compiler")
+
+    def of_the_program(x: torch.Tensor) -> torch.Tensor:
+        warnings.warn("mine", stacklevel=1)
+        return x + 1
+
+    capture.config.on_error = "fallback"
+    x = torch.ones(3)
+    with warnings.catch_warnings(), caplog.at_level(logging.WARNING, "capture"):
+        warnings.simplefilter("error")
+        assert [y.tolist() for y in capture.compile(generator)(x)] == [[2.0] * 3]
+        assert capture.compile(reads_locals)(x).item() == 3
+        assert torch.equal(capture.compile(lambda x: x + 1, noisy, fullgraph=True)(x), x + 1)
+        assert torch.equal(capture.compile(lambda x: x + 1, failing)(x), x + 1)
+        with pytest.raises(UserWarning, match="mine"):
+            capture.compile(of_the_program)(x)
+    told_instead = "\n".join(record.getMessage() for record in caplog.records)
+    for part in ("it is a generator", "looks at its own local variables", "no compiler"):
+        assert part in told_instead
