@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from collections.abc import Callable
@@ -152,3 +153,15 @@ def test_explain_names_breaks_with_the_users_line() -> None:
     assert "print" in text
     assert "test_programs.py" in text
     assert capture.config.on_error == "raise"
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_floats_computed_from_symbolic_sizes(backend: str) -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        rows, columns = x.shape
+        return x / columns**0.5 + math.sqrt(rows) - rows / 3 + (columns / 2) // 1
+
+    compiled = meta.compile(program, backend=backend, dynamic=True)
+    for rows in (3, 5, 8):
+        x = torch.randn(rows, rows + 1)
+        torch.testing.assert_close(compiled(x), program(x))

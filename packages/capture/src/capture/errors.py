@@ -49,6 +49,10 @@ class SkipFrame(CaptureError):
     """Signal: leave this frame to the interpreter."""
 
 
+class SkipCall(SkipFrame):
+    """Signal: leave this call's frame to the interpreter; another call may be captured."""
+
+
 class NotConstant(Exception):
     """A value was asked for as a plain Python object and is not one."""
 

@@ -13,7 +13,7 @@ from torch import fx
 
 from . import _native, config
 from .bytecode import argument_names
-from .errors import CaptureError, GraphBreakError, InternalError, SkipFrame
+from .errors import CaptureError, GraphBreakError, InternalError, SkipCall, SkipFrame
 from .evaluator.driver import Capture, FrameInput, capture_frame
 from .evaluator.scope import file_of, is_infrastructure
 from .guards import build_tree
@@ -81,6 +81,9 @@ class Session:
                 backend = functools.partial(self.run_backend, beneath=beneath)
                 captured = capture_frame(frame, backend, dynamic=self.dynamic, fullgraph=self.fullgraph)
                 return self.entry(code, captured)
+        except SkipCall as reason:
+            self.leave(code, str(reason), warn=False)
+            return None
         except SkipFrame as reason:
             self.leave(code, str(reason))
             return _native.SKIP

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.autograd import forward_ad
 
 from capture import rebuild as _rebuild
 from capture.aliasing import separated
@@ -25,6 +26,7 @@ from capture.errors import (
     CaptureError,
     GraphBreakError,
     NotConstant,
+    SkipCall,
     SkipFrame,
     SymbolicRaise,
     Unsupported,
@@ -32,7 +34,7 @@ from capture.errors import (
 from capture.graph import Break, CapturedGraph
 from capture.guards import Guard, GuardKind
 from capture.resume import continuation, group_end, names_beside, origin_of, plain_form, reachable, stack_after, stub
-from capture.sources import Closure, Local
+from capture.sources import Closure, Local, ModuleGlobal
 from capture.variables import builtins as _builtins
 from capture.variables import constructors as _constructors
 from capture.variables import torch_state as _torch_state
@@ -54,6 +56,10 @@ _FRAME_SETUP = frozenset({"MAKE_CELL", "COPY_FREE_VARS", "RESUME", "RETURN_GENER
 #: Built-ins that read the calling frame's locals; ``vars`` and ``dir`` do without arguments.
 _FRAME_READERS = frozenset({"locals", "vars", "dir", "eval", "exec"})
 _NO_FALL_THROUGH_STUB = frozenset({"RAISE_VARARGS", "RERAISE", "RETURN_VALUE", "RETURN_CONST"})
+
+#: A tensor's tangent is nowhere in its metadata; there is none while no level of forward differentiation is entered.
+_FORWARD_LEVEL = ModuleGlobal("torch.autograd.forward_ad", "_current_level", vars(forward_ad))
+_NO_LEVEL = -1
 
 Backend = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
 
@@ -83,6 +89,8 @@ def capture_frame(frame: FrameInput, backend: Backend, *, dynamic: bool | None, 
     """Capture; raises ``GraphBreakError`` with ``fullgraph``, ``SkipFrame`` if the frame is to be left alone."""
     if looks_at_its_locals(frame.code):
         raise SkipFrame("it looks at its own local variables (locals, eval, ...)")
+    if _FORWARD_LEVEL.namespace[_FORWARD_LEVEL.variable] != _NO_LEVEL:
+        raise SkipCall("forward-mode differentiation is on")
     break_at: int | None = None
     reason: Break | None = None
     while True:
@@ -169,6 +177,7 @@ class Attempt:
         self.before = {**torch_state(), "nesting": 0}
         self.m.guard(None, GuardKind.GRAD_MODE, torch.is_grad_enabled())
         self.m.guard(None, GuardKind.GLOBAL_STATE, _global_state())
+        self.m.guard(_FORWARD_LEVEL, GuardKind.EQUALS, _NO_LEVEL)
 
     @property
     def line(self) -> str:

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import sympy
 import torch
 
 from inductor.body import Expr, Ref
+from inductor.ir.size_floats import is_size_float, size_float
 from inductor.ops import DISCRETE_REDUCTIONS, PRIMITIVES, compute_dtype, ops
+from symshapes import expr_of
 
 Number = float | int | bool
 
@@ -125,7 +128,9 @@ def lift(value: Scalar | Number | Expr, dtype: torch.dtype) -> Scalar:
         return value
     if isinstance(value, bool | int | float):
         return Scalar(ops.constant(value, dtype))
-    return convert(Scalar(ops.index_expr(value, torch.int64)), dtype)
+    expr = value if isinstance(value, sympy.Basic) else expr_of(value)
+    made = size_float(expr) if is_size_float(expr) else ops.index_expr(expr, torch.int64)
+    return convert(Scalar(made), dtype)
 
 
 def index_value(expr: Any, dtype: torch.dtype = torch.int64) -> Scalar:
