@@ -14,7 +14,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from aotgrad.alias import Computed, Signature
-from aotgrad.cleanup import is_random
+from aotgrad.cleanup import stays
 from aotgrad.joint import JointGraph
 from aotgrad.partition import Partition
 
@@ -96,7 +96,7 @@ def again(
     returned = {out.result for out in signature.outputs if isinstance(out, Computed)}
     if not returned.issuperset(differentiable):
         return "an output of it is a view, or it writes to an input with its gradient"
-    if any(is_random(node) for node in joint.graph.nodes):
+    if any(stays(node) for node in joint.graph.nodes):
         return "it draws random numbers"
     written = {mutation.input for mutation in signature.mutations}
     places = [node for node in joint.graph.nodes if node.op == "placeholder"][: signature.input_count]

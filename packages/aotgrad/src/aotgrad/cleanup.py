@@ -14,17 +14,18 @@ aten = torch.ops.aten
 
 
 def remove_dead(graph: fx.Graph) -> None:
-    """Erase calls whose results nobody uses. Random ones stay: they move the generator on."""
+    """Erase calls whose results nobody uses, but for those that do something besides."""
     for node in reversed(graph.nodes):
         if node.users or node.op not in ("call_function", "get_attr"):
             continue
-        if not is_random(node):
+        if not stays(node):
             graph.erase_node(node)
 
 
-def is_random(node: fx.Node) -> bool:
-    """Whether the node draws from a random generator."""
-    return isinstance(node.target, torch._ops.OpOverload) and facts_of(node.target).kind is Kind.RANDOM
+def stays(node: fx.Node) -> bool:
+    """Whether the node runs once and in its place even if unread: it moves a random generator on, or returns nothing."""
+    target = node.target
+    return isinstance(target, torch._ops.OpOverload) and facts_of(target).kind in (Kind.RANDOM, Kind.EFFECT)
 
 
 def clean_values(graph: fx.Graph, mode: FakeMode) -> None:

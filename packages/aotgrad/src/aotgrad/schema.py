@@ -21,6 +21,7 @@ class Kind(enum.Enum):
 
     PURE = enum.auto()  # new results from arguments
     RANDOM = enum.auto()  # as PURE, but never merged or removed
+    EFFECT = enum.auto()  # returns nothing, so it acts: likewise
     SAME = enum.auto()  # the result is the argument, under another identity (detach, alias)
     VIEW = enum.auto()  # results are views of the first argument
     WRITE = enum.auto()  # writes to arguments
@@ -90,6 +91,8 @@ def _derive(op: Any) -> OpFacts:
         return OpFacts(Kind.COMPOSITE)
     if any(result.alias_info is not None for result in schema.returns):
         return OpFacts(Kind.VIEW)
+    if not schema.returns:
+        return OpFacts(Kind.EFFECT)
     return OpFacts(Kind.RANDOM if rng.is_random(op) else Kind.PURE)
 
 

@@ -137,7 +137,7 @@ class Tracer(TorchDispatchMode):
                 return result
         facts = facts_of(func)
         kind = facts.kind
-        if kind is Kind.PURE or kind is Kind.RANDOM:
+        if kind is Kind.PURE or kind is Kind.RANDOM or kind is Kind.EFFECT:
             return self._compute(func, args, kwargs, kind is Kind.PURE)
         if kind is Kind.VIEW or kind is Kind.SAME:
             return self._view(func, kind, args, kwargs)
@@ -167,6 +167,8 @@ class Tracer(TorchDispatchMode):
         elif isinstance(result, torch.SymInt) and expr_of(result).is_Symbol and not self.symbols.knows(result):
             node, _ = self._record_call(func, args, kwargs, result, pure)
             self.symbols.bind(node, None, result)
+        elif result is None and not pure:
+            self._record_call(func, args, kwargs, None, pure)
         return result
 
     def _record_call(

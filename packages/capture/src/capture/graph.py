@@ -15,12 +15,6 @@ from symshapes import LazyGraphModule
 from .guards import Guard
 from .sources import Source
 
-#: Operations that draw random numbers: kept even if nothing reads their result.
-_RANDOM = ("rand", "dropout", "bernoulli", "normal", "multinomial", "uniform", "exponential", "cauchy", "geometric")
-_IN_PLACE_OPERATORS = frozenset(
-    {"setitem", *(n for n in vars(operator) if n.startswith("i") and n in operator.__all__)}
-)
-
 
 @dataclass(frozen=True)
 class Break:
@@ -51,7 +45,8 @@ class CapturedGraph:
 
 
 class GraphBuilder:
-    """Adds nodes; every node gets ``meta["val"]`` and ``meta["source"]``."""
+    """Adds nodes; every node gets ``meta["val"]`` and ``meta["source"]``, and one whose call does more than give results
+    ``meta["effect"]``: "write" or "other"."""
 
     def __init__(self) -> None:
         self.graph = fx.Graph()
@@ -89,7 +84,7 @@ class GraphBuilder:
     def changed_inputs(self) -> list[bool]:
         """Which inputs are changed in place, as version counters tell; without one, all if any call may."""
         if any(_version(fake) is None for fake in self.inputs):
-            return [any(_is_in_place(node) for node in self.graph.nodes)] * len(self.inputs)
+            return [any(_writes(node) for node in self.graph.nodes)] * len(self.inputs)
         return [_version(f) != n.meta["version"] for f, n in zip(self.inputs, self.placeholders, strict=True)]
 
     def changes_inputs(self) -> bool:
@@ -128,18 +123,11 @@ def _version(fake: Any) -> int | None:
     return None if fake.is_inference() else fake._version
 
 
-def _call_name(node: fx.Node) -> str:
-    if not node.op.startswith("call"):
-        return ""
-    return str(node.target if isinstance(node.target, str) else getattr(node.target, "__name__", ""))
-
-
-def _is_in_place(node: fx.Node) -> bool:
-    name = _call_name(node)
-    return (name.endswith("_") and not name.endswith("__")) or name in _IN_PLACE_OPERATORS
-
-
 def _has_effect(node: fx.Node) -> bool:
-    """Whether a call draws random numbers or, by its name, changes a tensor in place."""
-    name = _call_name(node)
-    return _is_in_place(node) or any(part in name for part in _RANDOM)
+    """Whether a call did more than give results, as its run on fakes showed: ops that write, draw or return nothing."""
+    return "effect" in node.meta
+
+
+def _writes(node: fx.Node) -> bool:
+    """Whether a call wrote to a tensor."""
+    return node.meta.get("effect") == "write"

@@ -14,7 +14,7 @@ import torch
 from torch import fx
 from torch.fx.node import map_arg
 
-from aotgrad.cleanup import is_random
+from aotgrad.cleanup import stays
 from aotgrad.joint import JointGraph
 from aotgrad.module import module_of
 
@@ -82,7 +82,7 @@ class _Parts:
         env: dict[fx.Node, fx.Node] = {}
         needed = {node for node in (*self.results, *tensors, *sizes) if isinstance(node, fx.Node)}
         # Random ops move the generator on even if nobody uses what they drew.
-        needed |= {node for node in self.joint.graph.nodes if is_random(node) and not node.meta.get("backward")}
+        needed |= {node for node in self.joint.graph.nodes if stays(node) and not node.meta.get("backward")}
         wanted = _needed(needed, stop=set())
         for node in self.joint.graph.nodes:
             if (node in wanted or node.op == "placeholder") and node not in self.tangents:
@@ -117,11 +117,11 @@ class _Parts:
         for node in self.tangents:
             env[node] = _copy(graph, node, env)
         needed = {node for node in self.gradients if isinstance(node, fx.Node)}
-        needed |= {node for node in self.joint.graph.nodes if is_random(node) and node.meta.get("backward")}
+        needed |= {node for node in self.joint.graph.nodes if stays(node) and node.meta.get("backward")}
         wanted = _needed(needed, stop=set(env))
         for node in self.joint.graph.nodes:
             if node in wanted and node not in env:
-                if node.op == "placeholder" or (is_random(node) and not node.meta.get("backward")):
+                if node.op == "placeholder" or (stays(node) and not node.meta.get("backward")):
                     raise ValueError(f"the backward needs {node}, which is not saved")
                 env[node] = _copy(graph, node, env)
         graph.output(tuple(env[node] if isinstance(node, fx.Node) else None for node in self.gradients))

@@ -98,13 +98,19 @@ class Recording(Values):
         fake_kwargs = {k: p[1] for k, p in named.items()}
         if fake_kwargs.get("requires_grad") is True:
             raise Unsupported(f"{_name(target)}(requires_grad=True) makes a leaf that gradients may be asked of")
+        effects, writes = self.fake_mode.effects, self.fake_mode.writes
         result = self.run_on_fakes(op, target, fake_args, fake_kwargs)
-        if self.is_plain(result):
+        acts, wrote = self.fake_mode.effects != effects, self.fake_mode.writes != writes
+        if self.is_plain(result) and not acts:
             return self.from_python(result)
         fx_args = tuple(p[0] for p in lowered)
         self.activity += 1
         node = self.graph.call(op, target, fx_args, {k: p[0] for k, p in named.items()}, self.where())
-        return self.wrap_result(node, result)
+        if acts:
+            node.meta["effect"] = "write" if wrote else "other"
+        return (
+            self.from_python(result) if result is not None and self.is_plain(result) else self.wrap_result(node, result)
+        )
 
     def run_on_fakes(self, op: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         function: Callable[..., Any] = getattr(args[0], target) if op == "call_method" else target

@@ -60,6 +60,10 @@ class FakeMode(TorchDispatchMode):
     def __init__(self, shape_env: Any | None = None) -> None:
         super().__init__()
         self.shape_env = shape_env
+        self.effects = 0
+        """How many ops did more than give results: drew random numbers, wrote to an argument, or returned nothing."""
+        self.writes = 0
+        """How many of these wrote to an argument."""
         # In this slot the mode stays below user modes (see _torch.py).
         self._mode_key = _torch.FAKE_SLOT
         self._shadowed: list[Any | None] = []
@@ -118,6 +122,9 @@ class FakeMode(TorchDispatchMode):
 
     def _answer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         info = _info(func)
+        if info.acts:
+            self.effects += 1
+            self.writes += info.writes
         if info.rule is None:
             return self._without_rule(func, info, args, kwargs)
         return self._build(self._plan(func, info.rule, args, kwargs), args)

@@ -24,6 +24,10 @@ class OpInfo:
     composite: bool
     reshapes: bool
     outs: tuple[str, ...]
+    writes: bool
+    """Whether it writes to an argument."""
+    acts: bool
+    """Whether running it matters even if nobody reads its results: it writes, draws random numbers, or returns nothing."""
 
 
 def read(op: Any) -> OpInfo:
@@ -55,6 +59,8 @@ def read(op: Any) -> OpInfo:
         composite=_torch.is_composite(op),
         reshapes=torch.Tag.inplace_view in tags,
         outs=tuple(outs),
+        writes=bool(schema.is_mutable),
+        acts=schema.is_mutable or not schema.returns or torch.Tag.nondeterministic_seeded in tags,
     )
 
 
