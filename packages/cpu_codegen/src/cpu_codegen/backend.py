@@ -24,6 +24,7 @@ class CpuBackend:
 
     device_type = "cpu"
     file_suffix = ".cpp"
+    raises_later = False
 
     @property
     def isa(self) -> Isa:

@@ -24,7 +24,7 @@ from inductor.options import Options
 from inductor.parts import BackendOf, KernelModule, Parts
 from inductor.schedule import ExternStep, KernelStep, Schedule, schedule
 from inductor.stored import files_of, parts_of
-from symshapes import Ambient, fixed_ambient
+from symshapes import Ambient, ambient, fixed_ambient
 
 ROOM = "graphs"
 
@@ -137,14 +137,18 @@ def _make(
     graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: Options, backend: BackendOf, stats: Stats
 ) -> Parts:
     with stats.phase("lower"):
-        program = lower(graph_module, example_inputs)
+        ordered = options.unordered_writes if ambient().deterministic else ()
+        program = lower(graph_module, example_inputs, ordered)
     with stats.phase("schedule"):
         plan = schedule(program, options, lambda kernel: backend(kernel.device).supports(kernel))
     with stats.phase("emit"):
         modules, interpreted = _emit(plan, backend)
     with stats.phase("wrap"):
-        wrapper = generate(plan)
-        checked = generate(plan, check=True).text
+        types = {kernel.device.type: kernel.device for kernel in plan.kernels}
+        later = [name for name, device in types.items() if backend(device).raises_later]
+        checks = {name: options.index_checks == "sync" for name in later if options.index_checks != "off"}
+        wrapper = generate(plan, checks=checks)
+        checked = generate(plan, check=True, checks=checks).text
     return Parts(
         wrapper=wrapper,
         checked=None if checked == wrapper.text else checked,

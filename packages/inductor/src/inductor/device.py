@@ -72,6 +72,10 @@ class DeviceBackend(Protocol):
     """torch device type: "cpu", "cuda"."""
     file_suffix: str
     """Of the generated kernel file: ".cpp", ".py"."""
+    raises_later: bool
+    """Whether kernels run after their call returned, so that a position out of range (`ops.indirect`) can't be raised by it.
+    Then `build` also returns, for a graph that checks positions, `_mark_<device type>()` for after the last kernel that
+    does, and `_settle_<device type>(wait)`, which raises (with `wait`: after waiting for the marked point)."""
 
     def supports(self, kernel: Kernel) -> bool:
         """Whether this backend can print the kernel (dtypes, operations, atomics). What it can't print is not fused, and

@@ -6,7 +6,7 @@ Flows in: an fx graph whose nodes carry fake values in `meta["val"]`. Flows out:
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import sympy
@@ -27,26 +27,27 @@ MANY_READS = 12
 """Beyond these a pending value is put in memory even for one user: kernels would grow without end."""
 
 
-def lower(graph_module: fx.GraphModule, example_inputs: Sequence[Any]) -> Program:
+def lower(graph_module: fx.GraphModule, example_inputs: Sequence[Any], ordered: Collection[str] = ()) -> Program:
     """Lower a functional ATen graph.
 
     Args:
         graph_module: nodes are placeholders, get_attr tensors, calls of `OpOverload`s, `operator.getitem` and arithmetic of
             symbolic ints; the output is a flat tuple. Every node has `meta["val"]`.
         example_inputs: one fake tensor or SymInt a placeholder, used where a placeholder lacks `meta["val"]`.
+        ordered: device types on which writes that may collide are left to ATen, which knows an order for them.
 
     Raises:
         NotImplementedError: for a call that writes to an argument, or a layout that is not strided.
     """
-    return _Lowering(graph_module).run(example_inputs)
+    return _Lowering(graph_module, ordered).run(example_inputs)
 
 
 class _Lowering:
     """The walk over one graph: `env` holds each node's lowered value."""
 
-    def __init__(self, graph_module: fx.GraphModule) -> None:
+    def __init__(self, graph_module: fx.GraphModule, ordered: Collection[str]) -> None:
         self.module = graph_module
-        self.builder = Builder({node.name for node in graph_module.graph.nodes})
+        self.builder = Builder({node.name for node in graph_module.graph.nodes}, ordered)
         self.env: dict[fx.Node, Any] = {}
 
     def run(self, example_inputs: Sequence[Any]) -> Program:

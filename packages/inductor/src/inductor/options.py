@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,13 @@ class Options:
     min_rows: int = 64
     split_reductions: tuple[str, ...] = ("cuda",)
     """Device types for which long reductions of few rows run in two steps, since their processors don't share a row."""
+    unordered_writes: tuple[str, ...] = ("cuda",)
+    """Device types whose kernels write to one place in an order that varies: where torch is told to be deterministic, what
+    may collide there is left to ATen."""
+    index_checks: Literal["sync", "async", "off"] = "sync"
+    """When a position out of range that a GPU kernel met is raised (no memory is touched at it in any case). "sync": by the
+    call itself, which waits at its end for the last kernel that checks one, while later kernels run on. "async": by a later
+    call of the graph, without waiting. "off": never. Devices whose kernels raise by themselves always do."""
     reuse_memory: bool = True
     """Give the memory of dead buffers to later ones."""
     reuse_window: int = 24

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sympy
@@ -16,6 +17,7 @@ import torch
 from inductor.body import record
 from inductor.device import DeviceBackend, Kernel, KernelArg
 from inductor.ops import ops
+from symshapes import Mod
 
 if importlib.util.find_spec("triton") is None:
     pytest.skip("triton is not installed in this environment", allow_module_level=True)
@@ -217,6 +219,78 @@ def test_indirect_indexing_wraps_and_scatter_accumulates() -> None:
     torch.testing.assert_close(sums, torch.zeros(4).index_add(0, index % 4, values))
 
 
+def test_a_position_out_of_range_touches_no_memory_and_is_raised_later() -> None:
+    def gather(o: Sequence[sympy.Symbol], r: Sequence[sympy.Symbol]) -> None:
+        row = ops.indirect(ops.load("index", o[0]), 4, "runtime")
+        ops.store("y", o[0] * 3 + o[1], ops.load("table", row * 3 + o[1]))
+
+    args = [("index", "in", torch.int64), ("table", "in", torch.float32), ("y", "out", torch.float32)]
+    backend = TritonBackend("cpu")
+    source = backend.emit(kernel_of(gather, [5, 3], [], args))
+    calls = backend.build(backend.module_text([source]), [source])
+    table, y = torch.randn(4, 3), torch.empty(5, 3)
+    index = torch.tensor([3, 1, 0, 2, 1])
+    for bad in (-1, 4, 2**62, -(2**63)):
+        wrong = index.clone()
+        wrong[2] = bad
+        calls["kernel"](wrong, table, y)
+        with pytest.raises(RuntimeError, match="out of range"):
+            calls["_settle_cpu"]()
+        assert torch.equal(y[2], torch.zeros(3))  # nothing was read
+        calls["kernel"](index, table, y)
+        calls["_mark_cpu"]()
+        calls["_settle_cpu"]()
+        assert torch.equal(y, table[index])
+
+    def scatter(o: Sequence[sympy.Symbol], r: Sequence[sympy.Symbol]) -> None:
+        ops.store("sums", ops.indirect(ops.load("index", o[0]), 4), ops.load("values", o[0]), mode="add")
+
+    args = [("index", "in", torch.int64), ("values", "in", torch.float32), ("sums", "inout", torch.float32)]
+    source = backend.emit(kernel_of(scatter, [5], [], args))
+    calls = backend.build(backend.module_text([source]), [source])
+    sums = torch.zeros(4)
+    calls["kernel"](torch.tensor([0, 1, 7, 3, -9]), torch.ones(5), sums)
+    with pytest.raises(IndexError):
+        calls["_settle_cpu"]()
+    assert torch.equal(sums, torch.tensor([1.0, 1.0, 0.0, 1.0]))
+
+
+FAR = 2**31
+INDICES: dict[str, tuple[Any, int, bool]] = {
+    "small": (I0 + 5, 1000, False),
+    "many elements": (I0, FAR + 5, True),
+    "the last block reaches beyond": (I0, FAR - 5, True),
+    "a large stride": (I0 * 3_000_000, 1000, True),
+    "a large offset": (I0 + FAR, 10, True),
+    "a large offset that cancels": (I0 + FAR - 7 - FAR * I0, 2, True),
+    "a large product inside": (Mod(I0 * 40_000_007, 3_000_000_001), 100, True),
+    "a large negative constant": (I0 - FAR, 10, True),
+    "reversed": (999 - I0, 1000, False),
+}
+
+
+@pytest.mark.parametrize("name", INDICES)
+@pytest.mark.parametrize("place", ["load", "value"])
+def test_the_width_of_indices_is_that_of_all_that_is_computed(name: str, place: str) -> None:
+    expr, count, wide = INDICES[name]
+
+    def body(o: Sequence[sympy.Symbol], r: Sequence[sympy.Symbol]) -> None:
+        value = ops.load("x", expr) if place == "load" else ops.index_expr(expr, torch.int64)
+        ops.store("y", o[0], value)
+
+    kernel = kernel_of(body, [count], [], [("x", "in", torch.int64), ("y", "out", torch.int64)])
+    assert ("tl.int64) * XBLOCK" in TritonBackend("cpu").emit(kernel).text) is wide
+
+
+def test_large_constants_are_computed() -> None:
+    def body(o: Sequence[sympy.Symbol], r: Sequence[sympy.Symbol]) -> None:
+        ops.store("y", o[0], ops.index_expr(o[0] * 3 + 2**31 + 97, torch.int64))
+
+    y = torch.empty(10, dtype=torch.int64)
+    run(kernel_of(body, [10], [], [("y", "out", torch.int64)]), y)
+    assert torch.equal(y, torch.arange(10) * 3 + 2**31 + 97)
+
+
 def test_a_size_is_an_argument() -> None:
     n = sympy.Symbol("s0", integer=True, positive=True)
     body = record(
@@ -268,9 +342,17 @@ for width in (1000, 9000):
     kernel = Kernel("softmax", torch.device("cuda"), (sympy.Integer(64),), (sympy.Integer(width),), body, args, (), ())
     cubin = compile_ahead(TritonBackend().emit(kernel))
     print(cubin[:4], len(cubin) > 1000)
+def far(o, r):
+    row = ops.indirect(ops.load("i", o[0]), 2**31 + 9)
+    ops.store("y", o[0], ops.add(ops.index_expr(o[0] + 2**31 + 97, torch.int64), ops.load("x", row * 3)))
+body = record(far, (I,), (), lambda name: torch.int64)
+args = tuple(KernelArg(n, role, torch.int64) for n, role in (("i", "in"), ("x", "in"), ("y", "out")))
+kernel = Kernel("far", torch.device("cuda"), (sympy.Integer(3),), (), body, args, (), ())
+cubin = compile_ahead(TritonBackend().emit(kernel))
+print(cubin[:4], len(cubin) > 1000)
 """
     environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path), "INDUCTOR_CACHE_DIR": str(tmp_path)}
     environment.pop("TRITON_INTERPRET")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split("\n")[:2] == ["b'\\x7fELF' True"] * 2
+    assert done.stdout.split("\n")[:3] == ["b'\\x7fELF' True"] * 3

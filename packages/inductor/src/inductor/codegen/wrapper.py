@@ -10,7 +10,7 @@ import keyword
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,7 +42,7 @@ class WrapperSource:
     kernels: tuple[str, ...]
 
 
-def generate(schedule: Schedule, *, check: bool = False) -> WrapperSource:
+def generate(schedule: Schedule, *, check: bool = False, checks: Mapping[str, bool] | None = None) -> WrapperSource:
     """The wrapper of `schedule`.
 
     Args:
@@ -50,8 +50,9 @@ def generate(schedule: Schedule, *, check: bool = False) -> WrapperSource:
             shape rules and real kernels might disagree, and generated kernels would then read the wrong elements. Strides
             are compared on every call, since a library may choose others each time; what differs goes through a function
             `_fit` in the module's namespace.
+        checks: device types whose kernels can't raise for a position out of range themselves; whether to wait for them.
     """
-    return _Writer(schedule, check).write()
+    return _Writer(schedule, check, checks or {}).write()
 
 
 _PRINTED = frozenset(
@@ -63,8 +64,10 @@ Geometry = tuple[tuple[Expr, ...], tuple[Expr, ...]]
 
 
 class _Writer:
-    def __init__(self, schedule: Schedule, check: bool) -> None:
+    def __init__(self, schedule: Schedule, check: bool, checks: Mapping[str, bool]) -> None:
         self.schedule = schedule
+        self.checks = checks
+        self.last_checks = last_checks(schedule, checks)
         self.program = schedule.program
         self.memory = schedule.memory
         self.check = check
@@ -167,8 +170,12 @@ class _Writer:
         self.unpack()
         for at, step in enumerate(self.schedule.steps):
             self.step(at, step)
+            if at in self.last_checks and self.checks[self.last_checks[at].type]:
+                self.lines.append(self.on_device(self.last_checks[at], f"_mark_{self.last_checks[at].type}()"))
             self.free(self.memory.frees[at])
         outputs = [self.output(out) for out in program.outputs]
+        for name in dict.fromkeys(device.type for device in self.last_checks.values()):
+            body.append(f"_settle_{name}({self.checks[name]})")
         body.append(f"return ({', '.join(outputs)}{',' if len(outputs) == 1 else ''})")
         undefined = self.used - self.defined
         if undefined:
@@ -242,13 +249,17 @@ class _Writer:
             for written, read in inplace.items():
                 arguments[step.buffers.index(written)] = self.name(read)
             launch = f"{step.kernel.name}({', '.join(arguments)})"
-            if len(self.gpus) > 1:
-                launch = f"with {self.bind('_device', 'torch.cuda.device')}({step.kernel.device.index}): {launch}"
-            self.lines.append(launch)
+            self.lines.append(self.on_device(step.kernel.device, launch))
             for written, read in inplace.items():
                 self.take_over(written, read)
         else:
             self.extern(step)
+
+    def on_device(self, device: torch.device, statement: str) -> str:
+        """A statement run on one of several GPUs; a single one is current anyway."""
+        if len(self.gpus) <= 1:
+            return statement
+        return f"with {self.bind('_device', 'torch.cuda.device')}({device.index}): {statement}"
 
     def comment(self, nodes: Sequence[Any]) -> None:
         for text in origins(nodes):
@@ -386,6 +397,17 @@ class _Writer:
         size = tuple(estimate(number(s)) for s in buffer.size)
         stride = tuple(estimate(number(s)) for s in buffer.stride)
         return f"({size}, {stride}, {buffer.dtype}, {str(buffer.device)!r})"
+
+
+def last_checks(schedule: Schedule, types: Collection[str]) -> dict[int, torch.device]:
+    """The step after which each device (of the given types) has checked all positions that it will."""
+    last: dict[torch.device, int] = {}
+    for at, step in enumerate(schedule.steps):
+        if not isinstance(step, KernelStep) or step.kernel.device.type not in types:
+            continue
+        if any(op.name == "indirect" for op in step.kernel.body.ops):
+            last[step.kernel.device] = at
+    return {at: device for device, at in last.items()}
 
 
 def relied_on(schedule: Schedule) -> frozenset[str]:

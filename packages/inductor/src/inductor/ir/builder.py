@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sympy
@@ -20,7 +21,7 @@ from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
 from inductor.ir.recording import LoopRecorder, used
 from inductor.ir.scalar import Scalar
 from inductor.ir.tensor import Cost, Source, TensorValue
-from inductor.ir.views import AsStrided
+from inductor.ir.views import AsStrided, Slice
 from inductor.ops import COMPUTE_DTYPES, install, ops
 from symshapes import expr_of, hint_of
 
@@ -38,10 +39,12 @@ class Builder:
 
     Args:
         given: names of tensors that come from outside, which no buffer made here may take.
+        ordered: device types on which no loop may write to one place twice.
     """
 
-    def __init__(self, given: Collection[str] = ()) -> None:
+    def __init__(self, given: Collection[str] = (), ordered: Collection[str] = ()) -> None:
         self._given = frozenset(given)
+        self.ordered = frozenset(ordered)
         self.program = Program()
         self.node: fx.Node | None = None
         self.hints: dict[sympy.Symbol, int] = {}
@@ -250,21 +253,34 @@ class Builder:
 
     # Memory for extern kernels and outputs
 
-    def strided(self, value: TensorValue, stride: Sequence[Expr] | None = None) -> StridedView:
-        """The value in memory, with these strides where given (those of dimensions of size 1 do not matter)."""
+    def strided(self, value: TensorValue, stride: Sequence[Expr] | None = None, *, exact: bool = False) -> StridedView:
+        """The value in memory, with these strides where given; those of dimensions of size 1 only if `exact`."""
         layout = self.realize(value).layout()
         if layout is not None and (
             stride is None
             or all(same(a, b) or size == 1 for a, b, size in zip(layout.stride, stride, value.size, strict=True))
         ):
             assert value.source.buffer is not None
-            return StridedView(value.source.buffer.name, layout.size, layout.stride, layout.offset)
+            given = tuple(stride) if exact and stride is not None else layout.stride
+            return StridedView(value.source.buffer.name, layout.size, given, layout.offset)
+        if stride is not None:
+            repeated = [d for d, step in enumerate(stride) if step == 0 and value.size[d] != 1]
+            if repeated and not is_empty(value.size):
+                return self._repeated(value, stride, repeated, exact)
         if stride is not None and not self.is_injective(value.size, stride):
             stride = None
         if stride is not None and value.dtype not in MEMORY_DTYPES:
             stride = self.without_holes(value.size, stride)
         copied = self.copy(value, None if stride is None else tuple(stride))
-        return self.strided(copied)
+        return self.strided(copied, stride, exact=exact)
+
+    def _repeated(self, value: TensorValue, stride: Sequence[Expr], dims: Sequence[int], exact: bool) -> StridedView:
+        """A value that is the same all along `dims`, where its strides are 0: one of each is in memory."""
+        size = value.size
+        for dim in dims:
+            value = value.view(Slice((*value.size[:dim], ONE, *value.size[dim + 1 :]), dim, ZERO, ONE))
+        one = self.strided(value, stride, exact=exact)
+        return replace(one, size=size, stride=tuple(ZERO if d in dims else s for d, s in enumerate(one.stride)))
 
     def without_holes(self, size: Sequence[Expr], stride: Sequence[Expr]) -> tuple[Expr, ...]:
         """Strides of a dense block with the dimensions nested as in `stride`."""

@@ -13,6 +13,7 @@ from torch import fx
 from inductor.ir.builder import Builder
 from inductor.ir.tensor import TensorValue
 from inductor.lowerings.views import strided_like
+from inductor.schedule.extern import takes_any_strides
 
 aten = torch.ops.aten
 
@@ -60,7 +61,8 @@ def fallback(builder: Builder, target: Any, args: Any, kwargs: Any) -> Any:
         if isinstance(out, tuple | list):
             return tuple(strided_like(builder, base, each) for each in out)
         return strided_like(builder, base, out)
-    return builder.extern(target, as_eager(builder, args), as_eager(builder, kwargs), out)
+    exact = not takes_any_strides(target)
+    return builder.extern(target, as_eager(builder, args, exact), as_eager(builder, kwargs, exact), out)
 
 
 def first_tensor(node: fx.Node | None) -> Any:
@@ -78,9 +80,9 @@ def in_eager_layout(builder: Builder, value: TensorValue, fake: Any) -> TensorVa
     return value
 
 
-def as_eager(builder: Builder, args: Any) -> Any:
+def as_eager(builder: Builder, args: Any, exact: bool = True) -> Any:
     """Arguments with each tensor value in memory under the strides eager has there (the fake values of the node's
-    arguments, found by walking both together)."""
+    arguments, found by walking both together), with `exact` also in dimensions of size 1: libraries choose kernels by them."""
     assert builder.node is not None
     fakes: dict[int, Any] = {}
 
@@ -102,7 +104,8 @@ def as_eager(builder: Builder, args: Any) -> Any:
     def place(value: Any) -> Any:
         if isinstance(value, TensorValue):
             fake = fakes.get(id(value))
-            return builder.strided(value, None if fake is None else builder.sizes(fake.stride()))
+            stride = None if fake is None else builder.sizes(fake.stride())
+            return builder.strided(value, stride, exact=exact)
         if isinstance(value, tuple | list):
             return type(value)(place(v) for v in value)
         if isinstance(value, dict):

@@ -50,6 +50,8 @@ def scattered(
 
 def _can(builder: Builder, add: bool, *values: TensorValue) -> bool:
     out = builder.meta()
+    if out.device.type in builder.ordered:
+        return False
     return (not add or out.dtype in ACCUMULATING) and all(
         not is_empty(value.size) and value.device == out.device for value in values
     )

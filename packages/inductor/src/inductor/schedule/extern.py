@@ -40,6 +40,13 @@ def direct_function(target: Any) -> str | None:
     return DIRECT_FUNCTIONS.get(target._schema.name)
 
 
+def takes_any_strides(target: Any) -> bool:
+    """Whether a call doesn't care for the strides of dimensions of size 1: products of matrices, which look only at what they
+    walk over."""
+    schema = getattr(target, "_schema", None)
+    return schema is not None and schema.name in OUT_FUNCTIONS
+
+
 def writes_into(op: ExternOp) -> str | None:
     """The torch function that computes `op` into an `out=` tensor, or None."""
     name = getattr(getattr(op.target, "_schema", None), "name", "")

@@ -15,8 +15,9 @@ import torch
 
 from inductor.device import BuildError, Kernel, KernelCall, KernelSource
 from inductor.triton.blocks import Blocks, choose, product
+from inductor.triton.checks import IndexChecks
 from inductor.triton.expressions import TRITON_DTYPES
-from inductor.triton.kernel import KernelPrinter, unsupported
+from inductor.triton.kernel import CHECKS, KernelPrinter, checks_positions, unsupported
 from symshapes import build_python
 
 _HEADER = '''"""Generated kernels of one graph."""
@@ -34,6 +35,7 @@ class TritonBackend:
     """`DeviceBackend` for "cuda"; any device type may be given, which the interpreter's tests use."""
 
     file_suffix = ".py"
+    raises_later = True
 
     def __init__(self, device_type: str = "cuda") -> None:
         self.device_type = device_type
@@ -62,7 +64,18 @@ class TritonBackend:
     def build(self, module_text: str, sources: Sequence[KernelSource]) -> Mapping[str, KernelCall]:
         """Execute the module; Triton itself compiles each kernel at its first launch and keeps it on disk by content."""
         functions = load_kernels(module_text, [source.kernel.name for source in sources])
-        return {s.kernel.name: _launcher(functions[s.kernel.name], s.kernel) for s in sources}
+        checks = IndexChecks(pinned=self.device_type == "cuda") if any(map(_checks, sources)) else None
+        calls: dict[str, Any] = {}
+        for source in sources:
+            extra = (checks.number,) if checks is not None and _checks(source) else ()
+            calls[source.kernel.name] = _launcher(functions[source.kernel.name], source.kernel, extra)
+        if checks is not None:
+            calls |= {f"_mark_{self.device_type}": checks.mark, f"_settle_{self.device_type}": checks.settle}
+        return calls
+
+
+def _checks(source: KernelSource) -> bool:
+    return checks_positions(source.kernel)
 
 
 _loaded: weakref.WeakValueDictionary[tuple[str, str], Any] = weakref.WeakValueDictionary()
@@ -91,8 +104,9 @@ def load_kernels(text: str, names: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _launcher(function: Any, kernel: Kernel) -> KernelCall:
-    """A callable over the kernel's arguments. The grid is a constant, or computed from the size arguments."""
+def _launcher(function: Any, kernel: Kernel, extra: tuple[Any, ...]) -> KernelCall:
+    """A callable over the kernel's arguments; `extra` ones are added. The grid is a constant, or computed from the size
+    arguments."""
     blocks = choose(kernel)
     count = product(kernel.outer_sizes)
     options = {"XBLOCK": blocks.x, "RBLOCK": blocks.r, "num_warps": blocks.warps}
@@ -101,11 +115,15 @@ def _launcher(function: Any, kernel: Kernel) -> KernelCall:
         if programs == 0:
             return lambda *args: None
         bound = function[(programs,)]
+        if extra:
+            return lambda *args: bound(*args, *extra, **options)
         return lambda *args: bound(*args, **options)
-    return _dynamic_launcher(function, kernel, blocks, options)
+    return _dynamic_launcher(function, kernel, extra, blocks, options)
 
 
-def _dynamic_launcher(function: Any, kernel: Kernel, blocks: Blocks, options: dict[str, int]) -> KernelCall:
+def _dynamic_launcher(
+    function: Any, kernel: Kernel, extra: tuple[Any, ...], blocks: Blocks, options: dict[str, int]
+) -> KernelCall:
     sizes = [k for k, arg in enumerate(kernel.args) if arg.role == "size"]
     symbols = [sympy.Symbol(kernel.args[k].name, integer=True, positive=True) for k in sizes]
     by_name = {str(symbol): symbol for symbol in product(kernel.outer_sizes).free_symbols}
@@ -116,7 +134,7 @@ def _dynamic_launcher(function: Any, kernel: Kernel, blocks: Blocks, options: di
     def launch(*args: Any) -> None:
         programs = -(-count(*(args[k] for k in sizes)) // blocks.x)
         if programs:
-            function[(programs,)](*args, **options)
+            function[(programs,)](*args, *extra, **options)
 
     return launch
 
@@ -148,6 +166,8 @@ def compile_ahead(source: KernelSource, *, arch: int = 90) -> bytes:
         arg.name: "i64" if arg.role == "size" else "*" + _signature_name(TRITON_DTYPES[arg.dtype])
         for arg in kernel.args
     }
+    if checks_positions(kernel):
+        signature[CHECKS] = "*i32"
     constants = {"XBLOCK": blocks.x, "RBLOCK": blocks.r}
     compiled = triton.compile(
         ASTSource(function, {**signature, **dict.fromkeys(constants, "constexpr")}, constexprs=constants),

@@ -6,20 +6,30 @@ level [XBLOCK, RBLOCK]; a kernel without reduction is the same with RBLOCK = 1. 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import sympy
 import torch
 
 from inductor.body import Body, Expr, Op, Ref, Symbol
 from inductor.device import Kernel
 from inductor.levels import Levels, Pass, dependencies, split
-from inductor.ops import PRIMITIVES
+from inductor.ops import INDEX_RULES, PRIMITIVES
 from inductor.triton.blocks import Blocks, choose, product
+from inductor.triton.checks import code_of
 from inductor.triton.expressions import TRITON_DTYPES, convert, literal, neutral, template
 from symshapes import print_expr
 
 INT32_LIMIT = 2**31 - 1
+CHECKS = "index_checks"
+"""The parameter of a kernel that checks positions: where it writes what is wrong (see `checks.py`)."""
+
+
+def checks_positions(kernel: Kernel) -> bool:
+    """Whether positions are read from data."""
+    return any(op.name == "indirect" for op in kernel.body.ops)
 
 
 @dataclass(frozen=True)
@@ -65,10 +75,22 @@ def _late_stores(body: Body, plan: Levels) -> Levels:
     return replace(plan, passes=tuple(replace(w, ops=tuple(o)) for w, o in zip(plan.passes, ordered, strict=True)))
 
 
-def _largest(expr: Expr, last: dict[Symbol, Expr]) -> int | None:
-    """The value of an index at the far corner of the iteration space; None if it depends on sizes known at run time."""
-    corner = expr.xreplace(last)
-    return int(corner) if corner.is_Integer else None
+def _magnitude(expr: Expr, last: Mapping[Symbol, Expr]) -> Expr:
+    """A bound of the absolute value of everything computed on the way to an index, in whatever order: terms may cancel only
+    in the end. `last`: the largest value of each index symbol. Not a number if it depends on sizes known at run time."""
+    if expr.is_Integer:
+        return abs(expr)
+    if expr.is_Symbol:
+        largest = last.get(expr)
+        return expr if largest is None else largest
+    parts = [_magnitude(arg, last) for arg in expr.args]
+    if isinstance(expr, sympy.Add):
+        return sympy.Add(*parts)
+    if isinstance(expr, sympy.Mul):
+        return sympy.Mul(*parts)
+    if isinstance(expr, sympy.Pow):
+        return parts[0] ** parts[1]
+    return sympy.Max(*parts)
 
 
 class KernelPrinter:
@@ -81,12 +103,15 @@ class KernelPrinter:
         self._lines: list[str] = []
         self._depth = 1
         self._names: dict[int, str] = {}
+        self._indirects = {op.args[2] for op in kernel.body.ops if op.name == "indirect"}
         self._int = "tl.int64" if self._needs_int64() else "tl.int32"
 
     def text(self) -> str:
         """The whole function."""
         kernel = self.kernel
-        parameters = [arg.name for arg in kernel.args] + ["XBLOCK: tl.constexpr", "RBLOCK: tl.constexpr"]
+        parameters = [arg.name for arg in kernel.args]
+        parameters += [CHECKS] if checks_positions(kernel) else []
+        parameters += ["XBLOCK: tl.constexpr", "RBLOCK: tl.constexpr"]
         outer = product(kernel.outer_sizes)
         self._line(f"x_count = {self._index(outer)}")
         self._line(
@@ -126,9 +151,12 @@ class KernelPrinter:
         sizes |= dict(zip(body.inner_vars, kernel.inner_sizes, strict=True))
         last = {var: size - 1 for var, size in sizes.items()}
         last |= {op.args[2]: op.args[1] - 1 for op in body.ops if op.name == "indirect"}
-        indices = [op.args[1] for op in body.ops if op.name in ("load", "store")]
-        largest = [_largest(e, last) for e in (*indices, product(kernel.outer_sizes), product(kernel.inner_sizes))]
-        return any(value is None or value > INT32_LIMIT for value in largest)
+        indices = {index for op in body.ops if (index := op.index()) is not None}
+        indices |= {op.args[1] for op in body.ops if op.name == "indirect"}
+        # The last block of a walk reaches beyond the end.
+        counts = {product(kernel.outer_sizes) + self.blocks.x, product(kernel.inner_sizes) + self.blocks.r}
+        sizes_at_most = [_magnitude(expr, last) for expr in (*indices, *counts)]
+        return any(not bound.is_Integer or bound > INT32_LIMIT for bound in sizes_at_most)
 
     def _unflatten(self, flat: str, variables: tuple[Symbol, ...], sizes: tuple[Expr, ...]) -> None:
         rest = flat
@@ -180,6 +208,9 @@ class KernelPrinter:
         guard = "r_mask" if inner else "x_mask"
         if mask is not None:
             guard = f"{guard} & {self._operand(mask)}"
+        # Where a position is out of range no memory is touched.
+        for symbol in sorted(op.args[1].free_symbols & self._indirects, key=str):
+            guard = f"{guard} & {symbol}_good"
         shape = "[XBLOCK, RBLOCK]" if inner else "[XBLOCK, 1]"
         index = self._index(op.args[1])
         # The compiler has no broadcast for a constant.
@@ -217,13 +248,18 @@ class KernelPrinter:
         self._value(at, f"tl.where({', '.join(map(self._operand, op.args))})")
 
     def _print_indirect(self, at: int, op: Op) -> None:
-        value, size, symbol, mask = op.args
+        value, size, symbol, mask, rule = op.args
         text, bound = self._operand(value), self._index(size)
-        guard = "r_mask" if at in self.plan.inner else "x_mask"
+        guard, shape = ("r_mask", "[XBLOCK, RBLOCK]") if at in self.plan.inner else ("x_mask", "[XBLOCK, 1]")
         if mask is not None:
             guard = f"{guard} & {self._operand(mask)}"
-        self._line(f"{symbol} = tl.where({guard}, tl.where({text} < 0, {text} + {bound}, {text}), 0)")
-        self._line(f"tl.device_assert((0 <= {symbol}) & ({symbol} < {bound}), 'index out of range')")
+        if INDEX_RULES[rule].wraps:
+            text = f"tl.where({text} < 0, {text} + {bound}, {text})"
+        self._line(f"{symbol} = {text}")
+        self._line(f"{symbol}_good = (0 <= {symbol}) & ({symbol} < {bound})")
+        self._line(f"{symbol}_bad = tl.broadcast_to({guard} & ({symbol}_good == 0), {shape})")
+        self._line(f"tl.store({CHECKS} + tl.zeros({shape}, tl.int32), {code_of(rule)}, mask={symbol}_bad)")
+        self._line(f"{symbol} = tl.where({symbol}_good, {symbol}, 0).to({self._int})")
         self._names[at] = str(symbol)
 
     # Reductions

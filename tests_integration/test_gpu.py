@@ -1,0 +1,237 @@
+"""On a GPU: positions out of range, sizes beyond 32 bits, determinism, attention's operands. Elsewhere skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import meta
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+
+ROWS, COLUMNS, COUNT = 50, 16, 80
+FAR = 2**31
+
+Program = Callable[..., Any]
+
+
+def tables() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    torch.manual_seed(0)
+    return (
+        torch.randn(ROWS, COLUMNS, device="cuda"),
+        torch.randn(COUNT, COLUMNS, device="cuda"),
+        torch.randn(COUNT, ROWS, device="cuda"),
+    )
+
+
+def wide(index: torch.Tensor) -> torch.Tensor:
+    return index[:, None].expand(COUNT, COLUMNS)
+
+
+REFUSING: dict[str, tuple[Program, type[Exception], bool]] = {
+    "embedding": (lambda i, t, s, c: F.layer_norm(F.embedding(i, t), (COLUMNS,)), IndexError, False),
+    "embedding, a part read": (lambda i, t, s, c: F.embedding(i, t)[:2] + 1, IndexError, False),
+    "gather": (lambda i, t, s, c: t.gather(0, wide(i)), RuntimeError, False),
+    "index_select": (lambda i, t, s, c: t.index_select(0, i) * 2, IndexError, False),
+    "getitem": (lambda i, t, s, c: t[i] * 2, IndexError, True),
+    "scatter_add": (lambda i, t, s, c: torch.zeros_like(t).scatter_add(0, wide(i), s), RuntimeError, False),
+    "index_add": (lambda i, t, s, c: t.index_add(0, i, s), RuntimeError, False),
+    "index_put": (lambda i, t, s, c: t.index_put((i,), s, accumulate=True), IndexError, True),
+    "one_hot": (lambda i, t, s, c: F.one_hot(i, ROWS), RuntimeError, False),
+    "cross_entropy": (lambda i, t, s, c: F.cross_entropy(c, i), IndexError, False),
+    "reduced": (lambda i, t, s, c: t[i].sum(), IndexError, True),
+}
+"""Program, what it raises, and whether -1 is the last position."""
+
+
+def positions(bad: int | None) -> torch.Tensor:
+    index = torch.arange(COUNT, device="cuda") % ROWS
+    if bad is not None:
+        index[COUNT // 2] = bad
+    return index
+
+
+@pytest.mark.parametrize("name", REFUSING)
+def test_a_bad_position_raises_and_the_next_right_call_works(name: str) -> None:
+    program, error, wraps = REFUSING[name]
+    compiled = meta.compile(program)
+    given = tables()
+    for bad in (-1, -ROWS - 1, ROWS, 2**40, -(2**63)):
+        if bad == -1 and wraps:
+            torch.testing.assert_close(compiled(positions(bad), *given), program(positions(bad), *given))
+            continue
+        with pytest.raises(error, match="out of range"):
+            compiled(positions(bad), *given)
+        torch.cuda.synchronize()
+        torch.testing.assert_close(compiled(positions(None), *given), program(positions(None), *given))
+
+
+def test_a_bad_position_in_training() -> None:
+    table = torch.randn(ROWS, COLUMNS, device="cuda", requires_grad=True)
+    compiled = meta.compile(lambda i: F.embedding(i, table).tanh().sum())
+    with pytest.raises(IndexError):
+        compiled(positions(ROWS)).backward()
+    compiled(positions(None)).backward()
+    other = table.detach().clone().requires_grad_()
+    F.embedding(positions(None), other).tanh().sum().backward()
+    torch.testing.assert_close(table.grad, other.grad)
+
+
+def test_later_or_never_if_asked_for() -> None:
+    table = tables()[0]
+    later = meta.compile(lambda i: F.embedding(i, table) + 1, options={"index_checks": "async"})
+    with pytest.raises(IndexError):  # by the call itself if the kernel was fast, else by the next
+        later(positions(ROWS))
+        torch.cuda.synchronize()
+        later(positions(None))
+    torch.testing.assert_close(later(positions(None)), table[positions(None)] + 1)
+    never = meta.compile(lambda i: F.embedding(i, table) + 2, options={"index_checks": "off"})
+    for bad in (ROWS, None):
+        result = never(positions(bad))
+        torch.cuda.synchronize()
+    torch.testing.assert_close(result, table[positions(None)] + 2)
+
+
+def test_capture_in_a_cuda_graph() -> None:
+    table = tables()[0]
+    compiled = meta.compile(lambda i: F.embedding(i, table) + 1)
+    index = positions(None)
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        compiled(index)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = compiled(index)
+    index.copy_(index.flip(0))
+    graph.replay()
+    torch.testing.assert_close(result, table[index] + 1)
+
+
+def big(count: int) -> torch.Tensor:
+    x = torch.zeros(count, dtype=torch.int8, device="cuda")
+    x[-5:] = torch.arange(5, device="cuda")
+    x[:5] = torch.arange(5, 10, device="cuda")
+    return x
+
+
+LARGE: dict[str, tuple[Program, Callable[[], tuple[torch.Tensor, ...]]]] = {
+    "a large constant": (lambda: torch.arange(FAR + 100, device="cuda")[-3:] + 1, lambda: ()),
+    "many elements": (lambda x: x + 1, lambda: (big(FAR + 19),)),
+    "a little less than 32 bits hold": (lambda x: x + 1, lambda: (big(FAR - 5),)),
+    "a far offset": (lambda x: x[-7:] * 2 + x[3:10], lambda: (big(FAR + 19),)),
+    "a large stride": (lambda x: x.view(-1, 2**20)[:, -1] + 1, lambda: (big(FAR + 2**20),)),
+    "reversed": (lambda x: x.flip(0)[:9] + 1, lambda: (big(FAR + 19),)),
+    "a far row": (lambda x, i: x.view(-1, 64)[i] + 1, lambda: (big(FAR + 64), torch.tensor([0, 2**25, 7]).cuda())),
+    "rows to far places": (
+        lambda x, i: x.view(-1, 64).index_put((i,), torch.ones_like(x[:192]).view(3, 64))[-2:],
+        lambda: (big(FAR + 64), torch.tensor([0, 2**25, 7]).cuda()),
+    ),
+    "a long reduction": (lambda x: x.sum(dtype=torch.int64), lambda: (big(FAR + 19),)),
+    "long rows": (lambda x: x.view(2, -1).amax(1), lambda: (big(FAR + 20),)),
+    "the place of the largest": (lambda x: (x - 100).argmax(), lambda: (big(FAR + 19).sub_(5),)),
+    "a broadcast": (
+        lambda x, y: (x[:, None] + y)[-1],
+        lambda: (torch.ones(70000, device="cuda"), torch.arange(40000, device="cuda")),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_beyond_32_bits(name: str) -> None:
+    program, make = LARGE[name]
+    inputs = make()
+    found = meta.compile(program)(*inputs)
+    expected = program(*inputs)
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("name", ["scatter_add", "index_add", "index_put", "embedding"])
+def test_deterministic_sums(name: str) -> None:
+    torch.manual_seed(1)
+    index = torch.randint(0, 7, (30_000,), device="cuda")
+    values = torch.randn(30_000, 4, device="cuda") * 10 ** torch.randint(-4, 4, (30_000, 1), device="cuda")
+
+    def grown(i: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        table = torch.zeros(7, 4, device="cuda", requires_grad=True)
+        (gradient,) = torch.autograd.grad((F.embedding(i, table) * v).sum(), table)
+        return gradient
+
+    programs: dict[str, Program] = {
+        "scatter_add": lambda i, v: torch.zeros(7, 4, device="cuda").scatter_add(0, i[:, None].expand(-1, 4), v),
+        "index_add": lambda i, v: torch.zeros(7, 4, device="cuda").index_add(0, i, v),
+        "index_put": lambda i, v: torch.zeros(7, 4, device="cuda").index_put((i,), v, accumulate=True),
+        "embedding": lambda i, v: torch.ops.aten.embedding_dense_backward(v, i, 7, -1, False),
+    }
+    torch.use_deterministic_algorithms(True)
+    try:
+        compiled = meta.compile(programs[name])
+        results = [compiled(index, values) for _ in range(5)]
+        torch.testing.assert_close(results[0], programs[name](index, values), rtol=1e-4, atol=1.0)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert all(torch.equal(results[0], other) for other in results[1:])
+
+
+HEADS: dict[str, tuple[int, int, int, int]] = {
+    "of Segformer, one head": (2, 20, 1, 10),
+    "one narrow head": (2, 21, 1, 5),
+    "narrow heads": (2, 21, 3, 5),
+    "of DETR": (1, 25, 4, 8),
+    "wide": (2, 33, 4, 32),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("mask", ["none", "padding", "full", "learnt", "causal"])
+@pytest.mark.parametrize("name", HEADS)
+def test_attention_gets_the_operands_that_it_takes(name: str, mask: str, dtype: torch.dtype) -> None:
+    batch, length, heads, width = HEADS[name]
+    torch.manual_seed(2)
+    x = torch.randn(batch, length, heads * width, device="cuda", dtype=dtype)
+    weight = torch.randn(heads * width, 3 * heads * width, device="cuda", dtype=dtype) / (heads * width) ** 0.5
+    keep = torch.rand(batch, length, device="cuda") > 0.3
+    keep[:, 0] = True
+    bias = torch.randn(heads, length, length, device="cuda", dtype=dtype)
+
+    def attend(x: torch.Tensor, w: torch.Tensor, keep: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        q, k, v = ((x @ w) * 1.5).chunk(3, -1)
+        q, k, v = (t.view(batch, length, heads, width).transpose(1, 2) for t in (q, k, v))
+        given: torch.Tensor | None = None
+        if mask == "padding":
+            given = keep[:, None, None, :].expand(batch, 1, length, length)
+        elif mask == "full":
+            given = (1.0 - keep[:, None, None, :].to(dtype)) * torch.finfo(dtype).min
+        elif mask == "learnt":
+            given = (bias * 0.5).unsqueeze(0)
+        out = F.scaled_dot_product_attention(q + 1, k, v, attn_mask=given, is_causal=mask == "causal")
+        return out.transpose(1, 2).reshape(batch, length, heads * width) * 2
+
+    results = []
+    for run in (attend, meta.compile(attend)):
+        leaves = [t.detach().clone().requires_grad_() for t in (x, weight, bias)]
+        out = run(leaves[0], leaves[1], keep, leaves[2])
+        out.float().square().mean().backward()
+        with torch.no_grad():
+            plain = run(x, weight, keep, bias)
+        results.append([out.detach(), plain, leaves[0].grad, leaves[1].grad])
+    tolerance = {"rtol": 2e-2, "atol": 2e-2} if dtype is torch.float16 else {"rtol": 2e-3, "atol": 2e-3}
+    for found, expected in zip(results[1], results[0], strict=True):
+        torch.testing.assert_close(found, expected, **tolerance)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_jumps_are_eagers(dtype: torch.dtype) -> None:
+    torch.manual_seed(3)
+    x, y = (torch.rand(64, 256, device="cuda") + 0.5).to(dtype), (torch.rand(64, 256, device="cuda") + 0.5).to(dtype)
+
+    def jumps(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        v = x * y
+        return v > 1.5, v.argmax(-1), (v * 1).floor(), v.to(torch.int32), v == v.amax(-1, keepdim=True)
+
+    for found, expected in zip(meta.compile(jumps)(x, y), jumps(x, y), strict=True):
+        assert torch.equal(found, expected)
