@@ -349,12 +349,18 @@ hook(PyThreadState *tstate, Frame *frame, int throwing)
     if (stack == NULL || stack->session == NULL) {
         return run_plain(tstate, frame, throwing);
     }
+    /* To the program this is a call of Python by Python; DEEPEST bounds what it takes of the C stack. */
+    uncount_c_call(tstate);
+    PyObject *result;
     if (stack->nested >= DEEPEST) {
-        return run_deep(tstate, stack, frame, throwing);
+        result = run_deep(tstate, stack, frame, throwing);
     }
-    stack->nested++;
-    PyObject *result = stack->disabled || throwing ? run_plain(tstate, frame, throwing) : look(tstate, stack, frame);
-    stack->nested--;
+    else {
+        stack->nested++;
+        result = stack->disabled || throwing ? run_plain(tstate, frame, throwing) : look(tstate, stack, frame);
+        stack->nested--;
+    }
+    count_c_call(tstate);
     return result;
 }
 
