@@ -1,0 +1,91 @@
+"""The whole step compiled (zero_grad, forward, backward, clipping, optimizer, scheduler), with every optimizer of torch."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import meta
+
+Make = Callable[[Any], torch.optim.Optimizer]
+
+OPTIMIZERS: dict[str, Make] = {
+    "SGD": lambda p: torch.optim.SGD(p, lr=0.1),
+    "SGD momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
+    "SGD foreach": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, foreach=True),
+    "SGD fused": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, fused=True),
+    "Adam": lambda p: torch.optim.Adam(p, lr=0.01),
+    "Adam amsgrad": lambda p: torch.optim.Adam(p, lr=0.01, amsgrad=True, maximize=True),
+    "Adam foreach": lambda p: torch.optim.Adam(p, lr=0.01, foreach=True),
+    "Adam fused": lambda p: torch.optim.Adam(p, lr=0.01, fused=True),
+    "Adam tensor lr": lambda p: torch.optim.Adam(p, lr=torch.tensor(0.01)),
+    "AdamW": lambda p: torch.optim.AdamW(p, lr=0.01),
+    "AdamW foreach": lambda p: torch.optim.AdamW(p, lr=0.01, foreach=True),
+    "AdamW fused": lambda p: torch.optim.AdamW(p, lr=0.01, fused=True),
+    "Adagrad": lambda p: torch.optim.Adagrad(p, lr=0.1),
+    "Adadelta": lambda p: torch.optim.Adadelta(p),
+    "Adamax": lambda p: torch.optim.Adamax(p),
+    "NAdam": lambda p: torch.optim.NAdam(p),
+    "RAdam": lambda p: torch.optim.RAdam(p),
+    "RMSprop": lambda p: torch.optim.RMSprop(p, momentum=0.5, centered=True),
+    "Rprop": lambda p: torch.optim.Rprop(p),
+    "ASGD": lambda p: torch.optim.ASGD(p),
+    "Adafactor": lambda p: torch.optim.Adafactor(p),
+    "LBFGS": lambda p: torch.optim.LBFGS(p, max_iter=2),
+}
+
+# Double precision: an optimizer that divides by the gradient's size makes much of the smallest difference.
+_INPUTS = [torch.randn(8, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(i)) for i in range(3)]
+_LABELS = torch.arange(8) % 5
+
+
+def _trained(make: Make, wrap: Callable[[Any], Any]) -> tuple[Any, ...]:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 7), nn.GELU(), nn.LayerNorm(7), nn.Linear(7, 5)).double()
+    optimizer = make(model.parameters())
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2, gamma=0.5)
+
+    def loss_of(x: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), _LABELS)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        return loss
+
+    def step(x: torch.Tensor) -> Any:
+        if isinstance(optimizer, torch.optim.LBFGS):
+            loss = optimizer.step(lambda: loss_of(x))
+        else:
+            loss = loss_of(x)
+            optimizer.step()
+        scheduler.step()
+        return loss
+
+    run = wrap(step)
+    losses = [run(x).detach().clone() for x in _INPUTS]
+    moved = {
+        f"{n}.{key}": value
+        for n, (_, state) in enumerate(optimizer.state.items())
+        for key, value in state.items()
+        if isinstance(value, torch.Tensor)
+    }
+    gradients = {n: p.grad for n, p in model.named_parameters()}
+    return losses, copy.deepcopy(model.state_dict()), gradients, moved, scheduler.get_last_lr()
+
+
+_EXPECTED: dict[str, Any] = {}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_whole_step(name: str, backend: str) -> None:
+    make = OPTIMIZERS[name]
+    if name not in _EXPECTED:
+        _EXPECTED[name] = _trained(make, lambda step: step)
+    found = _trained(make, lambda step: meta.compile(step, backend=backend))
+    torch.testing.assert_close(found, _EXPECTED[name], rtol=1e-6, atol=1e-8)
