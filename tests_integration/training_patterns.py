@@ -240,6 +240,7 @@ def scheduler_and_clipping(compiled: Wrap) -> Any:
 # Several losses, graphs used more than once
 
 
+@pattern
 def gan(compiled: Wrap) -> Any:
     generator, critic = Net(), nn.Linear(3, 1)
     for_generator = torch.optim.SGD(generator.parameters(), lr=0.1)

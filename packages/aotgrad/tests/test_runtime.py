@@ -310,3 +310,83 @@ def test_tracing_in_anomaly_mode(interpreter):
         (out,) = compiled(interpreter, lambda x: (x.sin(),), x)(x)
         assert torch.is_anomaly_enabled()
         torch.testing.assert_close(torch.autograd.grad(out.sum(), x)[0], x.detach().cos())
+
+
+def _apart(x, w, v):
+    hidden = torch.dropout(x * w, 0.5, True)
+    one = torch.tanh(hidden).sum(0)
+    two = (hidden.detach() @ v).exp()
+    return one, two, (v * 2).sin(), hidden.detach()
+
+
+def _losses(run, x, w, v):
+    torch.manual_seed(0)
+    return [(out * out.detach().cos()).sum() for out in run(x, w, v)[:3]]
+
+
+def test_results_are_differentiated_one_after_the_other(interpreter):
+    x, w, v = torch.randn(3, 4), leaf(4), leaf(4, 2)
+    run = compiled(interpreter, _apart, x, w, v)
+    assert len(run.functions) == 3
+    for order in ((0, 1, 2), (2, 0, 1)):
+        ours, theirs = _losses(run, x, w, v), _losses(_apart, x, w, v)
+        for at in order:
+            torch.testing.assert_close(ours[at], theirs[at])
+            mine = torch.autograd.grad(ours[at], [w, v], allow_unused=True)
+            torch.testing.assert_close(mine, torch.autograd.grad(theirs[at], [w, v], allow_unused=True))
+            with pytest.raises(RuntimeError, match="a second time"):
+                torch.autograd.grad(ours[at], [w, v], allow_unused=True)
+    together = torch.autograd.grad(sum(_losses(run, x, w, v)), [w, v])
+    torch.testing.assert_close(together, torch.autograd.grad(sum(_losses(_apart, x, w, v)), [w, v]))
+
+
+def test_a_way_shared_without_anything_saved(interpreter):
+    def program(x, w):
+        hidden = (x + w).view(-1)
+        return hidden.sin(), hidden.cos().sum(), hidden[1:] * 2, (hidden.reshape(2, 2) @ hidden.reshape(2, 2)).sum()
+
+    x, w = leaf(2, 2), leaf(2, 2)
+    run = compiled(interpreter, program, x, w)
+    for at in ((0, 1, 2, 3), (3, 2, 1, 0)):
+        ours, theirs = run(x, w), program(x, w)
+        for i in at:
+            mine = torch.autograd.grad(ours[i].sum(), [x, w])
+            torch.testing.assert_close(mine, torch.autograd.grad(theirs[i].sum(), [x, w]))
+
+
+def test_results_that_share_what_is_saved_have_one_backward(interpreter):
+    x = leaf(3)
+    run = compiled(interpreter, lambda x: (x.exp(), x.exp().sum(), (x * 2).exp() + x.exp()), x)
+    assert len(run.functions) == 3
+    run = compiled(interpreter, lambda x: [h := x.exp(), h.sum(), h * 2], x)
+    assert len(run.functions) == 1
+
+
+def test_what_no_gradient_flows_to_is_left_alone(interpreter):
+    def second(x, h, w):
+        return (h.detach() * w).sin(), h.detach() + x
+
+    x, w = leaf(3), leaf(3)
+    (hidden,) = compiled(interpreter, lambda x: (x.exp(),), x)(x)
+    run = compiled(interpreter, second, x, hidden, w)
+    for result in run(x, hidden, w):
+        result.sum().backward()
+    torch.testing.assert_close(x.grad, torch.ones(3))
+    hidden.sum().backward()
+    torch.testing.assert_close(x.grad, 1 + x.detach().exp())
+
+
+def test_a_backward_that_is_given_nothing_gives_nothing(interpreter):
+    class Nothing(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, h):
+            return h * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return None
+
+    x, w = leaf(3), leaf(3)
+    (hidden,) = compiled(interpreter, lambda x: (x.exp(),), x)(x)
+    (Nothing.apply(hidden) + w).sum().backward()
+    assert x.grad is None and w.grad is not None

@@ -77,14 +77,17 @@ class Again:
             )
         pairs = [(outputs[place], tangent) for place, tangent in zip(self.places, tangents, strict=True)]
         pairs = [(output, tangent) for output, tangent in pairs if tangent is not None]
+        # What no gradient flows to was cut off.
+        connected = [i for i in self.grad_inputs if args[i].requires_grad]
         found = torch.autograd.grad(
             [output for output, _ in pairs],
-            [args[i] for i in self.grad_inputs],
+            [args[i] for i in connected],
             [tangent for _, tangent in pairs],
             create_graph=True,
             allow_unused=True,
         )
-        return list(found)
+        by_input = dict(zip(connected, found, strict=True))
+        return [by_input.get(i) for i in self.grad_inputs]
 
 
 def again(

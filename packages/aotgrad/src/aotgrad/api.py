@@ -13,8 +13,9 @@ from aotgrad.again import again
 from aotgrad.alias import Signature
 from aotgrad.interpret import attached_tensors
 from aotgrad.joint import InferenceGraph, JointGraph, trace_inference, trace_joint
-from aotgrad.partition import Partitioner, partition_default
-from aotgrad.runtime import inference_runner, training_runner
+from aotgrad.partition import Partition, Partitioner, partition_default
+from aotgrad.partition.groups import merged, of_group
+from aotgrad.runtime import Backwards, inference_runner, training_runner
 
 Compiler = Callable[[fx.GraphModule, list[Any]], Callable[[list[Any]], Sequence[Any]]]
 """Compiles one functional graph: `(module, fake inputs) -> callable`, which takes one list of inputs that it may clear
@@ -57,17 +58,24 @@ def compile(
         traced = trace_inference(graph_module, inputs, decompositions)
     autocast = _torch.any_autocast()
     if isinstance(traced, JointGraph):
-        partition = (partitioner or partition_default)(traced)
-        forward = (forward_compiler or inference_compiler)(partition.forward, _example_inputs(partition.forward))
-        backward = (backward_compiler or inference_compiler)(partition.backward, _example_inputs(partition.backward))
         given = len(inputs)
+        module, parts = _parts(traced, partitioner or partition_default)
+        forward = (forward_compiler or inference_compiler)(module, _example_inputs(module))
+        compiler = backward_compiler or inference_compiler
+        ways = [
+            Backwards(
+                compiler(partition.backward, _example_inputs(partition.backward)),
+                partition,
+                joint,
+                again(graph_module, given, joint, partition, (*inputs, *held)),
+            )
+            for joint, partition in parts
+        ]
         run = training_runner(
             forward,
-            backward,
-            partition,
+            ways,
             traced,
             (lambda *args: graph_module(*args[:given])) if held else graph_module,
-            again(graph_module, given, traced, partition, (*inputs, *held)),
             guard_autocast=autocast,
             enable_grad=not enabled,
             beneath=bool(getattr(graph_module, "meta", {}).get("beneath")),
@@ -82,6 +90,17 @@ def compile(
         inner = run
         run = lambda *args: inner(*args, *held)  # noqa: E731
     return _for_constants(run, graph_module, inputs)
+
+
+def _parts(joint: JointGraph, partitioner: Partitioner) -> tuple[fx.GraphModule, list[tuple[JointGraph, Partition]]]:
+    """The forward, and a backward for each group of results that eager differentiates by itself."""
+    if len(joint.groups) > 1:
+        narrowed = [part for group in joint.groups if (part := of_group(joint, group)) is not None]
+        if len(narrowed) == len(joint.groups):
+            forward, partitions = merged(joint, [partitioner(part) for part in narrowed])
+            return forward, list(zip(narrowed, partitions, strict=True))
+    partition = partitioner(joint)
+    return partition.forward, [(joint, partition)]
 
 
 def _for_constants(run: Callable[..., Any], program: Callable[..., Any], inputs: Sequence[Any]) -> Callable[..., Any]:

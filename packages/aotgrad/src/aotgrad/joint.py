@@ -21,7 +21,7 @@ from aotgrad.cleanup import clean_values, remove_dead
 from aotgrad.errors import Unsupported
 from aotgrad.interpret import attached_tensors, interpret, swapped
 from aotgrad.module import module_of
-from aotgrad.routes import reached_inputs
+from aotgrad.routes import reached_inputs, separate_groups
 from aotgrad.strides import is_dense
 from aotgrad.trace import Tracer
 from symshapes import FakeMode, FakeTensor, undisturbed_autograd
@@ -57,13 +57,14 @@ class JointGraph:
     Placeholders: the inputs, then one tangent for each differentiable result. The output is the results, then one
     gradient for each of `signature.grad_inputs` (None where there is none). Nodes that the backward made have
     `meta["backward"]`. `reached`: for each differentiable result, the places in `signature.grad_inputs` of the inputs that
-    its gradient flows to.
+    its gradient flows to. `groups`: the tangents' numbers, those of results together that are not differentiated one by one.
     """
 
     graph: fx.Graph
     constants: dict[str, torch.Tensor]
     signature: Signature
     reached: tuple[frozenset[int], ...]
+    groups: tuple[tuple[int, ...], ...]
 
     @property
     def module(self) -> fx.GraphModule:
@@ -171,7 +172,7 @@ class _Traced:
                 last = tracer.add_input(tangent, f"tangent_{position}")
             tangents.append(tangent)
         leaves = [self.leaves[i] for i in self.signature.grad_inputs]
-        reached = reached_inputs(wanted, leaves)
+        groups = separate_groups(wanted)
         with (
             _collector_paused(),
             torch.autograd.set_multithreading_enabled(False),
@@ -180,11 +181,15 @@ class _Traced:
             tracer,
         ):
             gradients = _gradients(wanted, leaves, tangents)
+        if len(wanted) == 1:
+            reached: tuple[frozenset[int], ...] = (frozenset(i for i, g in enumerate(gradients) if g is not None),)
+        else:
+            reached = reached_inputs(wanted, leaves)
         nodes = [None if g is None else tracer.call(tracer.with_layout_of, g) for g in gradients]
         graph.output((*self.nodes, *nodes))
         remove_dead(graph)
         clean_values(graph, tracer.fake_mode)
-        return JointGraph(graph, tracer.constants, self.signature, reached)
+        return JointGraph(graph, tracer.constants, self.signature, reached, groups)
 
 
 def _gradients(results: list[Any], leaves: list[Any], tangents: list[Any]) -> Any:

@@ -1,6 +1,7 @@
 """What gradients reach: from each result back through autograd's graph to the inputs.
 
-In: the results of a traced program and the leaves that stand for its inputs. Out: for each result, which of them.
+In: the results of a traced program and the leaves that stand for its inputs. Out: for each result, which of them; and
+which results share what a backward uses up.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ from torch.autograd.graph import get_gradient_edge
 
 def reached_inputs(results: Sequence[torch.Tensor], leaves: Sequence[torch.Tensor]) -> tuple[frozenset[int], ...]:
     """For each result, the numbers of the leaves that its gradient flows to."""
-    if len(results) == 1:
-        return (frozenset(range(len(leaves))),)
     numbers = {get_gradient_edge(leaf).node: 1 << number for number, leaf in enumerate(leaves)}
     masks: dict[Any, int] = {}
     for result in results:
@@ -41,3 +40,47 @@ def _collect(start: Any, numbers: dict[Any, int], masks: dict[Any, int]) -> None
         for each in following:
             mask |= masks[each]
         masks[node] = mask
+
+
+def separate_groups(results: Sequence[torch.Tensor]) -> tuple[tuple[int, ...], ...]:
+    """The results' numbers, those together that eager does not differentiate one after the other.
+
+    A backward lets go of what the nodes on its way have saved; results whose ways share no such node are apart.
+    """
+    group = list(range(len(results)))
+
+    def root(number: int) -> int:
+        while group[number] != number:
+            number = group[number]
+        return number
+
+    owners: dict[Any, int] = {}
+    for number, result in enumerate(results):
+        waiting = [result.grad_fn]
+        while waiting:
+            node = waiting.pop()
+            owner = owners.setdefault(node, number)
+            if owner == number:
+                waiting.extend(
+                    each for each, _ in node.next_functions if each is not None and owners.get(each) != number
+                )
+            elif root(owner) != root(number) and _saves(node):
+                group[root(number)] = root(owner)
+    members: dict[int, list[int]] = {}
+    for number in range(len(results)):
+        members.setdefault(root(number), []).append(number)
+    return tuple(map(tuple, members.values()))
+
+
+def _saves(start: Any) -> bool:
+    """Whether the node or one that it leads to has saved something."""
+    waiting, seen = [start], set()
+    while waiting:
+        node = waiting.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if any(name.startswith("_raw_saved") for name in dir(type(node))):
+            return True
+        waiting.extend(each for each, _ in node.next_functions if each is not None)
+    return False

@@ -7,6 +7,7 @@ effects and its place in autograd.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -84,13 +85,24 @@ def inference_runner(
     return source.build("run")
 
 
+@dataclass(frozen=True)
+class Backwards:
+    """The backward of results that are differentiated together.
+
+    `joint` has only their tangents. `repeated`: how to differentiate twice, or why that is not possible.
+    """
+
+    compiled: Boxed
+    partition: Partition
+    joint: JointGraph
+    repeated: Again | str
+
+
 def training_runner(
     forward: Boxed,
-    backward: Boxed,
-    partition: Partition,
+    ways: Sequence[Backwards],
     joint: JointGraph,
     program: Callable[..., Any],
-    repeated: Again | str,
     *,
     guard_autocast: bool,
     enable_grad: bool,
@@ -99,23 +111,26 @@ def training_runner(
     """A function of the inputs whose results autograd can differentiate.
 
     Args:
+        ways: a backward for each group of results that is differentiated by itself.
         program: what was compiled, as a function of the same inputs; run where somebody watches what is saved.
-        repeated: how to differentiate twice, or why that is not possible.
         beneath: the program is a piece of a function, and who calls the function again does not come by here.
         enable_grad: grad mode is off where the program is called, and the program switches it on.
     """
     signature = joint.signature
-    function = _autograd_function(forward, backward, partition, joint, repeated, guard_autocast)
     source = Source()
-    source.names |= {"apply": function.apply, "saved_hooks": _torch.top_saved_tensor_hooks, "program": program}
+    source.names |= {"saved_hooks": _torch.top_saved_tensor_hooks, "program": program}
     source.names["foreign"] = _foreign_or_checkpoint if beneath else _foreign
     source.line("def run(*args):")
     source.line("if (hooks := saved_hooks(False)) is not None and foreign(hooks):", 1)
     source.line("return program(*args)", 2)
-    source.line("results = apply(*args)", 1)
-    if len(signature.differentiable) == 1:
+    functions = [_autograd_function(forward, way, signature, guard_autocast, len(ways) > 1) for way in ways]
+    if len(ways) > 1:
+        _several(source, forward, ways, functions, signature, guard_autocast)
+    else:
+        source.names["apply"] = functions[0].apply
+        call = f"apply({_connected(ways[0].joint)})"
         # Function.apply returns a lone result as it is.
-        source.lines[-1] = "    results = (apply(*args),)"
+        source.line(f"results = ({call},)" if len(signature.differentiable) == 1 else f"results = {call}", 1)
     _epilogue(source, signature)
     if enable_grad:
         body = source.lines[3:]
@@ -124,8 +139,41 @@ def training_runner(
         source.line("finally:", 1)
         source.line("set_grad(False)", 2)
     run = source.build("run")
-    run.function = function
+    run.functions = tuple(functions)
     return run
+
+
+def _several(
+    source: Source,
+    forward: Boxed,
+    ways: Sequence[Backwards],
+    functions: Sequence[Any],
+    signature: Signature,
+    guard_autocast: bool,
+) -> None:
+    """Run the forward by itself, then give each group of results its own place in autograd."""
+    source.names |= {"compiled_forward": forward, "no_grad": torch.no_grad}
+    guards = "no_grad()"
+    if guard_autocast:
+        source.names["without_autocast"] = _torch.DisableAutocast
+        guards += ", without_autocast()"
+    source.line(f"with {guards}:", 1)
+    source.line("results = [*compiled_forward([*args])]", 2)
+    count = len(signature.differentiable)
+    _on_their_own(source, (i for i in view_results(ways[0].partition.forward) if i < count), 2)
+    for number, (way, function) in enumerate(zip(ways, functions, strict=True)):
+        source.names[f"apply_{number}"] = function.apply
+        taken = ", ".join(f"results[{i}]" for i, needed in enumerate(way.joint.signature.differentiable) if needed)
+        source.line(f"{taken} = apply_{number}(results, {_connected(way.joint)})", 1)
+
+
+def _connected(joint: JointGraph) -> str:
+    """The arguments of `apply`. Those that no gradient flows to are cut off: their graph is not this backward's to run."""
+    reached = frozenset[int]().union(*joint.reached)
+    cut = {index for position, index in enumerate(joint.signature.grad_inputs) if position not in reached}
+    if not cut:
+        return "*args"
+    return ", ".join(f"args[{i}].detach()" if i in cut else f"args[{i}]" for i in range(joint.signature.input_count))
 
 
 def _on_their_own(source: Source, views: Iterable[int], depth: int) -> None:
@@ -224,20 +272,14 @@ def _literal(source: Source, value: Any) -> str:
     return source.name(value, "value")
 
 
-def _autograd_function(
-    forward: Boxed,
-    backward: Boxed,
-    partition: Partition,
-    joint: JointGraph,
-    repeated: Again | str,
-    guard_autocast: bool,
-) -> Any:
-    signature = joint.signature
+def _autograd_function(forward: Boxed, way: Backwards, signature: Signature, guard_autocast: bool, apart: bool) -> Any:
+    """The autograd.Function. `apart`: it does not run the forward but is given the results of all."""
+    partition, joint, repeated = way.partition, way.joint, way.repeated
     source = Source()
     source.names |= {
         "Function": torch.autograd.Function,
         "compiled_forward": forward,
-        "compiled_backward": backward,
+        "compiled_backward": way.compiled,
         "is_grad_enabled": torch.is_grad_enabled,
         "once": _refuse_second if isinstance(repeated, str) else repeated.gradients,
         "keeps_graph": _torch.keeps_graph,
@@ -247,25 +289,33 @@ def _autograd_function(
         "without_autocast": _torch.DisableAutocast,
     }
     source.line("class Compiled(Function):")
-    _write_forward(source, partition, signature, repeated, guard_autocast)
-    _write_backward(source, partition, joint, repeated)
+    _write_forward(source, partition, joint.signature, repeated, guard_autocast, apart)
+    _write_backward(source, partition, joint, repeated, apart)
     function = source.build("Compiled")
     return function
 
 
 def _write_forward(
-    source: Source, partition: Partition, signature: Signature, repeated: Again | str, guard_autocast: bool
+    source: Source,
+    partition: Partition,
+    signature: Signature,
+    repeated: Again | str,
+    guard_autocast: bool,
+    apart: bool,
 ) -> None:
     count = len(signature.differentiable)
     source.line("@staticmethod", 1)
-    source.line("def forward(ctx, *args):", 1)
+    source.line("def forward(ctx, results, *args):" if apart else "def forward(ctx, *args):", 1)
     call = "compiled_forward([*args])"
-    if guard_autocast:
+    if apart:
+        pass
+    elif guard_autocast:
         source.line("with without_autocast():", 2)
         source.line(f"results = {call}", 3)
     else:
         source.line(f"results = {call}", 2)
-    _on_their_own(source, (i for i in view_results(partition.forward) if i < count), 2)
+    if not apart:
+        _on_their_own(source, (i for i in view_results(partition.forward) if i < count), 2)
     if partition.saved:
         source.line(f"ctx.save_for_backward({', '.join(map(_saved, partition.saved))})", 2)
     if isinstance(repeated, Again):
@@ -279,33 +329,40 @@ def _write_forward(
             source.line(f"ctx.size_{position} = results[{result}].shape", 2)
     tensors = _tensor_results(partition, count)
     constant = [i for i, needed in enumerate(signature.differentiable) if not needed and i in tensors]
-    if constant:
+    if constant and not apart:
         source.line(f"ctx.mark_non_differentiable({', '.join(f'results[{i}]' for i in constant)})", 2)
     source.line("ctx.set_materialize_grads(False)", 2)
-    if count == 1:
-        source.line("return results[0]", 2)
-    else:
-        source.line(f"return ({', '.join(f'results[{i}]' for i in range(count))})", 2)
+    returned = [i for i in range(count) if not apart or signature.differentiable[i]]
+    source.line(f"return {', '.join(f'results[{i}]' for i in returned)}", 2)
 
 
-def _write_backward(source: Source, partition: Partition, joint: JointGraph, repeated: Again | str) -> None:
+def _write_backward(
+    source: Source, partition: Partition, joint: JointGraph, repeated: Again | str, apart: bool
+) -> None:
     signature = joint.signature
     tangents = _tangents(partition, signature)
     by_result = {result: position for position, (result, _) in enumerate(tangents)}
     names = [f"t{by_result[i]}" if i in by_result else f"_{i}" for i in range(len(signature.differentiable))]
+    if apart:
+        names = [name for name in names if name.startswith("t")]
     source.line("@staticmethod", 1)
     source.line(f"def backward(ctx, {', '.join(names)}):", 1)
     given = ", ".join(f"t{position}" for position in range(len(tangents)))
+    nothing = " and ".join(f"t{position} is None" for position in range(len(tangents)))
+    source.line(f"if {nothing}:", 2)
+    source.line(f"return {', '.join(['None'] * (signature.input_count + apart))},", 3)
     source.line("if is_grad_enabled():", 2)
-    _write_differentiable(source, partition, signature, repeated, given)
+    first = "None, " if apart else ""  # for the results
+    _write_differentiable(source, partition, signature, repeated, given, first)
     conditions = _reached(source, joint)
     for position, (_, value) in enumerate(tangents):
         name = f"t{position}"
         dtype, device = source.name(value.dtype, "dtype"), source.name(value.device, "device")
         static = _static(value)
         size = repr(tuple(value.shape)) if static else f"ctx.size_{position}"
-        source.line(f"if {name} is None:", 2)
-        source.line(f"{name} = zeros({size}, dtype={dtype}, device={device})", 3)
+        if len(tangents) > 1:
+            source.line(f"if {name} is None:", 2)
+            source.line(f"{name} = zeros({size}, dtype={dtype}, device={device})", 3)
         if static:
             stride = repr(tuple(value.stride()))
             source.line(f"if {name}.stride() != {stride}:", 2)
@@ -330,11 +387,11 @@ def _write_backward(source: Source, partition: Partition, joint: JointGraph, rep
         source.line(f"gradients = once(compiled_backward, {arguments}, reason)", 3)
         source.line("else:", 2)
         source.line(f"gradients = compiled_backward({arguments})", 3)
-    source.line(f"return {_returned(signature, conditions)}", 2)
+    source.line(f"return {_returned(signature, conditions, first)}", 2)
 
 
 def _write_differentiable(
-    source: Source, partition: Partition, signature: Signature, repeated: Again | str, given: str
+    source: Source, partition: Partition, signature: Signature, repeated: Again | str, given: str, first: str
 ) -> None:
     """The way of a backward under `create_graph`."""
     if isinstance(repeated, str):
@@ -343,17 +400,17 @@ def _write_differentiable(
     if partition.saved:
         source.line("ctx.saved_tensors  # still there, and as they were?", 3)
     source.line(f"gradients = once(ctx.args, ctx.versions, ({given},))", 3)
-    source.line(f"return {_returned(signature, {})}", 3)
+    source.line(f"return {_returned(signature, {}, first)}", 3)
 
 
-def _returned(signature: Signature, conditions: dict[int, str]) -> str:
+def _returned(signature: Signature, conditions: dict[int, str], first: str) -> str:
     """A gradient for each input."""
     returned = ["None"] * signature.input_count
     for position, index in enumerate(signature.grad_inputs):
         returned[index] = f"gradients[{position}]"
         if position in conditions:
             returned[index] += f" if {conditions[position]} else None"
-    return f"({', '.join(returned)},)"
+    return f"({first}{', '.join(returned)},)"
 
 
 def _reached(source: Source, joint: JointGraph) -> dict[int, str]:

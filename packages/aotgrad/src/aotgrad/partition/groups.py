@@ -1,0 +1,143 @@
+"""One forward, several backwards: results that eager differentiates one by one, each with a graph of its own.
+
+In: a joint graph and which of its tangents belong together. Out: a joint graph for each group; and, of their partitions,
+one forward that saves for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import fx
+from torch.fx.node import map_arg
+
+from aotgrad.joint import JointGraph
+from aotgrad.module import module_of
+from aotgrad.partition.split import Partition, Saved
+
+aten = torch.ops.aten
+
+
+class _Zero:
+    """In place of a node: what comes of the other groups' tangents, which are zero here."""
+
+
+_ZERO = _Zero()
+
+
+def of_group(joint: JointGraph, group: Sequence[int]) -> JointGraph | None:
+    """`joint` with only the tangents of `group`; None if a zero would have to be made whose size is symbolic.
+
+    The backward is linear in its tangents: what is computed from zero tangents alone is zero.
+    """
+    signature = joint.signature
+    differentiable = [i for i, needed in enumerate(signature.differentiable) if needed]
+    kept = {differentiable[at] for at in group}
+    narrowed = replace(signature, differentiable=tuple(i in kept for i in range(len(signature.differentiable))))
+    graph = fx.Graph()
+    inputs = [node for node in joint.graph.nodes if node.op == "placeholder"]
+    tangents = inputs[signature.input_count :]
+    env: dict[fx.Node, Any] = {tangent: _ZERO for at, tangent in enumerate(tangents) if at not in group}
+    dependent = set(tangents)
+    for node in joint.graph.nodes:
+        if node in env:
+            continue
+        if not dependent.isdisjoint(node.all_input_nodes):
+            dependent.add(node)
+        if node.op == "output":
+            values = [env[v] if isinstance(v, fx.Node) else v for v in node.args[0]]
+            graph.output(tuple(None if v is _ZERO else v for v in values))
+            break
+        env[node] = _without_zeros(graph, node, env, dependent)
+        if env[node] is None:
+            return None
+    return JointGraph(graph, joint.constants, narrowed, tuple(joint.reached[at] for at in group), ())
+
+
+def _without_zeros(graph: fx.Graph, node: fx.Node, env: dict[fx.Node, Any], dependent: set[fx.Node]) -> Any:
+    """The copy of a call, or zero; None if that cannot be said."""
+    zeros = [argument for argument in node.all_input_nodes if env[argument] is _ZERO]
+    if zeros:
+        if not dependent.intersection(node.all_input_nodes).difference(zeros):
+            return _ZERO
+        for argument in zeros:
+            made = _zeros(graph, argument)
+            if made is None:
+                return None
+            env = {**env, argument: made}
+        if node.target is aten.add.Tensor and len(node.args) == 2 and len(zeros) == 1 and not node.kwargs:
+            (other,) = (a for a in node.args if a is not zeros[0])
+            if isinstance(other, fx.Node) and _alike(other, node):
+                return env[other]
+    made = graph.create_node(node.op, node.target, (), {}, node.name)
+    made.args = map_arg(node.args, env.__getitem__)
+    made.kwargs = map_arg(node.kwargs, env.__getitem__)
+    made.meta = dict(node.meta)
+    return made
+
+
+def _zeros(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
+    value = node.meta["val"]
+    if not isinstance(value, torch.Tensor) or not all(type(n) is int for n in (*value.shape, *value.stride())):
+        return None
+    options = {"dtype": value.dtype, "device": value.device}
+    made = graph.call_function(aten.full.default, (list(value.shape), 0), options)
+    made.meta = {**node.meta, "val": value.new_empty(0).new_empty(value.shape)}
+    return made
+
+
+def _alike(one: fx.Node, other: fx.Node) -> bool:
+    a, b = one.meta["val"], other.meta["val"]
+    return (a.shape, a.stride(), a.dtype) == (b.shape, b.stride(), b.dtype)
+
+
+def merged(joint: JointGraph, partitions: Sequence[Partition]) -> tuple[fx.GraphModule, list[Partition]]:
+    """A forward that saves for all backwards, and the partitions with what they save found in its results."""
+    graph = fx.Graph()
+    made: dict[str, fx.Node] = {}
+    results: list[Any] = []
+    found: list[Partition] = []
+    for partition in partitions:
+        env: dict[fx.Node, fx.Node] = {}
+        for node in partition.forward.graph.nodes:
+            if node.op != "output":
+                env[node] = _shared(graph, node, env, made)
+                continue
+            values = [env[v] if isinstance(v, fx.Node) else v for v in node.args[0]]
+            if not results:
+                results = values[: joint.result_count]
+            places = [*range(joint.result_count)]
+            for value in values[joint.result_count :]:
+                places.append(len(results))
+                results.append(value)
+            found.append(
+                replace(
+                    partition,
+                    saved=tuple(_moved(saved, places) for saved in partition.saved),
+                    saved_sizes=tuple(_moved(saved, places) for saved in partition.saved_sizes),
+                )
+            )
+    graph.output(tuple(results))
+    module = module_of(graph, joint.constants, "Forward")
+    return module, [replace(partition, forward=module) for partition in found]
+
+
+def _shared(graph: fx.Graph, node: fx.Node, env: dict[fx.Node, fx.Node], made: dict[str, fx.Node]) -> fx.Node:
+    """The node of an earlier partition's forward that is the same call, or a copy."""
+    args = map_arg(node.args, env.__getitem__)
+    kwargs = map_arg(node.kwargs, env.__getitem__)
+    known = made.get(node.name)
+    call = (node.op, node.target, str(args), str(kwargs))
+    if known is not None and (known.op, known.target, str(known.args), str(known.kwargs)) == call:
+        return known
+    copied = graph.create_node(node.op, node.target, (), {}, node.name)
+    copied.args, copied.kwargs, copied.meta = args, kwargs, dict(node.meta)
+    made.setdefault(node.name, copied)
+    return copied
+
+
+def _moved(saved: Saved, places: Sequence[int]) -> Saved:
+    return saved if saved.result is None else Saved(None, places[saved.result])
