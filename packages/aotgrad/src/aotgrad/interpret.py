@@ -15,11 +15,11 @@ from torch.fx.node import map_arg
 
 from aotgrad.whole import WHOLE
 
-EnterLine = Callable[[str | None], None]
+Enter = Callable[[fx.Node], None]
 
 
-def interpret(module: fx.GraphModule, inputs: Sequence[Any], enter_line: EnterLine) -> Any:
-    """Run the graph of `module`; `enter_line` hears the user's line (`meta["source"]`) before each call."""
+def interpret(module: fx.GraphModule, inputs: Sequence[Any], enter: Enter) -> Any:
+    """Run the graph of `module`; `enter` hears of each call before it runs."""
     env: dict[fx.Node, Any] = {}
     remaining = iter(inputs)
 
@@ -36,7 +36,7 @@ def interpret(module: fx.GraphModule, inputs: Sequence[Any], enter_line: EnterLi
         if kind == "get_attr":
             env[node] = _attribute(module, node.target)
             continue
-        enter_line(node.meta.get("source"))
+        enter(node)
         args = map_arg(node.args, value_of)
         kwargs = map_arg(node.kwargs, value_of)
         if kind == "call_function":

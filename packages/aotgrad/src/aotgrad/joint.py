@@ -144,7 +144,7 @@ class _Traced:
         given, held = fakes[: len(inputs)], fakes[len(inputs) :]
         with _collector_paused(), _grad_mode_kept(), fake_mode, tracer, swapped(places, held):
             if isinstance(program, fx.GraphModule):
-                returned = interpret(program, given, tracer.enter_line)
+                returned = interpret(program, given, tracer.enter_call)
             else:
                 returned = program(*given)
         results, signature = sign(tracer, fakes, returned, history)
@@ -180,7 +180,7 @@ class _Traced:
             tracer.fake_mode,
             tracer,
         ):
-            gradients = _gradients(wanted, leaves, tangents)
+            gradients = _gradients(tracer, wanted, leaves, tangents)
         if len(wanted) == 1:
             reached: tuple[frozenset[int], ...] = (frozenset(i for i, g in enumerate(gradients) if g is not None),)
         else:
@@ -192,14 +192,33 @@ class _Traced:
         return JointGraph(graph, tracer.constants, self.signature, reached, groups)
 
 
-def _gradients(results: list[Any], leaves: list[Any], tangents: list[Any]) -> Any:
+def _gradients(tracer: Tracer, results: list[Any], leaves: list[Any], tangents: list[Any]) -> Any:
     """Autograd's gradients. Raises Unsupported where it refuses, since an eager forward would have gone through."""
+    begun: list[int] = []
+    for node in _python_nodes(results):
+        number = node._sequence_nr()
+        node.register_prehook(lambda grads, number=number: begun.append(number))
     try:
         return torch.autograd.grad(results, leaves, tangents, allow_unused=True)
     except Unsupported:
         raise
     except RuntimeError as error:
-        raise Unsupported(f"the backward cannot be traced: {error}") from error
+        call = tracer.call_of(begun[-1]) if begun else None
+        raise Unsupported(f"the backward cannot be traced: {error}", call) from error
+
+
+def _python_nodes(results: list[Any]) -> Iterator[Any]:
+    """The nodes of autograd's graph whose backward is the program's own Python: it may refuse without calling any op."""
+    waiting = [t.grad_fn for t in results]
+    seen = set(waiting)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, torch.autograd.function.BackwardCFunction):
+            yield node
+        for following, _ in node.next_functions:
+            if following is not None and following not in seen:
+                seen.add(following)
+                waiting.append(following)
 
 
 def _mode_of(inputs: Sequence[Any]) -> FakeMode:

@@ -160,7 +160,7 @@ def _several(
     source.line(f"with {guards}:", 1)
     source.line("results = [*compiled_forward([*args])]", 2)
     count = len(signature.differentiable)
-    _on_their_own(source, (i for i in view_results(ways[0].partition.forward) if i < count), 2)
+    _no_views(source, ways[0].partition, count)
     for number, (way, function) in enumerate(zip(ways, functions, strict=True)):
         source.names[f"apply_{number}"] = function.apply
         taken = ", ".join(f"results[{i}]" for i, needed in enumerate(way.joint.signature.differentiable) if needed)
@@ -182,6 +182,16 @@ def _on_their_own(source: Source, views: Iterable[int], depth: int) -> None:
         if first == 0:
             source.line("results = [*results]", depth)
         source.line(f"results[{position}] = results[{position}].detach()", depth)
+
+
+def _no_views(source: Source, partition: Partition, count: int) -> None:
+    """The same for results that a compiler may return as views of its own, as of a buffer that it reshapes."""
+    tensors = sorted(_tensor_results(partition, count))
+    if tensors:
+        source.line("results = [*results]", 2)
+    for i in tensors:
+        source.line(f"if results[{i}]._is_view():", 2)
+        source.line(f"results[{i}] = results[{i}].detach()", 3)
 
 
 def _foreign(hooks: tuple[Any, Any]) -> bool:
@@ -315,7 +325,7 @@ def _write_forward(
     else:
         source.line(f"results = {call}", 2)
     if not apart:
-        _on_their_own(source, (i for i in view_results(partition.forward) if i < count), 2)
+        _no_views(source, partition, count)
     if partition.saved:
         source.line(f"ctx.save_for_backward({', '.join(map(_saved, partition.saved))})", 2)
     if isinstance(repeated, Again):

@@ -28,7 +28,7 @@ from aotgrad.strides import inverse_order, is_dense, order_of, same_layout, same
 from aotgrad.symbols import SymbolNodes
 from aotgrad.tracked import Tracked, fresh
 from aotgrad.views import COMPOSED, ViewStep, write_back
-from symshapes import FakeMode, FakeTensor, expr_of
+from symshapes import DataDependentError, FakeMode, FakeTensor, expr_of
 
 aten = torch.ops.aten
 
@@ -57,7 +57,7 @@ class Tracer(TorchDispatchMode):
         self._merged: dict[Any, fx.Node] = {}
         self._lifted: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
         self._numbers: list[int] = []
-        self._lines: list[str | None] = []
+        self._calls: list[fx.Node] = []
 
     @classmethod
     def is_infra_mode(cls) -> bool:
@@ -112,11 +112,11 @@ class Tracer(TorchDispatchMode):
         self.backward = True
         self._merged = {}
 
-    def enter_line(self, source: str | None) -> None:
-        """The program's next ops come from this line of the user's."""
-        self.source = source
+    def enter_call(self, call: fx.Node) -> None:
+        """The program's next ops come from this call of its graph, and from the user's line that it names."""
+        self.source = call.meta.get("source")
         self._numbers.append(_torch.next_autograd_number())
-        self._lines.append(source)
+        self._calls.append(call)
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run a method that makes nodes after the program has run, without autograd."""
@@ -128,7 +128,17 @@ class Tracer(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs = kwargs or {}
+        try:
+            return self._dispatch(func, args, kwargs or {})
+        except Unsupported as refusal:
+            refusal.call = refusal.call or self._running_call()
+            raise
+        except DataDependentError as error:
+            raise Unsupported(
+                f"{'the backward of it' if self.backward else 'it'}: {error}", self._running_call()
+            ) from error
+
+    def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         decomposition = self._table.get(func)
         if decomposition is not None:
             with self:
@@ -471,11 +481,20 @@ class Tracer(TorchDispatchMode):
     def _line(self) -> str | None:
         if not self.backward:
             return self.source
+        call = self._running_call()
+        return None if call is None else call.meta.get("source")
+
+    def _running_call(self) -> fx.Node | None:
+        """The call of the program's graph that is being traced, or whose backward is."""
+        if not self.backward:
+            return self._calls[-1] if self._calls else None
         number = _torch.running_autograd_number()
-        if number is None:
-            return None
+        return None if number is None else self.call_of(number)
+
+    def call_of(self, number: int) -> fx.Node | None:
+        """The call of the program's graph that made the autograd node of that number."""
         position = bisect_right(self._numbers, number) - 1
-        return self._lines[position] if position >= 0 else None
+        return self._calls[position] if position >= 0 else None
 
     def _track(self, fake: Any, node: fx.Node, exact: bool = True) -> None:
         self._tracked[id(fake)] = fresh(fake, node, exact)

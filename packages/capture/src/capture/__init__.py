@@ -4,7 +4,7 @@ from symshapes import own_folders as _own_folders
 
 from . import config
 from .api import compile, disable, explain, reset, trace
-from .errors import CaptureError, GraphBreakError, InternalError
+from .errors import CaptureError, GraphBreakError, GraphRefused, InternalError
 from .graph import Break, CapturedGraph
 from .notices import CaptureWarning
 from .report import Trace
@@ -15,6 +15,7 @@ __all__ = [
     "CaptureWarning",
     "CapturedGraph",
     "GraphBreakError",
+    "GraphRefused",
     "InternalError",
     "Trace",
     "compile",

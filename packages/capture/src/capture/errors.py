@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from torch import fx
+
 if TYPE_CHECKING:
     from .variables.base import Variable
 
@@ -22,6 +24,18 @@ class GraphBreakError(CaptureError):
         super().__init__(f"graph break with fullgraph=True: {reason}\n  at {user_line}")
         self.reason = reason
         self.user_line = user_line
+
+
+class GraphRefused(CaptureError):
+    """Raised by a backend that has no compiled form of a graph: the call to blame runs eagerly, between two graphs.
+
+    ``reason`` says why in words; ``call`` is the graph's node, None where the whole frame is to run eagerly.
+    """
+
+    def __init__(self, reason: str, call: fx.Node | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.call = call
 
 
 class InternalError(CaptureError):

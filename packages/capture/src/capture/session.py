@@ -13,8 +13,9 @@ from torch import fx
 
 from . import _native, config
 from .bytecode import argument_names
-from .errors import CaptureError, GraphBreakError, InternalError, SkipCall, SkipFrame
+from .errors import CaptureError, GraphBreakError, GraphRefused, InternalError, SkipCall, SkipFrame
 from .evaluator.driver import Capture, FrameInput, capture_frame
+from .evaluator.refusals import Refusals
 from .evaluator.scope import file_of, is_infrastructure
 from .guards import build_tree
 from .notices import tell, warnings_kept_from_raising
@@ -52,6 +53,8 @@ class Session:
         self.cache_limit = config.recompile_limit
         # Long enough for most captures; an end to it, since a capture may need what a waiting thread holds.
         self.longest_wait = 60.0
+        self.refusals = Refusals()
+        self.refused = False
         #: Why a code is left to the interpreter.
         self.left: WeakKeyDictionary[CodeType, str] = WeakKeyDictionary()
 
@@ -79,7 +82,9 @@ class Session:
                 origin = origin_of(code)
                 beneath = (code if origin is None else origin.code) is not self.root
                 backend = functools.partial(self.run_backend, beneath=beneath)
-                captured = capture_frame(frame, backend, dynamic=self.dynamic, fullgraph=self.fullgraph)
+                captured = capture_frame(
+                    frame, backend, dynamic=self.dynamic, fullgraph=self.fullgraph, refusals=self.refusals
+                )
                 return self.entry(code, captured)
         except SkipCall as reason:
             self.leave(code, str(reason), warn=False)
@@ -168,6 +173,13 @@ class Session:
         module.meta["beneath"] = beneath
         try:
             compiled = self.backend(module, inputs)
+        except GraphRefused as refusal:
+            if not self.refused and self.root is not None and not self.fullgraph:
+                tell(
+                    f"parts of {where(self.root)} run eagerly: the backend refuses a graph: {refusal.reason}", self.root
+                )
+            self.refused = True
+            raise
         except GraphBreakError as error:  # of something that the backend called, not of this capture
             raise InternalError(f"the backend: {error}") from error
         return _native.DisabledCallable(compiled)

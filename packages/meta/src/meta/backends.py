@@ -13,6 +13,7 @@ import torch
 from torch import fx
 
 import aotgrad
+import capture
 from inductor import CompiledGraph, Options, compile_graph
 
 Compiled = Callable[..., Any]
@@ -22,6 +23,14 @@ class Backend(Protocol):
     """What `compile(backend=...)` takes besides a name."""
 
     def __call__(self, graph_module: fx.GraphModule, example_inputs: Sequence[torch.Tensor], /) -> Compiled: ...
+
+
+def _differentiated(graph_module: fx.GraphModule, example_inputs: Sequence[torch.Tensor], **how: Any) -> Compiled:
+    """`aotgrad.compile`; what it has no form of becomes a graph break."""
+    try:
+        return aotgrad.compile(graph_module, example_inputs, **how)
+    except aotgrad.Unsupported as refusal:
+        raise capture.GraphRefused(str(refusal), refusal.call) from refusal
 
 
 def options_from(values: dict[str, Any] | None) -> Options:
@@ -57,7 +66,7 @@ def inductor(
             on_compiled(compiled)
         return compiled
 
-    return aotgrad.compile(
+    return _differentiated(
         graph_module,
         example_inputs,
         inference_compiler=compiler,
@@ -78,7 +87,7 @@ def aot_eager(graph_module: fx.GraphModule, example_inputs: Sequence[torch.Tenso
     def compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
         return lambda args: graph.forward(*args)
 
-    return aotgrad.compile(
+    return _differentiated(
         graph_module,
         example_inputs,
         inference_compiler=compiler,

@@ -25,6 +25,7 @@ from capture.errors import (
     CannotRebuild,
     CaptureError,
     GraphBreakError,
+    GraphRefused,
     NotConstant,
     SkipCall,
     SkipFrame,
@@ -49,6 +50,7 @@ from .frame import Frame, check_no_handler_state, run
 from .machine import Machine
 from .program import program_of
 from .recording import torch_modes_restored
+from .refusals import Refusals
 from .state import BreakHere, torch_state
 
 _REGISTERED = (_builtins, _constructors, _rebuild, _torch_state)
@@ -85,7 +87,9 @@ class Capture:
     breaks: list[Break] = field(default_factory=list)
 
 
-def capture_frame(frame: FrameInput, backend: Backend, *, dynamic: bool | None, fullgraph: bool) -> Capture:
+def capture_frame(
+    frame: FrameInput, backend: Backend, *, dynamic: bool | None, fullgraph: bool, refusals: Refusals
+) -> Capture:
     """Capture; raises ``GraphBreakError`` with ``fullgraph``, ``SkipFrame`` if the frame is to be left alone."""
     if looks_at_its_locals(frame.code):
         raise SkipFrame("it looks at its own local variables (locals, eval, ...)")
@@ -93,8 +97,11 @@ def capture_frame(frame: FrameInput, backend: Backend, *, dynamic: bool | None, 
         raise SkipCall("forward-mode differentiation is on")
     break_at: int | None = None
     reason: Break | None = None
+    says_compiling = True
     while True:
         attempt = Attempt(frame, dynamic)
+        attempt.m.refusals = refusals
+        attempt.m.says_compiling = says_compiling
         with torch_modes_restored(), undisturbed_autograd():
             try:
                 attempt.evaluate(break_at)
@@ -119,8 +126,13 @@ def capture_frame(frame: FrameInput, backend: Backend, *, dynamic: bool | None, 
             except Stopped as stopped:
                 if break_at is not None and stopped.step >= break_at:
                     raise SkipFrame(f"evaluation is not repeatable: {stopped.reason}") from None
-                break_at = stopped.step
                 reason = reason or Break(stopped.reason, stopped.user_line)
+                if stopped.raised and attempt.m.asked_compiling and says_compiling:
+                    # It may take another way where a compiler traces it, and that way fails where eager's does not.
+                    says_compiling = False
+                    break_at, reason = None, reason if fullgraph else None
+                    continue
+                break_at = stopped.step
             except Unsupported as problem:
                 raise SkipFrame(problem.reason) from problem
             except CaptureError:
@@ -149,8 +161,9 @@ def looks_at_its_locals(code: CodeType) -> bool:
 class Stopped(Exception):
     """Signal: evaluation cannot go past a root step."""
 
-    def __init__(self, step: int, reason: str, user_line: str) -> None:
+    def __init__(self, step: int, reason: str, user_line: str, *, raised: bool = False) -> None:
         super().__init__(reason)
+        self.raised = raised
         self.step = step
         self.reason = reason
         self.user_line = user_line
@@ -204,7 +217,8 @@ class Attempt:
         except SymbolicRaise as raised:
             origin = getattr(raised.exception, "origin", -1)
             step = origin if 0 < origin <= m.step else m.step
-            raise Stopped(step, f"the program raises {_described(raised)}", self.stopped_line()) from None
+            reason = f"the program raises {_described(raised)}"
+            raise Stopped(step, reason, self.stopped_line(), raised=True) from None
 
     def stop_step(self) -> int:
         """The root step that cannot be evaluated; the raising one if that is inside a handler."""
@@ -284,7 +298,10 @@ class Attempt:
             # As they are where the graph begins; it may end within a block that changes them.
             for function, args in mode_calls({**torch_state(), "nesting": 0}, self.before):
                 function(*args)
-            compiled = backend(captured.module, list(captured.inputs))
+            try:
+                compiled = backend(captured.module, list(captured.inputs))
+            except GraphRefused as refusal:
+                raise self.refused(refusal) from refusal
         compiled = separated(compiled, captured.module, captured.sources, m.graph.changed_inputs())
         # A backend may have asked about symbolic sizes too.
         captured.guards[:] = self.guards()
@@ -305,6 +322,17 @@ class Attempt:
             if isinstance(v, Tensor | Symbolic):
                 e.temps[id(v)] = names[v.node]
         return captured
+
+    def refused(self, refusal: GraphRefused) -> Exception:
+        """What to do about a backend's refusal: break the graph at the call to blame, or leave the frame alone."""
+        call = refusal.call
+        step = 0 if call is None else call.meta.get("step", 0)
+        if call is None or step < 1:
+            return SkipFrame(f"the backend refuses its graph: {refusal.reason}")
+        name = call.target if isinstance(call.target, str) else getattr(call.target, "__name__", call.target)
+        reason = f"the backend refuses {name}: {refusal.reason}"
+        self.m.refusals.note(call, reason)
+        return Stopped(step, reason, call.meta["source"])
 
     def returning(self, e: Emitter) -> list[Instruction]:
         e.load(self.frame.result)

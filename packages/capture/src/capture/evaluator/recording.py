@@ -21,6 +21,8 @@ from symshapes import DataDependentError
 
 from .values import Values
 
+#: The dtypes that torch takes Python's number classes for.
+_NUMBER_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
@@ -77,7 +79,9 @@ class Recording(Values):
             return {k: p[0] for k, p in lowered.items()}, {k: p[1] for k, p in lowered.items()}
         if isinstance(variable, Range):
             return list(variable.value), variable.value
-        if isinstance(variable, Known) and (isinstance(variable.value, type) or type(variable.value) in CONSTANT_TYPES):
+        if isinstance(variable, Known) and isinstance(variable.value, type):
+            return _written_type(variable.value), variable.value
+        if isinstance(variable, Known) and type(variable.value) in CONSTANT_TYPES:
             return variable.value, variable.value
         try:
             plain = variable.as_python(self.me)
@@ -103,9 +107,13 @@ class Recording(Values):
         acts, wrote = self.fake_mode.effects != effects, self.fake_mode.writes != writes
         if self.is_plain(result) and not acts:
             return self.from_python(result)
+        refused = self.refusals.reason(target, fake_args, fake_kwargs, result)
+        if refused is not None:
+            raise Unsupported(refused)
         fx_args = tuple(p[0] for p in lowered)
         self.activity += 1
         node = self.graph.call(op, target, fx_args, {k: p[0] for k, p in named.items()}, self.where())
+        node.meta["step"] = self.step
         if acts:
             node.meta["effect"] = "write" if wrote else "other"
         return (
@@ -190,6 +198,15 @@ class Recording(Values):
         if isinstance(result, int):
             self.autocast_nesting = result
             self.autocast_nesting_change += 1 if target is torch.autocast_increment_nesting else -1
+
+
+def _written_type(cls: type) -> Any:
+    """What stands for a class in a graph, whose source could not name the class itself."""
+    if cls in _NUMBER_DTYPES:
+        return _NUMBER_DTYPES[cls]
+    if isinstance(cls, type(torch.FloatTensor)):
+        return f"{cls.__module__}.{cls.__name__}"
+    raise Unsupported(f"class {cls.__qualname__} as argument of a torch operation")
 
 
 @contextlib.contextmanager

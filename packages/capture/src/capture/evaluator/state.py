@@ -16,6 +16,7 @@ from capture.variables.constants import Constant
 from symshapes import FakeMode
 
 from .dynamic import DynamicSizes
+from .refusals import Refusals
 from .scope import is_library_line
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ class State:
         self.activity = 0
         self.last_line = ""
         self.private: dict[int, Any] = {}
+        self.refusals = Refusals()
+        #: What the program is told when it asks whether a compiler traces it, and whether it has asked.
+        self.says_compiling = True
+        self.asked_compiling = False
         #: What the frame hands out unfinished, in words.
         self.suspended: list[str] = []
 

@@ -97,8 +97,9 @@ KNOWN["torch.nn.modules.module.Module._wrapped_call_impl"] = modules.module_call
 
 @known("torch.compiler.is_compiling", "torch.compiler.is_dynamo_compiling", "torch._utils.is_compiling")
 def _is_compiling(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
-    """A captured program may ask whether a compiler traces it: one does."""
-    return Constant(True)
+    """A captured program may ask whether a compiler traces it: one does, unless that makes it fail."""
+    m.asked_compiling = True
+    return Constant(m.says_compiling)
 
 
 @known(

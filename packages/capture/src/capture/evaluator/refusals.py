@@ -1,0 +1,39 @@
+"""Calls that a backend refused, so that the next capture breaks the graph there without asking again.
+
+In: the node that a backend blamed. Out: for a call about to be recorded, why it is refused, if it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils._pytree import tree_leaves
+
+
+class Refusals:
+    """What one session's backend refused: by target, and dtype, rank and need of a gradient of each tensor."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[Any, str] = {}
+
+    def note(self, call: fx.Node, reason: str) -> None:
+        """A backend refused a graph because of `call`."""
+        args, kwargs = fx.node.map_arg((call.args, call.kwargs), lambda node: node.meta.get("val"))
+        self._reasons[_key(call.target, args, kwargs, call.meta.get("val"))] = reason
+
+    def reason(self, target: Any, args: Any, kwargs: Any, result: Any) -> str | None:
+        """Why a call like this was refused; None if none was."""
+        return self._reasons.get(_key(target, args, kwargs, result)) if self._reasons else None
+
+
+def _key(target: Any, args: Any, kwargs: Any, result: Any) -> Any:
+    given = [_kind(leaf) for leaf in tree_leaves([list(args), kwargs])]
+    return target, tuple(given), tuple(_kind(leaf) for leaf in tree_leaves([result]))
+
+
+def _kind(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.dtype, value.dim(), value.requires_grad
+    return type(value)

@@ -1,0 +1,95 @@
+"""A backend that refuses a graph breaks it at the call to blame; a program told that it is compiled must not fail for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import fx
+
+import capture
+
+
+def no_sine(module: fx.GraphModule, inputs: list[Any]) -> Any:
+    """A backend that knows no sine."""
+    asked.append([n.target for n in module.graph.nodes if n.op.startswith("call")])
+    for node in module.graph.nodes:
+        if node.target is torch.sin:
+            raise capture.GraphRefused("no sine here", node)
+    return module.forward
+
+
+asked: list[list[Any]] = []
+
+
+@pytest.fixture(autouse=True)
+def _nothing_asked() -> None:
+    asked.clear()
+
+
+def inner(x: torch.Tensor) -> torch.Tensor:
+    return torch.sin(x * 2) + 1
+
+
+def program(x: torch.Tensor) -> torch.Tensor:
+    for _ in range(3):
+        x = inner(x + 1)
+    return x * 3
+
+
+def test_the_call_to_blame_runs_between_two_graphs() -> None:
+    compiled = capture.compile(program, no_sine)
+    x = torch.randn(4)
+    with pytest.warns(capture.CaptureWarning, match="no sine here") as heard:
+        torch.testing.assert_close(compiled(x), program(x))
+    assert len(heard) == 1
+    assert any("refuses sin: no sine here" in b.reason for b in compiled.session.report.breaks)
+    # The backend is asked about a sine once; every later capture knows.
+    assert sum(torch.sin in calls for calls in asked) == 1
+    torch.testing.assert_close(compiled(x), program(x))
+
+
+def test_a_refusal_is_an_error_with_fullgraph() -> None:
+    with pytest.raises(capture.GraphBreakError, match="no sine here"):
+        capture.compile(program, no_sine, fullgraph=True)(torch.randn(4))
+
+
+def test_a_refusal_of_nothing_in_particular_leaves_the_frame_alone() -> None:
+    def refuse(module: fx.GraphModule, inputs: list[Any]) -> Any:
+        raise capture.GraphRefused("not today")
+
+    compiled = capture.compile(program, refuse)
+    x = torch.randn(4)
+    with pytest.warns(capture.CaptureWarning, match="not today"):
+        torch.testing.assert_close(compiled(x), program(x))
+
+
+def test_a_way_that_fails_where_a_compiler_traces_is_not_taken() -> None:
+    def fn(x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        if mask is None and not torch.compiler.is_compiling():  # noqa: TID251
+            mask = torch.ones_like(x)
+        return x * mask[None, :]  # type: ignore[index]
+
+    x = torch.randn(4)
+    compiled = capture.compile(fn, fullgraph=True)
+    torch.testing.assert_close(compiled(x), fn(x))
+
+
+def test_a_program_is_told_that_a_compiler_traces_it() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if torch.compiler.is_compiling() else x - 1  # noqa: TID251
+
+    assert capture.compile(fn)(torch.zeros(1)).item() == 1
+
+
+@pytest.mark.parametrize("kind", [bool, int, float, complex, torch.float16, torch.DoubleTensor])
+def test_classes_as_dtypes(kind: Any) -> None:
+    def fn(x: torch.Tensor) -> Any:
+        if kind is torch.DoubleTensor:
+            return x.type(kind)
+        return x.to(kind), torch.zeros(3, dtype=kind), x.to(dtype=kind) * 2, torch.full((2,), 3, dtype=kind)
+
+    x = torch.randn(4)
+    compiled = capture.compile(fn, fullgraph=True)
+    torch.testing.assert_close(compiled(x), fn(x), rtol=0, atol=0)

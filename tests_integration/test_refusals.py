@@ -1,0 +1,82 @@
+"""What has no compiled form in training runs eagerly, between graphs; results are tensors that autograd lets be written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import capture
+import meta
+
+
+@torch.library.custom_op("refusals::routed", mutates_args=())
+def _op(x: torch.Tensor, weight: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    """Rows of each group times that group's matrix."""
+    parts, start = [], 0
+    for group, end in enumerate(ends.tolist()):
+        parts.append(x[start:end] @ weight[group])
+        start = end
+    return torch.cat(parts)
+
+
+@_op.register_fake
+def _fake(x: torch.Tensor, weight: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    return x.new_empty(x.shape[0], weight.shape[2])
+
+
+def _save(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _gradients(ctx: Any, gradient: torch.Tensor) -> Any:
+    """Reads the groups' ends, which a trace does not know."""
+    x, weight, ends = ctx.saved_tensors
+    dx, dw, start = torch.empty_like(x), torch.zeros_like(weight), 0
+    for group, end in enumerate(ends.tolist()):
+        dx[start:end] = gradient[start:end] @ weight[group].T
+        dw[group] = x[start:end].T @ gradient[start:end]
+        start = end
+    return dx, dw, None
+
+
+_op.register_autograd(_gradients, setup_context=_save)
+
+
+def _routed(x: torch.Tensor, weight: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    for _ in range(2):
+        x = _op(torch.tanh(x) * 2, weight, ends).relu()
+    return x
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_backward_that_reads_data_runs_eagerly(backend: str) -> None:
+    x, weight = torch.randn(6, 4, requires_grad=True), torch.randn(3, 4, 4, requires_grad=True)
+    ends = torch.tensor([2, 2, 6])
+    expected = torch.autograd.grad(_routed(x, weight, ends).sum(), (x, weight))
+    compiled = meta.compile(_routed, backend=backend)
+    with pytest.warns(capture.CaptureWarning, match="tolist") as heard:
+        out = compiled(x, weight, ends)
+    assert sum("tolist" in str(w.message) for w in heard) == 1
+    torch.testing.assert_close(torch.autograd.grad(out.sum(), (x, weight)), expected)
+    assert compiled.session.report.graphs
+    with pytest.raises(capture.GraphBreakError, match="tolist"):
+        meta.compile(_routed, backend=backend, fullgraph=True)(x, weight, ends)
+    with torch.no_grad():
+        torch.testing.assert_close(
+            meta.compile(_routed, backend=backend, fullgraph=True)(x, weight, ends), _routed(x, weight, ends)
+        )
+
+
+def test_a_result_that_a_compiler_returns_as_a_view_may_be_written_to() -> None:
+    def product(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return x @ weight
+
+    x, weight = torch.randn(2, 3, 4, requires_grad=True), torch.randn(4, 5, requires_grad=True)
+    found, expected = meta.compile(product)(x, weight), product(x, weight)
+    for y in (found, expected):
+        y[:, 0] += 1
+    torch.testing.assert_close(found, expected)
+    for mine, eagers in zip(*(torch.autograd.grad(y.sum(), (x, weight)) for y in (found, expected)), strict=True):
+        torch.testing.assert_close(mine, eagers)
