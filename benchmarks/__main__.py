@@ -1,4 +1,7 @@
-"""`python -m benchmarks [--suite S] [--model M ...] [--train] [--json FILE]`: one table, one run."""
+"""`python -m benchmarks [--suite S] [--model M ...] [--train] [--json FILE]`: one table, one run.
+
+`--suite architectures` comes first and takes options of its own (`--suite architectures --help`).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import json
 import os
 import platform
 import shutil
+import sys
 from pathlib import Path
 
 import torch
@@ -61,6 +65,10 @@ def table(rows: list[Row]) -> Table:
 
 
 def main() -> None:
+    if sys.argv[1:3] == ["--suite", "architectures"]:
+        from benchmarks.architectures.sweep import main as sweep
+
+        return sweep(sys.argv[3:])
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument("--suite", choices=SUITES, default="all")
     parser.add_argument("--model", action="append", choices=NAMES, help="instead of a suite; may be repeated")

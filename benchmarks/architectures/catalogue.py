@@ -1,0 +1,127 @@
+"""The architectures by name: `transformers:LlamaModel`, `timm:resnet10t`; how each becomes a small model with inputs."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from benchmarks.architectures.inputs import Inputs, candidates
+from benchmarks.architectures.shrink import levels, shrunk
+from benchmarks.architectures.timm_models import smallest_models
+
+LARGEST = 80_000_000
+"""Parameters; a configuration that stays larger is not built."""
+
+
+class NotBuilt(Exception):
+    """No tiny configuration with made-up inputs runs in eager mode; says what the first failed with."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model in eval mode, float32, on the CPU, and keyword arguments that it runs on."""
+
+    model: torch.nn.Module
+    inputs: Inputs
+    positional: bool
+    """The inputs go in by position."""
+
+
+def names() -> list[str]:
+    """All architectures of the libraries installed."""
+    from transformers.models.auto import modeling_auto
+
+    found: set[str] = set()
+    for value in modeling_auto.MODEL_MAPPING_NAMES.values():
+        found.update(value if isinstance(value, (tuple, list)) else [value])
+    return [*(f"transformers:{n}" for n in sorted(found)), *(f"timm:{n}" for n in smallest_models())]
+
+
+def build(name: str) -> Subject:
+    """The architecture called `name`, tiny, having run once in eager mode. Raises `NotBuilt`."""
+    library, _, key = name.partition(":")
+    return {"transformers": _transformers, "timm": _timm}[library](key)
+
+
+def _timm(name: str) -> Subject:
+    import timm
+
+    torch.manual_seed(0)
+    model = timm.create_model(name, pretrained=False)
+    channels, height, width = model.default_cfg.get("input_size", (3, 224, 224))
+    # Most families take any size, and small images are as hard to compile as large ones.
+    problems = []
+    for size in (64, 96, 128, height):
+        for sized in ({}, {"img_size": size}):
+            try:
+                torch.manual_seed(0)
+                model = quiet(timm.create_model(name, pretrained=False, **sized))
+                inputs = {"x": torch.randn(2, channels, size, size if size != height else width)}
+                run_once(model, inputs, positional=True)
+                return Subject(model, inputs, positional=True)
+            except Exception as error:  # a size that this family does not take
+                problems.append(f"{type(error).__name__}: {error}")
+    raise NotBuilt(problems[0])
+
+
+def _transformers(name: str) -> Subject:
+    import transformers
+
+    cls = getattr(transformers, name, None)
+    config_class = getattr(cls, "config_class", None)
+    if config_class is None:
+        raise NotBuilt("no such class, or one without a configuration")
+    problems: list[str] = []
+    for level in levels():
+        try:
+            torch.manual_seed(0)
+            config = shrunk(config_class, level)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                count = _parameters(cls, config)
+                if count > LARGEST:
+                    problems.append(f"level {level}: {count} parameters")
+                    continue
+                torch.manual_seed(0)
+                model = quiet(cls(config).float())
+        except Exception as error:  # the next level changes less
+            problems.append(f"level {level}: {type(error).__name__}: {error}")
+            continue
+        torch.manual_seed(1)
+        tried = candidates(model)
+        while True:
+            try:
+                inputs = next(tried, None)
+                if inputs is None:
+                    break
+                run_once(model, inputs, positional=False)
+                return Subject(model, inputs, positional=False)
+            except Exception as error:  # the next inputs may fit
+                problems.append(f"level {level}: {type(error).__name__}: {error}")
+    raise NotBuilt("; ".join(dict.fromkeys(p.splitlines()[0][:200] for p in problems))[:1500])
+
+
+def _parameters(cls: Any, config: Any) -> int:
+    """How many parameters the model would have; 0 where it cannot be built without storage."""
+    try:
+        with torch.device("meta"):
+            return sum(p.numel() for p in cls(config).parameters())
+    except Exception:  # some constructors look at values
+        return 0
+
+
+def run_once(model: torch.nn.Module, inputs: Inputs, *, positional: bool) -> Any:
+    with torch.no_grad():
+        return model(*inputs.values()) if positional else model(**inputs)
+
+
+def quiet(model: torch.nn.Module) -> torch.nn.Module:
+    """In eval mode and without random numbers: a compiler may draw them in another order."""
+    for part in model.modules():
+        for field, value in list(vars(part).items()):
+            if isinstance(value, float) and ("drop" in field or (field == "p" and "Drop" in type(part).__name__)):
+                setattr(part, field, 0.0)
+    return model.eval()

@@ -1,0 +1,89 @@
+"""`python -m benchmarks --suite architectures ...`: the command line; runs the pool, keeps JSON lines, prints the tables."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from benchmarks.architectures import catalogue
+from benchmarks.architectures.pool import Limits, run
+from benchmarks.architectures.tables import counts, failures
+from benchmarks.contenders import cache_environment
+
+GOOD = ("right", "undecided", "told", "not in eager")
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks --suite architectures", description=__doc__)
+    parser.add_argument("--only", type=re.compile, help="architectures whose name this regular expression finds")
+    parser.add_argument("--failed-from", type=Path, help="only what failed in this file of an earlier sweep")
+    parser.add_argument("--first", type=Path, help="a file of names to be run before the others")
+    parser.add_argument("--mode", action="append", choices=("inference", "training"), help="both by default")
+    parser.add_argument("--device", action="append", choices=("cpu", "cuda"), help="cpu by default; may be repeated")
+    parser.add_argument("--peer", action="store_true", help="torch.compile beside ours")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--seconds", type=float, default=240, help="limit of one case")
+    parser.add_argument("--gigabytes", type=float, default=6, help="limit of one process's resident memory")
+    parser.add_argument(
+        "--total-seconds", type=float, default=float("inf"), help="the sweep ends then, unfinished or not"
+    )
+    parser.add_argument("--json", type=Path, help="a record a line; a file that exists is continued")
+    parser.add_argument("--cache", type=Path, help="compiled kernels are kept here; a temporary folder by default")
+    options = parser.parse_args(arguments)
+    console = Console(width=160)
+    devices = options.device or ["cpu"]
+    modes = options.mode or ["inference", "training"]
+    cases = [(device, mode) for device in devices for mode in modes]
+    records = read(options.json) if options.json and options.json.exists() else []
+    names = chosen(options, records)
+    console.print(f"{len(names)} architectures, {len(records)} records read")
+    limits = Limits(options.seconds, int(options.gigabytes * 2**30), time.monotonic() + options.total_seconds)
+    with tempfile.TemporaryDirectory() as temporary:
+        os.environ["HF_HUB_OFFLINE"] = "1"  # architectures come from their configurations alone
+        os.environ.update(cache_environment(str(options.cache or temporary)))
+        contenders = ["ours", "torch.compile"] if options.peer else ["ours"]
+        for record in run(names, cases, contenders, options.jobs, limits):
+            records.append(record)
+            if options.json:
+                with options.json.open("a") as file:
+                    file.write(json.dumps(record) + "\n")
+            if record["status"] not in GOOD:
+                console.print(told(record), markup=False, highlight=False)
+    console.print(counts(records))
+    console.print(failures(records))
+
+
+def chosen(options: argparse.Namespace, records: list[dict[str, Any]]) -> list[str]:
+    """The architectures to run, without those that the records hold."""
+    names = catalogue.names()
+    if options.first:
+        first = [n for n in options.first.read_text().split() if n in names]
+        names = list(dict.fromkeys([*first, *names]))
+    if options.failed_from:
+        failed = {r["name"] for r in read(options.failed_from) if r["status"] not in GOOD}
+        names = [n for n in names if n in failed]
+    if options.only:
+        names = [n for n in names if options.only.search(n)]
+    done = {r["name"] for r in records}
+    return [n for n in names if n not in done]
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines() if line]
+
+
+def told(record: dict[str, Any]) -> str:
+    """One line on a failure."""
+    what = record["error"] or record["outputs"] + " | " + record["gradients"]
+    return (
+        f"{record['name']} {record['device']} {record['mode']} {record['contender']}: {record['status']}: {what[:600]}"
+    )

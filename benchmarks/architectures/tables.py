@@ -1,0 +1,76 @@
+"""The tables of a sweep: counts a device, mode and contender; what failed and what was not captured whole, by reason."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from typing import Any
+
+from rich.table import Table
+
+STATUSES = ("right", "undecided", "told", "wrong", "raised", "timed out", "died", "out of memory", "not in eager")
+
+
+def counts(records: list[dict[str, Any]]) -> Table:
+    """A row a device, mode and contender."""
+    rows: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
+    missing: Counter[tuple[str, str]] = Counter()
+    for record in records:
+        if record["contender"] == "eager":
+            missing[record["device"], record["mode"]] += 1
+        else:
+            rows[record["device"], record["mode"], record["contender"]].append(record)
+    out = Table(title="architectures")
+    for heading in (
+        "device",
+        "mode",
+        "contender",
+        "run in eager",
+        "whole",
+        "one fallback or more",
+        "gradients right",
+        *STATUSES,
+        "s",
+    ):
+        out.add_column(heading)
+    for key in sorted(rows):
+        here = rows[key]
+        found = Counter(r["status"] for r in here)
+        found["not in eager"] = missing[key[:2]]
+        seconds = sorted(r["seconds"] for r in here if r["seconds"])
+        out.add_row(
+            *key,
+            str(len(here)),
+            str(sum(r["whole"] is True for r in here)),
+            str(sum(bool(r["fallbacks"]) for r in here)),
+            str(sum(r["gradients"].startswith("right") for r in here)) if key[1] == "training" else "-",
+            *(str(found[s]) for s in STATUSES),
+            f"{seconds[len(seconds) // 2]:.1f}" if seconds else "-",
+        )
+    return out
+
+
+def failures(records: list[dict[str, Any]]) -> Table:
+    """Reasons, most frequent first, with an example each."""
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for record in records:
+        if record["contender"] == "eager":
+            continue
+        where = f"{record['name']} {record['device']} {record['mode']} {record['contender']}"
+        if record["status"] not in ("right", "undecided", "told"):
+            groups[record["status"], _class_of(record["error"] or record["outputs"])].append(where)
+        for kind in ("breaks", "skipped", "fallbacks"):
+            for reason in record[kind]:
+                groups[kind, _class_of(reason)].append(where)
+    out = Table(title="by reason")
+    for heading in ("what", "count", "reason", "for example"):
+        out.add_column(heading)
+    for (what, reason), places in sorted(groups.items(), key=lambda item: -len(item[1])):
+        out.add_row(what, str(len(places)), reason, places[0])
+    return out
+
+
+def _class_of(reason: str) -> str:
+    """The reason without the place and the numbers that differ from model to model."""
+    reason = re.sub(r"\S*/(\w+\.py)", r"\1", reason.partition("  # ")[0])
+    return re.sub(r"\d+(\.\d+)?(e-?\d+)?", "N", reason)[:160]
