@@ -51,12 +51,17 @@ class Again:
         self.grad_mode = torch.is_grad_enabled()
         self.autocast = [(d, torch.get_autocast_dtype(d), torch.is_autocast_enabled(d)) for d in _DEVICES]
 
-    def gradients(self, args: Sequence[Any] | None, versions: Sequence[int], tangents: Sequence[Any]) -> list[Any]:
+    def gradients(
+        self, args: Sequence[Any] | None, versions: Sequence[int] | None, tangents: Sequence[Any]
+    ) -> list[Any]:
         """Gradients of `grad_inputs`, connected to `args` and `tangents`.
 
         Raises:
-            RuntimeError: an input was written to since the forward, or `args` are gone with an earlier backward.
+            RuntimeError: an input was written to since the forward, or nobody knows (`versions` is None); or `args` are
+                gone with an earlier backward.
         """
+        if versions is None:
+            raise RuntimeError("a compiled graph with an input made in inference mode cannot be differentiated twice")
         if args is None:
             raise RuntimeError(
                 "Trying to backward through a compiled graph a second time under create_graph=True; "
@@ -90,9 +95,7 @@ class Again:
         return [by_input.get(i) for i in self.grad_inputs]
 
 
-def again(
-    program: Callable[..., Any], given: int, joint: JointGraph, partition: Partition, inputs: Sequence[Any]
-) -> Again | str:
+def again(program: Callable[..., Any], given: int, joint: JointGraph, partition: Partition) -> Again | str:
     """How to differentiate twice; or why that is not possible."""
     signature = joint.signature
     differentiable = [i for i, needed in enumerate(signature.differentiable) if needed]
@@ -112,8 +115,6 @@ def again(
         waiting.extend(fresh)
     if any(places[i] in needed for i in written):
         return "it writes to an input that it computes with"
-    if any(isinstance(t, torch.Tensor) and t.is_inference() for t in inputs):
-        return "an input was made in inference mode"
     unwatched = set(range(signature.input_count)) - written - {saved.input for saved in partition.saved}
     checked = [i for i in sorted(unwatched) if isinstance(places[i].meta["val"], torch.Tensor)]
     return Again(program, given, signature, differentiable, written, checked)

@@ -67,7 +67,7 @@ def compile(
                 compiler(partition.backward, _example_inputs(partition.backward)),
                 partition,
                 joint,
-                again(graph_module, given, joint, partition, (*inputs, *held)),
+                again(graph_module, given, joint, partition),
             )
             for joint, partition in parts
         ]

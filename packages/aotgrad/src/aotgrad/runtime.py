@@ -330,7 +330,14 @@ def _write_forward(
         source.line(f"ctx.save_for_backward({', '.join(map(_saved, partition.saved))})", 2)
     if isinstance(repeated, Again):
         source.line("ctx.args = args", 2)
-        source.line(f"ctx.versions = [{', '.join(f'args[{i}]._version' for i in repeated.checked)}]", 2)
+        versions = ", ".join(f"args[{i}]._version" for i in repeated.checked)
+        if versions:
+            source.line("try:", 2)
+            source.line(f"ctx.versions = [{versions}]", 3)
+            source.line("except RuntimeError:  # a tensor made in inference mode counts no writes", 2)
+            source.line("ctx.versions = None", 3)
+        else:
+            source.line("ctx.versions = []", 2)
     if partition.saved_sizes:
         source.line(f"ctx.sizes = ({', '.join(map(_saved, partition.saved_sizes))},)", 2)
     tangents = _tangents(partition, signature)
