@@ -16,7 +16,20 @@ ROOT = Path(__file__).parent
 PACKAGES = ("symshapes", "capture", "aotgrad", "inductor", "cpu_codegen", "meta")
 TORCH = "torch==2.13.0"
 TORCH_312 = "torch==2.11.0"
-TEST_TOOLS = ("pytest>=8", "pytest-timeout", "pytest-xdist", "expecttest", "hypothesis>=6.100", "numpy", "greenlet", "gevent")
+TEST_TOOLS = (
+    "pytest>=8",
+    "pytest-timeout",
+    "pytest-xdist",
+    "expecttest",
+    "hypothesis>=6.100",
+    "numpy",
+    "greenlet",
+    "gevent",
+)
+LIBRARIES = (
+    "peft", "accelerate", "diffusers", "lightning", "pytorch-lightning", "torch_geometric", "einops", "kornia",
+    "torchmetrics",
+)  # fmt: skip
 SOURCES = ("packages", "tests_integration", "benchmarks", "noxfile.py", "conftest.py")
 
 
@@ -88,4 +101,7 @@ def bench(session: nox.Session) -> None:
     """Ours, torch.compile and eager in one table: `nox -s bench -- --suite models --json out.json`."""
     install_packages(session, torch=TORCH_312)
     session.install("torchvision==0.26.0", "timm>=1.0", "transformers>=4.50", "rich", "psutil")
+    if "programs" in session.posargs:
+        # Torch is named again, so that none of the libraries pulls another.
+        session.install(TORCH_312, *LIBRARIES)
     session.run("python", "-m", "benchmarks", *session.posargs)

@@ -1,5 +1,6 @@
 """`python -m benchmarks [--suite S] [--model M ...] [--train] [--json FILE]`: one table, one run.
 
+The suite `programs` runs whole programs around real libraries (`benchmarks/programs`) and compares their results.
 `--suite architectures` comes first and takes options of its own (`--suite architectures --help`).
 """
 
@@ -12,6 +13,7 @@ import platform
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -19,6 +21,8 @@ from rich.table import Table
 
 from benchmarks.contenders import CONTENDERS
 from benchmarks.measure import Row, Sample, compiles, steps
+from benchmarks.programs.child import PROGRAMS
+from benchmarks.programs.table import show as run_programs
 from benchmarks.workload import NAMES, OVERHEAD
 from tests_integration.zoo import MODELS
 
@@ -29,6 +33,7 @@ SUITES: dict[str, tuple[str, ...]] = {
     "models": tuple(MODELS),
     "all": NAMES,
 }
+WHOLE_PROGRAMS = "programs"
 
 
 def seconds(sample: Sample | None, peer: Sample | None) -> str:
@@ -70,8 +75,12 @@ def main() -> None:
 
         return sweep(sys.argv[3:])
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    parser.add_argument("--suite", choices=SUITES, default="all")
+    parser.add_argument("--suite", choices=[*SUITES, WHOLE_PROGRAMS], default="all")
     parser.add_argument("--model", action="append", choices=NAMES, help="instead of a suite; may be repeated")
+    parser.add_argument("--program", action="append", choices=PROGRAMS, help="of the suite programs; may be repeated")
+    parser.add_argument("--backend", default="inductor", help="of the suite programs")
+    parser.add_argument("--limit", type=int, default=300, help="seconds that one of the programs may take")
+    parser.add_argument("--keep", type=Path, help="folder for results, output and tracebacks of the programs")
     parser.add_argument("--contender", action="append", choices=CONTENDERS, help="all by default")
     parser.add_argument("--train", action="store_true", help="forward, loss and backward instead of inference")
     parser.add_argument("--rounds", type=int, default=15, help="timed rounds of steps")
@@ -79,9 +88,14 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--json", type=Path, help="write every reading here")
     options = parser.parse_args()
-    names = options.model or SUITES[options.suite]
     contenders = options.contender or list(CONTENDERS)
     console = Console(width=max(150, shutil.get_terminal_size().columns))
+    if options.suite == WHOLE_PROGRAMS or options.program:
+        names = options.program or list(PROGRAMS)
+        chosen = {"backend": options.backend, "limit": options.limit, "keep": options.keep}
+        write(options.json, run_programs(names, [c for c in contenders if c != "eager"], console, **chosen), console)
+        return
+    names = options.model or SUITES[options.suite]
     rows: list[Row] = []
     for name in names:
         if name in MODELS and not MODELS[name].available:
@@ -100,15 +114,21 @@ def main() -> None:
                 here[c].cold, here[c].warm, here[c].peak_memory = cold, warm, peak
         rows += here.values()
         console.print(table(list(here.values())))
-    if options.json:
-        machine = {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "cores": os.cpu_count(),
-            "threads": torch.get_num_threads(),
-        }
-        options.json.write_text(json.dumps({"machine": machine, "rows": [row.as_json() for row in rows]}, indent=1))
-        console.print(f"readings written to {options.json}")
+    write(options.json, [row.as_json() for row in rows], console)
+
+
+def write(file: Path | None, rows: list[dict[str, Any]], console: Console) -> None:
+    """The readings, with the machine they are of, as JSON; nothing without a file."""
+    if file is None:
+        return
+    machine = {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+    }
+    file.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1))
+    console.print(f"readings written to {file}")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def resnet_training(compile: Compile) -> Any:
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, nesterov=True)
     losses = []
     for _ in range(2):
-        loss = F.cross_entropy(compiled(torch.randn(2, 3, 32, 32)), torch.tensor([0, 3]))
+        loss = F.cross_entropy(compiled(torch.randn(4, 3, 64, 64)), torch.tensor([0, 3, 1, 1]))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
