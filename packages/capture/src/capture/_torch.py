@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import torch
@@ -25,6 +26,20 @@ dispatch_mode_depth: Callable[[], int] = torch._C._len_torch_dispatch_stack
 torch_function_enabled: Callable[[], bool] = torch._C._is_torch_function_enabled
 # The public tensor attribute gives no address: a tensor's C++ object, to find it inside the Python object.
 _POINTER = "_cdata"
+
+
+def hide_from_torch_compile(code: CodeType, *, beneath: bool = False) -> None:
+    """Nothing of ours is a program for torch.compile, whose frame hook may lie beneath ours; no public function says so.
+
+    ``beneath``: nor is anything that it calls. Where torch has no such function it may compile what it sees.
+    """
+    hook = getattr(torch._C._dynamo, "eval_frame", None)
+    if hook is None or not hasattr(hook, "set_code_exec_strategy"):
+        return
+    action = hook._FrameAction
+    strategy = hook._FrameExecStrategy(action.SKIP, action.SKIP if beneath else action.DEFAULT)
+    hook.set_code_exec_strategy(code, strategy)
+
 
 _TENSOR_OFFSETS = range(16, 64, 8)
 _KEYS_OFFSETS = range(8, 256, 8)

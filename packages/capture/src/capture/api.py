@@ -10,6 +10,7 @@ from torch import fx
 from symshapes import on_generated, reset_generated
 
 from . import _native
+from ._torch import hide_from_torch_compile
 from .compiled import Choices, compiled, compiled_call
 from .evaluator.program import reset_programs
 from .report import Trace
@@ -18,6 +19,7 @@ from .session import Backend
 
 # What the parts generate is no user's program. What it calls may be one: autograd's hooks run beneath a backward.
 on_generated(_native.mark_skip)
+on_generated(hide_from_torch_compile)
 
 
 def eager_backend(module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:

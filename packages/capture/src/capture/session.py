@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from torch import fx
 
 from . import _native, config
+from ._torch import hide_from_torch_compile
 from .bytecode import argument_names
 from .errors import CaptureError, GraphBreakError, GraphRefused, InternalError, SkipCall, SkipFrame
 from .evaluator.driver import Capture, FrameInput, capture_frame
@@ -22,6 +23,7 @@ from .notices import tell, warnings_kept_from_raising
 from .report import Trace
 from .resume import origin_of
 from .sources import FrameValues
+from .target import code_of
 from .tracebacks import note_replacement, without_ours
 
 Backend = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
@@ -161,6 +163,7 @@ class Session:
             report.graphs.append(captured.graph)
         if captured.code is not None:
             note_replacement(captured.code, code)
+            hide_from_torch_compile(captured.code)
         program = build_tree(captured.guards).lower(code)
         # A frame captured to its end has nothing beneath it that is left to capture.
         return _native.Entry(program, captured.code, recursive=not captured.breaks, info=captured)
@@ -182,6 +185,9 @@ class Session:
             raise
         except GraphBreakError as error:  # of something that the backend called, not of this capture
             raise InternalError(f"the backend: {error}") from error
+        entered = code_of(compiled)
+        if entered is not None:
+            hide_from_torch_compile(entered, beneath=True)
         return _native.DisabledCallable(compiled)
 
     def note_recompile(self, func: Any, code: CodeType, args: Any, globals: Any, builtins: Any) -> None:
@@ -209,3 +215,9 @@ class Session:
 def where(code: CodeType) -> str:
     """A code object in words."""
     return f"{code.co_filename}:{code.co_firstlineno} in {code.co_qualname}"
+
+
+#: What the hook calls.
+for _asked in (Session.callback, Session.on_limit, Session.on_depth, Session.on_misfit, Session.on_broken_promise):
+    hide_from_torch_compile(_asked.__code__, beneath=True)
+hide_from_torch_compile(Session.trimmed.__code__, beneath=True)

@@ -242,6 +242,20 @@ is_awaited(Stack *stack, Frame *frame)
     return stack->awaited != NULL && stack->awaited == frame_func(frame);
 }
 
+/* Another hook was put over ours after our session began: this frame and those beneath are its to look at. It may be the
+   hook beneath ours, too. */
+static PyObject *
+run_passed_on(PyThreadState *tstate, Stack *stack, Frame *frame, int throwing)
+{
+    char before = stack->disabled;
+    stack->disabled = 1;
+    PyObject *result = beneath && beneath != eval_frame_function(interpreter)
+                           ? beneath(tstate, frame, throwing)
+                           : _PyEval_EvalFrameDefault(tstate, frame, throwing);
+    stack->disabled = before;
+    return result;
+}
+
 static PyObject *
 run_deep(PyThreadState *tstate, Stack *stack, Frame *frame, int throwing)
 {
@@ -348,6 +362,9 @@ hook(PyThreadState *tstate, Frame *frame, int throwing)
     Stack *stack = stack_here(tstate);
     if (stack == NULL || stack->session == NULL) {
         return run_plain(tstate, frame, throwing);
+    }
+    if (stack->top != eval_frame_function(interpreter) && !is_awaited(stack, frame)) {
+        return run_passed_on(tstate, stack, frame, throwing);
     }
     /* To the program this is a call of Python by Python; DEEPEST bounds what it takes of the C stack. */
     uncount_c_call(tstate);

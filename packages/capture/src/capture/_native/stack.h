@@ -11,6 +11,8 @@ typedef struct StackThread StackThread;
 typedef struct Stack {
     PyObject *session;           /* held by the call that put it in force; NULL: look at nothing */
     PyObject *awaited;           /* borrowed: the function whose frame comes next and must be captured whole; or NULL */
+    _PyFrameEvalFunction top;    /* the process's hook when the session was put in force: under another, frames are that
+                                    one's to look at */
     const _PyStackChunk *anchor; /* lives as long as the innermost scope, and belongs to no other stack */
     int scopes;                  /* open ones; 0: free for the next call on any stack */
     int nested;                  /* frames running nested through the hook, each of which takes room on the C stack */
@@ -33,6 +35,7 @@ struct StackThread {
 typedef struct {
     Stack *stack; /* NULL: there was nothing to change */
     PyObject *session, *awaited;
+    _PyFrameEvalFunction top;
     const _PyStackChunk *anchor;
     char disabled, compiling;
 } Scope;
@@ -102,6 +105,7 @@ scope_begin(Scope *scope, PyThreadState *tstate, Stack *stack, PyObject *session
     scope->stack = stack;
     scope->session = stack->session;
     scope->awaited = stack->awaited;
+    scope->top = stack->top;
     scope->anchor = stack->anchor;
     scope->disabled = stack->disabled;
     scope->compiling = stack->compiling;
@@ -111,6 +115,7 @@ scope_begin(Scope *scope, PyThreadState *tstate, Stack *stack, PyObject *session
     stack->compiling = (char)compiling;
     stack->scopes++;
     stack_put(stack, session);
+    stack->top = eval_frame_function(tstate->interp);
     return 0;
 }
 
@@ -123,6 +128,7 @@ scope_end(Scope *scope)
     }
     stack_put(stack, scope->session);
     stack->awaited = scope->awaited;
+    stack->top = scope->top;
     stack->disabled = scope->disabled;
     stack->compiling = scope->compiling;
     if (--stack->scopes > 0) {

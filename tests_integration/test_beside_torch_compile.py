@@ -1,0 +1,48 @@
+"""Compiled by us and by torch.compile in one call: each leaves the other's frames, and what the other generates, alone.
+
+In a process of its own, since nothing else here may import torch's compiler.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+PROGRAM = """
+import torch, capture, meta
+from torch._dynamo.utils import counters
+
+capture.config.on_error = "raise"
+
+def inner(x):
+    y = torch.sin(x) * 2
+    print(end="")
+    return [y + 1, len(y.shape), y.cos()]
+
+def outer(f, x):
+    a, n, b = f(x + 1)
+    return a.cos() - b * n
+
+theirs = torch.compile(inner, backend="eager")
+ours_around = meta.compile(lambda x: outer(theirs, x))
+ours = meta.compile(inner)
+theirs_around = torch.compile(lambda x: outer(ours, x), backend="eager")
+sandwich = torch.compile(lambda x: ours_around(x * 2) + 1, backend="eager")
+for size in (3, 4, 3):
+    x = torch.randn(size)
+    torch.testing.assert_close(ours_around(x), outer(inner, x))
+    torch.testing.assert_close(theirs_around(x), outer(inner, x))
+    torch.testing.assert_close(sandwich(x), outer(inner, x * 2) + 1)
+
+report = ours_around.session.report
+assert not report.skipped, report.skipped
+assert report.graph_count <= 6, report
+assert ours.session.report.graph_count == 4, ours.session.report
+reasons = " ".join(counters["graph_break"])
+assert "capture/" not in reasons and "inductor/" not in reasons and "aotgrad/" not in reasons, reasons
+"""
+
+
+def test_each_leaves_the_other_alone() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-4000:]
