@@ -88,7 +88,7 @@ def _values(target: Variable) -> list[Variable]:
     if isinstance(target, List):
         return list(target.items)
     if isinstance(target, Dict):
-        return [x for pair in target.entries.values() for x in pair]
+        return [x for pair in _entries_to_set(target) for x in pair]
     if isinstance(target, Set):
         return list(target.entries.values())
     if isinstance(target, Object):
@@ -111,22 +111,26 @@ def _apply_list(e: Emitter, target: List) -> None:
     e.emit(build.call(2), build.pop())
 
 
-def _apply_dict(e: Emitter, target: Dict) -> None:
+def _entries_to_set(target: Dict) -> list[tuple[Variable, Variable]]:
+    """What a dict is to be given: all that is new, or all that it holds where it must be filled anew.
+
+    An entry that the frame did not change is not read: nothing says that a later call's dict has it.
+    """
     before, now = target.original, target.entries
-    keys = list(now)
-    if keys[: len(before)] == list(before):
-        # Only values changed and keys were added: set those, so that the order of keys stays.
-        for key, (key_var, value) in now.items():
-            if key in before and before[key][1] is value:
-                continue
-            e.emit(build.push_callable(build.load_const(method_of(target.cls, "__setitem__"))))
-            e.load(target)
-            e.load(key_var)
-            e.load(value)
-            e.emit(build.call(3), build.pop())
-        return
-    e.call_discarding(method_of(target.cls, "clear"), [target])
-    for key_var, value in now.values():
+    if not _keeps_order(target):
+        return list(now.values())
+    return [entry for key, entry in now.items() if key not in before or before[key][1] is not entry[1]]
+
+
+def _keeps_order(target: Dict) -> bool:
+    """Whether only values changed and keys were added."""
+    return list(target.entries)[: len(target.original)] == list(target.original)
+
+
+def _apply_dict(e: Emitter, target: Dict) -> None:
+    if not _keeps_order(target):
+        e.call_discarding(method_of(target.cls, "clear"), [target])
+    for key_var, value in _entries_to_set(target):
         e.emit(build.push_callable(build.load_const(method_of(target.cls, "__setitem__"))))
         e.load(target)
         e.load(key_var)

@@ -214,3 +214,19 @@ def test_arguments_that_share_memory() -> None:
     other = torch.ones(4)
     expected = fn(other[:2], other[1:3])
     assert torch.equal(compiled(base[:2], base[1:3]), expected)
+
+
+def test_what_a_frame_did_not_change_in_a_dict_is_not_read() -> None:
+    def fn(x: torch.Tensor, table: dict[str, Any]) -> torch.Tensor:
+        y = x + 1
+        table["a"] = y
+        return y
+
+    compiled = capture.compile(fn)
+    x = torch.ones(1)
+    for table in ({"a": 1, "b": 2}, {"a": 1}, {"b": object()}, {}):
+        mine = dict(table)
+        compiled(x, mine)
+        fn(x, table)
+        assert mine == table
+        assert list(mine) == list(table)
