@@ -350,9 +350,18 @@ args = tuple(KernelArg(n, role, torch.int64) for n, role in (("i", "in"), ("x", 
 kernel = Kernel("far", torch.device("cuda"), (sympy.Integer(3),), (), body, args, (), ())
 cubin = compile_ahead(TritonBackend().emit(kernel))
 print(cubin[:4], len(cubin) > 1000)
+def longest(o, r):
+    ops.store("y", 0, ops.reduce("argmax", ops.load("x", r[0])))
+body = record(longest, (), (R,), lambda name: torch.int64)
+args = tuple(KernelArg(n, role, torch.int64) for n, role in (("x", "in"), ("y", "out")))
+kernel = Kernel("longest", torch.device("cuda"), (), (sympy.Integer(2**31 + 9),), body, args, (), ())
+source = TritonBackend().emit(kernel)
+cubin = compile_ahead(source)
+print(cubin[:4], len(cubin) > 1000)
+print("range(0, tl.full((), 2147483657, tl.int64), RBLOCK)" in source.text)
 """
     environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path), "INDUCTOR_CACHE_DIR": str(tmp_path)}
     environment.pop("TRITON_INTERPRET")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split("\n")[:3] == ["b'\\x7fELF' True"] * 3
+    assert done.stdout.split("\n")[:5] == ["b'\\x7fELF' True"] * 4 + ["True"]

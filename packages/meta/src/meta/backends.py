@@ -6,7 +6,7 @@ Flows in: a captured fx graph of torch calls and its fake inputs. Flows out: wha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Protocol
 
 import torch
@@ -59,19 +59,27 @@ def inductor(
         on_compiled: told of every graph compiled: one in inference, a forward and a backward one in training.
     """
     chosen = options_from(options)
+    # A backward's positions are its forward's, which waited for their check: it need not hold up the host once more.
+    unhurried = replace(chosen, index_checks="async") if chosen.index_checks == "sync" else chosen
 
-    def compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> CompiledGraph:
-        compiled = compile_graph(graph, inputs, chosen)
-        if on_compiled is not None:
-            on_compiled(compiled)
-        return compiled
+    def compiler_with(
+        options: Options,
+    ) -> Callable[[fx.GraphModule, Sequence[Any]], CompiledGraph]:
+        def compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> CompiledGraph:
+            compiled = compile_graph(graph, inputs, options)
+            if on_compiled is not None:
+                on_compiled(compiled)
+            return compiled
 
+        return compiler
+
+    compiler = compiler_with(chosen)
     return _differentiated(
         graph_module,
         example_inputs,
         inference_compiler=compiler,
         forward_compiler=compiler,
-        backward_compiler=compiler,
+        backward_compiler=compiler_with(unhurried),
         decompositions=aotgrad.core_decompositions(),
     )
 

@@ -5,6 +5,7 @@ Flows in: loop variables with their sizes. Flows out: a `Body` and the fx nodes 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,8 @@ from torch import fx
 
 from inductor.body import Expr, Op, Recorder, Ref, Symbol
 from inductor.ir.indexing import within
+
+_ARITHMETIC: dict[str, Callable[[Expr, Expr], Expr]] = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
 
 
 class LoopRecorder(Recorder):
@@ -34,12 +37,26 @@ class LoopRecorder(Recorder):
     def indirect(self, value: Ref, size: Any, rule: str = "wrap") -> Any:
         """A position that is an expression known to be in range is that expression: nothing is to be checked."""
         size = sympy.sympify(size)
-        made = self.recorded[value.at]
-        if made.name == "index_expr" and made.dtype is torch.int64 and within(made.args[0], size, self.ranges):
-            return made.args[0]
+        known = self._expression(value)
+        if known is not None and within(known, size, self.ranges):
+            return known
         symbol = super().indirect(value, size, rule)
         self.ranges[symbol] = size
         return symbol
+
+    def _expression(self, value: Ref, depth: int = 4) -> Expr | None:
+        """A recorded int64 value as an expression of loop variables and sizes, if it is one."""
+        op = self.recorded[value.at]
+        if op.dtype is not torch.int64:
+            return None
+        if op.name == "index_expr":
+            return op.args[0]
+        if op.name == "constant":
+            return sympy.Integer(op.args[0])
+        if op.name not in _ARITHMETIC or depth == 0:
+            return None
+        a, b = (self._expression(part, depth - 1) for part in op.args)
+        return None if a is None or b is None else sympy.expand(_ARITHMETIC[op.name](a, b))
 
     def reads(self, symbol: Symbol) -> bool:
         """Whether some index recorded so far uses `symbol`."""

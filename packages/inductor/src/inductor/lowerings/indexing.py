@@ -11,35 +11,50 @@ import torch
 from inductor.body import Expr
 from inductor.ir.builder import Builder
 from inductor.ir.indexing import ZERO, Index, is_empty, same
+from inductor.ir.loops import outer_symbol
+from inductor.ir.recording import LoopRecorder
 from inductor.ir.scalar import Scalar, checked, convert, index_value, indirect, masked, prim, where
 from inductor.ir.tensor import Cost, TensorValue
 from inductor.ir.views import Reindex
 from inductor.lowerings.creation import lift_exactly
 from inductor.lowerings.registry import broadcast, lowering, realize_if_costly
 from inductor.lowerings.views import from_front, wrap
+from inductor.ops import install
 from symshapes import FloorDiv, Mod
 
-NO_COST = Cost()
 MANY_PARTS = 8
 """Beyond so many parts a cat is a kernel of its own: each element would ask for its part."""
 
 
 def like_node(
-    builder: Builder, compute: Callable[[Index], Scalar], *read: TensorValue, operations: int = 1, extra: Cost = NO_COST
+    builder: Builder,
+    compute: Callable[[Index], Scalar],
+    *read: TensorValue,
+    operations: int = 1,
+    looks_up: bool = False,
 ) -> TensorValue:
-    """A pending tensor like the node's fake value, whose elements read `read`."""
+    """A pending tensor like the node's fake value, whose elements read `read`; `looks_up`: at positions read from data."""
     out = builder.meta()
-    cost = sum((value.cost for value in read), start=Cost(operations) + extra)
+    size = builder.sizes(out.size())
+    cost = sum((value.cost for value in read), start=Cost(operations))
+    if looks_up and _checks(builder, compute, size):
+        cost += Cost(checks=True)
     return builder.pointwise(
         out.device,
         out.dtype,
-        builder.sizes(out.size()),
+        size,
         lambda index: convert(compute(index), out.dtype),
         cost,
     )
 
 
-CHECKED = Cost(checks=True)
+def _checks(builder: Builder, compute: Callable[[Index], Scalar], size: Sequence[Expr]) -> bool:
+    """Whether an element's position has to be checked, as a trial tells: a range of numbers may be known to fit."""
+    index = [outer_symbol(at) for at in range(len(size))]
+    recorder = LoopRecorder(lambda name: builder.program.buffers[name].dtype, dict(zip(index, size, strict=True)))
+    with install(recorder):
+        compute(index)
+    return any(op.name == "indirect" for op in recorder.recorded)
 
 
 def position(value: TensorValue, index: Index, size: Expr, rule: str) -> Expr:
@@ -59,7 +74,7 @@ def embedding(builder: Builder, weight: TensorValue, indices: TensorValue, *_: A
         place = position(indices, index[:-1], weight.size[0], "index")
         return checked(weight.load([place, index[-1]]), place)
 
-    return like_node(builder, compute, weight, indices, extra=CHECKED)
+    return like_node(builder, compute, weight, indices, looks_up=True)
 
 
 @lowering("index_select")
@@ -75,7 +90,7 @@ def index_select(builder: Builder, self: TensorValue, dim: int, index: TensorVal
         place = position(index, [at[dim]] if index.size else [], self.size[dim], rule)
         return checked(self.load([*at[:dim], place, *at[dim + 1 :]]), place)
 
-    return like_node(builder, compute, self, index, extra=CHECKED)
+    return like_node(builder, compute, self, index, looks_up=True)
 
 
 @lowering("gather")
@@ -89,7 +104,7 @@ def gather(builder: Builder, self: TensorValue, dim: int, index: TensorValue, *,
         place = position(index, at, self.size[dim], "runtime")
         return checked(self.load([*at[:dim], place, *at[dim + 1 :]]), place)
 
-    return like_node(builder, compute, self, index, extra=CHECKED)
+    return like_node(builder, compute, self, index, looks_up=True)
 
 
 class Positions:
@@ -157,7 +172,7 @@ def index_tensor(builder: Builder, self: TensorValue, indices: Sequence[TensorVa
             value = checked(value, places[dim])
         return value
 
-    return like_node(builder, compute, self, *positions.values, extra=CHECKED)
+    return like_node(builder, compute, self, *positions.values, looks_up=True)
 
 
 # Joining and cutting

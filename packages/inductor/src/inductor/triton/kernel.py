@@ -295,6 +295,13 @@ class KernelPrinter:
         self._line(f"_, p{at} = tl.reduce(({values}, {positions}), 1, {combine})")
         self._value(at, f"p{at}[:, None].to(tl.int64)")
 
+    def _loop_end(self) -> str:
+        """How far a loop over the inner space goes. A plain number between 2**31 and 2**32 would be taken for an unsigned one
+        and compared as a signed one: the loop would end before it began."""
+        count = product(self.kernel.inner_sizes)
+        text = self._index(count)
+        return f"tl.full((), {text}, tl.int64)" if count.is_Integer and count > INT32_LIMIT else text
+
     def _looped_pass(self, k: int, walk: Pass) -> None:
         for at in walk.reductions:
             kind, value = self.kernel.body.ops[at].args
@@ -303,7 +310,7 @@ class KernelPrinter:
             if kind in ("argmax", "argmin"):
                 self._line(f"p{at} = tl.full([XBLOCK, RBLOCK], 0, {self._int}) + r_count")
         outside = dict(self._names)
-        self._line(f"for start{k} in range(0, {self._index(product(self.kernel.inner_sizes))}, RBLOCK):")
+        self._line(f"for start{k} in range(0, {self._loop_end()}, RBLOCK):")
         self._depth += 1
         self._inner_variables(f"start{k}")
         self._operations(walk.ops)
