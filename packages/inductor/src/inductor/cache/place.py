@@ -153,6 +153,19 @@ def unique() -> str:
     return os.urandom(12).hex()
 
 
+def usable(path: Path) -> bool:
+    """Whether this user, and nobody else, can write in the folder `path`, which need not exist yet."""
+    try:
+        path = path.absolute()
+        while not path.exists() and path != path.parent:
+            path = path.parent
+        path = path.resolve()
+        require_trusted(path)
+    except (OSError, RuntimeError):
+        return False
+    return os.access(path, os.W_OK | os.X_OK)
+
+
 class Place:
     """The folders of one setting: the one it names, and once that fails a private temporary one."""
 
@@ -217,6 +230,18 @@ class Place:
                 self._main = None
                 self.give_up(error)
             self._checked = True
+
+
+def own_room(name: str) -> Path:
+    """A folder in the cache for another library to keep its files in.
+
+    Raises:
+        OSError: not even a temporary one can be made.
+    """
+    base = place_of(None).writable()
+    for folder in (base, base / name):
+        own_folder(folder)
+    return base / name
 
 
 def _make_parents(path: Path) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import hashlib
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import sympy
 import torch
 
+from inductor.cache import own_room, usable
 from inductor.device import BuildError, Kernel, KernelCall, KernelSource
 from inductor.triton.blocks import Blocks, choose, product
 from inductor.triton.checks import IndexChecks
@@ -63,6 +65,7 @@ class TritonBackend:
 
     def build(self, module_text: str, sources: Sequence[KernelSource]) -> Mapping[str, KernelCall]:
         """Execute the module; Triton itself compiles each kernel at its first launch and keeps it on disk by content."""
+        keep_to_own_folders()
         functions = load_kernels(module_text, [source.kernel.name for source in sources])
         checks = IndexChecks(pinned=self.device_type == "cuda") if any(map(_checks, sources)) else None
         calls: dict[str, Any] = {}
@@ -80,6 +83,15 @@ def _checks(source: KernelSource) -> bool:
 
 _loaded: weakref.WeakValueDictionary[tuple[str, str], Any] = weakref.WeakValueDictionary()
 """Kernels in use, by their module's digest and their name: what Triton compiled for one serves all."""
+
+
+def keep_to_own_folders() -> None:
+    """Let Triton, which loads what it finds in its cache folder as it is, use none where others may write: there, and where
+    it can't write itself, a folder of our cache takes its place."""
+    from triton import knobs
+
+    if not usable(Path(knobs.cache.dir)):
+        knobs.cache.dir = str(own_room("triton"))
 
 
 def load_kernels(text: str, names: Sequence[str]) -> dict[str, Any]:
@@ -160,6 +172,7 @@ def compile_ahead(source: KernelSource, *, arch: int = 90) -> bytes:
 
     if INTERPRETED:
         raise RuntimeError("TRITON_INTERPRET is set: kernels are bound to the interpreter and can't be compiled")
+    keep_to_own_folders()
     kernel, blocks = source.kernel, choose(source.kernel)
     function = load_kernels(_HEADER + source.text, [kernel.name])[kernel.name]
     signature = {
