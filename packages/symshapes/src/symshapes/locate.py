@@ -17,7 +17,7 @@ UNKNOWN_LINE = "unknown line"
 
 # What stands between a user's line and ours: torch, and what runs context managers and imports. By place: a user's own
 # package may be called as one of them.
-_BETWEEN = tuple(os.path.realpath(os.path.dirname(part.__file__)) + os.sep for part in (torch, importlib))
+_BETWEEN = tuple(os.path.realpath(part.__path__[0]) + os.sep for part in (torch, importlib))
 _BETWEEN_FILES = frozenset([os.path.realpath(contextlib.__file__)])
 
 

@@ -6,4 +6,15 @@ Flows in: a key (hex digest) and files. Flows out: `Entry`, or nothing where the
 from inductor.cache.place import Untrusted, cache_root, own_room, require_trusted, usable
 from inductor.cache.store import Damaged, DiskCache, Entry, read_entry, reset
 
-__all__ = ["Damaged", "DiskCache", "Entry", "Untrusted", "cache_root", "own_room", "read_entry", "require_trusted", "reset", "usable"]
+__all__ = [
+    "Damaged",
+    "DiskCache",
+    "Entry",
+    "Untrusted",
+    "cache_root",
+    "own_room",
+    "read_entry",
+    "require_trusted",
+    "reset",
+    "usable",
+]

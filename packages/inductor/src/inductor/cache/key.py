@@ -8,9 +8,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -149,10 +149,13 @@ def package_hash(name: str) -> str:
     """Hash of an installed package's Python sources and headers."""
     package = importlib.import_module(name)
     digest = hashlib.sha256()
-    roots = [Path(p) for p in getattr(package, "__path__", ())]
-    for root in roots:
-        for path in sorted(root.rglob("*")):
-            if path.suffix in (".py", ".h", ".hpp", ".c", ".cpp"):
-                digest.update(str(path.relative_to(root)).encode())
-                digest.update(path.read_bytes())
+    for root in getattr(package, "__path__", ()):
+        for folder, inner, files in os.walk(root):
+            inner.sort()
+            for name in sorted(files):
+                if name.endswith((".py", ".h", ".hpp", ".c", ".cpp")):
+                    path = os.path.join(folder, name)
+                    digest.update(os.path.relpath(path, root).encode())
+                    with open(path, "rb", buffering=0) as file:
+                        digest.update(file.read())
     return digest.hexdigest()
