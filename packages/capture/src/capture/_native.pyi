@@ -91,17 +91,25 @@ class GuardProgram:
 class Entry:
     """One way to run a code object: if `guards` pass (None: always), run `code` in its frame's place.
 
-    `code` None means: run the frame eagerly. With `recursive` nothing beneath is looked at. A replacement's parameters
+    With `traced` it is for threads whose lines something follows, else for the others. `code` None means: run the frame
+    eagerly. With `recursive` nothing beneath is looked at. A replacement's parameters
     are all positional, `argument_names(original)`, with the original's `co_freevars`.
     """
 
     def __init__(
-        self, guards: GuardProgram | None, code: CodeType | None, *, recursive: bool = False, info: Any = None
+        self,
+        guards: GuardProgram | None,
+        code: CodeType | None,
+        *,
+        recursive: bool = False,
+        info: Any = None,
+        traced: bool = False,
     ) -> None: ...
     guards: GuardProgram | None
     code: CodeType | None
     recursive: bool
     info: Any
+    traced: bool
     hits: int
 
 class CompiledCallable:
@@ -151,6 +159,9 @@ def mark_skip(code: CodeType, recursive: bool = False) -> None:
 
 def generic_attributes(type: type) -> tuple[bool, bool]:
     """Whether a class written in C reads, and sets, attributes as `object` does."""
+
+def is_traced() -> bool:
+    """Whether something follows the lines that this thread runs."""
 
 def unmark_skip(code: CodeType) -> None:
     """Undo `mark_skip`."""

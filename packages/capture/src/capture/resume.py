@@ -51,6 +51,8 @@ class ResumeOrigin:
     original: weakref.ref[CodeType]
     kept: tuple[int, ...]
     offset: int
+    #: The index in ``code`` where it goes on.
+    at: int
 
     @property
     def code(self) -> CodeType:
@@ -232,7 +234,7 @@ def _resume_code(
         freevars=free,
     )
     assert len(decode(code)) == len(setup) + len(kept)
-    _origins[code] = ResumeOrigin(weakref.ref(original), tuple(index[id(i)] for i in kept), len(setup))
+    _origins[code] = ResumeOrigin(weakref.ref(original), tuple(index[id(i)] for i in kept), len(setup), at)
     return code
 
 

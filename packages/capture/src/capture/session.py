@@ -78,7 +78,7 @@ class Session:
             self.leave(code, f"it is {kind}, which runs in the interpreter", warn=code is self.root)
             return _native.SKIP
         self.note_recompile(func, code, args, globals, builtins)
-        frame = FrameInput(func, code, args, globals, builtins)
+        frame = FrameInput(func, code, args, globals, builtins, _native.is_traced())
         try:
             with warnings_kept_from_raising():
                 origin = origin_of(code)
@@ -87,7 +87,7 @@ class Session:
                 captured = capture_frame(
                     frame, backend, dynamic=self.dynamic, fullgraph=self.fullgraph, refusals=self.refusals
                 )
-                return self.entry(code, captured)
+                return self.entry(code, captured, frame.traced)
         except SkipCall as reason:
             self.leave(code, str(reason), warn=False)
             return None
@@ -154,7 +154,7 @@ class Session:
             reason = self.left.get(code, reason)
         raise GraphBreakError(reason, "" if at is None else where(at))
 
-    def entry(self, code: CodeType, captured: Capture) -> Any:
+    def entry(self, code: CodeType, captured: Capture, traced: bool) -> Any:
         report = self.report
         report.frames += 1
         report.breaks.extend(captured.breaks)
@@ -166,7 +166,7 @@ class Session:
             hide_from_torch_compile(captured.code)
         program = build_tree(captured.guards).lower(code)
         # A frame captured to its end has nothing beneath it that is left to capture.
-        return _native.Entry(program, captured.code, recursive=not captured.breaks, info=captured)
+        return _native.Entry(program, captured.code, recursive=not captured.breaks, info=captured, traced=traced)
 
     def run_backend(self, module: fx.GraphModule, inputs: list[Any], *, beneath: bool) -> Callable[..., Any]:
         """The compiled graph, with nothing beneath it captured again.

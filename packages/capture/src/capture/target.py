@@ -38,26 +38,21 @@ def _call_of_module(module: torch.nn.Module) -> FunctionType:
 
     Its code object is its own, so that every compiled module has its own cache; its lines are ``forward``'s.
     """
-
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        return module(*args, **kwargs)
-
-    return _in_place_of(forward, module)
+    return _in_place_of(lambda *args, **kwargs: module(*args, **kwargs), module)
 
 
 def _call_of(fn: Callable[..., Any]) -> FunctionType:
     """A function of the callable's arguments that calls it."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return fn(*args, **kwargs)
-
-    made = _in_place_of(call, fn)
+    made = _in_place_of(lambda *args, **kwargs: fn(*args, **kwargs), fn)
     functools.update_wrapper(made, fn)
     return made
 
 
 def _in_place_of(call: Any, fn: Callable[..., Any]) -> FunctionType:
-    """With the place and name of the user's function that it stands for; each made has a code object of its own."""
+    """With the place and name of the user's function that it stands for; each made has a code object of its own.
+
+    ``call`` is of one line, which becomes the first of that function.
+    """
     inner = _code_behind(fn)
     if inner is not None and not is_infrastructure(inner.co_filename):
         code = call.__code__.replace(

@@ -191,10 +191,11 @@ entry_mark(int recursive, int limit)
 static PyObject *
 entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"guards", "code", "recursive", "info", NULL};
+    static char *names[] = {"guards", "code", "recursive", "info", "traced", NULL};
     PyObject *guards, *code, *info = Py_None;
-    int recursive = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$pO:Entry", names, &guards, &code, &recursive, &info)) {
+    int recursive = 0, traced = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$pOp:Entry", names, &guards, &code, &recursive, &info,
+                                     &traced)) {
         return NULL;
     }
     if (guards != Py_None && !Py_IS_TYPE(guards, &GuardProgram_Type)) {
@@ -223,6 +224,7 @@ entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         entry->code = code == Py_None ? NULL : Py_NewRef(code);
         entry->info = Py_NewRef(info);
         entry->recursive = (char)recursive;
+        entry->traced = (char)traced;
     }
     return (PyObject *)entry;
 }
@@ -261,6 +263,7 @@ static PyMemberDef entry_members[] = {
     {"code", T_OBJECT, offsetof(Entry, code), READONLY, "The replacement, or None."},
     {"info", T_OBJECT, offsetof(Entry, info), 0, "Anything."},
     {"recursive", T_BOOL, offsetof(Entry, recursive), READONLY, "Nothing beneath is captured either."},
+    {"traced", T_BOOL, offsetof(Entry, traced), READONLY, "For threads that are traced."},
     {"hits", T_ULONGLONG, offsetof(Entry, hits), READONLY, "How often it was run."},
     {NULL},
 };

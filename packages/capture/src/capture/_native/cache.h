@@ -9,6 +9,7 @@ typedef struct {
     PyObject *code;   /* replacement, or NULL: run eagerly */
     PyObject *info;
     char recursive;   /* with no code: hold the hook back beneath */
+    char traced;      /* passes the lines of what it replaces: for threads that are traced, and only those */
     char limit;       /* marks that the session has had its fill of this code */
     unsigned long long hits;
 } Entry;

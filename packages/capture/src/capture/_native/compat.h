@@ -77,6 +77,18 @@ typedef struct {
 #define count_c_call(t) ((void)(t))
 #endif
 
+/* Whether something follows the lines that this thread runs: a trace function, or a debugger's or coverage's monitor. */
+static inline int
+is_traced(PyThreadState *tstate)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    const uint8_t *tools = tstate->interp->monitors.tools;
+    return tstate->c_tracefunc != NULL || ((tools[PY_MONITORING_EVENT_PY_START] | tools[PY_MONITORING_EVENT_LINE]) & 3);
+#else
+    return tstate->c_tracefunc != NULL;
+#endif
+}
+
 /* How many locals are bound at entry. */
 static inline int
 code_argument_count(const PyCodeObject *co)

@@ -129,7 +129,7 @@ check(Stack *stack, Frame *frame, Entry *entry)
 static int
 find_entry(CodeCache *cache, Stack *stack, Frame *frame, Entry **found)
 {
-    int limited = 0, restarts = 0;
+    int limited = 0, restarts = 0, traced = is_traced(PyThreadState_Get());
     for (Py_ssize_t i = 0; i < cache->count; i++) {
         if (weak_target(cache->slots[i].session) != stack->session) {
             continue;
@@ -137,6 +137,9 @@ find_entry(CodeCache *cache, Stack *stack, Frame *frame, Entry **found)
         Entry *entry = cache->slots[i].entry;
         if (entry->limit) {
             limited = 1;
+            continue;
+        }
+        if (entry->code && entry->traced != traced) {
             continue;
         }
         unsigned version = cache->version;
@@ -374,7 +377,8 @@ hook(PyThreadState *tstate, Frame *frame, int throwing)
     }
     else {
         stack->nested++;
-        result = stack->disabled || throwing ? run_plain(tstate, frame, throwing) : look(tstate, stack, frame);
+        int looked_at = !stack->disabled && !throwing && !tstate->tracing; /* a tracer's own code is none of ours */
+        result = looked_at ? look(tstate, stack, frame) : run_plain(tstate, frame, throwing);
         stack->nested--;
     }
     count_c_call(tstate);

@@ -108,6 +108,12 @@ generic_attributes(PyObject *Py_UNUSED(module), PyObject *type)
 }
 
 static PyObject *
+traced(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    return PyBool_FromLong(is_traced(PyThreadState_Get()));
+}
+
+static PyObject *
 equal(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *left, *right;
@@ -126,6 +132,7 @@ static PyMethodDef methods[] = {
     {"entries", (PyCFunction)(void (*)(void))entries, METH_VARARGS | METH_KEYWORDS, "The entries of this code."},
     {"set_disabled", set_disabled, METH_O, "Hold back the hook in this thread; what it was before."},
     {"is_active", is_active, METH_NOARGS, "Whether frames entered now would be looked at."},
+    {"is_traced", traced, METH_NOARGS, "Whether something follows the lines that this thread runs."},
     {"stats", hook_stats, METH_NOARGS, "Counts since start."},
     {"configure_tensors", tensor_configure, METH_VARARGS, "How tensors are read."},
     {"configure_state", state_configure, METH_VARARGS, "How global settings are read."},

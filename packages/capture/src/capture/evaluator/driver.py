@@ -44,6 +44,7 @@ from capture.variables.constants import Constant
 from capture.variables.functions import Cell
 from capture.variables.numbers import Symbolic
 from capture.variables.tensors import Tensor
+from capture.visits import Visit, passing
 from symshapes import undisturbed_autograd
 
 from .frame import Frame, check_no_handler_state, run
@@ -75,6 +76,8 @@ class FrameInput:
     args: tuple[Any, ...]
     globals: dict[str, Any]
     builtins: dict[str, Any]
+    #: Whether a tracer watches: the replacement is then to pass the lines that the frame would.
+    traced: bool = False
 
 
 @dataclass
@@ -185,6 +188,7 @@ class Attempt:
             cell.name = name
             closure.append(cell)
         self.frame = Frame(self.code, frame.globals, frame.builtins, local, closure, is_root=True)
+        self.m.visit = Visit(self.code, last=_line_before(self.code)) if frame.traced else None
         self.finished = False
         self.reason: str | None = None
         self.before = {**torch_state(), "nesting": 0}
@@ -429,6 +433,11 @@ class Attempt:
         # A closure's first instructions have no line; whatever runs here must have one for tracebacks.
         known = (i.positions for i in program_of(code).instructions)
         first = next(p for p in known if p is not None and p.lineno is not None)
+        if self.m.visit is not None:
+            passed = passing(self.m.visit)
+            head[-1].positions = first
+            first = passed[-1].positions or first if passed else first
+            head += passed
         for each in (*head, *instructions):
             if each.positions is None:
                 each.positions = first
@@ -451,6 +460,15 @@ def _merge(kept: list[Instruction], group: list[Instruction], step: list[Instruc
         else:
             out.append(instruction)
     return out
+
+
+def _line_before(code: CodeType) -> int:
+    """The line that the frame is in already: of a resume function that goes on in the middle of one."""
+    origin = origin_of(code)
+    if origin is None or origin.at == 0:
+        return 0
+    before, here = program_of(origin.code).ops[origin.at - 1 : origin.at + 1]
+    return (here.line or 0) if before.line == here.line else 0
 
 
 def _first_is_free(code: CodeType) -> bool:

@@ -10,6 +10,7 @@ from capture.errors import StopIter, SymbolicRaise, Unsupported
 from capture.variables.base import NULL, Variable
 from capture.variables.constants import Constant
 from capture.variables.functions import Cell
+from capture.visits import Watched
 
 from .program import Op, program_of
 from .state import BreakHere
@@ -83,8 +84,12 @@ class Frame:
 def run(m: Machine, frame: Frame) -> str:
     """Evaluate until the frame returns or yields (``RETURN`` or ``YIELD``); ``frame.result`` holds the value."""
     m.enter(frame)
+    caller = m.visit
+    ops = frame.program.ops
+    if caller is not None:
+        m.visit = caller if frame.is_root else caller.call(frame.code)
+        ops = Watched(ops, m.visit)
     try:
-        ops = frame.program.ops
         if frame.is_root:
             return _run_root(m, frame, ops)
         while True:
@@ -104,6 +109,7 @@ def run(m: Machine, frame: Frame) -> str:
         m.note_line()
         raise
     finally:
+        m.visit = caller
         m.leave(frame)
 
 

@@ -13,6 +13,7 @@ from capture.guards import Guard, GuardKind
 from capture.sources import Const, Source
 from capture.variables.base import Variable
 from capture.variables.constants import Constant
+from capture.visits import Visit
 from symshapes import FakeMode
 
 from .dynamic import DynamicSizes
@@ -53,6 +54,8 @@ class State:
         #: What the program is told when it asks whether a compiler traces it, and whether it has asked.
         self.says_compiling = True
         self.asked_compiling = False
+        #: Where a tracer watches: the lines evaluated in the current frame.
+        self.visit: Visit | None = None
         #: What the frame hands out unfinished, in words.
         self.suspended: list[str] = []
 
