@@ -647,6 +647,18 @@ def physics_informed_residual(compiled: Wrap) -> Any:
 
 
 @pattern
+def several_tangents_at_once(compiled: Wrap) -> Any:
+    net = Net()
+    run = compiled(net)
+    x = data(0).requires_grad_()
+    tangents = torch.stack([data(i, 5, 3) for i in range(2)])
+    batched = torch.autograd.grad(run(x), x, tangents, is_grads_batched=True)
+    dropped = compiled(lambda x: F.dropout(net(x), 0.5))
+    torch.manual_seed(1)
+    return batched, torch.autograd.grad(dropped(x), x, tangents, is_grads_batched=True)
+
+
+@pattern
 def hessian_vector_product(compiled: Wrap) -> Any:
     run = compiled(lambda x: (x.sin() * x.square()).sum())
     x = data(0).requires_grad_()

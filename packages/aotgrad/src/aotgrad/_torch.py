@@ -56,3 +56,6 @@ top_saved_tensor_hooks = torch._C._autograd._top_saved_tensors_default_hooks
 
 # Whether the backward that is running leaves saved values for another one; public code does not hear of it.
 keeps_graph = torch._C._autograd._get_current_graph_task_keep_graph
+
+# A backward of several tangents at once (`is_grads_batched`, vmap) has tensors without memory that a kernel could read.
+has_storage = torch._C._has_storage

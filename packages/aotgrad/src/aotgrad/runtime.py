@@ -290,6 +290,8 @@ def _autograd_function(forward: Boxed, way: Backwards, signature: Signature, gua
         "Function": torch.autograd.Function,
         "compiled_forward": forward,
         "compiled_backward": way.compiled,
+        "traced_backward": lambda arguments: partition.backward(*arguments),
+        "has_storage": _torch.has_storage,
         "is_grad_enabled": torch.is_grad_enabled,
         "once": _refuse_second if isinstance(repeated, str) else repeated.gradients,
         "keeps_graph": _torch.keeps_graph,
@@ -394,16 +396,18 @@ def _write_backward(
         inputs.append("*ctx.sizes")
     inputs += [f"t{position}" for position in range(len(tangents))]
     arguments = f"[{', '.join(inputs)}]"
+    memory = " and ".join(f"has_storage(t{position})" for position in range(len(tangents)))
     if isinstance(repeated, Again):
         # Beneath create_graph a backward keeps its graph, and so do those who ask for it.
         source.line("if not keeps_graph():", 2)
         source.line("ctx.args = None", 3)
-        source.line(f"gradients = compiled_backward({arguments})", 2)
+        source.line(f"gradients = (compiled_backward if {memory} else traced_backward)({arguments})", 2)
     else:
+        source.line(f"backward = compiled_backward if {memory} else traced_backward", 2)
         source.line("if is_grad_enabled():", 2)
-        source.line(f"gradients = once(compiled_backward, {arguments}, reason)", 3)
+        source.line(f"gradients = once(backward, {arguments}, reason)", 3)
         source.line("else:", 2)
-        source.line(f"gradients = compiled_backward({arguments})", 3)
+        source.line(f"gradients = backward({arguments})", 3)
     source.line(f"return {_returned(signature, conditions, first)}", 2)
 
 
