@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import shutil
+import signal
 import time
 import warnings
 from pathlib import Path
@@ -408,6 +409,18 @@ def test_a_cache_taken_away_comes_back(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert made(cache) and not made(cache)
+
+
+def test_a_fork_while_another_thread_holds_the_locks(tmp_path: Path) -> None:
+    cache = DiskCache("room", tmp_path)
+    made(cache)
+    with place._places_lock, cache._place._lock:  # as that thread would
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            cache._place.recheck()
+            os._exit(0 if not made(DiskCache("room", tmp_path)) and not made(cache) else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_forked_child_leaves_the_temporary_folder(tmp_path: Path) -> None:

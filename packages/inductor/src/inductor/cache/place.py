@@ -316,6 +316,17 @@ _places: dict[tuple[str, str], Place] = {}
 _places_lock = threading.Lock()
 
 
+def _renew_locks() -> None:
+    """In a forked child: another thread, which isn't there, may have held them."""
+    global _places_lock
+    _places_lock = threading.Lock()
+    for place in _places.values():
+        place._lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)
+
+
 def place_of(root: Path | None) -> Place:
     """The place of a root; None: the environment's."""
     if root is not None:
