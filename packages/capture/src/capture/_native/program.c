@@ -12,7 +12,13 @@
 static PyObject *
 dict_item(PyObject *dict, PyObject *key)
 {
-    return dict && PyDict_Check(dict) ? Py_XNewRef(PyDict_GetItemWithError(dict, key)) : NULL;
+    if (dict == NULL || !PyDict_Check(dict)) {
+        return NULL;
+    }
+    Py_INCREF(dict); /* a key's __eq__ may drop whatever holds it */
+    PyObject *item = Py_XNewRef(PyDict_GetItemWithError(dict, key));
+    Py_DECREF(dict);
+    return item;
 }
 
 static PyObject *
@@ -134,6 +140,13 @@ read_value(const Step *step, PyObject *const *regs, const GuardFrame *frame)
 
 /* ---- checks: 1 holds, 0 does not, -1 with an exception ---- */
 
+/* Keys whose comparison runs no Python, nor anything that could change the dictionary. */
+static int
+compares_quietly(PyObject *key)
+{
+    return PyUnicode_CheckExact(key) || PyLong_CheckExact(key) || key == Py_None || PyBool_Check(key);
+}
+
 static int
 keys_are(PyObject *dict, PyObject *wanted)
 {
@@ -141,25 +154,34 @@ keys_are(PyObject *dict, PyObject *wanted)
         return 0;
     }
     Py_ssize_t at = 0;
+    int same = 1;
     if (PyDict_CheckExact(dict)) {
         PyObject *key, *value;
-        for (Py_ssize_t place = 0; PyDict_Next(dict, &place, &key, &value); at++) {
-            Py_INCREF(key);
-            int same = exactly_equal(key, PyTuple_GET_ITEM(wanted, at));
-            Py_DECREF(key);
-            if (same <= 0 || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(wanted)) {
-                return Py_MIN(same, 0);
+        for (Py_ssize_t place = 0; same == 1 && PyDict_Next(dict, &place, &key, &value); at++) {
+            if (!compares_quietly(key)) {
+                break;
             }
+            same = exactly_equal(key, PyTuple_GET_ITEM(wanted, at));
         }
-        return 1;
+        if (same != 1 || at == PyTuple_GET_SIZE(wanted)) {
+            return same;
+        }
     }
-    /* An OrderedDict keeps an order of its own. */
-    PyObject *keys = PySequence_Tuple(dict);
-    int same = keys ? PyTuple_GET_SIZE(keys) == PyTuple_GET_SIZE(wanted) : -1;
-    for (; same == 1 && at < PyTuple_GET_SIZE(wanted); at++) {
+    /* A comparison may change the dictionary; and an OrderedDict keeps an order of its own. */
+    PyObject *keys = PySequence_Tuple(dict), *after = NULL;
+    same = keys ? PyTuple_GET_SIZE(keys) == PyTuple_GET_SIZE(wanted) : -1;
+    for (at = 0; same == 1 && at < PyTuple_GET_SIZE(wanted); at++) {
         same = exactly_equal(PyTuple_GET_ITEM(keys, at), PyTuple_GET_ITEM(wanted, at));
     }
+    if (same == 1) { /* what was compared must be what is there now */
+        after = PySequence_Tuple(dict);
+        same = after ? PyTuple_GET_SIZE(after) == PyTuple_GET_SIZE(keys) : -1;
+    }
+    for (at = 0; same == 1 && at < PyTuple_GET_SIZE(keys); at++) {
+        same = PyTuple_GET_ITEM(after, at) == PyTuple_GET_ITEM(keys, at);
+    }
     Py_XDECREF(keys);
+    Py_XDECREF(after);
     return same;
 }
 
@@ -357,6 +379,10 @@ program_run(PyObject *op, const GuardFrame *frame)
     PyObject *few[FEW_REGISTERS];
     PyObject **regs = few;
     Py_ssize_t result = GUARDS_HOLD;
+    if (self->steps == NULL) {
+        PyErr_SetString(PyExc_ReferenceError, "the collector has cleared this guard program");
+        return GUARDS_ERROR;
+    }
     if (self->registers > FEW_REGISTERS) {
         regs = PyMem_Malloc(self->registers * sizeof(PyObject *));
         if (regs == NULL) {

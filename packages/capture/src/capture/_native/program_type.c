@@ -255,8 +255,8 @@ program_clear(PyObject *op)
     GuardProgram *self = (GuardProgram *)op;
     Py_ssize_t count = self->count;
     Step *steps = self->steps;
-    self->count = 0; /* an empty program holds; but what is being cleared is never run again */
-    self->steps = NULL;
+    self->count = 0;
+    self->steps = NULL; /* it can't be run any more */
     for (Py_ssize_t i = 0; i < count; i++) {
         Extra *extra = steps[i].extra;
         if (extra) {

@@ -351,10 +351,33 @@ spec_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)self;
 }
 
+static int
+spec_traverse(PyObject *op, visitproc visit, void *arg)
+{
+    TensorSpec *self = (TensorSpec *)op;
+    Py_VISIT(self->python_type);
+    Py_VISIT(self->dtype);
+    Py_VISIT(self->device);
+    Py_VISIT(self->layout);
+    Py_VISIT(self->sizes);
+    Py_VISIT(self->strides);
+    return 0;
+}
+
+static int
+spec_clear(PyObject *op)
+{
+    /* The type alone can lead back here; None is no tensor's. */
+    TensorSpec *self = (TensorSpec *)op;
+    Py_XSETREF(self->python_type, Py_NewRef(Py_None));
+    return 0;
+}
+
 static void
 spec_dealloc(PyObject *op)
 {
     TensorSpec *self = (TensorSpec *)op;
+    PyObject_GC_UnTrack(op);
     Py_XDECREF(self->python_type);
     Py_XDECREF(self->dtype);
     Py_XDECREF(self->device);
@@ -380,8 +403,10 @@ static PyMethodDef spec_methods[] = {
 PyTypeObject TensorSpec_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "capture._native.TensorSpec",
     .tp_basicsize = sizeof(TensorSpec),
-    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_doc = "What a guard expects of a tensor.",
+    .tp_traverse = spec_traverse,
+    .tp_clear = spec_clear,
     .tp_new = spec_new,
     .tp_dealloc = spec_dealloc,
     .tp_methods = spec_methods,
