@@ -1,20 +1,23 @@
 """The one file that touches private parts of torch; each says why nothing public serves.
 
-It finds, at import, the C functions by which guards read tensors and global settings, tries them out against the
-public Python functions, and hands what agrees to `_native`; what is missing or disagrees is read by Python instead.
+It finds, at import, the C functions by which guards read tensors and global settings. Of those outside the stable ABI the
+mangled name fixes the arguments; what they return is a guess until each has been tried against the public Python function,
+on several values that differ. What is missing or disagrees is read by Python instead (`native_failures` says why).
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from capture import _native
 
@@ -47,10 +50,44 @@ _KEYS_OFFSETS = range(8, 256, 8)
 
 # ---- tensors ----
 
-# In `torch/csrc/inductor/aoti_torch/c/shim.h`, the ABI that torch promises to keep.
-_SHIM = ("dim", "sizes", "strides", "dtype", "device_type", "device_index", "layout", "storage_offset")
-# c10::TensorImpl::requires_grad() const: the shim has none, and the attribute costs more than all the others.
-_REQUIRES_GRAD = "_ZNK3c1010TensorImpl13requires_gradEv"
+
+@dataclass(frozen=True)
+class TensorReader:
+    """What a C function tells of a tensor, `int32_t f(void *tensor, T *out)`, and who says the same publicly.
+
+    `code` readers give numbers of C enumerations: equal for equal public answers, different for different ones. `method`
+    is a method of the C++ object instead, `bool f(void *impl)`.
+    """
+
+    symbol: str
+    read: Callable[[torch.Tensor], Any]
+    out: Any  # a ctypes type
+    code: bool = False
+    method: bool = False
+
+
+_LONGS = ctypes.POINTER(ctypes.c_int64)
+
+# All but the last are in `torch/csrc/inductor/aoti_torch/c/shim.h`, the ABI that torch promises to keep. The shim has
+# no requires_grad, and the attribute costs more than all the others: c10::TensorImpl::requires_grad() const.
+TENSOR_READERS: dict[str, TensorReader] = {
+    "dim": TensorReader("aoti_torch_get_dim", torch.Tensor.dim, ctypes.c_int64),
+    "sizes": TensorReader("aoti_torch_get_sizes", lambda t: tuple(t.shape), _LONGS),
+    "strides": TensorReader("aoti_torch_get_strides", lambda t: tuple(t.stride()), _LONGS),
+    "storage_offset": TensorReader("aoti_torch_get_storage_offset", torch.Tensor.storage_offset, ctypes.c_int64),
+    "dtype": TensorReader("aoti_torch_get_dtype", lambda t: t.dtype, ctypes.c_int32, code=True),
+    "device_type": TensorReader("aoti_torch_get_device_type", lambda t: t.device.type, ctypes.c_int32, code=True),
+    "device_index": TensorReader(
+        "aoti_torch_get_device_index", lambda t: t.device.index or 0, ctypes.c_int32, code=True
+    ),
+    "layout": TensorReader("aoti_torch_get_layout", lambda t: t.layout, ctypes.c_int32, code=True),
+    "requires_grad": TensorReader(
+        "_ZNK3c1010TensorImpl13requires_gradEv", lambda t: t.requires_grad, ctypes.c_int32, method=True
+    ),
+}
+
+# Readers that are not used, and why.
+native_failures: dict[str, str] = {}
 
 
 @cache
@@ -83,6 +120,10 @@ def _samples() -> list[torch.Tensor]:
         torch.empty(0, 4, dtype=torch.int64),
         torch.empty(7, dtype=torch.complex64, requires_grad=True),
         torch.nn.Parameter(torch.empty(3)),
+        torch.nn.Parameter(torch.empty(2, 2, dtype=torch.bfloat16), requires_grad=False),
+        torch.empty(3, dtype=torch.bool),
+        torch.empty(4, device="meta"),
+        torch.empty(2, 6, device="meta", dtype=torch.float16)[1:],
     ]
 
 
@@ -91,7 +132,7 @@ def _handle_offset(samples: list[torch.Tensor]) -> int:
     fitting = [
         offset
         for offset in _TENSOR_OFFSETS
-        if offset < torch.Tensor.__basicsize__
+        if offset + 8 <= torch.Tensor.__basicsize__
         and all(_word(id(sample) + offset) == getattr(sample, _POINTER) for sample in samples)
     ]
     return fitting[0] if len(fitting) == 1 else 0
@@ -100,35 +141,77 @@ def _handle_offset(samples: list[torch.Tensor]) -> int:
 def _keys_offset() -> tuple[int, int]:
     """Where the dispatch key set lies in the C++ object, and its conjugate and negative bits; zeros if unsure.
 
-    It is the one word that is equal for like tensors and differs by one bit for a conjugate, by another for a
-    negative, and by several for sparse tensors.
+    It is the word that is equal for like tensors and differs by one bit for a conjugate, by another for a negative, by
+    both for both, and by several for sparse and meta tensors. The search ends there: the object ends somewhere beyond.
     """
     plain, other = torch.zeros(3, dtype=torch.complex64), torch.zeros(3, dtype=torch.complex64)
     conjugate, negative = plain.conj(), torch._neg_view(plain)
-    sparse = torch.zeros(3, dtype=torch.complex64).to_sparse()
-    fitting = []
+    both = torch._neg_view(conjugate)
+    sparse, meta = plain.to_sparse(), torch.zeros(3, dtype=torch.complex64, device="meta")
     for offset in _KEYS_OFFSETS:
-        keys = [_word(getattr(t, _POINTER) + offset) for t in (plain, other, conjugate, negative, sparse)]
+        keys = [_word(getattr(t, _POINTER) + offset) for t in (plain, other, conjugate, negative, both, sparse, meta)]
         conjugate_bit, negative_bit = keys[0] ^ keys[2], keys[0] ^ keys[3]
         single = conjugate_bit.bit_count() == negative_bit.bit_count() == 1 and conjugate_bit != negative_bit
-        if keys[0] == keys[1] and single and (keys[0] ^ keys[4]).bit_count() >= 2:
-            fitting.append((offset, conjugate_bit | negative_bit))
-    return fitting[0] if len(fitting) == 1 else (0, 0)
+        fits = keys[0] == keys[1] and single and keys[0] ^ keys[4] == conjugate_bit | negative_bit
+        if fits and all((keys[0] ^ key).bit_count() >= 2 for key in keys[5:]):
+            return offset, conjugate_bit | negative_bit
+    return 0, 0
+
+
+def _told(reader: TensorReader, address: int, handle: int, rank: int) -> Any:
+    """What the C function says of the tensor; None if it returns an error."""
+    if reader.method:
+        impl = ctypes.c_void_p.from_address(handle)
+        return ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p)(address)(impl)
+    out = reader.out()
+    function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(address)
+    if function(handle, ctypes.addressof(out)) != 0:
+        return None
+    return tuple(out[i] for i in range(rank)) if isinstance(out, _LONGS) else out.value
+
+
+def _disagreement(pairs: list[tuple[Any, Any]], code: bool) -> str:
+    """Where native and public answers do not go together; "" if they do."""
+    for native, public in pairs:
+        if native is None:
+            return f"an error instead of {public}"
+        if not code and native != public:
+            return f"{native} instead of {public}"
+        for other, value in pairs:
+            if (native == other) != (public == value):
+                return f"{native} for {public}, {other} for {value}"
+    return ""
+
+
+def _tensor_addresses(samples: list[torch.Tensor], offset: int) -> dict[str, int]:
+    """The readers' C functions; notes which are missing or disagree with the public answer for a sample."""
+    addresses = {}
+    for name, reader in TENSOR_READERS.items():
+        native_failures.pop(name, None)
+        address = addresses[name] = _address(reader.symbol)
+        if not address or not offset:
+            native_failures[name] = f"no {reader.symbol}" if not address else "tensors are laid out otherwise"
+            continue
+        pairs = [(_told(reader, address, id(t) + offset, t.dim()), reader.read(t)) for t in samples]
+        if problem := _disagreement(pairs, reader.code):
+            native_failures[name] = f"{reader.symbol} says {problem}"
+    return addresses
 
 
 def configure_tensors(native: bool = True) -> bool:
-    """Let guards read tensors by address if torch lends itself to it (and `native`); whether they do."""
-    addresses = {name: _address(f"aoti_torch_get_{name}") for name in _SHIM}
-    addresses["requires_grad"] = _address(_REQUIRES_GRAD)
+    """Let guards read tensors by address if torch lends itself to it (and `native`); whether they do.
+
+    One reader that fails makes them all attributes: the native check reads a tensor as a whole.
+    """
     samples = _samples()
-    offset = _handle_offset(samples) if native and all(addresses.values()) else 0
-    if offset == 0:
-        _native.configure_tensors(torch.Tensor, 0, {}, 0, 0)
-        return False
-    keys_offset, special = _keys_offset()
-    _native.configure_tensors(torch.Tensor, offset, addresses, keys_offset, special)
-    if all(_reads_right(sample) for sample in samples):
-        return True
+    offset = _handle_offset(samples) if native else 0
+    addresses = _tensor_addresses(samples, offset)
+    if offset and not any(name in native_failures for name in TENSOR_READERS):
+        keys_offset, special = _keys_offset()
+        _native.configure_tensors(torch.Tensor, offset, addresses, keys_offset, special)
+        if all(_reads_right(sample) for sample in samples):
+            return True
+        native_failures["dim"] = "a tensor does not fit its own description"
     _native.configure_tensors(torch.Tensor, 0, {}, 0, 0)
     return False
 
@@ -170,18 +253,50 @@ def tensor_codes(dtype: torch.dtype, device: torch.device) -> tuple[int, int, in
 # ---- global settings ----
 
 
+Change = Callable[[], AbstractContextManager[Any]]
+
+
 @dataclass(frozen=True)
 class Setting:
     """A setting that changes what torch functions do. `read` is its public reader and `native` a C++ twin.
 
     `native` is (mangled symbol, argument, bits of the result); a method of at::Context has the argument "context".
-    `only_if` names a setting without which this one means nothing.
+    `changes` put other values in force, for the comparison of the two. `only_if` names a setting without which this one
+    means nothing.
     """
 
     read: Callable[[], Any]
     native: tuple[str, int | str, int]
+    changes: tuple[Change, ...]
     only_if: str = ""
     in_thread_keys: bool = False  # changes with the thread's dispatch keys
+    inverse: bool = False  # the native twin of a bool says the opposite
+
+
+def _set(set_: Callable[[Any], Any], read: Callable[[], Any], value: Any) -> Change:
+    """Sets a value, and puts back what was read before."""
+
+    @contextmanager
+    def changed() -> Iterator[None]:
+        before = read()
+        set_(value)
+        try:
+            yield
+        finally:
+            set_(before)
+
+    return changed
+
+
+def _nested(*changes: Change) -> Change:
+    @contextmanager
+    def all_in_force() -> Iterator[None]:
+        with ExitStack() as stack:
+            for change in changes:
+                stack.enter_context(change())
+            yield
+
+    return all_in_force
 
 
 _CPU, _CUDA = 0, 1  # c10::DeviceType, part of the stable ABI
@@ -189,48 +304,106 @@ _CPU, _CUDA = 0, 1  # c10::DeviceType, part of the stable ABI
 
 def _autocast_settings(device: str, number: int) -> dict[str, Setting]:
     enabled, dtype = f"autocast on {device}", f"autocast dtype on {device}"
-    enabled_symbol = "_ZN2at8autocast19is_autocast_enabledEN3c1010DeviceTypeE"
-    dtype_symbol = "_ZN2at8autocast18get_autocast_dtypeEN3c1010DeviceTypeE"
+    cached = "_ZN2at8autocast25is_autocast_cache_enabledEv"
+
+    def is_enabled() -> bool:
+        return torch.is_autocast_enabled(device)
+
+    def dtype_of() -> torch.dtype:
+        return torch.get_autocast_dtype(device)
+
+    def put(value: bool) -> None:
+        torch.set_autocast_enabled(device, value)
+
+    def put_dtype(value: torch.dtype) -> None:
+        torch.set_autocast_dtype(device, value)
+
     return {
-        enabled: Setting(lambda: torch.is_autocast_enabled(device), (enabled_symbol, number, 8), in_thread_keys=True),
-        dtype: Setting(lambda: torch.get_autocast_dtype(device), (dtype_symbol, number, 8), only_if=enabled),
+        enabled: Setting(
+            is_enabled,
+            ("_ZN2at8autocast19is_autocast_enabledEN3c1010DeviceTypeE", number, 8),
+            (_set(put, is_enabled, True), _set(put, is_enabled, False)),
+            in_thread_keys=True,
+        ),
+        dtype: Setting(
+            dtype_of,
+            ("_ZN2at8autocast18get_autocast_dtypeEN3c1010DeviceTypeE", number, 8),
+            (_set(put_dtype, dtype_of, torch.float16), _set(put_dtype, dtype_of, torch.bfloat16)),
+            only_if=enabled,
+        ),
         f"autocast cache for {device}": Setting(
             torch.is_autocast_cache_enabled,
-            ("_ZN2at8autocast25is_autocast_cache_enabledEv", 0, 8),
+            (cached, 0, 8),
+            tuple(_set(torch.set_autocast_cache_enabled, torch.is_autocast_cache_enabled, x) for x in (True, False)),
             only_if=enabled,
         ),
     }
 
 
+def _deterministic(value: tuple[bool, bool]) -> None:
+    torch.use_deterministic_algorithms(value[0], warn_only=value[1])
+
+
+def _is_deterministic() -> tuple[bool, bool]:
+    return (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled())
+
+
+class _FunctionMode(torch.overrides.TorchFunctionMode):
+    """Changes nothing but the depth of modes."""
+
+
+class _DispatchMode(TorchDispatchMode):
+    """Changes nothing but the depth of modes."""
+
+
+# The default dtype and determinism are the process's: changed for the microseconds of the comparison, at import.
+_DETERMINISM = tuple(_set(_deterministic, _is_deterministic, x) for x in ((True, False), (True, True), (False, False)))
+_DTYPES = (torch.float64, torch.float32, torch.bfloat16)
+
 STATE: dict[str, Setting] = {
     **_autocast_settings("cpu", _CPU),
     **_autocast_settings("cuda", _CUDA),
-    "default dtype": Setting(torch.get_default_dtype, ("_ZN3c1031get_default_dtype_as_scalartypeEv", 0, 8)),
+    "default dtype": Setting(
+        torch.get_default_dtype,
+        ("_ZN3c1031get_default_dtype_as_scalartypeEv", 0, 8),
+        tuple(_set(torch.set_default_dtype, torch.get_default_dtype, dtype) for dtype in _DTYPES),
+    ),
     "inference mode": Setting(
         torch.is_inference_mode_enabled,
         ("_ZN3c1013InferenceMode10is_enabledEv", 0, 8),
+        (torch.inference_mode, lambda: torch.inference_mode(False)),
         in_thread_keys=True,
     ),
     "deterministic algorithms": Setting(
         torch.are_deterministic_algorithms_enabled,
         ("_ZNK2at7Context23deterministicAlgorithmsEv", "context", 8),
+        _DETERMINISM,
     ),
     "deterministic algorithms only warn": Setting(
         torch.is_deterministic_algorithms_warn_only_enabled,
         ("_ZNK2at7Context31deterministicAlgorithmsWarnOnlyEv", "context", 8),
+        _DETERMINISM,
         only_if="deterministic algorithms",
     ),
-    "torch-function modes": Setting(torch_function_depth, ("_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv", 0, 64)),
+    "torch-function modes": Setting(
+        torch_function_depth,
+        ("_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv", 0, 64),
+        (_FunctionMode, _nested(_FunctionMode, _FunctionMode)),
+    ),
     "torch functions of subclasses": Setting(
-        torch_function_enabled, ("_ZN2at4impl22PythonTorchFunctionTLS18get_disabled_stateEv", 0, 8)
+        torch_function_enabled,
+        ("_ZN2at4impl22PythonTorchFunctionTLS18get_disabled_stateEv", 0, 8),
+        (torch._C.DisableTorchFunctionSubclass, torch._C.DisableTorchFunction),
+        inverse=True,
     ),
     "dispatch modes": Setting(
         dispatch_mode_depth,
         ("_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv", 0, 64),
+        (_DispatchMode, _nested(_DispatchMode, _DispatchMode)),
         in_thread_keys=True,
     ),
 }
-_GRAD_MODE = "_ZN3c108GradMode10is_enabledEv"
+GRAD_MODE = Setting(torch.is_grad_enabled, ("_ZN3c108GradMode10is_enabledEv", 0, 8), (torch.no_grad, torch.enable_grad))
 _GLOBAL_CONTEXT = "_ZN2at13globalContextEv"
 # Included and excluded dispatch keys of a thread: autocast, inference mode, dispatch modes and function transforms
 # all show in these two words, whose load costs less than one call.
@@ -243,38 +416,86 @@ native_settings: dict[str, int] = {}
 native_grad_mode = False
 
 
+def _observed(setting: Setting, observe: Callable[[], Any]) -> list[tuple[Any, Any]]:
+    """(What is observed, the public answer) as it is, with each change in force, and after."""
+    pairs = [(observe(), setting.read())]
+    for change in setting.changes:
+        with change():
+            pairs.append((observe(), setting.read()))
+    return [*pairs, (observe(), setting.read())]
+
+
+def _setting_problem(setting: Setting, read: Callable[[], int]) -> str:
+    """Why the native twin can't be trusted; "" if it says the same as the public reader.
+
+    It may tell more apart than that does (there are two ways to switch torch functions off), never less.
+    """
+    pairs = _observed(setting, read)
+    for native, public in pairs:
+        said = bool(native) != setting.inverse if isinstance(public, bool) else native
+        if isinstance(public, int) and said != public:
+            return f"{native} instead of {public}"
+        for other, value in pairs:
+            if native == other and public != value:
+                return f"{native} for both {public} and {value}"
+    return "" if pairs[0] == pairs[-1] and len({str(public) for _, public in pairs}) > 1 else "no telling"
+
+
+def _reader(setting: Setting, context: int | None) -> tuple[int, int, int] | None:
+    """The native reader's (address, argument, bits), if it is there."""
+    symbol, argument, bits = setting.native
+    address = _address(symbol)
+    if not address or (argument == "context" and context is None):
+        return None
+    return address, (context or 0) if argument == "context" else int(argument), bits
+
+
+def _trusted(name: str, setting: Setting, context: int | None) -> tuple[int, int, int] | None:
+    """The reader, if it is there and agrees with the public one; else notes why not."""
+    native_failures.pop(name, None)
+    reader = _reader(setting, context)
+    if reader is None:
+        native_failures[name] = f"no {setting.native[0]}"
+        return None
+    _native.configure_state((reader,), 0, 0, "")
+    if problem := _setting_problem(setting, lambda: _native.read_state()[0]):
+        native_failures[name] = f"{setting.native[0]} says {problem}"
+        return None
+    return reader
+
+
 def configure_state(native: bool = True) -> None:
     """Let guards read global settings by address where torch has the functions (and `native`)."""
     global native_grad_mode
-    readers: dict[str, tuple[int, int, int]] = {}
     find_context = _address(_GLOBAL_CONTEXT)
     context = ctypes.CFUNCTYPE(ctypes.c_void_p)(find_context)() if find_context else None
-    for name, setting in STATE.items() if native else ():
-        symbol, argument, bits = setting.native
-        address = _address(symbol)
-        if address and not (argument == "context" and context is None):
-            readers[name] = (address, (context or 0) if argument == "context" else int(argument), bits)
+    trusted = {name: _trusted(name, setting, context) for name, setting in STATE.items()} if native else {}
+    readers = {name: reader for name, reader in trusted.items() if reader is not None}
     handle = _thread_keys_library() if native else 0
     if handle:
         readers.update({name: (0, word, 64) for word, name in enumerate(_THREAD_KEY_WORDS)})
-    grad = _address(_GRAD_MODE) if native else 0
-    _native.configure_state(tuple(readers.values()), grad, handle, _THREAD_KEYS)
+    grad = _trusted("grad mode", GRAD_MODE, None) if native else None
+    _native.configure_state(tuple(readers.values()), grad[0] if grad else 0, handle, _THREAD_KEYS)
     native_settings.clear()
     native_settings.update({name: place for place, name in enumerate(readers)})
-    native_grad_mode = grad != 0
+    native_grad_mode = grad is not None
 
 
 def _thread_keys_library() -> int:
-    """The handle of the library that has the thread's dispatch keys, or 0; they must follow a mode to be trusted."""
+    """The handle of the library that has the thread's dispatch keys, or 0; they must follow the settings that they
+    stand for to be trusted."""
     for library in _libraries():
         try:
             words = (ctypes.c_uint64 * 2).in_dll(library, _THREAD_KEYS)
         except ValueError:
             continue
-        before = tuple(words)
-        with torch.inference_mode():
-            changed = tuple(words) != before
-        return library._handle if changed and tuple(words) == before else 0
+
+        for name, setting in STATE.items():
+            pairs = _observed(setting, partial(tuple, words)) if setting.in_thread_keys else []
+            if any(keys == others and bool(public) != bool(value) for keys, public in pairs for others, value in pairs):
+                native_failures[_THREAD_KEYS] = f"the dispatch keys do not follow {name}"
+                return 0
+        return library._handle
     return 0
 
 

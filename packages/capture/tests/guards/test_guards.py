@@ -1,6 +1,7 @@
 """Every guard kind: passes for what it was made from, fails for what differs, says so in words."""
 
 import collections
+import dataclasses
 import gc
 import math
 import weakref
@@ -289,6 +290,62 @@ def test_reads_natively_here():
     assert _torch.configure_tensors()
     assert _native.tensor_keys(torch.ones(1)) is not None
     assert set(_torch.STATE) < set(_torch.native_settings) and _torch.native_grad_mode
+    assert _torch.native_failures == {}
+
+
+_ALWAYS_FALSE = "_ZN3c1013InferenceMode10is_enabledEv"  # outside of inference mode, and of the same signature
+
+
+@pytest.mark.parametrize("name", [*_torch.STATE, "grad mode"])
+@pytest.mark.parametrize("symbol", ["_ZN3c108GradMode10is_enabledEv", _ALWAYS_FALSE, "_ZN2at9no_suchEv"])
+def test_a_wrong_reader_of_a_setting_is_not_used(monkeypatch, name, symbol):
+    setting = _torch.GRAD_MODE if name == "grad mode" else _torch.STATE[name]
+    if symbol == setting.native[0]:
+        pytest.skip("it is the right one")
+    wrong = dataclasses.replace(setting, native=(symbol, 0, setting.native[2]))
+    if name == "grad mode":
+        monkeypatch.setattr(_torch, "GRAD_MODE", wrong)
+    else:
+        monkeypatch.setitem(_torch.STATE, name, wrong)
+    before = [each.read() for each in _torch.STATE.values()]
+    try:
+        _torch.configure_state()
+        assert set(_torch.native_failures) == {name}
+        assert name not in _torch.native_settings and _torch.native_grad_mode is (name != "grad mode")
+        assert [each.read() for each in _torch.STATE.values()] == before
+        guard = Guard(None, GuardKind.GLOBAL_STATE, GlobalState.now())
+        grad = Guard(None, GuardKind.GRAD_MODE, True)
+        assert program(guard, grad).check((1, 2, (), {}))
+        now = wrong.read()
+        for change in wrong.changes:
+            with change():
+                relevant = not wrong.only_if or _torch.STATE[wrong.only_if].read()
+                if wrong.read() != now and relevant:
+                    assert not program(guard, grad).check((1, 2, (), {}))
+    finally:
+        monkeypatch.undo()
+        _torch.configure_state()
+    assert _torch.native_failures == {}
+
+
+@pytest.mark.parametrize("name", list(_torch.TENSOR_READERS))
+def test_a_wrong_reader_of_tensors_is_not_used(monkeypatch, name):
+    reader = _torch.TENSOR_READERS[name]
+    # Another of the same signature, or for lack of one something that is not there.
+    twins = {"dim": "storage_offset", "storage_offset": "dim", "sizes": "strides", "strides": "sizes"}
+    twins |= {"dtype": "layout", "layout": "device_type", "device_type": "device_index", "device_index": "dtype"}
+    symbol = _torch.TENSOR_READERS[twins[name]].symbol if name in twins else "_ZNK3c1010TensorImpl7no_suchEv"
+    monkeypatch.setitem(_torch.TENSOR_READERS, name, dataclasses.replace(reader, symbol=symbol))
+    try:
+        assert not _torch.configure_tensors()
+        assert set(_torch.native_failures) == {name}
+        x = torch.randn(3, 4)
+        guard = Guard(X, GuardKind.TENSOR, TensorMeta.of(x))
+        assert holds(guard, x) and not holds(guard, x.t()) and not holds(guard, x.double())
+    finally:
+        monkeypatch.undo()
+        assert _torch.configure_tensors()
+    assert _torch.native_failures == {}
 
 
 # ---- sizes ----

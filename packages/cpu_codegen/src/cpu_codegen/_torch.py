@@ -18,9 +18,10 @@ def tensor_offset() -> int | None:
     """
     samples = [torch.empty(0), torch.empty(3, dtype=torch.int64), torch.nn.Parameter(torch.empty(2))]
     common: set[int] | None = None
+    count = min(8, torch.Tensor.__basicsize__ // 8)
     for tensor in samples:
-        words = (ctypes.c_size_t * 8).from_address(id(tensor))
-        found = {8 * k for k in range(2, 8) if words[k] == tensor._cdata}
+        words = (ctypes.c_size_t * count).from_address(id(tensor))
+        found = {8 * k for k in range(2, count) if words[k] == tensor._cdata}
         common = found if common is None else common & found
     return common.pop() if common is not None and len(common) == 1 else None
 
