@@ -66,6 +66,8 @@ def build(target: Path) -> Path:
     """Compile to `target`, a directory; the extension's path. Raises `BuildError` in words."""
     if sys.implementation.name != "cpython" or sys.version_info[:2] not in SUPPORTED:
         raise BuildError(f"capture builds on CPython 3.11 to 3.13, not on {sys.version}")
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        raise BuildError("capture does not work on free-threaded builds of Python: use one with the GIL")
     output = target / extension_name()
     link = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]
     partial = output.with_suffix(f".{os.getpid()}.tmp")

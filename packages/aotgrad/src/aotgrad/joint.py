@@ -6,7 +6,6 @@ functional ATen, and the `Signature` of the program.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -142,7 +141,7 @@ class _Traced:
             for fake in fakes
         ]
         given, held = fakes[: len(inputs)], fakes[len(inputs) :]
-        with _collector_paused(), _grad_mode_kept(), fake_mode, tracer, swapped(places, held):
+        with _grad_mode_kept(), fake_mode, tracer, swapped(places, held):
             if isinstance(program, fx.GraphModule):
                 returned = interpret(program, given, tracer.enter_call)
             else:
@@ -174,7 +173,6 @@ class _Traced:
         leaves = [self.leaves[i] for i in self.signature.grad_inputs]
         groups = separate_groups(wanted)
         with (
-            _collector_paused(),
             torch.autograd.set_multithreading_enabled(False),
             _torch.DisableAutocast(),
             tracer.fake_mode,
@@ -284,18 +282,6 @@ def _grad_mode_kept() -> Iterator[None]:
     finally:
         torch.set_grad_enabled(before)
         torch.clear_autocast_cache()
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Tracing makes many objects and no garbage; looking through the whole process for some costs more than tracing."""
-    running = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if running:
-            gc.enable()
 
 
 def _refuse_aliased_writes(inputs: Sequence[Any], signature: Signature) -> None:

@@ -1,5 +1,8 @@
 """Graph extraction from unmodified PyTorch programs: frame hook, symbolic evaluation of bytecode, guards, graph breaks."""
 
+from . import interpreter as _interpreter  # noqa: F401  (first: it may refuse)
+
+# isort: split
 from symshapes import own_folders as _own_folders
 
 from . import config

@@ -265,13 +265,13 @@ def test_signals():
         return torch.sin(x) + 1
 
     def handle(*_):
-        handled.append(torch.equal(inner(x), expected))
+        handled.append(inner(len(handled)) == len(handled) + 1)
         if len(handled) % 3 == 0:
             raise KeyboardInterrupt
 
     handled, interrupted, x = [], 0, torch.ones(3)
     expected = function(x)
-    inner = capture.compile(lambda x: torch.sin(x) + 1)
+    inner = capture.compile(lambda n: n + 1)
     compiled = capture.compile(function)
     before = signal.signal(signal.SIGALRM, handle)
     try:

@@ -128,14 +128,20 @@ static PyTypeObject Mark_Type = {
 };
 
 int
-consult_init(PyObject *module)
+consult_init(void)
 {
     if (PyType_Ready(&Mark_Type) < 0) {
         return -1;
     }
     skip = PyObject_New(PyObject, &Mark_Type);
     skip_recursive = PyObject_New(PyObject, &Mark_Type);
-    if (skip == NULL || skip_recursive == NULL || PyModule_AddObjectRef(module, "SKIP", skip) < 0 ||
+    return skip && skip_recursive ? 0 : -1;
+}
+
+int
+consult_add(PyObject *module)
+{
+    if (PyModule_AddObjectRef(module, "SKIP", skip) < 0 ||
         PyModule_AddObjectRef(module, "SKIP_RECURSIVE", skip_recursive) < 0) {
         return -1;
     }

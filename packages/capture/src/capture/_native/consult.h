@@ -17,6 +17,8 @@ int tell_limit(CodeCache *cache, PyObject *session, Frame *frame, PyCodeObject *
 /* The entry to keep for this frame (strong), NULL for none or with an exception. */
 Entry *ask_for_entry(PyObject *session, Frame *frame, PyCodeObject *code);
 
-int consult_init(PyObject *module);
+int consult_init(void);
+/* Its marks, for Python. */
+int consult_add(PyObject *module);
 
 #endif

@@ -396,8 +396,8 @@ hook_stats(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 }
 
 int
-hook_init(PyObject *module)
+hook_init(void)
 {
     interpreter = PyInterpreterState_Get();
-    return consult_init(module) < 0 ? -1 : stack_init();
+    return consult_init() < 0 ? -1 : stack_init();
 }

@@ -8,7 +8,7 @@ void hook_want(int more);
 /* In a forked child: how many are left. */
 void hook_forked(int wants);
 
-int hook_init(PyObject *module);
+int hook_init(void);
 PyObject *hook_stats(PyObject *module, PyObject *ignored);
 
 #endif

@@ -2,6 +2,7 @@
 #include "compat.h"
 #include "cache.h"
 #include "callables.h"
+#include "consult.h"
 #include "equal.h"
 #include "hook.h"
 #include "program.h"
@@ -145,31 +146,52 @@ static PyMethodDef methods[] = {
     {NULL},
 };
 
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, .m_name = "capture._native", .m_size = -1, .m_methods = methods,
-    .m_doc = "Frame hook, code cache and guard programs.",
-};
-
 static int
 add_type(PyObject *module, const char *name, PyTypeObject *type)
 {
     return PyType_Ready(type) < 0 ? -1 : PyModule_AddObjectRef(module, name, (PyObject *)type);
 }
 
+/* The hook, the caches and the extra slot of code objects are the process's, and the GIL guards them. */
+static int
+execute(PyObject *module)
+{
+#ifdef Py_GIL_DISABLED
+    PyErr_SetString(PyExc_ImportError, "capture does not work on free-threaded builds of Python: use one with the GIL");
+    return -1;
+#endif
+    if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+        PyErr_SetString(PyExc_ImportError, "capture works in the main interpreter only, not in sub-interpreters");
+        return -1;
+    }
+    static int done; /* importing once more shares it all */
+    if (!done && (cache_init() < 0 || hook_init() < 0)) {
+        return -1;
+    }
+    done = 1;
+    return add_type(module, "Entry", &Entry_Type) < 0 || add_type(module, "GuardProgram", &GuardProgram_Type) < 0 ||
+                   add_type(module, "TensorSpec", &TensorSpec_Type) < 0 ||
+                   add_type(module, "CompiledCallable", &CompiledCallable_Type) < 0 ||
+                   add_type(module, "DisabledCallable", &DisabledCallable_Type) < 0 || consult_add(module) < 0
+               ? -1
+               : 0;
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, execute},
+#if PY_VERSION_HEX >= 0x030C0000
+    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED}, /* so that it is `execute` who refuses */
+#endif
+    {0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, .m_name = "capture._native", .m_methods = methods, .m_slots = slots,
+    .m_doc = "Frame hook, code cache and guard programs.",
+};
+
 PyMODINIT_FUNC
 PyInit__native(void)
 {
-    PyObject *module = PyModule_Create(&definition);
-    if (module == NULL) {
-        return NULL;
-    }
-    if (cache_init() < 0 || add_type(module, "Entry", &Entry_Type) < 0 ||
-        add_type(module, "GuardProgram", &GuardProgram_Type) < 0 ||
-        add_type(module, "TensorSpec", &TensorSpec_Type) < 0 ||
-        add_type(module, "CompiledCallable", &CompiledCallable_Type) < 0 ||
-        add_type(module, "DisabledCallable", &DisabledCallable_Type) < 0 || hook_init(module) < 0) {
-        Py_DECREF(module);
-        return NULL;
-    }
-    return module;
+    return PyModuleDef_Init(&definition);
 }
