@@ -264,12 +264,17 @@ def test_signals():
     def function(x):
         return torch.sin(x) + 1
 
-    def handle(*_):
-        handled.append(inner(len(handled)) == len(handled) + 1)
-        if len(handled) % 3 == 0:
-            raise KeyboardInterrupt
+    class Interrupt(BaseException):
+        pass
 
-    handled, interrupted, x = [], 0, torch.ones(3)
+    def handle(*_):
+        n = len(handled)
+        handled.append(inner(n) == n + 1)
+        if n % 3 == 0 and armed:
+            armed.clear()
+            raise Interrupt
+
+    armed, handled, interrupted, x = [], [], 0, torch.ones(3)
     expected = function(x)
     inner = capture.compile(lambda n: n + 1)
     compiled = capture.compile(function)
@@ -278,9 +283,11 @@ def test_signals():
         signal.setitimer(signal.ITIMER_REAL, 0.001, 0.003)
         while len(handled) < 60:
             try:
+                armed.append(1)
                 assert torch.equal(compiled(x), expected)
                 _native.reset_code(function.__code__)
-            except KeyboardInterrupt:
+                armed.clear()
+            except Interrupt:
                 interrupted += 1
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -24,6 +24,7 @@ class FakeTensor(torch.Tensor):
     fake_mode: "FakeMode"
     storage_key: object
     lazy_flags: int
+    __slots__ = ("fake_mode", "lazy_flags", "storage_key")  # no dictionary each
 
     __torch_function__ = _torch.disabled_torch_function
 
