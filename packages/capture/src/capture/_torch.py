@@ -25,6 +25,9 @@ from capture import _native
 torch_function_depth: Callable[[], int] = torch._C._len_torch_function_stack
 # The same of dispatch modes, whose stack a compiled graph would not run through.
 dispatch_mode_depth: Callable[[], int] = torch._C._len_torch_dispatch_stack
+# Entered modes can be left in order by public code, not dropped by who did not enter them.
+_drop_function_mode: Callable[[], Any] = torch._C._pop_torch_function_stack
+_drop_dispatch_mode: Callable[[Any], Any] = torch._C._pop_torch_dispatch_stack
 # Whether subclasses' torch functions are switched off; the context manager that does it is private too.
 torch_function_enabled: Callable[[], bool] = torch._C._is_torch_function_enabled
 # The public tensor attribute gives no address: a tensor's C++ object, to find it inside the Python object.
@@ -42,6 +45,28 @@ def hide_from_torch_compile(code: CodeType, *, beneath: bool = False) -> None:
     action = hook._FrameAction
     strategy = hook._FrameExecStrategy(action.SKIP, action.SKIP if beneath else action.DEFAULT)
     hook.set_code_exec_strategy(code, strategy)
+
+
+@dataclass(frozen=True)
+class Ambient:
+    """What a thread has in force that a capture changes while it runs."""
+
+    function_modes: int
+    dispatch_modes: int
+    grad: bool
+
+    @classmethod
+    def now(cls) -> Ambient:
+        """What is in force."""
+        return cls(torch_function_depth(), dispatch_mode_depth(), torch.is_grad_enabled())
+
+    def restore(self) -> None:
+        """Drop the modes entered since, and put the grad mode back."""
+        while torch_function_depth() > self.function_modes:
+            _drop_function_mode()
+        while dispatch_mode_depth() > self.dispatch_modes:
+            _drop_dispatch_mode(None)
+        torch.set_grad_enabled(self.grad)
 
 
 _TENSOR_OFFSETS = range(16, 64, 8)

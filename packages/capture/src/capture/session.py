@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from torch import fx
 
-from . import _native, config
+from . import _native, _torch, config
 from ._torch import hide_from_torch_compile
 from .bytecode import argument_names
 from .errors import CaptureError, GraphBreakError, GraphRefused, InternalError, SkipCall, SkipFrame
@@ -69,6 +69,23 @@ class Session:
         builtins: dict[str, Any],
     ) -> Any:
         """See ``_native.Session``."""
+        before = _torch.Ambient.now()
+        try:
+            return self.answer(func, code, args, globals, builtins)
+        except BaseException:
+            # An interrupt may fall between entering a mode and the block that leaves it.
+            before.restore()
+            raise
+
+    def answer(
+        self,
+        func: FunctionType,
+        code: CodeType,
+        args: tuple[Any, ...],
+        globals: dict[str, Any],
+        builtins: dict[str, Any],
+    ) -> Any:
+        """What to do with a frame: an entry, a mark, or None."""
         if code.co_name in _NEVER_CAPTURED:
             return _native.SKIP
         if origin_of(code) is None and is_infrastructure(file_of(code, globals)):

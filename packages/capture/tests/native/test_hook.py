@@ -335,7 +335,9 @@ def test_generators_coroutines_and_class_bodies_are_left_alone():
     left = {"generator": _native.SKIP, "coroutine": _native.SKIP}
     session = Session({"function": copy, **left})
     assert _native.CompiledCallable(function, session)() == ([0, 1, 2], 1, 2)
-    assert session.names == ["function", "generator", "coroutine"]
+    # An audit hook, which some library may have set, is a frame like any other.
+    names = [name for name in session.names if not name.startswith("_audit")]
+    assert names == ["function", "generator", "coroutine"]
     entry = _native.Entry(None, constant((lambda n: n).__code__, 1))
     with pytest.raises(ValueError, match="generator suspends"):
         _native.CompiledCallable(generator, Session(Always(lambda *frame: entry)))(1)

@@ -8,9 +8,10 @@ import weakref
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import capture
-from capture import _native
+from capture import _native, _torch
 from capture.bytecode import argument_names, assemble, decode
 
 
@@ -295,3 +296,27 @@ def test_signals():
     assert all(handled) and interrupted
     assert not _native.is_active() and _native.stats()["wanted"] == 0
     assert torch.equal(compiled(x), expected)
+
+
+def test_modes_do_not_outlive_an_interrupted_capture():
+    """The interrupt falls right after a mode was entered, before the block that would leave it."""
+
+    class DispatchMode(TorchDispatchMode):
+        pass
+
+    class FunctionMode(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    class Interrupt(BaseException):
+        pass
+
+    def backend(module, inputs):
+        torch.set_grad_enabled(False)
+        DispatchMode().__enter__()
+        FunctionMode().__enter__()
+        raise Interrupt
+
+    with pytest.raises(Interrupt):
+        capture.compile(lambda x: x + 1, backend)(torch.ones(2))
+    assert _torch.dispatch_mode_depth() == _torch.torch_function_depth() == 0 and torch.is_grad_enabled()
