@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from .graph import Break, CapturedGraph
@@ -50,11 +51,12 @@ class Trace:
                     lines.append(f"    {node.format_node() or node}" + (f"  # {where}" if where else ""))
         for title, entries in (
             ("breaks", [f"{b.reason}  # {b.user_line}" for b in self.breaks]),
-            ("guards", [str(g) for g in self.guards]),
-            ("recompiles", self.recompiles),
             ("left to the interpreter", self.skipped),
+            ("recompiles", self.recompiles),
+            ("guards", [str(g) for g in self.guards]),
         ):
             if entries:
                 lines.append(f"\n{title}:")
-                lines.extend(f"    {entry}" for entry in entries)
+                counted = Counter(entries).items()
+                lines.extend(f"    {entry}" + (f"  ({count} times)" if count > 1 else "") for entry, count in counted)
         return "\n".join(lines)

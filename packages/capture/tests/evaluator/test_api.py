@@ -352,3 +352,44 @@ def test_compiled_module_is_freed() -> None:
     del module, compiled
     gc.collect()
     assert alive() is None
+
+
+def test_explain_names_every_frame_that_was_skipped_or_broken_and_why() -> None:
+    def generator(x: torch.Tensor) -> Any:
+        print(end="")
+        yield x + 1
+
+    def reads_locals(x: torch.Tensor) -> torch.Tensor:
+        return sum(v.sum() for v in locals().values())  # type: ignore[return-value]
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(3):
+            print(end="")
+        for y in generator(x):
+            x = x + y
+        return x + reads_locals(x)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = capture.explain(fn, torch.ones(2))
+    text = str(found)
+    assert "generator: it is a generator, which runs in the interpreter" in text
+    assert "reads_locals: it looks at its own local variables" in text
+    listed = text[text.index("breaks:") : text.index("left to the interpreter:")].splitlines()
+    assert len(set(listed)) == len(listed)  # what comes again is counted
+    assert [w.category for w in caught] == [capture.CaptureWarning]
+    assert "reads_locals" in str(caught[0].message)
+
+
+def test_the_recompile_limit_warns_once_with_the_guard_and_its_value() -> None:
+    def fn(x: torch.Tensor, n: int) -> torch.Tensor:
+        return x + n
+
+    compiled = capture.compile(fn)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for n in range(capture.config.recompile_limit + 5):
+            assert torch.equal(compiled(torch.ones(2), n), torch.ones(2) + n)
+    (warning,) = caught
+    assert warning.filename == __file__
+    assert "n == 15, now 16  # test_api.py" in str(warning.message)

@@ -42,6 +42,7 @@ class Explanation:
             ("graphs", f"{self.graph_count}"),
             ("graph breaks", f"{self.break_count}"),
             *(("", f"{broken.reason}  # {broken.user_line}") for broken in self.trace.breaks),
+            *(("left to eager", skipped) for skipped in self.trace.skipped),
             ("guards", f"{len(self.trace.guards)}"),
             ("generated kernels", f"{len(self.kernels)}, launched {self._total('launches')} times a run"),
             ("ATen kernels", f"{self._total('externs')} calls a run"),
