@@ -162,9 +162,9 @@ class Tracer(TorchDispatchMode):
 
     def _compute(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], pure: bool) -> Any:
         result = func(*args, **kwargs)
-        if func in COPIES and same_metadata(args[0], result):
+        known = self.tracked(args[0]) if func in COPIES and same_metadata(args[0], result) else None
+        if known is not None and not (func is aten.clone.default and self._may_change(self.read(known))):
             # A functional graph has values, not tensors: a copy that changes nothing is the value itself.
-            known = self.tracked(args[0])
             self._tracked[id(result)] = fresh(result, self.read(known), known.exact)
         elif isinstance(result, torch.Tensor):
             node, exact = self._record_call(func, args, kwargs, result, pure)
@@ -180,6 +180,12 @@ class Tracer(TorchDispatchMode):
         elif result is None and not pure:
             self._record_call(func, args, kwargs, None, pure)
         return result
+
+    def _may_change(self, node: fx.Node) -> bool:
+        """Whether a value is (part of) an input, which may be another by the time that the backward runs."""
+        while isinstance(node.target, torch._ops.OpOverload) and facts_of(node.target).kind is Kind.VIEW:
+            node = node.args[0]
+        return node.op == "placeholder" and not self.backward
 
     def _record_call(
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, pure: bool

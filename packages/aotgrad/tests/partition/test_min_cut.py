@@ -76,3 +76,17 @@ def test_gradients(check):
         return (torch.func.functional_call(model, dict(zip(names, parameters)), (x,)),)
 
     check(run, leaf(5, 6), *model.parameters(), partitioner=aotgrad.partition_min_cut)
+
+
+def test_a_copy_of_an_input_is_saved_since_the_input_may_change(interpreter):
+    w, queue = leaf(4, 4), torch.randn(4, 3)
+    expected = (torch.ones(2, 3) @ queue.t()).t() @ torch.ones(2, 4)
+    run = aotgrad.compile(
+        lambda x, w, queue: (x @ w @ queue.t().clone().t(),),
+        [torch.ones(2, 4), w, queue],
+        inference_compiler=interpreter,
+    )
+    (out,) = run(torch.ones(2, 4), w, queue)
+    queue.add_(1)
+    out.sum().backward()
+    torch.testing.assert_close(w.grad, expected.t())

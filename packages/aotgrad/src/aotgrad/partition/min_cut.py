@@ -95,7 +95,19 @@ def _recomputable(node: fx.Node) -> bool:
     kind = facts_of(target).kind
     if kind is Kind.VIEW:
         return True
+    if _copies_an_input(node):
+        return False
     return kind is Kind.PURE and (torch.Tag.pointwise in target.tags or target in CHEAP)
+
+
+def _copies_an_input(node: fx.Node) -> bool:
+    """Whether the program copies what it was given: most likely since that changes before the backward runs."""
+    if node.target is not aten.clone.default or node.kwargs.get("memory_format") is torch.contiguous_format:
+        return False
+    source: Any = node.args[0]
+    while isinstance(source.target, torch._ops.OpOverload) and facts_of(source.target).kind is Kind.VIEW:
+        source = source.args[0]
+    return source.op == "placeholder"
 
 
 def _cost(node: fx.Node, held: set[fx.Node]) -> float:
