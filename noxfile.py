@@ -105,3 +105,28 @@ def bench(session: nox.Session) -> None:
         # Torch is named again, so that none of the libraries pulls another.
         session.install(TORCH_312, *LIBRARIES)
     session.run("python", "-m", "benchmarks", *session.posargs)
+
+
+@nox.session
+def soak(session: nox.Session) -> None:
+    """A million calls and a thousand compiles that are dropped: memory stays flat."""
+    install_packages(session, torch=TORCH)
+    session.install("psutil")
+    session.run("python", "-m", "benchmarks.soak", *session.posargs)
+
+
+@nox.session
+def sanitizers(session: nox.Session) -> None:
+    """capture's native tests on an extension built with the address and undefined-behaviour sanitizers (gcc)."""
+    install_packages(session, "symshapes", torch=TORCH)
+    checks = "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
+    session.install("./packages/capture", env={"CFLAGS": checks})
+    session.install(*TEST_TOOLS)
+    libraries = [
+        str(session.run("gcc", f"-print-file-name={name}", external=True, silent=True)).strip()
+        for name in ("libasan.so", "libubsan.so")
+    ]
+    env = {"LD_PRELOAD": " ".join(libraries), "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
+    # greenlet copies stretches of the C stack, which the address sanitizer takes for overflows.
+    tests = ["packages/capture/tests/native", "--ignore=packages/capture/tests/native/test_greenlets.py"]
+    session.run("pytest", "-s", "-x", *(session.posargs or tests), env=env)
