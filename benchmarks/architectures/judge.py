@@ -70,10 +70,10 @@ def _one(ours: torch.Tensor, eager: torch.Tensor, truth: torch.Tensor | None, sc
         return None
     size = max(float(c.norm()), 1e-3 * scale, 1e-30)
     mine, eagers = float((a - c).norm()) / size, float((b - c).norm()) / size
-    if mine <= SLACK * eagers + FLOOR:
-        return ""
     if eagers > NOISY:
         return None
+    if mine <= SLACK * eagers + FLOOR:
+        return ""
     return f"error {mine:.1e} of its norm, eager's {eagers:.1e}"
 
 

@@ -19,6 +19,8 @@ IMAGE = 64
 KINDS: tuple[tuple[str, str, int], ...] = (
     ("layers", r"(num|n)_(\w+_)?(layers?|blocks)|n_layers?|(encoder|decoder|\w+)_layers|num_layers_\w+|depth|\w+_depth", LAYERS),
     ("groups", r"n_group|num_expert_group|topk_group|num_hash_layers|first_k_dense_replace|num_nextn_predict_layers|kv_shared", 1),
+    ("groups", r"(attn|expert)_layer_period", 2),
+    ("groups", r"(attn|expert)_layer_offset", 1),
     ("experts", r"(num|n|moe_num|max_num)_?(local_|routed_|total_)?experts|moe_num_experts|num_moe_experts", 4),
     ("experts", r"num_experts_per_tok(en)?|num_selected_experts|moe_topk|moe_top_k|top_k_experts|expert_top_k|moe_k", 2),
     ("heads", r"(\w+_)?(num|n)_(\w+_)?heads?|(\w+_)?attention_heads|num_heads_\w+|linear_num_\w+_heads", HEADS),

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import aotgrad
+from symshapes import FakeMode
 
 
 def leaf(*size: int) -> torch.Tensor:
@@ -390,3 +391,25 @@ def test_a_backward_that_is_given_nothing_gives_nothing(interpreter):
     (hidden,) = compiled(interpreter, lambda x: (x.exp(),), x)(x)
     (Nothing.apply(hidden) + w).sum().backward()
     assert x.grad is None and w.grad is not None
+
+
+def test_training_of_cudnn_layers_is_refused_and_the_call_named():
+    """What they keep for their backward has sizes that no trace knows."""
+    if not torch.backends.cuda.is_built():
+        pytest.skip("this build of torch cannot make autograd nodes for CUDA tensors")
+
+    class Lstm(torch.nn.Module):
+        def forward(self, x, h, a, b, c, d):
+            scaled = x * 2
+            return (
+                torch._cudnn_rnn(scaled, [a, b, c, d], 4, None, h, h, 2, 5, 0, 1, False, 0.0, True, False, [], None)[0],
+            )
+
+    module = torch.fx.symbolic_trace(Lstm())
+    with FakeMode():
+        sizes = [(3, 2, 4), (1, 2, 5), (20, 4), (20, 5), (20,), (20,)]
+        inputs = [torch.empty(size, device="cuda", requires_grad=len(size) == 2) for size in sizes]
+    with pytest.raises(aotgrad.Unsupported, match="cuDNN") as refusal:
+        aotgrad.trace_joint(module, inputs)
+    assert refusal.value.call.target is torch._cudnn_rnn
+    assert aotgrad.trace_inference(module, inputs).graph.nodes

@@ -1,4 +1,4 @@
-"""The CPU's LSTM kernel, as an op whose results have known sizes whatever the grad mode.
+"""The CPU's LSTM kernel, as an op whose results have known sizes whatever the grad mode; cuDNN's are refused in training.
 
 In: a call of `mkldnn_rnn_layer`, whose fourth result (what its backward wants) is there only under grad mode and has a
 size that only the kernel knows. Out: a call of `aotgrad::mkldnn_rnn_layer`, which is told that size.
@@ -70,3 +70,11 @@ def _workspace_bytes(metadata: tuple[Any, ...], scalars: tuple[Any, ...]) -> int
         tensors = [torch.zeros(size, dtype=dtype) for size, dtype in metadata]
         workspace = aten.mkldnn_rnn_layer.default(*tensors, *scalars)[3]
     return workspace.numel()
+
+
+@decomposition(aten._cudnn_rnn.default)
+def cudnn_rnn(*arguments: Any) -> Any:
+    """In inference it stays as it is. What it keeps for its backward has sizes that only the library knows, on the device."""
+    if torch.is_grad_enabled():
+        raise Unsupported("training of cuDNN's recurrent layers")
+    return NotImplemented
