@@ -76,6 +76,27 @@ def test_a_way_that_fails_where_a_compiler_traces_is_not_taken() -> None:
     torch.testing.assert_close(compiled(x), fn(x))
 
 
+def test_the_way_that_is_captured_whole_is_taken() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        if torch.compiler.is_compiling():  # noqa: TID251
+            print(end="")
+        return x + 1
+
+    x = torch.randn(4)
+    torch.testing.assert_close(capture.compile(fn, fullgraph=True)(x), fn(x))
+
+
+def test_where_both_ways_break_a_compiler_traces() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        way = 1 if torch.compiler.is_compiling() else 2  # noqa: TID251
+        print(end="")
+        return x * way
+
+    compiled = capture.compile(fn)
+    assert compiled(torch.ones(1)).item() == 1
+    assert len(compiled.session.report.breaks) == 1
+
+
 def test_a_program_is_told_that_a_compiler_traces_it() -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return x + 1 if torch.compiler.is_compiling() else x - 1  # noqa: TID251

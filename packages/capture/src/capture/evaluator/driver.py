@@ -100,11 +100,11 @@ def capture_frame(
         raise SkipCall("forward-mode differentiation is on")
     break_at: int | None = None
     reason: Break | None = None
-    says_compiling = True
+    ways = Ways()
     while True:
         attempt = Attempt(frame, dynamic)
         attempt.m.refusals = refusals
-        attempt.m.says_compiling = says_compiling
+        attempt.m.says_compiling = ways.says_compiling
         with torch_modes_restored(), undisturbed_autograd():
             try:
                 attempt.evaluate(break_at)
@@ -114,6 +114,10 @@ def capture_frame(
                         what = attempt.m.suspended[0]
                         raise GraphBreakError(f"it hands out {what}, which runs later", attempt.stopped_line())
                     return captured
+                if break_at is None and ways.another(attempt.m):
+                    if fullgraph:
+                        reason = reason or Break(attempt.reason or "unknown", attempt.stopped_line())
+                    continue
                 if reason is None:
                     reason = Break(attempt.reason or "unknown", attempt.stopped_line())
                 if fullgraph:
@@ -130,9 +134,7 @@ def capture_frame(
                 if break_at is not None and stopped.step >= break_at:
                     raise SkipFrame(f"evaluation is not repeatable: {stopped.reason}") from None
                 reason = reason or Break(stopped.reason, stopped.user_line)
-                if stopped.raised and attempt.m.asked_compiling and says_compiling:
-                    # It may take another way where a compiler traces it, and that way fails where eager's does not.
-                    says_compiling = False
+                if ways.another(attempt.m, raised=stopped.raised):
                     break_at, reason = None, reason if fullgraph else None
                     continue
                 break_at = stopped.step
@@ -159,6 +161,29 @@ def looks_at_its_locals(code: CodeType) -> bool:
         if without_arguments or op.value in ("eval", "exec"):
             return True
     return False
+
+
+class Ways:
+    """Which way a program is sent that asks whether a compiler traces it.
+
+    First as if one did; where that is not captured whole, as in eager mode; if that is not either, the first way again,
+    unless the program itself fails on it.
+    """
+
+    def __init__(self) -> None:
+        self.says_compiling = True
+        self._tried = 0
+        self._fails = False
+
+    def another(self, m: Machine, *, raised: bool = False) -> bool:
+        """After an evaluation that stopped: whether to start again, another way."""
+        if self._tried == 0 and m.asked_compiling:
+            self._fails = raised
+        elif self._tried != 1 or self._fails:
+            return False
+        self._tried += 1
+        self.says_compiling = not self.says_compiling
+        return True
 
 
 class Stopped(Exception):
