@@ -120,3 +120,8 @@ def test_a_bad_position_among_many_threads(place: int) -> None:
         torch.testing.assert_close(compiled(index), TABLE.gather(0, index.view(-1, COLUMNS)).exp())
     finally:
         torch.set_num_threads(threads)
+
+
+def test_an_empty_index_of_fewer_dimensions() -> None:
+    nothing = torch.empty(0, dtype=torch.int64)
+    assert meta.compile(lambda i: TABLE.gather(0, i) + 1)(nothing).shape == (0,)

@@ -37,7 +37,7 @@ def like_node(
     out = builder.meta()
     size = builder.sizes(out.size())
     cost = sum((value.cost for value in read), start=Cost(operations))
-    if looks_up and _checks(builder, compute, size):
+    if looks_up and not is_empty(size) and _checks(builder, compute, size):
         cost += Cost(checks=True)
     return builder.pointwise(
         out.device,
