@@ -14,6 +14,7 @@ from typing import Any
 
 from .bytecode import Instruction, assemble, build, decode, falls_through, liveness, stack_effect
 from .bytecode.dialect import current
+from .code_map import CodeMap
 from .errors import SkipFrame
 from .names import Names
 
@@ -71,8 +72,8 @@ class ResumeOrigin:
 
 
 # Weak, so that a function that is no longer used takes its captures (and the modules they guard) with it.
-_origins: weakref.WeakKeyDictionary[CodeType, ResumeOrigin] = weakref.WeakKeyDictionary()
-_functions: weakref.WeakKeyDictionary[CodeType, dict[tuple[Any, ...], CodeType]] = weakref.WeakKeyDictionary()
+_origins: CodeMap[ResumeOrigin] = CodeMap()
+_functions: CodeMap[dict[tuple[Any, ...], CodeType]] = CodeMap()
 
 
 def reset_resumes() -> None:
@@ -192,7 +193,9 @@ def continuation(root: CodeType, target: int, stack: list[bool], bound: set[str]
         first = original.co_varnames[0]
         names = tuple(n for n in names if n != first)
     key = (at, tuple(stack), first, names)
-    known = _functions.setdefault(original, {})
+    known = _functions.get(original)
+    if known is None:
+        known = _functions[original] = {}
     code = known.get(key)
     if code is None:
         code = known[key] = _resume_code(original, instructions, at, stack, first, names, free)

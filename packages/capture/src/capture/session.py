@@ -7,13 +7,13 @@ import inspect
 from collections.abc import Callable
 from types import CodeType, FunctionType, TracebackType
 from typing import Any, NoReturn
-from weakref import WeakKeyDictionary
 
 from torch import fx
 
 from . import _native, _torch, config
 from ._torch import hide_from_torch_compile
 from .bytecode import argument_names
+from .code_map import CodeMap
 from .errors import CaptureError, GraphBreakError, GraphRefused, InternalError, SkipCall, SkipFrame
 from .evaluator.driver import Capture, FrameInput, capture_frame
 from .evaluator.refusals import Refusals
@@ -58,7 +58,7 @@ class Session:
         self.refusals = Refusals()
         self.refused = False
         #: Why a code is left to the interpreter.
-        self.left: WeakKeyDictionary[CodeType, str] = WeakKeyDictionary()
+        self.left: CodeMap[str] = CodeMap()
 
     def callback(
         self,
@@ -168,7 +168,7 @@ class Session:
         """A callable that was to be captured whole would run in the interpreter."""
         at = code or self.root
         if code is not None:
-            reason = self.left.get(code, reason)
+            reason = self.left.get(code) or reason
         raise GraphBreakError(reason, "" if at is None else where(at))
 
     def entry(self, code: CodeType, captured: Capture, traced: bool) -> Any:

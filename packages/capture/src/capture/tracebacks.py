@@ -10,20 +10,21 @@ from types import CodeType, TracebackType
 
 from symshapes import is_generated, is_own_file
 
+from .code_map import CodeMap
 from .resume import origin_of
 
-# By identity, since code objects of equal content compare equal; the first reference tells that it still is that one.
-_originals: dict[int, tuple[weakref.ref[CodeType], weakref.ref[CodeType] | None]] = {}
+#: What a code runs in place of; None: a stand-in.
+_originals: CodeMap[tuple[weakref.ref[CodeType] | None]] = CodeMap()
 
 
 def note_stand_in(code: CodeType) -> None:
     """Note a function that was made only to have a frame to capture: it is not shown."""
-    _originals[id(code)] = (_dying(code), None)
+    _originals[code] = (None,)
 
 
 def note_replacement(replacement: CodeType, original: CodeType) -> None:
     """Note what a code runs in place of."""
-    _originals[id(replacement)] = (_dying(replacement), weakref.ref(original))
+    _originals[replacement] = (weakref.ref(original),)
 
 
 def without_ours(traceback: TracebackType) -> TracebackType:
@@ -56,21 +57,11 @@ def _goes_on_in(frame: TracebackType, following: TracebackType) -> bool:
 
 def _original(code: CodeType) -> CodeType | None:
     """What a code stands for; None for a stand-in."""
-    known = _originals.get(id(code))
-    if known is None or known[0]() is not code:
+    known = _originals.get(code)
+    if known is None:
         return code
-    original = None if known[1] is None else known[1]()
+    original = None if known[0] is None else known[0]()
     if original is None:
         return None
     origin = origin_of(original)
     return None if origin is not None and _original(origin.code) is None else _original(original)
-
-
-def _dying(code: CodeType) -> weakref.ref[CodeType]:
-    key = id(code)
-
-    def forget(gone: weakref.ref[CodeType]) -> None:
-        if key in _originals and _originals[key][0] is gone:
-            del _originals[key]
-
-    return weakref.ref(code, forget)

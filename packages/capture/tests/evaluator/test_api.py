@@ -354,6 +354,44 @@ def test_compiled_module_is_freed() -> None:
     assert alive() is None
 
 
+def test_compiled_modules_of_one_class_share_nothing_that_goes_with_one_of_them() -> None:
+    import gc
+
+    compiled: list[Any] = []
+
+    def drop_the_first() -> None:
+        if len(compiled) > 1:
+            del compiled[0]
+            gc.collect()
+
+    class Broken(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            capture.disable(drop_the_first)()
+            return x + 1
+
+    for _ in range(3):
+        compiled.append(capture.compile(Broken()))
+        torch.testing.assert_close(compiled[-1](torch.ones(2)), torch.full((2,), 2.0))
+        assert not compiled[-1].session.report.skipped
+
+
+def test_resume_functions_go_with_the_function_they_are_of() -> None:
+    import gc
+
+    from capture import resume
+
+    def round() -> int:
+        module = torch.nn.Sequential(torch.nn.ReLU())
+        module.register_forward_hook(lambda *_: print(end=""))
+        capture.compile(module)(torch.ones(2))
+        del module
+        gc.collect()
+        return len(resume._origins) + len(resume._functions)
+
+    before = round()
+    assert round() == before
+
+
 def test_explain_names_every_frame_that_was_skipped_or_broken_and_why() -> None:
     def generator(x: torch.Tensor) -> Any:
         print(end="")

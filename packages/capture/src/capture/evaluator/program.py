@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from capture.bytecode import Instruction, decode
+from capture.code_map import CodeMap
 
 if TYPE_CHECKING:
     from .frame import Frame
@@ -56,7 +56,7 @@ class Program:
             self.ops.append(op)
 
 
-_programs: weakref.WeakKeyDictionary[CodeType, Program] = weakref.WeakKeyDictionary()
+_programs: CodeMap[Program] = CodeMap()
 
 
 def program_of(code: CodeType) -> Program:
