@@ -23,7 +23,7 @@ from aotgrad.module import module_of
 from aotgrad.routes import reached_inputs, separate_groups
 from aotgrad.strides import is_dense
 from aotgrad.trace import Tracer
-from symshapes import FakeMode, FakeTensor, undisturbed_autograd
+from symshapes import FakeMode, FakeTensor, finalizers_outside_modes, undisturbed_autograd
 
 aten = torch.ops.aten
 
@@ -76,6 +76,7 @@ class JointGraph:
         return len(self.signature.differentiable)
 
 
+@finalizers_outside_modes()
 def trace_inference(
     program: Callable[..., Any], inputs: Sequence[Any], decompositions: Table | None = None
 ) -> InferenceGraph:
@@ -89,6 +90,7 @@ def trace_inference(
     return traced.inference()
 
 
+@finalizers_outside_modes()
 def trace_joint(
     program: Callable[..., Any],
     inputs: Sequence[Any],

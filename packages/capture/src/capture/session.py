@@ -10,6 +10,8 @@ from typing import Any, NoReturn
 
 from torch import fx
 
+from symshapes import finalizers_outside_modes
+
 from . import _native, _torch, config
 from ._torch import hide_from_torch_compile
 from .bytecode import argument_names
@@ -71,7 +73,8 @@ class Session:
         """See ``_native.Session``."""
         before = _torch.Ambient.now()
         try:
-            return self.answer(func, code, args, globals, builtins)
+            with finalizers_outside_modes():
+                return self.answer(func, code, args, globals, builtins)
         except BaseException:
             # An interrupt may fall between entering a mode and the block that leaves it.
             before.restore()

@@ -21,6 +21,7 @@ from symshapes.expr import (
     size_symbol,
 )
 from symshapes.fake import FakeMode, FakeTensor, reset_rules
+from symshapes.finalizers import finalizers_outside_modes
 from symshapes.generated import (
     build_python,
     is_generated,
@@ -73,6 +74,7 @@ __all__ = [
     "constrain_range",
     "evaluate",
     "expr_of",
+    "finalizers_outside_modes",
     "fixed_ambient",
     "hint_of",
     "index_symbol",

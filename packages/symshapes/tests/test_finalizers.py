@@ -1,0 +1,54 @@
+"""Finalizers run by a collection in the middle of tracing act on real tensors."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from symshapes import FakeMode, finalizers_outside_modes
+
+
+class Recorder(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[Any] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen.append(func)
+        return func(*args, **(kwargs or {}))
+
+
+class Cyclic:
+    """Counts its end in a tensor."""
+
+    def __init__(self, ends: torch.Tensor) -> None:
+        self.ends = ends
+        self.me = self
+
+    def __del__(self) -> None:
+        self.ends.add_(1)
+        assert torch.equal(self.ends, self.ends.clone())
+
+
+def test_a_finalizer_computes_for_real_and_is_not_recorded() -> None:
+    ends = torch.zeros(())
+    recorder = Recorder()
+    with finalizers_outside_modes(), FakeMode(), recorder:
+        Cyclic(ends)
+        gc.collect()
+        made = torch.ones(3)
+    assert ends.item() == 1
+    assert type(made) is not torch.Tensor  # the modes are in force again
+    assert recorder.seen == [torch.ops.aten.ones.default]
+
+
+def test_nothing_stays_registered() -> None:
+    before = list(gc.callbacks)
+    with finalizers_outside_modes():
+        with finalizers_outside_modes():
+            assert len(gc.callbacks) == len(before) + 1
+        assert len(gc.callbacks) == len(before) + 1
+    assert gc.callbacks == before
