@@ -45,14 +45,17 @@ class SymNode:
 
     # What it is
 
+    def is_symbolic(self) -> bool:
+        return True
+
+    def is_bool(self) -> bool:
+        return self.pytype is bool
+
     def is_int(self) -> bool:
         return self.pytype is int
 
     def is_float(self) -> bool:
         return self.pytype is float
-
-    def is_bool(self) -> bool:
-        return self.pytype is bool
 
     def is_nested_int(self) -> bool:
         return False
@@ -62,9 +65,6 @@ class SymNode:
 
     def nested_int_coeff(self) -> None:
         return None
-
-    def is_symbolic(self) -> bool:
-        return True
 
     def has_hint(self) -> bool:
         return self.hint is not None

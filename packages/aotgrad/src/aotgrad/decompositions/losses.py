@@ -9,7 +9,7 @@ from torch import Tensor
 
 from aotgrad.decompositions.activations import log_sigmoid_forward
 from aotgrad.decompositions.precision import cast, in_opmath, widen
-from aotgrad.decompositions.registry import decomposition
+from aotgrad.decompositions.registry import Maybe, decomposition
 
 aten = torch.ops.aten
 
@@ -93,7 +93,7 @@ def soft_margin_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction
 
 @decomposition(aten.binary_cross_entropy.default)
 @in_opmath
-def binary_cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = MEAN) -> Tensor:
+def binary_cross_entropy(x: Tensor, target: Tensor, weight: Maybe = None, reduction: int = MEAN) -> Tensor:
     # Logarithms are held at -100, so that a wrong certainty costs a finite amount.
     right = aten.clamp.default(aten.log.default(x), -100)
     wrong = aten.clamp.default(aten.log1p.default(-x), -100)
@@ -104,7 +104,7 @@ def binary_cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None = None
 @decomposition(aten.binary_cross_entropy_backward.default)
 @in_opmath
 def binary_cross_entropy_backward(
-    grad: Tensor, x: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = MEAN
+    grad: Tensor, x: Tensor, target: Tensor, weight: Maybe = None, reduction: int = MEAN
 ) -> Tensor:
     slope = grad * (x - target) / aten.clamp.default((1 - x) * x, 1e-12)
     if weight is not None:
@@ -115,7 +115,7 @@ def binary_cross_entropy_backward(
 # Eager composes this one of rounded steps, so precision is left as it is.
 @decomposition(aten.binary_cross_entropy_with_logits.default)
 def binary_cross_entropy_with_logits(
-    x: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = MEAN
+    x: Tensor, target: Tensor, weight: Maybe = None, pos_weight: Maybe = None, reduction: int = MEAN
 ) -> Tensor:
     likelihood = log_sigmoid_forward(x)[0]
     if pos_weight is not None:
@@ -140,7 +140,7 @@ def _refusing(index: Tensor) -> Tensor:
 def _picked(x: Tensor, index: Tensor) -> Tensor:
     """The elements of `x` at `index` along its class dimension."""
     dim, rank = _class_dim(x), x.dim()
-    places: list[Tensor | None] = []
+    places: list[Maybe] = []
     for at in range(rank):
         if at == dim:
             places.append(_refusing(index))
@@ -151,7 +151,7 @@ def _picked(x: Tensor, index: Tensor) -> Tensor:
     return aten.index.Tensor(x, places)
 
 
-def _class_weights(x: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int) -> tuple[Tensor, Tensor]:
+def _class_weights(x: Tensor, target: Tensor, weight: Maybe, ignore_index: int) -> tuple[Tensor, Tensor]:
     """Targets with ignored ones replaced by class 0; their weights."""
     counted = target != ignore_index
     index = aten.where.ScalarOther(counted, target, 0)
@@ -165,7 +165,7 @@ def _class_weights(x: Tensor, target: Tensor, weight: Tensor | None, ignore_inde
 
 @decomposition(aten.nll_loss_forward.default, aten.nll_loss2d_forward.default)
 def nll_loss_forward(
-    x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
+    x: Tensor, target: Tensor, weight: Maybe, reduction: int, ignore_index: int
 ) -> tuple[Tensor, Tensor]:
     if target.dim() != x.dim() - 1 or target.dtype != torch.int64:
         return NotImplemented
@@ -185,13 +185,7 @@ def nll_loss_forward(
 
 @decomposition(aten.nll_loss_backward.default, aten.nll_loss2d_backward.default)
 def nll_loss_backward(
-    grad: Tensor,
-    x: Tensor,
-    target: Tensor,
-    weight: Tensor | None,
-    reduction: int,
-    ignore_index: int,
-    total_weight: Tensor,
+    grad: Tensor, x: Tensor, target: Tensor, weight: Maybe, reduction: int, ignore_index: int, total_weight: Tensor
 ) -> Tensor:
     if target.dim() != x.dim() - 1 or target.dtype != torch.int64:
         return NotImplemented

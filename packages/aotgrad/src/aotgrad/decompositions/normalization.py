@@ -13,7 +13,7 @@ from torch import Tensor
 
 from aotgrad.decompositions.layout import contiguous, laid_out_like
 from aotgrad.decompositions.precision import cast, opmath, widen, widen_optional
-from aotgrad.decompositions.registry import decomposition
+from aotgrad.decompositions.registry import Maybe, decomposition
 
 aten = torch.ops.aten
 
@@ -25,7 +25,7 @@ def moments(x: Tensor, dims: list[int]) -> tuple[Tensor, Tensor]:
     return aten.mean.dim(centred * centred, dims, True), mean
 
 
-def _statistics_dtype(x: Tensor, *parameters: Tensor | None) -> torch.dtype:
+def _statistics_dtype(x: Tensor, *parameters: Maybe) -> torch.dtype:
     """The CPU kernels keep statistics in the parameters' dtype, the GPU kernels in the accumulation dtype."""
     if x.device.type != "cpu":
         return opmath(x.dtype)
@@ -34,7 +34,7 @@ def _statistics_dtype(x: Tensor, *parameters: Tensor | None) -> torch.dtype:
 
 @decomposition(aten.native_layer_norm.default)
 def native_layer_norm(
-    x: Tensor, normalized_shape: Any, weight: Tensor | None, bias: Tensor | None, eps: float
+    x: Tensor, normalized_shape: Any, weight: Maybe, bias: Maybe, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     dims = list(range(x.dim() - len(normalized_shape), x.dim()))
     kept = _statistics_dtype(x, weight, bias)
@@ -62,10 +62,10 @@ def native_layer_norm_backward(
     normalized_shape: Any,
     mean: Tensor,
     rstd: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
+    weight: Maybe,
+    bias: Maybe,
     output_mask: list[bool],
-) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+) -> tuple[Maybe, Maybe, Maybe]:
     if _has_no_elements(x):
         return NotImplemented
     lead = x.dim() - len(normalized_shape)
@@ -93,7 +93,7 @@ def _sum(x: Tensor, dims: list[int]) -> Tensor:
 
 @decomposition(aten.native_group_norm.default)
 def native_group_norm(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, N: Any, C: Any, HxW: Any, group: int, eps: float
+    x: Tensor, weight: Maybe, bias: Maybe, N: Any, C: Any, HxW: Any, group: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     if _has_no_elements(x):
         return NotImplemented
@@ -129,13 +129,13 @@ def native_group_norm_backward(
     x: Tensor,
     mean: Tensor,
     rstd: Tensor,
-    weight: Tensor | None,
+    weight: Maybe,
     N: Any,
     C: Any,
     HxW: Any,
     group: int,
     output_mask: list[bool],
-) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+) -> tuple[Maybe, Maybe, Maybe]:
     if _has_no_elements(x):
         return NotImplemented
     shape = [N, group, C // group, HxW]
@@ -170,10 +170,10 @@ def _by_channel(value: Tensor, dim: int) -> Tensor:
 
 def _batch_norm(
     x: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
+    weight: Maybe,
+    bias: Maybe,
+    running_mean: Maybe,
+    running_var: Maybe,
     training: bool,
     momentum: float,
     eps: float,
@@ -220,10 +220,10 @@ def _nothing(x: Tensor, dtype: torch.dtype) -> Tensor:
 @decomposition(aten.native_batch_norm.default, aten._native_batch_norm_legit.default)
 def native_batch_norm(
     x: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
+    weight: Maybe,
+    bias: Maybe,
+    running_mean: Maybe,
+    running_var: Maybe,
     training: bool,
     momentum: float,
     eps: float,
@@ -241,7 +241,7 @@ def native_batch_norm(
 
 @decomposition(aten._native_batch_norm_legit.no_stats)
 def native_batch_norm_without_statistics(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, training: bool, momentum: float, eps: float
+    x: Tensor, weight: Maybe, bias: Maybe, training: bool, momentum: float, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     return native_batch_norm(x, weight, bias, None, None, training, momentum, eps)
 
@@ -279,9 +279,9 @@ def batch_norm_backward(grad: Tensor, x: Tensor, *rest: Any) -> Any:
 def cudnn_batch_norm(
     x: Tensor,
     weight: Tensor,
-    bias: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
+    bias: Maybe,
+    running_mean: Maybe,
+    running_var: Maybe,
     training: bool,
     exponential_average_factor: float,
     epsilon: float,
@@ -299,15 +299,15 @@ def cudnn_batch_norm(
 def native_batch_norm_backward(
     grad: Tensor,
     x: Tensor,
-    weight: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    save_mean: Tensor | None,
-    save_invstd: Tensor | None,
+    weight: Maybe,
+    running_mean: Maybe,
+    running_var: Maybe,
+    save_mean: Maybe,
+    save_invstd: Maybe,
     train: bool,
     eps: float,
     output_mask: list[bool],
-) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+) -> tuple[Maybe, Maybe, Maybe]:
     if _has_no_elements(x):
         return NotImplemented
     dim = x.dim()
@@ -345,10 +345,10 @@ def cudnn_batch_norm_backward(
     x: Tensor,
     grad: Tensor,
     weight: Tensor,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    save_mean: Tensor | None,
-    save_var: Tensor | None,
+    running_mean: Maybe,
+    running_var: Maybe,
+    save_mean: Maybe,
+    save_var: Maybe,
     epsilon: float,
     reserve: Tensor,
 ) -> Any:
@@ -358,7 +358,7 @@ def cudnn_batch_norm_backward(
 
 
 @decomposition(aten._fused_rms_norm.default)
-def fused_rms_norm(x: Tensor, normalized_shape: Any, weight: Tensor | None, eps: float | None) -> tuple[Tensor, Tensor]:
+def fused_rms_norm(x: Tensor, normalized_shape: Any, weight: Maybe, eps: float | None) -> tuple[Tensor, Tensor]:
     dims = list(range(x.dim() - len(normalized_shape), x.dim()))
     wide = contiguous(widen(x))
     if eps is None:
@@ -372,8 +372,8 @@ def fused_rms_norm(x: Tensor, normalized_shape: Any, weight: Tensor | None, eps:
 
 @decomposition(aten._fused_rms_norm_backward.default)
 def fused_rms_norm_backward(
-    grad: Tensor, x: Tensor, normalized_shape: Any, rstd: Tensor, weight: Tensor | None, output_mask: list[bool]
-) -> tuple[Tensor | None, Tensor | None]:
+    grad: Tensor, x: Tensor, normalized_shape: Any, rstd: Tensor, weight: Maybe, output_mask: list[bool]
+) -> tuple[Maybe, Maybe]:
     lead = x.dim() - len(normalized_shape)
     dims = list(range(lead, x.dim()))
     grad_wide, wide = contiguous(widen(grad)), contiguous(widen(x))

@@ -8,7 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from torch import Tensor
+
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+Maybe = Tensor | None
+"""What op schemas write as `Tensor?`."""
 
 TABLE: dict[Any, Callable[..., Any]] = {}
 

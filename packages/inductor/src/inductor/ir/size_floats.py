@@ -14,26 +14,11 @@ import torch
 from inductor.body import Ref
 from inductor.ops import PRIMITIVES, ops
 
-#: Primitives by the names of the functions that are called otherwise.
-_PRIMITIVES = {
-    "Add": "add",
-    "Mul": "mul",
-    "FloatAdd": "add",
-    "FloatSub": "sub",
-    "FloatMul": "mul",
-    "FloatDiv": "truediv",
-    "IntTrueDiv": "truediv",
-    "FloatPow": "pow",
-    "FloatMod": "remainder",
-    "FloatNeg": "neg",
-    "FloatAbs": "abs",
-    "FloatMax": "maximum",
-    "FloatMin": "minimum",
-    "FloatFloor": "floor",
-    "FloatCeil": "ceil",
-    "FloatTrunc": "trunc",
-    "FloatRound": "round",
-}
+_NAMED_ALIKE = "Add Sub Mul Pow Neg Abs Floor Ceil Trunc Round"
+#: Primitives by the functions of `symshapes` over floats; a function of one float (`Sqrt`) has its own name in lower case.
+_PRIMITIVES = {f"Float{name}": name.lower() for name in _NAMED_ALIKE.split()}
+_PRIMITIVES |= {"FloatMod": "remainder", "FloatMax": "maximum", "FloatMin": "minimum"}
+_PRIMITIVES |= dict.fromkeys(("FloatDiv", "IntTrueDiv"), "truediv")
 
 
 def is_size_float(expr: Any) -> bool:
