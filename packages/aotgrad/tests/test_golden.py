@@ -55,7 +55,7 @@ def test_graphs(name: str) -> None:
     partition = aotgrad.partition_default(aotgrad.trace_joint(program, inputs))
     text = f"forward\n{printed(partition.forward)}\n\nbackward\n{printed(partition.backward)}\n"
     path = GOLDEN / f"{name}.txt"
-    if os.environ.get("AOTGRAD_REWRITE_GOLDEN"):
+    if os.environ.get("REWRITE_GOLDEN"):
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
     assert text == path.read_text()

@@ -31,9 +31,9 @@ def described(name: str) -> list[str]:
 
 
 def golden(name: str, text: str) -> None:
-    """Compare with tests/golden/<name>; AOTGRAD_REWRITE_GOLDEN=1 writes it anew."""
+    """Compare with tests/golden/<name>; REWRITE_GOLDEN=1 writes it anew."""
     path = GOLDEN / name
-    if os.environ.get("AOTGRAD_REWRITE_GOLDEN"):
+    if os.environ.get("REWRITE_GOLDEN"):
         path.parent.mkdir(exist_ok=True)
         path.write_text(text + "\n")
     assert text + "\n" == path.read_text()

@@ -1,4 +1,4 @@
-"""The printed kernels, as text: `GOLDEN_REWRITE=1 pytest` writes the files anew."""
+"""The printed kernels, as text: `REWRITE_GOLDEN=1 pytest` writes the files anew."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ F32 = torch.float32
 
 def check(name, text):
     path = GOLDEN / f"{name}.txt"
-    if os.environ.get("GOLDEN_REWRITE"):
+    if os.environ.get("REWRITE_GOLDEN"):
         path.write_text(text)
     assert text == path.read_text()
 

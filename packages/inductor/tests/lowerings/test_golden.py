@@ -1,14 +1,14 @@
-"""Printed programs of a few graphs. `INDUCTOR_REWRITE_GOLDEN=1` writes them anew."""
+"""Printed programs of a few graphs."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from inductor_golden import golden
 from inductor_tracing import check
 
 from inductor.ir.program import LoopOp, Program
@@ -54,8 +54,4 @@ def text(program: Program) -> str:
 def test_printed_program(name: str) -> None:
     function, inputs = GRAPHS[name]
     printed = text(check(function, *inputs))
-    path = GOLDEN / f"{name}.txt"
-    if os.environ.get("INDUCTOR_REWRITE_GOLDEN"):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(printed)
-    assert printed == path.read_text()
+    golden(GOLDEN / f"{name}.txt", printed)
