@@ -1,17 +1,14 @@
 /* The frame hook: looks a frame's code up, checks guards against the frame's values, runs the replacement in the
-   frame's place, or asks the session. Installed only while some compiled callable runs. */
+   frame's place, or asks the session. */
 #include "compat.h"
 #include "cache.h"
 #include "claim.h"
 #include "consult.h"
 #include "hook.h"
+#include "install.h"
 #include "program.h"
 #include "run.h"
 #include "stack.h"
-
-static int wanted;                      /* over all threads; guarded by the GIL */
-static PyInterpreterState *interpreter; /* the one that imported us; others never get the hook */
-static _PyFrameEvalFunction beneath;    /* the hook that was there before ours, NULL for none */
 
 static struct {
     unsigned long long hits, misses, callbacks, limited, waits;
@@ -21,59 +18,7 @@ static struct {
    the C stack (threads have 512 KiB on some systems; 3.12.0 counts 800 such frames). */
 #define DEEPEST 250
 
-static PyObject *hook(PyThreadState *tstate, Frame *frame, int throwing);
-
-/* ---- installing ---- */
-
-static int buried; /* someone installed a hook over ours, which passes frames on to us */
-
-static void
-install(void)
-{
-    _PyFrameEvalFunction current = eval_frame_function(interpreter);
-    if (current == hook || (buried && current != _PyEval_EvalFrameDefault && current != beneath)) {
-        return; /* to put ours over theirs, which calls ours, would never end */
-    }
-    buried = 0;
-    beneath = current == _PyEval_EvalFrameDefault ? NULL : current;
-    _PyInterpreterState_SetEvalFrameFunc(interpreter, hook);
-}
-
-static void
-uninstall(void)
-{
-    buried = eval_frame_function(interpreter) != hook;
-    if (!buried) {
-        _PyInterpreterState_SetEvalFrameFunc(interpreter, beneath ? beneath : _PyEval_EvalFrameDefault);
-    }
-}
-
-void
-hook_want(int more)
-{
-    int before = wanted;
-    wanted += more;
-    if (before == 0 && wanted > 0) {
-        install();
-    }
-    else if (before > 0 && wanted == 0) {
-        uninstall();
-    }
-}
-
-void
-hook_forked(int wants)
-{
-    wanted = wants; /* the other threads are gone; if none is left the hook goes after its next use */
-}
-
 /* ---- running ---- */
-
-PyObject *
-run_plain(PyThreadState *tstate, Frame *frame, int throwing)
-{
-    return beneath ? beneath(tstate, frame, throwing) : _PyEval_EvalFrameDefault(tstate, frame, throwing);
-}
 
 static PyObject *
 run_disabled(PyThreadState *tstate, Stack *stack, Frame *frame)
@@ -105,10 +50,10 @@ run_entry(PyThreadState *tstate, Stack *stack, Frame *frame, Entry *entry)
 enum {
     FOUND,
     MISSED,
-    EAGER,        /* this time */
+    EAGER,         /* this time */
     EAGER_BENEATH, /* and not looked at */
-    LIMITED,      /* the session wants no more */
-    FAILED,       /* with an exception */
+    LIMITED,       /* the session wants no more */
+    FAILED,        /* with an exception */
 };
 
 /* What guards run of Python (properties, comparisons) is not the user's call: it is not looked at. */
@@ -252,7 +197,8 @@ run_passed_on(PyThreadState *tstate, Stack *stack, Frame *frame, int throwing)
 {
     char before = stack->disabled;
     stack->disabled = 1;
-    PyObject *result = beneath && beneath != eval_frame_function(interpreter)
+    _PyFrameEvalFunction beneath = installed.beneath;
+    PyObject *result = beneath && beneath != eval_frame_function(installed.interpreter)
                            ? beneath(tstate, frame, throwing)
                            : _PyEval_EvalFrameDefault(tstate, frame, throwing);
     stack->disabled = before;
@@ -366,7 +312,7 @@ hook(PyThreadState *tstate, Frame *frame, int throwing)
     if (stack == NULL || stack->session == NULL) {
         return run_plain(tstate, frame, throwing);
     }
-    if (stack->top != eval_frame_function(interpreter) && !is_awaited(stack, frame)) {
+    if (stack->top != eval_frame_function(installed.interpreter) && !is_awaited(stack, frame)) {
         return run_passed_on(tstate, stack, frame, throwing);
     }
     /* To the program this is a call of Python by Python; DEEPEST bounds what it takes of the C stack. */
@@ -391,13 +337,13 @@ PyObject *
 hook_stats(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
     return Py_BuildValue("{sKsKsKsKsKsKsKsi}", "hits", counts.hits, "misses", counts.misses, "callbacks",
-                         counts.callbacks, "limited", counts.limited, "waits", counts.waits, "in_frame", run_counts.in_frame, "by_call",
-                         run_counts.by_call, "wanted", wanted);
+                         counts.callbacks, "limited", counts.limited, "waits", counts.waits, "in_frame",
+                         run_counts.in_frame, "by_call", run_counts.by_call, "wanted", installed.wanted);
 }
 
 int
 hook_init(void)
 {
-    interpreter = PyInterpreterState_Get();
+    install_init(hook);
     return consult_init() < 0 ? -1 : stack_init();
 }

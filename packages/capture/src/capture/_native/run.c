@@ -1,5 +1,6 @@
 /* Running a replacement: in the same frame if it is the topmost and may grow, else by a call. */
 #include "run.h"
+#include "install.h"
 #include "stack.h"
 
 struct RunCounts run_counts;

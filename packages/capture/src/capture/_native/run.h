@@ -7,8 +7,6 @@ extern struct RunCounts {
     unsigned long long in_frame, by_call;
 } run_counts;
 
-/* The frame as it is, by the evaluator beneath our hook. */
-PyObject *run_plain(PyThreadState *tstate, Frame *frame, int throwing);
 /* The frame's arguments with the replacement's code. */
 PyObject *run_replacement(PyThreadState *tstate, Frame *frame, PyCodeObject *code);
 /* Give up a frame that never ran, as the evaluator would at its end; passes `result` and any exception through. */

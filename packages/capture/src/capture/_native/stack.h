@@ -2,7 +2,7 @@
 #ifndef CAPTURE_STACK_H
 #define CAPTURE_STACK_H
 #include "compat.h"
-#include "hook.h"
+#include "install.h"
 
 typedef struct StackThread StackThread;
 

@@ -1,0 +1,27 @@
+/* The hook as the process has it: installed while any stack of any thread has a session in force. */
+#ifndef CAPTURE_INSTALL_H
+#define CAPTURE_INSTALL_H
+#include "compat.h"
+
+extern struct Installed {
+    PyInterpreterState *interpreter; /* the one that imported us; others never get the hook */
+    _PyFrameEvalFunction hook;       /* ours */
+    _PyFrameEvalFunction beneath;    /* the one that was there before it, NULL for none */
+    int wanted;                      /* by so many stacks of all threads; guarded by the GIL */
+} installed;
+
+void install_init(_PyFrameEvalFunction hook);
+/* So many more stacks want the hook, or fewer. */
+void hook_want(int more);
+/* In a forked child: how many are left. */
+void hook_forked(int wants);
+
+/* The frame as it is, by the evaluator beneath our hook. */
+static inline PyObject *
+run_plain(PyThreadState *tstate, Frame *frame, int throwing)
+{
+    _PyFrameEvalFunction beneath = installed.beneath;
+    return beneath ? beneath(tstate, frame, throwing) : _PyEval_EvalFrameDefault(tstate, frame, throwing);
+}
+
+#endif
