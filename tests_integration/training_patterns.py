@@ -627,6 +627,23 @@ def gradient_penalty_around(compiled: Wrap) -> Any:
 
 
 @pattern
+def gradient_penalty_through_dropout(compiled: Wrap) -> Any:
+    net = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.LeakyReLU(), nn.Dropout(0.3), nn.Linear(6, 1))
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        x = (x + torch.rand_like(x)).requires_grad_()
+        out = net(x)
+        (g,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+        loss = out.square().mean() + (g.norm(dim=1) - 1).square().mean()
+        loss.backward()
+        return loss
+
+    run = compiled(step)
+    torch.manual_seed(1)
+    return [run(data(i)) for i in range(2)], grads(net), list(net.buffers())
+
+
+@pattern
 def physics_informed_residual(compiled: Wrap) -> Any:
     net = nn.Sequential(nn.Linear(2, 6), nn.Tanh(), nn.Linear(6, 1))
 

@@ -38,9 +38,41 @@ def test_retained_graph(interpreter):
     torch.testing.assert_close(x.grad, 2 * x.detach().cos())
 
 
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda x: torch.dropout(x.sin(), 0.5, True),
+        lambda x: torch.dropout(torch.dropout(x.t().sin(), 0.3, True) * torch.rand(3), 0.5, True) * torch.randn(4, 1),
+        lambda x: torch.rrelu(x.sin(), training=True).exp(),
+        lambda x: x.sin() * torch.bernoulli(x.detach().sigmoid()) * torch.empty(3, 4).normal_(),
+    ],
+)
+def test_numbers_are_drawn_again_for_second_derivatives(interpreter, draw):
+    def twice(run, x):
+        torch.manual_seed(3)
+        (out,) = run(x)
+        torch.rand(2)  # the generator goes on
+        (gradient,) = torch.autograd.grad(out.pow(3).sum(), x, create_graph=True)
+        (gradient.square().sum() + out.sum()).backward()
+        return out, gradient, x.grad, torch.get_rng_state()
+
+    ours, theirs = (torch.arange(12.0).reshape(3, 4).requires_grad_() for _ in range(2))
+    program = lambda x: (draw(x),)  # noqa: E731
+    torch.testing.assert_close(twice(compiled(interpreter, program, ours), ours), twice(program, theirs))
+
+
 def test_second_derivative_is_refused_clearly(interpreter):
+    class Noisy(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * torch.rand(3)
+
     x = leaf(3)
-    (out,) = compiled(interpreter, lambda x: (torch.dropout(x, 0.5, True).sin(),), x)(x)
+    (out,) = compiled(interpreter, lambda x: (Noisy.apply(x).sin(),), x)(x)
     (gradient,) = torch.autograd.grad(out.sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match=r"differentiated twice .* draws random numbers"):
         gradient.sum().backward()

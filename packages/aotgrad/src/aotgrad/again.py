@@ -11,12 +11,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import fx
 from torch.utils import _pytree as pytree
 
 from aotgrad.alias import Computed, Signature
 from aotgrad.cleanup import stays
 from aotgrad.joint import JointGraph
 from aotgrad.partition import Partition
+from aotgrad.schema import Kind, facts_of
 
 _DEVICES = ("cpu", "cuda")
 
@@ -30,6 +32,7 @@ class Again:
         differentiable: the results that have a tangent.
         written: inputs that the program writes to. Only effects, no result that is differentiated, depend on them.
         checked: the other tensors among the inputs that autograd does not watch, since they are not saved.
+        draws: the program draws random numbers. They are drawn again, from the generator's state before the forward.
     """
 
     def __init__(
@@ -40,6 +43,7 @@ class Again:
         differentiable: Sequence[int],
         written: set[int],
         checked: Sequence[int],
+        draws: bool,
     ) -> None:
         self.program = program
         self.given = given
@@ -48,13 +52,18 @@ class Again:
         self.places = [outputs.index(result) for result in differentiable]
         self.written = written
         self.checked = checked
+        self.draws = draws
         self.grad_mode = torch.is_grad_enabled()
         self.autocast = [(d, torch.get_autocast_dtype(d), torch.is_autocast_enabled(d)) for d in _DEVICES]
 
     def gradients(
-        self, args: Sequence[Any] | None, versions: Sequence[int] | None, tangents: Sequence[Any]
+        self,
+        args: Sequence[Any] | None,
+        versions: Sequence[int] | None,
+        tangents: Sequence[Any],
+        random: torch.Tensor | None = None,
     ) -> list[Any]:
-        """Gradients of `grad_inputs`, connected to `args` and `tangents`.
+        """Gradients of `grad_inputs`, connected to `args` and `tangents`. `random`: the generator's state then.
 
         Raises:
             RuntimeError: an input was written to since the forward, or nobody knows (`versions` is None); or `args` are
@@ -76,6 +85,9 @@ class Again:
             for device, dtype, enabled in self.autocast:
                 modes.enter_context(torch.autocast(device, dtype=dtype, enabled=enabled, cache_enabled=False))
             modes.enter_context(torch.set_grad_enabled(self.grad_mode))
+            if random is not None:
+                modes.enter_context(torch.random.fork_rng(devices=()))
+                torch.set_rng_state(random)
             copies = [a.clone() if i in self.written else a for i, a in enumerate(args)]
             outputs = pytree.tree_leaves(
                 self.program(*copies[: self.given]), is_leaf=lambda value: type(value) is torch.Size
@@ -95,15 +107,20 @@ class Again:
         return [by_input.get(i) for i in self.grad_inputs]
 
 
-def again(program: Callable[..., Any], given: int, joint: JointGraph, partition: Partition) -> Again | str:
-    """How to differentiate twice; or why that is not possible."""
+def again(
+    program: Callable[..., Any], given: int, joint: JointGraph, partition: Partition, *, apart: bool
+) -> Again | str:
+    """How to differentiate twice; or why that is not possible. `apart`: see `runtime`."""
     signature = joint.signature
     differentiable = [i for i, needed in enumerate(signature.differentiable) if needed]
     returned = {out.result for out in signature.outputs if isinstance(out, Computed)}
     if not returned.issuperset(differentiable):
         return "an output of it is a view, or it writes to an input with its gradient"
-    if any(stays(node) for node in joint.graph.nodes):
-        return "it draws random numbers"
+    staying = [node for node in joint.graph.nodes if stays(node)]
+    if any(not _drawn_alike(node) for node in staying):
+        return "it draws random numbers that it cannot draw again, or acts on more than tensors"
+    if staying and apart:
+        return "it draws random numbers, and has results that are differentiated one by one"
     written = {mutation.input for mutation in signature.mutations}
     places = [node for node in joint.graph.nodes if node.op == "placeholder"][: signature.input_count]
     results = next(n for n in reversed(joint.graph.nodes) if n.op == "output").args[0]
@@ -117,4 +134,18 @@ def again(program: Callable[..., Any], given: int, joint: JointGraph, partition:
         return "it writes to an input that it computes with"
     unwatched = set(range(signature.input_count)) - written - {saved.input for saved in partition.saved}
     checked = [i for i in sorted(unwatched) if isinstance(places[i].meta["val"], torch.Tensor)]
-    return Again(program, given, signature, differentiable, written, checked)
+    return Again(program, given, signature, differentiable, written, checked, bool(staying))
+
+
+def _drawn_alike(node: fx.Node) -> bool:
+    """Whether the program, run again, draws these numbers where its generator stood: in the forward, from the CPU's.
+
+    On other devices what is compiled draws by other operators than eager does: as many numbers, but not the same.
+    """
+    values = pytree.tree_leaves(node.meta["val"])
+    return (
+        facts_of(node.target).kind is Kind.RANDOM
+        and not node.meta.get("backward")
+        and all(isinstance(value, torch.Tensor) and value.device.type == "cpu" for value in values)
+        and not any(isinstance(leaf, torch.Generator) for leaf in pytree.tree_leaves([*node.args, node.kwargs]))
+    )

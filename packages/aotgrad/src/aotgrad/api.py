@@ -67,7 +67,7 @@ def compile(
                 compiler(partition.backward, _example_inputs(partition.backward)),
                 partition,
                 joint,
-                again(graph_module, given, joint, partition),
+                again(graph_module, given, joint, partition, apart=len(parts) > 1),
             )
             for joint, partition in parts
         ]

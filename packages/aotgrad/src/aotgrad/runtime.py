@@ -295,6 +295,7 @@ def _autograd_function(forward: Boxed, way: Backwards, signature: Signature, gua
         "is_grad_enabled": torch.is_grad_enabled,
         "once": _refuse_second if isinstance(repeated, str) else repeated.gradients,
         "keeps_graph": _torch.keeps_graph,
+        "random_state": torch.get_rng_state,
         "reason": repeated,
         "zeros": torch.zeros,
         "relaid": _relaid,
@@ -319,6 +320,8 @@ def _write_forward(
     source.line("@staticmethod", 1)
     source.line("def forward(ctx, results, *args):" if apart else "def forward(ctx, *args):", 1)
     call = "compiled_forward([*args])"
+    if isinstance(repeated, Again) and repeated.draws:
+        source.line("ctx.random = random_state()", 2)
     if apart:
         pass
     elif guard_autocast:
@@ -420,7 +423,8 @@ def _write_differentiable(
         return
     if partition.saved:
         source.line("ctx.saved_tensors  # still there, and as they were?", 3)
-    source.line(f"gradients = once(ctx.args, ctx.versions, ({given},))", 3)
+    random = ", ctx.random" if repeated.draws else ""
+    source.line(f"gradients = once(ctx.args, ctx.versions, ({given},){random})", 3)
     source.line(f"return {_returned(signature, {}, first)}", 3)
 
 
