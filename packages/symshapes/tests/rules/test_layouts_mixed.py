@@ -119,6 +119,20 @@ def test_convolutions_keep_channels_last(rank, transposed, dtype, oracle):
     oracle.check()
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+def test_convolutions_in_one_dimension_make_their_input_contiguous(transposed, oracle):
+    for batch, (channels, groups) in itertools.product([1, 2], [(1, 1), (4, 1), (4, 4)]):
+        x = torch.rand(batch, 7, channels).transpose(1, 2)
+        w = torch.rand(*((channels, 4 // groups) if transposed else (4, channels // groups)), 3)
+        options = ([1], [1], [1], transposed, [0], groups)
+        with oracle:
+            y = aten.convolution.default(x, w, None, *options)
+            if channels == 1:  # eager's stride of a dimension of size 1 depends on the kernel
+                continue
+            aten.convolution_backward.default(torch.ones_like(y), x, w, None, *options, [True, True, False])
+    oracle.check()
+
+
 @pytest.mark.parametrize("first", ["heads first", "length first", "batch second"])
 def test_flash_attention_for_cpu(first, oracle):
     def heads() -> torch.Tensor:

@@ -11,6 +11,7 @@ from symshapes.rules.layout import (
     TensorMeta,
     contiguous_strides,
     fresh,
+    is_contiguous,
     strides_for,
     suggest_format,
 )
@@ -78,7 +79,9 @@ def _as_2d(meta: TensorMeta) -> TensorMeta:
 def kernel_strides(size: Sequence[Size], input: TensorMeta, weight: TensorMeta, options: tuple[object, ...]) -> Sizes:
     """Strides of a result of this size that a convolution of `input` and `weight` makes."""
     if len(size) == 3:
-        flat = _as_2d(input), _as_2d(weight)
+        # Eager makes the input contiguous first.
+        dense = input if is_contiguous(input.size, input.stride) else fresh(input.size, input)
+        flat = _as_2d(dense), _as_2d(weight)
         wide = strides_for((size[0], size[1], 1, size[2]), kernel_format(*flat))
         return (wide[0], wide[1], wide[3])
     memory_format = kernel_format(input, weight)
