@@ -76,6 +76,36 @@ def test_a_way_that_fails_where_a_compiler_traces_is_not_taken() -> None:
     torch.testing.assert_close(compiled(x), fn(x))
 
 
+def test_a_way_that_fails_where_a_compiler_traces_is_taken_by_no_part_of_the_program() -> None:
+    def skip(mask: torch.Tensor) -> bool:
+        return not torch.compiler.is_compiling() and bool(mask.all())  # noqa: TID251
+
+    def made(mask: torch.Tensor) -> torch.Tensor | None:
+        return None if skip(mask) else mask[None, None, :]
+
+    def fn(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        full = made(mask)
+        return x if full is None else x.view(-1, 3) * full[..., :3, None]
+
+    x, mask = torch.randn(4), torch.ones(4)
+    compiled = capture.compile(fn)
+    torch.testing.assert_close(compiled(x, mask), x)
+    assert "a tensor's value" in compiled.session.report.breaks[0].reason
+
+
+def test_an_exception_of_both_ways_does_not_choose_one() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        if torch.compiler.is_compiling() and x.numel() == 4:  # noqa: TID251
+            return x + 1
+        return x.view(3, -1)
+
+    compiled = capture.compile(fn)
+    with pytest.raises(RuntimeError, match="shape"):
+        compiled(torch.randn(5))
+    x = torch.randn(4)
+    torch.testing.assert_close(compiled(x), x + 1)
+
+
 def test_the_way_that_is_captured_whole_is_taken() -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         if torch.compiler.is_compiling():  # noqa: TID251

@@ -100,7 +100,7 @@ def capture_frame(
         raise SkipCall("forward-mode differentiation is on")
     break_at: int | None = None
     reason: Break | None = None
-    ways = Ways()
+    ways = Ways(refusals)
     while True:
         attempt = Attempt(frame, dynamic)
         attempt.m.refusals = refusals
@@ -167,19 +167,24 @@ class Ways:
     """Which way a program is sent that asks whether a compiler traces it.
 
     First as if one did; where that is not captured whole, as in eager mode; if that is not either, the first way again,
-    unless the program itself fails on it.
+    unless the program itself fails on it. Then no frame captured later is sent it either: half of a program on one way
+    and half on the other is neither.
     """
 
-    def __init__(self) -> None:
-        self.says_compiling = True
+    def __init__(self, learnt: Refusals) -> None:
+        self._learnt = learnt
+        self.says_compiling = not learnt.fails_traced
         self._tried = 0
-        self._fails = False
 
     def another(self, m: Machine, *, raised: bool = False) -> bool:
         """After an evaluation that stopped: whether to start again, another way."""
-        if self._tried == 0 and m.asked_compiling:
-            self._fails = raised
-        elif self._tried != 1 or self._fails:
+        raised = raised or m.refused_by_operator
+        if self._tried == 0 and m.asked_compiling and self.says_compiling:
+            self._learnt.fails_traced = raised
+        elif self._tried == 1 and self._learnt.fails_traced:
+            self._learnt.fails_traced = not raised  # an exception of both ways is the program's own
+            return False
+        elif self._tried != 1:
             return False
         self._tried += 1
         self.says_compiling = not self.says_compiling

@@ -132,6 +132,7 @@ class Recording(Values):
         except RecursionError:
             raise Unsupported("calls nested too deep to inline") from None
         except Exception as error:
+            self.refused_by_operator = not isinstance(error, NotImplementedError)
             raise Unsupported(f"{_name(target)} raises {type(error).__name__}: {error}") from error
 
     def is_plain(self, result: Any) -> bool:

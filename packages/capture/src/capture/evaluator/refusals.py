@@ -1,4 +1,4 @@
-"""Calls that a backend refused, so that the next capture breaks the graph there without asking again.
+"""What a session's captures learnt: calls that the backend refused, where the next one breaks without asking again.
 
 In: the node that a backend blamed. Out: for a call about to be recorded, why it is refused, if it is.
 """
@@ -13,10 +13,14 @@ from torch.utils._pytree import tree_leaves
 
 
 class Refusals:
-    """What one session's backend refused: by target, and dtype, rank and need of a gradient of each tensor."""
+    """What one session's backend refused: by target, and dtype, rank and need of a gradient of each tensor.
+
+    And whether the program does: ``fails_traced`` once it raised where it was told that a compiler traces it.
+    """
 
     def __init__(self) -> None:
         self._reasons: dict[Any, str] = {}
+        self.fails_traced = False
 
     def note(self, call: fx.Node, reason: str) -> None:
         """A backend refused a graph because of `call`."""

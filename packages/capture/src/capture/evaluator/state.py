@@ -54,6 +54,8 @@ class State:
         #: What the program is told when it asks whether a compiler traces it, and whether it has asked.
         self.says_compiling = True
         self.asked_compiling = False
+        #: An operator refused what it was given: eager would raise, too.
+        self.refused_by_operator = False
         #: Where a tracer watches: the lines evaluated in the current frame.
         self.visit: Visit | None = None
         #: What the frame hands out unfinished, in words.
