@@ -123,6 +123,7 @@ def training_runner(
     source.line("def run(*args):")
     source.line("if (hooks := saved_hooks(False)) is not None and foreign(hooks):", 1)
     source.line("return program(*args)", 2)
+    start = len(source.lines)
     functions = [_autograd_function(forward, way, signature, guard_autocast, len(ways) > 1) for way in ways]
     if len(ways) > 1:
         _several(source, forward, ways, functions, signature, guard_autocast)
@@ -133,9 +134,9 @@ def training_runner(
         source.line(f"results = ({call},)" if len(signature.differentiable) == 1 else f"results = {call}", 1)
     _epilogue(source, signature)
     if enable_grad:
-        body = source.lines[3:]
+        body = source.lines[start:]
         source.names |= {"set_grad": _torch.set_grad_enabled}
-        source.lines[3:] = ["    set_grad(True)", "    try:", *("    " + line for line in body)]
+        source.lines[start:] = ["    set_grad(True)", "    try:", *("    " + line for line in body)]
         source.line("finally:", 1)
         source.line("set_grad(False)", 2)
     run = source.build("run")
@@ -293,14 +294,16 @@ def _autograd_function(forward: Boxed, way: Backwards, signature: Signature, gua
         "traced_backward": lambda arguments: partition.backward(*arguments),
         "has_storage": _torch.has_storage,
         "is_grad_enabled": torch.is_grad_enabled,
-        "once": _refuse_second if isinstance(repeated, str) else repeated.gradients,
         "keeps_graph": _torch.keeps_graph,
         "random_state": torch.get_rng_state,
-        "reason": repeated,
         "zeros": torch.zeros,
         "relaid": _relaid,
         "without_autocast": _torch.DisableAutocast,
     }
+    if isinstance(repeated, Again):
+        source.names["again"] = repeated.gradients
+    else:
+        source.names |= {"once": _refuse_second, "reason": repeated}
     source.line("class Compiled(Function):")
     _write_forward(source, partition, joint.signature, repeated, guard_autocast, apart)
     _write_backward(source, partition, joint, repeated, apart)
@@ -369,13 +372,18 @@ def _write_backward(
         names = [name for name in names if name.startswith("t")]
     source.line("@staticmethod", 1)
     source.line(f"def backward(ctx, {', '.join(names)}):", 1)
-    given = ", ".join(f"t{position}" for position in range(len(tangents)))
     nothing = " and ".join(f"t{position} is None" for position in range(len(tangents)))
     source.line(f"if {nothing}:", 2)
     source.line(f"return {', '.join(['None'] * (signature.input_count + apart))},", 3)
-    source.line("if is_grad_enabled():", 2)
     first = "None, " if apart else ""  # for the results
-    _write_differentiable(source, partition, signature, repeated, given, first)
+    if isinstance(repeated, Again):
+        given = ", ".join(f"t{position}" for position in range(len(tangents)))
+        source.line("if is_grad_enabled():", 2)
+        if partition.saved:
+            source.line("ctx.saved_tensors  # still there, and as they were?", 3)
+        random = ", ctx.random" if repeated.draws else ""
+        source.line(f"gradients = again(ctx.args, ctx.versions, ({given},){random})", 3)
+        source.line(f"return {_returned(signature, {}, first)}", 3)
     conditions = _reached(source, joint)
     for position, (_, value) in enumerate(tangents):
         name = f"t{position}"
@@ -412,20 +420,6 @@ def _write_backward(
         source.line("else:", 2)
         source.line(f"gradients = backward({arguments})", 3)
     source.line(f"return {_returned(signature, conditions, first)}", 2)
-
-
-def _write_differentiable(
-    source: Source, partition: Partition, signature: Signature, repeated: Again | str, given: str, first: str
-) -> None:
-    """The way of a backward under `create_graph`."""
-    if isinstance(repeated, str):
-        source.lines.pop()
-        return
-    if partition.saved:
-        source.line("ctx.saved_tensors  # still there, and as they were?", 3)
-    random = ", ctx.random" if repeated.draws else ""
-    source.line(f"gradients = once(ctx.args, ctx.versions, ({given},){random})", 3)
-    source.line(f"return {_returned(signature, {}, first)}", 3)
 
 
 def _returned(signature: Signature, conditions: dict[int, str], first: str) -> str:

@@ -27,7 +27,7 @@ from aotgrad.schema import Kind, OpFacts, facts_of
 from aotgrad.strides import inverse_order, is_dense, order_of, same_layout, same_metadata, same_size, same_sizes
 from aotgrad.symbols import SymbolNodes
 from aotgrad.tracked import Tracked, fresh
-from aotgrad.views import COMPOSED, ViewStep, write_back
+from aotgrad.views import COMPOSED, ViewStep, base_of, write_back
 from symshapes import DataDependentError, FakeMode, FakeTensor, expr_of
 
 aten = torch.ops.aten
@@ -183,9 +183,7 @@ class Tracer(TorchDispatchMode):
 
     def _may_change(self, node: fx.Node) -> bool:
         """Whether a value is (part of) an input, which may be another by the time that the backward runs."""
-        while isinstance(node.target, torch._ops.OpOverload) and facts_of(node.target).kind is Kind.VIEW:
-            node = node.args[0]
-        return node.op == "placeholder" and not self.backward
+        return not self.backward and base_of(node).op == "placeholder"
 
     def _record_call(
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, pure: bool

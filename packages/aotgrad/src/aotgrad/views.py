@@ -15,6 +15,7 @@ import torch
 from torch import fx
 
 from aotgrad.errors import Unsupported
+from aotgrad.schema import is_view
 from aotgrad.strides import same_size
 
 aten = torch.ops.aten
@@ -51,8 +52,14 @@ def view_results(module: fx.GraphModule) -> frozenset[int]:
 def _is_view(node: fx.Node) -> bool:
     while node.target is operator.getitem:
         node = node.args[0]
-    schema = getattr(node.target, "_schema", None)
-    return schema is not None and any(result.alias_info is not None for result in schema.returns)
+    return is_view(node.target)
+
+
+def base_of(node: fx.Node) -> fx.Node:
+    """The node that a chain of views begins with: `node` is (part of) its memory."""
+    while node.target is operator.getitem or is_view(node.target):
+        node = node.args[0]
+    return node
 
 
 Inverse = Callable[..., torch.Tensor]

@@ -128,13 +128,13 @@ def _class_dim(x: Tensor) -> int:
     return 0 if x.dim() == 1 else 1
 
 
-BEYOND = 2**63 - 1
+_BEYOND = 2**63 - 1
 
 
 def _refusing(index: Tensor) -> Tensor:
     """Classes for `aten.index`, which takes negative positions where eager's loss raises IndexError for a class out of range:
     they become one that is too large."""
-    return aten.where.ScalarSelf(index < 0, BEYOND, index)
+    return aten.where.ScalarSelf(index < 0, _BEYOND, index)
 
 
 def _picked(x: Tensor, index: Tensor) -> Tensor:

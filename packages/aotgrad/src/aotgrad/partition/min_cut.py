@@ -17,6 +17,7 @@ from aotgrad.partition.default import backward_uses, inputs_of
 from aotgrad.partition.flow import Network
 from aotgrad.partition.split import Partition, split
 from aotgrad.schema import Kind, facts_of
+from aotgrad.views import base_of
 from symshapes import hint_of
 
 aten = torch.ops.aten
@@ -105,9 +106,7 @@ def _copies_an_input(node: fx.Node) -> bool:
     if node.target is not aten.clone.default or node.kwargs.get("memory_format") is torch.contiguous_format:
         return False
     source: Any = node.args[0]
-    while isinstance(source.target, torch._ops.OpOverload) and facts_of(source.target).kind is Kind.VIEW:
-        source = source.args[0]
-    return source.op == "placeholder"
+    return base_of(source).op == "placeholder"
 
 
 def _cost(node: fx.Node, held: set[fx.Node]) -> float:

@@ -81,7 +81,7 @@ class _Parts:
         graph = fx.Graph()
         env: dict[fx.Node, fx.Node] = {}
         needed = {node for node in (*self.results, *tensors, *sizes) if isinstance(node, fx.Node)}
-        # Random ops move the generator on even if nobody uses what they drew.
+        # Also what nobody reads: random ops move the generator on, others act.
         needed |= {node for node in self.joint.graph.nodes if stays(node) and not node.meta.get("backward")}
         wanted = _needed(needed, stop=set())
         for node in self.joint.graph.nodes:
