@@ -48,7 +48,7 @@ def hide_from_torch_compile(code: CodeType, *, beneath: bool = False) -> None:
 
 
 @dataclass(frozen=True)
-class Ambient:
+class InForce:
     """What a thread has in force that a capture changes while it runs."""
 
     function_modes: int
@@ -56,7 +56,7 @@ class Ambient:
     grad: bool
 
     @classmethod
-    def now(cls) -> Ambient:
+    def now(cls) -> InForce:
         """What is in force."""
         return cls(torch_function_depth(), dispatch_mode_depth(), torch.is_grad_enabled())
 

@@ -71,7 +71,7 @@ class Session:
         builtins: dict[str, Any],
     ) -> Any:
         """See ``_native.Session``."""
-        before = _torch.Ambient.now()
+        before = _torch.InForce.now()
         try:
             with finalizers_outside_modes():
                 return self.answer(func, code, args, globals, builtins)

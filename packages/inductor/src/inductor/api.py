@@ -24,7 +24,7 @@ from inductor.options import Options
 from inductor.parts import BackendOf, KernelModule, Parts
 from inductor.schedule import ExternStep, KernelStep, Schedule, schedule
 from inductor.stored import files_of, parts_of
-from symshapes import Ambient, ambient, fixed_ambient
+from symshapes import ambient, fixed_ambient
 
 ROOM = "graphs"
 
@@ -48,8 +48,8 @@ def compile_graph(
         BuildError: if a kernel's compiler fails.
         LookupError: if a device of the graph has no backend.
     """
-    with fixed_ambient() as ambient:
-        return _compile(graph_module, example_inputs, Options() if options is None else options, backends, ambient)
+    with fixed_ambient():
+        return _compile(graph_module, example_inputs, Options() if options is None else options, backends)
 
 
 def _compile(
@@ -57,7 +57,6 @@ def _compile(
     example_inputs: Sequence[Any],
     options: Options,
     backends: Mapping[str, DeviceBackend] | None,
-    ambient: Ambient,
 ) -> CompiledGraph:
     stats = Stats()
 
@@ -73,7 +72,7 @@ def _compile(
     cache = DiskCache(ROOM, options.cache_dir)
     try:
         with stats.phase("key"):
-            surroundings = Surroundings.of(ambient, options, _backends(graph_module))
+            surroundings = Surroundings.of(ambient(), options, _backends(graph_module))
             key = graph_key(graph_module, example_inputs, surroundings)
     except Uncacheable as why:
         stats.cache = f"not cached: {why}"

@@ -101,6 +101,11 @@ class Body:
         return "\n".join([head, *lines])
 
 
+def checks_positions(ops: Iterable[Op]) -> bool:
+    """Whether positions are read from data, each of which may be out of range."""
+    return any(op.name == "indirect" for op in ops)
+
+
 class Recorder:
     """The handler that records: methods return `Ref`; equal pure operations are recorded once.
 

@@ -394,12 +394,12 @@ def test_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         made(DiskCache("room"))
 
 
-def test_a_warning_made_an_error_is_no_error_of_the_users(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_warning_made_an_error_is_no_error_of_the_users(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     tmp_path.chmod(0o777)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         made(DiskCache("room", tmp_path))
-    assert "other users may write" in capsys.readouterr().err
+    assert "other users may write" in caplog.text
 
 
 def test_a_cache_taken_away_comes_back(tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import atexit
 import functools
 import grp
+import logging
 import os
 import pwd
 import shutil
 import stat
-import sys
 import tempfile
 import threading
 import warnings
@@ -22,6 +22,7 @@ from pathlib import Path
 FORMAT = 2
 """Of entries and their manifests; another one has a folder of its own."""
 _FOLDER = f"v{FORMAT}"
+_log = logging.getLogger("inductor")
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _DEFAULT_MEGABYTES = 4096
 
@@ -309,7 +310,7 @@ def _warn_once(message: str) -> None:
     try:
         warnings.warn(message, RuntimeWarning, stacklevel=2)
     except RuntimeWarning:  # an error by the user's filters; but it is no error of the user's program
-        print(f"inductor: {message}", file=sys.stderr)
+        _log.warning(message)
 
 
 _places: dict[tuple[str, str], Place] = {}

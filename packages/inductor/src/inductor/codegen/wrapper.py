@@ -17,7 +17,7 @@ from typing import Any
 import sympy
 import torch
 
-from inductor.body import Expr, Symbol
+from inductor.body import Expr, Symbol, checks_positions
 from inductor.codegen.extern import ArgumentPrinter, unpacked
 from inductor.ir.indexing import is_empty
 from inductor.ir.program import Buffer, ExternOp, StridedView
@@ -405,7 +405,7 @@ def last_checks(schedule: Schedule, types: Collection[str]) -> dict[int, torch.d
     for at, step in enumerate(schedule.steps):
         if not isinstance(step, KernelStep) or step.kernel.device.type not in types:
             continue
-        if any(op.name == "indirect" for op in step.kernel.body.ops):
+        if checks_positions(step.kernel.body.ops):
             last[step.kernel.device] = at
     return {at: device for device, at in last.items()}
 

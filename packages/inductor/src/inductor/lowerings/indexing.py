@@ -8,7 +8,7 @@ from typing import Any
 import sympy
 import torch
 
-from inductor.body import Expr
+from inductor.body import Expr, checks_positions
 from inductor.ir.builder import Builder
 from inductor.ir.indexing import ZERO, Index, is_empty, same
 from inductor.ir.loops import outer_symbol
@@ -54,7 +54,7 @@ def _checks(builder: Builder, compute: Callable[[Index], Scalar], size: Sequence
     recorder = LoopRecorder(lambda name: builder.program.buffers[name].dtype, dict(zip(index, size, strict=True)))
     with install(recorder):
         compute(index)
-    return any(op.name == "indirect" for op in recorder.recorded)
+    return checks_positions(recorder.recorded)
 
 
 def position(value: TensorValue, index: Index, size: Expr, rule: str) -> Expr:

@@ -14,12 +14,13 @@ from typing import Any
 import sympy
 import torch
 
+from inductor.body import checks_positions
 from inductor.cache import own_room, usable
 from inductor.device import BuildError, Kernel, KernelCall, KernelSource
 from inductor.triton.blocks import Blocks, choose, product
 from inductor.triton.checks import IndexChecks
 from inductor.triton.expressions import TRITON_DTYPES
-from inductor.triton.kernel import CHECKS, KernelPrinter, checks_positions, unsupported
+from inductor.triton.kernel import CHECKS, KernelPrinter, unsupported
 from symshapes import build_python
 
 _HEADER = '''"""Generated kernels of one graph."""
@@ -78,7 +79,7 @@ class TritonBackend:
 
 
 def _checks(source: KernelSource) -> bool:
-    return checks_positions(source.kernel)
+    return checks_positions(source.kernel.body.ops)
 
 
 _loaded: weakref.WeakValueDictionary[tuple[str, str], Any] = weakref.WeakValueDictionary()
@@ -179,7 +180,7 @@ def compile_ahead(source: KernelSource, *, arch: int = 90) -> bytes:
         arg.name: "i64" if arg.role == "size" else "*" + _signature_name(TRITON_DTYPES[arg.dtype])
         for arg in kernel.args
     }
-    if checks_positions(kernel):
+    if checks_positions(kernel.body.ops):
         signature[CHECKS] = "*i32"
     constants = {"XBLOCK": blocks.x, "RBLOCK": blocks.r}
     compiled = triton.compile(

@@ -13,7 +13,7 @@ from typing import Any
 import sympy
 import torch
 
-from inductor.body import Body, Expr, Op, Ref, Symbol
+from inductor.body import Body, Expr, Op, Ref, Symbol, checks_positions
 from inductor.device import Kernel
 from inductor.levels import Levels, Pass, dependencies, split
 from inductor.ops import INDEX_RULES, PRIMITIVES
@@ -25,11 +25,6 @@ from symshapes import print_expr
 INT32_LIMIT = 2**31 - 1
 CHECKS = "index_checks"
 """The parameter of a kernel that checks positions: where it writes what is wrong (see `checks.py`)."""
-
-
-def checks_positions(kernel: Kernel) -> bool:
-    """Whether positions are read from data."""
-    return any(op.name == "indirect" for op in kernel.body.ops)
 
 
 @dataclass(frozen=True)
@@ -110,7 +105,7 @@ class KernelPrinter:
         """The whole function."""
         kernel = self.kernel
         parameters = [arg.name for arg in kernel.args]
-        parameters += [CHECKS] if checks_positions(kernel) else []
+        parameters += [CHECKS] if checks_positions(kernel.body.ops) else []
         parameters += ["XBLOCK: tl.constexpr", "RBLOCK: tl.constexpr"]
         outer = product(kernel.outer_sizes)
         self._line(f"x_count = {self._index(outer)}")
