@@ -1,7 +1,11 @@
-"""On a GPU: positions out of range, sizes beyond 32 bits, determinism, attention's operands. Elsewhere skipped."""
+"""On a GPU: positions out of range, sizes beyond 32 bits, determinism, attention's operands. Elsewhere skipped.
+
+`TRITON_INTERPRET=0 pytest tests_integration/test_gpu.py` runs them.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +15,10 @@ import torch.nn.functional as F
 
 import meta
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+pytestmark = pytest.mark.skipif(
+    not torch.cuda.is_available() or os.environ["TRITON_INTERPRET"] != "0",
+    reason="needs a CUDA GPU, and Triton's compiler in place of its interpreter (TRITON_INTERPRET=0)",
+)
 
 ROWS, COLUMNS, COUNT = 50, 16, 80
 FAR = 2**31
