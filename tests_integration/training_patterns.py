@@ -644,6 +644,61 @@ def gradient_penalty_through_dropout(compiled: Wrap) -> Any:
 
 
 @pattern
+def gradients_of_features(compiled: Wrap) -> Any:
+    net = Net()
+
+    def step(x: torch.Tensor) -> Any:
+        h = net.first(x)
+        out = net.second(h.tanh())
+        (one,) = torch.autograd.grad(out[:, 0].sum(), h, retain_graph=True)
+        (two,) = torch.autograd.grad(out[:, 1].square().sum(), [h], retain_graph=True)
+        h.backward(one + two)
+        return out, one, two
+
+    return compiled(step)(data(0)), grads(net)
+
+
+@pattern
+def places_asked_for_after_use(compiled: Wrap) -> Any:
+    net = Net()
+
+    def register(h: torch.Tensor) -> None:
+        h.register_hook(lambda g: g * 2)
+
+    def step(x: torch.Tensor, how: str) -> Any:
+        h = net.first(x)
+        loss = net.second(h.tanh()).square().sum()
+        if how == "kept":
+            h.retain_grad()
+        elif how == "hook":
+            h.register_hook(lambda g: g * 3)
+        elif how == "hook beneath":
+            register(h)
+        else:
+            h.grad_fn.register_prehook(lambda gs: (gs[0] * 4,))
+        loss.backward()
+        return loss, h.grad if how == "kept" else None
+
+    run = compiled(step)
+    return [(run(data(0), how), grads(net)) for how in ("kept", "hook", "hook beneath", "node")]
+
+
+@pattern
+def adversarial_embeddings(compiled: Wrap) -> Any:
+    table, net = nn.Embedding(9, 4), Net()
+
+    def step(i: torch.Tensor) -> torch.Tensor:
+        h = table(i)
+        loss = net(h).square().mean()
+        (g,) = torch.autograd.grad(loss, h, retain_graph=True)
+        worse = net(h + 0.1 * g / g.norm()).square().mean()
+        (loss + worse).backward()
+        return worse
+
+    return compiled(step)(torch.tensor([1, 2, 3])), grads(table), grads(net)
+
+
+@pattern
 def physics_informed_residual(compiled: Wrap) -> Any:
     net = nn.Sequential(nn.Linear(2, 6), nn.Tanh(), nn.Linear(6, 1))
 

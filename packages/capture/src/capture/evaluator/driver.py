@@ -49,6 +49,7 @@ from symshapes import undisturbed_autograd
 
 from .frame import Frame, check_no_handler_state, run
 from .machine import Machine
+from .places import earlier_step
 from .program import program_of
 from .recording import torch_modes_restored
 from .refusals import Refusals
@@ -122,6 +123,10 @@ def capture_frame(
                     reason = Break(attempt.reason or "unknown", attempt.stopped_line())
                 if fullgraph:
                     raise GraphBreakError(reason.reason, reason.user_line)
+                before = earlier_step(attempt.m.placed, attempt.m.step)
+                if before < attempt.m.step:
+                    break_at = before
+                    continue
                 return attempt.finish(backend, [reason])
             except CannotRebuild as problem:
                 step = problem.variable.step
@@ -137,7 +142,7 @@ def capture_frame(
                 if ways.another(attempt.m, raised=stopped.raised):
                     break_at, reason = None, reason if fullgraph else None
                     continue
-                break_at = stopped.step
+                break_at = earlier_step(attempt.m.placed, stopped.step)
             except Unsupported as problem:
                 raise SkipFrame(problem.reason) from problem
             except CaptureError:

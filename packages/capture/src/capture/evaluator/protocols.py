@@ -46,6 +46,8 @@ class Protocols(Recording):
                 return handler(self.me, args, kwargs)
             if is_recorded_python(real) and any(self.has_tensor(v) for v in (*args, *kwargs.values())):
                 return self.record("call_function", real, args, kwargs)
+            if f"{real.__module__}.".startswith("torch.autograd."):
+                self.note_places(*args, *kwargs.values())
             if is_foreign(real.__module__):
                 raise Unsupported(f"call of {real.__module__}.{real.__qualname__}")
         return self.inline(function, args, kwargs)

@@ -56,6 +56,17 @@ class Recording(Values):
             return any(self.has_tensor(v) for _, v in variable.whole().values())
         return False
 
+    def note_places(self, *variables: Variable) -> None:
+        """The program acts on these tensors' places in autograd's graph, or on those of tensors within."""
+        for variable in variables:
+            known = variable.realize(self.me)
+            if isinstance(known, Tensor):
+                self.placed.append((self.step, known.node))
+            elif isinstance(known, Sequence):
+                self.note_places(*known.items)
+            elif isinstance(known, Dict):
+                self.note_places(*(v for _, v in known.whole().values()))
+
     def lower(self, variable: Variable) -> tuple[Any, Any]:
         """An argument as FX sees it, and as the fakes do."""
         variable = variable.realize(self.me)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import torch
+from torch import fx
 
 from capture import config
 from capture.errors import NotConstant, SymbolicRaise, Unsupported
@@ -58,6 +59,8 @@ class State:
         self.refused_by_operator = False
         #: Where a tracer watches: the lines evaluated in the current frame.
         self.visit: Visit | None = None
+        #: Tensors whose place in autograd's graph was asked for, and at which step; see `places`.
+        self.placed: list[tuple[int, fx.Node]] = []
         #: What the frame hands out unfinished, in words.
         self.suspended: list[str] = []
 

@@ -71,6 +71,8 @@ class Tensor(Variable):
             return m.known(self.cls)
         if name == "grad":
             return self.grad(m)
+        if name == "grad_fn":
+            m.note_places(self)
         if name in ("grad_fn", "data", "is_leaf", "_version", "__dict__", "_base", "names", "_backward_hooks"):
             raise Unsupported(f"Tensor.{name}")
         if self.value is not None and name in getattr(self.value, "__dict__", {}):
@@ -103,6 +105,10 @@ class Tensor(Variable):
         return m.record("call_method", name, [self, *args], kwargs)
 
     def special_method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if name in ("register_hook", "retain_grad"):
+            m.note_places(self)
+        elif name == "backward":
+            m.note_places(*args, *kwargs.values())
         if name == "__len__":
             return self.length(m)
         if name == "__iter__":
