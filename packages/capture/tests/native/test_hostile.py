@@ -320,3 +320,43 @@ def test_modes_do_not_outlive_an_interrupted_capture():
     with pytest.raises(Interrupt):
         capture.compile(lambda x: x + 1, backend)(torch.ones(2))
     assert _torch.dispatch_mode_depth() == _torch.torch_function_depth() == 0 and torch.is_grad_enabled()
+
+
+def test_wrappers_of_wrappers_without_end():
+    """What wraps itself at each step of a loop ends in Python's exception, not at the end of the C stack."""
+
+    def wrapped():
+        pass
+
+    for _ in range(300_000):
+        wrapped = _native.DisabledCallable(wrapped)
+    called = _native.CompiledCallable(wrapped, Session())
+    for act in (wrapped.__call__, called.__call__, wrapped.__repr__, lambda of=wrapped: of.no_such_thing):
+        with pytest.raises(RecursionError):
+            act()
+    del wrapped, called, act
+    gc.collect()
+
+
+def test_an_interrupt_while_a_traceback_is_trimmed():
+    """It replaces the exception on its way, as it would in any handler; an error of the trimming does not."""
+
+    class Trimming(Session):
+        failure: type[BaseException]
+
+        def trimmed(self, traceback):
+            raise self.failure
+
+    def fails(x):
+        raise ValueError(x)
+
+    session = Trimming()
+    call = _native.CompiledCallable(fails, session)
+    session.failure = KeyboardInterrupt
+    for value in range(2):
+        with pytest.raises(KeyboardInterrupt) as caught:
+            call(value)
+        assert isinstance(caught.value.__context__, ValueError)
+    session.failure = ZeroDivisionError
+    with pytest.raises(ValueError, match="3"):
+        call(3)

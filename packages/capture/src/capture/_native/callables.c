@@ -18,6 +18,21 @@ typedef struct {
     PyObject *dict, *weak_references;
 } Wrapper;
 
+/* Wrappers of wrappers take room on the C stack and none in the interpreter's own count of frames. */
+static PyObject *
+call_within(PyObject *fn, PyObject *const *args, size_t count, PyObject *names)
+{
+    if (PyFunction_Check(fn)) {
+        return PyObject_Vectorcall(fn, args, count, names);
+    }
+    if (Py_EnterRecursiveCall(" of wrapped callables")) {
+        return NULL;
+    }
+    PyObject *result = PyObject_Vectorcall(fn, args, count, names);
+    Py_LeaveRecursiveCall();
+    return result;
+}
+
 static PyObject *
 call_compiled(PyObject *op, PyObject *const *args, size_t count, PyObject *names)
 {
@@ -26,7 +41,7 @@ call_compiled(PyObject *op, PyObject *const *args, size_t count, PyObject *names
     Stack *stack = stack_here(tstate);
     if (stack && stack->compiling) {
         return self->whole ? broken_promise(self->session, NULL, "called while another capture is in progress")
-                           : PyObject_Vectorcall(self->fn, args, count, names);
+                           : call_within(self->fn, args, count, names);
     }
     if (stack && stack->calls >= DEEPEST_CALLS) {
         PyErr_SetString(PyExc_RecursionError, "maximum recursion depth of compiled callables exceeded");
@@ -57,13 +72,13 @@ call_disabled(PyObject *op, PyObject *const *args, size_t count, PyObject *names
     PyThreadState *tstate = PyThreadState_Get();
     Stack *stack = stack_here(tstate);
     if (stack == NULL || stack->session == NULL) {
-        return PyObject_Vectorcall(self->fn, args, count, names);
+        return call_within(self->fn, args, count, names);
     }
     Scope scope;
     if (scope_begin(&scope, tstate, stack, NULL, NULL, 0) < 0) {
         return NULL;
     }
-    PyObject *result = PyObject_Vectorcall(self->fn, args, count, names);
+    PyObject *result = call_within(self->fn, args, count, names);
     scope_end(&scope);
     return result;
 }
@@ -210,7 +225,11 @@ wrapper_getattr(PyObject *self, PyObject *name)
     PyObject *result = PyObject_GenericGetAttr(self, name);
     if (result == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
         PyErr_Clear();
+        if (Py_EnterRecursiveCall(" while an attribute is looked up")) {
+            return NULL;
+        }
         result = PyObject_GetAttr(((Wrapper *)self)->fn, name);
+        Py_LeaveRecursiveCall();
     }
     return result;
 }

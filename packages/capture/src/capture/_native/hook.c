@@ -225,20 +225,29 @@ run_deep(PyThreadState *tstate, Stack *stack, Frame *frame, int throwing)
     return result;
 }
 
-/* An exception leaves a replaced frame: the session may take what is not the user's out of its traceback. */
+/* An exception leaves a replaced frame: the session may take what is not the user's out of its traceback. An interrupt
+   that falls into that is the program's, as it would be anywhere in the frame, and has the first one as its context. */
 static void
 trim_traceback(PyObject *session)
 {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     if (traceback != NULL) {
+        PyErr_NormalizeException(&type, &value, &traceback);
         PyObject *trimmed = consult(session, "trimmed", Py_BuildValue("(O)", traceback));
         if (trimmed != NULL && PyTraceBack_Check(trimmed)) {
             Py_SETREF(traceback, Py_NewRef(trimmed));
-            PyErr_NormalizeException(&type, &value, &traceback);
-            PyException_SetTraceback(value, traceback);
         }
         Py_XDECREF(trimmed);
+        PyException_SetTraceback(value, traceback);
+        if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) {
+            PyObject *first = value;
+            Py_DECREF(type);
+            Py_DECREF(traceback);
+            PyErr_Fetch(&type, &value, &traceback);
+            PyErr_NormalizeException(&type, &value, &traceback);
+            PyException_SetContext(value, first); /* steals it */
+        }
         PyErr_Clear();
     }
     PyErr_Restore(type, value, traceback);
