@@ -5,6 +5,7 @@ Flows in: `Parts`. Flows out: `CompiledGraph`.
 
 from __future__ import annotations
 
+import logging
 import time
 import warnings
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,8 @@ from inductor.codegen.module import Call, LayoutFitter, load_call
 from inductor.device import backend_for
 from inductor.parts import CHECKED, WRAPPER, BackendOf, Parts
 from inductor.stored import parts_of
+
+_log = logging.getLogger("inductor")
 
 
 @dataclass
@@ -110,7 +113,11 @@ class CompiledGraph:
         result = self._first(inputs)
         self.call = self._steady
         if self._fitter.misfits:
-            warnings.warn(f"copied to fit: {', '.join(sorted(self._fitter.misfits))}", stacklevel=2)
+            message = f"copied to fit: {', '.join(sorted(self._fitter.misfits))}"
+            try:
+                warnings.warn(message, stacklevel=2)
+            except UserWarning:  # an error by the user's filters; but it is no error of the user's program
+                _log.warning(message)
         return result
 
     def __repr__(self) -> str:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,9 @@ def test_extern_results_of_every_kind() -> None:
         return values, positions * 2, parts[1] + 1, x.cummax(-1).values
 
     check_schedule(f, X)
+    # One result that is a list, and the same of one tensor.
+    check_schedule(lambda x, y: torch.stack(torch._foreach_norm([x, y])) + 1, X, X.t())
+    check_schedule(lambda x: torch._foreach_norm([x])[0] + 1, X)
 
 
 def test_calls_without_the_overload_object() -> None:
@@ -116,6 +120,14 @@ def test_strides_other_than_the_shape_rule_said_are_made_to_fit() -> None:
         first = compiled([X])
     torch.testing.assert_close(first[0], (X.cumsum(0) * 2).sum(0))
     torch.testing.assert_close(compiled([X])[0], first[0])  # and again, without a warning
+
+
+def test_filters_that_raise_do_not_make_copies_to_fit_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (result,) = cumsum_with(torch.empty_strided((4, 6), (1, 4)))([X])
+    torch.testing.assert_close(result, (X.cumsum(0) * 2).sum(0))
+    assert "copied to fit: aten.cumsum" in caplog.text
 
 
 @torch.library.custom_op("inductor_tests::changing", mutates_args=())

@@ -103,7 +103,7 @@ def unpacked(op: ExternOp) -> bool | None:
     schema = getattr(op.target, "_schema", None)
     if schema is None:
         return None
-    kinds = [str(result.type) for result in schema.returns]
-    if len(kinds) == 1:
-        return kinds[0].endswith("[]")
-    return True if not any(kind.endswith("[]") for kind in kinds) else None
+    lists = [isinstance(result.type, torch.ListType) for result in schema.returns]
+    if len(lists) == 1:
+        return lists[0]
+    return None if any(lists) else True
