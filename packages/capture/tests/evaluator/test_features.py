@@ -196,6 +196,13 @@ WHOLE: list[Callable[[Any], Any]] = [
     lambda x: MyList([1, 2, 3]).total() * x,
     attribute_of_function,
     lambda x: copy.deepcopy({"a": [1, (2,)], "b": Described(3)})["b"].d + x,
+    lambda x: (
+        dict.fromkeys(range(2), x),
+        dict.fromkeys("ab"),
+        collections.OrderedDict.fromkeys(iterable="ba", value=x),
+    ),
+    lambda x: [(name, x + len(name)) for name in set(["full", "sliding"] * 2)],
+    lambda x: [list({name, "c", "d"}) for name in "abefgh"] + [list(frozenset("xyz")), x],
 ]
 BROKEN: list[Callable[[Any], Any]] = [
     lambda x: (x + 1).requires_grad_().requires_grad,
@@ -223,6 +230,7 @@ BROKEN: list[Callable[[Any], Any]] = [
     meta_call,
     own_dict,
     lambda x: MyStr("ab") + "c",
+    lambda x: (list(set("abcdefgh")), list(set("ab") | set("cd")), x),
 ]
 
 

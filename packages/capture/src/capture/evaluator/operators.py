@@ -164,6 +164,7 @@ def inplace(m: Machine, symbol: str, left: Variable, right: Variable) -> Variabl
         other = Set.of(m, right.entries.values()) if isinstance(right, Set) else right
         result: Any = binary(m, symbol[:-1], left, other)
         left.entries = result.entries
+        left.only_grew, left.in_order = left.only_grew and symbol == "|=", False
         m.mutated(left)
         return left
     if isinstance(left, Object):

@@ -569,7 +569,9 @@ class Values(State):
             pairs = [(self.from_python(k), self.from_python(v)) for k, v in value.items()]
             return self.created(Dict({k.hash_key(self.me): (k, v) for k, v in pairs}, cls))
         if cls in (set, frozenset):
-            return Set.of(self.me, [self.from_python(v) for v in value], cls)
+            made = Set.of(self.me, [self.from_python(v) for v in value], cls)
+            made.only_grew = False  # who knows
+            return made
         if cls is slice:
             return Slice(*(self.from_python(v) for v in (value.start, value.stop, value.step)))
         if cls is range:

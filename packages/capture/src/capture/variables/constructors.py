@@ -25,6 +25,7 @@ from .numbers import Symbolic
 from .objects import Object, Super
 from .sequences import List, NamedTuple, Range, Sequence, Slice, Tuple
 from .tensors import Tensor
+from .torch_calls import builtin
 
 
 @constructor(type)
@@ -142,12 +143,20 @@ def _size(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 @constructor(set)
 def _set(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
-    return Set.of(m, unordered(m, m.realize(args[0])) if args else [], set)
+    return _set_of(m, args, set)
 
 
 @constructor(frozenset)
 def _frozenset(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
-    return Set.of(m, unordered(m, m.realize(args[0])) if args else [], frozenset)
+    return _set_of(m, args, frozenset)
+
+
+def _set_of(m: Machine, args: Args, cls: type) -> Set:
+    given = m.realize(args[0]) if args else Tuple([])
+    made = Set.of(m, unordered(m, given), cls, in_order=not isinstance(given, Set))
+    if cls is frozenset and isinstance(given, Set) and given.cls is frozenset:
+        made.only_grew = given.only_grew  # it is the same object
+    return made
 
 
 @constructor(dict)
@@ -164,6 +173,23 @@ def _ordered_dict(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 def _defaultdict(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     made = m.created(Dict({}, collections.defaultdict, m.realize(args[0]) if args else Constant(None)))
     return _fill(m, made, args[1:], kwargs)
+
+
+def _fromkeys(cls: type) -> None:
+    @builtin(cls.fromkeys)  # type: ignore[attr-defined]
+    def fromkeys(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+        named = dict(zip(("iterable", "value"), args, strict=False)) | kwargs
+        if "iterable" not in named or len(named) != len(args) + len(kwargs) or (kwargs and cls is dict):
+            raise Unsupported("fromkeys with other than its arguments")
+        made = Dict({}, cls)
+        m.created(made)
+        for key in m.elements(named["iterable"]):
+            made.set_item(m, key, named.get("value", Constant(None)))
+        return made
+
+
+_fromkeys(dict)
+_fromkeys(collections.OrderedDict)
 
 
 def _fill(m: Machine, made: Dict, args: Args, kwargs: Kwargs) -> Variable:

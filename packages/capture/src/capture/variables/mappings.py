@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -244,17 +245,23 @@ class Set(Variable):
     Iteration order of a real set is by hash: iterating is allowed where the order of an equal real set is known.
     """
 
+    #: As many elements fit into a table that was never enlarged.
+    SMALL = 4
+
     def __init__(self, entries: dict[Hashable, Variable], cls: type = set) -> None:
         self.entries = entries
         self.cls = cls
+        #: The real set began empty, and elements were only added; in the order of ``entries``.
+        self.only_grew = self.in_order = False
 
     @classmethod
-    def of(cls, m: Machine, elements: Iterable[Variable], kind: type = set) -> Set:
+    def of(cls, m: Machine, elements: Iterable[Variable], kind: type = set, *, in_order: bool = False) -> Set:
         entries: dict[Hashable, Variable] = {}
         for element in elements:
             real = m.realize(element)
             entries.setdefault(real.hash_key(m), real)
         made = cls(entries, kind)
+        made.only_grew, made.in_order = True, in_order
         m.created(made)
         return made
 
@@ -286,6 +293,12 @@ class Set(Variable):
             values = list(self.entries)
             if all(type(v) is int and 0 <= v < 8 for v in values):
                 return [self.entries[v] for v in sorted(values)]  # type: ignore[type-var]
+            if self.only_grew and len(values) <= self.SMALL:
+                # Of two elements that want one place the first to come has it.
+                ways = [values] if self.in_order else itertools.permutations(values)
+                orders = {tuple(set(way)) for way in ways}
+                if len(orders) == 1:
+                    return [self.entries[v] for v in orders.pop()]
         raise Unsupported("iteration over a set, whose order is not known")
 
     def iterate(self, m: Machine) -> Variable:
@@ -322,6 +335,7 @@ class Set(Variable):
 
     def py_discard(self, m: Machine, value: Variable) -> Variable:
         self.entries.pop(value.hash_key(m), None)
+        self.only_grew = False
         return self.changed(m)
 
     def py_remove(self, m: Machine, value: Variable) -> Variable:
@@ -337,6 +351,7 @@ class Set(Variable):
         return m.created(Set(dict(self.entries), self.cls))
 
     def py_update(self, m: Machine, *others: Variable) -> Variable:
+        self.in_order = False
         for other in others:
             for x in unordered(m, other):
                 real = m.realize(x)

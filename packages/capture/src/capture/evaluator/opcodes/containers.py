@@ -33,7 +33,7 @@ def _build_list(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("BUILD_SET")
 def _build_set(m: Machine, frame: Frame, op: Op) -> None:
-    frame.push(Set.of(m, frame.pop_many(op.arg)))
+    frame.push(Set.of(m, frame.pop_many(op.arg), in_order=True))
 
 
 @operation("BUILD_MAP")
