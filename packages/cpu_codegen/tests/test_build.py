@@ -207,3 +207,31 @@ extern "C" EXPORT int team(const Word* args) {
         torch.set_num_threads(before)
     loaded = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libgomp" in line}
     assert loaded == {runtime}, "a second OpenMP runtime was loaded"
+
+
+def test_a_compiler_that_fails_once_is_no_compiler_without_threads(tmp_path, monkeypatch):
+    """A full disk, no memory: what is remembered, in the cache too, is only that the runtime is missing."""
+    monkeypatch.setenv("INDUCTOR_CACHE_DIR", str(tmp_path))
+    compile, compiler = build_module._compile, build_module.find_compiler()
+    build_module._has_openmp.cache_clear()
+    for failure in (build_module._CompilerFailed("no space left"), OSError("no space left")):
+
+        def failing(*arguments, failure=failure):
+            raise failure
+
+        monkeypatch.setattr(build_module, "_compile", failing)
+        assert not compiler.openmp
+
+    def without_runtime(name, suffix, parts, *rest):
+        if "GOMP" in parts[0]:
+            raise build_module._CompilerFailed("undefined reference")
+        return compile(name, suffix, parts, *rest)
+
+    kept = []
+    monkeypatch.setattr(build_module.DiskCache, "put", lambda cache, key, files: kept.append(files))
+    monkeypatch.setattr(build_module, "_compile", lambda *arguments: b"")
+    assert compiler.openmp and kept == [{"openmp": b"yes"}]
+    build_module._has_openmp.cache_clear()
+    monkeypatch.setattr(build_module, "_compile", without_runtime)
+    assert not compiler.openmp and kept[1:] == [{"openmp": b"no"}]
+    build_module._has_openmp.cache_clear()

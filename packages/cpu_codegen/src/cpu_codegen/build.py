@@ -49,7 +49,10 @@ class Compiler:
     @property
     def openmp(self) -> bool:
         """Whether there is an OpenMP runtime it can link; tried once and kept in the cache."""
-        return _has_openmp(self)
+        try:
+            return _has_openmp(self)
+        except (_CompilerFailed, OSError):  # nothing can be compiled just now (a full disk, say): asked again next time
+            return False
 
 
 def find_compiler() -> Compiler:
@@ -99,6 +102,7 @@ def _has_openmp(compiler: Compiler) -> bool:
         _compile("probe", ".cpp", [_OPENMP_PROBE], command, _thread_flags()[1])
         works = True
     except _CompilerFailed:
+        _compile("probe", ".cpp", ["void f() {}\n"], command, ())  # it is the runtime that is missing, nothing else
         works = False
     with contextlib.suppress(OSError):  # asked again next time
         cache.put(key, {"openmp": b"yes" if works else b"no"})
