@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -310,6 +311,20 @@ def test_parents_of_others(tmp_path: Path) -> None:
     os.chown(root.parent, faults.NOBODY, -1)
     with pytest.raises(place.Untrusted, match="belongs to another user"):
         place.require_trusted(root)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may become another user")
+def test_who_acts_as_another_user_has_that_ones_cache() -> None:
+    root = Path(tempfile.mkdtemp())  # pytest's own folder lets nobody else pass
+    try:
+        os.chown(root, faults.NOBODY, -1)
+        os.seteuid(faults.NOBODY)
+        cache = DiskCache("room", root)
+        cache.put(KEY, FILES)
+        assert cache.get(KEY) is not None and root in cache.put(KEY, FILES).folder.parents
+    finally:
+        os.seteuid(0)
+        shutil.rmtree(root)
 
 
 def test_what_lies_in_a_shared_folder_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

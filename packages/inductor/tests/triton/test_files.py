@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import linecache
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,11 +38,13 @@ def source():
 
 
 @pytest.fixture
-def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("INDUCTOR_CACHE_DIR", str(tmp_path / "ours"))
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
     monkeypatch.setattr(place, "_places", {})
-    return tmp_path
+    with knobs.cache.scope():
+        knobs.cache.reset()
+        yield tmp_path
 
 
 def test_a_safe_folder_stays_tritons_own(folders: Path) -> None:
@@ -57,6 +60,24 @@ def test_a_shared_folder_is_not_used(folders: Path) -> None:
     assert folders / "ours" in used.parents and used.stat().st_mode & 0o777 == 0o700
     backend_module.keep_to_own_folders()
     assert Path(knobs.cache.dir) == used
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_folder_in_it_that_others_may_write(folders: Path, monkeypatch: pytest.MonkeyPatch, closed: bool) -> None:
+    """Triton makes one for each kernel, under the umask of the moment: what lies there is loaded as it is."""
+    inner = folders / "triton" / "kernel"
+    inner.mkdir(parents=True)
+    inner.chmod(0o777)
+    monkeypatch.setattr(place, "_closed", lambda path: closed)  # where the tests run, all may be closed
+    backend_module.keep_to_own_folders()
+    assert (knobs.cache.dir == str(folders / "triton")) == closed
+
+
+def test_folders_that_others_cannot_enter(tmp_path: Path) -> None:
+    inner = tmp_path / "in"
+    inner.mkdir()
+    tmp_path.chmod(0o700)
+    assert place._closed(inner)
 
 
 def test_kernels_run_without_files_of_ours(folders: Path) -> None:

@@ -74,7 +74,7 @@ def require_trusted(path: Path) -> None:
         status = os.lstat(folder)
         if not stat.S_ISDIR(status.st_mode):
             raise Untrusted(f"{folder} is not a directory")
-        if status.st_uid not in (0, os.getuid()):
+        if status.st_uid not in (0, os.geteuid()):
             raise Untrusted(f"{folder} belongs to another user")
         shared = others_may_write(status, folder)
         if shared and (folder == path or not status.st_mode & stat.S_ISVTX):
@@ -93,7 +93,7 @@ def others_may_write(status: os.stat_result, path: Path) -> bool:
 def _is_own_group(number: int) -> bool:
     """Whether this is the user's private group, as many systems make one for each user (their umask is 002)."""
     try:
-        user, group = pwd.getpwuid(os.getuid()), grp.getgrgid(number)
+        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(number)
     except (KeyError, OSError):
         return False
     return user.pw_gid == number and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
@@ -109,7 +109,7 @@ def _has_access_list(path: Path) -> bool:
 
 def is_own(status: os.stat_result) -> bool:
     """Whether a file or folder is this user's and nobody else may write in it."""
-    return status.st_uid == os.getuid() and not status.st_mode & _OTHERS_MAY_WRITE
+    return status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_MAY_WRITE
 
 
 def own_folder(path: Path) -> None:
@@ -155,16 +155,35 @@ def unique() -> str:
 
 
 def usable(path: Path) -> bool:
-    """Whether this user, and nobody else, can write in the folder `path`, which need not exist yet."""
+    """Whether this user, and nobody else, can write in the folder `path`, which need not exist yet, and in those in it:
+    libraries keep what they load in folders made with whatever umask was in force."""
     try:
-        path = path.absolute()
+        wanted = path.absolute()
+        path = wanted
         while not path.exists() and path != path.parent:
             path = path.parent
-        path = path.resolve()
+        there, path = path == wanted, path.resolve()
         require_trusted(path)
+        if there and not _closed(path):
+            with os.scandir(path) as found:
+                if any(map(_others_may_write_in, found)):
+                    return False
     except (OSError, RuntimeError):
         return False
     return os.access(path, os.W_OK | os.X_OK)
+
+
+def _closed(path: Path) -> bool:
+    """Whether other users get no further than some folder on the way."""
+    return any(not folder.stat().st_mode & (stat.S_IXGRP | stat.S_IXOTH) for folder in (path, *path.parents))
+
+
+def _others_may_write_in(item: os.DirEntry[str]) -> bool:
+    try:
+        status = item.stat(follow_symlinks=False)
+    except FileNotFoundError:  # another process removed it
+        return False
+    return status.st_uid not in (0, os.geteuid()) or others_may_write(status, Path(item.path))
 
 
 class Place:
