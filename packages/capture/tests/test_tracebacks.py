@@ -5,22 +5,13 @@ from __future__ import annotations
 import logging
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
 import capture
-
-
-@pytest.fixture(autouse=True)
-def _raise_on_error() -> Iterator[None]:
-    before = capture.config.on_error
-    capture.config.on_error = "raise"
-    yield
-    capture.config.on_error = before
-    capture.reset()
 
 
 def helper(y: torch.Tensor) -> torch.Tensor:
