@@ -191,7 +191,7 @@ def test_generated_locals_are_identifiers_and_meet_no_other() -> None:
     from capture import _native
     from capture.resume import _functions
 
-    codes = [c for known in _functions.values() for c in known.values()]
+    codes = [code for _, known in _functions._entries.values() for code in known.values()]
     codes += [e.code for c in [broken.__code__, *codes] for e in _native.entries(c) if e.code is not None]
     assert len(codes) > 1, "nothing broke"
     for code in codes:

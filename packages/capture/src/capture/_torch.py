@@ -366,7 +366,8 @@ def _autocast_settings(device: str, number: int) -> dict[str, Setting]:
 
 
 def _deterministic(value: tuple[bool, bool]) -> None:
-    torch.use_deterministic_algorithms(value[0], warn_only=value[1])
+    # The public setter imports torch's own compiler, to tell it too: seconds, for what is put back at once.
+    torch._C._set_deterministic_algorithms(value[0], warn_only=value[1])
 
 
 def _is_deterministic() -> tuple[bool, bool]:

@@ -74,31 +74,26 @@ class Session:
         before = _torch.InForce.now()
         try:
             with finalizers_outside_modes():
-                return self.answer(func, code, args, globals, builtins)
+                return self.answer(FrameInput(func, code, args, globals, builtins, _native.is_traced()))
         except BaseException:
             # An interrupt may fall between entering a mode and the block that leaves it.
             before.restore()
             raise
 
-    def answer(
-        self,
-        func: FunctionType,
-        code: CodeType,
-        args: tuple[Any, ...],
-        globals: dict[str, Any],
-        builtins: dict[str, Any],
-    ) -> Any:
+    def answer(self, frame: FrameInput) -> Any:
         """What to do with a frame: an entry, a mark, or None."""
+        code = frame.code
         if code.co_name in _NEVER_CAPTURED:
             return _native.SKIP
-        if origin_of(code) is None and is_infrastructure(file_of(code, globals)):
+        if origin_of(code) is None and is_infrastructure(file_of(code, frame.globals)):
             return _native.SKIP
         kind = next((kind for flag, kind in _SUSPENDING.items() if code.co_flags & flag), None)
         if kind is not None:
             self.leave(code, f"it is {kind}, which runs in the interpreter", warn=code is self.root)
             return _native.SKIP
-        self.note_recompile(func, code, args, globals, builtins)
-        frame = FrameInput(func, code, args, globals, builtins, _native.is_traced())
+        failed = self.failed_guard(frame)
+        if failed is not None:
+            self.report.recompiles.append(f"{where(code)}: {failed}")
         try:
             with warnings_kept_from_raising():
                 origin = origin_of(code)
@@ -151,7 +146,7 @@ class Session:
         builtins: dict[str, Any],
     ) -> None:
         """A code object reached ``config.recompile_limit``: what does not fit runs eagerly from now on."""
-        failed = self.failed_guard(func, code, args, globals, builtins)
+        failed = self.failed_guard(FrameInput(func, code, args, globals, builtins))
         why = f"; the guard that failed last: {failed}" if failed else ""
         self.leave(code, f"{self.cache_limit} variants were captured (config.recompile_limit) and none fits{why}")
 
@@ -210,14 +205,9 @@ class Session:
             hide_from_torch_compile(entered, beneath=True)
         return _native.DisabledCallable(compiled)
 
-    def note_recompile(self, func: Any, code: CodeType, args: Any, globals: Any, builtins: Any) -> None:
-        """Record which guard of the latest capture did not hold."""
-        failed = self.failed_guard(func, code, args, globals, builtins)
-        if failed is not None:
-            self.report.recompiles.append(f"{where(code)}: {failed}")
-
-    def failed_guard(self, func: Any, code: CodeType, args: Any, globals: Any, builtins: Any) -> str | None:
-        """The guard of the entry used last that these values fail, and what they are instead."""
+    def failed_guard(self, frame: FrameInput) -> str | None:
+        """The guard of the entry used last that the frame's values fail, and what they are instead."""
+        func, code, args, globals, builtins = frame.function, frame.code, frame.args, frame.globals, frame.builtins
         for entry in _native.entries(code, self)[:1]:
             if entry.guards is None:
                 return None
