@@ -235,3 +235,26 @@ def test_a_compiler_that_fails_once_is_no_compiler_without_threads(tmp_path, mon
     monkeypatch.setattr(build_module, "_compile", without_runtime)
     assert not compiler.openmp and kept[1:] == [{"openmp": b"no"}]
     build_module._has_openmp.cache_clear()
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="there is no other place on this system")
+def test_a_temporary_folder_that_is_full(tmp_path, monkeypatch):
+    """What the compiler itself writes meanwhile goes elsewhere, too."""
+    monkeypatch.setattr(build_module.tempfile, "tempdir", str(tmp_path))
+    run, room, places = build_module._run, build_module._has_room, []
+
+    def on_a_full_disk(commands, folder):
+        places.append(Path(folder).parent)
+        if tmp_path in Path(folder).parents:
+            raise build_module._CompilerFailed("no space left on device")
+        run([["sh", "-c", f'test "$TMPDIR" = {folder} && exec "$@"', "sh", *words] for words in commands], folder)
+
+    monkeypatch.setattr(build_module, "_run", on_a_full_disk)
+    compiled = build_module._compile
+    command = (*build_module.find_compiler().command, "-fPIC")
+    with pytest.raises(build_module._CompilerFailed):
+        compiled("some", ".cpp", ["void f() {}"], command, ())
+    assert places == [tmp_path], "there is room, so that is not why it failed"
+    monkeypatch.setattr(build_module, "_has_room", lambda folder: folder is not None and room(folder))
+    assert compiled("some", ".cpp", ["void f() {}"], command, ())[:4] == b"\x7fELF"
+    assert places[1:] == [tmp_path, Path("/dev/shm")] and room(None)

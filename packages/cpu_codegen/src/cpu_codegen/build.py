@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from cpu_codegen._torch import openmp_runtime
 from cpu_codegen.cpu_info import Isa
-from cpu_codegen.environment import environment
+from cpu_codegen.environment import environment, for_compilers
 from inductor import BuildError, DiskCache, Entry
 
 INCLUDE = Path(__file__).parent / "include"
@@ -229,19 +229,45 @@ class _CompilerFailed(Exception):
 
 
 def _compile(name: str, suffix: str, parts: list[str], command: Sequence[str], link: Sequence[str]) -> bytes:
-    """Compile the parts beside each other and link them; the shared object's content."""
-    with tempfile.TemporaryDirectory() as folder:
+    """Compile the parts beside each other and link them; the shared object's content. Where the temporary folder takes
+    nothing more, shared memory may."""
+    try:
+        return _compile_below(None, name, suffix, parts, command, link)
+    except (_CompilerFailed, OSError):
+        if _has_room(None) or not _has_room(_OTHER_ROOM):
+            raise
+    return _compile_below(_OTHER_ROOM, name, suffix, parts, command, link)
+
+
+_OTHER_ROOM = "/dev/shm"
+
+
+def _has_room(folder: str | None) -> bool:
+    """Whether files as large as a compile makes them can be written; None: in the temporary folder."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(1 << 22))
+            file.flush()
+    except OSError:
+        return False
+    return True
+
+
+def _compile_below(
+    place: str | None, name: str, suffix: str, parts: list[str], command: Sequence[str], link: Sequence[str]
+) -> bytes:
+    with tempfile.TemporaryDirectory(dir=place) as folder:
         scratch = Path(folder)
         target = scratch / f"{name}.so"
         sources = [scratch / f"{name}{k or ''}{suffix}" for k in range(len(parts))]
         for source, text in zip(sources, parts, strict=True):
             source.write_text(text)
         if len(sources) == 1:
-            _run([[*command, "-shared", str(sources[0]), "-o", str(target), *link]])
+            _run([[*command, "-shared", str(sources[0]), "-o", str(target), *link]], folder)
         else:
             objects = [str(source.with_suffix(".o")) for source in sources]
-            _run([[*command, "-c", str(s), "-o", o] for s, o in zip(sources, objects, strict=True)])
-            _run([[command[0], *_driver(command), "-shared", *objects, "-o", str(target), *link]])
+            _run([[*command, "-c", str(s), "-o", o] for s, o in zip(sources, objects, strict=True)], folder)
+            _run([[command[0], *_driver(command), "-shared", *objects, "-o", str(target), *link]], folder)
         return target.read_bytes()
 
 
@@ -251,11 +277,14 @@ def _driver(command: Sequence[str]) -> Sequence[str]:
     return command[1:first_flag]
 
 
-def _run(commands: list[list[str]]) -> None:
-    """Run the commands at the same time; all have ended when this returns."""
+def _run(commands: list[list[str]], folder: str) -> None:
+    """Run the commands at the same time, with `folder` for what compilers keep meanwhile; all have ended when this returns."""
+    given = for_compilers(folder)
     try:
         started = [
-            subprocess.Popen(c, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+            subprocess.Popen(
+                c, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=given
+            )
             for c in commands
         ]
     except OSError as error:

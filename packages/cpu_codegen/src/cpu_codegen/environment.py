@@ -33,3 +33,8 @@ def environment() -> Environment:
     # Those this process may run on; not every system can say.
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return Environment(get("CPU_CODEGEN_ISA") or None, get("CXX") or None, get("PATH"), read, processors)
+
+
+def for_compilers(folder: str) -> dict[str, str]:
+    """All variables, for a program that is to keep its temporary files in `folder`."""
+    return {**os.environ, "TMPDIR": folder}
