@@ -125,3 +125,26 @@ def test_a_bad_position_among_many_threads(place: int) -> None:
 def test_an_empty_index_of_fewer_dimensions() -> None:
     nothing = torch.empty(0, dtype=torch.int64)
     assert meta.compile(lambda i: TABLE.gather(0, i) + 1)(nothing).shape == (0,)
+
+
+DTYPES: dict[str, Program] = {
+    name: PROGRAMS[name]
+    for name in ("gather", "index_select", "scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy", "take")
+} | {
+    "index_reduce": lambda i: torch.zeros(ROWS, COLUMNS).index_reduce(0, i, SOURCE, "amax"),
+    "index_put of another dtype": lambda i: torch.zeros(ROWS, COLUMNS).index_put((i.long(),), SOURCE.double()),
+}
+
+
+@pytest.mark.filterwarnings("ignore:index_reduce")
+@pytest.mark.parametrize("dtype", [torch.int16, torch.uint8, torch.bool, torch.int32])
+@pytest.mark.parametrize("name", DTYPES)
+def test_dtypes_that_eager_refuses(name: str, dtype: torch.dtype) -> None:
+    if (name, dtype) == ("scatter_add", torch.int32):
+        pytest.skip("by the strides of the index eager chooses between a kernel that takes int32 and one that refuses it")
+    program, index = DTYPES[name], positions(None).to(dtype)
+    expected, found = outcome(program, index), outcome(meta.compile(program), index)
+    if isinstance(expected, torch.Tensor):
+        assert isinstance(found, torch.Tensor)
+    else:
+        assert found == expected

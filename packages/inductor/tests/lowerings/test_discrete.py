@@ -64,6 +64,66 @@ def test_a_jump_is_where_eager_jumps(name: str, dtype: torch.dtype) -> None:
     assert torch.equal(found, expected[0])
 
 
+CHAINS: dict[str, Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "greater": lambda x, y, z: x * y + z > 1.5,
+    "to an integer": lambda x, y, z: (x * y * z * 8 + x).to(torch.int32),
+    "argmax": lambda x, y, z: (x * y + z).argmax(-1),
+    "floor": lambda x, y, z: (torch.sigmoid(x * y) * z * 8).floor(),
+    "of float32": lambda x, y, z: (x * y + z).float() * 2 > 3.3,
+    "joined": lambda x, y, z: (torch.cat([x * y, y * z]) * 3 + 1).floor(),
+    "chosen": lambda x, y, z: (torch.where(x > 1, x * y, y * z) * 1.7).floor(),
+    "negated": lambda x, y, z: (-(x * y) + z).sign(),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_jump_sees_each_link_rounded(name: str, dtype: torch.dtype) -> None:
+    torch.manual_seed(2)
+    x, y, z = ((torch.rand(40, 64) + 0.5).to(dtype) for _ in range(3))
+    graph, expected = trace(CHAINS[name], x, y, z)
+    (found,) = run_program(lower(graph, []), [x, y, z])
+    assert torch.equal(found, expected[0])
+
+
+def test_what_does_not_jump_is_not_rounded_on_the_way() -> None:
+    x, y = torch.rand(8).to(torch.bfloat16), torch.rand(8).to(torch.bfloat16)
+    graph, _ = trace(lambda x, y: (x * y + x) * y, x, y)
+    (loop,) = lower(graph, []).operations
+    assert not [op for op in loop.body.ops if op.name == "round_to"]
+
+
+NUMBERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "equal": lambda x: x == 0.3,
+    "greater": lambda x: x > 1.2,
+    "greater than a tensor": lambda x: x > torch.tensor(1.2),
+    "added": lambda x: x + 0.3,
+    "subtracted": lambda x: 1.2 - x,
+    "scaled and added": lambda x: torch.add(torch.zeros_like(x), x, alpha=1.2),
+    "multiplied": lambda x: x * 0.3,
+    "multiplied by a tensor": lambda x: x * torch.tensor(0.3),
+    "divided": lambda x: x / 0.3,
+    "an integer tensor": lambda x: x + torch.tensor([257, 2049]),
+    "times an integer tensor": lambda x: x * torch.tensor([257, 2049]),
+    "remainder": lambda x: x % 0.3,
+    "divided to the floor": lambda x: torch.div(x, 0.3, rounding_mode="floor"),
+    "hardshrink": lambda x: F.hardshrink(x, 1.2),
+    "threshold": lambda x: F.threshold(x, 1.2, 0.0),
+    "clamp": lambda x: x.clamp(0.3, 1.2),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_have_the_precision_that_eager_gives_them(name: str, dtype: torch.dtype) -> None:
+    torch.manual_seed(3)
+    x = (torch.rand(500, 2) + 0.3).to(dtype)
+    x[0], x[1] = 0.3, 1.2
+    graph, expected = trace(NUMBERS[name], x)
+    (found,) = run_program(lower(graph, []), [x])
+    assert torch.equal(found, expected[0])
+
+
 def test_the_table_says_of_each_primitive_whether_it_jumps() -> None:
     jumping = {name for name, primitive in PRIMITIVES.items() if primitive.discrete}
     assert {"floor", "lt", "sign", "isnan", "remainder", "logical_and"} <= jumping

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aotgrad.decompositions.precision import in_opmath
+from aotgrad.decompositions.precision import in_opmath, widen
 from aotgrad.decompositions.registry import decomposition
 
 aten = torch.ops.aten
@@ -153,12 +153,12 @@ def softplus_backward(grad: Tensor, x: Tensor, beta: Any, threshold: Any) -> Ten
 
 @decomposition(aten.threshold.default)
 def threshold(x: Tensor, threshold: Any, value: Any) -> Tensor:
-    return aten.where.ScalarSelf(x <= threshold, value, x)
+    return aten.where.ScalarSelf(widen(x) <= threshold, value, x)
 
 
 @decomposition(aten.threshold_backward.default)
 def threshold_backward(grad: Tensor, x: Tensor, threshold: Any) -> Tensor:
-    return aten.where.ScalarSelf(x <= threshold, 0, grad)
+    return aten.where.ScalarSelf(widen(x) <= threshold, 0, grad)
 
 
 @decomposition(aten.sigmoid_backward.default)

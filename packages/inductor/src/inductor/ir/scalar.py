@@ -5,7 +5,7 @@ Flows in: what a lowering writes, e.g. `x * 0.5 * (1 + prim.erf(x))`. Flows out:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import sympy
@@ -21,23 +21,43 @@ Number = float | int | bool
 HALVES = (torch.float16, torch.bfloat16)
 _ROUNDING_PASSES = frozenset({"neg", "abs", "maximum", "minimum"})
 """Primitives of which rounding the result is the same as rounding the operands."""
+_PICKING = frozenset({"max", "min"})
+"""Reductions whose result is one of the values: whoever asks which one finds it only if both are rounded alike."""
 
 
 class Scalar:
     """A recorded value. Operators take another Scalar of the same dtype or a Python number, which takes that dtype.
 
-    `unrounded`: a float16 or bfloat16 tensor that this float32 value is an element of, though no memory rounded it;
-    discrete primitives see it rounded."""
+    `unrounded`: a float16 or bfloat16 tensor that this float32 value is an element of, though no memory rounded it; casts
+    see it rounded. `settle` records what eager has instead of `ref`, each link of the chain to here rounded as in eager's
+    memory: discrete primitives see that. None: `ref` is it."""
 
-    __slots__ = ("ref", "unrounded")
+    __slots__ = ("_settled", "ref", "settle", "unrounded")
 
-    def __init__(self, ref: Ref, unrounded: torch.dtype | None = None) -> None:
+    def __init__(
+        self, ref: Ref, unrounded: torch.dtype | None = None, settle: Callable[[], Ref] | None = None
+    ) -> None:
         self.ref = ref
         self.unrounded = unrounded
+        self.settle = settle
+        self._settled: Ref | None = None
+
+    @property
+    def settled_ref(self) -> Ref:
+        """Recorded at the first question, and only then."""
+        if self._settled is None:
+            self._settled = self.ref if self.settle is None else self.settle()
+        return self._settled
 
     @property
     def dtype(self) -> torch.dtype:
         return ops.dtype(self.ref)
+
+    @property
+    def is_one(self) -> bool:
+        """Whether it is the constant 1."""
+        made = ops.recorded[self.ref.at]
+        return bool(made.name == "constant" and made.args[0] == 1)
 
     def _with(self, name: str, other: Any, swapped: bool = False) -> Scalar:
         pair = (lift(other, self.dtype), self) if swapped else (self, lift(other, self.dtype))
@@ -108,18 +128,37 @@ def apply(name: str, *operands: Scalar) -> Scalar:
     if PRIMITIVES[name].discrete:
         operands = tuple(settled(x) for x in operands)
     unrounded = next((x.unrounded for x in operands if x.unrounded), None) if name in _ROUNDING_PASSES else None
-    return Scalar(getattr(ops, name)(*(x.ref for x in operands)), unrounded)
+    return _made(getattr(ops, name), operands, unrounded)
+
+
+def _made(operation: Callable[..., Ref], operands: Sequence[Scalar], unrounded: torch.dtype | None = None) -> Scalar:
+    """What the operation makes of its operands; what eager has is what it makes of theirs."""
+    settle = None
+    if any(x.settle is not None for x in operands):
+
+        def settle() -> Ref:
+            return operation(*(x.settled_ref for x in operands))
+
+    return Scalar(operation(*(x.ref for x in operands)), unrounded, settle)
 
 
 def settled(value: Scalar) -> Scalar:
-    """`value` as it is in eager's memory."""
-    return value if value.unrounded is None else rounded(value, value.unrounded)
+    """`value` as eager has it."""
+    return value if value.settle is None else Scalar(value.settled_ref)
 
 
 def element_of(value: Scalar, dtype: torch.dtype) -> Scalar:
     """`value` as an element of a tensor of `dtype` that has not been in memory."""
     unrounded = None if dtype not in HALVES or _is_rounded(value.ref, dtype) else dtype
-    return value if value.unrounded is unrounded else Scalar(value.ref, unrounded)
+    if value.unrounded is unrounded and (value.settle is not None) == (unrounded is not None):
+        return value  # such as a view, or an operation that passes rounding on
+    if unrounded is None:
+        return Scalar(value.ref, None, value.settle)
+    return Scalar(value.ref, unrounded, lambda: _rounded_ref(value.settled_ref, dtype))
+
+
+def _rounded_ref(ref: Ref, dtype: torch.dtype) -> Ref:
+    return ref if _is_rounded(ref, dtype) else ops.round_to(ref, dtype)
 
 
 def lift(value: Scalar | Number | Expr, dtype: torch.dtype) -> Scalar:
@@ -142,16 +181,20 @@ def convert(value: Scalar, dtype: torch.dtype) -> Scalar:
     """To the compute dtype of `dtype`: float16 and bfloat16 become float32 without rounding. Another dtype than the value's
     own is a cast, which reads what eager has in memory."""
     if value.unrounded is not None and dtype is not value.unrounded:
-        value = settled(value)
+        value = Scalar(_rounded_ref(value.ref, value.unrounded), None, value.settle)
     want = compute_dtype(dtype)
-    return value if value.dtype is want else Scalar(ops.to_dtype(value.ref, want))
+    if value.dtype is want:
+        return value
+    if not want.is_floating_point:
+        value = settled(value)
+    return _made(lambda ref: ops.to_dtype(ref, want), [value])
 
 
 def rounded(value: Scalar, dtype: torch.dtype) -> Scalar:
     """`value` as memory of `dtype` would hold it: float16 and bfloat16 round, unless the value is already that."""
     if dtype not in HALVES:
         return convert(value, dtype)
-    return value if _is_rounded(value.ref, dtype) else Scalar(ops.round_to(value.ref, dtype))
+    return _made(lambda ref: _rounded_ref(ref, dtype), [value])
 
 
 def _is_rounded(ref: Ref, dtype: torch.dtype, depth: int = 3) -> bool:
@@ -172,7 +215,7 @@ def where(condition: Scalar, a: Scalar | Number, b: Scalar | Number) -> Scalar:
     dtype = next(x.dtype for x in (a, b) if isinstance(x, Scalar))
     branches = lift(a, dtype), lift(b, dtype)
     unrounded = next((x.unrounded for x in branches if x.unrounded), None)
-    return Scalar(ops.where(condition.ref, branches[0].ref, branches[1].ref), unrounded)
+    return _made(lambda a, b: ops.where(condition.ref, a, b), branches, unrounded)
 
 
 def truth(value: Scalar) -> Scalar:
@@ -189,14 +232,20 @@ def masked(mask: Scalar, body: Callable[[], Scalar], other: Number) -> Scalar:
         return inside[0].ref
 
     ref = ops.masked(mask.ref, run, other)
-    return Scalar(ref, inside[0].unrounded)
+    value, settle = inside[0], None
+    if value.settle is not None:
+
+        def settle() -> Ref:
+            return ops.where(mask.ref, value.settled_ref, ops.constant(other, value.dtype))
+
+    return Scalar(ref, value.unrounded, settle)
 
 
 def reduce(kind: str, value: Scalar) -> Scalar:
     """Combine over all inner loop variables. The largest and smallest of bools are any and all."""
     if value.dtype is torch.bool:
         kind = {"max": "any", "min": "all"}.get(kind, kind)
-    if kind in DISCRETE_REDUCTIONS:
+    if kind in DISCRETE_REDUCTIONS or kind in _PICKING:
         value = settled(value)
     return Scalar(ops.reduce(kind, value.ref))
 

@@ -94,7 +94,7 @@ def threshold(self: Scalar, *, threshold: Any, value: Any) -> Scalar:
 
 
 @pointwise("hardshrink")
-def hardshrink(self: Scalar, *, lambd: float = 0.5) -> Scalar:
+def hardshrink(self: Scalar, lambd: Scalar) -> Scalar:
     inside = prim.bitwise_and(prim.ge(self, -lambd), prim.le(self, lambd))
     return where(inside, 0, self)
 
@@ -197,14 +197,14 @@ def softplus_backward(grad_output: Scalar, self: Scalar, *, beta: float, thresho
 
 
 @pointwise("softshrink_backward")
-def softshrink_backward(grad_output: Scalar, self: Scalar, *, lambd: float) -> Scalar:
+def softshrink_backward(grad_output: Scalar, self: Scalar, lambd: Scalar) -> Scalar:
     inside = prim.bitwise_and(prim.ge(self, -lambd), prim.le(self, lambd))
     return where(inside, 0, grad_output)
 
 
 @pointwise("hardshrink_backward")
-def hardshrink_backward(grad_out: Scalar, self: Scalar, *, lambd: float) -> Scalar:
-    return softshrink_backward(grad_out, self, lambd=lambd)
+def hardshrink_backward(grad_out: Scalar, self: Scalar, lambd: Scalar) -> Scalar:
+    return softshrink_backward(grad_out, self, lambd)
 
 
 @pointwise("mish_backward")

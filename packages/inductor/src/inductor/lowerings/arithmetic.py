@@ -117,27 +117,33 @@ def _scaled(value: Scalar, alpha: Any) -> Scalar:
 
 
 @pointwise("add.Tensor", "add.Scalar")
-def add(self: Scalar, other: Scalar, *, alpha: Any = 1) -> Scalar:
-    other = _scaled(other, alpha)
+def add(self: Scalar, other: Scalar, alpha: Scalar) -> Scalar:
+    other = _times(other, alpha)
     return self | other if self.dtype is torch.bool else self + other
 
 
 @pointwise("sub.Tensor", "sub.Scalar")
-def sub(self: Scalar, other: Scalar, *, alpha: Any = 1) -> Scalar:
-    return self - _scaled(other, alpha)
+def sub(self: Scalar, other: Scalar, alpha: Scalar) -> Scalar:
+    return self - _times(other, alpha)
 
 
 @pointwise("rsub.Tensor", "rsub.Scalar")
-def rsub(self: Scalar, other: Scalar, *, alpha: Any = 1) -> Scalar:
-    return other - _scaled(self, alpha)
+def rsub(self: Scalar, other: Scalar, alpha: Scalar) -> Scalar:
+    return other - _times(self, alpha)
 
 
-@pointwise("mul.Tensor", "mul.Scalar")
+def _times(value: Scalar, alpha: Scalar) -> Scalar:
+    if alpha.is_one:
+        return value
+    return value & alpha if value.dtype is torch.bool else value * alpha
+
+
+@pointwise("mul.Tensor", "mul.Scalar", wide=("other",))
 def mul(self: Scalar, other: Scalar) -> Scalar:
     return self & other if self.dtype is torch.bool else self * other
 
 
-@pointwise("div.Tensor", "div.Scalar", "true_divide.Tensor")
+@pointwise("div.Tensor", "div.Scalar", "true_divide.Tensor", wide=("other",))
 def div(self: Scalar, other: Scalar) -> Scalar:
     return self / other
 
@@ -182,7 +188,7 @@ def div_mode(builder: Builder, self: Any, other: Any, *, rounding_mode: str | No
         return prim.trunc(rounded(quotient, dtype) if by_tensor else quotient)
 
     function = {None: div, "floor": _floor_div, "trunc": trunc_div}[rounding_mode]
-    return elementwise(builder, function, {"self": self, "other": other})
+    return elementwise(builder, function, {"self": self, "other": other}, wide=("other",))
 
 
 @lowering("floor_divide", "floor_divide.Scalar")

@@ -17,7 +17,7 @@ from inductor.body import Expr
 from inductor.ir.builder import Builder
 from inductor.ir.indexing import Index, is_empty, same
 from inductor.ir.recording import LoopRecorder
-from inductor.ir.scalar import Scalar, convert, lift
+from inductor.ir.scalar import HALVES, Scalar, convert, lift, rounded
 from inductor.ir.tensor import Cost, TensorValue
 from inductor.ir.views import Expand
 from inductor.ops import install, ops
@@ -98,13 +98,13 @@ def view(*names: str) -> Callable[[Lowering], Lowering]:
 
 
 def pointwise(
-    *names: str, promote: bool = False, own: tuple[str, ...] = ()
+    *names: str, promote: bool = False, own: tuple[str, ...] = (), wide: tuple[str, ...] = ()
 ) -> Callable[[Callable[..., Scalar]], Callable[..., Scalar]]:
     """Register an elementwise function of Scalars.
 
     Its positional parameters are operands, named as in the ATen schema: they broadcast, and are converted to the
     result's dtype, or with `promote` to the dtype torch promotes the operands to, but for those in `own`. Keyword-only
-    parameters are passed as they are.
+    parameters are passed as they are. `wide`: see `elementwise`.
     """
 
     def register(function: Callable[..., Scalar]) -> Callable[..., Scalar]:
@@ -125,6 +125,7 @@ def pointwise(
                     {name: bound[name] for name in raw if name in bound},
                     promote=promote,
                     own=own,
+                    wide=wide,
                 )
 
             LOWERINGS[op] = lower
@@ -141,8 +142,12 @@ def elementwise(
     *,
     promote: bool = False,
     own: tuple[str, ...] = (),
+    wide: tuple[str, ...] = (),
 ) -> TensorValue:
-    """A pending tensor like the node's fake value: `function` of the operands (tensors, numbers, expressions, None)."""
+    """A pending tensor like the node's fake value: `function` of the operands (tensors, numbers, expressions, None).
+
+    Eager on the CPU casts what is not of the operands' common dtype to it, numbers too: in bfloat16 `x > 1.2` compares with
+    1.203125. Operands in `wide` are those that its kernels read as float32 all the same."""
     out = builder.meta()
     size = builder.sizes(out.size())
     device, dtype = out.device, out.dtype
@@ -155,12 +160,19 @@ def elementwise(
         for name, value in operands.items()
     }
 
+    narrow = {name for name, value in operands.items() if _is_narrowed(value, common, device, name in wide)}
+
     def prepared(name: str, value: Any, element: Scalar | None) -> Scalar | None:
         if value is None:
             return None
         if element is None:
-            return lift(value, common)
-        return element if name in own else convert(element, common)
+            if name in narrow and isinstance(value, int | float):
+                value = torch.tensor(value, dtype=common).item()
+            element = lift(value, common)
+        if name in own:
+            return element
+        element = convert(element, common)
+        return rounded(element, common) if name in narrow else element
 
     def compute(index: Index) -> Scalar:
         loaded = [
@@ -181,6 +193,14 @@ def elementwise(
     for value in tensors.values():
         cost += value.cost
     return builder.pointwise(device, dtype, size, compute, cost)
+
+
+def _is_narrowed(value: Any, common: torch.dtype, device: torch.device, wide: bool) -> bool:
+    if common not in HALVES or device.type != "cpu":
+        return False
+    if isinstance(value, TensorValue):
+        return value.dtype is not common and not (wide and not value.size)
+    return not wide
 
 
 def measured(sample: Callable[[], Scalar], dtype_of: Callable[[str], torch.dtype]) -> Cost:

@@ -22,25 +22,33 @@ from symshapes.rules.layout import (
 from symshapes.rules.promotion import Operand
 from symshapes.rules.registry import DataDependentError, rule
 
+_WIDE = (torch.int64, torch.int32)
+"""Dtypes of positions that most of eager's kernels take."""
+
 
 @rule("gather")
 def gather(self: TensorMeta, dim: int, index: TensorMeta, *, sparse_grad: bool = False) -> TensorMeta:
     """An element for each index."""
     wrap_dim(dim, len(self.size))
-    if index.dtype not in (torch.int64, torch.int32) and numel(index.size) != 0:
+    if index.dtype not in _WIDE and numel(index.size) != 0:
         raise RuntimeError("gather(): Expected dtype int32/int64 for index")
     return fresh(index.size, self)
 
 
-@rule(
-    "index_fill.int_Scalar",
-    "index_fill.int_Tensor",
-    "index_put",
-    "_unsafe_index_put",
-    "put",
-)
+@rule("index_fill.int_Scalar", "index_fill.int_Tensor", "put")
 def put(self: TensorMeta, *args: Any, **kwargs: Any) -> TensorMeta:
     """A copy of the first argument, in its format, with elements replaced."""
+    return like(self)
+
+
+@rule("index_put", "_unsafe_index_put")
+def index_put(self: TensorMeta, indices: Any, values: TensorMeta, accumulate: bool = False) -> TensorMeta:
+    """A copy of the first argument, in its format, with elements replaced."""
+    if values.dtype != self.dtype:
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, "
+            f"got {self.dtype} for the destination and {values.dtype} for the source."
+        )
     return like(self)
 
 
@@ -51,12 +59,29 @@ def put(self: TensorMeta, *args: Any, **kwargs: Any) -> TensorMeta:
     "scatter.value_reduce",
     "scatter_add",
     "scatter_reduce.two",
-    "index_add",
-    "index_copy",
-    "index_reduce",
 )
-def scatter(self: TensorMeta, *args: Any, **kwargs: Any) -> TensorMeta:
+def scatter(self: TensorMeta, dim: int, index: TensorMeta, *args: Any, **kwargs: Any) -> TensorMeta:
     """A row-major copy of the first argument with elements replaced."""
+    if index.dtype not in _WIDE and numel(index.size) != 0:
+        raise RuntimeError("scatter(): Expected dtype int32/int64 for index")
+    return fresh(self.size, self)
+
+
+@rule("index_copy")
+def index_copy(self: TensorMeta, dim: int, index: TensorMeta, source: TensorMeta) -> TensorMeta:
+    """A row-major copy of the first argument with slices replaced."""
+    if index.dtype != torch.int64:
+        raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {index.dtype}")
+    return fresh(self.size, self)
+
+
+@rule("index_add", "index_reduce")
+def index_add(
+    self: TensorMeta, dim: int, index: TensorMeta, source: TensorMeta, *args: Any, **kwargs: Any
+) -> TensorMeta:
+    """A row-major copy of the first argument with slices added to."""
+    if index.dtype not in _WIDE:
+        raise RuntimeError(f"index_add_(): Expected dtype int32/int64 for index but got: {index.dtype}")
     return fresh(self.size, self)
 
 
@@ -72,6 +97,8 @@ def index_select(self: TensorMeta, dim: int, index: TensorMeta) -> TensorMeta:
     dim = wrap_dim(dim, len(self.size))
     if len(index.size) > 1:
         raise IndexError("index_select(): Index is supposed to be a vector")
+    if index.dtype not in _WIDE:
+        raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
     count = index.size[0] if index.size else 1
     size = list(self.size)
     if size:
@@ -102,7 +129,7 @@ def embedding(
     """A row for each index."""
     if len(weight.size) != 2:
         raise RuntimeError("'weight' must be 2-D")
-    if indices.dtype not in (torch.int64, torch.int32):
+    if indices.dtype not in _WIDE:
         raise RuntimeError(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; "
             f"but got {indices.dtype} instead (while checking arguments for embedding)"
@@ -135,7 +162,7 @@ def _index_op(self: TensorMeta, indices: Sequence[TensorMeta | None]) -> TensorM
         if index.dtype in (torch.bool, torch.uint8):
             # How many elements a mask picks is in its data.
             raise DataDependentError(torch.ops.aten.index.Tensor)
-        if index.dtype not in (torch.int64, torch.int32):
+        if index.dtype not in _WIDE:
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     given = [index for index in indices if index is not None]
     if not given:
