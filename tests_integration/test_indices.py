@@ -129,11 +129,30 @@ def test_an_empty_index_of_fewer_dimensions() -> None:
 
 DTYPES: dict[str, Program] = {
     name: PROGRAMS[name]
-    for name in ("gather", "index_select", "scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy", "take")
+    for name in (
+        "gather",
+        "index_select",
+        "scatter",
+        "scatter_add",
+        "scatter_reduce",
+        "index_add",
+        "index_copy",
+        "take",
+    )
 } | {
     "index_reduce": lambda i: torch.zeros(ROWS, COLUMNS).index_reduce(0, i, SOURCE, "amax"),
     "index_put of another dtype": lambda i: torch.zeros(ROWS, COLUMNS).index_put((i.long(),), SOURCE.double()),
 }
+
+
+def assigned(index: torch.Tensor) -> torch.Tensor:
+    table = torch.zeros(ROWS, COLUMNS)
+    table[index.long()] = SOURCE.double()
+    return table
+
+
+DTYPES["assignment of another dtype"] = assigned
+DTYPES["index_copy_"] = lambda i: torch.zeros(ROWS, COLUMNS).index_copy_(0, i, SOURCE)
 
 
 @pytest.mark.filterwarnings("ignore:index_reduce")
@@ -141,10 +160,31 @@ DTYPES: dict[str, Program] = {
 @pytest.mark.parametrize("name", DTYPES)
 def test_dtypes_that_eager_refuses(name: str, dtype: torch.dtype) -> None:
     if (name, dtype) == ("scatter_add", torch.int32):
-        pytest.skip("by the strides of the index eager chooses between a kernel that takes int32 and one that refuses it")
+        pytest.skip(
+            "by the strides of the index eager chooses between a kernel that takes int32 and one that refuses it"
+        )
     program, index = DTYPES[name], positions(None).to(dtype)
     expected, found = outcome(program, index), outcome(meta.compile(program), index)
     if isinstance(expected, torch.Tensor):
         assert isinstance(found, torch.Tensor)
     else:
         assert found == expected
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_training_of_bags(mode: str) -> None:
+    index = positions(None).view(2, 4)
+    for padding in (None, 0):
+        tables = [TABLE.clone().requires_grad_() for _ in range(2)]
+
+        def bags(table: torch.Tensor, padding: int | None = padding) -> torch.Tensor:
+            return F.embedding_bag(index, table, mode=mode, padding_idx=padding)
+
+        for function, table in zip((bags, meta.compile(bags)), tables, strict=True):
+            (function(table) ** 2).sum().backward()
+        torch.testing.assert_close(tables[1].grad, tables[0].grad)
+
+
+def test_a_table_without_rows() -> None:
+    program = lambda i: F.embedding(i, TABLE[:0])  # noqa: E731
+    assert outcome(meta.compile(program), positions(None)) == outcome(program, positions(None)) == RuntimeError

@@ -34,9 +34,7 @@ class Scalar:
 
     __slots__ = ("_settled", "ref", "settle", "unrounded")
 
-    def __init__(
-        self, ref: Ref, unrounded: torch.dtype | None = None, settle: Callable[[], Ref] | None = None
-    ) -> None:
+    def __init__(self, ref: Ref, unrounded: torch.dtype | None = None, settle: Callable[[], Ref] | None = None) -> None:
         self.ref = ref
         self.unrounded = unrounded
         self.settle = settle

@@ -66,7 +66,9 @@ def position(value: TensorValue, index: Index, size: Expr, rule: str) -> Expr:
 
 
 @lowering("embedding")
-def embedding(builder: Builder, weight: TensorValue, indices: TensorValue, *_: Any, **__: Any) -> TensorValue:
+def embedding(builder: Builder, weight: TensorValue, indices: TensorValue, *_: Any, **__: Any) -> Any:
+    if is_empty(weight.size):
+        return NotImplemented  # eager has words of its own for it
     realize_if_costly(builder, weight)
     realize_if_costly(builder, indices)
 

@@ -1,12 +1,13 @@
 """Indexing: gather, scatter, embedding and advanced indices."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from symshapes.rules.copies import like
 from symshapes.rules.layout import (
+    Same,
     Size,
     Sizes,
     TensorMeta,
@@ -83,6 +84,29 @@ def index_add(
     if index.dtype not in _WIDE:
         raise RuntimeError(f"index_add_(): Expected dtype int32/int64 for index but got: {index.dtype}")
     return fresh(self.size, self)
+
+
+def _in_place(check: Callable[..., TensorMeta], *names: str) -> None:
+    @rule(*names)
+    def written(self: TensorMeta, *args: Any, **kwargs: Any) -> Same:
+        """Writes into its first argument, whose metadata stays; refuses what the functional op refuses."""
+        check(self, *args, **kwargs)
+        return Same()
+
+
+_in_place(scatter, "scatter_.src", "scatter_.value", "scatter_.reduce", "scatter_.value_reduce")
+_in_place(scatter, "scatter_add_", "scatter_reduce_.two")
+_in_place(index_copy, "index_copy_")
+_in_place(index_add, "index_add_")
+
+
+@rule("index_put_", "_index_put_impl_")
+def index_put_(
+    self: TensorMeta, indices: Any, values: TensorMeta, accumulate: bool = False, unsafe: bool = False
+) -> Same:
+    """Writes into its first argument, whose metadata stays."""
+    index_put(self, indices, values)
+    return Same()
 
 
 @rule("masked_scatter")
@@ -251,3 +275,35 @@ def check_later(*args: Any, **kwargs: Any) -> None:
 def is_pinned(self: TensorMeta, device: Operand = None) -> bool:
     """Fakes have no memory to pin."""
     return False
+
+
+@rule("_embedding_bag")
+def embedding_bag(
+    weight: TensorMeta,
+    indices: TensorMeta,
+    offsets: TensorMeta,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: TensorMeta | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> tuple[TensorMeta, ...]:
+    """Sums (mode 0), means (1) or largest (2) of rows, and for the backward: each index's bag, counts, places of the largest.
+
+    What nobody needs is empty, by rules that differ between devices."""
+    count, width = indices.size[0], weight.size[1]
+    bags = offsets.size[0] - 1 if include_last_offset else offsets.size[0]
+    wide = offsets if offsets.dtype == torch.int64 else indices
+    if weight.device.type != "cpu":
+        places = (bags, width) if mode == 2 else (0,)
+        return fresh((bags, width), weight), fresh((count,), wide), fresh(offsets.size, wide), fresh(places, wide)
+    plain = padding_idx < 0 and weight.stride[1] == 1 and weight.dtype in (torch.float32, torch.float16, torch.bfloat16)
+    if per_sample_weights is not None:
+        plain = plain and per_sample_weights.stride[0] == 1
+    return (
+        fresh((bags, width), weight),
+        fresh((0,) if mode == 0 and plain else (count,), wide),
+        fresh((bags,), wide),
+        fresh((bags, width) if mode == 2 else (bags,), wide),
+    )
