@@ -78,6 +78,43 @@ def test_training(name: str, dtype: str) -> None:
     assert_as_accurate(found, eager, exact, name)
 
 
+def _step(module: nn.Module) -> Any:
+    """One step of training, from clearing the gradients to the schedule; gives the outputs."""
+    optimizer = torch.optim.SGD(module.parameters(), lr=1e-3, momentum=0.9)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+
+    def step(*args: Any, **kwargs: Any) -> Any:
+        optimizer.zero_grad()
+        output = module(*args, **kwargs)
+        loss_of(output).backward()
+        nn.utils.clip_grad_norm_(module.parameters(), 1e6)
+        optimizer.step()
+        schedule.step()
+        return output
+
+    return step
+
+
+def _stepped(step: Any, module: nn.Module, inputs: Any) -> list[torch.Tensor | None]:
+    args, kwargs = inputs
+    outputs = [t.detach() for t in output_tensors(step(*args, **kwargs))]
+    state = [b for b in module.buffers() if b.is_floating_point()]
+    parameters = list(module.parameters())
+    return [*outputs, *(p.grad for p in parameters), *(p.detach() for p in parameters), *state]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_whole_step_of_training_compiled(name: str) -> None:
+    module, inputs = _available(MODELS[name]).make(train=True, dtype=torch.float32)
+    _without_dropout(module)
+    reference = copy.deepcopy(module).double()
+    exact = _stepped(_step(reference), reference, _cast(inputs, torch.float64))
+    peer = copy.deepcopy(module)
+    eager = _stepped(_step(peer), peer, inputs)
+    found = _stepped(meta.compile(_step(module)), module, inputs)
+    assert_as_accurate(found, eager, exact, name)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_the_whole_model_is_one_graph(name: str) -> None:
     model = _available(MODELS[name])
