@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -33,6 +34,15 @@ def finalizers_outside_modes() -> Iterator[None]:
             _tracing -= 1
             if not _tracing:
                 gc.callbacks.remove(_at_collection)
+
+
+def _after_fork() -> None:
+    """Another thread may have held the lock, and is not in the child to give it back."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _at_collection(phase: str, info: dict[str, Any]) -> None:
