@@ -12,7 +12,7 @@ pytest.importorskip("timm", reason="the sweep is of timm's families")
 for needed in ("psutil", "rich"):
     pytest.importorskip(needed, reason="the benchmarks' own tools, installed by `nox -s bench`")
 
-from benchmarks.architectures import judge, sweep  # noqa: E402
+from benchmarks.architectures import catalogue, judge, probe, sweep  # noqa: E402
 
 
 def test_two_architectures_through_the_pool(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,3 +43,26 @@ def test_the_judge() -> None:
     noise = torch.randn(100)
     assert judge.verdict([noise], [-noise], [exact]) == "undecided"
     assert judge.verdict([torch.tensor([1, 2])], [torch.tensor([1, 3])], [torch.tensor([1, 3])]).startswith("wrong")
+
+
+def test_the_judge_knows_what_rounding_of_the_inputs_does_to_eager() -> None:
+    exact = torch.ones(100, dtype=torch.float64)
+    jumped = exact.float()
+    jumped[0] = 1.02
+    assert judge.verdict([jumped], [exact.float()], [exact]).startswith("wrong")
+    assert judge.verdict([jumped], [exact.float()], [exact], [[exact.float()], [jumped]]) == "right"
+    assert judge.verdict([jumped + 0.1], [exact.float()], [exact], [[jumped]]).startswith("wrong")
+
+
+def test_inputs_near_a_kink_are_moved_across_it() -> None:
+    class Kink(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x * self.weight - 1).relu()
+
+    subject = catalogue.Subject(Kink(), {"x": torch.ones(3)}, positional=True)
+    gradients = [run.gradients[0] for run in probe.moved(subject, "cpu", "training")]
+    assert not all(torch.equal(g, gradients[0]) for g in gradients)  # type: ignore[arg-type]
