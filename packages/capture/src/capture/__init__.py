@@ -9,6 +9,7 @@ from . import config
 from .api import compile, disable, explain, reset, trace
 from .errors import CaptureError, GraphBreakError, GraphRefused, InternalError
 from .graph import Break, CapturedGraph
+from .loading import load_lazy_modules as _load_lazy_modules
 from .notices import CaptureWarning
 from .report import Trace
 
@@ -30,3 +31,4 @@ __all__ = [
 ]
 
 _own_folders(__path__)
+_load_lazy_modules()
