@@ -237,6 +237,8 @@ class Item(Source):
 
     base: Source
     key: Any
+    #: It is a dict whose class has a `__getitem__` of its own.
+    overridden: bool = False
 
     @property
     def parent(self) -> Source:
@@ -250,6 +252,9 @@ class Item(Source):
         return f"{self.base.name}[{self.key!r}]"
 
     def load(self) -> list[Instruction]:
+        if self.overridden:
+            plain = build.load_const(dict.__getitem__)
+            return build.call_function(plain, self.base.load(), build.load_const(self.key))
         return [*self.base.load(), *build.load_const(self.key), *build.binary_subscr()]
 
     def read(self, values: FrameValues) -> Any:

@@ -375,6 +375,26 @@ def test_compiled_modules_of_one_class_share_nothing_that_goes_with_one_of_them(
         assert not compiled[-1].session.report.skipped
 
 
+def test_a_dict_that_overrides_its_subscript_is_read_past_it() -> None:
+    class Instances(dict[str, Any]):
+        def __getitem__(self, key: str) -> Any:
+            made_by, given = super().__getitem__(key)
+            print(end="")
+            return made_by(*given)
+
+    table = Instances(two=(complex, (2.0,)), copied=(list, ((1, 2),)))
+
+    def fn(x: torch.Tensor, name: str) -> Any:
+        return table[name], x + 1
+
+    compiled = capture.compile(fn)
+    for name in ("two", "copied", "two"):
+        x = torch.ones(2)
+        found, y = compiled(x, name)
+        assert found == fn(x, name)[0]
+        torch.testing.assert_close(y, x + 1)
+
+
 def test_resume_functions_go_with_the_function_they_are_of() -> None:
     import gc
 

@@ -357,7 +357,7 @@ class Values(State):
             for k, v in dict.items(value):
                 if type(k) not in CONSTANT_TYPES:
                     raise Unsupported(f"keys of {type(value).__name__}")
-                entries[k] = (Constant(k), Lazy(v, Item(source, k)))
+                entries[k] = (Constant(k), Lazy(v, Item(source, k, cls.__getitem__ is not dict.__getitem__)))
             base = collections.OrderedDict if issubclass(cls, collections.OrderedDict) else dict
             made = Dict(entries, base)
             made.original = dict(entries)
