@@ -163,7 +163,13 @@ def _view(e: Emitter, v: DictView) -> None:
     e.call(getattr(dict, v.kind), [v.owner])
 
 
-@rebuilds(Set, parts=lambda v: v.entries.values())
+def _set_parts(v: Set) -> Iterable[Variable]:
+    if not v.is_rebuilt_alike:
+        raise CannotRebuild(v, "a set whose order depends on more than its elements")
+    return v.entries.values()
+
+
+@rebuilds(Set, parts=_set_parts)
 def _set(e: Emitter, v: Set) -> None:
     if v.cls is set:
         e.emit(build.build_set(e.load_many(v.entries.values())))

@@ -284,8 +284,8 @@ class Set(Variable):
     def length(self, m: Machine) -> Variable:
         return Constant(len(self.entries))
 
-    def ordered(self, m: Machine) -> list[Variable]:
-        """The elements in the order in which the real set gives them."""
+    def known_order(self) -> list[Variable] | None:
+        """The elements in the order in which the real set gives them, if that is certain."""
         if len(self.entries) <= 1:
             return list(self.entries.values())
         if all(isinstance(x, Constant) for x in self.entries.values()):
@@ -299,7 +299,19 @@ class Set(Variable):
                 orders = {tuple(set(way)) for way in ways}
                 if len(orders) == 1:
                     return [self.entries[v] for v in orders.pop()]
-        raise Unsupported("iteration over a set, whose order is not known")
+        return None
+
+    @property
+    def is_rebuilt_alike(self) -> bool:
+        """Whether adding the elements one by one, in the order of ``entries``, gives a set with the real one's order."""
+        return (self.only_grew and self.in_order) or self.known_order() is not None
+
+    def ordered(self, m: Machine) -> list[Variable]:
+        """The elements in the order in which the real set gives them."""
+        order = self.known_order()
+        if order is None:
+            raise Unsupported("iteration over a set, whose order is not known")
+        return order
 
     def iterate(self, m: Machine) -> Variable:
         from .iterators import SequenceIterator
