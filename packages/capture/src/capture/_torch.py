@@ -228,6 +228,7 @@ def configure_tensors(native: bool = True) -> bool:
 
     One reader that fails makes them all attributes: the native check reads a tensor as a whole.
     """
+    tensor_codes.cache_clear()  # none could be read the other way
     samples = _samples()
     offset = _handle_offset(samples) if native else 0
     addresses = _tensor_addresses(samples, offset)

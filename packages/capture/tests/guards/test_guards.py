@@ -272,6 +272,15 @@ def test_inference_tensors_differ():
         assert holds(Guard(X, GuardKind.TENSOR, TensorMeta.of(inference)), inference)
 
 
+def test_what_was_read_by_attributes_is_read_natively_again():
+    try:
+        _torch.configure_tensors(False)
+        assert _torch.tensor_codes(torch.float16, torch.device("cpu")) is None
+    finally:
+        _torch.configure_tensors()
+    assert _torch.tensor_codes(torch.float16, torch.device("cpu")) is not None
+
+
 def test_tensors_of_unknown_keys(reading):
     """What was made from metadata alone refuses conjugate and negative tensors."""
     tensors = variants()
