@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gc
+import threading
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from symshapes import FakeMode, finalizers_outside_modes
+from symshapes import FakeMode, finalizers, finalizers_outside_modes
 
 
 class Recorder(TorchDispatchMode):
@@ -52,3 +53,14 @@ def test_nothing_stays_registered() -> None:
             assert len(gc.callbacks) == len(before) + 1
         assert len(gc.callbacks) == len(before) + 1
     assert gc.callbacks == before
+
+
+def test_a_handler_may_trace_while_its_thread_holds_the_lock() -> None:
+    done = threading.Event()
+
+    def interrupted() -> None:
+        with finalizers._lock, finalizers_outside_modes():
+            done.set()
+
+    threading.Thread(target=interrupted, daemon=True).start()
+    assert done.wait(10)

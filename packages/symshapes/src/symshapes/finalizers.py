@@ -15,7 +15,7 @@ from typing import Any
 from symshapes import _torch
 
 _here = threading.local()
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler or finalizer may call a compiled function while its own thread holds it
 _tracing = 0  # stretches in all threads; the callback is registered while there are any
 
 
@@ -39,7 +39,7 @@ def finalizers_outside_modes() -> Iterator[None]:
 def _after_fork() -> None:
     """Another thread may have held the lock, and is not in the child to give it back."""
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
 
 
 os.register_at_fork(after_in_child=_after_fork)
