@@ -17,6 +17,7 @@ from types import CodeType
 from typing import Any
 
 import torch
+from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from capture import _native
@@ -25,6 +26,10 @@ from capture import _native
 torch_function_depth: Callable[[], int] = torch._C._len_torch_function_stack
 # The same of dispatch modes, whose stack a compiled graph would not run through.
 dispatch_mode_depth: Callable[[], int] = torch._C._len_torch_dispatch_stack
+# Which modes of either kind those are: public code sees none of them.
+_function_mode: Callable[[int], Any] = torch._C._get_function_stack_at
+# Whether vmap, grad or another transform of torch.func runs: there is no public question.
+_in_transform: Callable[[], bool] = torch._C._are_functorch_transforms_active
 # Entered modes can be left in order by public code, not dropped by who did not enter them.
 _drop_function_mode: Callable[[], Any] = torch._C._pop_torch_function_stack
 _drop_dispatch_mode: Callable[[Any], Any] = torch._C._pop_torch_dispatch_stack
@@ -284,7 +289,7 @@ Change = Callable[[], AbstractContextManager[Any]]
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting that changes what torch functions do. `read` is its public reader and `native` a C++ twin.
+    """A setting that changes what torch functions do. `read` is its public reader and `native` a C++ twin, if any.
 
     `native` is (mangled symbol, argument, bits of the result); a method of at::Context has the argument "context".
     `changes` put other values in force, for the comparison of the two. `only_if` names a setting without which this one
@@ -292,7 +297,7 @@ class Setting:
     """
 
     read: Callable[[], Any]
-    native: tuple[str, int | str, int]
+    native: tuple[str, int | str, int] | None
     changes: tuple[Change, ...]
     only_if: str = ""
     in_thread_keys: bool = False  # changes with the thread's dispatch keys
@@ -323,6 +328,24 @@ def _nested(*changes: Change) -> Change:
             yield
 
     return all_in_force
+
+
+def _function_modes() -> list[Any]:
+    return [_function_mode(i) for i in range(torch_function_depth())]
+
+
+def default_devices() -> tuple[torch.device, ...]:
+    """The devices asked for by `torch.set_default_device` and `with device`, the one in force last."""
+    return tuple(mode.device for mode in _function_modes() if isinstance(mode, DeviceContext))
+
+
+def watcher_in_force() -> str:
+    """What of the program's is in force that is to see each operation as it runs, in words; "" if nothing."""
+    if dispatch_mode_depth():
+        return "a dispatch mode of the program's is in force"
+    if any(type(mode) is not DeviceContext for mode in _function_modes()):
+        return "a torch-function mode of the program's is in force"
+    return "a function transform (vmap, grad, ...) runs" if _in_transform() else ""
 
 
 _CPU, _CUDA = 0, 1  # c10::DeviceType, part of the stable ABI
@@ -417,6 +440,8 @@ STATE: dict[str, Setting] = {
         ("_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv", 0, 64),
         (_FunctionMode, _nested(_FunctionMode, _FunctionMode)),
     ),
+    # Torch's own reader of the default device makes a tensor to name a device in full.
+    "default devices": Setting(default_devices, None, (lambda: torch.device("meta"),), only_if="torch-function modes"),
     "torch functions of subclasses": Setting(
         torch_function_enabled,
         ("_ZN2at4impl22PythonTorchFunctionTLS18get_disabled_stateEv", 0, 8),
@@ -468,9 +493,9 @@ def _setting_problem(setting: Setting, read: Callable[[], int]) -> str:
     return "" if pairs[0] == pairs[-1] and len({str(public) for _, public in pairs}) > 1 else "no telling"
 
 
-def _reader(setting: Setting, context: int | None) -> tuple[int, int, int] | None:
+def _reader(twin: tuple[str, int | str, int], context: int | None) -> tuple[int, int, int] | None:
     """The native reader's (address, argument, bits), if it is there."""
-    symbol, argument, bits = setting.native
+    symbol, argument, bits = twin
     address = _address(symbol)
     if not address or (argument == "context" and context is None):
         return None
@@ -480,7 +505,9 @@ def _reader(setting: Setting, context: int | None) -> tuple[int, int, int] | Non
 def _trusted(name: str, setting: Setting, context: int | None) -> tuple[int, int, int] | None:
     """The reader, if it is there and agrees with the public one; else notes why not."""
     native_failures.pop(name, None)
-    reader = _reader(setting, context)
+    if setting.native is None:
+        return None
+    reader = _reader(setting.native, context)
     if reader is None:
         native_failures[name] = f"no {setting.native[0]}"
         return None

@@ -32,6 +32,8 @@ Backend = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
 
 #: Attribute hooks run while guards read their sources; to look at guards for them in turn would not end.
 _NEVER_CAPTURED = frozenset({"__getattribute__", "__getattr__", "__del__"})
+#: What torch calls for an operation of a subclass, or under a mode, takes that for one operation, whatever it does.
+_OVERRIDES = frozenset({"__torch_function__", "__torch_dispatch__"})
 #: Functions whose frames are left and entered again; the first flag that fits names the kind.
 _SUSPENDING = {
     inspect.CO_ASYNC_GENERATOR: "an asynchronous generator",
@@ -85,12 +87,18 @@ class Session:
         code = frame.code
         if code.co_name in _NEVER_CAPTURED:
             return _native.SKIP
+        if code.co_name in _OVERRIDES:
+            return _native.SKIP_RECURSIVE
         if origin_of(code) is None and is_infrastructure(file_of(code, frame.globals)):
             return _native.SKIP
         kind = next((kind for flag, kind in _SUSPENDING.items() if code.co_flags & flag), None)
         if kind is not None:
             self.leave(code, f"it is {kind}, which runs in the interpreter", warn=code is self.root)
             return _native.SKIP
+        watcher = _torch.watcher_in_force()
+        if watcher:  # it would see what capturing does, and not what kernels do
+            self.leave(code, watcher, warn=False)
+            return None
         failed = self.failed_guard(frame)
         if failed is not None:
             self.report.recompiles.append(f"{where(code)}: {failed}")

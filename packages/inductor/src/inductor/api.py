@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -48,8 +49,13 @@ def compile_graph(
         BuildError: if a kernel's compiler fails.
         LookupError: if a device of the graph has no backend.
     """
-    with fixed_ambient():
+    with fixed_ambient(), _computing_on_the_cpu():
         return _compile(graph_module, example_inputs, Options() if options is None else options, backends)
+
+
+def _computing_on_the_cpu() -> AbstractContextManager[Any]:
+    """The compiler computes with numbers of its own; where the program's tensors go by default is no matter of theirs."""
+    return nullcontext() if ambient().default_device.type == "cpu" else torch.device("cpu")
 
 
 def _compile(
