@@ -57,7 +57,7 @@ enum {
 };
 
 /* What guards run of Python (properties, comparisons) is not the user's call: it is not looked at. */
-static Py_ssize_t
+static inline Py_ssize_t
 check(Stack *stack, Frame *frame, Entry *entry)
 {
     if (entry->guards == NULL) {
@@ -71,10 +71,10 @@ check(Stack *stack, Frame *frame, Entry *entry)
 }
 
 /* FOUND with an entry (strong), else MISSED, EAGER, LIMITED or FAILED. */
-static int
-find_entry(CodeCache *cache, Stack *stack, Frame *frame, Entry **found)
+static inline int
+find_entry(PyThreadState *tstate, CodeCache *cache, Stack *stack, Frame *frame, Entry **found)
 {
-    int limited = 0, restarts = 0, traced = is_traced(PyThreadState_Get());
+    int limited = 0, restarts = 0, traced = is_traced(tstate);
     for (Py_ssize_t i = 0; i < cache->count; i++) {
         if (weak_target(cache->slots[i].session) != stack->session) {
             continue;
@@ -167,7 +167,7 @@ make_entry(PyThreadState *tstate, Stack *stack, Frame *frame, PyCodeObject *code
         if (ended == 0) {
             break;
         }
-        int found = find_entry(cache, stack, frame, made);
+        int found = find_entry(tstate, cache, stack, frame, made);
         if (found != MISSED) {
             return found;
         }
@@ -285,7 +285,7 @@ look(PyThreadState *tstate, Stack *stack, Frame *frame)
         return run_plain(tstate, frame, 0);
     }
     Entry *entry = NULL;
-    int found = cache != NULL ? find_entry(cache, stack, frame, &entry) : MISSED;
+    int found = cache != NULL ? find_entry(tstate, cache, stack, frame, &entry) : MISSED;
     if (found == MISSED) {
         found = make_entry(tstate, stack, frame, code, promised, &entry);
     }

@@ -5,8 +5,8 @@ struct Installed installed;
 
 static int buried; /* someone installed a hook over ours, which passes frames on to us */
 
-static void
-install(void)
+void
+hook_install(void)
 {
     _PyFrameEvalFunction current = eval_frame_function(installed.interpreter);
     if (current == installed.hook || (buried && current != _PyEval_EvalFrameDefault && current != installed.beneath)) {
@@ -17,8 +17,8 @@ install(void)
     _PyInterpreterState_SetEvalFrameFunc(installed.interpreter, installed.hook);
 }
 
-static void
-uninstall(void)
+void
+hook_uninstall(void)
 {
     _PyFrameEvalFunction beneath = installed.beneath;
     buried = eval_frame_function(installed.interpreter) != installed.hook;
@@ -32,19 +32,6 @@ install_init(_PyFrameEvalFunction hook)
 {
     installed.interpreter = PyInterpreterState_Get();
     installed.hook = hook;
-}
-
-void
-hook_want(int more)
-{
-    int before = installed.wanted;
-    installed.wanted += more;
-    if (before == 0 && installed.wanted > 0) {
-        install();
-    }
-    else if (before > 0 && installed.wanted == 0) {
-        uninstall();
-    }
 }
 
 void

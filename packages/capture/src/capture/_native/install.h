@@ -11,8 +11,23 @@ extern struct Installed {
 } installed;
 
 void install_init(_PyFrameEvalFunction hook);
+void hook_install(void);
+void hook_uninstall(void);
+
 /* So many more stacks want the hook, or fewer. */
-void hook_want(int more);
+static inline void
+hook_want(int more)
+{
+    int before = installed.wanted;
+    installed.wanted += more;
+    if (before == 0 && more > 0) {
+        hook_install();
+    }
+    else if (installed.wanted == 0 && more < 0) {
+        hook_uninstall();
+    }
+}
+
 /* In a forked child: how many are left. */
 void hook_forked(int wants);
 

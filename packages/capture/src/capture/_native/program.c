@@ -31,11 +31,46 @@ cell_content(PyObject *cells, Py_ssize_t i)
     return PyCell_Get(PyTuple_GET_ITEM(cells, i));
 }
 
-static PyObject *
-instance_dict_item(PyObject *value, PyObject *name)
+/* A dictionary that is not this one every time would be searched in vain. */
+#define MOST_SEARCHES 4
+
+/* As dict_item, for a step's own key: tried first where it was the last time. */
+static inline PyObject *
+item_of_step(PyObject *dict, PyObject *key, Step *step)
 {
+    if (dict == NULL || !PyDict_Check(dict)) {
+        return NULL;
+    }
+    PyObject *item = dict_value_at(dict, step->place, key);
+    if (item != NULL) {
+        return Py_NewRef(item);
+    }
+    Py_INCREF(dict); /* a key's __eq__ may drop whatever holds it */
+    item = Py_XNewRef(PyDict_GetItemWithError(dict, key));
+    if (item != NULL && step->searches < MOST_SEARCHES && PyUnicode_CheckExact(key)) {
+        step->searches++;
+        Py_ssize_t place = dict_place_of(dict, key);
+        step->place = place >= 0 && place <= INT_MAX ? (int)place : 0;
+    }
+    Py_DECREF(dict);
+    return item;
+}
+
+static inline PyObject *
+step_item(PyObject *dict, Step *step)
+{
+    return item_of_step(dict, step->object, step);
+}
+
+static PyObject *
+instance_dict_item(PyObject *value, Step *step)
+{
+    PyObject *at_hand = dict_at_hand(value);
+    if (at_hand != NULL) {
+        return step_item(at_hand, step);
+    }
     PyObject *dict = PyObject_GenericGetDict(value, NULL);
-    PyObject *item = dict_item(dict, name);
+    PyObject *item = step_item(dict, step);
     Py_XDECREF(dict);
     return item;
 }
@@ -83,13 +118,13 @@ key_at(PyObject *dict, Py_ssize_t wanted)
 }
 
 static PyObject *
-function_item(int op, PyObject *value, const Step *step)
+function_item(PyObject *value, Step *step)
 {
     if (!PyFunction_Check(value)) {
         return NULL;
     }
     PyFunctionObject *func = (PyFunctionObject *)value;
-    switch (op) {
+    switch (step->op) {
     case DEFAULT:
         if (func->func_defaults == NULL || step->number < 0 ||
             step->number >= PyTuple_GET_SIZE(func->func_defaults)) {
@@ -101,12 +136,12 @@ function_item(int op, PyObject *value, const Step *step)
     case CELL:
         return cell_content(func->func_closure, step->number);
     default:
-        return dict_item(func->func_globals, step->object);
+        return step_item(func->func_globals, step);
     }
 }
 
-static PyObject *
-read_value(const Step *step, PyObject *const *regs, const GuardFrame *frame)
+static inline PyObject *
+read_value(Step *step, PyObject *const *regs, const GuardFrame *frame)
 {
     switch (step->op) {
     case LOCAL:
@@ -116,25 +151,26 @@ read_value(const Step *step, PyObject *const *regs, const GuardFrame *frame)
                    ? cell_content(((PyFunctionObject *)frame->func)->func_closure, step->number)
                    : NULL;
     case GLOBAL:
-        return dict_item(frame->globals, step->object);
+        return step_item(frame->globals, step);
     case BUILTIN:
-        return dict_item(frame->builtins, step->object);
+        return step_item(frame->builtins, step);
     case CONST:
         return Py_NewRef(step->object);
     case ATTR:
         return PyObject_GetAttr(regs[step->src], step->object);
     case DICT_ATTR:
-        return instance_dict_item(regs[step->src], step->object);
+        return instance_dict_item(regs[step->src], step);
     case INDEX:
         return sequence_item(regs[step->src], step->number);
     case KEY:
-        return subscript(regs[step->src], step->object);
+        return PyDict_Check(regs[step->src]) ? step_item(regs[step->src], step)
+                                              : PyObject_GetItem(regs[step->src], step->object);
     case TYPE_OF:
         return Py_NewRef((PyObject *)Py_TYPE(regs[step->src]));
     case KEY_AT:
         return key_at(regs[step->src], step->number);
     default:
-        return function_item(step->op, regs[step->src], step);
+        return function_item(regs[step->src], step);
     }
 }
 
@@ -214,6 +250,20 @@ call_equals(PyObject *object)
     PyObject *found = PyObject_Call(PyTuple_GET_ITEM(object, 0), PyTuple_GET_ITEM(object, 1), NULL);
     int same = found ? exactly_equal(found, PyTuple_GET_ITEM(object, 2)) : -1;
     Py_XDECREF(found);
+    return same;
+}
+
+/* A dictionary's entry: (dictionary, key, value). */
+static int
+entry_equals(Step *step)
+{
+    PyObject *expected = PyTuple_GET_ITEM(step->object, 2);
+    PyObject *found = item_of_step(PyTuple_GET_ITEM(step->object, 0), PyTuple_GET_ITEM(step->object, 1), step);
+    if (found == NULL) {
+        return 0;
+    }
+    int same = exactly_equal(found, expected);
+    Py_DECREF(found);
     return same;
 }
 
@@ -307,8 +357,8 @@ shape_holds(const Step *step, PyObject *const *regs)
     return holds;
 }
 
-static int
-check_value(const Step *step, PyObject *const *regs)
+static inline int
+check_value(Step *step, PyObject *const *regs)
 {
     PyObject *value = step->src >= 0 ? regs[step->src] : NULL;
     int result;
@@ -352,6 +402,8 @@ check_value(const Step *step, PyObject *const *regs)
         return state_is(step->object);
     case CALL_EQUALS:
         return call_equals(step->object);
+    case ENTRY_EQUALS:
+        return entry_equals(step);
     default:
         return shape_holds(step, regs);
     }
@@ -390,11 +442,14 @@ program_run(PyObject *op, const GuardFrame *frame)
             return GUARDS_ERROR;
         }
     }
-    memset(regs, 0, self->registers * sizeof(PyObject *));
-    for (const Step *step = self->steps, *end = step + self->count; step < end; step++) {
+    int used = 0; /* registers from here on hold nothing yet */
+    for (Step *step = self->steps, *end = step + self->count; step < end; step++) {
         int holds;
         if (step->op <= FUNC_GLOBAL) {
             PyObject *value = read_value(step, regs, frame);
+            while (used <= step->dst) {
+                regs[used++] = NULL;
+            }
             Py_XSETREF(regs[step->dst], value);
             holds = value != NULL;
         }
@@ -406,8 +461,8 @@ program_run(PyObject *op, const GuardFrame *frame)
             break;
         }
     }
-    for (Py_ssize_t i = 0; i < self->registers; i++) {
-        Py_XDECREF(regs[i]);
+    while (used > 0) {
+        Py_XDECREF(regs[--used]);
     }
     if (regs != few) {
         PyMem_Free(regs);

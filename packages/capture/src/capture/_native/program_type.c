@@ -19,7 +19,7 @@ static const struct {
     [HAS_KEY] = {"has_key", "so"}, [NO_KEY] = {"no_key", "so"}, [HAS_ATTR] = {"has_attr", "so"},
     [NO_ATTR] = {"no_attr", "so"}, [PREDICATE] = {"predicate", "so"}, [SAME] = {"same", "st"},
     [DISTINCT] = {"distinct", "o"}, [GRAD_MODE] = {"grad_mode", ""}, [STATE] = {"state", "o"},
-    [CALL_EQUALS] = {"call_equals", "o"}, [SHAPE] = {"shape", "o"},
+    [CALL_EQUALS] = {"call_equals", "o"}, [ENTRY_EQUALS] = {"entry_equals", "o"}, [SHAPE] = {"shape", "o"},
     [SHAPE_PREDICATE] = {"shape_predicate", "o"},
 };
 
@@ -131,6 +131,8 @@ object_suits(const Step *step)
     case CALL_EQUALS:
         return PyTuple_Check(object) && PyTuple_GET_SIZE(object) == 3 &&
                PyTuple_Check(PyTuple_GET_ITEM(object, 1));
+    case ENTRY_EQUALS:
+        return PyTuple_Check(object) && PyTuple_GET_SIZE(object) == 3 && PyDict_Check(PyTuple_GET_ITEM(object, 0));
     default:
         return 1;
     }

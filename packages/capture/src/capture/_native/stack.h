@@ -103,12 +103,14 @@ scope_begin(Scope *scope, PyThreadState *tstate, Stack *stack, PyObject *session
         }
     }
     scope->stack = stack;
-    scope->session = stack->session;
-    scope->awaited = stack->awaited;
-    scope->top = stack->top;
-    scope->anchor = stack->anchor;
-    scope->disabled = stack->disabled;
-    scope->compiling = stack->compiling;
+    if (stack->scopes > 0) { /* else nothing is in force that could be put back */
+        scope->session = stack->session;
+        scope->awaited = stack->awaited;
+        scope->top = stack->top;
+        scope->anchor = stack->anchor;
+        scope->disabled = stack->disabled;
+        scope->compiling = stack->compiling;
+    }
     stack->awaited = awaited;
     stack->anchor = tstate->datastack_chunk;
     stack->disabled = 0;
@@ -126,15 +128,19 @@ scope_end(Scope *scope)
     if (stack == NULL) {
         return;
     }
-    stack_put(stack, scope->session);
-    stack->awaited = scope->awaited;
-    stack->top = scope->top;
-    stack->disabled = scope->disabled;
-    stack->compiling = scope->compiling;
     if (--stack->scopes > 0) {
+        stack_put(stack, scope->session);
+        stack->awaited = scope->awaited;
+        stack->top = scope->top;
         stack->anchor = scope->anchor;
+        stack->disabled = scope->disabled;
+        stack->compiling = scope->compiling;
+        return;
     }
-    else if (stack->next || stack->thread->stacks != stack) {
+    stack_put(stack, NULL);
+    stack->awaited = NULL;
+    stack->disabled = stack->compiling = 0;
+    if (stack->next || stack->thread->stacks != stack) {
         stack_free(stack);
     }
 }

@@ -13,8 +13,8 @@
 typedef uint64_t (*Reader)(uint64_t argument);
 
 static struct {
-    Reader read;
-    uint64_t argument, mask;
+    Reader read; /* NULL: one of the thread's keys */
+    uint64_t argument, mask, unused; /* a power of two */
 } readers[MOST_READERS];
 static Py_ssize_t reader_count;
 static Reader grad_enabled;
@@ -35,28 +35,29 @@ find_thread_keys(void)
     return thread_keys;
 }
 
-static uint64_t
-thread_key_word(uint64_t word)
-{
-    const uint64_t *keys = thread_keys ? thread_keys : find_thread_keys();
-    return keys ? keys[word] : 0;
-}
-
+/* `keys`: this thread's, if they have been looked up already. */
 static inline uint64_t
-reading(uint64_t i)
+reading(uint64_t i, const uint64_t **keys)
 {
-    return readers[i].read(readers[i].argument) & readers[i].mask;
+    if (readers[i].read != NULL) {
+        return readers[i].read(readers[i].argument) & readers[i].mask;
+    }
+    if (*keys == NULL) {
+        const uint64_t *known = thread_keys;
+        *keys = known ? known : find_thread_keys();
+    }
+    return *keys ? (*keys)[readers[i].argument] : 0;
 }
 
 int
 state_is(PyObject *expected)
 {
-    Py_ssize_t pairs = PyBytes_GET_SIZE(expected) / (Py_ssize_t)(2 * sizeof(uint64_t));
-    const char *at = PyBytes_AS_STRING(expected);
-    for (Py_ssize_t i = 0; i < pairs; i++) {
-        uint64_t pair[2]; /* which reader, its value */
-        memcpy(pair, at + i * sizeof pair, sizeof pair);
-        if (pair[0] >= (uint64_t)reader_count || reading(pair[0]) != pair[1]) {
+    const char *at = PyBytes_AS_STRING(expected), *end = at + PyBytes_GET_SIZE(expected);
+    const uint64_t *keys = NULL;
+    uint64_t pair[2]; /* which reader, its value */
+    for (; at + sizeof pair <= end; at += sizeof pair) {
+        memcpy(pair, at, sizeof pair);
+        if (pair[0] >= (uint64_t)reader_count || reading(pair[0], &keys) != pair[1]) {
             return 0;
         }
     }
@@ -73,8 +74,9 @@ PyObject *
 state_read(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
     PyObject *values = PyTuple_New(reader_count);
+    const uint64_t *keys = NULL;
     for (Py_ssize_t i = 0; values && i < reader_count; i++) {
-        PyObject *value = PyLong_FromUnsignedLongLong(reading(i));
+        PyObject *value = PyLong_FromUnsignedLongLong(reading(i, &keys));
         if (value == NULL) {
             Py_CLEAR(values);
             break;
@@ -110,7 +112,7 @@ state_configure(PyObject *Py_UNUSED(module), PyObject *args)
             PyErr_SetString(PyExc_ValueError, "the thread's dispatch keys are not to be found");
             return NULL;
         }
-        readers[i].read = function ? (Reader)(uintptr_t)function : thread_key_word;
+        readers[i].read = (Reader)(uintptr_t)function;
         readers[i].argument = argument;
         readers[i].mask = bits >= 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
     }

@@ -12,7 +12,7 @@ enum {
     /* checks of src */
     TYPE, IS, IS_WEAK, EQUALS, TENSOR, LEN, DICT_KEYS, HAS_KEY, NO_KEY, HAS_ATTR, NO_ATTR, PREDICATE,
     /* checks of several registers, or of none */
-    SAME, DISTINCT, GRAD_MODE, STATE, CALL_EQUALS, SHAPE, SHAPE_PREDICATE,
+    SAME, DISTINCT, GRAD_MODE, STATE, CALL_EQUALS, ENTRY_EQUALS, SHAPE, SHAPE_PREDICATE,
 };
 
 enum { VALUE = READ_OFFSET + 1 }; /* a shape's input that is a Python int itself */
@@ -32,6 +32,7 @@ typedef struct {
 
 typedef struct {
     int op, dst, src, text;
+    int place, searches; /* of a dictionary entry: where it was, and how often it was looked for */
     Py_ssize_t number;
     PyObject *object; /* strong, may be NULL */
     Extra *extra;

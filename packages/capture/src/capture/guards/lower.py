@@ -23,6 +23,7 @@ from capture.guards.tree import GuardNode, GuardTree, related_sources
 Instruction = tuple[str, int, int, int, Any, int]
 _Read = tuple[str, int, Any]  # operation, number, object
 _WORD = 2**62
+_PLAIN = (int, bool, float, str, type(None))
 _SIZE_READS = {"size": 0, "stride": 1, "offset": 2, "value": 3}
 
 
@@ -46,10 +47,34 @@ class _Lowering:
         for guard in self.tree.state:
             self.emit_guard(guard, -1)
         for node in self.tree.roots.values():
-            self.visit(node, None, 0)
+            if not self.emit_entries(node):
+                self.visit(node, None, 0)
         for guard in self.tree.relations:
             self.emit_relation(guard)
         return _native.GuardProgram(self.instructions, self.texts, self.registers)
+
+    def emit_entries(self, root: GuardNode) -> bool:
+        """One instruction for each constant that a module's dictionary must hold, if that is all there is to `root`."""
+        if not isinstance(root.source, S.Const) or type(root.source.value) is not dict or root.guards:
+            return False
+        entries = root.children.values()
+        if root.source in self.kept or not all(self.is_constant_entry(node) for node in entries):
+            return False
+        for node in entries:
+            for guard in node.guards:
+                entry = (root.source.value, node.source.variable, guard.expected)  # type: ignore[attr-defined]
+                self.emit(("entry_equals", 0, entry), -1, -1, str(guard))
+        return True
+
+    def is_constant_entry(self, node: GuardNode) -> bool:
+        """Whether all that is asked of a module's global is to be a plain constant."""
+        return (
+            isinstance(node.source, S.ModuleGlobal)
+            and node.source not in self.kept
+            and not node.children
+            and bool(node.guards)
+            and all(guard.kind is GuardKind.EQUALS and type(guard.expected) in _PLAIN for guard in node.guards)
+        )
 
     def visit(self, root: GuardNode, parent: int | None, depth: int) -> None:
         """Read a node, check it, then what is read from it. A stack, since sources may nest deeply."""
