@@ -391,7 +391,7 @@ def test_results_that_share_what_is_saved_have_one_backward(interpreter):
     x = leaf(3)
     run = compiled(interpreter, lambda x: (x.exp(), x.exp().sum(), (x * 2).exp() + x.exp()), x)
     assert len(run.functions) == 3
-    run = compiled(interpreter, lambda x: [h := x.exp(), h.sum(), h * 2], x)
+    run = compiled(interpreter, lambda x: [(h := x.exp()) * 2, h.sum(), h * 3], x)
     assert len(run.functions) == 1
 
 

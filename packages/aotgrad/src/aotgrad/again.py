@@ -7,15 +7,17 @@ gradients that can be differentiated; or the reason why there are none.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from aotgrad.alias import Computed, Signature
+from aotgrad.alias import Computed
 from aotgrad.cleanup import stays
+from aotgrad.interpret import attached_tensors, swapped
 from aotgrad.joint import JointGraph
 from aotgrad.partition import Partition
 from aotgrad.schema import Kind, facts_of
@@ -23,47 +25,64 @@ from aotgrad.schema import Kind, facts_of
 _DEVICES = ("cpu", "cuda")
 
 
-class Again:
-    """Runs `program` again for gradients that have a graph. Grad mode and autocast are those of now, of compiling.
+class _Same(torch.autograd.Function):
+    """The same values at another place in autograd's graph: what is differentiated down to there ends there."""
 
-    Args:
-        program: the function that was compiled.
-        given: how many of the compiled function's inputs are the program's; the rest are tensors that it holds.
-        differentiable: the results that have a tangent.
-        written: inputs that the program writes to. Only effects, no result that is differentiated, depend on them.
-        checked: the other tensors among the inputs that autograd does not watch, since they are not saved.
-        draws: the program draws random numbers. They are drawn again, from the generator's state before the forward.
+    @staticmethod
+    def forward(ctx: Any, value: torch.Tensor) -> torch.Tensor:
+        return value.detach()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        return gradient
+
+
+class _Continued(fx.Interpreter):
+    """Runs a graph with given values in place of some of its own."""
+
+    def __init__(self, module: fx.GraphModule, values: Mapping[fx.Node, torch.Tensor]) -> None:
+        super().__init__(module)
+        self.values = values
+        self.extra_traceback = False
+
+    def run_node(self, n: fx.Node) -> Any:
+        value = super().run_node(n)
+        return self.values.get(n, value)
+
+
+@dataclass(frozen=True)
+class Again:
+    """Runs `program` again for gradients that have a graph. Grad mode and autocast are those of compiling.
+
+    `given`: how many of the compiled function's inputs are the program's; the rest are tensors that it holds.
+    `places`: the outputs that the tangents belong to; None: another result stands for this one, it gets no gradient.
+    `inputs`: the inputs that gradients are wanted for. `cuts`: calls of the program whose values are taken from the
+    first run, and get gradients too. `written`: inputs that the program writes to; only effects, no result that is
+    differentiated, depend on them. `checked`: the other tensors among the inputs that autograd does not watch, since
+    they are not saved. `draws`: the program draws random numbers. They are drawn again, from the generator's state
+    before the forward.
     """
 
-    def __init__(
-        self,
-        program: Callable[..., Any],
-        given: int,
-        signature: Signature,
-        differentiable: Sequence[int],
-        written: set[int],
-        checked: Sequence[int],
-        draws: bool,
-    ) -> None:
-        self.program = program
-        self.given = given
-        self.grad_inputs = signature.grad_inputs
-        outputs = [out.result if isinstance(out, Computed) else None for out in signature.outputs]
-        self.places = [outputs.index(result) for result in differentiable]
-        self.written = written
-        self.checked = checked
-        self.draws = draws
-        self.grad_mode = torch.is_grad_enabled()
-        self.autocast = [(d, torch.get_autocast_dtype(d), torch.is_autocast_enabled(d)) for d in _DEVICES]
+    program: Callable[..., Any]
+    given: int
+    places: tuple[int | None, ...]
+    inputs: tuple[int, ...]
+    cuts: tuple[fx.Node, ...]
+    written: frozenset[int]
+    checked: tuple[int, ...]
+    draws: bool
+    grad_mode: bool
+    autocast: tuple[tuple[str, torch.dtype, bool], ...]
 
     def gradients(
         self,
         args: Sequence[Any] | None,
+        cuts: Sequence[torch.Tensor],
         versions: Sequence[int] | None,
         tangents: Sequence[Any],
         random: torch.Tensor | None = None,
     ) -> list[Any]:
-        """Gradients of `grad_inputs`, connected to `args` and `tangents`. `random`: the generator's state then.
+        """Gradients of `inputs`, then of `cuts`, connected to those and to `tangents`. `random`: the generator's state then.
 
         Raises:
             RuntimeError: an input was written to since the forward, or nobody knows (`versions` is None); or `args` are
@@ -84,43 +103,75 @@ class Again:
         with contextlib.ExitStack() as modes:
             for device, dtype, enabled in self.autocast:
                 modes.enter_context(torch.autocast(device, dtype=dtype, enabled=enabled, cache_enabled=False))
-            modes.enter_context(torch.set_grad_enabled(self.grad_mode))
             if random is not None:
                 modes.enter_context(torch.random.fork_rng(devices=()))
                 torch.set_rng_state(random)
+            with torch.enable_grad():
+                # One input or cut may be computed from another: each gradient is the share that does not pass the others.
+                ends = [_Same.apply(value) for value in (*(args[i] for i in self.inputs), *cuts)]
+            modes.enter_context(torch.set_grad_enabled(self.grad_mode))
             copies = [a.clone() if i in self.written else a for i, a in enumerate(args)]
-            outputs = pytree.tree_leaves(
-                self.program(*copies[: self.given]), is_leaf=lambda value: type(value) is torch.Size
+            for i, end in zip(self.inputs, ends, strict=False):
+                copies[i] = end
+            if self.given < len(args):
+                modes.enter_context(swapped(attached_tensors(self.program), copies[self.given :]))
+            run = self.program
+            if self.cuts:
+                assert isinstance(run, fx.GraphModule)
+                run = _Continued(run, dict(zip(self.cuts, ends[len(self.inputs) :], strict=True))).run
+            outputs = pytree.tree_leaves(run(*copies[: self.given]), is_leaf=lambda value: type(value) is torch.Size)
+        pairs = [
+            (outputs[place], tangent)
+            for place, tangent in zip(self.places, tangents, strict=True)
+            if place is not None and tangent is not None
+        ]
+        if not pairs:
+            return [None] * len(ends)
+        return [
+            *torch.autograd.grad(
+                [output for output, _ in pairs],
+                ends,
+                [tangent for _, tangent in pairs],
+                create_graph=True,
+                allow_unused=True,
             )
-        pairs = [(outputs[place], tangent) for place, tangent in zip(self.places, tangents, strict=True)]
-        pairs = [(output, tangent) for output, tangent in pairs if tangent is not None]
-        # What no gradient flows to was cut off.
-        connected = [i for i in self.grad_inputs if args[i].requires_grad]
-        found = torch.autograd.grad(
-            [output for output, _ in pairs],
-            [args[i] for i in connected],
-            [tangent for _, tangent in pairs],
-            create_graph=True,
-            allow_unused=True,
-        )
-        by_input = dict(zip(connected, found, strict=True))
-        return [by_input.get(i) for i in self.grad_inputs]
+        ]
+
+
+def links(joint: JointGraph, whole: JointGraph) -> tuple[list[int], list[int]]:
+    """Where gradients of a part of `whole` may go, first or second: inputs and (their numbers) cuts that are asked about.
+
+    By the others second derivatives go on: what they lead to is computed again with the part.
+    """
+    count = len(whole.signature.grad_inputs)
+    differentiable = [i for i, needed in enumerate(whole.signature.differentiable) if needed]
+    tangent_of = {result: at for at, result in enumerate(differentiable)}
+    found: set[int] = set()
+    waiting = [*frozenset[int]().union(*joint.reached)]
+    while waiting:
+        place = waiting.pop()
+        if place in found:
+            continue
+        found.add(place)
+        if place >= count and not (cut := whole.cuts[place - count]).asked and cut.result is not None:
+            waiting.extend(whole.reached[tangent_of[cut.result]])
+    inputs = [whole.signature.grad_inputs[place] for place in sorted(found) if place < count]
+    return inputs, [p - count for p in sorted(found) if p >= count and whole.cuts[p - count].asked]
 
 
 def again(
-    program: Callable[..., Any], given: int, joint: JointGraph, partition: Partition, *, apart: bool
+    program: Callable[..., Any], given: int, joint: JointGraph, partition: Partition, whole: JointGraph
 ) -> Again | str:
-    """How to differentiate twice; or why that is not possible. `apart`: see `runtime`."""
+    """How to differentiate `joint`, a part of `whole`, twice; or why that is not possible."""
     signature = joint.signature
     differentiable = [i for i, needed in enumerate(signature.differentiable) if needed]
-    returned = {out.result for out in signature.outputs if isinstance(out, Computed)}
-    if not returned.issuperset(differentiable):
+    outputs = [out.result if isinstance(out, Computed) else None for out in signature.outputs]
+    hidden = {cut.result for cut in whole.cuts if not cut.asked}
+    if not {*outputs, *hidden}.issuperset(differentiable):
         return "an output of it is a view, or it writes to an input with its gradient"
     staying = [node for node in joint.graph.nodes if stays(node)]
     if any(not _drawn_alike(node) for node in staying):
         return "it draws random numbers that it cannot draw again, or acts on more than tensors"
-    if staying and apart:
-        return "it draws random numbers, and has results that are differentiated one by one"
     written = {mutation.input for mutation in signature.mutations}
     places = [node for node in joint.graph.nodes if node.op == "placeholder"][: signature.input_count]
     results = next(n for n in reversed(joint.graph.nodes) if n.op == "output").args[0]
@@ -132,9 +183,23 @@ def again(
         waiting.extend(fresh)
     if any(places[i] in needed for i in written):
         return "it writes to an input that it computes with"
+    inputs, cuts = links(joint, whole)
+    calls = [call for number in cuts if (call := whole.cuts[number].call) is not None]
+    if len(calls) < len(cuts):
+        return "a result of it that another is computed from is written to, or is no value of its graph"
     unwatched = set(range(signature.input_count)) - written - {saved.input for saved in partition.saved}
-    checked = [i for i in sorted(unwatched) if isinstance(places[i].meta["val"], torch.Tensor)]
-    return Again(program, given, signature, differentiable, written, checked, bool(staying))
+    return Again(
+        program,
+        given,
+        tuple(outputs.index(result) if result in outputs else None for result in differentiable),
+        tuple(inputs),
+        tuple(calls),
+        frozenset(written),
+        tuple(i for i in sorted(unwatched) if isinstance(places[i].meta["val"], torch.Tensor)),
+        bool(staying),
+        torch.is_grad_enabled(),
+        tuple((d, torch.get_autocast_dtype(d), torch.is_autocast_enabled(d)) for d in _DEVICES),
+    )
 
 
 def _drawn_alike(node: fx.Node) -> bool:

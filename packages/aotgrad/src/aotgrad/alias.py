@@ -46,11 +46,12 @@ class InputItself:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """An output that is a view: `steps` applied to input `input` or, where that is None, to result `result`."""
+    """An output that is a view: `steps` applied to what is not None: input `input`, result `result`, output `output`."""
 
     input: int | None
     result: int | None
     steps: tuple[ViewStep, ...]
+    output: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +148,10 @@ def sign(tracer: Tracer, inputs: Sequence[Any], returned: Any, history: Sequence
     }
     mutations = _mutations(tracer, inputs, history, results)
     sharers = _sharers(tracer, leaves, roots)
+    views: dict[int, int] = {}
+    for position, leaf in enumerate(leaves):
+        if isinstance(leaf, torch.Tensor) and leaf.requires_grad:
+            views.setdefault(id(tracer.tracked(leaf)), position)
     bases: dict[int, tuple[Tracked, int]] = {}
     outputs: list[Output] = []
     for position, leaf in enumerate(leaves):
@@ -160,7 +165,7 @@ def sign(tracer: Tracer, inputs: Sequence[Any], returned: Any, history: Sequence
         elif first is not None:
             outputs.append(Repeated(first))
         else:
-            outputs.append(_output(tracer, leaf, roots, sharers, bases, results))
+            outputs.append(_output(tracer, leaf, roots, sharers, bases, views, results))
     # What differs from run to run of the graph is only known now that all results are there.
     differentiable = tuple(t is not None and t.requires_grad for t in results.tensors)
     for mutation in mutations:
@@ -245,6 +250,7 @@ def _output(
     roots: dict[int, int],
     sharers: dict[int, list[Tracked]],
     bases: dict[int, tuple[Tracked, int]],
+    views: dict[int, int],
     results: Results,
 ) -> Output:
     tracked = tracer.tracked(leaf)
@@ -253,7 +259,8 @@ def _output(
     if index is not None:
         if tracked is storage.root:
             return InputItself(index)
-        return Alias(index, None, _steps(tracer, storage.root, tracked, results))
+        steps, nearest = _steps(tracer, storage.root, tracked, views, results)
+        return Alias(index if nearest is None else None, None, steps, nearest)
     if len(sharers[id(storage)]) == 1:
         return Computed(_add_tensor(tracer, leaf, results))
     if id(storage) not in bases:
@@ -262,7 +269,8 @@ def _output(
     base, result = bases[id(storage)]
     if tracked is base:
         return Computed(result)
-    return Alias(None, result, _steps(tracer, base, tracked, results))
+    steps, nearest = _steps(tracer, base, tracked, views, results)
+    return Alias(None, result if nearest is None else None, steps, nearest)
 
 
 def _add_tensor(tracer: Tracer, tensor: torch.Tensor, results: Results) -> int:
@@ -272,13 +280,18 @@ def _add_tensor(tracer: Tracer, tensor: torch.Tensor, results: Results) -> int:
     return results.add(results.separate(tracer, node, keep_layout=True), tensor)
 
 
-def _steps(tracer: Tracer, base: Tracked, tracked: Tracked, results: Results) -> tuple[ViewStep, ...]:
+def _steps(
+    tracer: Tracer, base: Tracked, tracked: Tracked, views: dict[int, int], results: Results
+) -> tuple[tuple[ViewStep, ...], int | None]:
     """The way from `base` to its view `tracked`, outermost first, symbolic sizes made results of the graph.
+
+    If it comes by one of `views` (outputs that have a gradient), from there on, and that output.
 
     Raises Unsupported if a view has a gradient that it does not have from its base.
     """
     wanted = tracked.fake.requires_grad
     steps: list[ViewStep] = []
+    nearest = None
     while tracked is not base:
         assert tracked.origin is not None
         tracked, step = tracked.origin
@@ -288,10 +301,12 @@ def _steps(tracer: Tracer, base: Tracked, tracked: Tracked, results: Results) ->
         args = tuple(_replayable(tracer, value, results) for value in step.args)
         kwargs = {name: _replayable(tracer, value, results) for name, value in step.kwargs.items()}
         steps.append(ViewStep(step.op, args, kwargs, step.index, step.grad))
+        if wanted and tracked is not base and not tracked.storage.written and id(tracked) in views:
+            nearest, base = views[id(tracked)], tracked
     detached = any(step.op is torch.ops.aten.detach.default for step in steps)
     if wanted != (base.fake.requires_grad and not detached):
         raise Unsupported("an output's gradient does not come from the tensor that it is a view of")
-    return tuple(reversed(steps))
+    return tuple(reversed(steps)), nearest
 
 
 def _replayable(tracer: Tracer, value: Any, results: Results) -> Any:

@@ -11,6 +11,7 @@ from torch import fx
 from aotgrad import _torch
 from aotgrad.again import again
 from aotgrad.alias import Signature
+from aotgrad.errors import Unsupported
 from aotgrad.interpret import attached_tensors
 from aotgrad.joint import InferenceGraph, JointGraph, trace_inference, trace_joint
 from aotgrad.partition import Partition, Partitioner, partition_default
@@ -53,7 +54,9 @@ def compile(
     enabled = torch.is_grad_enabled()
     held = _held(graph_module)
     if (enabled or _enables_grad(graph_module)) and any(_wants_grad(t) for t in (*inputs, *held)):
-        traced: InferenceGraph | JointGraph = trace_joint(graph_module, inputs, decompositions, enable_grad=enabled)
+        traced: InferenceGraph | JointGraph = trace_joint(
+            graph_module, inputs, decompositions, enable_grad=enabled, cut=True
+        )
     else:
         traced = trace_inference(graph_module, inputs, decompositions)
     autocast = _torch.any_autocast()
@@ -62,14 +65,13 @@ def compile(
         module, parts = _parts(traced, partitioner or partition_default)
         forward = (forward_compiler or inference_compiler)(module, _example_inputs(module))
         compiler = backward_compiler or inference_compiler
+        twice = [again(graph_module, given, joint, partition, traced) for joint, partition in parts]
+        refusal = next((each for each in twice if isinstance(each, str)), None)
+        if traced.cuts and refusal is not None:
+            twice = [refusal] * len(parts)  # each leaves to the others what it does not hold
         ways = [
-            Backwards(
-                compiler(partition.backward, _example_inputs(partition.backward)),
-                partition,
-                joint,
-                again(graph_module, given, joint, partition, apart=len(parts) > 1),
-            )
-            for joint, partition in parts
+            Backwards(compiler(partition.backward, _example_inputs(partition.backward)), partition, joint, repeated)
+            for (joint, partition), repeated in zip(parts, twice, strict=True)
         ]
         run = training_runner(
             forward,
@@ -94,11 +96,13 @@ def compile(
 
 def _parts(joint: JointGraph, partitioner: Partitioner) -> tuple[fx.GraphModule, list[tuple[JointGraph, Partition]]]:
     """The forward, and a backward for each group of results that eager differentiates by itself."""
-    if len(joint.groups) > 1:
+    if len(joint.groups) > 1 or joint.cuts:
         narrowed = [part for group in joint.groups if (part := of_group(joint, group)) is not None]
         if len(narrowed) == len(joint.groups):
             forward, partitions = merged(joint, [partitioner(part) for part in narrowed])
             return forward, list(zip(narrowed, partitions, strict=True))
+        if joint.cuts:
+            raise Unsupported("results that are computed from one another, and a gradient of a symbolic size that is zero")
     partition = partitioner(joint)
     return partition.forward, [(joint, partition)]
 

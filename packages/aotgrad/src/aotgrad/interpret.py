@@ -18,8 +18,8 @@ from aotgrad.whole import WHOLE
 Enter = Callable[[fx.Node], None]
 
 
-def interpret(module: fx.GraphModule, inputs: Sequence[Any], enter: Enter) -> Any:
-    """Run the graph of `module`; `enter` hears of each call before it runs."""
+def interpret(module: fx.GraphModule, inputs: Sequence[Any], enter: Enter, made: dict[int, fx.Node]) -> Any:
+    """Run the graph of `module`; `enter` hears of each call before it runs. `made`: gets the node that first has a value, by `id`."""
     env: dict[fx.Node, Any] = {}
     remaining = iter(inputs)
 
@@ -45,6 +45,7 @@ def interpret(module: fx.GraphModule, inputs: Sequence[Any], enter: Enter) -> An
             env[node] = getattr(args[0], node.target)(*args[1:], **kwargs)
         else:
             env[node] = module.get_submodule(node.target)(*args, **kwargs)
+        made.setdefault(id(env[node]), node)
     return None
 
 

@@ -6,16 +6,20 @@ functional ATen, and the `Signature` of the program.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import fx
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.utils import _pytree as pytree
 
 from aotgrad import _torch
-from aotgrad.alias import History, Signature, sign
+from aotgrad.alias import Alias, Computed, History, Signature, sign
+from aotgrad.chains import Chains, Edge, chains
 from aotgrad.cleanup import clean_values, remove_dead
 from aotgrad.errors import Unsupported
 from aotgrad.interpret import attached_tensors, interpret, swapped
@@ -50,6 +54,20 @@ class InferenceGraph:
 
 
 @dataclass(frozen=True)
+class Cut:
+    """Where a way back comes by another result (or by what leads to one) and goes on only with the sum of all gradients.
+
+    Of `result` or, for a view that is made outside the graph, of output `output`. `asked`: users may ask about it;
+    `call`: the node of the program's graph that has it, None if nobody can tell.
+    """
+
+    result: int | None
+    output: int | None
+    asked: bool
+    call: fx.Node | None
+
+
+@dataclass(frozen=True)
 class JointGraph:
     """Forward and backward in one graph.
 
@@ -57,6 +75,10 @@ class JointGraph:
     gradient for each of `signature.grad_inputs` (None where there is none). Nodes that the backward made have
     `meta["backward"]`. `reached`: for each differentiable result, the places in `signature.grad_inputs` of the inputs that
     its gradient flows to. `groups`: the tangents' numbers, those of results together that are not differentiated one by one.
+
+    `cuts` (see `trace_joint`): tangents of results (and, after them, of outputs) that others are computed from are sums
+    of all gradients. A gradient for each follows those of the inputs: what others of its group add. Places in
+    `reached` go on with the cuts; `groups` are in the order of the forward.
     """
 
     graph: fx.Graph
@@ -64,6 +86,7 @@ class JointGraph:
     signature: Signature
     reached: tuple[frozenset[int], ...]
     groups: tuple[tuple[int, ...], ...]
+    cuts: tuple[Cut, ...] = ()
 
     @property
     def module(self) -> fx.GraphModule:
@@ -97,16 +120,18 @@ def trace_joint(
     decompositions: Table | None = None,
     *,
     enable_grad: bool = True,
+    cut: bool = False,
 ) -> JointGraph | InferenceGraph:
     """Trace `program` forward and backward; without gradients after all if no result requires one.
 
-    `enable_grad`: grad mode where the program begins, which it may set otherwise for parts of itself.
+    `enable_grad`: grad mode where the program begins, which it may set otherwise for parts of itself. `cut`: cut the
+    backward at results that others are computed from (`JointGraph.cuts`).
     Raises Unsupported for a program that has no functional graph.
     """
     with undisturbed_autograd():
         with torch.set_grad_enabled(enable_grad):
             traced = _Traced.run(program, inputs, decompositions)
-        return traced.joint() if any(traced.signature.differentiable) else traced.inference()
+        return traced.joint(cut) if any(traced.signature.differentiable) else traced.inference()
 
 
 @dataclass
@@ -116,6 +141,9 @@ class _Traced:
     nodes: list[Any]
     tensors: list[Any]
     signature: Signature
+    returned: list[Any]
+    calls: dict[int, fx.Node]
+    history: list[History]
 
     @classmethod
     def run(cls, program: Callable[..., Any], inputs: Sequence[Any], table: Table | None) -> _Traced:
@@ -143,15 +171,17 @@ class _Traced:
             for fake in fakes
         ]
         given, held = fakes[: len(inputs)], fakes[len(inputs) :]
+        calls: dict[int, fx.Node] = {}
         with _grad_mode_kept(), fake_mode, tracer, swapped(places, held):
             if isinstance(program, fx.GraphModule):
-                returned = interpret(program, given, tracer.enter_call)
+                returned = interpret(program, given, tracer.enter_call, calls)
             else:
                 returned = program(*given)
         results, signature = sign(tracer, fakes, returned, history)
         if signature.mutations:
             _refuse_aliased_writes((*inputs, *(place[2] for place in places)), signature)
-        return cls(tracer, leaves, results.nodes, results.tensors, signature)
+        flat = pytree.tree_leaves(returned, is_leaf=lambda value: type(value) is torch.Size)
+        return cls(tracer, leaves, results.nodes, results.tensors, signature, flat, calls, history)
 
     def inference(self) -> InferenceGraph:
         graph = self.tracer.graph
@@ -160,36 +190,119 @@ class _Traced:
         clean_values(graph, self.tracer.fake_mode)
         return InferenceGraph(graph, self.tracer.constants, self.signature)
 
-    def joint(self) -> JointGraph:
+    def joint(self, cut: bool) -> JointGraph:
         tracer, graph = self.tracer, self.tracer.graph
+        found, cuts = self._cut() if cut else (None, ())
         tracer.start_backward()
         wanted = [t for t, needed in zip(self.tensors, self.signature.differentiable, strict=True) if needed]
-        tangents = []
+        asked = [*wanted, *(self.returned[c.output] for c in cuts if c.output is not None)]
         last = [node for node in graph.nodes if node.op == "placeholder"][-1]
         with tracer.fake_mode, torch.no_grad():
-            made = [_tangent(t) for t in wanted]
-        for position, tangent in enumerate(made):
+            tangents = [_tangent(t) for t in asked]
+        for position, tangent in enumerate(tangents):
             with graph.inserting_after(last):
                 last = tracer.add_input(tangent, f"tangent_{position}")
-            tangents.append(tangent)
         leaves = [self.leaves[i] for i in self.signature.grad_inputs]
-        groups = separate_groups(wanted)
+        edges = [_edge(t) for t in asked]
+        groups = separate_groups([node for node, _ in edges]) if found is None else found.groups
+        if found is not None:
+            # A hidden result stands in the graph without history.
+            edges[len(wanted) - len(found.hidden) : len(wanted)] = found.hidden
+        passed: list[Any] = []
         with (
             torch.autograd.set_multithreading_enabled(False),
             _torch.DisableAutocast(),
             tracer.fake_mode,
             tracer,
         ):
-            gradients = _gradients(tracer, wanted, leaves, tangents)
-        if len(wanted) == 1:
-            reached: tuple[frozenset[int], ...] = (frozenset(i for i, g in enumerate(gradients) if g is not None),)
+            if found is None:
+                gradients = _gradients(tracer, asked, leaves, tangents)
+            else:
+                stopped = _stop(found.crossing)
+                outputs = [GradientEdge(node, number) for node, number in edges]
+                gradients = _gradients(tracer, outputs, leaves, tangents)
+                with torch.no_grad():
+                    passed = [_sum(stopped.get(edges[self._tangent_of(c, len(wanted), cuts)], ())) for c in cuts]
+        if found is not None:
+            reached = found.reached
+        elif len(wanted) == 1:
+            reached = (frozenset(i for i, g in enumerate(gradients) if g is not None),)
         else:
             reached = reached_inputs(wanted, leaves)
-        nodes = [None if g is None else tracer.call(tracer.with_layout_of, g) for g in gradients]
+        nodes = [None if g is None else tracer.call(tracer.with_layout_of, g) for g in (*gradients, *passed)]
         graph.output((*self.nodes, *nodes))
         remove_dead(graph)
         clean_values(graph, tracer.fake_mode)
-        return JointGraph(graph, tracer.constants, self.signature, reached, groups)
+        return JointGraph(graph, tracer.constants, self.signature, reached, groups, cuts)
+
+    def _cut(self) -> tuple[Chains | None, tuple[Cut, ...]]:
+        """Where to cut. What is cut at besides results becomes one, of a size but without memory."""
+        tracer, signature = self.tracer, self.signature
+        results = [i for i, needed in enumerate(signature.differentiable) if needed]
+        views = [
+            p
+            for p, out in enumerate(signature.outputs)
+            if isinstance(out, Alias) and self.returned[p].grad_fn is not None
+        ]
+        places = {out.result: p for p, out in enumerate(signature.outputs) if isinstance(out, Computed)}
+        written = {m.result: m.input for m in signature.mutations}
+        ends: dict[Any, int] = {}
+        for number, index in enumerate(signature.grad_inputs):
+            ends[get_gradient_edge(self.leaves[index]).node] = number
+            if self.history[index].grad_fn is not None and index not in written.values():
+                ends[self.history[index].grad_fn] = number
+        named = [_edge(self.tensors[i]) for i in results] + [_edge(self.returned[p]) for p in views]
+        found = chains(named[: len(results)], named, ends, len(signature.grad_inputs))
+        if found is None:
+            return None, ()
+        cuts = []
+        for place in found.seen:
+            result = results[place] if place < len(results) else None
+            output = None if place < len(results) else views[place - len(results)]
+            tensor = self.returned[output] if output is not None else self.tensors[results[place]]
+            call = None if tracer.tracked(tensor).storage.written else self.calls.get(id(tensor))
+            cuts.append(Cut(result, output, output is not None or result in places or result in written, call))
+        for node, number in found.hidden:
+            fact = node._input_metadata[number]
+            with torch.no_grad(), tracer.fake_mode, tracer:
+                fake = torch.full((), 0, dtype=fact.dtype, device=fact.device).expand(fact.shape)
+            cuts.append(Cut(len(self.nodes), None, False, None))
+            self.nodes.append(tracer.node_of(fake))
+            self.tensors.append(fake)
+        self.signature = replace(signature, differentiable=signature.differentiable + (True,) * len(found.hidden))
+        return found, tuple(cuts)
+
+    def _tangent_of(self, cut: Cut, count: int, cuts: Sequence[Cut]) -> int:
+        """The number of the tangent that belongs to a cut: of `count` for results, or after those, of outputs."""
+        if cut.result is not None:
+            return sum(self.signature.differentiable[: cut.result])
+        return count + [c.output for c in cuts if c.output is not None].index(cut.output)
+
+
+def _edge(tensor: torch.Tensor) -> Edge:
+    return tensor.grad_fn, tensor.output_nr
+
+
+def _stop(crossing: Mapping[Any, Mapping[int, Edge]]) -> dict[Edge, list[Any]]:
+    """Let gradients end where they cross a cut: for these nodes, by the number of the gradient. They are collected."""
+    collected: dict[Edge, list[Any]] = {}
+
+    def watch(node: Any, edges: Mapping[int, Edge]) -> None:
+        def stop(made: tuple[Any, ...], _: Any) -> tuple[Any, ...]:
+            for number, edge in edges.items():
+                if made[number] is not None:
+                    collected.setdefault(edge, []).append(made[number])
+            return tuple(None if number in edges else g for number, g in enumerate(made))
+
+        node.register_hook(stop)
+
+    for node, edges in crossing.items():
+        watch(node, edges)
+    return collected
+
+
+def _sum(gradients: Sequence[Any]) -> Any:
+    return functools.reduce(torch.add, gradients) if gradients else None
 
 
 def _gradients(tracer: Tracer, results: list[Any], leaves: list[Any], tangents: list[Any]) -> Any:
@@ -209,7 +322,7 @@ def _gradients(tracer: Tracer, results: list[Any], leaves: list[Any], tangents: 
 
 def _python_nodes(results: list[Any]) -> Iterator[Any]:
     """The nodes of autograd's graph whose backward is the program's own Python: it may refuse without calling any op."""
-    waiting = [t.grad_fn for t in results]
+    waiting = [t.node if isinstance(t, GradientEdge) else t.grad_fn for t in results]
     seen = set(waiting)
     while waiting:
         node = waiting.pop()

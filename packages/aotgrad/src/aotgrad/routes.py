@@ -6,7 +6,7 @@ which results share what a backward uses up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -42,12 +42,20 @@ def _collect(start: Any, numbers: dict[Any, int], masks: dict[Any, int]) -> None
         masks[node] = mask
 
 
-def separate_groups(results: Sequence[torch.Tensor]) -> tuple[tuple[int, ...], ...]:
-    """The results' numbers, those together that eager does not differentiate one after the other.
+Onward = Callable[[Any], Iterable[Any]]
+
+
+def onward(node: Any) -> Iterable[Any]:
+    """The nodes that a node leads to."""
+    return (each for each, _ in node.next_functions if each is not None)
+
+
+def separate_groups(starts: Sequence[Any], onward: Onward = onward) -> tuple[tuple[int, ...], ...]:
+    """The numbers of `starts` (nodes), those together that eager does not differentiate one after the other.
 
     A backward lets go of what the nodes on its way have saved; results whose ways share no such node are apart.
     """
-    group = list(range(len(results)))
+    group = list(range(len(starts)))
 
     def root(number: int) -> int:
         while group[number] != number:
@@ -55,24 +63,22 @@ def separate_groups(results: Sequence[torch.Tensor]) -> tuple[tuple[int, ...], .
         return number
 
     owners: dict[Any, int] = {}
-    for number, result in enumerate(results):
-        waiting = [result.grad_fn]
+    for number, start in enumerate(starts):
+        waiting = [start]
         while waiting:
             node = waiting.pop()
             owner = owners.setdefault(node, number)
             if owner == number:
-                waiting.extend(
-                    each for each, _ in node.next_functions if each is not None and owners.get(each) != number
-                )
-            elif root(owner) != root(number) and _saves(node):
+                waiting.extend(each for each in onward(node) if owners.get(each) != number)
+            elif root(owner) != root(number) and _saves(node, onward):
                 group[root(number)] = root(owner)
     members: dict[int, list[int]] = {}
-    for number in range(len(results)):
+    for number in range(len(starts)):
         members.setdefault(root(number), []).append(number)
     return tuple(map(tuple, members.values()))
 
 
-def _saves(start: Any) -> bool:
+def _saves(start: Any, onward: Onward) -> bool:
     """Whether the node or one that it leads to has saved something."""
     waiting, seen = [start], set()
     while waiting:
@@ -82,5 +88,5 @@ def _saves(start: Any) -> bool:
         seen.add(node)
         if any(name.startswith("_raw_saved") for name in dir(type(node))):
             return True
-        waiting.extend(each for each, _ in node.next_functions if each is not None)
+        waiting.extend(onward(node))
     return False

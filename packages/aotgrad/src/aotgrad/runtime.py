@@ -15,9 +15,9 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from aotgrad import _torch
-from aotgrad.again import Again
-from aotgrad.alias import Alias, Computed, Constant, InputItself, Repeated, ResultSize, Signature
-from aotgrad.joint import JointGraph
+from aotgrad.again import Again, links
+from aotgrad.alias import Alias, Computed, Constant, InputItself, Mutation, Repeated, ResultSize, Signature
+from aotgrad.joint import Cut, JointGraph
 from aotgrad.partition import Partition, Saved
 from aotgrad.views import ViewStep, view_results
 from symshapes import build_python
@@ -81,7 +81,7 @@ def inference_runner(
     else:
         source.line(f"results = {call}", 1)
     _on_their_own(source, views, 1)
-    _epilogue(source, signature)
+    _Ending(source, signature).write()
     return source.build("run")
 
 
@@ -124,15 +124,17 @@ def training_runner(
     source.line("if (hooks := saved_hooks(False)) is not None and foreign(hooks):", 1)
     source.line("return program(*args)", 2)
     start = len(source.lines)
-    functions = [_autograd_function(forward, way, signature, guard_autocast, len(ways) > 1) for way in ways]
-    if len(ways) > 1:
-        _several(source, forward, ways, functions, signature, guard_autocast)
+    apart = len(ways) > 1 or bool(joint.cuts)
+    functions = [_autograd_function(forward, way, joint, guard_autocast, apart) for way in ways]
+    ending = _Ending(source, signature)
+    if apart:
+        _several(source, forward, ways, functions, joint, guard_autocast, ending)
     else:
         source.names["apply"] = functions[0].apply
         call = f"apply({_connected(ways[0].joint)})"
         # Function.apply returns a lone result as it is.
         source.line(f"results = ({call},)" if len(signature.differentiable) == 1 else f"results = {call}", 1)
-    _epilogue(source, signature)
+    ending.write()
     if enable_grad:
         body = source.lines[start:]
         source.names |= {"set_grad": _torch.set_grad_enabled}
@@ -149,23 +151,41 @@ def _several(
     forward: Boxed,
     ways: Sequence[Backwards],
     functions: Sequence[Any],
-    signature: Signature,
+    joint: JointGraph,
     guard_autocast: bool,
+    ending: _Ending,
 ) -> None:
-    """Run the forward by itself, then give each group of results its own place in autograd."""
-    source.names |= {"compiled_forward": forward, "no_grad": torch.no_grad}
+    """Run the forward by itself, then give each group of results its own place in autograd.
+
+    What results are computed from stands before them: their place is connected to that result, as the user sees it.
+    """
+    source.names |= {"compiled_forward": forward, "no_grad": torch.no_grad, "random_state": torch.get_rng_state}
+    draws = any(isinstance(way.repeated, Again) and way.repeated.draws for way in ways)
+    source.line(f"random = {'random_state()' if draws else 'None'}", 1)
     guards = "no_grad()"
     if guard_autocast:
         source.names["without_autocast"] = _torch.DisableAutocast
         guards += ", without_autocast()"
     source.line(f"with {guards}:", 1)
     source.line("results = [*compiled_forward([*args])]", 2)
-    count = len(signature.differentiable)
-    _no_views(source, ways[0].partition, count)
-    for number, (way, function) in enumerate(zip(ways, functions, strict=True)):
-        source.names[f"apply_{number}"] = function.apply
-        taken = ", ".join(f"results[{i}]" for i, needed in enumerate(way.joint.signature.differentiable) if needed)
-        source.line(f"{taken} = apply_{number}(results, {_connected(way.joint)})", 1)
+    _no_views(source, ways[0].partition, len(joint.signature.differentiable))
+    for result in [cut.result for cut in joint.cuts if not cut.asked]:
+        source.line(f"results[{result}] = results[{result}].detach()", 2)  # several may be one tensor
+    for number, way in enumerate(ways):
+        source.names[f"apply_{number}"] = functions[number].apply
+        kept = way.joint.signature.differentiable
+        taken = ", ".join(f"results[{i}]" for i, needed in enumerate(kept) if needed)
+        inputs, cuts = _edges(way.joint, joint)
+        connected = [*(ending.input(i) for i in inputs), *(ending.cut(joint.cuts[c]) for c in cuts)]
+        source.line(f"{taken} = apply_{number}({', '.join(['results', 'args', 'random', *connected])})", 1)
+
+
+def _edges(part: JointGraph, whole: JointGraph) -> tuple[list[int], list[int]]:
+    """The inputs and cuts that a part of `whole` is connected to: those that gradients flow to, first or second."""
+    inputs, cuts = links(part, whole)
+    count = len(whole.signature.grad_inputs)
+    first = {place - count for place in frozenset[int]().union(*part.reached) if place >= count}
+    return inputs, sorted(first.union(cuts))
 
 
 def _connected(joint: JointGraph) -> str:
@@ -208,36 +228,80 @@ def _foreign_or_checkpoint(hooks: tuple[Any, Any]) -> bool:
     return _foreign(hooks) or hooks[0].__module__ == "torch.utils.checkpoint"
 
 
-def _epilogue(source: Source, signature: Signature) -> None:
-    """Writes to inputs, then the outputs."""
-    quiet = [m for m in signature.mutations if not m.grad]
-    if quiet:
-        source.names["set_grad_enabled"] = _torch.set_grad_enabled
-        source.names["is_grad_enabled"] = torch.is_grad_enabled
-        source.line("grad = is_grad_enabled()", 1)
-        source.line("set_grad_enabled(False)", 1)
-        source.line("try:", 1)
-        if len(quiet) == 1:
-            source.line(f"args[{quiet[0].input}].copy_(results[{quiet[0].result}])", 2)
+class _Ending:
+    """Writes to inputs, then the outputs; some of them earlier where a way back leads by them."""
+
+    def __init__(self, source: Source, signature: Signature) -> None:
+        self.source = source
+        self.signature = signature
+        self._written: set[int] = set()
+        self._made: set[int] = set()
+
+    def input(self, index: int) -> str:
+        """An input as it was given."""
+        assert index not in self._written, "a write comes after all that is computed from what was there before"
+        return f"args[{index}]"
+
+    def cut(self, cut: Cut) -> str:
+        """The tensor that users may ask about."""
+        if cut.output is not None:
+            self._make(cut.output)
+            return f"out{cut.output}"
+        for mutation in self.signature.mutations:
+            if mutation.grad and mutation.result == cut.result:
+                self._write(mutation)
+                return f"args[{mutation.input}]"
+        return f"results[{cut.result}]"
+
+    def write(self) -> None:
+        """All that is left."""
+        source, signature = self.source, self.signature
+        quiet = [m for m in signature.mutations if not m.grad]
+        if quiet:
+            source.names["set_grad_enabled"] = _torch.set_grad_enabled
+            source.names["is_grad_enabled"] = torch.is_grad_enabled
+            source.line("grad = is_grad_enabled()", 1)
+            source.line("set_grad_enabled(False)", 1)
+            source.line("try:", 1)
+            if len(quiet) == 1:
+                source.line(f"args[{quiet[0].input}].copy_(results[{quiet[0].result}])", 2)
+            else:
+                source.names["copy_all"] = torch._foreach_copy_  # one call for them all
+                written = ", ".join(f"args[{m.input}]" for m in quiet)
+                values = ", ".join(f"results[{m.result}]" for m in quiet)
+                source.line(f"copy_all([{written}], [{values}])", 2)
+            source.line("finally:", 1)
+            source.line("set_grad_enabled(grad)", 2)
+        for mutation in signature.mutations:
+            if mutation.grad:
+                self._write(mutation)
+        for position in range(len(signature.outputs)):
+            self._make(position)
+        leaves = ", ".join(f"out{position}" for position in range(len(signature.outputs)))
+        if signature.returns_tuple:
+            source.line(f"return ({leaves}{',' if len(signature.outputs) == 1 else ''})", 1)
         else:
-            source.names["copy_all"] = torch._foreach_copy_  # one call for them all
-            written = ", ".join(f"args[{m.input}]" for m in quiet)
-            values = ", ".join(f"results[{m.result}]" for m in quiet)
-            source.line(f"copy_all([{written}], [{values}])", 2)
-        source.line("finally:", 1)
-        source.line("set_grad_enabled(grad)", 2)
-    for mutation in signature.mutations:
-        if mutation.grad:
-            source.line(f"args[{mutation.input}].copy_(results[{mutation.result}])", 1)
-    for position, output in enumerate(signature.outputs):
-        source.line(f"out{position} = {_output(source, output)}", 1)
-    leaves = ", ".join(f"out{position}" for position in range(len(signature.outputs)))
-    if signature.returns_tuple:
-        source.line(f"return ({leaves}{',' if len(signature.outputs) == 1 else ''})", 1)
-    else:
-        source.names["unflatten"] = pytree.tree_unflatten
-        source.names["spec"] = signature.spec
-        source.line(f"return unflatten([{leaves}], spec)", 1)
+            source.names["unflatten"] = pytree.tree_unflatten
+            source.names["spec"] = signature.spec
+            source.line(f"return unflatten([{leaves}], spec)", 1)
+
+    def _write(self, mutation: Mutation) -> None:
+        if mutation.input not in self._written:
+            self._written.add(mutation.input)
+            self.source.line(f"args[{mutation.input}].copy_(results[{mutation.result}])", 1)
+
+    def _make(self, position: int) -> None:
+        if position in self._made:
+            return
+        self._made.add(position)
+        output = self.signature.outputs[position]
+        if isinstance(output, Alias):
+            if output.output is not None:
+                self._make(output.output)
+            for mutation in self.signature.mutations:
+                if mutation.grad and mutation.input == output.input:
+                    self._write(mutation)
+        self.source.line(f"out{position} = {_output(self.source, output)}", 1)
 
 
 def _output(source: Source, output: Any) -> str:
@@ -251,6 +315,8 @@ def _output(source: Source, output: Any) -> str:
         return source.name(output.value, "constant")
     assert isinstance(output, Alias)
     base = f"args[{output.input}]" if output.input is not None else f"results[{output.result}]"
+    if output.output is not None:
+        base = f"out{output.output}"
     for step in output.steps:
         base = _step(source, base, step)
     return base
@@ -283,7 +349,7 @@ def _literal(source: Source, value: Any) -> str:
     return source.name(value, "value")
 
 
-def _autograd_function(forward: Boxed, way: Backwards, signature: Signature, guard_autocast: bool, apart: bool) -> Any:
+def _autograd_function(forward: Boxed, way: Backwards, whole: JointGraph, guard_autocast: bool, apart: bool) -> Any:
     """The autograd.Function. `apart`: it does not run the forward but is given the results of all."""
     partition, joint, repeated = way.partition, way.joint, way.repeated
     source = Source()
@@ -305,26 +371,21 @@ def _autograd_function(forward: Boxed, way: Backwards, signature: Signature, gua
     else:
         source.names |= {"once": _refuse_second, "reason": repeated}
     source.line("class Compiled(Function):")
-    _write_forward(source, partition, joint.signature, repeated, guard_autocast, apart)
-    _write_backward(source, partition, joint, repeated, apart)
+    _write_forward(source, way, whole, guard_autocast, apart)
+    _write_backward(source, way, whole, apart)
     function = source.build("Compiled")
     return function
 
 
-def _write_forward(
-    source: Source,
-    partition: Partition,
-    signature: Signature,
-    repeated: Again | str,
-    guard_autocast: bool,
-    apart: bool,
-) -> None:
+def _write_forward(source: Source, way: Backwards, whole: JointGraph, guard_autocast: bool, apart: bool) -> None:
+    partition, signature, repeated = way.partition, way.joint.signature, way.repeated
     count = len(signature.differentiable)
+    inputs, cuts = _edges(way.joint, whole)
     source.line("@staticmethod", 1)
-    source.line("def forward(ctx, results, *args):" if apart else "def forward(ctx, *args):", 1)
+    source.line("def forward(ctx, results, args, random, *connected):" if apart else "def forward(ctx, *args):", 1)
     call = "compiled_forward([*args])"
     if isinstance(repeated, Again) and repeated.draws:
-        source.line("ctx.random = random_state()", 2)
+        source.line(f"ctx.random = {'random' if apart else 'random_state()'}", 2)
     if apart:
         pass
     elif guard_autocast:
@@ -335,9 +396,17 @@ def _write_forward(
     if not apart:
         _no_views(source, partition, count)
     if partition.saved:
-        source.line(f"ctx.save_for_backward({', '.join(map(_saved, partition.saved))})", 2)
+        # What belongs to other places in autograd is kept without those, which may lead back to this one.
+        others = {f"args[{i}]" for i in signature.grad_inputs if i not in inputs}
+        others |= {f"results[{i}]" for i, needed in enumerate(whole.signature.differentiable) if needed}
+        others -= {f"results[{i}]" for i, needed in enumerate(signature.differentiable) if needed}
+        saved = [_saved(value) for value in partition.saved]
+        kept = (f"{text}.detach()" if apart and text in others else text for text in saved)
+        source.line(f"ctx.save_for_backward({', '.join(kept)})", 2)
     if isinstance(repeated, Again):
         source.line("ctx.args = args", 2)
+        asked = [at for at, cut in enumerate(cuts, len(inputs)) if whole.cuts[cut].asked]
+        source.line(f"ctx.cuts = ({''.join(f'connected[{at}], ' for at in asked)})", 2)
         versions = ", ".join(f"args[{i}]._version" for i in repeated.checked)
         if versions:
             source.line("try:", 2)
@@ -361,9 +430,8 @@ def _write_forward(
     source.line(f"return {', '.join(f'results[{i}]' for i in returned)}", 2)
 
 
-def _write_backward(
-    source: Source, partition: Partition, joint: JointGraph, repeated: Again | str, apart: bool
-) -> None:
+def _write_backward(source: Source, way: Backwards, whole: JointGraph, apart: bool) -> None:
+    partition, joint, repeated = way.partition, way.joint, way.repeated
     signature = joint.signature
     tangents = _tangents(partition, signature)
     by_result = {result: position for position, (result, _) in enumerate(tangents)}
@@ -374,16 +442,16 @@ def _write_backward(
     source.line(f"def backward(ctx, {', '.join(names)}):", 1)
     nothing = " and ".join(f"t{position} is None" for position in range(len(tangents)))
     source.line(f"if {nothing}:", 2)
-    source.line(f"return {', '.join(['None'] * (signature.input_count + apart))},", 3)
-    first = "None, " if apart else ""  # for the results
+    source.line(f"return {_returned(joint, whole, apart, {})}", 3)
     if isinstance(repeated, Again):
         given = ", ".join(f"t{position}" for position in range(len(tangents)))
         source.line("if is_grad_enabled():", 2)
         if partition.saved:
             source.line("ctx.saved_tensors  # still there, and as they were?", 3)
         random = ", ctx.random" if repeated.draws else ""
-        source.line(f"gradients = again(ctx.args, ctx.versions, ({given},){random})", 3)
-        source.line(f"return {_returned(signature, {}, first)}", 3)
+        source.line(f"gradients = again(ctx.args, ctx.cuts, ctx.versions, ({given},){random})", 3)
+        second = {place: f"gradients[{at}]" for at, place in enumerate(_second(repeated, joint, whole))}
+        source.line(f"return {_returned(joint, whole, apart, second)}", 3)
     conditions = _reached(source, joint)
     for position, (_, value) in enumerate(tangents):
         name = f"t{position}"
@@ -411,7 +479,7 @@ def _write_backward(
     if isinstance(repeated, Again):
         # Beneath create_graph a backward keeps its graph, and so do those who ask for it.
         source.line("if not keeps_graph():", 2)
-        source.line("ctx.args = None", 3)
+        source.line("ctx.args = ctx.cuts = None", 3)
         source.line(f"gradients = (compiled_backward if {memory} else traced_backward)({arguments})", 2)
     else:
         source.line(f"backward = compiled_backward if {memory} else traced_backward", 2)
@@ -419,17 +487,28 @@ def _write_backward(
         source.line(f"gradients = once(backward, {arguments}, reason)", 3)
         source.line("else:", 2)
         source.line(f"gradients = backward({arguments})", 3)
-    source.line(f"return {_returned(signature, conditions, first)}", 2)
+    places = range(len(signature.grad_inputs) + len(whole.cuts))
+    gradients = {p: f"gradients[{p}]{f' if {conditions[p]} else None' if p in conditions else ''}" for p in places}
+    source.line(f"return {_returned(joint, whole, apart, gradients)}", 2)
 
 
-def _returned(signature: Signature, conditions: dict[int, str], first: str) -> str:
-    """A gradient for each input."""
-    returned = ["None"] * signature.input_count
-    for position, index in enumerate(signature.grad_inputs):
-        returned[index] = f"gradients[{position}]"
-        if position in conditions:
-            returned[index] += f" if {conditions[position]} else None"
-    return f"({first}{', '.join(returned)},)"
+def _second(repeated: Again, joint: JointGraph, whole: JointGraph) -> list[int]:
+    """The places (see `JointGraph.reached`) of the gradients that `repeated` makes."""
+    inputs = whole.signature.grad_inputs
+    cuts = [len(inputs) + number for number in links(joint, whole)[1]]
+    return [*(inputs.index(i) for i in repeated.inputs), *cuts]
+
+
+def _returned(joint: JointGraph, whole: JointGraph, apart: bool, gradients: dict[int, str]) -> str:
+    """A gradient for each argument of `apply`, from those by place (see `JointGraph.reached`)."""
+    grad_inputs = joint.signature.grad_inputs
+    by_input = {index: gradients.get(place, "None") for place, index in enumerate(grad_inputs)}
+    if not apart:
+        return f"({', '.join(by_input.get(i, 'None') for i in range(joint.signature.input_count))},)"
+    inputs, cuts = _edges(joint, whole)
+    returned = ["None", "None", "None", *(by_input[i] for i in inputs)]
+    returned += [gradients.get(len(grad_inputs) + cut, "None") for cut in cuts]
+    return f"({', '.join(returned)},)"
 
 
 def _reached(source: Source, joint: JointGraph) -> dict[int, str]:
@@ -439,7 +518,7 @@ def _reached(source: Source, joint: JointGraph) -> dict[int, str]:
     """
     conditions: dict[int, str] = {}
     names: dict[tuple[int, ...], str] = {}
-    for position in range(len(joint.signature.grad_inputs)):
+    for position in range(len(joint.signature.grad_inputs) + len(joint.cuts)):
         reaching = tuple(at for at, reached in enumerate(joint.reached) if position in reached)
         if 0 < len(reaching) < len(joint.reached):
             if reaching not in names:

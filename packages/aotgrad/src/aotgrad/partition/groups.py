@@ -17,6 +17,7 @@ from torch.fx.node import map_arg
 from aotgrad.joint import JointGraph
 from aotgrad.module import module_of
 from aotgrad.partition.split import Partition, Saved
+from aotgrad.strides import inverse_order
 
 aten = torch.ops.aten
 
@@ -54,7 +55,7 @@ def of_group(joint: JointGraph, group: Sequence[int]) -> JointGraph | None:
         env[node] = _without_zeros(graph, node, env, dependent)
         if env[node] is None:
             return None
-    return JointGraph(graph, joint.constants, narrowed, tuple(joint.reached[at] for at in group), ())
+    return JointGraph(graph, joint.constants, narrowed, tuple(joint.reached[at] for at in group), (), joint.cuts)
 
 
 def _without_zeros(graph: fx.Graph, node: fx.Node, env: dict[fx.Node, Any], dependent: set[fx.Node]) -> Any:
@@ -63,15 +64,16 @@ def _without_zeros(graph: fx.Graph, node: fx.Node, env: dict[fx.Node, Any], depe
     if zeros:
         if not dependent.intersection(node.all_input_nodes).difference(zeros):
             return _ZERO
-        for argument in zeros:
-            made = _zeros(graph, argument)
-            if made is None:
-                return None
-            env = {**env, argument: made}
         if node.target is aten.add.Tensor and len(node.args) == 2 and len(zeros) == 1 and not node.kwargs:
             (other,) = (a for a in node.args if a is not zeros[0])
             if isinstance(other, fx.Node) and _alike(other, node):
                 return env[other]
+        others = [env[argument] for argument in node.all_input_nodes if argument not in zeros]
+        for argument in zeros:
+            made = _zeros(graph, argument, others)
+            if made is None:
+                return None
+            env = {**env, argument: made}
     made = graph.create_node(node.op, node.target, (), {}, node.name)
     made.args = map_arg(node.args, env.__getitem__)
     made.kwargs = map_arg(node.kwargs, env.__getitem__)
@@ -79,14 +81,31 @@ def _without_zeros(graph: fx.Graph, node: fx.Node, env: dict[fx.Node, Any], depe
     return made
 
 
-def _zeros(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
+def _zeros(graph: fx.Graph, node: fx.Node, others: Sequence[fx.Node]) -> fx.Node | None:
+    """Zeros like the value of `node`; where its size is symbolic, made after one of `others` that has it too."""
     value = node.meta["val"]
-    if not isinstance(value, torch.Tensor) or not all(type(n) is int for n in (*value.shape, *value.stride())):
+    if not isinstance(value, torch.Tensor):
         return None
     options = {"dtype": value.dtype, "device": value.device}
-    made = graph.call_function(aten.full.default, (list(value.shape), 0), options)
-    made.meta = {**node.meta, "val": value.new_empty(0).new_empty(value.shape)}
-    return made
+    if all(type(n) is int for n in (*value.shape, *value.stride())):
+        # In the strides of what they stand for, on which those of the call's result depend.
+        order = sorted(range(value.dim()), key=lambda dim: -value.stride(dim))
+        sizes = [1 if value.stride(dim) == 0 else value.shape[dim] for dim in order]
+        steps = [(aten.permute.default, inverse_order(order)), (aten.expand.default, list(value.shape))]
+        made = graph.call_function(aten.full.default, (sizes, 0), options)
+        fake = value.new_empty(sizes)
+        made.meta = {**node.meta, "val": fake}
+        for op, argument in steps[order == sorted(order) : 1 + (0 in value.stride())]:
+            made, fake = graph.call_function(op, (made, argument)), op(fake, argument)
+            made.meta = {**node.meta, "val": fake}
+        return made
+    for other in others:
+        fake = other.meta["val"]
+        if isinstance(fake, torch.Tensor) and (fake.shape, fake.dtype, fake.device) == (value.shape, *options.values()):
+            made = graph.call_function(aten.full_like.default, (other, 0))
+            made.meta = {**other.meta, "backward": True}
+            return made
+    return None
 
 
 def _alike(one: fx.Node, other: fx.Node) -> bool:

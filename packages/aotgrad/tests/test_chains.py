@@ -1,0 +1,273 @@
+"""Results that are computed from one another: whatever users ask autograd about them is answered as in eager."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+import torch
+from torch import fx, nn
+from torch.utils.checkpoint import checkpoint
+
+import aotgrad
+
+
+class Own(torch.autograd.Function):
+    """Three times its argument, with a gradient that is not that of its forward."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 3
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 5
+
+
+class Stops(torch.autograd.Function):
+    """A result that requires a gradient and gives none."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 3
+
+    @staticmethod
+    def backward(ctx, g):
+        return None
+
+
+def chained(x, w):
+    a = (x * w).sin()
+    return a, a.exp() * w
+
+
+def last_first(x, w):
+    a = (x * w).sin()
+    return a.exp() * w, a
+
+
+def three(x, w):
+    a = (x * w).sin()
+    b = a.exp() * w
+    return b, (b * a).cos(), a
+
+
+def fork(x, w):
+    a = (x * w).sin()
+    return a, a.exp() * w, a.cos() + w
+
+
+def past(x, w):
+    """`o` is computed from `a` and from what `a` is computed from, which nobody sees."""
+    h = (x * w).tanh()
+    a = h.sin()
+    return a, a.exp() * w + h.cos()
+
+
+def past_twice(x, w):
+    h = (x * w).tanh()
+    one = (h * w).softmax(-1)
+    k = h + (one * h.cos())
+    two = (k * w).softmax(-1)
+    return k * (two + k.sin()), one, two
+
+
+def of_several(x, w):
+    """`a` is one of several tensors that one node made, another of which goes past it."""
+    a, b, _ = (x * w).sin().unbind(0)
+    a, b = torch.max(torch.stack([a, b]).exp(), 0)[0], b
+    s, t = (x * w).exp().split(2)
+    s, t = s * 1, t
+    return s, (s[0] * t[0] * a * b).sin()
+
+
+def sorted_and_more(x, w):
+    values, _ = torch.sort(x * w, 0)
+    mean, variance = torch.var_mean(x * w, 0)
+    return mean, values * mean + variance, values
+
+
+def own(x, w):
+    a = Own.apply(x * w)
+    return a, Own.apply(a.sin())
+
+
+def stopped(x, w):
+    a = (x * w).sin()
+    return a, Stops.apply(a) + a.detach() + w
+
+
+def some_only(x, w):
+    a = (x * w).sin()
+    return a, a.exp(), (x - w).cos(), a.detach() * w
+
+
+def views(x, w):
+    b = (x * w).sin()
+    v = b[0]
+    u = v[1:]
+    return u, v, (u.exp() * v.sum()).sum() + b.sum()
+
+
+def views_alone(x, w):
+    b = (x * w).sin()
+    v = b.t()
+    return v[1:], v, b
+
+
+def view_of_input(x, w):
+    v = x[1:]
+    u = v.t()
+    return u, (u.exp() * 2).sum(1) + w, v
+
+
+def view_past(x, w):
+    t = (x * w).sin().view(-1)
+    return t[:3], t[:3].exp(), t[2:] * 2, t.view(3, 4)
+
+
+def written(x, w):
+    a = (x * w).relu_()
+    b = a * w
+    b.mul_(a)
+    return a, b.sin(), b
+
+
+def joined(x, w):
+    a = (x * w).sin()
+    return a, torch.cat([a, w.expand(1, 4)]).unbind(0)[1] * 2, torch.stack([a, x * w]).sum(0)
+
+
+def repeated(x, w):
+    a = (x * w).sin()
+    return a, a, {"o": a.exp()}, (a, 3)
+
+
+PROGRAMS = [
+    chained, last_first, three, fork, past, past_twice, of_several, sorted_and_more, own, stopped, some_only, views,
+    views_alone, view_of_input, view_past, written, joined, repeated,
+]  # fmt: skip
+
+
+def fresh(nonleaf):
+    x = torch.linspace(-1, 2, 12).reshape(3, 4).requires_grad_()
+    w = torch.linspace(0.3, 1.7, 4).requires_grad_()
+    return ([x, w], [x * 1, w * 1]) if nonleaf else ([x, w], [x, w])
+
+
+def tensors(outputs):
+    leaves = torch.utils._pytree.tree_leaves(outputs)
+    return [t for t in leaves if isinstance(t, torch.Tensor) and t.requires_grad]
+
+
+def weighed(outputs):
+    return sum((t * torch.arange(1.0, t.numel() + 1).reshape(t.shape).cos()).sum() for t in outputs)
+
+
+def retained(given, leaves, outputs):
+    """`retain_grad` on every output."""
+    for t in outputs:
+        t.retain_grad()
+    weighed(outputs).backward()
+    return [t.grad for t in (*leaves, *outputs)]
+
+
+def one_asked(number):
+    def ask(given, leaves, outputs):
+        """Only one result is differentiated, all are watched."""
+        for t in outputs:
+            t.retain_grad()
+        if number < len(outputs):
+            outputs[number].exp().sum().backward()
+        return [t.grad for t in (*leaves, *outputs)]
+
+    ask.__name__ = f"only_{number}"
+    return ask
+
+
+def hooked(given, leaves, outputs):
+    """Hooks that look and that change, on tensors and on nodes."""
+    seen = []
+    for number, t in enumerate(outputs):
+        t.register_hook(lambda g, number=number: seen.append((number, g.clone())))
+        t.register_hook(lambda g, number=number: g * (number + 2))
+    weighed(outputs).backward()
+    seen.sort(key=lambda item: item[0])
+    return [g for _, g in seen] + [t.grad for t in leaves]
+
+
+def between(given, leaves, outputs):
+    """`autograd.grad` of each result by all others, then of all by inputs; what has no way is None or an error."""
+    found = []
+    for t in outputs:
+        others = [u for u in outputs if u is not t]
+        loss = t.exp().sum()
+        found += torch.autograd.grad(loss, others, allow_unused=True, retain_graph=True)
+        found += torch.autograd.grad(loss, [*others, *given], allow_unused=True, retain_graph=True)
+        for other in others:
+            try:
+                found.append(torch.autograd.grad(loss, other, retain_graph=True)[0])
+            except RuntimeError as error:
+                found.append(str(error).split(".")[0])
+    found += torch.autograd.grad(weighed(outputs), [*given, *outputs], allow_unused=True)
+    return found
+
+
+def backward_to(given, leaves, outputs):
+    """`backward(inputs=...)` fills only these."""
+    weighed(outputs).backward(inputs=[outputs[0]])
+    return [t.grad for t in leaves]
+
+
+def captured(given, leaves, outputs):
+    """Several gradients at once, and what was not used."""
+    seen = []
+    torch.autograd.graph.register_multi_grad_hook(outputs, lambda grads: seen.extend(grads))
+    weighed(outputs).backward()
+    return seen + [t.grad for t in leaves]
+
+
+def later_use(given, leaves, outputs):
+    """An output is used and written to after the call."""
+    for t in outputs:
+        t.retain_grad()
+    clones = [t.clone() for t in outputs]
+    clones[0].mul_(3)
+    (weighed(outputs) + weighed(clones)).backward()
+    return [t.grad for t in (*leaves, *outputs)]
+
+
+def retaining(given, leaves, outputs):
+    """Twice with `retain_graph`."""
+    for t in outputs:
+        t.retain_grad()
+    weighed(outputs).backward(retain_graph=True)
+    weighed(outputs).backward()
+    return [t.grad for t in (*leaves, *outputs)]
+
+
+ASKED = [retained, *map(one_asked, range(4)), hooked, between, backward_to, captured, later_use, retaining]
+
+
+def equal(mine, theirs, where=""):
+    assert len(mine) == len(theirs), where
+    for at, (one, other) in enumerate(zip(mine, theirs, strict=True)):
+        if isinstance(other, torch.Tensor):
+            assert isinstance(one, torch.Tensor), f"{where} {at}: {one}"
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5, msg=lambda text: f"{where} {at}: {text}")  # noqa: B023
+        else:
+            assert one == other, f"{where} {at}: {one} is not {other}"
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+@pytest.mark.parametrize("nonleaf", [False, True], ids=["leaves", "computed"])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_what_is_asked_is_answered_as_in_eager(interpreter, program, nonleaf):
+    run = aotgrad.compile(program, fresh(nonleaf)[1], inference_compiler=interpreter)
+    for ask in ASKED:
+        answers = []
+        for function in (run, program):
+            leaves, given = fresh(nonleaf)
+            answers.append(ask(given, leaves, tensors(function(*given))))
+        equal(*answers, ask.__name__)
