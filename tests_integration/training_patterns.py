@@ -683,6 +683,62 @@ def places_asked_for_after_use(compiled: Wrap) -> Any:
     return [(run(data(0), how), grads(net)) for how in ("kept", "hook", "hook beneath", "node")]
 
 
+class Stages(nn.Module):
+    """Returns what each stage makes, as extractors of features and hidden states do, and scores made from the last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stages = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+        self.norm, self.head = nn.LayerNorm(4), nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> dict[str, Any]:
+        hidden, weights = [x.sin()], []
+        for stage in self.stages:
+            now = stage(hidden[-1])
+            weights.append(torch.softmax(now @ now.t(), -1))
+            hidden.append(hidden[-1] + weights[-1] @ F.relu(now * 2, inplace=True))
+        last = self.norm(hidden[-1])
+        return {"scores": self.head(last[0]), "last": last, "hidden": tuple(hidden), "weights": tuple(weights)}
+
+
+def _outputs(out: dict[str, Any]) -> list[torch.Tensor]:
+    return [out["scores"], out["last"], *out["hidden"], *out["weights"]]
+
+
+@pattern
+def class_activation_maps(compiled: Wrap) -> Any:
+    net = Stages()
+    out = _outputs(compiled(net)(data(0).requires_grad_()))
+    for t in out:
+        t.retain_grad()
+    out[0][1].backward()
+    maps = [F.relu(t.grad.mean(0) * t).sum(-1) for t in out[2:6]]
+    return maps, [t.grad for t in out], grads(net)
+
+
+@pattern
+def hooks_on_what_stages_return(compiled: Wrap) -> Any:
+    net = Stages()
+    out = _outputs(compiled(net)(data(0).requires_grad_()))
+    seen: dict[int, torch.Tensor] = {}
+    for number, t in enumerate(out):
+        t.register_hook(lambda g, number=number: seen.setdefault(number, g.clone()) * 2)
+    (out[0].square().sum() + out[4].cos().sum() + out[-1].square().sum()).backward()
+    return [seen[number] for number in sorted(seen)], grads(net)
+
+
+@pattern
+def gradients_between_what_stages_return(compiled: Wrap) -> Any:
+    net, x = Stages(), data(0).requires_grad_()
+    out = _outputs(compiled(net)(x))
+    found = []
+    for t in out[1:]:
+        found.append(torch.autograd.grad(out[0].square().sum(), t, retain_graph=True, allow_unused=True)[0])
+    (g,) = torch.autograd.grad(out[0].exp().sum(), out[1], create_graph=True)
+    (g.square().sum() + out[4].sum()).backward()
+    return found, g, x.grad, grads(net)
+
+
 @pattern
 def adversarial_embeddings(compiled: Wrap) -> Any:
     table, net = nn.Embedding(9, 4), Net()

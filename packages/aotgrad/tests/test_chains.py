@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 import torch
-from torch import fx, nn
+from torch import fx
 from torch.utils.checkpoint import checkpoint
 
 import aotgrad
@@ -255,7 +255,7 @@ def equal(mine, theirs, where=""):
     for at, (one, other) in enumerate(zip(mine, theirs, strict=True)):
         if isinstance(other, torch.Tensor):
             assert isinstance(one, torch.Tensor), f"{where} {at}: {one}"
-            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5, msg=lambda text: f"{where} {at}: {text}")  # noqa: B023
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5, msg=lambda text: f"{where} {at}: {text}")
         else:
             assert one == other, f"{where} {at}: {one} is not {other}"
 
@@ -271,3 +271,187 @@ def test_what_is_asked_is_answered_as_in_eager(interpreter, program, nonleaf):
             leaves, given = fresh(nonleaf)
             answers.append(ask(given, leaves, tensors(function(*given))))
         equal(*answers, ask.__name__)
+
+
+def traced(function):
+    """`function` as a graph of torch calls, as a capture gives it."""
+    return fx.symbolic_trace(function)
+
+
+def twice(run, given, watched):
+    """Differentiate a gradient with respect to a result, and that of all, watching the results."""
+    outputs = run(*given)
+    for t in outputs:
+        t.retain_grad()
+    a, o = outputs[0], outputs[-1]
+    (inner,) = torch.autograd.grad((o**3).sum(), a, create_graph=True)
+    outer = torch.autograd.grad(weighed(outputs).square(), watched, create_graph=True)
+    again = torch.autograd.grad(inner.square().sum(), [a, *watched], create_graph=True)
+    loss = inner.square().sum() + sum((g**2).sum() for g in (*outer, *again))
+    loss.backward()
+    return [inner, *outer, *again, *(t.grad for t in outputs), *(t.grad for t in watched)]
+
+
+def smooth_three(x, w):
+    a = torch.sin(x * w)
+    b = torch.exp(a) * w
+    return a, b, torch.cos(b * a) + x
+
+
+def smooth_past(x, w):
+    h = torch.tanh(x * w)
+    a = torch.sin(h)
+    return a, torch.exp(a) * w + torch.cos(h) * h
+
+
+def smooth_dropped(x, w):
+    a = torch.dropout(torch.sin(x * w), 0.5, True)
+    return a, torch.exp(torch.dropout(a, 0.3, True)) * w + torch.cos(x)
+
+
+@pytest.mark.parametrize("nonleaf", [False, True], ids=["leaves", "computed"])
+@pytest.mark.parametrize("program", [smooth_three, smooth_past, smooth_dropped], ids=lambda p: p.__name__)
+def test_second_derivatives_at_results(interpreter, program, nonleaf):
+    run = aotgrad.compile(traced(program), fresh(nonleaf)[1], inference_compiler=interpreter)
+    answers = []
+    for function in (run, program):
+        torch.manual_seed(4)
+        leaves, given = fresh(nonleaf)
+        answers.append(twice(function, given, leaves))
+    equal(*answers, program.__name__)
+
+
+def test_second_derivatives_of_inputs_that_depend_on_each_other(interpreter):
+    """The way from one input through another is counted once."""
+    program = traced(lambda h, w: (torch.sin(h * w) * h,))
+    run = None
+    answers = []
+    for function in (None, program):
+        w = torch.linspace(0.3, 1.7, 4).requires_grad_()
+        h = w.exp()
+        run = run or aotgrad.compile(program, [h, w], inference_compiler=interpreter)
+        (out,) = (function or run)(h, w)
+        (g,) = torch.autograd.grad(out.sum(), w, create_graph=True)
+        g.square().sum().backward()
+        answers.append([g, w.grad])
+    equal(*answers)
+
+
+@pytest.mark.parametrize("program", [smooth_three, written], ids=["function", "write"])
+def test_second_derivatives_that_cannot_be_had_are_refused(interpreter, program):
+    """Nobody knows which of a function's values a result is; a graph's value that is written to is two."""
+    given = fresh(False)[1]
+    run = aotgrad.compile(program, given, inference_compiler=interpreter)
+    gradient = torch.autograd.grad(weighed(run(*given)), given[0], create_graph=True)[0]
+    with pytest.raises(RuntimeError, match="cannot be differentiated twice"):
+        gradient.sum().backward()
+
+
+def writes_input(x, w):
+    before = x + w
+    x.mul_(3)
+    v = x[1:]
+    return x.exp() * before, v, v.sin() * w
+
+
+def writes_and_uses(x, w):
+    x.mul_(3)
+    return (x.exp() + w,)
+
+
+@pytest.mark.parametrize("program", [writes_input, writes_and_uses], ids=lambda p: p.__name__)
+def test_an_input_that_is_written_to_is_asked_about(interpreter, program):
+    run = None
+    answers = {}
+    for name in ("run", "program"):
+        answers[name] = []
+        for ask in (retained, hooked, between):
+            leaves, given = fresh(True)
+            run = run or aotgrad.compile(program, fresh(True)[1], inference_compiler=interpreter)
+            outputs = (run if name == "run" else program)(*given)
+            answers[name] += ask(given, leaves, [*tensors(outputs), given[0]])
+    equal(answers["run"], answers["program"])
+
+
+def test_one_group_of_results_after_the_other(interpreter):
+    """Without `retain_graph`, each with a graph of its own as far as the results that it is computed from."""
+    run = aotgrad.compile(fork, fresh(False)[1], inference_compiler=interpreter)
+    assert len(run.functions) == 3
+    answers = []
+    for function in (run, fork):
+        leaves, given = fresh(False)
+        a, b, c = function(*given)
+        found = [*torch.autograd.grad(b.sum(), [a, leaves[1]], retain_graph=True)]
+        found += torch.autograd.grad(c.sum(), a)
+        found += torch.autograd.grad(b.sum(), a)
+        a.backward(sum(found[2:]))
+        answers.append([*found, *(t.grad for t in leaves)])
+        with pytest.raises(RuntimeError, match="a second time"):
+            b.sum().backward()
+    equal(*answers)
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_within_a_checkpoint(interpreter, reentrant):
+    run = aotgrad.compile(three, fresh(False)[1], inference_compiler=interpreter)
+    answers = []
+    for function in (run, three):
+        leaves, given = fresh(False)
+        outputs = checkpoint(function, *given, use_reentrant=reentrant)
+        if not reentrant:
+            answers.append(retained(given, leaves, tensors(outputs)))
+        else:
+            weighed(outputs).backward()
+            answers.append([t.grad for t in leaves])
+    equal(*answers)
+
+
+@pytest.mark.parametrize("program", [three, past_twice, smooth_three], ids=lambda p: p.__name__)
+def test_results_die_with_the_last_that_is_held(interpreter, program):
+    """No place leads back to itself: nothing waits for the collector."""
+    x, w = fresh(False)[1]
+    compiled = traced(program) if program is smooth_three else program
+    run = aotgrad.compile(compiled, [x, w], inference_compiler=interpreter)
+    gc.disable()
+    try:
+        for backward in (False, True):
+            outputs = run(x, w)
+            dying = [weakref.ref(t) for t in outputs] + [weakref.ref(t.grad_fn) for t in outputs]
+            if backward:
+                weighed(outputs).backward()
+            del outputs
+            assert not any(ref() is not None for ref in dying)
+    finally:
+        gc.enable()
+
+
+def test_a_result_that_was_saved_and_written_to_is_noticed(interpreter):
+    program = lambda x, w: [a := (x * w).sin(), a.square()]  # noqa: E731
+    a, o = aotgrad.compile(program, fresh(False)[1], inference_compiler=interpreter)(*fresh(False)[1])
+    a.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        o.sum().backward()
+
+
+def test_nobody_pays_where_no_result_depends_on_another(interpreter):
+    run = aotgrad.compile(lambda x, w: ((x * w).sin(), x.cos()), fresh(False)[1], inference_compiler=interpreter)
+    assert "apply(args[0], args[1])" in run.__source__ or len(run.functions) == 2
+    run = aotgrad.compile(lambda x, w: (x * w).sin(), fresh(False)[1], inference_compiler=interpreter)
+    assert "apply(*args)" in run.__source__
+
+
+def test_symbolic_sizes(interpreter):
+    from symshapes import DimPolicy, FakeMode, ShapeEnv
+
+    mode = FakeMode(ShapeEnv())
+    x, w = fresh(False)[1]
+    fakes = [mode.from_tensor(x, source="x", policy=[DimPolicy.DYNAMIC, DimPolicy.STATIC]), mode.from_tensor(w)]
+    for program in (three, past_twice, views):
+        run = aotgrad.compile(program, fakes, inference_compiler=interpreter)
+        for length in (3, 5):
+            answers = []
+            for function in (run, program):
+                x = torch.linspace(-1, 2, 4 * length).reshape(length, 4).requires_grad_()
+                w = torch.linspace(0.3, 1.7, 4).requires_grad_()
+                answers.append(between([x, w], [x, w], tensors(function(x, w))))
+            equal(*answers, program.__name__)

@@ -4,12 +4,13 @@ from aotgrad.alias import Signature
 from aotgrad.api import Compiler, compile
 from aotgrad.decompositions import core_decompositions, decomposition, decompositions
 from aotgrad.errors import Unsupported
-from aotgrad.joint import InferenceGraph, JointGraph, trace_inference, trace_joint
+from aotgrad.joint import Cut, InferenceGraph, JointGraph, trace_inference, trace_joint
 from aotgrad.partition import Partition, Partitioner, Saved, partition_default, partition_min_cut, split
 from symshapes import own_folders as _own_folders
 
 __all__ = [
     "Compiler",
+    "Cut",
     "InferenceGraph",
     "JointGraph",
     "Partition",

@@ -102,7 +102,9 @@ def _parts(joint: JointGraph, partitioner: Partitioner) -> tuple[fx.GraphModule,
             forward, partitions = merged(joint, [partitioner(part) for part in narrowed])
             return forward, list(zip(narrowed, partitions, strict=True))
         if joint.cuts:
-            raise Unsupported("results that are computed from one another, and a gradient of a symbolic size that is zero")
+            raise Unsupported(
+                "results that are computed from one another, and a gradient of a symbolic size that is zero"
+            )
     partition = partitioner(joint)
     return partition.forward, [(joint, partition)]
 

@@ -274,9 +274,9 @@ class _Traced:
 
     def _tangent_of(self, cut: Cut, count: int, cuts: Sequence[Cut]) -> int:
         """The number of the tangent that belongs to a cut: of `count` for results, or after those, of outputs."""
-        if cut.result is not None:
-            return sum(self.signature.differentiable[: cut.result])
-        return count + [c.output for c in cuts if c.output is not None].index(cut.output)
+        if cut.output is not None:
+            return count + [c.output for c in cuts if c.output is not None].index(cut.output)
+        return sum(self.signature.differentiable[: cut.result])
 
 
 def _edge(tensor: torch.Tensor) -> Edge:

@@ -351,7 +351,7 @@ def _literal(source: Source, value: Any) -> str:
 
 def _autograd_function(forward: Boxed, way: Backwards, whole: JointGraph, guard_autocast: bool, apart: bool) -> Any:
     """The autograd.Function. `apart`: it does not run the forward but is given the results of all."""
-    partition, joint, repeated = way.partition, way.joint, way.repeated
+    partition, repeated = way.partition, way.repeated
     source = Source()
     source.names |= {
         "Function": torch.autograd.Function,
