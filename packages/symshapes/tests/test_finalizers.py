@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import _thread
 import gc
 import threading
 from typing import Any
 
+import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from symshapes import FakeMode, finalizers, finalizers_outside_modes
+from symshapes import FakeMode, TraceSpoiled, finalizers, finalizers_outside_modes
 
 
 class Recorder(TorchDispatchMode):
@@ -64,3 +66,39 @@ def test_a_handler_may_trace_while_its_thread_holds_the_lock() -> None:
 
     threading.Thread(target=interrupted, daemon=True).start()
     assert done.wait(10)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("collections", [1, 2])
+def test_an_interrupt_that_the_collector_swallows_spoils_the_trace(collections: int) -> None:
+    class Interrupts(Cyclic):
+        __del__ = _thread.interrupt_main  # type: ignore[assignment]  # heard where Python code runs next
+
+    recorder, ends = Recorder(), torch.zeros(())
+    with pytest.raises(TraceSpoiled), finalizers_outside_modes(), FakeMode(), recorder:
+        Interrupts(ends)
+        gc.collect()
+        Cyclic(ends)
+        if collections == 2:
+            gc.collect()
+        made = torch.ones(3)
+    assert type(made) is torch.Tensor or recorder.seen
+    with finalizers_outside_modes(), FakeMode():
+        gc.collect()
+        assert type(torch.ones(3)) is not torch.Tensor
+    assert type(torch.ones(3)) is torch.Tensor
+
+
+def test_a_stretch_within_a_finalizer_leaves_its_collection_alone() -> None:
+    class Traces(Cyclic):
+        def __del__(self) -> None:
+            with finalizers_outside_modes():
+                self.ends.add_(1)
+            self.ends.add_(1)
+
+    ends, recorder = torch.zeros(()), Recorder()
+    with finalizers_outside_modes(), FakeMode(), recorder:
+        Traces(ends)
+        gc.collect()
+    assert ends.item() == 2
+    assert not recorder.seen

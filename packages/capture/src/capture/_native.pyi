@@ -163,6 +163,9 @@ def generic_attributes(type: type) -> tuple[bool, bool]:
 def is_traced() -> bool:
     """Whether something follows the lines that this thread runs."""
 
+def frames_left() -> int:
+    """How many more frames this thread may nest before a RecursionError."""
+
 def unmark_skip(code: CodeType) -> None:
     """Undo `mark_skip`."""
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from torch import fx
 
-from symshapes import finalizers_outside_modes
+from symshapes import TraceSpoiled, finalizers_outside_modes
 
 from . import _native, _torch, config
 from ._torch import hide_from_torch_compile
@@ -75,8 +75,7 @@ class Session:
         """See ``_native.Session``."""
         before = _torch.InForce.now()
         try:
-            with finalizers_outside_modes():
-                return self.answer(FrameInput(func, code, args, globals, builtins, _native.is_traced()))
+            return self.answer(FrameInput(func, code, args, globals, builtins, _native.is_traced()))
         except BaseException:
             # An interrupt may fall between entering a mode and the block that leaves it.
             before.restore()
@@ -103,7 +102,7 @@ class Session:
         if failed is not None:
             self.report.recompiles.append(f"{where(code)}: {failed}")
         try:
-            with warnings_kept_from_raising():
+            with warnings_kept_from_raising(), finalizers_outside_modes():
                 origin = origin_of(code)
                 beneath = (code if origin is None else origin.code) is not self.root
                 backend = functools.partial(self.run_backend, beneath=beneath)
@@ -122,6 +121,9 @@ class Session:
         except RecursionError as error:
             # The program is close to its limit: another call may have room.
             self.leave(code, f"no room on the stack to capture it ({error})", warn=False)
+            return None
+        except TraceSpoiled as reason:
+            self.leave(code, str(reason), warn=False)
             return None
         except Exception as error:
             cause = " ".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])

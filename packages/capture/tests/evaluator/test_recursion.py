@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 import capture
+from capture.evaluator.state import State
 
 X = torch.zeros(1)
 
@@ -84,3 +86,38 @@ def test_too_deep_for_the_c_stack_is_an_exception() -> None:
     finally:
         sys.setrecursionlimit(before)
     assert compiled_recursion(X, 3).item() == 3
+
+
+def deep(x: torch.Tensor, n: int) -> torch.Tensor:
+    return x if n == 0 else deep(x, n - 1) + 1
+
+
+class Ends:
+    """In a cycle; its finalizer nests some frames, as a program's may."""
+
+    seen = 0
+
+    def __init__(self) -> None:
+        self.me = self
+
+    def __del__(self) -> None:
+        Ends.seen += pure(100) // 100
+
+
+def test_finalizers_that_run_while_calls_are_inlined_have_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed: list[Any] = []
+    monkeypatch.setattr("sys.unraisablehook", failed.append)
+    enter = State.enter
+
+    def entered(self: State, frame: Any) -> None:
+        enter(self, frame)
+        Ends()
+        gc.collect(0)
+
+    monkeypatch.setattr(State, "enter", entered)
+    Ends.seen = 0
+    compiled = capture.compile(deep)
+    assert compiled(X, 148).item() == 148  # as deep as calls are inlined
+    assert Ends.seen > 148
+    assert not failed
+    assert "too deep" in str(capture.explain(deep, X, 160))

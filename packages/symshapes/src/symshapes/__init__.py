@@ -21,7 +21,7 @@ from symshapes.expr import (
     size_symbol,
 )
 from symshapes.fake import FakeMode, FakeTensor, reset_rules
-from symshapes.finalizers import finalizers_outside_modes
+from symshapes.finalizers import TraceSpoiled, finalizers_outside_modes
 from symshapes.generated import (
     build_python,
     is_generated,
@@ -66,6 +66,7 @@ __all__ = [
     "ShapeGuard",
     "ShapeGuardCode",
     "SymNode",
+    "TraceSpoiled",
     "UnbackedError",
     "ValueRange",
     "ambient",

@@ -19,14 +19,22 @@ _lock = threading.RLock()  # a signal handler or finalizer may call a compiled f
 _tracing = 0  # stretches in all threads; the callback is registered while there are any
 
 
+class TraceSpoiled(Exception):
+    """Finalizers ran among the operations that were traced, or these ran for real: the trace is not to be used."""
+
+
 @contextlib.contextmanager
 def finalizers_outside_modes() -> Iterator[None]:
-    """For a stretch of tracing. An operation of a finalizer would otherwise be faked, or recorded as the program's."""
+    """For a stretch of tracing. An operation of a finalizer would otherwise be faked, or recorded as the program's.
+
+    Raises TraceSpoiled at its end where a collection's start or end was cut short.
+    """
     global _tracing
     with _lock:
         _tracing += 1
         if _tracing == 1:
             gc.callbacks.append(_at_collection)
+    failures, in_collection = _failures(), "guard" in _here.__dict__
     try:
         yield
     finally:
@@ -34,6 +42,11 @@ def finalizers_outside_modes() -> Iterator[None]:
             _tracing -= 1
             if not _tracing:
                 gc.callbacks.remove(_at_collection)
+        if not in_collection and "guard" in _here.__dict__:
+            _leave_guard()
+            _note_failure()
+    if _failures() != failures:
+        raise TraceSpoiled("an interrupt or the limit of recursion came in the middle of a garbage collection")
 
 
 def _after_fork() -> None:
@@ -46,12 +59,33 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def _at_collection(phase: str, info: dict[str, Any]) -> None:
-    """Called by the collector in the thread that it runs in, at its start and its end."""
+    """Called by the collector in the thread that it runs in, at its start and its end.
+
+    An interrupt or a RecursionError may end either call, and the collector swallows it: the next call notes that.
+    """
+    guarded = "guard" in _here.__dict__
     if phase == "start":
-        if _torch.in_dispatch_mode():
-            _here.guard = _torch.NoDispatchModes()
-            _here.guard.__enter__()
-    else:
-        guard = _here.__dict__.pop("guard", None)
-        if guard is not None:
-            guard.__exit__(None, None, None)
+        if guarded:
+            _note_failure()  # the modes have been held back since the end of the collection before
+        elif _torch.in_dispatch_mode():
+            guard = _torch.NoDispatchModes()
+            guard.__enter__()
+            _here.guard = guard
+    elif guarded:
+        _leave_guard()
+    elif _torch.in_dispatch_mode():
+        _note_failure()
+
+
+def _leave_guard() -> None:
+    _here.guard.__exit__(None, None, None)
+    del _here.guard
+
+
+def _failures() -> int:
+    """How many collections of this thread have failed to keep finalizers outside."""
+    return getattr(_here, "failures", 0)
+
+
+def _note_failure() -> None:
+    _here.failures = _failures() + 1

@@ -64,17 +64,15 @@ typedef struct {
     void *extras[];
 } CodeExtras;
 
-/* How many more frames the thread may nest, and its limit. */
+/* How many more frames the thread may nest. */
 #if PY_VERSION_HEX >= 0x030C0000
 #define frames_remaining(t) ((t)->py_recursion_remaining)
-#define frames_limit(t) ((t)->py_recursion_limit)
 /* Python code entered from C is counted apart too, to few: 3.12.0 stops at 800. What is bounded as a call of Python
    alone takes its count back. */
 #define uncount_c_call(t) ((t)->c_recursion_remaining++)
 #define count_c_call(t) ((t)->c_recursion_remaining--)
 #else
 #define frames_remaining(t) ((t)->recursion_remaining)
-#define frames_limit(t) ((t)->recursion_limit)
 #define uncount_c_call(t) ((void)(t))
 #define count_c_call(t) ((void)(t))
 #endif

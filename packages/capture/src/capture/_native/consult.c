@@ -3,8 +3,9 @@
 #include "program.h"
 #include "stack.h"
 
-/* The frames that a session's own work may nest, however deep the program is in its limit. */
-#define ROOM_TO_WORK 1000
+/* The frames that a session's own work may nest, however deep the program is in its limit: what inlining takes at its
+   deepest (`evaluator/state.py`) and some. */
+#define ROOM_TO_WORK 2500
 
 static PyObject *skip, *skip_recursive; /* what a callback may return */
 
@@ -15,7 +16,7 @@ consult(PyObject *session, const char *method, PyObject *args)
     PyObject *function = args ? PyObject_GetAttrString(session, method) : NULL, *answer = NULL;
     Scope scope;
     if (function && scope_begin(&scope, tstate, stack_here(tstate), NULL, NULL, 1) == 0) {
-        int room = Py_MIN(ROOM_TO_WORK, frames_limit(tstate)) - frames_remaining(tstate);
+        int room = ROOM_TO_WORK - frames_remaining(tstate);
         room = room > 0 ? room : 0;
         frames_remaining(tstate) += room;
         answer = PyObject_CallObject(function, args);

@@ -115,6 +115,12 @@ traced(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 }
 
 static PyObject *
+frames_left(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    return PyLong_FromLong(frames_remaining(PyThreadState_Get()));
+}
+
+static PyObject *
 equal(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *left, *right;
@@ -134,6 +140,7 @@ static PyMethodDef methods[] = {
     {"set_disabled", set_disabled, METH_O, "Hold back the hook in this thread; what it was before."},
     {"is_active", is_active, METH_NOARGS, "Whether frames entered now would be looked at."},
     {"is_traced", traced, METH_NOARGS, "Whether something follows the lines that this thread runs."},
+    {"frames_left", frames_left, METH_NOARGS, "How many more frames this thread may nest."},
     {"stats", hook_stats, METH_NOARGS, "Counts since start."},
     {"configure_tensors", tensor_configure, METH_VARARGS, "How tensors are read."},
     {"configure_state", state_configure, METH_VARARGS, "How global settings are read."},

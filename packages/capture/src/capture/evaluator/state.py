@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 import torch
 from torch import fx
 
-from capture import config
+from capture import _native, config
 from capture.errors import NotConstant, SymbolicRaise, Unsupported
 from capture.graph import GraphBuilder
 from capture.guards import Guard, GuardKind
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from .machine import Machine
 
 _MAX_DEPTH = 150
+#: Frames left for the work within one call, and for finalizers and signal handlers that run meanwhile: they are the
+#: program's, which is nowhere near its limit of recursion when the evaluation is.
+_ROOM = 300
 
 
 class State:
@@ -76,7 +79,7 @@ class State:
         return self.frames[-1]
 
     def enter(self, frame: Frame) -> None:
-        if len(self.frames) > _MAX_DEPTH:
+        if len(self.frames) > _MAX_DEPTH or _native.frames_left() < _ROOM:
             raise Unsupported("calls nested too deep to inline")
         self.activity += 1
         self.frames.append(frame)
