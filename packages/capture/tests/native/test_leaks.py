@@ -104,7 +104,7 @@ def test_memory_stays():
         for _ in range(100):
             round()
         gc.collect()
-        assert tracemalloc.get_traced_memory()[0] - first < 20_000
+        assert tracemalloc.get_traced_memory()[0] - first < 100  # the number `first` itself
     finally:
         tracemalloc.stop()
 

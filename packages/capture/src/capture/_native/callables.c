@@ -88,8 +88,10 @@ static int
 look_like(PyObject *self, PyObject *fn)
 {
     PyObject *functools = PyImport_ImportModule("functools");
-    PyObject *done = functools ? PyObject_CallMethod(functools, "update_wrapper", "OO", self, fn) : NULL;
+    PyObject *update = functools ? get_attribute(functools, "update_wrapper") : NULL;
+    PyObject *done = update ? PyObject_CallFunctionObjArgs(update, self, fn, NULL) : NULL;
     Py_XDECREF(functools);
+    Py_XDECREF(update);
     Py_XDECREF(done);
     return done ? 0 : -1;
 }
@@ -203,7 +205,7 @@ static PyObject *
 wrapper_reduce(PyObject *self, PyObject *Py_UNUSED(ignored))
 {
     PyObject *module = PyImport_ImportModule("capture.compiled");
-    PyObject *result = module ? PyObject_CallMethod(module, "reduced", "O", self) : NULL;
+    PyObject *result = module ? call_method_with(module, "reduced", self) : NULL;
     Py_XDECREF(module);
     return result;
 }
@@ -213,7 +215,7 @@ static PyObject *
 wrapper_signature(PyObject *self, void *Py_UNUSED(ignored))
 {
     PyObject *module = PyImport_ImportModule("capture.compiled");
-    PyObject *result = module ? PyObject_CallMethod(module, "signature_of", "O", self) : NULL;
+    PyObject *result = module ? call_method_with(module, "signature_of", self) : NULL;
     Py_XDECREF(module);
     return result;
 }

@@ -76,7 +76,7 @@ claim_wait(PyThreadState *tstate, Claim *claim)
         return 0; /* another greenlet of this thread, which would have to run first */
     }
     claim->users++;
-    PyObject *longest = PyObject_GetAttrString(claim->session, "longest_wait");
+    PyObject *longest = get_attribute(claim->session, "longest_wait");
     double seconds = longest ? PyFloat_AsDouble(longest) : -1;
     Py_XDECREF(longest);
     if (claim->lock == NULL && !PyErr_Occurred()) {

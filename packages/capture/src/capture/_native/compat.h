@@ -157,6 +157,35 @@ dict_at_hand(PyObject *op)
     return NULL;
 }
 
+/* As the interpreter's functions that take names in C, which make a new string of it at each call: these would push the
+   program's own names out of its cache of attributes. */
+static inline PyObject *
+get_attribute(PyObject *object, const char *name)
+{
+    PyObject *interned = PyUnicode_InternFromString(name);
+    PyObject *found = interned ? PyObject_GetAttr(object, interned) : NULL;
+    Py_XDECREF(interned);
+    return found;
+}
+
+static inline PyObject *
+call_method(PyObject *object, const char *name)
+{
+    PyObject *interned = PyUnicode_InternFromString(name);
+    PyObject *result = interned ? PyObject_CallMethodNoArgs(object, interned) : NULL;
+    Py_XDECREF(interned);
+    return result;
+}
+
+static inline PyObject *
+call_method_with(PyObject *object, const char *name, PyObject *argument)
+{
+    PyObject *interned = PyUnicode_InternFromString(name);
+    PyObject *result = interned ? PyObject_CallMethodOneArg(object, interned, argument) : NULL;
+    Py_XDECREF(interned);
+    return result;
+}
+
 /* The object behind a weak reference, borrowed; NULL if it is gone. */
 static inline PyObject *
 weak_target(PyObject *reference)

@@ -13,7 +13,7 @@ PyObject *
 consult(PyObject *session, const char *method, PyObject *args)
 {
     PyThreadState *tstate = PyThreadState_Get();
-    PyObject *function = args ? PyObject_GetAttrString(session, method) : NULL, *answer = NULL;
+    PyObject *function = args ? get_attribute(session, method) : NULL, *answer = NULL;
     Scope scope;
     if (function && scope_begin(&scope, tstate, stack_here(tstate), NULL, NULL, 1) == 0) {
         int room = ROOM_TO_WORK - frames_remaining(tstate);
@@ -73,7 +73,7 @@ int
 limit_reached(CodeCache *cache, PyObject *session)
 {
     Py_ssize_t ours = cache ? cache_prune(cache, session) : 0;
-    PyObject *number = PyObject_GetAttrString(session, "cache_limit");
+    PyObject *number = get_attribute(session, "cache_limit");
     Py_ssize_t limit = number ? PyLong_AsSsize_t(number) : -1;
     Py_XDECREF(number);
     return limit < 0 && PyErr_Occurred() ? -1 : ours >= limit;

@@ -106,7 +106,7 @@ fits_native(TensorSpec *spec, PyObject *value)
 static int
 attribute_is(PyObject *value, const char *name, PyObject *wanted, int by_identity)
 {
-    PyObject *found = PyObject_GetAttrString(value, name);
+    PyObject *found = get_attribute(value, name);
     if (found == NULL) {
         return -1;
     }
@@ -136,7 +136,7 @@ numbers_fit(PyObject *found, PyObject *wanted)
 static int
 method_is(PyObject *value, const char *name, PyObject *wanted)
 {
-    PyObject *found = PyObject_CallMethod(value, name, NULL);
+    PyObject *found = call_method(value, name);
     if (found == NULL) {
         return -1;
     }
@@ -165,12 +165,12 @@ fits_by_attributes(TensorSpec *spec, PyObject *value)
         fits = method_is(value, "is_neg", Py_False);
     }
     if (fits == 1) {
-        PyObject *found = PyObject_GetAttrString(value, "shape");
+        PyObject *found = get_attribute(value, "shape");
         fits = found ? numbers_fit(found, spec->sizes) : -1;
         Py_XDECREF(found);
     }
     if (fits == 1 && spec->strides != Py_None) {
-        PyObject *found = PyObject_CallMethod(value, "stride", NULL);
+        PyObject *found = call_method(value, "stride");
         fits = found ? numbers_fit(found, spec->strides) : -1;
         Py_XDECREF(found);
     }
@@ -207,8 +207,14 @@ tensor_number(PyObject *tensor, int what, Py_ssize_t dim, int64_t *out)
         return 1;
     }
     static const char *const methods[] = {"size", "stride", "storage_offset"};
-    PyObject *found = what == READ_OFFSET ? PyObject_CallMethod(tensor, methods[what], NULL)
-                                          : PyObject_CallMethod(tensor, methods[what], "n", dim);
+    PyObject *which = what == READ_OFFSET ? NULL : PyLong_FromSsize_t(dim), *found = NULL;
+    if (what == READ_OFFSET) {
+        found = call_method(tensor, methods[what]);
+    }
+    else if (which != NULL) {
+        found = call_method_with(tensor, methods[what], which);
+        Py_DECREF(which);
+    }
     if (found == NULL) {
         return -1;
     }
