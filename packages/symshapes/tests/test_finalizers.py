@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import gc
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -68,6 +69,16 @@ def test_a_handler_may_trace_while_its_thread_holds_the_lock() -> None:
     assert done.wait(10)
 
 
+@pytest.fixture
+def alone() -> Iterator[None]:
+    """No collector's callback but ours: another one in Python would hear the interrupt first."""
+    others = gc.callbacks[:]
+    gc.callbacks.clear()
+    yield
+    gc.callbacks[:] = others
+
+
+@pytest.mark.usefixtures("alone")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("collections", [1, 2])
 def test_an_interrupt_that_the_collector_swallows_spoils_the_trace(collections: int) -> None:
