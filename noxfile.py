@@ -115,10 +115,10 @@ def soak(session: nox.Session) -> None:
     session.run("python", "-m", "benchmarks.soak", *session.posargs)
 
 
-@nox.session
+@nox.session(python=["3.11", "3.12"])
 def sanitizers(session: nox.Session) -> None:
     """capture's native tests on an extension built with the address and undefined-behaviour sanitizers (gcc)."""
-    install_packages(session, "symshapes", torch=TORCH)
+    install_packages(session, "symshapes", torch=TORCH_312 if session.python == "3.12" else TORCH)
     checks = "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
     session.install("./packages/capture", env={"CFLAGS": checks})
     session.install(*TEST_TOOLS)
@@ -129,4 +129,4 @@ def sanitizers(session: nox.Session) -> None:
     env = {"LD_PRELOAD": " ".join(libraries), "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
     # greenlet copies stretches of the C stack, which the address sanitizer takes for overflows.
     tests = ["packages/capture/tests/native", "--ignore=packages/capture/tests/native/test_greenlets.py"]
-    session.run("pytest", "-s", "-x", *(session.posargs or tests), env=env)
+    session.run("pytest", "-s", *(session.posargs or tests), env=env)
