@@ -12,44 +12,17 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.utils import _pytree as pytree
 
 from aotgrad import _torch
 from aotgrad.again import Again, links
-from aotgrad.alias import Alias, Computed, Constant, InputItself, Mutation, Repeated, ResultSize, Signature
-from aotgrad.joint import Cut, JointGraph
+from aotgrad.alias import Signature
+from aotgrad.ending import Ending
+from aotgrad.joint import JointGraph
 from aotgrad.partition import Partition, Saved
-from aotgrad.views import ViewStep, view_results
-from symshapes import build_python
+from aotgrad.source import Source
+from aotgrad.views import view_results
 
 Boxed = Callable[[list[Any]], Sequence[Any]]
-
-
-class Source:
-    """Python source that is being written, and the objects that it refers to by name."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.names: dict[str, Any] = {}
-
-    def line(self, text: str, depth: int = 0) -> None:
-        self.lines.append("    " * depth + text)
-
-    def name(self, value: Any, hint: str) -> str:
-        """A name for `value` in the generated code."""
-        for known, held in self.names.items():
-            if held is value:
-                return known
-        name = f"{hint}_{len(self.names)}"
-        self.names[name] = value
-        return name
-
-    def build(self, entry: str) -> Any:
-        """Execute the source and return what it calls `entry`."""
-        text = "\n".join(self.lines) + "\n"
-        function = build_python(text, self.names, entry=entry, title="aotgrad")
-        function.__source__ = text
-        return function
 
 
 def inference_runner(
@@ -81,7 +54,7 @@ def inference_runner(
     else:
         source.line(f"results = {call}", 1)
     _on_their_own(source, views, 1)
-    _Ending(source, signature).write()
+    Ending(source, signature).write()
     return source.build("run")
 
 
@@ -126,7 +99,7 @@ def training_runner(
     start = len(source.lines)
     apart = len(ways) > 1 or bool(joint.cuts)
     functions = [_autograd_function(forward, way, joint, guard_autocast, apart) for way in ways]
-    ending = _Ending(source, signature)
+    ending = Ending(source, signature)
     if apart:
         _several(source, forward, ways, functions, joint, guard_autocast, ending)
     else:
@@ -153,7 +126,7 @@ def _several(
     functions: Sequence[Any],
     joint: JointGraph,
     guard_autocast: bool,
-    ending: _Ending,
+    ending: Ending,
 ) -> None:
     """Run the forward by itself, then give each group of results its own place in autograd.
 
@@ -226,127 +199,6 @@ def _foreign(hooks: tuple[Any, Any]) -> bool:
 def _foreign_or_checkpoint(hooks: tuple[Any, Any]) -> bool:
     """The same for a piece of a function: a checkpoint around it computes it again, perhaps outside of compiled code."""
     return _foreign(hooks) or hooks[0].__module__ == "torch.utils.checkpoint"
-
-
-class _Ending:
-    """Writes to inputs, then the outputs; some of them earlier where a way back leads by them."""
-
-    def __init__(self, source: Source, signature: Signature) -> None:
-        self.source = source
-        self.signature = signature
-        self._written: set[int] = set()
-        self._made: set[int] = set()
-
-    def input(self, index: int) -> str:
-        """An input as it was given."""
-        assert index not in self._written, "a write comes after all that is computed from what was there before"
-        return f"args[{index}]"
-
-    def cut(self, cut: Cut) -> str:
-        """The tensor that users may ask about."""
-        if cut.output is not None:
-            self._make(cut.output)
-            return f"out{cut.output}"
-        for mutation in self.signature.mutations:
-            if mutation.grad and mutation.result == cut.result:
-                self._write(mutation)
-                return f"args[{mutation.input}]"
-        return f"results[{cut.result}]"
-
-    def write(self) -> None:
-        """All that is left."""
-        source, signature = self.source, self.signature
-        quiet = [m for m in signature.mutations if not m.grad]
-        if quiet:
-            source.names["set_grad_enabled"] = _torch.set_grad_enabled
-            source.names["is_grad_enabled"] = torch.is_grad_enabled
-            source.line("grad = is_grad_enabled()", 1)
-            source.line("set_grad_enabled(False)", 1)
-            source.line("try:", 1)
-            if len(quiet) == 1:
-                source.line(f"args[{quiet[0].input}].copy_(results[{quiet[0].result}])", 2)
-            else:
-                source.names["copy_all"] = torch._foreach_copy_  # one call for them all
-                written = ", ".join(f"args[{m.input}]" for m in quiet)
-                values = ", ".join(f"results[{m.result}]" for m in quiet)
-                source.line(f"copy_all([{written}], [{values}])", 2)
-            source.line("finally:", 1)
-            source.line("set_grad_enabled(grad)", 2)
-        for mutation in signature.mutations:
-            if mutation.grad:
-                self._write(mutation)
-        for position in range(len(signature.outputs)):
-            self._make(position)
-        leaves = ", ".join(f"out{position}" for position in range(len(signature.outputs)))
-        if signature.returns_tuple:
-            source.line(f"return ({leaves}{',' if len(signature.outputs) == 1 else ''})", 1)
-        else:
-            source.names["unflatten"] = pytree.tree_unflatten
-            source.names["spec"] = signature.spec
-            source.line(f"return unflatten([{leaves}], spec)", 1)
-
-    def _write(self, mutation: Mutation) -> None:
-        if mutation.input not in self._written:
-            self._written.add(mutation.input)
-            self.source.line(f"args[{mutation.input}].copy_(results[{mutation.result}])", 1)
-
-    def _make(self, position: int) -> None:
-        if position in self._made:
-            return
-        self._made.add(position)
-        output = self.signature.outputs[position]
-        if isinstance(output, Alias):
-            if output.output is not None:
-                self._make(output.output)
-            for mutation in self.signature.mutations:
-                if mutation.grad and mutation.input == output.input:
-                    self._write(mutation)
-        self.source.line(f"out{position} = {_output(self.source, output)}", 1)
-
-
-def _output(source: Source, output: Any) -> str:
-    if isinstance(output, Computed):
-        return f"results[{output.result}]"
-    if isinstance(output, InputItself):
-        return f"args[{output.input}]"
-    if isinstance(output, Repeated):
-        return f"out{output.output}"
-    if isinstance(output, Constant):
-        return source.name(output.value, "constant")
-    assert isinstance(output, Alias)
-    base = f"args[{output.input}]" if output.input is not None else f"results[{output.result}]"
-    if output.output is not None:
-        base = f"out{output.output}"
-    for step in output.steps:
-        base = _step(source, base, step)
-    return base
-
-
-def _step(source: Source, base: str, step: ViewStep) -> str:
-    arguments = [base, *(_literal(source, value) for value in step.args)]
-    arguments += [f"{name}={_literal(source, value)}" for name, value in step.kwargs.items()]
-    text = f"{source.name(step.op, 'view')}({', '.join(arguments)})"
-    if step.index is not None:
-        text += f"[{step.index}]"
-    if not step.grad:
-        source.names["without_grad"] = _without_grad
-        text = f"without_grad(lambda: {text})"
-    return text
-
-
-def _without_grad(function: Callable[[], Any]) -> Any:
-    with torch.no_grad():
-        return function()
-
-
-def _literal(source: Source, value: Any) -> str:
-    if isinstance(value, ResultSize):
-        return f"results[{value.result}]"
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(_literal(source, item) for item in value)}]"
-    if value is None or type(value) in (int, bool, str):
-        return repr(value)
-    return source.name(value, "value")
 
 
 def _autograd_function(forward: Boxed, way: Backwards, whole: JointGraph, guard_autocast: bool, apart: bool) -> Any:

@@ -1,0 +1,139 @@
+"""How a call of a compiled graph ends: writes to inputs, and outputs made of results.
+
+In: the `Signature`. Out: lines of the generated function, in the order that autograd needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from aotgrad import _torch
+from aotgrad.alias import Alias, Computed, Constant, InputItself, Mutation, Repeated, ResultSize, Signature
+from aotgrad.joint import Cut
+from aotgrad.source import Source
+from aotgrad.views import ViewStep
+
+
+class Ending:
+    """Writes to inputs, then the outputs; some of them earlier where a way back leads by them."""
+
+    def __init__(self, source: Source, signature: Signature) -> None:
+        self.source = source
+        self.signature = signature
+        self._written: set[int] = set()
+        self._made: set[int] = set()
+
+    def input(self, index: int) -> str:
+        """An input as it was given."""
+        assert index not in self._written, "a write comes after all that is computed from what was there before"
+        return f"args[{index}]"
+
+    def cut(self, cut: Cut) -> str:
+        """The tensor that users may ask about."""
+        if cut.output is not None:
+            self._make(cut.output)
+            return f"out{cut.output}"
+        for mutation in self.signature.mutations:
+            if mutation.grad and mutation.result == cut.result:
+                self._write(mutation)
+                return f"args[{mutation.input}]"
+        return f"results[{cut.result}]"
+
+    def write(self) -> None:
+        """All that is left."""
+        source, signature = self.source, self.signature
+        quiet = [m for m in signature.mutations if not m.grad]
+        if quiet:
+            source.names["set_grad_enabled"] = _torch.set_grad_enabled
+            source.names["is_grad_enabled"] = torch.is_grad_enabled
+            source.line("grad = is_grad_enabled()", 1)
+            source.line("set_grad_enabled(False)", 1)
+            source.line("try:", 1)
+            if len(quiet) == 1:
+                source.line(f"args[{quiet[0].input}].copy_(results[{quiet[0].result}])", 2)
+            else:
+                source.names["copy_all"] = torch._foreach_copy_  # one call for them all
+                written = ", ".join(f"args[{m.input}]" for m in quiet)
+                values = ", ".join(f"results[{m.result}]" for m in quiet)
+                source.line(f"copy_all([{written}], [{values}])", 2)
+            source.line("finally:", 1)
+            source.line("set_grad_enabled(grad)", 2)
+        for mutation in signature.mutations:
+            if mutation.grad:
+                self._write(mutation)
+        for position in range(len(signature.outputs)):
+            self._make(position)
+        leaves = ", ".join(f"out{position}" for position in range(len(signature.outputs)))
+        if signature.returns_tuple:
+            source.line(f"return ({leaves}{',' if len(signature.outputs) == 1 else ''})", 1)
+        else:
+            source.names["unflatten"] = pytree.tree_unflatten
+            source.names["spec"] = signature.spec
+            source.line(f"return unflatten([{leaves}], spec)", 1)
+
+    def _write(self, mutation: Mutation) -> None:
+        if mutation.input not in self._written:
+            self._written.add(mutation.input)
+            self.source.line(f"args[{mutation.input}].copy_(results[{mutation.result}])", 1)
+
+    def _make(self, position: int) -> None:
+        if position in self._made:
+            return
+        self._made.add(position)
+        output = self.signature.outputs[position]
+        if isinstance(output, Alias):
+            if output.output is not None:
+                self._make(output.output)
+            for mutation in self.signature.mutations:
+                if mutation.grad and mutation.input == output.input:
+                    self._write(mutation)
+        self.source.line(f"out{position} = {_output(self.source, output)}", 1)
+
+
+def _output(source: Source, output: Any) -> str:
+    if isinstance(output, Computed):
+        return f"results[{output.result}]"
+    if isinstance(output, InputItself):
+        return f"args[{output.input}]"
+    if isinstance(output, Repeated):
+        return f"out{output.output}"
+    if isinstance(output, Constant):
+        return source.name(output.value, "constant")
+    assert isinstance(output, Alias)
+    base = f"args[{output.input}]" if output.input is not None else f"results[{output.result}]"
+    if output.output is not None:
+        base = f"out{output.output}"
+    for step in output.steps:
+        base = _step(source, base, step)
+    return base
+
+
+def _step(source: Source, base: str, step: ViewStep) -> str:
+    arguments = [base, *(_literal(source, value) for value in step.args)]
+    arguments += [f"{name}={_literal(source, value)}" for name, value in step.kwargs.items()]
+    text = f"{source.name(step.op, 'view')}({', '.join(arguments)})"
+    if step.index is not None:
+        text += f"[{step.index}]"
+    if not step.grad:
+        source.names["without_grad"] = _without_grad
+        text = f"without_grad(lambda: {text})"
+    return text
+
+
+def _without_grad(function: Callable[[], Any]) -> Any:
+    with torch.no_grad():
+        return function()
+
+
+def _literal(source: Source, value: Any) -> str:
+    if isinstance(value, ResultSize):
+        return f"results[{value.result}]"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(_literal(source, item) for item in value)}]"
+    if value is None or type(value) in (int, bool, str):
+        return repr(value)
+    return source.name(value, "value")
