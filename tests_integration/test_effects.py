@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -100,3 +102,20 @@ def test_writes_are_known_whatever_the_name() -> None:
         compiled(x)
         compiled(x)
     assert torch.equal(x, torch.full((3,), 2.0))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("change", [lambda t: t.t_(), lambda t: t.resize_(2, 2), lambda t: t.unsqueeze_(0)])
+def test_an_input_that_is_written_and_then_laid_out_anew(backend: str, change: Callable[..., torch.Tensor]) -> None:
+    """What the graph is compiled for is the input as the call brings it."""
+
+    def fn(x: torch.Tensor, kept: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        kept[index] += x
+        change(kept)
+        return x + 1
+
+    ours, theirs = torch.zeros(4, 3), torch.zeros(4, 3)
+    x, index = torch.randn(2, 3), torch.tensor([0, 2])
+    torch.testing.assert_close(meta.compile(fn, backend=backend)(x, ours, index), fn(x, theirs, index))
+    torch.testing.assert_close(ours, theirs)
+    assert ours.stride() == theirs.stride()

@@ -21,11 +21,11 @@ from typing import Any
 
 import torch
 
-from benchmarks.programs import autograd, frameworks, language, models, text, training, vision
+from benchmarks.programs import autograd, frameworks, language, models, modes, text, training, vision
 from benchmarks.programs.registry import PROGRAMS, Compile, Program
 from benchmarks.programs.values import plain
 
-FAMILIES = (training, autograd, models, language, text, vision, frameworks)
+FAMILIES = (training, autograd, modes, models, language, text, vision, frameworks)
 
 
 class Recorded:

@@ -445,3 +445,16 @@ def test_training_of_cudnn_layers_is_refused_and_the_call_named():
         aotgrad.trace_joint(module, inputs)
     assert refusal.value.call.target is torch._cudnn_rnn
     assert aotgrad.trace_inference(module, inputs).graph.nodes
+
+
+@pytest.mark.parametrize(
+    "program",
+    [lambda x: torch.complex(x, x) * 1j, lambda x: torch.complex(x, x.sin()) / (1 + 2j), lambda x: x[0] * 2j],
+)
+def test_complex_numbers_of_the_program(interpreter, program):
+    """Autograd takes the conjugate of the number, which the dispatcher hands over as a number."""
+    x = leaf(3)
+    (out,) = compiled(interpreter, lambda x: (program(x),), x)(x)
+    torch.testing.assert_close(out, program(x))
+    ours, theirs = (torch.autograd.grad(y.imag.sum() + y.abs().sum(), x) for y in (out, program(x)))
+    torch.testing.assert_close(ours, theirs)

@@ -41,6 +41,10 @@ RESHAPES = {aten.view.default, aten.expand.default, aten.squeeze.dim, aten.squee
 """View ops that do nothing where they leave the sizes as they are."""
 
 
+#: The dtypes that torch takes Python's number classes for.
+_NUMBER_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+
+
 class Tracer(TorchDispatchMode):
     """Records the ATen ops that run under it. Enter it inside its `fake_mode`; see `run`."""
 
@@ -218,7 +222,7 @@ class Tracer(TorchDispatchMode):
                     self.symbols.bind(node if item is value else self._item(node, index), dim, size)
 
     def _view(self, func: Any, kind: Kind, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        base = self.tracked(args[0])
+        base = self.tracked(args[0] if isinstance(args[0], torch.Tensor) else _of_number(args[0]))
         args = (base.fake, *args[1:])
         result = func(*args, **kwargs)
         grad = torch.is_grad_enabled()
@@ -531,6 +535,14 @@ def _replaced(value: Any, old: Any, new: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return type(value)(_replaced(item, old, new) for item in value)
     return new if value is old else value
+
+
+def _of_number(value: Any) -> torch.Tensor:
+    """A number of the program's that autograd holds as a tensor, and the dispatcher hands over as a number: as a tensor."""
+    if type(value) not in _NUMBER_DTYPES:
+        raise Unsupported(f"a view of a {type(value).__name__}")
+    with _disable_current_modes():
+        return torch.scalar_tensor(value, dtype=_NUMBER_DTYPES[type(value)], device="cpu")
 
 
 def _same_layouts(value: Any, result: Any) -> bool:

@@ -69,6 +69,7 @@ class GraphBuilder:
         node.meta["val"] = fake
         node.meta["source"] = line
         node.meta["version"] = _version(fake)
+        node.meta["layout"] = _layout(fake)
         self.sources.append(source)
         self.inputs.append(fake)
         self.placeholders.append(node)
@@ -90,6 +91,13 @@ class GraphBuilder:
     def changes_inputs(self) -> bool:
         """Whether any input is changed in place."""
         return any(self.changed_inputs())
+
+    def laid_out_anew(self) -> bool:
+        """Whether an input has another layout at the graph's end (``t_``, ``resize_``): its fake is then no example of it."""
+        return any(
+            changed and _layout(fake) != node.meta["layout"]
+            for changed, fake, node in zip(self.changed_inputs(), self.inputs, self.placeholders, strict=True)
+        )
 
     def is_empty(self, outputs: Sequence[fx.Node], mutated: bool) -> bool:
         """Whether the graph has nothing to do: no outputs computed, no input changed, no random numbers drawn."""
@@ -121,6 +129,10 @@ class GraphBuilder:
 
 def _version(fake: Any) -> int | None:
     return None if fake.is_inference() else fake._version
+
+
+def _layout(fake: Any) -> tuple[Any, ...]:
+    return tuple(fake.shape), fake.stride(), fake.storage_offset()
 
 
 def _has_effect(node: fx.Node) -> bool:

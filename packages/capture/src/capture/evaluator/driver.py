@@ -338,6 +338,8 @@ class Attempt:
             for function, args in mode_calls({**torch_state(), "nesting": 0}, self.before):
                 function(*args)
             try:
+                if m.graph.laid_out_anew():
+                    raise GraphRefused("an input gets other sizes or strides")
                 compiled = backend(captured.module, list(captured.inputs))
             except GraphRefused as refusal:
                 raise self.refused(refusal) from refusal
