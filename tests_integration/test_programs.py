@@ -165,3 +165,16 @@ def test_floats_computed_from_symbolic_sizes(backend: str) -> None:
     for rows in (3, 5, 8):
         x = torch.randn(rows, rows + 1)
         torch.testing.assert_close(compiled(x), program(x))
+
+
+@pytest.mark.parametrize("weighed", [False, True])
+def test_a_result_that_an_operator_leaves_out(weighed: bool) -> None:
+    """Attention's one kernel of inference gives no weights where none are asked for; its shape rule, an empty tensor."""
+    attention = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    x = torch.randn(2, 5, 8)
+
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+        return attention(x, x, x, need_weights=weighed)
+
+    with torch.no_grad():
+        torch.testing.assert_close(meta.compile(fn)(x), fn(x))
