@@ -165,6 +165,7 @@ def sign(tracer: Tracer, inputs: Sequence[Any], returned: Any, history: Sequence
         elif first is not None:
             outputs.append(Repeated(first))
         else:
+            _require_history(leaf)
             outputs.append(_output(tracer, leaf, roots, sharers, bases, views, results))
     # What differs from run to run of the graph is only known now that all results are there.
     differentiable = tuple(t is not None and t.requires_grad for t in results.tensors)
@@ -177,6 +178,14 @@ def sign(tracer: Tracer, inputs: Sequence[Any], returned: Any, history: Sequence
             )
     grad_inputs = tuple(i for i, (t, before) in enumerate(zip(inputs, history, strict=True)) if before.requires_grad)
     return results, Signature(len(inputs), mutations, tuple(outputs), differentiable, grad_inputs, spec)
+
+
+def _require_history(leaf: torch.Tensor) -> None:
+    """Raise Unsupported for a view that autograd gave up, since its base was written: it is of no use, and has to stay so."""
+    try:
+        leaf.grad_fn  # noqa: B018  # asks how the view is made of what was written
+    except RuntimeError as error:
+        raise Unsupported(f"an output has no place in autograd: {error}") from error
 
 
 def _symbolic_size(value: Any) -> bool:

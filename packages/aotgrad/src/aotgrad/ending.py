@@ -26,6 +26,7 @@ class Ending:
         self.signature = signature
         self._written: set[int] = set()
         self._made: set[int] = set()
+        self._several: dict[str, str] = {}
 
     def input(self, index: int) -> str:
         """An input as it was given."""
@@ -48,6 +49,7 @@ class Ending:
         source, signature = self.source, self.signature
         quiet = [m for m in signature.mutations if not m.grad]
         if quiet:
+            self._several.clear()
             source.names["set_grad_enabled"] = _torch.set_grad_enabled
             source.names["is_grad_enabled"] = torch.is_grad_enabled
             source.line("grad = is_grad_enabled()", 1)
@@ -78,6 +80,7 @@ class Ending:
     def _write(self, mutation: Mutation) -> None:
         if mutation.input not in self._written:
             self._written.add(mutation.input)
+            self._several.clear()  # autograd forbids to use what was made before the write
             self.source.line(f"args[{mutation.input}].copy_(results[{mutation.result}])", 1)
 
     def _make(self, position: int) -> None:
@@ -91,37 +94,40 @@ class Ending:
             for mutation in self.signature.mutations:
                 if mutation.grad and mutation.input == output.input:
                     self._write(mutation)
-        self.source.line(f"out{position} = {_output(self.source, output)}", 1)
+        self.source.line(f"out{position} = {self._output(output)}", 1)
 
+    def _output(self, output: Any) -> str:
+        if isinstance(output, Computed):
+            return f"results[{output.result}]"
+        if isinstance(output, InputItself):
+            return f"args[{output.input}]"
+        if isinstance(output, Repeated):
+            return f"out{output.output}"
+        if isinstance(output, Constant):
+            return self.source.name(output.value, "constant")
+        assert isinstance(output, Alias)
+        base = f"args[{output.input}]" if output.input is not None else f"results[{output.result}]"
+        if output.output is not None:
+            base = f"out{output.output}"
+        for step in output.steps:
+            base = self._step(base, step)
+        return base
 
-def _output(source: Source, output: Any) -> str:
-    if isinstance(output, Computed):
-        return f"results[{output.result}]"
-    if isinstance(output, InputItself):
-        return f"args[{output.input}]"
-    if isinstance(output, Repeated):
-        return f"out{output.output}"
-    if isinstance(output, Constant):
-        return source.name(output.value, "constant")
-    assert isinstance(output, Alias)
-    base = f"args[{output.input}]" if output.input is not None else f"results[{output.result}]"
-    if output.output is not None:
-        base = f"out{output.output}"
-    for step in output.steps:
-        base = _step(source, base, step)
-    return base
-
-
-def _step(source: Source, base: str, step: ViewStep) -> str:
-    arguments = [base, *(_literal(source, value) for value in step.args)]
-    arguments += [f"{name}={_literal(source, value)}" for name, value in step.kwargs.items()]
-    text = f"{source.name(step.op, 'view')}({', '.join(arguments)})"
-    if step.index is not None:
-        text += f"[{step.index}]"
-    if not step.grad:
-        source.names["without_grad"] = _without_grad
-        text = f"without_grad(lambda: {text})"
-    return text
+    def _step(self, base: str, step: ViewStep) -> str:
+        source = self.source
+        arguments = [base, *(_literal(source, value) for value in step.args)]
+        arguments += [f"{name}={_literal(source, value)}" for name, value in step.kwargs.items()]
+        text = f"{source.name(step.op, 'view')}({', '.join(arguments)})"
+        if not step.grad:
+            source.names["without_grad"] = _without_grad
+            text = f"without_grad(lambda: {text})"
+        if step.index is None:
+            return text
+        made = self._several.get(text)  # views made together are made once, as in the program
+        if made is None:
+            made = self._several[text] = f"views{len(self._made)}_{len(self._several)}"
+            source.line(f"{made} = {text}", 1)
+        return f"{made}[{step.index}]"
 
 
 def _without_grad(function: Callable[[], Any]) -> Any:

@@ -18,7 +18,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.utils import _pytree as pytree
 
 from aotgrad import _torch
-from aotgrad.alias import Alias, Computed, History, Signature, sign
+from aotgrad.alias import Alias, Computed, History, InputItself, Signature, sign
 from aotgrad.chains import Chains, Edge, chains
 from aotgrad.cleanup import clean_values, remove_dead
 from aotgrad.errors import Unsupported
@@ -259,6 +259,8 @@ class _Traced:
         for place in found.seen:
             result = results[place] if place < len(results) else None
             output = None if place < len(results) else views[place - len(results)]
+            if output is not None:
+                _refuse_written_later(signature, output)
             tensor = self.returned[output] if output is not None else self.tensors[results[place]]
             call = None if tracer.tracked(tensor).storage.written else self.calls.get(id(tensor))
             cuts.append(Cut(result, output, output is not None or result in places or result in written, call))
@@ -277,6 +279,20 @@ class _Traced:
         if cut.output is not None:
             return count + [c.output for c in cuts if c.output is not None].index(cut.output)
         return sum(self.signature.differentiable[: cut.result])
+
+
+def _refuse_written_later(signature: Signature, position: int) -> None:
+    """What is computed from a view of an input is connected to it before the input is written without a gradient, after
+    which autograd gives up views that were made together."""
+    quiet = {m.input for m in signature.mutations if not m.grad}
+    several = False
+    out: Any = signature.outputs[position]
+    while isinstance(out, Alias):
+        several = several or any(step.index is not None for step in out.steps)
+        base = out.input
+        out = None if out.output is None else signature.outputs[out.output]
+    if several and (out.input if isinstance(out, InputItself) else base) in quiet:
+        raise Unsupported("a result computed from one of several views of an input that is written")
 
 
 def _edge(tensor: torch.Tensor) -> Edge:

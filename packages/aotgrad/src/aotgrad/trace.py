@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -23,7 +23,7 @@ from aotgrad.errors import Unsupported
 from aotgrad.lowering import Lowering, values_of
 from aotgrad.mutations import MUTATIONS, assignable
 from aotgrad.restride import layout_of, view_of
-from aotgrad.schema import Kind, OpFacts, facts_of
+from aotgrad.schema import Kind, OpFacts, facts_of, is_view
 from aotgrad.strides import inverse_order, is_dense, order_of, same_layout, same_metadata, same_size, same_sizes
 from aotgrad.symbols import SymbolNodes
 from aotgrad.tracked import Tracked, fresh
@@ -148,6 +148,8 @@ class Tracer(TorchDispatchMode):
             with self:
                 result = decomposition(*args, **kwargs)
             if result is not NotImplemented:
+                if type(result) in (list, tuple) and is_view(func):
+                    self._note_several(func, args, kwargs, result)
                 return result
         facts = facts_of(func)
         kind = facts.kind
@@ -241,6 +243,14 @@ class Tracer(TorchDispatchMode):
             for index, item in enumerate(result):
                 self._add_view(item, base, ViewStep(func, args[1:], kwargs, index, grad))
         return result
+
+    def _note_several(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], made: Sequence[Any]) -> None:
+        """The program made these views by one call. Autograd minds: nobody may write to them."""
+        base = self.tracked(args[0])
+        for index, item in enumerate(made):
+            tracked = self.tracked(item)
+            if tracked is not base:
+                tracked.seen = base, ViewStep(func, args[1:], kwargs, index, torch.is_grad_enabled())
 
     def _add_restrided(self, fake: Any, root: Tracked, args: tuple[Any, ...]) -> bool:
         """Make the view `as_strided` of simpler ones if it can be."""

@@ -171,6 +171,10 @@ class Values(State):
         if source is None:
             raise Unsupported("tensor of unknown origin")
         try:
+            value.is_leaf  # noqa: B018
+        except RuntimeError as error:  # a view whose base was written in a way that leaves it no place in autograd
+            raise Unsupported(f"a tensor that cannot be differentiated: {error}") from error
+        try:
             fake = self.me.fake_of(value, source)
         except NotImplementedError as error:
             # A wrapper of a function transform (vmap, grad): its frames are the interpreter's.
