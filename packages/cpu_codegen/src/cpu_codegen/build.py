@@ -21,7 +21,7 @@ from typing import TypeVar
 from cpu_codegen._torch import openmp_runtime
 from cpu_codegen.cpu_info import Isa
 from cpu_codegen.environment import environment, for_compilers
-from inductor import BuildError, DiskCache, Entry
+from inductor import BuildError, DiskCache, Entry, scratch_folder
 
 INCLUDE = Path(__file__).parent / "include"
 
@@ -256,18 +256,17 @@ def _has_room(folder: str | None) -> bool:
 def _compile_below(
     place: str | None, name: str, suffix: str, parts: list[str], command: Sequence[str], link: Sequence[str]
 ) -> bytes:
-    with tempfile.TemporaryDirectory(dir=place) as folder:
-        scratch = Path(folder)
+    with scratch_folder(place) as scratch:
         target = scratch / f"{name}.so"
         sources = [scratch / f"{name}{k or ''}{suffix}" for k in range(len(parts))]
         for source, text in zip(sources, parts, strict=True):
             source.write_text(text)
         if len(sources) == 1:
-            _run([[*command, "-shared", str(sources[0]), "-o", str(target), *link]], folder)
+            _run([[*command, "-shared", str(sources[0]), "-o", str(target), *link]], str(scratch))
         else:
             objects = [str(source.with_suffix(".o")) for source in sources]
-            _run([[*command, "-c", str(s), "-o", o] for s, o in zip(sources, objects, strict=True)], folder)
-            _run([[command[0], *_driver(command), "-shared", *objects, "-o", str(target), *link]], folder)
+            _run([[*command, "-c", str(s), "-o", o] for s, o in zip(sources, objects, strict=True)], str(scratch))
+            _run([[command[0], *_driver(command), "-shared", *objects, "-o", str(target), *link]], str(scratch))
         return target.read_bytes()
 
 

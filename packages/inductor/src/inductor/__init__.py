@@ -3,7 +3,7 @@
 from inductor.api import compile_graph
 from inductor.artefact import CompiledGraph, Stats, load_stored
 from inductor.body import Body, Op, Ref, record
-from inductor.cache import DiskCache, Entry, cache_root
+from inductor.cache import DiskCache, Entry, cache_root, scratch_folder
 from inductor.cache import reset as reset_cache
 from inductor.device import (
     BuildError,
@@ -64,6 +64,7 @@ __all__ = [
     "register_backend",
     "reset_cache",
     "schedule",
+    "scratch_folder",
     "split",
 ]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import inductor_faults as faults
 import pytest
 
-from inductor.cache import DiskCache, cache_root, place, reset, store
+from inductor.cache import DiskCache, cache_root, place, reset, scratch, store
 
 KEY = "ab" * 32
 OTHER = "ab" + "cd" * 31
@@ -449,3 +449,41 @@ def test_a_forked_child_leaves_the_temporary_folder(tmp_path: Path) -> None:
         os._exit(0 if not made(cache) else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert not made(cache)
+
+
+# ---- Folders for a while
+
+
+def test_scratch_folders_of_the_dead_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the living stay, however old, and so does what is no such folder."""
+    monkeypatch.setattr(scratch, "_looked_through", set())
+    child = os.fork()
+    if child == 0:
+        for _ in range(2):
+            (scratch.claimed_folder(str(tmp_path))[0] / "kernels.cpp").write_text("")
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    dead = set(tmp_path.iterdir())
+    assert len(dead) == 2
+    (tmp_path / "inductor-file").write_text("")
+    (tmp_path / "another").mkdir()
+    (tmp_path / "inductor-link").symlink_to(tmp_path / "another")
+    with scratch.scratch_folder(str(tmp_path)) as living:
+        for path in tmp_path.iterdir():
+            os.utime(path, (0, 0))
+        young = tmp_path / "inductor-young"
+        young.mkdir()
+        scratch._looked_through.clear()
+        with scratch.scratch_folder(str(tmp_path)) as mine:
+            left = {living, mine, young, tmp_path / "inductor-file", tmp_path / "inductor-link", tmp_path / "another"}
+            assert set(tmp_path.iterdir()) == left
+    assert not living.exists() and not mine.exists()
+
+
+def test_the_temporary_cache_of_the_living_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = place.private_folder()
+    os.utime(folder, (0, 0))
+    monkeypatch.setattr(scratch, "_looked_through", set())
+    with scratch.scratch_folder():
+        assert folder.is_dir()

@@ -4,6 +4,7 @@ Flows in: a key (hex digest) and files. Flows out: `Entry`, or nothing where the
 """
 
 from inductor.cache.place import Untrusted, cache_root, own_room, require_trusted, usable
+from inductor.cache.scratch import scratch_folder
 from inductor.cache.store import Damaged, DiskCache, Entry, read_entry, reset
 
 __all__ = [
@@ -16,5 +17,6 @@ __all__ = [
     "read_entry",
     "require_trusted",
     "reset",
+    "scratch_folder",
     "usable",
 ]

@@ -14,14 +14,17 @@ import os
 import pwd
 import shutil
 import stat
-import tempfile
 import threading
 import warnings
 from pathlib import Path
 
+from inductor.cache.scratch import claimed_folder
+
 FORMAT = 2
 """Of entries and their manifests; another one has a folder of its own."""
 _FOLDER = f"v{FORMAT}"
+GONE = ".gone-"
+"""What is being removed is called so."""
 _log = logging.getLogger("inductor")
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _DEFAULT_MEGABYTES = 4096
@@ -138,7 +141,7 @@ def discard(path: Path) -> None:
     Raises:
         OSError: it can't be moved.
     """
-    gone = path.with_name(f".gone-{unique()}")
+    gone = path.with_name(f"{GONE}{unique()}")
     try:
         path.rename(gone)
     except FileNotFoundError:
@@ -288,8 +291,8 @@ def _own_or_read_only(path: Path) -> bool:
     return os.access(path, os.W_OK | os.X_OK)
 
 
-_temporary: dict[str, int] = {}
-"""Private folders, and the process that removes them."""
+_temporary: dict[Path, int] = {}
+"""Private folders, and the process that removes them (another one, if it is killed: they are claimed until it ends)."""
 
 
 def private_folder() -> Path:
@@ -301,14 +304,14 @@ def private_folder() -> Path:
     failures = []
     for base in (None, "/dev/shm"):
         try:
-            folder = tempfile.mkdtemp(prefix="inductor-", dir=base)
+            folder, _ = claimed_folder(base)
         except OSError as error:
             failures.append(error)
             continue
         if not _temporary:
             atexit.register(_remove_temporary)
         _temporary[folder] = os.getpid()
-        return Path(folder)
+        return folder
     raise failures[0]
 
 

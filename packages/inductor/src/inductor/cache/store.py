@@ -14,23 +14,22 @@ import secrets
 import shutil
 import stat
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from inductor.cache.place import FORMAT, default_bound, discard, is_own, own_folder, place_of, unique
+from inductor.cache.place import FORMAT, GONE, default_bound, discard, is_own, own_folder, place_of, unique
+from inductor.cache.scratch import stale
 
 MANIFEST = "manifest.json"
 _LOCK_SECONDS = 120.0
 """Who has waited this long for another process to make an entry makes it too: entries are the same whoever makes them."""
-_STALE_SECONDS = 3600.0
-"""What a dead process left half-written is removed after this."""
 _LOCKS = ".locks"
 _HIDDEN = "."
 """Names that begin so are no entries."""
+_NEW = ".new-"
 
 
 class Damaged(ValueError):
@@ -150,7 +149,8 @@ class DiskCache:
         path = self._path(base, key)
         for folder in (base, base / self._room, path.parent):
             own_folder(folder)
-        scratch = path.parent / f".new-{unique()}"
+        _remove_litter(path.parent)
+        scratch = path.parent / f"{_NEW}{unique()}"
         try:
             scratch.mkdir(0o700)
             _write(scratch, {**files, MANIFEST: _manifest(key, files)})
@@ -296,15 +296,12 @@ def evict(room: Path, bound: int, keep: Path) -> None:
     finds nothing and makes the entry anew."""
     entries = []
     total = 0
-    now = time.time()
+    _remove_litter(room)
     for shelf in _listed(room):
+        _remove_litter(Path(shelf.path))
         for item in _listed(Path(shelf.path)):
             try:
                 used = item.stat(follow_symlinks=False).st_mtime
-                if item.name.startswith(_HIDDEN):
-                    if now - used > _STALE_SECONDS:
-                        shutil.rmtree(item.path, ignore_errors=True)
-                    continue
                 size = sum(file.stat(follow_symlinks=False).st_size for file in _listed(Path(item.path)))
             except OSError:  # another process removed it
                 continue
@@ -319,11 +316,21 @@ def evict(room: Path, bound: int, keep: Path) -> None:
                 total -= size
 
 
+def _remove_litter(folder: Path) -> None:
+    """Remove what dead processes left of their work, here where others like them work: they may have died each time."""
+    for item in stale(str(folder), _NEW, GONE):
+        if item.is_dir(follow_symlinks=False):
+            shutil.rmtree(item.path, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                os.unlink(item.path)
+
+
 def _listed(folder: Path) -> list[os.DirEntry[str]]:
-    """What lies in a folder; of a room its shelves, without the locks."""
+    """What lies in a folder, of a room its shelves; without hidden ones (locks, and what is being made or removed)."""
     try:
         with os.scandir(folder) as found:
-            return [item for item in found if item.name != _LOCKS]
+            return [item for item in found if not item.name.startswith(_HIDDEN)]
     except OSError:
         return []
 
