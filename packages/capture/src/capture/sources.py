@@ -401,6 +401,35 @@ class FunctionGlobal(Source):
         return self.base.read(values).__globals__[self.variable]
 
 
+@dataclass(frozen=True, slots=True)
+class ClassEntry(Source):
+    """What the dictionaries along the MRO of the class `base` hold under a name: no descriptor is asked."""
+
+    base: Source
+    entry: str
+
+    @property
+    def parent(self) -> Source:
+        return self.base
+
+    @property
+    def name(self) -> str:
+        return f"{self.base.name}.{self.entry}"
+
+    def load(self) -> list[Instruction]:
+        return build.call_function(build.load_const(_class_entry), self.base.load(), build.load_const(self.entry))
+
+    def read(self, values: FrameValues) -> Any:
+        return _class_entry(self.base.read(values), self.entry)
+
+
+def _class_entry(cls: type, name: str) -> Any:
+    for owner in type.__dict__["__mro__"].__get__(cls):
+        if name in owner.__dict__:
+            return owner.__dict__[name]
+    raise LookupError(f"no class of {cls.__qualname__}'s MRO holds {name!r}")
+
+
 def _content(cell: types.CellType) -> Any:
     try:
         return cell.cell_contents

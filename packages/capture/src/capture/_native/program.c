@@ -117,6 +117,13 @@ key_at(PyObject *dict, Py_ssize_t wanted)
     return key;
 }
 
+/* What the classes of a class's MRO hold under a name, as they hold it; borrowed. */
+static PyObject *
+type_entry(PyObject *type, PyObject *name)
+{
+    return PyType_Check(type) ? _PyType_Lookup((PyTypeObject *)type, name) : NULL;
+}
+
 static PyObject *
 function_item(PyObject *value, Step *step)
 {
@@ -169,6 +176,8 @@ read_value(Step *step, PyObject *const *regs, const GuardFrame *frame)
         return Py_NewRef((PyObject *)Py_TYPE(regs[step->src]));
     case KEY_AT:
         return key_at(regs[step->src], step->number);
+    case TYPE_ENTRY:
+        return Py_XNewRef(type_entry(regs[step->src], step->object));
     default:
         return function_item(regs[step->src], step);
     }
@@ -390,6 +399,8 @@ check_value(Step *step, PyObject *const *regs)
     case NO_ATTR:
         result = has_attribute(value, step->object);
         return result < 0 ? -1 : result == (step->op == HAS_ATTR);
+    case NO_TYPE_ENTRY:
+        return PyType_Check(value) && type_entry(value, step->object) == NULL;
     case PREDICATE:
         return truth_of(PyObject_CallOneArg(step->object, value));
     case SAME:
@@ -445,7 +456,7 @@ program_run(PyObject *op, const GuardFrame *frame)
     int used = 0; /* registers from here on hold nothing yet */
     for (Step *step = self->steps, *end = step + self->count; step < end; step++) {
         int holds;
-        if (step->op <= FUNC_GLOBAL) {
+        if (step->op <= TYPE_ENTRY) {
             PyObject *value = read_value(step, regs, frame);
             while (used <= step->dst) {
                 regs[used++] = NULL;

@@ -14,6 +14,7 @@ static const struct {
     [DICT_ATTR] = {"dict_attr", "dso"}, [INDEX] = {"index", "ds"}, [KEY] = {"key", "dso"},
     [TYPE_OF] = {"type_of", "ds"}, [KEY_AT] = {"key_at", "ds"}, [DEFAULT] = {"default", "ds"},
     [KWDEFAULT] = {"kwdefault", "dso"}, [CELL] = {"cell", "ds"}, [FUNC_GLOBAL] = {"func_global", "dso"},
+    [TYPE_ENTRY] = {"type_entry", "dso"}, [NO_TYPE_ENTRY] = {"no_type_entry", "so"},
     [TYPE] = {"type", "so"}, [IS] = {"is", "so"}, [IS_WEAK] = {"is_weak", "so"}, [EQUALS] = {"equals", "so"},
     [TENSOR] = {"tensor", "so"}, [LEN] = {"len", "s"}, [DICT_KEYS] = {"dict_keys", "so"},
     [HAS_KEY] = {"has_key", "so"}, [NO_KEY] = {"no_key", "so"}, [HAS_ATTR] = {"has_attr", "so"},
@@ -118,7 +119,7 @@ object_suits(const Step *step)
     PyObject *object = step->object;
     switch (step->op) {
     case GLOBAL: case BUILTIN: case ATTR: case DICT_ATTR: case KWDEFAULT: case FUNC_GLOBAL: case HAS_ATTR:
-    case NO_ATTR:
+    case NO_ATTR: case TYPE_ENTRY: case NO_TYPE_ENTRY:
         return PyUnicode_Check(object);
     case IS_WEAK:
         return PyWeakref_CheckRef(object);

@@ -30,6 +30,7 @@ class GuardKind(enum.Enum):
     NO_KEY = "no_key"  # a key that the dict does not hold
     HAS_ATTR = "has_attr"  # an attribute's name
     NO_ATTR = "no_attr"  # an attribute's name
+    NO_CLASS_ENTRY = "no_class_entry"  # a name that no class of the class's MRO holds
     SAME_OBJECT = "same_object"  # another Source that gives the same object
     DISTINCT = "distinct"  # a tuple of Sources: with `source`, no two give the same object
     GRAD_MODE = "grad_mode"  # a bool; no source
@@ -235,6 +236,7 @@ _WORDS: dict[GuardKind, Callable[[str, Any], str]] = {
     GuardKind.NO_KEY: lambda name, expected: f"{_brief(expected)} not in {name}",
     GuardKind.HAS_ATTR: lambda name, expected: f"hasattr({name}, {expected!r})",
     GuardKind.NO_ATTR: lambda name, expected: f"not hasattr({name}, {expected!r})",
+    GuardKind.NO_CLASS_ENTRY: lambda name, expected: f"no class of {name}'s MRO holds {expected!r}",
     GuardKind.SAME_OBJECT: lambda name, expected: f"{name} is {expected.name}",
     GuardKind.DISTINCT: lambda name, expected: (
         ", ".join([name, *(each.name for each in expected)]) + " are different objects"

@@ -140,6 +140,7 @@ _READS: dict[type[S.Source], Callable[[_Lowering, Any], _Read]] = {
     S.KwDefault: lambda _, source: ("kwdefault", 0, source.keyword),
     S.CellContent: lambda _, source: ("cell", source.index, None),
     S.FunctionGlobal: lambda _, source: ("func_global", 0, source.variable),
+    S.ClassEntry: lambda _, source: ("type_entry", 0, source.entry),
 }
 
 
@@ -206,6 +207,7 @@ _CHECKS: dict[GuardKind, Callable[[Any], list[_Read]]] = {
     GuardKind.NO_KEY: lambda expected: [("no_key", 0, expected)],
     GuardKind.HAS_ATTR: lambda expected: [("has_attr", 0, expected)],
     GuardKind.NO_ATTR: lambda expected: [("no_attr", 0, expected)],
+    GuardKind.NO_CLASS_ENTRY: lambda expected: [("no_type_entry", 0, expected)],
     GuardKind.CALLABLE: lambda expected: [("predicate", 0, expected.check)],
     GuardKind.GRAD_MODE: _grad_mode,
     GuardKind.GLOBAL_STATE: _global_state,

@@ -20,7 +20,8 @@ _ORDER = {
     for place, kind in enumerate(
         (
             GuardKind.TYPE, GuardKind.ID, GuardKind.EQUALS, GuardKind.TENSOR, GuardKind.LEN, GuardKind.DICT_KEYS,
-            GuardKind.HAS_KEY, GuardKind.NO_KEY, GuardKind.HAS_ATTR, GuardKind.NO_ATTR, GuardKind.CALLABLE,
+            GuardKind.HAS_KEY, GuardKind.NO_KEY, GuardKind.HAS_ATTR, GuardKind.NO_ATTR,
+            GuardKind.NO_CLASS_ENTRY, GuardKind.CALLABLE,
             GuardKind.GRAD_MODE, GuardKind.GLOBAL_STATE, GuardKind.SAME_OBJECT, GuardKind.DISTINCT, GuardKind.SHAPE,
         )
     )
@@ -125,7 +126,7 @@ def _sources(guard: Guard) -> tuple[Source, ...]:
 
 def _key(guard: Guard) -> Any:
     """Equal for guards that state the same."""
-    if guard.kind in (GuardKind.EQUALS, GuardKind.LEN, GuardKind.HAS_ATTR, GuardKind.NO_ATTR):
+    if guard.kind in (GuardKind.EQUALS, GuardKind.LEN, GuardKind.HAS_ATTR, GuardKind.NO_ATTR, GuardKind.NO_CLASS_ENTRY):
         return const_key(guard.expected)
     if guard.kind in (GuardKind.TENSOR, GuardKind.GLOBAL_STATE, GuardKind.SAME_OBJECT, GuardKind.GRAD_MODE):
         return guard.expected
