@@ -56,12 +56,26 @@ class GuardProgram:
 
     An instruction is (operation, destination register, source register, number, object, index into texts).
     Raises ValueError or TypeError for instructions that could not be run safely.
+
+    `watched` is the program about what lives on, run by the instruction "watched"; it is run in full again only when
+    something changed of what its last full run looked at. Its first `pins` registers may be read after that.
     """
 
     def __init__(
-        self, instructions: Sequence[tuple[str, int, int, int, Any, int]], texts: Sequence[str], registers: int
+        self,
+        instructions: Sequence[tuple[str, int, int, int, Any, int]],
+        texts: Sequence[str],
+        registers: int,
+        watched: GuardProgram | None = None,
+        pins: int = 0,
     ) -> None: ...
     texts: tuple[str, ...]
+    @property
+    def points(self) -> int | None:
+        """How many points the watched program looks at; -1: it is verified in full each time, None: it did not run yet."""
+    @property
+    def verified(self) -> int:
+        """How often the watched program was run in full."""
     def check(
         self,
         args: Sequence[Any],

@@ -113,50 +113,6 @@ code_is_plain_function(const PyCodeObject *co)
     return (co->co_flags & (wanted | unwanted)) == wanted;
 }
 
-/* The entry that is first looked for at `place` (from 0) in a dictionary of names: its value, borrowed; NULL if it is
-   elsewhere, not there, or known by an equal key only. Runs no Python. */
-static inline PyObject *
-dict_value_at(PyObject *op, Py_ssize_t place, PyObject *name)
-{
-    const PyDictObject *dict = (PyDictObject *)op;
-    PyDictKeysObject *keys = dict->ma_keys;
-    if (!DK_IS_UNICODE(keys) || place >= keys->dk_nentries || DK_UNICODE_ENTRIES(keys)[place].me_key != name) {
-        return NULL;
-    }
-    return dict->ma_values ? dict->ma_values->values[place] : DK_UNICODE_ENTRIES(keys)[place].me_value;
-}
-
-/* Where `dict_value_at` finds this very name; -1: nowhere. */
-static inline Py_ssize_t
-dict_place_of(PyObject *op, PyObject *name)
-{
-    PyDictKeysObject *keys = ((PyDictObject *)op)->ma_keys;
-    Py_ssize_t place = DK_IS_UNICODE(keys) ? keys->dk_nentries - 1 : -1;
-    while (place >= 0 && DK_UNICODE_ENTRIES(keys)[place].me_key != name) {
-        place--;
-    }
-    return place;
-}
-
-/* An object's dictionary if it is at hand, borrowed; NULL: not to be had so. */
-static inline PyObject *
-dict_at_hand(PyObject *op)
-{
-#if PY_VERSION_HEX >= 0x030D0000
-    (void)op;
-#elif PY_VERSION_HEX >= 0x030C0000
-    if (Py_TYPE(op)->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
-        PyDictOrValues kept = *_PyObject_DictOrValuesPointer(op);
-        return _PyDictOrValues_IsValues(kept) ? NULL : _PyDictOrValues_GetDict(kept);
-    }
-#else
-    if (Py_TYPE(op)->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
-        return *_PyObject_ManagedDictPointer(op); /* NULL while there are values instead */
-    }
-#endif
-    return NULL;
-}
-
 /* As the interpreter's functions that take names in C, which make a new string of it at each call: these would push the
    program's own names out of its cache of attributes. */
 static inline PyObject *

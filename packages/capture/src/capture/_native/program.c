@@ -5,6 +5,7 @@
 #include "equal.h"
 #include "state.h"
 #include "steps.h"
+#include "watch.h"
 #include <string.h>
 
 /* ---- reads: a new reference, NULL for "not there" (with or without an exception) ---- */
@@ -31,46 +32,11 @@ cell_content(PyObject *cells, Py_ssize_t i)
     return PyCell_Get(PyTuple_GET_ITEM(cells, i));
 }
 
-/* A dictionary that is not this one every time would be searched in vain. */
-#define MOST_SEARCHES 4
-
-/* As dict_item, for a step's own key: tried first where it was the last time. */
-static inline PyObject *
-item_of_step(PyObject *dict, PyObject *key, Step *step)
-{
-    if (dict == NULL || !PyDict_Check(dict)) {
-        return NULL;
-    }
-    PyObject *item = dict_value_at(dict, step->place, key);
-    if (item != NULL) {
-        return Py_NewRef(item);
-    }
-    Py_INCREF(dict); /* a key's __eq__ may drop whatever holds it */
-    item = Py_XNewRef(PyDict_GetItemWithError(dict, key));
-    if (item != NULL && step->searches < MOST_SEARCHES && PyUnicode_CheckExact(key)) {
-        step->searches++;
-        Py_ssize_t place = dict_place_of(dict, key);
-        step->place = place >= 0 && place <= INT_MAX ? (int)place : 0;
-    }
-    Py_DECREF(dict);
-    return item;
-}
-
-static inline PyObject *
-step_item(PyObject *dict, Step *step)
-{
-    return item_of_step(dict, step->object, step);
-}
-
 static PyObject *
-instance_dict_item(PyObject *value, Step *step)
+instance_dict_item(PyObject *value, PyObject *name)
 {
-    PyObject *at_hand = dict_at_hand(value);
-    if (at_hand != NULL) {
-        return step_item(at_hand, step);
-    }
     PyObject *dict = PyObject_GenericGetDict(value, NULL);
-    PyObject *item = step_item(dict, step);
+    PyObject *item = dict_item(dict, name);
     Py_XDECREF(dict);
     return item;
 }
@@ -125,13 +91,13 @@ type_entry(PyObject *type, PyObject *name)
 }
 
 static PyObject *
-function_item(PyObject *value, Step *step)
+function_item(int op, PyObject *value, const Step *step)
 {
     if (!PyFunction_Check(value)) {
         return NULL;
     }
     PyFunctionObject *func = (PyFunctionObject *)value;
-    switch (step->op) {
+    switch (op) {
     case DEFAULT:
         if (func->func_defaults == NULL || step->number < 0 ||
             step->number >= PyTuple_GET_SIZE(func->func_defaults)) {
@@ -143,12 +109,12 @@ function_item(PyObject *value, Step *step)
     case CELL:
         return cell_content(func->func_closure, step->number);
     default:
-        return step_item(func->func_globals, step);
+        return dict_item(func->func_globals, step->object);
     }
 }
 
-static inline PyObject *
-read_value(Step *step, PyObject *const *regs, const GuardFrame *frame)
+PyObject *
+step_read(const Step *step, PyObject *const *regs, const GuardFrame *frame)
 {
     switch (step->op) {
     case LOCAL:
@@ -158,28 +124,33 @@ read_value(Step *step, PyObject *const *regs, const GuardFrame *frame)
                    ? cell_content(((PyFunctionObject *)frame->func)->func_closure, step->number)
                    : NULL;
     case GLOBAL:
-        return step_item(frame->globals, step);
+        return dict_item(frame->globals, step->object);
     case BUILTIN:
-        return step_item(frame->builtins, step);
+        return dict_item(frame->builtins, step->object);
     case CONST:
         return Py_NewRef(step->object);
     case ATTR:
         return PyObject_GetAttr(regs[step->src], step->object);
     case DICT_ATTR:
-        return instance_dict_item(regs[step->src], step);
+        return instance_dict_item(regs[step->src], step->object);
     case INDEX:
         return sequence_item(regs[step->src], step->number);
     case KEY:
-        return PyDict_Check(regs[step->src]) ? step_item(regs[step->src], step)
-                                              : PyObject_GetItem(regs[step->src], step->object);
+        return subscript(regs[step->src], step->object);
     case TYPE_OF:
         return Py_NewRef((PyObject *)Py_TYPE(regs[step->src]));
     case KEY_AT:
         return key_at(regs[step->src], step->number);
+    case GLOBALS:
+        return Py_XNewRef(frame->globals);
+    case BUILTINS:
+        return Py_XNewRef(frame->builtins);
+    case DEREF:
+        return Py_XNewRef(weak_target(step->object));
     case TYPE_ENTRY:
         return Py_XNewRef(type_entry(regs[step->src], step->object));
     default:
-        return function_item(regs[step->src], step);
+        return function_item(step->op, regs[step->src], step);
     }
 }
 
@@ -259,20 +230,6 @@ call_equals(PyObject *object)
     PyObject *found = PyObject_Call(PyTuple_GET_ITEM(object, 0), PyTuple_GET_ITEM(object, 1), NULL);
     int same = found ? exactly_equal(found, PyTuple_GET_ITEM(object, 2)) : -1;
     Py_XDECREF(found);
-    return same;
-}
-
-/* A dictionary's entry: (dictionary, key, value). */
-static int
-entry_equals(Step *step)
-{
-    PyObject *expected = PyTuple_GET_ITEM(step->object, 2);
-    PyObject *found = item_of_step(PyTuple_GET_ITEM(step->object, 0), PyTuple_GET_ITEM(step->object, 1), step);
-    if (found == NULL) {
-        return 0;
-    }
-    int same = exactly_equal(found, expected);
-    Py_DECREF(found);
     return same;
 }
 
@@ -366,8 +323,8 @@ shape_holds(const Step *step, PyObject *const *regs)
     return holds;
 }
 
-static inline int
-check_value(Step *step, PyObject *const *regs)
+int
+step_check(const Step *step, PyObject *const *regs)
 {
     PyObject *value = step->src >= 0 ? regs[step->src] : NULL;
     int result;
@@ -413,8 +370,6 @@ check_value(Step *step, PyObject *const *regs)
         return state_is(step->object);
     case CALL_EQUALS:
         return call_equals(step->object);
-    case ENTRY_EQUALS:
-        return entry_equals(step);
     default:
         return shape_holds(step, regs);
     }
@@ -435,48 +390,168 @@ swallow_exception(void)
 
 #define FEW_REGISTERS 48
 
-Py_ssize_t
-program_run(PyObject *op, const GuardFrame *frame)
+/* The registers of a run: on the C stack if they are few. */
+typedef struct {
+    PyObject *few[FEW_REGISTERS], **regs;
+    Py_ssize_t used; /* those from here on hold nothing yet */
+} Registers;
+
+static int
+registers_begin(Registers *registers, Py_ssize_t count)
 {
-    GuardProgram *self = (GuardProgram *)op;
-    PyObject *few[FEW_REGISTERS];
-    PyObject **regs = few;
-    Py_ssize_t result = GUARDS_HOLD;
-    if (self->steps == NULL) {
-        PyErr_SetString(PyExc_ReferenceError, "the collector has cleared this guard program");
-        return GUARDS_ERROR;
+    registers->used = 0;
+    registers->regs = count <= FEW_REGISTERS ? registers->few : PyMem_Malloc(count * sizeof(PyObject *));
+    if (registers->regs == NULL) {
+        PyErr_NoMemory();
+        return -1;
     }
-    if (self->registers > FEW_REGISTERS) {
-        regs = PyMem_Malloc(self->registers * sizeof(PyObject *));
-        if (regs == NULL) {
-            PyErr_NoMemory();
-            return GUARDS_ERROR;
+    return 0;
+}
+
+static void
+registers_end(Registers *registers)
+{
+    while (registers->used > 0) {
+        Py_XDECREF(registers->regs[--registers->used]);
+    }
+    if (registers->regs != registers->few) {
+        PyMem_Free(registers->regs);
+    }
+}
+
+static inline void
+register_set(Registers *registers, Py_ssize_t at, PyObject *value)
+{
+    while (registers->used <= at) {
+        registers->regs[registers->used++] = NULL;
+    }
+    Py_XSETREF(registers->regs[at], value);
+}
+
+static int
+is_apart(const Step *step, PyObject *value, const Watch *watch)
+{
+    const Extra *extra = step->extra;
+    for (Py_ssize_t i = 0; i < extra->count; i++) {
+        if (watch_pin(watch, extra->inputs[i].reg) == value) {
+            return 0;
         }
     }
-    int used = 0; /* registers from here on hold nothing yet */
-    for (Step *step = self->steps, *end = step + self->count; step < end; step++) {
+    return 1;
+}
+
+static Py_ssize_t run_watched(GuardProgram *self, const GuardFrame *frame);
+
+/* A watch that cannot be trusted has kept its pins alive for this run only. */
+static void
+release_pins(GuardProgram *watched, Watch *watch)
+{
+    if (watch_points(watch) < 0 && watched->watch == watch) {
+        watched->watch = NULL;
+        watch_drop(watch);
+    }
+    watch_drop(watch);
+}
+
+/* All steps; what they look at goes into `watch`, if given. */
+static Py_ssize_t
+run_steps(GuardProgram *self, const GuardFrame *frame, Registers *registers, Watch *watch)
+{
+    PyObject **regs = registers->regs;
+    Watch *beneath = NULL; /* the watched program's, once it has held; shared */
+    Py_ssize_t result = GUARDS_HOLD;
+    for (const Step *step = self->steps, *end = step + self->count; step < end; step++) {
         int holds;
-        if (step->op <= TYPE_ENTRY) {
-            PyObject *value = read_value(step, regs, frame);
-            while (used <= step->dst) {
-                regs[used++] = NULL;
-            }
-            Py_XSETREF(regs[step->dst], value);
+        if (step->op <= LAST_READ) {
+            PyObject *value = step->op == PINNED ? Py_XNewRef(beneath ? watch_pin(beneath, step->number) : NULL)
+                                                 : step_read(step, regs, frame);
             holds = value != NULL;
+            if (holds && watch && watch_note(watch, step, regs, value) < 0) {
+                Py_DECREF(value);
+                result = GUARDS_ERROR;
+                break;
+            }
+            register_set(registers, step->dst, value);
+        }
+        else if (step->op == WATCHED) {
+            GuardProgram *watched = (GuardProgram *)self->watched;
+            result = run_watched(watched, frame);
+            if (result != GUARDS_HOLD) {
+                break;
+            }
+            holds = watched->watch != NULL;
+            beneath = holds ? watch_share(watched->watch) : NULL;
         }
         else {
-            holds = check_value(step, regs);
+            holds = step->op == APART ? beneath && is_apart(step, regs[step->src], beneath) : step_check(step, regs);
+            if (holds == 1 && watch && watch_note(watch, step, regs, NULL) < 0) {
+                result = GUARDS_ERROR;
+                break;
+            }
         }
         if (holds != 1) {
             result = swallow_exception() < 0 ? GUARDS_ERROR : step->text;
             break;
         }
     }
-    while (used > 0) {
-        Py_XDECREF(regs[--used]);
+    if (beneath) {
+        release_pins((GuardProgram *)self->watched, beneath);
     }
-    if (regs != few) {
-        PyMem_Free(regs);
+    return result;
+}
+
+static Py_ssize_t
+run_in_full(GuardProgram *self, const GuardFrame *frame, int watching)
+{
+    Registers registers;
+    Watch *watch = NULL;
+    if (self->steps == NULL) {
+        PyErr_SetString(PyExc_ReferenceError, "the collector has cleared this guard program");
+        return GUARDS_ERROR;
     }
+    if (registers_begin(&registers, self->registers) < 0) {
+        return GUARDS_ERROR;
+    }
+    if (watching && (watch = watch_new(self->count, self->registers, self->pins)) == NULL) {
+        registers_end(&registers);
+        return GUARDS_ERROR;
+    }
+    Py_ssize_t result = run_steps(self, frame, &registers, watch);
+    while (watch && registers.used < self->pins) {
+        register_set(&registers, registers.used, NULL);
+    }
+    if (watch && result == GUARDS_HOLD && watch_seal(watch, registers.regs, frame) == 0) {
+        Watch *before = self->watch;
+        self->watch = watch;
+        watch = before;
+    }
+    watch_drop(watch);
+    registers_end(&registers);
+    return PyErr_Occurred() ? GUARDS_ERROR : result;
+}
+
+/* What lives on: verified in full only where a watch cannot tell that nothing changed. */
+static Py_ssize_t
+run_watched(GuardProgram *self, const GuardFrame *frame)
+{
+    if (self->watch) {
+        int holds = watch_holds(self->watch, frame);
+        if (holds == 1) {
+            return GUARDS_HOLD;
+        }
+        if (holds < 0 && swallow_exception() < 0) {
+            return GUARDS_ERROR;
+        }
+    }
+    self->verified++;
+    return run_in_full(self, frame, 1);
+}
+
+Py_ssize_t
+program_run(PyObject *op, const GuardFrame *frame)
+{
+    Py_INCREF(op); /* a property or predicate may drop it */
+    Py_ssize_t result = run_in_full((GuardProgram *)op, frame, 0);
+    Py_DECREF(op);
     return result;
 }

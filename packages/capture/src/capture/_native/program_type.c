@@ -2,6 +2,7 @@
 #include "compat.h"
 #include "program.h"
 #include "steps.h"
+#include "watch.h"
 #include <structmember.h>
 #include <string.h>
 
@@ -14,13 +15,15 @@ static const struct {
     [DICT_ATTR] = {"dict_attr", "dso"}, [INDEX] = {"index", "ds"}, [KEY] = {"key", "dso"},
     [TYPE_OF] = {"type_of", "ds"}, [KEY_AT] = {"key_at", "ds"}, [DEFAULT] = {"default", "ds"},
     [KWDEFAULT] = {"kwdefault", "dso"}, [CELL] = {"cell", "ds"}, [FUNC_GLOBAL] = {"func_global", "dso"},
-    [TYPE_ENTRY] = {"type_entry", "dso"}, [NO_TYPE_ENTRY] = {"no_type_entry", "so"},
+    [TYPE_ENTRY] = {"type_entry", "dso"}, [GLOBALS] = {"globals", "d"}, [BUILTINS] = {"builtins", "d"},
+    [DEREF] = {"deref", "do"}, [PINNED] = {"pinned", "d"}, [APART] = {"apart", "so"}, [WATCHED] = {"watched", ""},
+    [NO_TYPE_ENTRY] = {"no_type_entry", "so"},
     [TYPE] = {"type", "so"}, [IS] = {"is", "so"}, [IS_WEAK] = {"is_weak", "so"}, [EQUALS] = {"equals", "so"},
     [TENSOR] = {"tensor", "so"}, [LEN] = {"len", "s"}, [DICT_KEYS] = {"dict_keys", "so"},
     [HAS_KEY] = {"has_key", "so"}, [NO_KEY] = {"no_key", "so"}, [HAS_ATTR] = {"has_attr", "so"},
     [NO_ATTR] = {"no_attr", "so"}, [PREDICATE] = {"predicate", "so"}, [SAME] = {"same", "st"},
     [DISTINCT] = {"distinct", "o"}, [GRAD_MODE] = {"grad_mode", ""}, [STATE] = {"state", "o"},
-    [CALL_EQUALS] = {"call_equals", "o"}, [ENTRY_EQUALS] = {"entry_equals", "o"}, [SHAPE] = {"shape", "o"},
+    [CALL_EQUALS] = {"call_equals", "o"}, [SHAPE] = {"shape", "o"},
     [SHAPE_PREDICATE] = {"shape_predicate", "o"},
 };
 
@@ -59,12 +62,19 @@ register_of(PyObject *number, Py_ssize_t registers)
     return (int)reg;
 }
 
-/* "distinct": a tuple of registers. Shapes: (tuple of (register, what, dim), steps or predicate). */
+static Py_ssize_t
+pins_of(const GuardProgram *self)
+{
+    return self->watched ? ((GuardProgram *)self->watched)->pins : 0;
+}
+
+/* "distinct": a tuple of registers; "apart": of the watched program's. Shapes: (tuple of (register, what, dim), steps or predicate). */
 static int
 build_extra(GuardProgram *self, Step *step)
 {
     PyObject *inputs = step->object, *body = NULL;
-    if (step->op != DISTINCT && (!PyTuple_Check(step->object) ||
+    int plain = step->op == DISTINCT || step->op == APART;
+    if (!plain && (!PyTuple_Check(step->object) ||
                                  !PyArg_ParseTuple(step->object, "O!O", &PyTuple_Type, &inputs, &body))) {
         if (!PyErr_Occurred()) {
             PyErr_SetString(PyExc_TypeError, "a shape's object is a tuple");
@@ -72,7 +82,7 @@ build_extra(GuardProgram *self, Step *step)
         return -1;
     }
     if (!PyTuple_Check(inputs)) {
-        PyErr_SetString(PyExc_TypeError, "distinct takes a tuple of registers");
+        PyErr_SetString(PyExc_TypeError, "distinct and apart take a tuple of registers");
         return -1;
     }
     Extra *extra = step->extra = PyMem_Calloc(1, sizeof(Extra));
@@ -89,7 +99,7 @@ build_extra(GuardProgram *self, Step *step)
     for (Py_ssize_t i = 0; i < extra->count; i++) {
         ShapeInput *input = &extra->inputs[i];
         PyObject *item = PyTuple_GET_ITEM(inputs, i), *number = item;
-        if (step->op != DISTINCT) {
+        if (!plain) {
             if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "Oin", &number, &input->what, &input->dim)) {
                 if (!PyErr_Occurred()) {
                     PyErr_SetString(PyExc_TypeError, "a shape's input is (register, what, dim)");
@@ -101,7 +111,7 @@ build_extra(GuardProgram *self, Step *step)
                 return -1;
             }
         }
-        input->reg = register_of(number, self->registers);
+        input->reg = register_of(number, step->op == APART ? pins_of(self) : self->registers);
         if (input->reg < 0) {
             return -1;
         }
@@ -121,7 +131,7 @@ object_suits(const Step *step)
     case GLOBAL: case BUILTIN: case ATTR: case DICT_ATTR: case KWDEFAULT: case FUNC_GLOBAL: case HAS_ATTR:
     case NO_ATTR: case TYPE_ENTRY: case NO_TYPE_ENTRY:
         return PyUnicode_Check(object);
-    case IS_WEAK:
+    case IS_WEAK: case DEREF:
         return PyWeakref_CheckRef(object);
     case TENSOR:
         return Py_IS_TYPE(object, &TensorSpec_Type);
@@ -132,8 +142,6 @@ object_suits(const Step *step)
     case CALL_EQUALS:
         return PyTuple_Check(object) && PyTuple_GET_SIZE(object) == 3 &&
                PyTuple_Check(PyTuple_GET_ITEM(object, 1));
-    case ENTRY_EQUALS:
-        return PyTuple_Check(object) && PyTuple_GET_SIZE(object) == 3 && PyDict_Check(PyTuple_GET_ITEM(object, 0));
     default:
         return 1;
     }
@@ -181,6 +189,12 @@ build_step(GuardProgram *self, Step *step, PyObject *item, char *written)
         ok = ok && step->number >= 0;
         *most = Py_MAX(*most, step->number + 1);
     }
+    if (step->op == PINNED) {
+        ok = ok && step->number >= 0 && step->number < pins_of(self);
+    }
+    if (step->op == PINNED || step->op == APART || step->op == WATCHED) {
+        ok = ok && self->watched != NULL;
+    }
     if (!ok) {
         PyErr_Format(PyExc_ValueError, "the guard instruction %R cannot be run", item);
         return -1;
@@ -188,11 +202,11 @@ build_step(GuardProgram *self, Step *step, PyObject *item, char *written)
     if (strchr(uses, 'd')) {
         written[step->dst] = 1;
     }
-    if (step->op == DISTINCT || step->op == SHAPE || step->op == SHAPE_PREDICATE) {
+    if (step->op == DISTINCT || step->op == SHAPE || step->op == SHAPE_PREDICATE || step->op == APART) {
         if (build_extra(self, step) < 0) {
             return -1;
         }
-        for (Py_ssize_t i = 0; i < step->extra->count; i++) {
+        for (Py_ssize_t i = 0; step->op != APART && i < step->extra->count; i++) {
             if (!written[step->extra->inputs[i].reg]) {
                 PyErr_Format(PyExc_ValueError, "the guard instruction %R reads an unset register", item);
                 return -1;
@@ -205,13 +219,18 @@ build_step(GuardProgram *self, Step *step, PyObject *item, char *written)
 static PyObject *
 program_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"instructions", "texts", "registers", NULL};
-    PyObject *instructions, *texts;
-    Py_ssize_t registers;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOn:GuardProgram", names, &instructions, &texts, &registers)) {
+    static char *names[] = {"instructions", "texts", "registers", "watched", "pins", NULL};
+    PyObject *instructions, *texts, *watched = Py_None;
+    Py_ssize_t registers, pins = -1;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOn|On:GuardProgram", names, &instructions, &texts, &registers,
+                                     &watched, &pins)) {
         return NULL;
     }
-    if (registers < 0 || registers > 1 << 24) {
+    if (watched != Py_None && (!Py_IS_TYPE(watched, &GuardProgram_Type) || ((GuardProgram *)watched)->pins < 0)) {
+        PyErr_SetString(PyExc_TypeError, "watched must be None or a GuardProgram that gives pins");
+        return NULL;
+    }
+    if (registers < 0 || registers > 1 << 24 || pins > registers) {
         PyErr_SetString(PyExc_ValueError, "too few or too many registers");
         return NULL;
     }
@@ -223,6 +242,8 @@ program_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     PyObject *items = PySequence_Tuple(instructions);
     self->texts = PySequence_Tuple(texts);
     self->registers = registers;
+    self->pins = pins;
+    self->watched = watched == Py_None ? NULL : Py_NewRef(watched);
     self->steps = items ? PyMem_Calloc(PyTuple_GET_SIZE(items) + 1, sizeof(Step)) : NULL;
     if (items && (written == NULL || self->steps == NULL)) {
         PyErr_NoMemory();
@@ -246,6 +267,7 @@ program_traverse(PyObject *op, visitproc visit, void *arg)
 {
     GuardProgram *self = (GuardProgram *)op;
     Py_VISIT(self->texts);
+    Py_VISIT(self->watched);
     for (Py_ssize_t i = 0; i < self->count; i++) {
         Py_VISIT(self->steps[i].object);
     }
@@ -270,6 +292,10 @@ program_clear(PyObject *op)
         Py_XDECREF(steps[i].object);
     }
     PyMem_Free(steps);
+    Watch *watch = self->watch;
+    self->watch = NULL;
+    watch_drop(watch);
+    Py_CLEAR(self->watched);
     return 0;
 }
 
@@ -346,6 +372,27 @@ static PyMethodDef program_methods[] = {
     {NULL},
 };
 
+static PyObject *
+program_points(PyObject *op, void *Py_UNUSED(closure))
+{
+    const GuardProgram *watched = (GuardProgram *)((GuardProgram *)op)->watched;
+    return watched && watched->watch ? PyLong_FromSsize_t(watch_points(watched->watch)) : Py_NewRef(Py_None);
+}
+
+static PyObject *
+program_verified(PyObject *op, void *Py_UNUSED(closure))
+{
+    const GuardProgram *watched = (GuardProgram *)((GuardProgram *)op)->watched;
+    return PyLong_FromUnsignedLongLong(watched ? watched->verified : 0);
+}
+
+static PyGetSetDef program_getset[] = {
+    {"verified", program_verified, NULL, "How often what lives on was verified in full.", NULL},
+    {"points", program_points, NULL, "How many points are watched; -1: it is verified in full each time; None: not yet run.",
+     NULL},
+    {NULL},
+};
+
 static PyMemberDef program_members[] = {
     {"texts", T_OBJECT, offsetof(GuardProgram, texts), READONLY, "The guards in words."},
     {NULL},
@@ -362,4 +409,5 @@ PyTypeObject GuardProgram_Type = {
     .tp_clear = program_clear,
     .tp_methods = program_methods,
     .tp_members = program_members,
+    .tp_getset = program_getset,
 };

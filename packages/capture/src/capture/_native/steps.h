@@ -2,17 +2,19 @@
 #ifndef CAPTURE_STEPS_H
 #define CAPTURE_STEPS_H
 #include <Python.h>
+#include "program.h"
 #include "shape.h"
 #include "tensor.h"
 
 enum {
     /* reads: dst = ... */
     LOCAL, FREE, GLOBAL, BUILTIN, CONST, ATTR, DICT_ATTR, INDEX, KEY, TYPE_OF, KEY_AT, DEFAULT, KWDEFAULT, CELL,
-    FUNC_GLOBAL, TYPE_ENTRY,
+    FUNC_GLOBAL, TYPE_ENTRY, GLOBALS, BUILTINS, DEREF, PINNED,
+    LAST_READ = PINNED,
     /* checks of src */
     TYPE, IS, IS_WEAK, EQUALS, TENSOR, LEN, DICT_KEYS, HAS_KEY, NO_KEY, HAS_ATTR, NO_ATTR, NO_TYPE_ENTRY, PREDICATE,
     /* checks of several registers, or of none */
-    SAME, DISTINCT, GRAD_MODE, STATE, CALL_EQUALS, ENTRY_EQUALS, SHAPE, SHAPE_PREDICATE,
+    SAME, DISTINCT, GRAD_MODE, STATE, CALL_EQUALS, SHAPE, SHAPE_PREDICATE, APART, WATCHED,
 };
 
 enum { VALUE = READ_OFFSET + 1 }; /* a shape's input that is a Python int itself */
@@ -22,7 +24,7 @@ typedef struct {
     Py_ssize_t dim;
 } ShapeInput;
 
-/* The extra data of "shape", "shape_predicate" and "distinct". */
+/* The extra data of "shape", "shape_predicate", "distinct" and "apart". */
 typedef struct {
     Py_ssize_t count;
     ShapeInput *inputs;
@@ -32,7 +34,6 @@ typedef struct {
 
 typedef struct {
     int op, dst, src, text;
-    int place, searches; /* of a dictionary entry: where it was, and how often it was looked for */
     Py_ssize_t number;
     PyObject *object; /* strong, may be NULL */
     Extra *extra;
@@ -42,7 +43,16 @@ typedef struct {
     PyObject_HEAD
     PyObject *texts; /* tuple of str */
     Py_ssize_t count, registers, locals, frees;
+    Py_ssize_t pins; /* the first registers, which another program reads after this one ran */
     Step *steps;
+    PyObject *watched;   /* GuardProgram or NULL: about what lives on; its texts are these */
+    unsigned long long verified; /* how often it was run in full */
+    struct Watch *watch; /* what this program's last full run looked at; NULL: not watched */
 } GuardProgram;
+
+/* A new reference, NULL for "not there" (with or without an exception). */
+PyObject *step_read(const Step *step, PyObject *const *regs, const GuardFrame *frame);
+/* 1 holds, 0 does not, -1 with an exception. Of one value, or of several registers. */
+int step_check(const Step *step, PyObject *const *regs);
 
 #endif

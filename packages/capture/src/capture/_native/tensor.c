@@ -191,6 +191,12 @@ tensor_fits(PyObject *self, PyObject *value)
 }
 
 int
+tensor_fits_quietly(PyObject *spec, PyObject *value)
+{
+    return ((TensorSpec *)spec)->has_codes && readable(value);
+}
+
+int
 tensor_number(PyObject *tensor, int what, Py_ssize_t dim, int64_t *out)
 {
     if (readable(tensor)) {

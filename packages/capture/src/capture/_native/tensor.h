@@ -8,6 +8,8 @@ extern PyTypeObject TensorSpec_Type;
 
 /* 1 fits, 0 does not, -1 with an exception. */
 int tensor_fits(PyObject *spec, PyObject *value);
+/* Whether that runs no Python. */
+int tensor_fits_quietly(PyObject *spec, PyObject *value);
 
 enum { READ_SIZE, READ_STRIDE, READ_OFFSET };
 /* One integer of a tensor's metadata. 1 read, 0 not there, -1 with an exception. */

@@ -1,4 +1,4 @@
-"""A guard tree in, a program for the native checker out: each source one read, each fact one check.
+"""A guard tree in, programs for the native checker out: each source one read, each fact one check.
 
 Registers are given by depth, so that siblings share them; what relations need keeps its own.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from types import CodeType
 from typing import Any
 
@@ -23,7 +23,6 @@ from capture.guards.tree import GuardNode, GuardTree, related_sources
 Instruction = tuple[str, int, int, int, Any, int]
 _Read = tuple[str, int, Any]  # operation, number, object
 _WORD = 2**62
-_PLAIN = (int, bool, float, str, type(None))
 _SIZE_READS = {"size": 0, "stride": 1, "offset": 2, "value": 3}
 
 
@@ -32,82 +31,145 @@ def lower(tree: GuardTree, code: CodeType) -> _native.GuardProgram:
     return _Lowering(tree, code).program()
 
 
-class _Lowering:
-    def __init__(self, tree: GuardTree, code: CodeType) -> None:
-        self.tree = tree
-        self.code = code
-        self.arguments = argument_names(code)
+class _Part:
+    """One program in the making. The first registers hold the values that are needed after all are read."""
+
+    def __init__(self, texts: list[str], kept: Iterable[S.Source]) -> None:
         self.instructions: list[Instruction] = []
-        self.texts: list[str] = []
-        related = {source for guard in tree.relations for source in related_sources(guard)}
-        self.kept = {source: register for register, source in enumerate(related)}
+        self.texts = texts
+        self.kept = {source: register for register, source in enumerate(kept)}
         self.registers = len(self.kept)
 
-    def program(self) -> _native.GuardProgram:
-        for guard in self.tree.state:
-            self.emit_guard(guard, -1)
-        for node in self.tree.roots.values():
-            if not self.emit_entries(node):
-                self.visit(node, None, 0)
-        for guard in self.tree.relations:
-            self.emit_relation(guard)
-        return _native.GuardProgram(self.instructions, self.texts, self.registers)
-
-    def emit_entries(self, root: GuardNode) -> bool:
-        """One instruction for each constant that a module's dictionary must hold, if that is all there is to `root`."""
-        if not isinstance(root.source, S.Const) or type(root.source.value) is not dict or root.guards:
-            return False
-        entries = root.children.values()
-        if root.source in self.kept or not all(self.is_constant_entry(node) for node in entries):
-            return False
-        for node in entries:
-            for guard in node.guards:
-                entry = (root.source.value, node.source.variable, guard.expected)  # type: ignore[attr-defined]
-                self.emit(("entry_equals", 0, entry), -1, -1, str(guard))
-        return True
-
-    def is_constant_entry(self, node: GuardNode) -> bool:
-        """Whether all that is asked of a module's global is to be a plain constant."""
-        return (
-            isinstance(node.source, S.ModuleGlobal)
-            and node.source not in self.kept
-            and not node.children
-            and bool(node.guards)
-            and all(guard.kind is GuardKind.EQUALS and type(guard.expected) in _PLAIN for guard in node.guards)
-        )
-
-    def visit(self, root: GuardNode, parent: int | None, depth: int) -> None:
-        """Read a node, check it, then what is read from it. A stack, since sources may nest deeply."""
-        todo = [(root, parent, depth)]
-        while todo:
-            node, parent, depth = todo.pop()
-            register = self.kept.get(node.source)
-            if register is None:
-                register = len(self.kept) + depth
-                self.registers = max(self.registers, register + 1)
-            read = _READS[type(node.source)](self, node.source)
-            self.emit(read, register, -1 if parent is None else parent, f"{node.source.name} can be read")
-            for guard in node.guards:
-                self.emit_guard(guard, register)
-            todo.extend((child, register, depth + 1) for child in reversed(node.children.values()))
+    def register(self, source: S.Source | None, depth: int) -> int:
+        found = None if source is None else self.kept.get(source)
+        if found is None:
+            found = len(self.kept) + depth
+        self.registers = max(self.registers, found + 1)
+        return found
 
     def emit(self, operation: _Read, dst: int, src: int, text: str) -> None:
         name, number, value = operation
         self.instructions.append((name, dst, src, number, value, len(self.texts)))
         self.texts.append(text)
 
-    def emit_guard(self, guard: Guard, register: int) -> None:
+    def check(self, guard: Guard, register: int) -> None:
         for operation in _CHECKS[guard.kind](guard.expected):
             self.emit(operation, -1, register, str(guard))
 
-    def emit_relation(self, guard: Guard) -> None:
-        registers = [self.kept[source] for source in related_sources(guard)]
+    def relate(self, guard: Guard, registers: list[int]) -> None:
+        """A relation between values that this part holds, in the order of its sources."""
         if guard.kind is GuardKind.SAME_OBJECT:
             self.emit(("same", 0, None), registers[0], registers[1], str(guard))
         elif guard.kind is GuardKind.DISTINCT:
             self.emit(("distinct", 0, tuple(registers)), -1, -1, str(guard))
         else:
             self.emit(_shape(guard.expected, registers), -1, -1, str(guard))
+
+
+class _Lowering:
+    """Splits the tree in two programs: about what a call brings, and about what lives on.
+
+    What hangs from an object of fixed identity (a constant, the frame's globals, an argument that must be one object)
+    lives on: it is watched, that is read again only once something of it changed.
+    """
+
+    def __init__(self, tree: GuardTree, code: CodeType) -> None:
+        self.tree = tree
+        self.code = code
+        self.arguments = argument_names(code)
+        texts: list[str] = []
+        lasting = set(_lasting(tree))
+        related = dict.fromkeys(source for guard in tree.relations for source in related_sources(guard))
+        self.called = _Part(texts, (source for source in related if source not in lasting))
+        self.watched = _Part(texts, (source for source in related if source in lasting))
+        #: Fixed objects among what a call brings.
+        self.fixed: list[tuple[GuardNode, Any]] = []
+
+    def program(self) -> _native.GuardProgram:
+        for guard in self.tree.state:
+            self.called.check(guard, -1)
+        for node in self.tree.roots.values():
+            if isinstance(node.source, S.Const):
+                self.visit(self.watched, node, _constant(node.source.value), -1, 0)
+            elif isinstance(node.source, S.Global | S.Builtin):
+                holder = "globals" if isinstance(node.source, S.Global) else "builtins"
+                register = self.watched.register(None, 0)
+                self.watched.emit((holder, 0, None), register, -1, f"the frame's {holder}")
+                self.visit(self.watched, node, ("key", 0, node.source.name), register, 1)
+            else:
+                self.visit(self.called, node, _READS[type(node.source)](self, node.source), -1, 0)
+        for node, value in self.fixed:
+            self.visit(self.watched, node, _constant(value), -1, 0)
+        across = [guard for guard in self.tree.relations if not self.relates_lasting(guard)]
+        watched = None
+        if self.watched.instructions:
+            watched = self.finish(self.watched)
+            self.called.emit(("watched", 0, None), -1, -1, "what lives on")
+        for guard in across:
+            self.relate_across(guard)
+        return self.finish(self.called, watched)
+
+    def finish(self, part: _Part, watched: _native.GuardProgram | None = None) -> _native.GuardProgram:
+        return _native.GuardProgram(part.instructions, part.texts, part.registers, watched, len(part.kept))
+
+    def visit(self, part: _Part, root: GuardNode, read: _Read, parent: int, depth: int) -> None:
+        """Read a node, check it, then what is read from it. A stack, since sources may nest deeply."""
+        todo = [(root, read, parent, depth)]
+        while todo:
+            node, read, parent, depth = todo.pop()
+            register = part.register(node.source, depth)
+            part.emit(read, register, parent, f"{node.source.name} can be read")
+            identity = next((guard for guard in node.guards if guard.kind is GuardKind.ID), None)
+            if part is self.called and identity is not None:
+                part.check(identity, register)
+                self.fixed.append((node, identity.expected))
+                continue
+            for guard in node.guards:
+                part.check(guard, register)
+            todo.extend((child, read, register, depth + 1) for child, read in reversed(self.children(node)))
+
+    def children(self, node: GuardNode) -> list[tuple[GuardNode, _Read]]:
+        """What is read from a node, and how. A class's own dictionary is a view made anew: the class is asked itself."""
+        found: list[tuple[GuardNode, _Read]] = []
+        for child in node.children.values():
+            source = child.source
+            if isinstance(source, S.Attr) and source.attr == "__dict__" and not child.guards and _is_class(node):
+                entries = [(entry, entry.source) for entry in child.children.values()]
+                if all(isinstance(entry, S.Item) and type(entry.key) is str for _, entry in entries):
+                    found += [(below, ("type_entry", 0, entry.key)) for below, entry in entries]  # type: ignore[attr-defined]
+                    continue
+            found.append((child, _READS[type(source)](self, source)))
+        return found
+
+    def relates_lasting(self, guard: Guard) -> bool:
+        """Put a relation, or what of it can be, where all that it compares lives on. Whether that is all of it."""
+        sources = related_sources(guard)
+        held = [self.watched.kept[source] for source in sources if source in self.watched.kept]
+        if len(held) == len(sources) or (guard.kind is GuardKind.DISTINCT and len(held) > 1):
+            self.watched.relate(guard, held)
+        return len(held) == len(sources)
+
+    def relate_across(self, guard: Guard) -> None:
+        """A relation of what a call brings, to itself or to what lives on."""
+        sources = related_sources(guard)
+        if guard.kind is not GuardKind.DISTINCT:
+            self.called.relate(guard, [self.held(source) for source in sources])
+            return
+        brought = [self.called.kept[source] for source in sources if source in self.called.kept]
+        lasting = tuple(self.watched.kept[source] for source in sources if source in self.watched.kept)
+        if len(brought) > 1:
+            self.called.relate(guard, brought)
+        for register in brought if lasting else ():
+            self.called.emit(("apart", 0, lasting), -1, register, str(guard))
+
+    def held(self, source: S.Source) -> int:
+        """The register of what a relation compares, fetched from the watched program if it is there."""
+        if source in self.called.kept:
+            return self.called.kept[source]
+        register = self.called.registers
+        self.called.registers += 1
+        self.called.emit(("pinned", self.watched.kept[source], None), register, -1, f"{source.name} can be read")
+        return register
 
     def local(self, source: S.Local) -> _Read:
         if source.local not in self.arguments:
@@ -120,6 +182,31 @@ class _Lowering:
         return ("free", self.code.co_freevars.index(source.free), None)
 
 
+def _constant(value: Any) -> _Read:
+    """Weakly where that is possible, so that a guard keeps no model or class alive."""
+    try:
+        return ("deref", 0, weakref.ref(value))
+    except TypeError:
+        return ("const", 0, value)
+
+
+def _is_class(node: GuardNode) -> bool:
+    source = node.source
+    value = source.value if isinstance(source, S.Const) else None
+    return isinstance(value, type) or any(g.kind is GuardKind.ID and isinstance(g.expected, type) for g in node.guards)
+
+
+def _lasting(tree: GuardTree) -> Iterator[S.Source]:
+    """The sources of what lives on: all that hangs from an object of fixed identity, and such objects."""
+    todo = [(node, isinstance(node.source, S.Const | S.Global | S.Builtin)) for node in tree.roots.values()]
+    while todo:
+        node, lasting = todo.pop()
+        lasting = lasting or any(guard.kind is GuardKind.ID for guard in node.guards)
+        if lasting:
+            yield node.source
+        todo.extend((child, lasting) for child in node.children.values())
+
+
 def _item(key: Any) -> _Read:
     return ("index", key, None) if type(key) is int and -_WORD < key < _WORD else ("key", 0, key)
 
@@ -128,8 +215,6 @@ def _item(key: Any) -> _Read:
 _READS: dict[type[S.Source], Callable[[_Lowering, Any], _Read]] = {
     S.Local: _Lowering.local,
     S.Closure: _Lowering.free,
-    S.Global: lambda _, source: ("global", 0, source.variable),
-    S.Builtin: lambda _, source: ("builtin", 0, source.builtin),
     S.ModuleGlobal: lambda _, source: ("key", 0, source.variable),
     S.Const: lambda _, source: ("const", 0, source.value),
     S.Attr: lambda _, source: ("dict_attr" if source.via_dict else "attr", 0, source.attr),

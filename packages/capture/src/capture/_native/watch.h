@@ -1,0 +1,25 @@
+/* Watches: what a run of a guard program looked at, so that the next run need only see that nothing of it changed. */
+#ifndef CAPTURE_WATCH_H
+#define CAPTURE_WATCH_H
+#include "program.h"
+#include "steps.h"
+
+typedef struct Watch Watch;
+
+/* Taking down what a run looks at. `watch_note` follows each step that held; `value` is what a read gave, else what was
+   checked. -1 with an exception. */
+Watch *watch_new(Py_ssize_t steps, Py_ssize_t registers, Py_ssize_t pins);
+int watch_note(Watch *watch, const Step *step, PyObject *const *regs, PyObject *value);
+/* Ends the taking down; `pins` are the first registers. From then on nothing is kept alive that could be watched. */
+int watch_seal(Watch *watch, PyObject *const *pins, const GuardFrame *frame);
+
+/* 1 if all is as it was, 0 if that is in doubt, -1 with an exception. */
+int watch_holds(Watch *watch, const GuardFrame *frame);
+/* A register as it was at the end of the run; borrowed, and right while the watch holds. */
+PyObject *watch_pin(const Watch *watch, Py_ssize_t number);
+Py_ssize_t watch_points(const Watch *watch);
+
+Watch *watch_share(Watch *watch);
+void watch_drop(Watch *watch); /* NULL is nothing */
+
+#endif
