@@ -141,6 +141,16 @@ class CompiledCallable:
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __get__(self, instance: Any, owner: type | None = None) -> Callable[..., Any]: ...
 
+class BoundGraph:
+    """Calls a graph of `total` inputs with those at `places` (rising) put in: the first pins of a program's watched part."""
+
+    fn: Callable[..., Any]
+    def __init__(self, fn: Callable[..., Any], total: int, places: tuple[int, ...]) -> None: ...
+    def bind(self, program: GuardProgram) -> None:
+        """Say where these inputs are from; before the first call."""
+    def __call__(self, *args: Any) -> Any: ...
+
+@final
 class DisabledCallable:
     """Calls `fn` with no session in force (a compiled callable beneath starts its own again)."""
 

@@ -189,7 +189,9 @@ class Session:
         if captured.code is not None:
             note_replacement(captured.code, code)
             hide_from_torch_compile(captured.code)
-        program = build_tree(captured.guards).lower(code)
+        program = build_tree(captured.guards).lower(code, captured.lasting)
+        if captured.bound is not None:
+            captured.bound.bind(program)
         # A frame captured to its end has nothing beneath it that is left to capture.
         return _native.Entry(program, captured.code, recursive=not captured.breaks, info=captured, traced=traced)
 

@@ -162,6 +162,7 @@ def test_specifications_are_collected():
 def test_every_native_type_that_holds_objects_is_collected():
     holding = [type_ for type_ in vars(_native).values() if isinstance(type_, type) and type_ is not _native.Mark]
     assert {each.__name__ for each in holding} == {
+        "BoundGraph",
         "CompiledCallable",
         "DisabledCallable",
         "Entry",

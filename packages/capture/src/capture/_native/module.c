@@ -1,5 +1,6 @@
 /* The extension module capture._native: what Python sees of the other files. Its signatures are in _native.pyi. */
 #include "compat.h"
+#include "bound.h"
 #include "cache.h"
 #include "callables.h"
 #include "consult.h"
@@ -179,7 +180,8 @@ execute(PyObject *module)
     return add_type(module, "Entry", &Entry_Type) < 0 || add_type(module, "GuardProgram", &GuardProgram_Type) < 0 ||
                    add_type(module, "TensorSpec", &TensorSpec_Type) < 0 ||
                    add_type(module, "CompiledCallable", &CompiledCallable_Type) < 0 ||
-                   add_type(module, "DisabledCallable", &DisabledCallable_Type) < 0 || consult_add(module) < 0
+                   add_type(module, "DisabledCallable", &DisabledCallable_Type) < 0 ||
+                   add_type(module, "BoundGraph", &BoundGraph_Type) < 0 || consult_add(module) < 0
                ? -1
                : 0;
 }

@@ -548,6 +548,64 @@ run_watched(GuardProgram *self, const GuardFrame *frame)
 }
 
 Py_ssize_t
+program_pin_count(PyObject *op)
+{
+    GuardProgram *watched = (GuardProgram *)((GuardProgram *)op)->watched;
+    return watched ? watched->pins : 0;
+}
+
+/* Between the check of a frame and its graph other threads, finalizers and properties may have run, so the watch is asked
+   again. Where it does not know, the values are read as they are: whoever changes a model while it runs gets what it is
+   then. */
+static int
+read_pins(GuardProgram *self, const GuardFrame *frame, PyObject **out, Py_ssize_t count)
+{
+    Registers registers;
+    if (registers_begin(&registers, self->registers) < 0) {
+        return -1;
+    }
+    for (Step *step = self->steps, *end = step + self->count; step < end; step++) {
+        if (step->op > LAST_READ) {
+            continue;
+        }
+        PyObject *value = step_read(step, registers.regs, frame);
+        if (value == NULL) {
+            if (!PyErr_Occurred()) {
+                PyErr_Format(PyExc_RuntimeError, "gone while it was about to be used: %U",
+                             program_text((PyObject *)self, step->text));
+            }
+            registers_end(&registers);
+            return -1;
+        }
+        register_set(&registers, step->dst, value);
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        out[i] = Py_NewRef(registers.regs[i]);
+    }
+    registers_end(&registers);
+    return 0;
+}
+
+int
+program_pins(PyObject *op, PyObject **out, Py_ssize_t count)
+{
+    GuardProgram *self = (GuardProgram *)((GuardProgram *)op)->watched;
+    const GuardFrame frame = {NULL, NULL, PyEval_GetGlobals(), PyEval_GetBuiltins()};
+    int stands = self->watch ? watch_stands(self->watch, &frame) : 0;
+    if (stands == 1) {
+        for (Py_ssize_t i = 0; i < count; i++) {
+            out[i] = Py_NewRef(watch_pin(self->watch, i));
+        }
+        return 0;
+    }
+    PyErr_Clear();
+    Py_INCREF(op);
+    int done = self->steps ? read_pins(self, &frame, out, count) : -1;
+    Py_DECREF(op);
+    return done;
+}
+
+Py_ssize_t
 program_run(PyObject *op, const GuardFrame *frame)
 {
     Py_INCREF(op); /* a property or predicate may drop it */

@@ -17,6 +17,9 @@ extern PyTypeObject GuardProgram_Type;
 Py_ssize_t program_run(PyObject *program, const GuardFrame *frame);
 /* 0 if frames of this code hold all that the program reads, else -1 with ValueError. */
 int program_suits(PyObject *program, PyCodeObject *code);
+/* The values of the watched part's first pins as they are now; new references. -1 with an exception. */
+int program_pins(PyObject *program, PyObject **out, Py_ssize_t count);
+Py_ssize_t program_pin_count(PyObject *program);
 /* The text at an index, borrowed. */
 PyObject *program_text(PyObject *program, Py_ssize_t index);
 

@@ -221,17 +221,17 @@ program_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"instructions", "texts", "registers", "watched", "pins", NULL};
     PyObject *instructions, *texts, *watched = Py_None;
-    Py_ssize_t registers, pins = -1;
+    Py_ssize_t registers, pins = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOn|On:GuardProgram", names, &instructions, &texts, &registers,
                                      &watched, &pins)) {
         return NULL;
     }
-    if (watched != Py_None && (!Py_IS_TYPE(watched, &GuardProgram_Type) || ((GuardProgram *)watched)->pins < 0)) {
-        PyErr_SetString(PyExc_TypeError, "watched must be None or a GuardProgram that gives pins");
+    if (watched != Py_None && !Py_IS_TYPE(watched, &GuardProgram_Type)) {
+        PyErr_SetString(PyExc_TypeError, "watched must be None or a GuardProgram");
         return NULL;
     }
-    if (registers < 0 || registers > 1 << 24 || pins > registers) {
-        PyErr_SetString(PyExc_ValueError, "too few or too many registers");
+    if (registers < 0 || registers > 1 << 24 || pins < 0 || pins > registers) {
+        PyErr_SetString(PyExc_ValueError, "too few or too many registers or pins");
         return NULL;
     }
     GuardProgram *self = (GuardProgram *)type->tp_alloc(type, 0);

@@ -632,7 +632,7 @@ all_late_hold(Watch *watch, const GuardFrame *frame)
 }
 
 int
-watch_holds(Watch *watch, const GuardFrame *frame)
+watch_stands(Watch *watch, const GuardFrame *frame)
 {
     if (watch->hopeless) {
         return 0;
@@ -644,8 +644,15 @@ watch_holds(Watch *watch, const GuardFrame *frame)
             return holds;
         }
     }
-    if (watch->late == watch->count) {
-        return 1;
+    return 1;
+}
+
+int
+watch_holds(Watch *watch, const GuardFrame *frame)
+{
+    int stands = watch_stands(watch, frame);
+    if (stands != 1 || watch->late == watch->count) {
+        return stands;
     }
     watch_share(watch); /* what runs there may drop the program */
     int holds = all_late_hold(watch, frame);

@@ -15,6 +15,8 @@ int watch_seal(Watch *watch, PyObject *const *pins, const GuardFrame *frame);
 
 /* 1 if all is as it was, 0 if that is in doubt, -1 with an exception. */
 int watch_holds(Watch *watch, const GuardFrame *frame);
+/* The same by what runs no Python: enough for what was read to be alive. */
+int watch_stands(Watch *watch, const GuardFrame *frame);
 /* A register as it was at the end of the run; borrowed, and right while the watch holds. */
 PyObject *watch_pin(const Watch *watch, Py_ssize_t number);
 Py_ssize_t watch_points(const Watch *watch);

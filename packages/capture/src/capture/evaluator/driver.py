@@ -6,7 +6,7 @@ In: a frame's function, code, arguments. Out: a ``Capture``: the graph, the guar
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any
@@ -15,6 +15,7 @@ import torch
 from torch import fx
 from torch.autograd import forward_ad
 
+from capture import _native
 from capture import rebuild as _rebuild
 from capture.aliasing import separated
 from capture.bytecode import Instruction, argument_names, assemble, build, decode, liveness
@@ -35,7 +36,7 @@ from capture.errors import (
 from capture.graph import Break, CapturedGraph
 from capture.guards import Guard, GuardKind
 from capture.resume import continuation, group_end, names_beside, origin_of, plain_form, reachable, stack_after, stub
-from capture.sources import Closure, Local, ModuleGlobal
+from capture.sources import Builtin, Closure, Const, Global, Local, ModuleGlobal, Source
 from capture.variables import builtins as _builtins
 from capture.variables import constructors as _constructors
 from capture.variables import torch_state as _torch_state
@@ -89,6 +90,9 @@ class Capture:
     graph: CapturedGraph | None
     code: CodeType | None
     breaks: list[Break] = field(default_factory=list)
+    #: The inputs of the graph that live on, and what calls it with them once it is bound to the guards' program.
+    lasting: tuple[Source, ...] = ()
+    bound: _native.BoundGraph | None = None
 
 
 def capture_frame(
@@ -226,6 +230,8 @@ class Attempt:
         self.m.visit = Visit(self.code, last=_line_before(self.code)) if frame.traced else None
         self.finished = False
         self.reason: str | None = None
+        self.lasting: tuple[Source, ...] = ()
+        self.bound: _native.BoundGraph | None = None
         self.before = {**torch_state(), "nesting": 0}
         self.m.guard(None, GuardKind.GRAD_MODE, torch.is_grad_enabled())
         self.m.guard(None, GuardKind.GLOBAL_STATE, _global_state())
@@ -303,7 +309,7 @@ class Attempt:
             e.emit(build.call_function(build.load_const(function), *loads), build.pop())
         instructions = self.returning(e) if self.finished else self.breaking(e, restored)
         code = self.assembled(instructions)
-        return Capture(self.guards(), graph, code, breaks)
+        return Capture(self.guards(), graph, code, breaks, self.lasting, self.bound)
 
     def guards(self) -> list[Guard]:
         """All that must hold for the capture to be used again."""
@@ -346,11 +352,7 @@ class Attempt:
         compiled = separated(compiled, captured.module, captured.sources, m.graph.changed_inputs())
         # A backend may have asked about symbolic sizes too.
         captured.guards[:] = self.guards()
-        e.share(captured.sources)
-        e.emit(build.push_callable(build.load_const(compiled)))
-        for source in captured.sources:
-            e.load_source(source)
-        e.emit(build.call(len(captured.sources)))
+        self.call_graph(e, compiled, captured.sources)
         if not outputs:
             e.emit(build.pop())
             return captured
@@ -363,6 +365,28 @@ class Attempt:
             if isinstance(v, Tensor | Symbolic):
                 e.temps[id(v)] = names[v.node]
         return captured
+
+    def call_graph(self, e: Emitter, compiled: Callable[..., Any], sources: Sequence[Source]) -> None:
+        """Push what the compiled graph gives. Inputs that live on are not loaded by code: the guards know them."""
+        places = tuple(i for i, source in enumerate(sources) if self.lives_on(source))
+        brought = [source for i, source in enumerate(sources) if i not in set(places)]
+        if places:
+            self.lasting = tuple(sources[i] for i in places)
+            compiled = self.bound = _native.BoundGraph(compiled, len(sources), places)
+        e.share(brought)
+        e.emit(build.push_callable(build.load_const(compiled)))
+        for source in brought:
+            e.load_source(source)
+        e.emit(build.call(len(brought)))
+
+    def lives_on(self, source: Source) -> bool:
+        """Whether a source hangs from an object of fixed identity."""
+        each: Source | None = source
+        while each is not None:
+            if isinstance(each, Const | Global | Builtin) or (each, GuardKind.ID) in self.m.guards:
+                return True
+            each = each.parent
+        return False
 
     def refused(self, refusal: GraphRefused) -> Exception:
         """What to do about a backend's refusal: break the graph at the call to blame, or leave the frame alone."""

@@ -26,9 +26,12 @@ _WORD = 2**62
 _SIZE_READS = {"size": 0, "stride": 1, "offset": 2, "value": 3}
 
 
-def lower(tree: GuardTree, code: CodeType) -> _native.GuardProgram:
-    """The program for frames of `code`. Raises `ValueError` for a source that such frames do not have."""
-    return _Lowering(tree, code).program()
+def lower(tree: GuardTree, code: CodeType, inputs: Iterable[S.Source] = ()) -> _native.GuardProgram:
+    """The program for frames of `code`; its watched part's first pins are `inputs`, which must live on.
+
+    Raises `ValueError` for a source that such frames do not have, or an input that is not read from what lives on.
+    """
+    return _Lowering(tree, code, inputs).program()
 
 
 class _Part:
@@ -73,15 +76,20 @@ class _Lowering:
     lives on: it is watched, that is read again only once something of it changed.
     """
 
-    def __init__(self, tree: GuardTree, code: CodeType) -> None:
+    def __init__(self, tree: GuardTree, code: CodeType, inputs: Iterable[S.Source]) -> None:
         self.tree = tree
         self.code = code
         self.arguments = argument_names(code)
         texts: list[str] = []
+        pinned = dict.fromkeys(inputs)
+        for source in pinned:
+            tree.node(source)
         lasting = set(_lasting(tree))
+        if not lasting.issuperset(pinned):
+            raise ValueError("an input that is not read from what lives on")
         related = dict.fromkeys(source for guard in tree.relations for source in related_sources(guard))
         self.called = _Part(texts, (source for source in related if source not in lasting))
-        self.watched = _Part(texts, (source for source in related if source in lasting))
+        self.watched = _Part(texts, dict.fromkeys([*pinned, *(source for source in related if source in lasting)]))
         #: Fixed objects among what a call brings.
         self.fixed: list[tuple[GuardNode, Any]] = []
 

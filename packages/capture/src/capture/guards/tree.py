@@ -68,11 +68,11 @@ class GuardTree:
         """All guards in the order in which they are checked."""
         return [*self.state, *(g for node in self.nodes() for g in node.guards), *self.relations]
 
-    def lower(self, code: CodeType) -> Any:
-        """The `_native.GuardProgram` for frames of `code`."""
+    def lower(self, code: CodeType, inputs: Iterable[Source] = ()) -> Any:
+        """The `_native.GuardProgram` for frames of `code`; its watched part's first pins are `inputs`."""
         from capture.guards.lower import lower
 
-        return lower(self, code)
+        return lower(self, code, inputs)
 
     def __str__(self) -> str:
         lines = [str(guard) for guard in self.state]
