@@ -148,10 +148,10 @@ def _apply_set(e: Emitter, target: Set) -> None:
 
 def _apply_object(e: Emitter, target: Object) -> None:
     for name, value in target.attrs.items():
-        raw, _ = class_lookup(target.cls, name)
+        raw, _ = class_lookup(e.m, target.cls, name)
         if value is None:
             e.call_discarding(object.__delattr__, [target, Constant(name)])
-        elif is_data_descriptor(raw) and not isinstance(raw, types.MemberDescriptorType):
+        elif is_data_descriptor(e.m, raw) and not isinstance(raw, types.MemberDescriptorType):
             e.load(value)
             e.load(target)
             e.emit(build.load_attr("__dict__"), build.load_const(name), build.store_subscr())

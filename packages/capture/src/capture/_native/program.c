@@ -347,10 +347,12 @@ step_check(const Step *step, PyObject *const *regs)
         return keys_are(value, step->object);
     case HAS_KEY:
     case NO_KEY:
-        if (!PyDict_Check(value)) {
-            return 0;
+        if (Py_IS_TYPE(value, &PyDictProxy_Type)) { /* a class's own dictionary */
+            result = PySequence_Contains(value, step->object);
         }
-        result = PyDict_Contains(value, step->object);
+        else {
+            result = PyDict_Check(value) ? PyDict_Contains(value, step->object) : -1;
+        }
         return result < 0 ? -1 : result == (step->op == HAS_KEY);
     case HAS_ATTR:
     case NO_ATTR:

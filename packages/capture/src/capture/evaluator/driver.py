@@ -314,7 +314,7 @@ class Attempt:
     def guards(self) -> list[Guard]:
         """All that must hold for the capture to be used again."""
         shapes = (Guard(None, GuardKind.SHAPE, p) for p in self.m.dynamic_sizes.predicates())
-        return [*self.m.guards.values(), *shapes]
+        return [*self.m.guards.values(), *self.m.class_guards(), *shapes]
 
     def preload(self, e: Emitter, root: Variable) -> None:
         """Build a value before the effects, so that it is of the state that the program saw."""

@@ -22,6 +22,9 @@ class Machine(Protocols):
             self.private,
             self.fakes,
             self.sizes,
+            self.class_facts,
+            self.changing,
+            self.ordered,
         ):
             table.clear()
         self.frames.clear()

@@ -256,9 +256,9 @@ def _compare_objects(
     for owner, other, method in order:
         if not isinstance(owner, Object):
             continue
-        _, holder = class_lookup(owner.cls, method)
+        _, holder = class_lookup(m, owner.cls, method)
         if holder is object and method == "__ne__":
-            _, holder = class_lookup(owner.cls, "__eq__")
+            _, holder = class_lookup(m, owner.cls, "__eq__")
             if holder is object:
                 continue
             found = owner.special(m, "__eq__")
@@ -330,7 +330,9 @@ def is_same(m: Machine, left: Variable, right: Variable) -> bool:
         raise Unsupported(f"identity of equal literals {a!r}")
     if isinstance(a, EnumMember | Known) and isinstance(b, Known):
         return a.value is b.value
-    if isinstance(a, Function) and isinstance(b, Function) and a.real is not None:
+    if isinstance(a, Function) and isinstance(b, Function) and a.real is not None and b.real is not None:
+        m.note_identity(a, a.real)
+        m.note_identity(b, b.real)
         return a.real is b.real
     if isinstance(a, Tuple) and isinstance(b, Tuple) and not a.items and not b.items:
         return a.cls is b.cls

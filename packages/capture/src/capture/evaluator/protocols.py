@@ -21,7 +21,7 @@ from symshapes import is_generated
 from . import operators
 from .frame import RETURN, YIELD, Frame, resume_with_error, run
 from .recording import Recording
-from .scope import is_foreign, is_recorded_python
+from .scope import is_foreign, is_recorded_python, module_of
 
 _SKIPPED_FLAGS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
@@ -40,16 +40,18 @@ class Protocols(Recording):
         from capture.variables.known_functions import handler_for
 
         real = function.real
+        self.note_code(function)
         if real is not None:
-            handler = handler_for(real)
+            module = module_of(real)
+            handler = handler_for(real, module)
             if handler is not None:
                 return handler(self.me, args, kwargs)
-            if is_recorded_python(real) and any(self.has_tensor(v) for v in (*args, *kwargs.values())):
+            if is_recorded_python(module) and any(self.has_tensor(v) for v in (*args, *kwargs.values())):
                 return self.record("call_function", real, args, kwargs)
-            if f"{real.__module__}.".startswith("torch.autograd."):
+            if f"{module}.".startswith("torch.autograd."):
                 self.note_places(*args, *kwargs.values())
-            if is_foreign(real.__module__):
-                raise Unsupported(f"call of {real.__module__}.{real.__qualname__}")
+            if is_foreign(module):
+                raise Unsupported(f"call of {module}.{real.__qualname__}")
         return self.inline(function, args, kwargs)
 
     def inline(self, function: Function, args: Args, kwargs: Kwargs) -> Variable:
@@ -149,7 +151,7 @@ class Protocols(Recording):
         if (
             isinstance(real, Known)
             and not isinstance(plain, type)
-            and class_lookup(type(plain), "__repr__")[1] is object
+            and class_lookup(self.me, type(plain), "__repr__")[1] is object
         ):
             raise Unsupported(f"text of {real!r}")
         return Constant(self.fold({"repr": repr, "str": str}[how], [plain]))

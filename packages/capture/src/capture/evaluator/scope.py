@@ -17,7 +17,6 @@ _STDLIB = {os.path.realpath(sysconfig.get_paths()[k]) + os.sep for k in ("stdlib
 _TORCH = os.path.dirname(os.path.realpath(torch.__file__)) + os.sep
 _TORCH_NN = os.path.join(_TORCH, "nn", "modules") + os.sep
 _TORCH_NN_BASE = os.path.join(_TORCH_NN, "module.py")
-_OUR_PACKAGES = ("capture", "symshapes", "aotgrad", "inductor", "cpu_codegen", "meta")
 
 #: Installed packages that are tools around a program, not part of its computation.
 _INFRASTRUCTURE = frozenset(
@@ -27,9 +26,6 @@ _INFRASTRUCTURE = frozenset(
         "packaging", "typing_extensions", "setuptools", "pip", "coverage", "matplotlib", "pandas", "scipy",
     }
 )  # fmt: skip
-
-#: Packages whose functions, classes and modules are taken as fixed: their names are not guarded.
-_FIXED = frozenset({*sys.stdlib_module_names, "torch", "torchgen", "typing_extensions", *_OUR_PACKAGES})
 
 #: Torch modules whose Python functions are one graph node when they get a tensor.
 _RECORDED = frozenset({"torch.nn.functional", "torch.functional", "torch._tensor", "torch._VF"})
@@ -109,24 +105,29 @@ def is_library_line(filename: str) -> bool:
     )
 
 
-def is_fixed_module(name: str | None) -> bool:
-    """Whether a module's names are taken as fixed."""
-    return isinstance(name, str) and name.partition(".")[0] in _FIXED and name != "__main__"
+def module_of(function: types.FunctionType) -> str:
+    """The module that a function's code was written in; "" where that is not sure.
+
+    Told by what cannot be copied onto another function, as ``functools.wraps`` copies ``__module__`` and names: the
+    globals are the module's, and the code is of its file.
+    """
+    namespace = function.__globals__
+    name = namespace.get("__name__")
+    module = sys.modules.get(name) if isinstance(name, str) else None
+    if module is None or module.__dict__ is not namespace:
+        return ""
+    file = function.__code__.co_filename
+    return name if file == namespace.get("__file__") or file.startswith("<frozen ") else ""  # type: ignore[return-value]
 
 
-def is_fixed_class(cls: type) -> bool:
-    """Whether a class's attributes are taken as fixed."""
-    return is_fixed_module(cls.__module__)
+def is_foreign(module: str) -> bool:
+    """Whether functions of this module belong to machinery that is not traced into."""
+    return any(module == p or module.startswith(p + ".") for p in _FOREIGN)
 
 
-def is_foreign(module: str | None) -> bool:
-    """Whether a function belongs to machinery that is not traced into."""
-    return isinstance(module, str) and any(module == p or module.startswith(p + ".") for p in _FOREIGN)
-
-
-def is_recorded_python(function: types.FunctionType) -> bool:
-    """Whether a Python function of torch is one graph node when a tensor is among its arguments."""
-    return function.__module__ in _RECORDED
+def is_recorded_python(module: str) -> bool:
+    """Whether Python functions of this module of torch are one graph node when a tensor is among their arguments."""
+    return module in _RECORDED
 
 
 def is_recorded_builtin(function: Any) -> bool:

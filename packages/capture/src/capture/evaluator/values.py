@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import sys
 import types
 import weakref
 from collections.abc import Callable, Hashable
@@ -41,8 +42,8 @@ from capture.variables.sequences import List, NamedTuple, Range, Slice, Tuple
 from capture.variables.tensors import Tensor
 from capture.variables.torch_calls import BuiltinFunction
 
-from .scope import is_fixed_class, is_fixed_module
-from .state import State
+from .facts import Facts, can_change
+from .scope import is_foreign, is_recorded_python, module_of
 
 _BUILTIN_FUNCTIONS = (
     types.BuiltinFunctionType,
@@ -62,64 +63,67 @@ _MAPPING_TYPES = (dict, collections.OrderedDict, collections.defaultdict, types.
 _MODULE_TABLES = ("_parameters", "_buffers", "_modules")
 
 
-class Values(State):
+class Values(Facts):
     """Building variables."""
 
     # Inputs
 
-    def wrap(self, value: Any, source: Source | None, trusted: bool = False) -> Variable:
-        """The variable of a real value read from ``source``; guards what it is. ``trusted``: its name is fixed."""
+    def wrap(self, value: Any, source: Source | None) -> Variable:
+        """The variable of a real value read from ``source``; guards what it is. None: its identity is fixed."""
         cls = type(value)
         if cls in CONSTANT_TYPES:
-            if source is not None and not (trusted and isinstance(source, Const)):
+            if source is not None and not isinstance(source, Const):
                 self.guard(source, GuardKind.EQUALS, value)
             return Constant(value)
         found = self.memo.get(id(value))
         if found is not None:
-            return self.again(found[1], source)
-        variable = self.build(value, source, trusted)
+            return self.again(found, source)
+        variable = self.build(value, source)
         if not isinstance(variable, Known | Constant):
             if variable.source is None:
                 variable.source = source
             self.memo[id(value)] = (value, variable)
         return variable
 
-    def again(self, variable: Variable, source: Source | None) -> Variable:
+    def again(self, found: tuple[Any, Variable], source: Source | None) -> Variable:
         """The same object reached from another place."""
-        if source is None or variable.source == source or isinstance(source, Const):
-            return variable
-        if isinstance(variable, Function) and variable.source is None:
-            return variable
-        if variable.source is None:
-            raise Unsupported("an object made in the frame is read from outside")
-        self.guard(source, GuardKind.SAME_OBJECT, variable.source)
+        value, variable = found
+        first = variable.source
+        if source is not None and not isinstance(source, Const):
+            if first is None or isinstance(first, Const):
+                self.guard(source, GuardKind.ID, value)
+            elif first != source:
+                self.guard(source, GuardKind.SAME_OBJECT, first)
+        elif first is not None and not isinstance(first, Const):
+            self.guard(first, GuardKind.ID, value)
         return variable
 
-    def build(self, value: Any, source: Source | None, trusted: bool) -> Variable:
+    def build(self, value: Any, source: Source | None) -> Variable:
         cls = type(value)  # not isinstance(): an object may claim another class
         if issubclass(cls, torch.Tensor):
             return self.input_tensor(value, source)
         if issubclass(cls, type):
-            return self.identity(Class(value), source, trusted)
+            return self.identity(Class(value), source)
         if issubclass(cls, CompiledModule):
             return self.wrap(value.original, _attr(source, "original"))
         if cls is _native.CompiledCallable:
-            return self.wrap(value.__wrapped__, _attr(source, "__wrapped__"), trusted)
+            return self.wrap(value.__wrapped__, _attr(source, "__wrapped__"))
         if cls is _native.DisabledCallable:
             raise Unsupported("a function marked with capture.disable")
         if issubclass(cls, torch.nn.Module):
-            self.identity(Known(value), source, False)
+            self.identity(Known(value), source)
+            self.note_type(value)
             return Module(cls, value)
         if isinstance(value, types.FunctionType):
-            return self.function(value, source, trusted)
+            return self.function(value, source)
         if issubclass(cls, types.ModuleType):
-            return self.identity(PyModule(value), source, trusted or is_fixed_module(value.__name__))
+            return self.identity(PyModule(value), source)
         if issubclass(cls, enum.Enum):
-            return self.identity(EnumMember(value), source, trusted)
+            return self.identity(EnumMember(value), source)
         if isinstance(value, _BUILTIN_FUNCTIONS):
-            return self.builtin(value, source, trusted)
+            return self.builtin(value, source)
         if cls is types.MethodType:
-            return self.bound_method(value, source, trusted)
+            return self.bound_method(value, source)
         if cls in (list, tuple, torch.Size, collections.deque) or (
             issubclass(cls, tuple) and hasattr(cls, "_fields") and cls.__new__ is not tuple.__new__
         ):
@@ -132,19 +136,19 @@ class Values(State):
             self.type_guard(source, cls)
             return Slice(*(self.lazy(getattr(value, n), _attr(source, n)) for n in ("start", "stop", "step")))
         if cls is range:
-            if source is not None:
+            if source is not None and not isinstance(source, Const):
                 self.guard(source, GuardKind.EQUALS, value)
             return Range(value)
         if cls is functools.partial:
-            return self.partial(value, source, trusted)
+            return self.partial(value, source)
         if cls is types.CellType:
             return self.cell(value, source)
         if issubclass(cls, BaseException):
             raise Unsupported("an exception object as input")
-        return self.instance(value, source, trusted)
+        return self.instance(value, source)
 
-    def identity(self, variable: Known, source: Source | None, trusted: bool) -> Known:
-        if source is not None and not trusted and not isinstance(source, Const):
+    def identity(self, variable: Known, source: Source | None) -> Known:
+        if source is not None and not isinstance(source, Const):
             self.guard(source, GuardKind.ID, variable.value)
             variable.source = source
         return variable
@@ -152,7 +156,7 @@ class Values(State):
     def type_guard(self, source: Source | None, cls: type) -> None:
         if source is None:
             raise Unsupported(f"{cls.__name__} of unknown origin")
-        if not isinstance(source, Const):
+        if not isinstance(source, Const) or can_change(cls):
             self.guard(source, GuardKind.TYPE, cls)
 
     def lazy(self, value: Any, source: Source | None) -> Variable:
@@ -189,18 +193,24 @@ class Values(State):
         self.me.fakes[id(fake)] = variable
         return variable
 
-    def function(self, value: types.FunctionType, source: Source | None, trusted: bool) -> Variable:
-        fixed = trusted or source is None or isinstance(source, Const) or is_fixed_module(value.__module__)
-        if not fixed and isinstance(source, Local | Closure | CellContent):
+    def function(self, value: types.FunctionType, source: Source | None) -> Variable:
+        if source is None or isinstance(source, Const):
+            return self.function_parts(value, Const(value, value.__qualname__))
+        if isinstance(source, Local | Closure | CellContent) and not self.understood(value):
+            # Another one of the same code will do: one that is made anew for each call.
             self.guard(source, GuardKind.TYPE, types.FunctionType)
             self.guard(_attr(source, "__code__"), GuardKind.ID, value.__code__)
-            base: Source | None = source
+            self.guard(_attr(source, "__globals__"), GuardKind.ID, value.__globals__)
         else:
-            if not fixed:
-                self.guard(source, GuardKind.ID, value)
-            base = source if source is not None and not fixed else Const(value, value.__qualname__)
-        assert base is not None
-        return self.function_parts(value, base)
+            self.guard(source, GuardKind.ID, value)
+        return self.function_parts(value, source)
+
+    def understood(self, value: types.FunctionType) -> bool:
+        """Whether a function is known as a whole: which one it is counts, not what it runs."""
+        from capture.variables.known_functions import handler_for
+
+        module = module_of(value)
+        return handler_for(value, module) is not None or is_recorded_python(module) or is_foreign(module)
 
     def function_parts(self, value: types.FunctionType, base: Source) -> Function:
         defaults: list[Variable] = [Lazy(d, Default(base, i)) for i, d in enumerate(value.__defaults__ or ())]
@@ -208,7 +218,9 @@ class Values(State):
         cells: list[Cell] = []
         for i, real in enumerate(value.__closure__ or ()):
             cells.append(self.cell_at(real, CellContent(base, i)))
-        return Function(value.__code__, value.__globals__, value.__qualname__, defaults, keyword, cells, value)
+        made = Function(value.__code__, value.__globals__, value.__qualname__, defaults, keyword, cells, value)
+        made.base = base
+        return made
 
     def cell_at(self, real: types.CellType, source: Source) -> Cell:
         """The variable of a real cell; ``source`` reads its content."""
@@ -232,10 +244,10 @@ class Values(State):
         cell.content = Lazy(value.cell_contents, Attr(source, "cell_contents"))
         return cell
 
-    def builtin(self, value: Any, source: Source | None, trusted: bool) -> Variable:
+    def builtin(self, value: Any, source: Source | None) -> Variable:
         owner = getattr(value, "__self__", None)
         if isinstance(value, functools._lru_cache_wrapper):
-            return self.identity(BuiltinFunction(value), source, trusted)
+            return self.identity(BuiltinFunction(value), source)
         if isinstance(value, types.MethodWrapperType) or (
             isinstance(value, types.BuiltinFunctionType)
             and owner is not None
@@ -248,15 +260,15 @@ class Values(State):
             bound = self.wrap(owner, Attr(source, "__self__"))
             self.guard(Attr(source, "__name__"), GuardKind.EQUALS, value.__name__)
             return bound.attribute(self.me, value.__name__)
-        return self.identity(BuiltinFunction(value), source, trusted)
+        return self.identity(BuiltinFunction(value), source)
 
-    def bound_method(self, value: types.MethodType, source: Source | None, trusted: bool) -> Variable:
+    def bound_method(self, value: types.MethodType, source: Source | None) -> Variable:
         if source is None or isinstance(source, Const):
             source = Const(value)
         else:
             self.guard(source, GuardKind.TYPE, types.MethodType)
-        function = self.wrap(value.__func__, Attr(source, "__func__"), trusted)
-        owner = self.wrap(value.__self__, Attr(source, "__self__"), trusted)
+        function = self.wrap(value.__func__, Attr(source, "__func__"))
+        owner = self.wrap(value.__self__, Attr(source, "__self__"))
         return Method(function, owner)
 
     def sequence(self, value: Any, source: Source | None) -> Variable:
@@ -267,7 +279,7 @@ class Values(State):
             return Tuple([self.from_python(v) for v in value])
         self.type_guard(source, cls)
         assert source is not None
-        if not isinstance(source, Const) or cls is list:
+        if not isinstance(source, Const) or cls in (list, collections.deque):
             self.guard(source, GuardKind.LEN, len(value))
         items: list[Variable] = [self.element(v, Item(source, i)) for i, v in enumerate(value)]
         if cls in (list, collections.deque):
@@ -315,7 +327,7 @@ class Values(State):
 
     def set_of(self, value: Any, source: Source | None) -> Variable:
         if all(type(x) in CONSTANT_TYPES or isinstance(x, enum.Enum | type) for x in value):
-            if source is not None and not isinstance(source, Const):
+            if source is not None and not (isinstance(source, Const) and type(value) is frozenset):
                 self.type_guard(source, type(value))
                 expected = frozenset(value)
                 text = f"{{}} == {set(value)!r}"[:200]
@@ -324,10 +336,10 @@ class Values(State):
             return Set({x.hash_key(self.me): x for x in wrapped}, type(value))
         raise Unsupported("a set of values that are not constants, from outside the frame")
 
-    def partial(self, value: Any, source: Source | None, trusted: bool) -> Variable:
+    def partial(self, value: Any, source: Source | None) -> Variable:
         self.type_guard(source, functools.partial)
         assert source is not None
-        function = self.wrap(value.func, Attr(source, "func"), trusted)
+        function = self.wrap(value.func, Attr(source, "func"))
         args = Attr(source, "args")
         self.guard(args, GuardKind.LEN, len(value.args))
         keywords = Attr(source, "keywords")
@@ -338,13 +350,13 @@ class Values(State):
             {k: Lazy(v, Item(keywords, k)) for k, v in value.keywords.items()},
         )
 
-    def instance(self, value: Any, source: Source | None, trusted: bool) -> Variable:
+    def instance(self, value: Any, source: Source | None) -> Variable:
         """Any other object: of a class written in Python, or opaque."""
         cls = type(value)
         if issubclass(cls, weakref.ref):
-            return self.identity(WeakReference(value), source, trusted)
+            return self.identity(WeakReference(value), source)
         if cls.__module__ == "typing" or cls in (types.GenericAlias, types.UnionType, property):
-            return self.identity(Known(value), source, trusted)
+            return self.identity(Known(value), source)
         if source is None:
             source = Const(value)
         payload = self.payload(value, source)
@@ -469,35 +481,19 @@ class Values(State):
 
     def class_attribute(self, owner: type, name: str, value: Any) -> Variable:
         """A function or other object stored in a class."""
-        if isinstance(value, types.FunctionType):
-            self.guard_class(owner, name)
-            return self.trusted_function(value)
-        return self.known(value)
-
-    def guard_class(self, owner: type, name: str) -> None:
-        """What a user's class holds under ``name`` stays the same."""
-        if is_fixed_class(owner) or getattr(owner, "__module__", None) is None:
-            return
-        if name in owner.__dict__:
-            source = Item(Attr(Const(owner, owner.__qualname__), "__dict__"), name)
-            self.guard(source, GuardKind.ID, owner.__dict__[name])
+        return self.wrap(value, None) if isinstance(value, types.FunctionType) else self.known(value)
 
     def trusted_function(self, value: types.FunctionType) -> Variable:
-        return self.wrap(value, None, trusted=True)
+        """A function that was found in an object of fixed identity."""
+        return self.wrap(value, None)
 
     def wrap_class_value(self, owner: type, name: str, raw: Any) -> Variable:
-        """A plain value stored in a class."""
-        fixed = is_fixed_class(owner)
-        if fixed and type(raw) in CONSTANT_TYPES:
+        """A plain value stored in a class, of which the look-up has noted which one it is."""
+        if type(raw) in CONSTANT_TYPES:
             return Constant(raw)
-        base = Const(owner, owner.__qualname__)
-        source = Item(Attr(base, "__dict__"), name)
-        return self.wrap(raw, source, trusted=fixed)
+        return self.wrap(raw, Item(Attr(Const(owner, owner.__qualname__), "__dict__"), name))
 
     # Globals
-
-    def trusted(self, namespace: dict[str, Any]) -> bool:
-        return is_fixed_module(namespace.get("__name__"))
 
     def module_global(self, namespace: dict[str, Any], name: str) -> Variable:
         """A global that exists, as the program has it now."""
@@ -514,24 +510,25 @@ class Values(State):
 
     def read_global(self, namespace: dict[str, Any], name: str) -> Variable:
         value = namespace[name]
-        trusted = self.trusted(namespace)
-        if trusted and isinstance(value, types.ModuleType | type | types.FunctionType | types.BuiltinFunctionType):
-            return self.known(value)
-        source: Source
         if namespace is self.root_globals:
-            source = Global(name)
-        else:
-            source = ModuleGlobal(str(namespace.get("__name__", "?")), name, namespace)
-        if isinstance(value, types.ModuleType) and is_fixed_module(value.__name__):
-            return self.known(value)
-        return Lazy(value, source)
+            return Lazy(value, Global(name))
+        return Lazy(value, ModuleGlobal(str(namespace.get("__name__", "?")), name, namespace))
 
     def builtin_global(self, namespace: dict[str, Any], builtins: dict[str, Any], name: str) -> Variable:
-        """A built-in; guards that no global of a user's module hides it."""
-        if not self.trusted(namespace):
-            base = Const(namespace, str(namespace.get("__name__", "?")))
-            self.guard(base, GuardKind.NO_KEY, name)
-        return self.known(builtins[name])
+        """A built-in; guards that no global hides it."""
+        key = (id(namespace), name)
+        found = self.globals_read.get(key)
+        if found is None:
+            self.guard(Const(namespace, str(namespace.get("__name__", "?"))), GuardKind.NO_KEY, name)
+            found = self.globals_read[key] = self.builtin_entry(builtins, name)
+        return found
+
+    def builtin_entry(self, builtins: dict[str, Any], name: str) -> Variable:
+        return self.wrap(builtins[name], ModuleGlobal("builtins", name, builtins))
+
+    def imported(self, name: str) -> Variable:
+        """A module that is imported already."""
+        return self.wrap(sys.modules[name], ModuleGlobal("sys.modules", name, sys.modules))
 
     def set_global(self, namespace: dict[str, Any], name: str, value: Variable | None) -> None:
         self.activity += 1
@@ -540,10 +537,10 @@ class Values(State):
     # Values made in the frame
 
     def known(self, value: Any) -> Variable:
-        """A real object of fixed identity: no guard."""
+        """A real object of fixed identity: no guard on which one it is."""
         if type(value) in CONSTANT_TYPES:
             return Constant(value)
-        return self.wrap(value, Const(value, str(getattr(value, "__qualname__", ""))), trusted=True)
+        return self.wrap(value, Const(value, str(getattr(value, "__qualname__", ""))))
 
     def computed(self, value: Any) -> Variable:
         """An object that was just made for real, which nothing else can change."""
@@ -552,13 +549,7 @@ class Values(State):
 
     def fixed_object(self, value: Any) -> Variable:
         """A real object reached without a source; where it is an input too, that must go on to be this object."""
-        found = self.memo.get(id(value))
-        if found is None:
-            return self.wrap(value, Const(value))
-        source = found[1].source
-        if source is not None and not isinstance(source, Const):
-            self.guard(source, GuardKind.ID, value)
-        return found[1]
+        return self.wrap(value, Const(value))
 
     def from_python(self, value: Any) -> Variable:
         """A value that was computed for real: fresh containers, literals, or an object of fixed identity."""

@@ -84,7 +84,7 @@ def _is_instance(m: Machine, value: Variable, cls: type) -> bool:
         check_own_class(own)
     if type(cls).__instancecheck__ is type.__instancecheck__ or own is cls:
         return issubclass(own, cls)
-    check = class_lookup(type(cls), "__instancecheck__")[0]
+    check = class_lookup(m, type(cls), "__instancecheck__")[0]
     if isinstance(check, types.FunctionType) and type(cls).__module__ not in ("abc", "typing", "enum"):
         if issubclass(cls, torch.Tensor):
             return False
@@ -149,10 +149,10 @@ def _callable(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     if isinstance(value, Function | Method | Partial | BoundBuiltin | Class | Module):
         return Constant(True)
     if isinstance(value, Object):
-        return Constant(class_lookup(value.cls, "__call__")[0] not in (None, MISSING))
+        return Constant(class_lookup(m, value.cls, "__call__")[0] not in (None, MISSING))
     if isinstance(value, Known):
         return Constant(callable(value.value))
-    return Constant(class_lookup(value.python_type(), "__call__")[0] is not MISSING)
+    return Constant(class_lookup(m, value.python_type(), "__call__")[0] is not MISSING)
 
 
 @builtin(id)
@@ -301,7 +301,7 @@ def format_value(m: Machine, value: Variable, spec: str) -> Variable:
         raise Unsupported("formatting a tensor")
     if isinstance(real, Symbolic):
         real = Constant(real.specialise(m))
-    if isinstance(real, Object) and isinstance(class_lookup(real.cls, "__format__")[0], types.FunctionType):
+    if isinstance(real, Object) and isinstance(class_lookup(m, real.cls, "__format__")[0], types.FunctionType):
         return m.call(m.getattr(real, "__format__"), [Constant(spec)], {})
     if isinstance(real, Constant):
         return Constant(m.fold(format, [real.value, spec]))
@@ -324,7 +324,8 @@ def _import(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     name = m.to_python(args[0])
     if len(args) > 1 or kwargs or name not in sys.modules:
         raise Unsupported(f"call of __import__ for {name}")
-    return m.known(sys.modules[name.partition(".")[0]])
+    m.imported(name)
+    return m.imported(name.partition(".")[0])
 
 
 @builtin(functools.reduce)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from capture.errors import NotConstant, Unsupported
+from capture.guards import GuardKind
+from capture.sources import Attr, Const
 
 from .base import Args, Kwargs, Variable
 from .constants import BoundBuiltin, Constant, Known
@@ -70,10 +72,10 @@ class Class(Known):
             found = m.fold(getattr, [cls, name])
             if isinstance(found, enum.Enum):
                 return m.known(found)
-        meta_raw, meta_owner = class_lookup(type(cls), name)
-        if meta_raw is not MISSING and is_data_descriptor(meta_raw) and meta_owner is not type:
+        meta_raw, meta_owner = class_lookup(m, type(cls), name)
+        if meta_raw is not MISSING and is_data_descriptor(m, meta_raw) and meta_owner is not type:
             return descriptor_get(m, meta_raw, meta_owner, self, type(cls), name)
-        raw, owner = class_lookup(cls, name)
+        raw, owner = class_lookup(m, cls, name)
         if raw is not MISSING:
             if name == "__new__" and isinstance(raw, staticmethod):
                 raw = raw.__func__
@@ -92,7 +94,7 @@ class Class(Known):
             return self.call(m, args, kwargs)
         if name in ("mro", "__subclasses__"):
             return m.from_python(m.fold(getattr(self.value, name), []))
-        if name in ("__instancecheck__", "__subclasscheck__") or class_lookup(type(self.value), name)[1] is not type:
+        if name in ("__instancecheck__", "__subclasscheck__") or class_lookup(m, type(self.value), name)[1] is not type:
             return super().method(m, name, args, kwargs)
         raise Unsupported(f"type.{name}")
 
@@ -138,7 +140,7 @@ _META = (__import__("abc").ABCMeta,)
 def construct(m: Machine, cls_var: Class, args: Args, kwargs: Kwargs) -> Variable:
     """``type.__call__``: ``__new__``, then ``__init__``."""
     cls = cls_var.value
-    meta_call, meta_owner = class_lookup(type(cls), "__call__")
+    meta_call, meta_owner = class_lookup(m, type(cls), "__call__")
     if isinstance(meta_call, types.FunctionType):
         if issubclass(cls, enum.Enum):
             return m.known(m.fold(cls, [m.to_python(a) for a in args]))
@@ -147,7 +149,7 @@ def construct(m: Machine, cls_var: Class, args: Args, kwargs: Kwargs) -> Variabl
         raise Unsupported(f"construction of {cls.__name__}")
     if getattr(cls, "__abstractmethods__", None):
         raise Unsupported(f"construction of abstract class {cls.__name__}")
-    new, owner = class_lookup(cls, "__new__")
+    new, owner = class_lookup(m, cls, "__new__")
     new = new.__func__ if isinstance(new, staticmethod) else new
     if isinstance(new, types.FunctionType):
         instance = m.realize(m.call(m.class_attribute(owner, "__new__", new), [cls_var, *args], kwargs))
@@ -162,14 +164,14 @@ def construct(m: Machine, cls_var: Class, args: Args, kwargs: Kwargs) -> Variabl
 
 def initialise(m: Machine, instance: Object, args: Args, kwargs: Kwargs) -> None:
     """Run ``__init__``."""
-    init, owner = class_lookup(instance.cls, "__init__")
+    init, owner = class_lookup(m, instance.cls, "__init__")
     if isinstance(init, types.FunctionType):
         result = m.call(m.class_attribute(owner, "__init__", init), [instance, *args], kwargs)
         if not m.is_none(m.realize(result)):
             m.throw(TypeError, "__init__() should return None")
         return
     if owner is object:
-        new, _ = class_lookup(instance.cls, "__new__")
+        new, _ = class_lookup(m, instance.cls, "__new__")
         plain_new = not isinstance(new, staticmethod | types.FunctionType)
         if (args or kwargs) and plain_new and instance.payload is None:
             m.throw(TypeError, f"{instance.cls.__name__}() takes no arguments")
@@ -238,14 +240,17 @@ class PyModule(Known):
         return True
 
     def attribute(self, m: Machine, name: str) -> Variable:
-        found = vars(self.value).get(name, MISSING)
-        if found is not MISSING:
-            return m.module_global(self.value.__dict__, name)
+        m.note_type(self.value)
+        namespace = self.value.__dict__
+        if name in namespace or (id(namespace), name) in m.globals_written:
+            return m.module_global(namespace, name)
+        m.guard(Attr(Const(self.value, self.value.__name__), "__dict__"), GuardKind.NO_KEY, name)
         try:
             real = getattr(self.value, name)
         except AttributeError as error:
+            m.guard(Const(self.value, self.value.__name__), GuardKind.NO_ATTR, name)
             m.throw(AttributeError, str(error))
-        return m.wrap(real, m.known_attribute_source(self.value, name), trusted=m.trusted(self.value.__dict__))
+        return m.wrap(real, m.known_attribute_source(self.value, name))
 
     def set_attribute(self, m: Machine, name: str, value: Variable) -> None:
         m.set_global(self.value.__dict__, name, value)

@@ -179,7 +179,7 @@ class EnumMember(Known):
         if name == "__class__":
             check_own_class(type(self.value))
             return m.known(type(self.value))
-        raw, owner = class_lookup(type(self.value), name)
+        raw, owner = class_lookup(m, type(self.value), name)
         if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
             return descriptor_get(m, raw, owner, self, type(self.value), name)
         if raw is MISSING and name not in vars(self.value):
@@ -190,7 +190,7 @@ class EnumMember(Known):
         return m.from_python(found)
 
     def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
-        raw, _ = _lookup(type(self.value), name)
+        raw, _ = _lookup(m, type(self.value), name)
         if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
             return m.call(self.attribute(m, name), args, kwargs)
         try:
@@ -209,10 +209,10 @@ def check_own_class(cls: type) -> None:
         raise Unsupported(f"the class that a {cls.__name__} claims to have")
 
 
-def _lookup(cls: type, name: str) -> tuple[Any, type]:
+def _lookup(m: Machine, cls: type, name: str) -> tuple[Any, type]:
     from .objects import class_lookup
 
-    return class_lookup(cls, name)
+    return class_lookup(m, cls, name)
 
 
 class WeakReference(Known):

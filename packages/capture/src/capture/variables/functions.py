@@ -9,6 +9,8 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 from capture.errors import NotConstant, StopIter, SymbolicRaise, Unsupported
+from capture.guards import GuardKind
+from capture.sources import Attr
 
 from .base import Args, Kwargs, Variable, VarKey
 from .constants import BoundBuiltin, Constant
@@ -17,6 +19,7 @@ from .iterators import Iterator
 if TYPE_CHECKING:
     from capture.evaluator.frame import Frame
     from capture.evaluator.machine import Machine
+    from capture.sources import Source
 
 
 class Cell(Variable):
@@ -64,6 +67,8 @@ class Function(Variable):
         self.real = real
         self.attrs: dict[str, Variable] = {}
         self.annotations: Variable | None = None
+        #: Where its parts are read from; None for one made in the frame.
+        self.base: Source | None = None
 
     def python_type(self) -> type:
         return types.FunctionType
@@ -71,10 +76,14 @@ class Function(Variable):
     def as_python(self, m: Machine) -> Any:
         if self.real is None or self.attrs:
             raise NotConstant(self)
+        m.note_identity(self, self.real)
         return self.real
 
     def hash_key(self, m: Machine) -> Hashable:
-        return self.real if self.real is not None else VarKey(self)
+        if self.real is None:
+            return VarKey(self)
+        m.note_identity(self, self.real)
+        return self.real
 
     def truth(self, m: Machine) -> bool:
         return True
@@ -85,27 +94,24 @@ class Function(Variable):
     def attribute(self, m: Machine, name: str) -> Variable:
         if name in self.attrs:
             return self.attrs[name]
-        if name == "__name__":
-            return Constant(self.real.__name__ if self.real else self.code.co_name)
-        if name == "__qualname__":
-            return Constant(self.real.__qualname__ if self.real else self.code.co_qualname)
         if name == "__code__":
+            m.note_code(self)
             return Constant(self.code)
-        if name == "__module__":
-            return Constant(self.real.__module__ if self.real else self.globals.get("__name__"))
         if name == "__class__":
             return m.known(types.FunctionType)
         if name == "__defaults__":
+            m.note_defaults(self)
             return m.created_tuple(list(self.defaults)) if self.defaults else Constant(None)
         if name == "__call__":
             return self
         if name == "__get__":
             return BoundBuiltin(self, name)
-        if self.real is not None:
-            if name == "__dict__" or (name.startswith("__") and name.endswith("__") and name != "__wrapped__"):
-                return m.from_python(m.fold(getattr, [self.real, name]))
-            if name in self.real.__dict__:
-                return m.wrap(self.real.__dict__[name], m.attribute_source(self, name), trusted=True)
+        if self.real is not None and self.base is not None:
+            return self.real_attribute(m, self.real, self.base, name)
+        if name in ("__name__", "__qualname__"):
+            return Constant(self.code.co_name if name == "__name__" else self.code.co_qualname)
+        if name == "__module__":
+            return Constant(self.globals.get("__name__"))
         if name == "__doc__":
             return Constant(None)
         if name == "__dict__":
@@ -114,6 +120,16 @@ class Function(Variable):
             return m.created(Dict({k: (Constant(k), v) for k, v in self.attrs.items()}))
         if name == "__annotations__" and self.annotations is not None:
             return self.annotations
+        m.throw(AttributeError, f"'function' object has no attribute {name!r}")
+
+    def real_attribute(self, m: Machine, real: types.FunctionType, base: Source, name: str) -> Variable:
+        """What a function from outside the frame has under a name."""
+        if hasattr(types.FunctionType, name):
+            value = m.fold(getattr, [real, name])
+            return BoundBuiltin(self, name) if callable(value) else m.wrap(value, Attr(base, name))
+        if name in real.__dict__:
+            return m.wrap(real.__dict__[name], Attr(base, name, via_dict=True))
+        m.guard(Attr(base, "__dict__"), GuardKind.NO_KEY, name)
         m.throw(AttributeError, f"'function' object has no attribute {name!r}")
 
     def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
@@ -156,6 +172,8 @@ class Function(Variable):
                 m.throw(TypeError, f"{label}() got an unexpected keyword argument {name!r}")
         if takes_rest:
             bound[code.co_varnames[at]] = m.created_dict(dict(rest))
+        if len(bound) < count + only:
+            m.note_defaults(self)
         first_default = count - len(self.defaults)
         for i, name in enumerate(names):
             if name not in bound:

@@ -1,4 +1,4 @@
-"""Functions written in Python that are understood as a whole instead of being inlined, by qualified name."""
+"""Functions written in Python that are understood as a whole instead of being inlined, by where their code is."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from capture.errors import NotConstant, Unsupported
+from capture.evaluator.scope import module_of
 
 from . import modules
 from .base import Args, Kwargs, Variable
@@ -69,9 +70,11 @@ def known(*names: str) -> Callable[[Handler], Handler]:
     return register
 
 
-def handler_for(function: types.FunctionType) -> Handler | None:
-    """The handler of a function, if it has one."""
-    name = f"{function.__module__}.{function.__qualname__}"
+def handler_for(function: types.FunctionType, module: str) -> Handler | None:
+    """The handler of a function whose code is of ``module``, if it has one."""
+    if not module:
+        return None
+    name = f"{module}.{function.__code__.co_qualname}"
     found = KNOWN.get(name)
     if found is None and name in _COMPUTED:
         return _computed(function)
@@ -194,10 +197,10 @@ def _copy(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
         return value
     if isinstance(value, List | Dict | Set):
         return value.method(m, "copy", [], {})
-    if isinstance(value, Object) and value.payload is None and class_lookup(value.cls, "__copy__")[1] is value.cls:
+    if isinstance(value, Object) and value.payload is None and class_lookup(m, value.cls, "__copy__")[1] is value.cls:
         from .objects import InstanceDict
 
-        if class_lookup(value.cls, "__reduce_ex__")[1] is object and made_by_object(value.cls):
+        if class_lookup(m, value.cls, "__reduce_ex__")[1] is object and made_by_object(value.cls):
             made = m.created(Object(value.cls))
             made.attrs.update(InstanceDict(value).snapshot(m))
             return made
@@ -242,7 +245,7 @@ def _deep(m: Machine, value: Variable, memo: dict[int, Variable]) -> Variable:
         return copied
     if isinstance(value, Set):
         return value.method(m, "copy", [], {})
-    if type(value) is Object and value.payload is None and _copied_by_default(value.cls):
+    if type(value) is Object and value.payload is None and _copied_by_default(m, value.cls):
         made_object: Object = m.created(Object(value.cls))
         memo[id(value)] = made_object
         for name, content in InstanceDict(value).snapshot(m).items():
@@ -251,13 +254,13 @@ def _deep(m: Machine, value: Variable, memo: dict[int, Variable]) -> Variable:
     raise Unsupported(f"deep copy of {value!r}")
 
 
-def _copied_by_default(cls: type) -> bool:
+def _copied_by_default(m: Machine, cls: type) -> bool:
     from .objects import MISSING, class_lookup, made_by_object
 
     if not made_by_object(cls):
         return False
     own = ("__deepcopy__", "__copy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__slots__")
-    return all(class_lookup(cls, name)[1] is object or class_lookup(cls, name)[0] is MISSING for name in own)
+    return all(class_lookup(m, cls, name)[1] is object or class_lookup(m, cls, name)[0] is MISSING for name in own)
 
 
 def _log(name: str) -> None:
@@ -289,7 +292,14 @@ def warn_once(m: Machine, function: Any, args: Args, kwargs: Kwargs) -> Variable
 
 
 #: Cached functions with that behaviour.
-ONCE = frozenset({"transformers.utils.logging.warning_once", "transformers.utils.logging.info_once"})
+_ONCE = frozenset({"transformers.utils.logging.warning_once", "transformers.utils.logging.info_once"})
+
+
+def is_once(function: Any) -> bool:
+    """Whether what is cached is one of them."""
+    return (
+        isinstance(function, types.FunctionType) and f"{module_of(function)}.{function.__code__.co_qualname}" in _ONCE
+    )
 
 
 @known("torch.overrides.has_torch_function", "torch.overrides.is_tensor_like")

@@ -51,7 +51,7 @@ class Module(Object):
         return None
 
     def missing_attribute(self, m: Machine, name: str) -> Variable:
-        fallback, _ = class_lookup(self.cls, "__getattr__")
+        fallback, _ = class_lookup(m, self.cls, "__getattr__")
         if fallback is _GETATTR:
             return self.registered_or_error(m, name)
         return super().missing_attribute(m, name)
@@ -68,7 +68,7 @@ class Module(Object):
         m.throw(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
 
     def set_attribute(self, m: Machine, name: str, value: Variable) -> None:
-        setter, _ = class_lookup(self.cls, "__setattr__")
+        setter, _ = class_lookup(m, self.cls, "__setattr__")
         if setter is not _SETATTR:
             super().set_attribute(m, name, value)
             return
@@ -111,7 +111,7 @@ class Module(Object):
         self.generic_delete(m, name)
 
     def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
-        raw, owner = class_lookup(self.cls, "__call__")
+        raw, owner = class_lookup(m, self.cls, "__call__")
         if raw is not _CALL:
             return m.call(m.created_method(m.class_attribute(owner, "__call__", raw), self), args, kwargs)
         return self.call_as_module(m, args, kwargs)

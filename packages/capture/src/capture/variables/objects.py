@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from capture import _native
 from capture.errors import NotConstant, SymbolicRaise, Unsupported
+from capture.guards import GuardKind
+from capture.sources import Attr, Const
 
 from .base import Args, Kwargs, Variable, VarKey
 from .constants import BoundBuiltin, Constant, Known, check_own_class
@@ -32,17 +34,16 @@ _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not compiled into the interpreter
 _DATA_DESCRIPTORS = (property, types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
-def class_lookup(cls: type, name: str) -> tuple[Any, type]:
-    """The raw class attribute and the class of the MRO that has it; ``MISSING`` if none does."""
-    for owner in cls.__mro__:
-        if name in owner.__dict__:
-            return owner.__dict__[name], owner
-    return MISSING, cls
+def class_lookup(m: Machine, cls: type, name: str) -> tuple[Any, type]:
+    """The raw class attribute and the class of the MRO that has it; ``MISSING`` if none does. Leaves a guard."""
+    return m.class_entry(cls, name)
 
 
-def is_data_descriptor(raw: Any) -> bool:
+def is_data_descriptor(m: Machine, raw: Any) -> bool:
     """Whether it takes precedence over the instance's dictionary."""
-    return isinstance(raw, _DATA_DESCRIPTORS) or hasattr(type(raw), "__set__")
+    return isinstance(raw, _DATA_DESCRIPTORS) or any(
+        class_lookup(m, type(raw), name)[0] is not MISSING for name in ("__set__", "__delete__")
+    )
 
 
 def made_by_object(cls: type) -> bool:
@@ -77,6 +78,7 @@ def descriptor_get(m: Machine, raw: Any, owner: type, obj: Variable | None, cls:
             m.throw(AttributeError, f"property {name!r} of {cls.__name__!r} object has no getter")
         return m.call(m.class_attribute(owner, name, raw.fget), [obj], {})
     if isinstance(raw, functools.cached_property) and obj is not None:
+        m.guard(Attr(Const(raw, name), "func", via_dict=True), GuardKind.ID, raw.func)
         value = m.call(m.class_attribute(owner, name, raw.func), [obj], {})
         obj.set_attribute(m, name, value)
         return value
@@ -91,7 +93,7 @@ def descriptor_get(m: Machine, raw: Any, owner: type, obj: Variable | None, cls:
         return m.known(raw) if obj is None else m.created(Method(m.known(raw), obj))
     if isinstance(raw, types.ClassMethodDescriptorType):
         return m.known(getattr(cls, name))
-    get, _ = class_lookup(type(raw), "__get__")
+    get, _ = class_lookup(m, type(raw), "__get__")
     if isinstance(get, types.FunctionType):
         function = m.trusted_function(get)
         return m.call(function, [m.wrap_class_value(owner, name, raw), obj or Constant(None), m.known(cls)], {})
@@ -133,7 +135,7 @@ class Object(Variable):
         real = self.instance_dict()
         if name in real:
             return m.input_attribute(self, name, real[name])
-        raw, _ = class_lookup(self.cls, name)
+        raw, _ = class_lookup(m, self.cls, name)
         if isinstance(raw, types.MemberDescriptorType):
             try:
                 value = raw.__get__(self.value, self.cls)
@@ -143,7 +145,7 @@ class Object(Variable):
         return None
 
     def attribute(self, m: Machine, name: str) -> Variable:
-        override, owner = class_lookup(self.cls, "__getattribute__")
+        override, owner = class_lookup(m, self.cls, "__getattribute__")
         if isinstance(override, types.FunctionType):
             return m.call(m.class_attribute(owner, "__getattribute__", override), [self, Constant(name)], {})
         if not _generic(owner)[0]:
@@ -158,7 +160,7 @@ class Object(Variable):
         return self.missing_attribute(m, name)
 
     def missing_attribute(self, m: Machine, name: str) -> Variable:
-        fallback, owner = class_lookup(self.cls, "__getattr__")
+        fallback, owner = class_lookup(m, self.cls, "__getattr__")
         if isinstance(fallback, types.FunctionType):
             return m.call(m.class_attribute(owner, "__getattr__", fallback), [self, Constant(name)], {})
         self.no_attribute(m, name)
@@ -173,15 +175,15 @@ class Object(Variable):
         if name == "__class__":
             check_own_class(self.cls)
             return m.known(self.cls)
-        raw, owner = class_lookup(self.cls, name)
+        raw, owner = class_lookup(m, self.cls, name)
         if name == "__dict__" and isinstance(raw, types.GetSetDescriptorType | _Missing):
             return InstanceDict(self)
-        if raw is not MISSING and is_data_descriptor(raw):
+        if raw is not MISSING and is_data_descriptor(m, raw):
             try:
                 return descriptor_get(m, raw, owner, self, self.cls, name)
             except SymbolicRaise as raised:
                 if issubclass(raised.exception.python_type(), AttributeError):
-                    fallback, _ = class_lookup(self.cls, "__getattr__")
+                    fallback, _ = class_lookup(m, self.cls, "__getattr__")
                     if isinstance(fallback, types.FunctionType):
                         return MISSING
                 raise
@@ -195,7 +197,7 @@ class Object(Variable):
         return MISSING
 
     def set_attribute(self, m: Machine, name: str, value: Variable) -> None:
-        setter, owner = class_lookup(self.cls, "__setattr__")
+        setter, owner = class_lookup(m, self.cls, "__setattr__")
         if isinstance(setter, types.FunctionType):
             m.call(m.class_attribute(owner, "__setattr__", setter), [self, Constant(name), value], {})
             return
@@ -212,17 +214,17 @@ class Object(Variable):
             raise Unsupported("replacing __dict__")
         if name == "__class__":
             raise Unsupported("changing an object's class")
-        raw, owner = class_lookup(self.cls, name)
+        raw, owner = class_lookup(m, self.cls, name)
         if isinstance(raw, property):
             if raw.fset is None:
                 m.throw(AttributeError, f"property {name!r} of {self.cls.__name__!r} object has no setter")
             m.call(m.class_attribute(owner, name, raw.fset), [self, value], {})
             return
-        setter, _ = class_lookup(type(raw), "__set__")
+        setter, _ = class_lookup(m, type(raw), "__set__")
         if isinstance(setter, types.FunctionType):
             m.call(m.trusted_function(setter), [m.wrap_class_value(owner, name, raw), self, value], {})
             return
-        if raw is not MISSING and is_data_descriptor(raw) and not isinstance(raw, types.MemberDescriptorType):
+        if raw is not MISSING and is_data_descriptor(m, raw) and not isinstance(raw, types.MemberDescriptorType):
             raise Unsupported(f"setting {name!r} through a {type(raw).__name__}")
         if not isinstance(raw, types.MemberDescriptorType) and not self.has_dict():
             m.throw(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
@@ -233,7 +235,7 @@ class Object(Variable):
         return any("__dict__" in c.__dict__ for c in self.cls.__mro__)
 
     def delete_attribute(self, m: Machine, name: str) -> None:
-        deleter, owner = class_lookup(self.cls, "__delattr__")
+        deleter, owner = class_lookup(m, self.cls, "__delattr__")
         if isinstance(deleter, types.FunctionType):
             m.call(m.class_attribute(owner, "__delattr__", deleter), [self, Constant(name)], {})
             return
@@ -241,7 +243,7 @@ class Object(Variable):
         self.generic_delete(m, name)
 
     def generic_delete(self, m: Machine, name: str) -> None:
-        raw, owner = class_lookup(self.cls, name)
+        raw, owner = class_lookup(m, self.cls, name)
         if isinstance(raw, property):
             if raw.fdel is None:
                 m.throw(AttributeError, f"property {name!r} of {self.cls.__name__!r} object has no deleter")
@@ -256,7 +258,7 @@ class Object(Variable):
 
     def special(self, m: Machine, name: str) -> Variable | None:
         """A method that an operator looks for on the class, bound; None if there is none."""
-        raw, owner = class_lookup(self.cls, name)
+        raw, owner = class_lookup(m, self.cls, name)
         if raw is MISSING or raw is None:
             return None
         if isinstance(raw, _OBJECT_SLOTS):
@@ -270,7 +272,7 @@ class Object(Variable):
         return None if found is None else m.call(found, args, {})
 
     def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
-        raw, owner = class_lookup(self.cls, name)
+        raw, owner = class_lookup(m, self.cls, name)
         if isinstance(raw, _OBJECT_SLOTS):
             return self.builtin(m, owner, name, args, kwargs)
         return m.call(self.attribute(m, name), args, kwargs)
@@ -299,7 +301,7 @@ class Object(Variable):
         return True if size is None else m.truth(size)
 
     def hash_key(self, m: Machine) -> Hashable:
-        raw, owner = class_lookup(self.cls, "__hash__")
+        raw, owner = class_lookup(m, self.cls, "__hash__")
         if owner is object:
             return VarKey(self)
         if self.payload is not None and isinstance(raw, _OBJECT_SLOTS):
@@ -481,7 +483,7 @@ class InstanceDict(Variable):
             for name, value in owner.instance_dict().items():
                 names[name] = m.input_attribute(owner, name, value)
         for name, value in owner.attrs.items():
-            raw, _ = class_lookup(owner.cls, name)
+            raw, _ = class_lookup(m, owner.cls, name)
             if isinstance(raw, types.MemberDescriptorType):
                 continue
             if value is None:
@@ -590,17 +592,19 @@ class Super(Variable):
         else:
             cls = self.obj.python_type()
         mro = cls.__mro__
+        m.note_order(cls)
         if self.start not in mro:
             raise Unsupported("super() of an unrelated class")
         for owner in mro[mro.index(self.start) + 1 :]:
             if name in owner.__dict__:
-                raw = owner.__dict__[name]
+                raw = m.own_entry(owner, name)
                 if name == "__new__":
                     raw = raw.__func__ if isinstance(raw, staticmethod) else raw
                     return m.class_attribute(owner, name, raw) if isinstance(raw, types.FunctionType) else m.known(raw)
                 if isinstance(raw, _OBJECT_SLOTS):
                     return m.created(SuperBuiltin(self.obj, owner, name))
                 return descriptor_get(m, raw, owner, None if through_class else self.obj, cls, name)
+            m.note_no_own_entry(owner, name)
         m.throw(AttributeError, f"'super' object has no attribute {name!r}")
 
     def set_attribute(self, m: Machine, name: str, value: Variable) -> None:

@@ -174,7 +174,7 @@ class NamedTuple(Tuple):
         from .objects import MISSING, class_lookup, descriptor_get
 
         fields: tuple[str, ...] = self.cls._fields  # type: ignore[attr-defined]
-        raw, owner = class_lookup(self.cls, name)
+        raw, owner = class_lookup(m, self.cls, name)
         if name in fields and not isinstance(raw, property):
             return self.items[fields.index(name)]
         if name == "__class__":
@@ -190,7 +190,7 @@ class NamedTuple(Tuple):
     def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
         from .objects import class_lookup
 
-        raw, _ = class_lookup(self.cls, name)
+        raw, _ = class_lookup(m, self.cls, name)
         if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
             return m.call(self.attribute(m, name), args, kwargs)
         return super().method(m, name, args, kwargs)

@@ -75,9 +75,9 @@ class BuiltinFunction(Known):
                 raise Unsupported(f"torch.{name}")
             return m.record("call_function", function, args, kwargs)
         if isinstance(function, functools._lru_cache_wrapper):
-            from .known_functions import ONCE, warn_once
+            from .known_functions import is_once, warn_once
 
-            if f"{function.__module__}.{function.__qualname__}" in ONCE:
+            if is_once(function.__wrapped__):
                 return warn_once(m, function, args, kwargs)
             return m.call(m.trusted_function(function.__wrapped__), args, kwargs)  # type: ignore[arg-type]
         if isinstance(function, types.MethodDescriptorType | types.WrapperDescriptorType) and args:

@@ -77,7 +77,7 @@ def _before_with(m: Machine, frame: Frame, op: Op) -> None:
 def _special(m: Machine, manager: Variable, name: str) -> Variable:
     if not isinstance(manager, Object):
         raise Unsupported(f"with statement over {manager!r}")
-    raw, owner = class_lookup(manager.cls, name)
+    raw, owner = class_lookup(m, manager.cls, name)
     if raw is MISSING:
         m.throw(TypeError, f"{manager.cls.__name__!r} object does not support the context manager protocol")
     if not isinstance(raw, types.FunctionType | staticmethod | classmethod):

@@ -207,12 +207,11 @@ def _import_name(m: Machine, frame: Frame, op: Op) -> None:
     if level:
         package = frame.globals.get("__package__") or ""
         name = importlib.util.resolve_name("." * level + name, package) if name or package else package
-    module = sys.modules.get(name)
-    if module is None:
+    m.realize(m.builtin_entry(frame.builtins, "__import__"))
+    if sys.modules.get(name) is None:
         raise Unsupported(f"import of {name}")
-    if not names and not level:
-        module = sys.modules[name.partition(".")[0]]
-    frame.push(m.known(module))
+    module = m.imported(name)
+    frame.push(m.imported(name.partition(".")[0]) if not names and not level else module)
 
 
 @operation("IMPORT_FROM")
