@@ -125,3 +125,16 @@ def test_graph_module_copies(twin):
     module = _module()
     made = twin(module)
     assert made(torch.zeros(2))[0].tolist() == [1, 1]
+
+
+def test_a_graph_calls_what_it_was_made_of_not_what_its_name_stands_for_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    graph.output(graph.call_function(torch.nn.functional.relu, (graph.call_function(torch.sin, (x,)),)))
+    module = LazyGraphModule(torch.nn.Module(), graph)
+    given = torch.randn(3)
+    expected = torch.nn.functional.relu(torch.sin(given))
+    monkeypatch.setattr(torch.nn.functional, "relu", torch.cos)
+    monkeypatch.setattr(torch, "sin", torch.cos)
+    assert torch.equal(module(given), expected)
+    assert "torch.nn.functional.relu" in module.code

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from torch import fx
+from torch.fx.graph import _is_from_torch  # what graphs write by name, and by which: nothing public says it
+from torch.fx.node import _get_qualified_name
 
 from symshapes.generated import build_python
+
+_TORCH_FUNCTION = re.compile(r"(?<![\w.])torch(?:\.\w+)+(?=\()")
 
 
 class _Forward:
@@ -33,8 +38,28 @@ class LazyGraphModule(fx.GraphModule):
         if self._text is None:
             python = self._graph.python_code(root_module="self")
             self._text = python.src
-            type(self).forward = build_python(python.src, python.globals, entry="forward", title="graph")
+            text, names = self._bound(python.src)
+            type(self).forward = build_python(text, {**python.globals, **names}, entry="forward", title="graph")
         return self
+
+    def _bound(self, text: str) -> tuple[str, dict[str, Any]]:
+        """The text with torch's functions by names of their own, and what those stand for.
+
+        Written as `torch.nn.functional.relu`, a function would be whatever is there when the graph is called.
+        """
+        called: Any = {n.target for n in self._graph.nodes if n.op == "call_function"}
+        targets = {_get_qualified_name(target): target for target in called if _is_from_torch(target)}
+        names: dict[str, Any] = {}
+
+        def name_of(match: re.Match[str]) -> str:
+            target = targets.get(match[0])
+            if target is None:
+                return match[0]
+            name = match[0].replace(".", "_")
+            names[name] = target
+            return name
+
+        return _TORCH_FUNCTION.sub(name_of, text), names
 
     @property
     def _code(self) -> str | None:

@@ -60,6 +60,8 @@ def binary(m: Machine, symbol: str, left: Variable, right: Variable) -> Variable
     left, right = left.realize(m), right.realize(m)
     if isinstance(left, Tensor | Symbolic) or isinstance(right, Tensor | Symbolic):
         if not isinstance(left, Object) and not isinstance(right, Object) and _numeric_pair(left, right):
+            _check_operator(m, f"__{name}__", left)
+            _check_operator(m, f"__r{name}__", right)
             return m.record("call_function", function, [left, right], {})
         if isinstance(right, Symbolic) and isinstance(left, Sequence) and symbol == "*":
             right = Constant(right.specialise(m))
@@ -88,6 +90,12 @@ def binary(m: Machine, symbol: str, left: Variable, right: Variable) -> Variable
         merged.method(m, "update", [right], {})
         return merged
     return _fold(m, function, symbol, left, right)
+
+
+def _check_operator(m: Machine, name: str, value: Variable) -> None:
+    """A tensor's operator is torch's."""
+    if isinstance(value, Tensor):
+        value.check_operator(m, name)
 
 
 def _numeric_pair(left: Variable, right: Variable) -> bool:
@@ -148,6 +156,8 @@ def inplace(m: Machine, symbol: str, left: Variable, right: Variable) -> Variabl
     left, right = left.realize(m), right.realize(m)
     name = INPLACE[symbol].__name__
     if isinstance(left, Tensor):
+        for method, value in ((f"__{name}__", left), (f"__{name[1:]}__", left), (f"__r{name[1:]}__", right)):
+            _check_operator(m, method, value)
         return m.record("call_function", INPLACE[symbol], [left, right], {})
     if isinstance(left, List):
         if symbol == "+=":
@@ -181,6 +191,7 @@ def unary(m: Machine, symbol: str, value: Variable) -> Variable:
     function, name = UNARY[symbol]
     value = value.realize(m)
     if isinstance(value, Tensor | Symbolic):
+        _check_operator(m, name, value)
         return m.record("call_function", function, [value], {})
     if isinstance(value, Object):
         found = value.special(m, name)
@@ -203,6 +214,8 @@ def compare(m: Machine, symbol: str, left: Variable, right: Variable) -> Variabl
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         if m.is_none(left) or m.is_none(right):
             return Constant(symbol == "!=")
+        _check_operator(m, name, left)
+        _check_operator(m, reflected, right)
         return m.record("call_function", function, [left, right], {})
     if isinstance(left, Symbolic) or isinstance(right, Symbolic):
         if all(isinstance(v, Symbolic) or _is_real_number(v) for v in (left, right)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +10,11 @@ import torch
 from torch import fx
 
 from capture.errors import NotConstant, Unsupported
+from capture.evaluator.scope import module_of
 
 from .base import Args, Kwargs, Variable, VarKey
 from .constants import BoundBuiltin, Constant
+from .objects import class_lookup, descriptor_get
 from .sequences import Tuple
 
 if TYPE_CHECKING:
@@ -54,7 +57,22 @@ class Tensor(Variable):
     def truth(self, m: Machine) -> bool:
         raise Unsupported("branch on a tensor's value")
 
+    def replaced(self, m: Machine, name: str) -> Any:
+        """What a program has put in the place of one of torch's methods, or beside them; None if it has not."""
+        raw, _ = class_lookup(m, self.cls, name)
+        code = raw.fget if isinstance(raw, property) else getattr(raw, "__func__", raw)
+        foreign = isinstance(code, types.FunctionType) and module_of(code).partition(".")[0] != "torch"
+        return raw if foreign else None
+
+    def check_operator(self, m: Machine, name: str) -> None:
+        """The operator is torch's."""
+        if self.replaced(m, name) is not None:
+            raise Unsupported(f"Tensor.{name}, which the program has replaced")
+
     def attribute(self, m: Machine, name: str) -> Variable:
+        raw = self.replaced(m, name)
+        if raw is not None:
+            return descriptor_get(m, raw, self.cls, self, self.cls, name)
         if name in METADATA:
             return Constant(getattr(self.fake, name))
         if name == "device":
@@ -96,6 +114,9 @@ class Tensor(Variable):
 
     def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
         args = [m.realize(a) for a in args]
+        raw = self.replaced(m, name)
+        if raw is not None:
+            return m.call(self.attribute(m, name), args, kwargs)
         if name in DENIED_METHODS:
             return self.special_method(m, name, args, kwargs)
         if name in ("size", "dim", "stride", "ndimension", "numel", "nelement"):
@@ -159,11 +180,13 @@ class Tensor(Variable):
     def item(self, m: Machine, key: Variable) -> Variable:
         import operator
 
+        self.check_operator(m, "__getitem__")
         return m.record("call_function", operator.getitem, [self, key], {})
 
     def set_item(self, m: Machine, key: Variable, value: Variable) -> None:
         import operator
 
+        self.check_operator(m, "__setitem__")
         m.record("call_function", operator.setitem, [self, key, value], {})
 
     def contains(self, m: Machine, value: Variable) -> bool:

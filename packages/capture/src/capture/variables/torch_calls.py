@@ -17,7 +17,7 @@ from capture.evaluator.scope import is_operator_overload, is_recorded_builtin
 
 from .base import Args, Kwargs, Variable
 from .constants import BoundBuiltin, Known
-from .objects import Object
+from .objects import Object, class_lookup
 
 if TYPE_CHECKING:
     from capture.evaluator.machine import Machine
@@ -94,6 +94,8 @@ class BuiltinFunction(Known):
             return owner.builtin(m, self.value.__objclass__, self.value.__name__, args, kwargs)
         if not issubclass(owner.python_type(), self.value.__objclass__):
             m.throw(TypeError, f"descriptor {self.value.__name__!r} for another type")
+        if class_lookup(m, owner.python_type(), self.value.__name__)[0] is not self.value:
+            raise Unsupported(f"{_label(self.value)}, which a subclass overrides or the program has replaced")
         return owner.method(m, self.value.__name__, args, kwargs)
 
     def new(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
