@@ -1,0 +1,548 @@
+"""Modes and switches of torch and of Python."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import warnings
+
+import torch
+import torch.nn.functional as F
+
+from .table import between, changed, family, matrix, vector
+
+program = family("modes")
+
+
+def within(call, f, *modes, args=None):
+    """``f`` outside, within each mode, and outside again."""
+    for mode in modes:
+        x = (matrix(),) if args is None else args
+        call(f, *x)
+        with mode:
+            call(f, *x)
+            call(f, *x)
+        call(f, *x)
+
+
+@program
+def gradient_mode(call):
+    weight = vector().requires_grad_()
+    within(
+        call,
+        lambda x: (x * weight, torch.is_grad_enabled()),
+        torch.no_grad(),
+        torch.inference_mode(),
+        torch.set_grad_enabled(True),
+    )
+
+
+@program
+def gradient_mode_left_switched(call):
+    weight = vector().requires_grad_()
+
+    def f(x):
+        torch.set_grad_enabled(not torch.is_grad_enabled())
+        return x * weight
+
+    call(f, vector())
+    call(f, vector())
+    torch.set_grad_enabled(True)
+
+
+@program
+def inference_mode_asked(call):
+    within(call, lambda x: x * (2 if torch.is_inference_mode_enabled() else 3), torch.inference_mode(), torch.no_grad())
+
+
+@program
+def inference_mode_result(call):
+    within(call, lambda x: x * 2, torch.inference_mode(), torch.inference_mode(False))
+
+
+@program
+def autocast(call):
+    weight = matrix()
+    within(
+        call, lambda x: x @ weight.t(), torch.autocast("cpu", dtype=torch.bfloat16), torch.autocast("cpu", dtype=torch.float16),
+        torch.autocast("cpu", enabled=False),
+    )  # fmt: skip
+
+
+@program
+def autocast_asked(call):
+    within(
+        call, lambda x: x * (2 if torch.is_autocast_enabled("cpu") else 3) * (5 if torch.get_autocast_dtype("cpu") == torch.float16 else 7),
+        torch.autocast("cpu", dtype=torch.bfloat16), torch.autocast("cpu", dtype=torch.float16),
+    )  # fmt: skip
+
+
+@program
+def autocast_dtype_alone(call):
+    before = torch.get_autocast_dtype("cpu")
+
+    def f(x):
+        return x * (2 if torch.get_autocast_dtype("cpu") == before else 3)
+
+    call.across(
+        between(
+            lambda: torch.set_autocast_dtype("cpu", torch.float16), lambda: torch.set_autocast_dtype("cpu", before)
+        ),
+        f,
+        vector(),
+    )
+
+
+@program
+def autocast_dtype_used_later(call):
+    before = torch.get_autocast_dtype("cpu")
+
+    def f(x):
+        with torch.autocast("cpu"):
+            return x @ x.t()
+
+    call.across(
+        between(
+            lambda: torch.set_autocast_dtype("cpu", torch.float16), lambda: torch.set_autocast_dtype("cpu", before)
+        ),
+        f,
+        matrix(),
+    )
+
+
+@program
+def autocast_cache(call):
+    before = torch.is_autocast_cache_enabled()
+
+    def f(x):
+        return x * (2 if torch.is_autocast_cache_enabled() else 3)
+
+    call.across(
+        between(lambda: torch.set_autocast_cache_enabled(not before), lambda: torch.set_autocast_cache_enabled(before)),
+        f,
+        vector(),
+    )
+
+
+@program
+def default_dtype(call):
+    before = torch.get_default_dtype()
+
+    def f(x):
+        return torch.ones(3) * 2, x.int() * 1.5, torch.tensor(1.5), torch.get_default_dtype()
+
+    call.across(
+        between(lambda: torch.set_default_dtype(torch.float64), lambda: torch.set_default_dtype(before)), f, vector()
+    )
+
+
+@program
+def default_device(call):
+    def f(x):
+        return torch.ones(3).device.type, x + 1
+
+    call.across(between(lambda: torch.set_default_device("meta"), lambda: torch.set_default_device(None)), f, vector())
+    within(call, f, torch.device("meta"))
+
+
+@program
+def deterministic_algorithms(call):
+    def f(x):
+        return x * (2 if torch.are_deterministic_algorithms_enabled() else 3)
+
+    within(
+        call, f,
+        between(lambda: torch.use_deterministic_algorithms(True), lambda: torch.use_deterministic_algorithms(False)),
+        between(lambda: torch.use_deterministic_algorithms(True, warn_only=True), lambda: torch.use_deterministic_algorithms(False)),
+    )  # fmt: skip
+
+
+@program
+def deterministic_warn_only(call):
+    def f(x):
+        return x * (2 if torch.is_deterministic_algorithms_warn_only_enabled() else 3)
+
+    within(
+        call, f,
+        between(lambda: torch.use_deterministic_algorithms(True), lambda: torch.use_deterministic_algorithms(False)),
+        between(lambda: torch.use_deterministic_algorithms(True, warn_only=True), lambda: torch.use_deterministic_algorithms(False)),
+    )  # fmt: skip
+
+
+def switch(call, read, write):
+    before = read()
+    call.across(between(lambda: write(not before), lambda: write(before)), lambda x: x * (2 if read() else 3), vector())
+
+
+@program
+def flash_attention_switch(call):
+    switch(call, torch.backends.cuda.flash_sdp_enabled, torch.backends.cuda.enable_flash_sdp)
+
+
+@program
+def memory_efficient_attention_switch(call):
+    switch(call, torch.backends.cuda.mem_efficient_sdp_enabled, torch.backends.cuda.enable_mem_efficient_sdp)
+
+
+@program
+def math_attention_switch(call):
+    switch(call, torch.backends.cuda.math_sdp_enabled, torch.backends.cuda.enable_math_sdp)
+
+
+@program
+def cudnn_attention_switch(call):
+    switch(call, torch.backends.cuda.cudnn_sdp_enabled, torch.backends.cuda.enable_cudnn_sdp)
+
+
+@program
+def attention_kernel_context(call):
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    q = torch.arange(8.0).reshape(1, 1, 2, 4)
+
+    def f(q):
+        return F.scaled_dot_product_attention(q, q, q) * (2 if torch.backends.cuda.flash_sdp_enabled() else 3)
+
+    within(call, f, sdpa_kernel(SDPBackend.MATH), sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION]), args=(q,))
+
+
+def flag(call, owner, name, *values):
+    before = getattr(owner, name)
+
+    def f(x):
+        return x * (2 if getattr(owner, name) == before else 3)
+
+    call.across(
+        [between(lambda v=v: setattr(owner, name, v), lambda: setattr(owner, name, before)) for v in values],
+        f,
+        vector(),
+    )
+
+
+@program
+def cudnn_benchmark(call):
+    flag(call, torch.backends.cudnn, "benchmark", not torch.backends.cudnn.benchmark)
+
+
+@program
+def cudnn_deterministic(call):
+    flag(call, torch.backends.cudnn, "deterministic", not torch.backends.cudnn.deterministic)
+
+
+@program
+def cudnn_enabled(call):
+    flag(call, torch.backends.cudnn, "enabled", not torch.backends.cudnn.enabled)
+
+
+@program
+def tensor_float_32(call):
+    flag(call, torch.backends.cuda.matmul, "allow_tf32", not torch.backends.cuda.matmul.allow_tf32)
+
+
+@program
+def reduced_precision_reduction(call):
+    flag(call, torch.backends.cuda.matmul, "allow_fp16_reduced_precision_reduction", False)
+
+
+@program
+def mkldnn_flags(call):
+    def f(x):
+        return x * (2 if torch._C._get_mkldnn_enabled() else 3)
+
+    within(call, f, torch.backends.mkldnn.flags(enabled=False))
+
+
+@program
+def matmul_precision(call):
+    before = torch.get_float32_matmul_precision()
+
+    def f(x):
+        return x * len(torch.get_float32_matmul_precision())
+
+    call.across(
+        between(lambda: torch.set_float32_matmul_precision("high"), lambda: torch.set_float32_matmul_precision(before)),
+        f,
+        vector(),
+    )
+
+
+@program
+def flush_of_denormals(call):
+    def f(x):
+        return x * 1e-39
+
+    call.across(between(lambda: torch.set_flush_denormal(True), lambda: torch.set_flush_denormal(False)), f, vector())
+
+
+@program
+def anomaly_mode(call):
+    within(call, lambda x: x * (2 if torch.is_anomaly_enabled() else 3), torch.autograd.detect_anomaly(check_nan=False))
+
+
+@program
+def number_of_threads(call):
+    before = torch.get_num_threads()
+
+    def f(x):
+        return x * torch.get_num_threads()
+
+    call.across(between(lambda: torch.set_num_threads(before + 1), lambda: torch.set_num_threads(before)), f, vector())
+
+
+@program
+def print_options(call):
+    def f(x):
+        return x + 1, str(x)
+
+    call.across(
+        between(lambda: torch.set_printoptions(precision=1), lambda: torch.set_printoptions(profile="default")),
+        f,
+        vector(),
+    )
+
+
+@program
+def saved_tensor_hooks(call):
+    weight, seen = vector().requires_grad_(), []
+    call.state = seen
+
+    def pack(t):
+        seen.append(1)
+        return t
+
+    within(call, lambda x: x * weight, torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t))
+
+
+@program
+def dispatch_mode(call):
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Log(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    seen = []
+    call.state = seen
+    within(call, lambda x: (x + 1).sum(), Log())
+
+
+@program
+def function_mode(call):
+    from torch.overrides import TorchFunctionMode
+
+    class Double(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            result = func(*args, **(kwargs or {}))
+            return result * 2 if func is torch.relu else result
+
+    within(call, lambda x: torch.relu(x) + 1, Double())
+
+
+@program
+def function_mode_asked(call):
+    from torch.overrides import BaseTorchFunctionMode
+
+    within(call, lambda x: x * (2 if torch._C._len_torch_function_stack() else 3), BaseTorchFunctionMode())
+
+
+@program
+def torch_function_disabled(call):
+    class Tagged(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            with torch._C.DisableTorchFunctionSubclass():
+                return func(*args, **(kwargs or {})) * 5
+
+    x = vector().as_subclass(Tagged)
+    within(call, lambda x: torch.relu(x), torch._C.DisableTorchFunctionSubclass(), args=(x,))
+
+
+@program
+def warnings_filters(call):
+    def f(x):
+        warnings.warn("careful", UserWarning, stacklevel=1)
+        return x + 1
+
+    def once(action):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter(action)
+            call(f, vector())
+            call.note([str(w.message) for w in seen])
+
+    for action in ("always", "ignore", "error", "always"):
+        once(action)
+
+
+@program
+def context_variable(call):
+    import contextvars
+
+    scale = contextvars.ContextVar("scale", default=2.0)
+
+    def f(x):
+        return x * scale.get()
+
+    call(f, vector())
+    token = scale.set(3.0)
+    call(f, vector())
+    scale.reset(token)
+    call(f, vector())
+
+
+@program
+def thread_local(call):
+    import threading
+
+    local = threading.local()
+    local.k = 2
+
+    def f(x):
+        return x * local.k
+
+    call.across(changed(local, "k", 3), f, vector())
+
+
+@program
+def recursion_limit(call):
+    import sys
+
+    before = sys.getrecursionlimit()
+    call.across(
+        between(lambda: sys.setrecursionlimit(before + 10), lambda: sys.setrecursionlimit(before)),
+        lambda x: x * (sys.getrecursionlimit() - before + 2), vector(),
+    )  # fmt: skip
+
+
+@program
+def locale_and_decimal_context(call):
+    import decimal
+
+    def f(x):
+        return x * float(decimal.Decimal(1) / decimal.Decimal(3))
+
+    with decimal.localcontext():
+        call(f, vector())
+        decimal.getcontext().prec = 2
+        call(f, vector())
+    call(f, vector())
+
+
+randomness = family("randomness")
+
+
+@randomness
+def torch_seed(call):
+    def f(x):
+        return x + torch.rand(3)
+
+    for seed in (0, 1, 0):
+        torch.manual_seed(seed)
+        call(f, vector())
+        call(f, vector())
+
+
+@randomness
+def generator_argument(call):
+    def f(x, g):
+        return x + torch.rand(3, generator=g)
+
+    one, two = torch.Generator().manual_seed(1), torch.Generator().manual_seed(2)
+    for g in (one, two, one):
+        call(f, vector(), g)
+    one.manual_seed(1)
+    call(f, vector(), one)
+
+
+@randomness
+def generator_held(call):
+    import types
+
+    space = types.SimpleNamespace(g=torch.Generator().manual_seed(1))
+
+    def f(x):
+        return x + torch.rand(3, generator=space.g)
+
+    call.across(changed(space, "g", torch.Generator().manual_seed(9)), f, vector())
+
+
+@randomness
+def python_seed(call):
+    def f(x):
+        return x * random.random() + random.randint(0, 100)
+
+    state = random.getstate()
+    for seed in (0, 1, 0):
+        random.seed(seed)
+        call(f, vector())
+        call(f, vector())
+        call.note(random.random())
+    random.setstate(state)
+
+
+@randomness
+def own_random_object(call):
+    own = random.Random(3)
+
+    def f(x):
+        return x * own.random()
+
+    call(f, vector())
+    call(f, vector())
+    own.seed(3)
+    call(f, vector())
+    call.note(own.random())
+
+
+@randomness
+def shuffled_list(call):
+    items = [1.0, 2.0, 3.0, 4.0]
+    call.state = items
+
+    def f(x):
+        random.shuffle(items)
+        return x * items[0]
+
+    state = random.getstate()
+    random.seed(5)
+    call(f, vector())
+    call(f, vector())
+    random.setstate(state)
+
+
+@randomness
+def numpy_seed(call):
+    import numpy as np
+
+    def f(x):
+        return x * float(np.random.rand())
+
+    for seed in (0, 1, 0):
+        np.random.seed(seed)
+        call(f, vector())
+        call(f, vector())
+
+
+@randomness
+def dropout(call):
+    def f(x):
+        return F.dropout(x, 0.5)
+
+    for seed in (0, 1, 0):
+        torch.manual_seed(seed)
+        call(f, matrix())
+
+
+@randomness
+def state_set_within(call):
+    def f(x):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(4)
+            y = torch.rand(3)
+        return x + y + torch.rand(3)
+
+    torch.manual_seed(0)
+    call(f, vector())
+    with contextlib.suppress(ValueError):
+        call(f, vector())
+    call.note(torch.rand(2))

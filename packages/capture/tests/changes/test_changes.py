@@ -1,0 +1,49 @@
+"""Every program of the table gives, captured, what plain Python gives: before a change, after it, and when it is undone."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pathlib
+import sys
+import warnings
+
+import pytest
+import torch
+
+FOLDER = pathlib.Path(__file__).parent
+_spec = importlib.util.spec_from_file_location(
+    "changes", FOLDER / "__init__.py", submodule_search_locations=[str(FOLDER)]
+)
+assert _spec is not None and _spec.loader is not None
+sys.modules["changes"] = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(sys.modules["changes"])
+for _path in sorted(FOLDER.glob("*.py")):
+    if _path.stem not in ("__init__", "test_changes"):
+        importlib.import_module(f"changes.{_path.stem}")
+table = sys.modules["changes.table"]
+KNOWN_FAILING = sys.modules["changes.known_failing"].KNOWN_FAILING
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.xfail(reason="not watched yet", strict=True))
+        if name in KNOWN_FAILING
+        else name
+        for name in table.PROGRAMS
+    ],
+)
+def test_change(name: str) -> None:
+    expected, got = table.Recorder(), table.CapturingRecorder()
+    for recorder in expected, got:
+        torch.manual_seed(0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            table.PROGRAMS[name](recorder)
+    for number, (plain, captured) in enumerate(zip(expected.records, got.records, strict=True)):
+        assert plain == captured, f"record {number}"
+
+
+def test_known_failing_are_programs() -> None:
+    assert KNOWN_FAILING <= {*table.PROGRAMS, "tensors-names_by_method"}  # (where torch has named tensors)
