@@ -5,6 +5,7 @@ All new values are pushed to locals first, so that no source is read after the f
 
 from __future__ import annotations
 
+import contextlib
 import types
 from collections.abc import Callable
 from typing import Any
@@ -146,11 +147,18 @@ def _apply_set(e: Emitter, target: Set) -> None:
     e.emit(build.call(2), build.pop())
 
 
+def _discard_attribute(target: object, name: str) -> None:
+    with contextlib.suppress(AttributeError):
+        object.__delattr__(target, name)
+
+
 def _apply_object(e: Emitter, target: Object) -> None:
     for name, value in target.attrs.items():
         raw, _ = class_lookup(e.m, target.cls, name)
         if value is None:
-            e.call_discarding(object.__delattr__, [target, Constant(name)])
+            # What the frame itself had put there need not have been there before, this time or another.
+            delete: Any = object.__delattr__ if target.had(name) else _discard_attribute
+            e.call_discarding(delete, [target, Constant(name)])
         elif is_data_descriptor(e.m, raw) and not isinstance(raw, types.MemberDescriptorType):
             e.load(value)
             e.load(target)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import abc
+import enum
 import functools
+import inspect
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -28,7 +31,8 @@ def setting(owner: Callable[[Any], Any], name: str, value: Any) -> Change:
     def change(state: Any) -> Callable[[], None]:
         target = owner(state)
         had = vars(target).get(name, ...) if name in getattr(target, "__dict__", {}) else ...
-        if had is ... and not isinstance(target, type | types.ModuleType) and hasattr(target, name):
+        inherits = isinstance(target, type | types.ModuleType) and name != "__name__"
+        if had is ... and not inherits and hasattr(target, name):
             had = getattr(target, name)
         setattr(target, name, value)
         return lambda: delattr(target, name) if had is ... else setattr(target, name, had)
@@ -170,6 +174,76 @@ def adds(x: torch.Tensor, state: Any) -> Any:
         return x
 
 
+class Kind(enum.Enum):
+    ON = 2
+
+
+def asks(x: torch.Tensor, state: Any) -> torch.Tensor:
+    return x + (isinstance(state, WithMeta) + 2 * issubclass(Sub, WithMeta))
+
+
+def names(x: torch.Tensor, state: Any) -> torch.Tensor:
+    return x * (len(Below.__name__) + len(Below.__qualname__) + len(Below.__mro__) + len(type(state).__module__))
+
+
+def parameters(x: torch.Tensor, state: Any) -> torch.Tensor:
+    return x + len(inspect.signature(plain).parameters)
+
+
+def module_value(x: torch.Tensor, state: Any) -> torch.Tensor:
+    return x * state.value
+
+
+def enum_value(x: torch.Tensor, state: Any) -> torch.Tensor:
+    return x * Kind.ON.value
+
+
+def adds_one(x: torch.Tensor, state: Any) -> torch.Tensor:
+    return (x + 1).relu()
+
+
+def catches(x: torch.Tensor, state: Any) -> torch.Tensor:
+    try:
+        raise Problem
+    except OtherProblem:
+        return x + 1
+    except Exception:
+        return x + 2
+
+
+class FirstProblem(Exception):
+    pass
+
+
+class OtherProblem(Exception):
+    pass
+
+
+class Problem(FirstProblem):
+    pass
+
+
+class Lazy(types.ModuleType):
+    @property
+    def value(self) -> float:
+        return 9.0
+
+
+def a_module() -> types.ModuleType:
+    made = types.ModuleType("made")
+    made.value = 3.0  # type: ignore[attr-defined]
+    return made
+
+
+def problem_bases(state: Any) -> Callable[[], None]:
+    Problem.__bases__ = (OtherProblem,)
+
+    def undo() -> None:
+        Problem.__bases__ = (FirstProblem,)
+
+    return undo
+
+
 def of_class(cls: type) -> Callable[[Any], Any]:
     return lambda state: cls
 
@@ -265,6 +339,19 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[[], Any], Change]] = {
         lambda: None,
         setting(lambda s: F.relu, "__code__", (lambda input, inplace=False: input - 5).__code__),
     ),
+    "__instancecheck__": (asks, Below, setting(of_class(Meta), "__instancecheck__", lambda cls, value: True)),
+    "__subclasscheck__": (asks, Below, setting(of_class(Meta), "__subclasscheck__", lambda cls, value: True)),
+    "name of a class": (names, Below, setting(of_class(Below), "__name__", "B")),
+    "module of a class": (names, Below, setting(of_class(Below), "__module__", "B")),
+    "bases, asked for the order": (names, Below, new_bases),
+    "bases of an exception": (catches, lambda: None, problem_bases),
+    "signature given": (parameters, lambda: None, setting(lambda s: plain, "__signature__", inspect.Signature())),
+    "signature by the code": (parameters, lambda: None, setting(lambda s: plain, "__code__", (lambda x: x).__code__)),
+    "class of a Python module": (module_value, a_module, other_class(lambda s: s, Lazy)),
+    "value of an enumeration's member": (enum_value, lambda: None, setting(lambda s: Kind.ON, "_value_", 6)),
+    "operator of tensors": (adds_one, lambda: None, setting(of_class(torch.Tensor), "__add__", lambda x, y: x.mul(5))),
+    "method of tensors": (adds_one, lambda: None, setting(of_class(torch.Tensor), "relu", lambda x: x.sub(5))),
+    "_call_impl": (calls_state, Outer, setting(of_class(torch.nn.Module), "_call_impl", lambda s, x: x * 3)),
     "torch.nn.functional": (
         calls_gelu,
         lambda: None,
@@ -343,3 +430,48 @@ def test_functions_made_anew_share_a_capture() -> None:
         w = torch.full((4,), float(i))
         assert torch.equal(compiled(x, of(w)), x * w)
     assert len(seen) == 1
+
+
+def test_a_class_registered_with_an_abstract_one() -> None:
+    class Shape(abc.ABC):
+        pass
+
+    class Square:
+        pass
+
+    def function(x: torch.Tensor, value: Any) -> torch.Tensor:
+        return x + (isinstance(value, Shape) + 2 * issubclass(Square, Shape))
+
+    compiled = capture.compile(function, lambda module, inputs: module.forward)
+    x = torch.zeros(2)
+    assert torch.equal(compiled(x, Square()), x)
+    Shape.register(int)
+    assert torch.equal(compiled(x, Square()), x)
+    Shape.register(Square)
+    assert torch.equal(compiled(x, Square()), x + 3)
+
+
+def test_what_the_frame_sets_and_deletes_may_be_there_before_the_next_call() -> None:
+    def function(x: torch.Tensor, value: Any) -> torch.Tensor:
+        value.__dict__["extra"] = 1
+        del value.extra
+        return x + 1
+
+    compiled = capture.compile(function, lambda module, inputs: module.forward)
+    state = types.SimpleNamespace()
+    for start in ({}, {"extra": 5}):
+        state.__dict__.update(start)
+        compiled(torch.zeros(2), state)
+        assert not state.__dict__
+
+
+def test_an_object_with_overrides_is_seen() -> None:
+    class Like:
+        def __torch_function__(self, *args: Any) -> Any: ...
+
+    def function(x: torch.Tensor, value: Any) -> torch.Tensor:
+        return x + (torch.overrides.is_tensor_like(value) + 2 * torch.overrides.is_tensor_like(x))
+
+    compiled = capture.compile(function, lambda module, inputs: module.forward)
+    for value in (Like(), object(), torch.ones(1)):
+        assert torch.equal(compiled(torch.zeros(2), value), function(torch.zeros(2), value))

@@ -5,11 +5,13 @@ Raw look-ups along the MRO are noted by class and name; the guards on them are m
 
 from __future__ import annotations
 
+import abc
 import types
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from capture.guards import Guard, GuardKind
+from capture.guards import Guard, GuardKind, Predicate
 from capture.sources import Attr, ClassEntry, Const, Item, Source
 from capture.variables.base import Variable
 from capture.variables.constants import CONSTANT_TYPES
@@ -37,6 +39,7 @@ class Facts(State):
         self.changing: dict[int, tuple[type, bool]] = {}
         self.ordered: dict[int, tuple[type, str]] = {}
         self.noted: set[tuple[int, str]] = set()
+        self.unregistered: Unregistered | None = None
 
     # Classes
 
@@ -73,6 +76,14 @@ class Facts(State):
         """The classes along the MRO count: their order stays."""
         if id(cls) not in self.ordered and self.may_change(cls):
             self.ordered[id(cls)] = (cls, self.where())
+
+    def note_unregistered(self, own: type, cls: type) -> None:
+        """A class that is asked for by the rules of ``abc`` has not been registered."""
+        if self.unregistered is None:
+            self.unregistered = Unregistered()
+            predicate = Predicate(self.unregistered.check, "no class asked for was registered with an abstract one")
+            self.guard(Const(abc.get_cache_token, "abc.get_cache_token"), GuardKind.CALLABLE, predicate)
+        self.unregistered.add(own, cls)
 
     def note_type(self, value: Any) -> None:
         """An object of fixed identity keeps its class."""
@@ -142,9 +153,56 @@ class Facts(State):
         else:
             self.guard(source, GuardKind.LEN, len(value))
 
+    def note_signature(self, real: Any) -> None:
+        """All that ``inspect.signature`` reads of a function whose identity is guarded, and of those that it wraps."""
+        while isinstance(real, types.FunctionType) and (id(real), "signature") not in self.noted:
+            self.noted.add((id(real), "signature"))
+            base = Const(real, _label(real))
+            self.guard(Attr(base, "__code__"), GuardKind.ID, real.__code__)
+            for name in ("__defaults__", "__kwdefaults__", "__annotations__"):
+                self.guard(Attr(base, name), GuardKind.ID, getattr(real, name))
+            for name in ("__kwdefaults__", "__annotations__"):
+                if getattr(real, name) is not None:
+                    self.guard_equal_entries(Attr(base, name), getattr(real, name))
+            for name in ("__signature__", "__wrapped__", "__text_signature__"):
+                if name in real.__dict__:
+                    self.guard(Attr(base, name, via_dict=True), GuardKind.ID, real.__dict__[name])
+                else:
+                    self.guard(Attr(base, "__dict__"), GuardKind.NO_KEY, name)
+            real = real.__dict__.get("__wrapped__")
+
+    def guard_equal_entries(self, source: Source, entries: dict[Any, Any]) -> None:
+        self.guard(source, GuardKind.DICT_KEYS, tuple(entries))
+        for key, value in entries.items():
+            kind = GuardKind.EQUALS if type(value) in CONSTANT_TYPES else GuardKind.ID
+            self.guard(Item(source, key), kind, value)
+
     def note_code_of(self, real: types.FunctionType) -> None:
         """The same for a function that is understood without being called."""
         self.note(real, "__code__", lambda base: self.guard(Attr(base, "__code__"), GuardKind.ID, real.__code__))
+
+
+class Unregistered:
+    """Pairs of classes, the first no subclass of the second as ``abc`` tells; its answers stay until a registration."""
+
+    def __init__(self) -> None:
+        self.token: object = abc.get_cache_token()
+        self.pairs: list[tuple[weakref.ref[type], weakref.ref[type]]] = []
+
+    def add(self, own: type, cls: type) -> None:
+        self.pairs.append((weakref.ref(own), weakref.ref(cls)))
+
+    def check(self, get_token: Any) -> bool:
+        """Whether that is still so."""
+        token = get_token()
+        if token == self.token:
+            return True
+        for first, second in self.pairs:
+            own, cls = first(), second()
+            if own is not None and cls is not None and issubclass(own, cls):
+                return False
+        self.token = token
+        return True
 
 
 def raw_entry(cls: type, name: str) -> tuple[Any, type]:

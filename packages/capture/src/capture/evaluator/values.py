@@ -512,7 +512,17 @@ class Values(Facts):
         value = namespace[name]
         if namespace is self.root_globals:
             return Lazy(value, Global(name))
-        return Lazy(value, ModuleGlobal(str(namespace.get("__name__", "?")), name, namespace))
+        # At once: were it gone, reading it again would not fail as the program's own way of reading does.
+        return self.wrap(value, ModuleGlobal(str(namespace.get("__name__", "?")), name, namespace))
+
+    def has_global(self, namespace: dict[str, Any], name: str) -> bool:
+        """Whether a global exists, as the program has it now."""
+        written = self.globals_written.get((id(namespace), name))
+        if written is not None:
+            return written[1] is not None
+        kind = GuardKind.HAS_KEY if name in namespace else GuardKind.NO_KEY
+        self.guard(Const(namespace, str(namespace.get("__name__", "?"))), kind, name)
+        return name in namespace
 
     def builtin_global(self, namespace: dict[str, Any], builtins: dict[str, Any], name: str) -> Variable:
         """A built-in; guards that no global hides it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import builtins
 import functools
 import itertools
@@ -16,6 +17,7 @@ import torch
 from capture.errors import NotConstant, StopIter, SymbolicRaise, Unsupported
 from capture.evaluator.machine import Machine
 from capture.evaluator.operators import BINARY, COMPARE, INPLACE, UNARY, unary
+from capture.evaluator.scope import module_of
 
 from .base import Args, Kwargs, Variable
 from .classes import Class
@@ -77,26 +79,54 @@ def _classes(m: Machine, classes: Variable) -> list[type]:
 
 
 def _is_instance(m: Machine, value: Variable, cls: type) -> bool:
-    if isinstance(value, Tensor):
-        return isinstance(value.fake, cls) if cls is not torch.Tensor else True
     own = value.python_type()
-    if not issubclass(own, cls):
-        check_own_class(own)
-    if type(cls).__instancecheck__ is type.__instancecheck__ or own is cls:
-        return issubclass(own, cls)
+    m.note_type(cls)
+    if own is cls:
+        return True
     check = class_lookup(m, type(cls), "__instancecheck__")[0]
-    if isinstance(check, types.FunctionType) and type(cls).__module__ not in ("abc", "typing", "enum"):
-        if issubclass(cls, torch.Tensor):
-            return False
-        if isinstance(value, Object) and value.value is not None and not value.attrs:
-            return isinstance(value.value, cls)
-        result = m.call(m.class_attribute(type(cls), "__instancecheck__", check), [m.known(cls), value], {})
-        return m.truth(result)
-    if getattr(cls, "_is_protocol", False) and isinstance(value, Object):
-        if value.value is None:
-            raise Unsupported("isinstance with a protocol")
-        return isinstance(value.value, cls)
-    return issubclass(own, cls)
+    if isinstance(value, Tensor) and (check is _PLAIN_INSTANCE or issubclass(cls, torch.Tensor)):
+        return isinstance(value.fake, cls) if cls is not torch.Tensor else True
+    if check is _PLAIN_INSTANCE:
+        return _is_plain_subclass(m, own, cls, claimed=True)
+    if issubclass(cls, torch.Tensor):
+        return False
+    if check is _ABSTRACT_INSTANCE:
+        m.note_code_of(check)
+        return _is_abstract_subclass(m, own, cls)
+    if getattr(cls, "_is_protocol", False) and isinstance(value, Object) and value.value is not None:
+        answer = isinstance(value.value, cls)
+        label = f"isinstance({{}}, {cls.__name__}) is {answer}"
+        m.guard_predicate(value, lambda real: isinstance(real, cls) is answer, label)
+        return answer
+    if isinstance(check, types.FunctionType) and module_of(check) != "typing":
+        return m.truth(m.call(m.class_attribute(type(cls), "__instancecheck__", check), [m.known(cls), value], {}))
+    if m.may_change(own):
+        raise Unsupported(f"isinstance with {cls.__name__}, which asks by rules of its own")
+    return _is_abstract_subclass(m, own, cls)
+
+
+def _is_plain_subclass(m: Machine, own: type, cls: type, *, claimed: bool = False) -> bool:
+    m.note_order(own)
+    if cls in own.__mro__:
+        return True
+    if claimed:
+        check_own_class(m, own)
+    return False
+
+
+def _is_abstract_subclass(m: Machine, own: type, cls: type) -> bool:
+    """As ``abc`` has it. A class that is found to be one stays one; one that is not may be registered later."""
+    m.note_order(own)
+    answer = issubclass(own, cls)
+    if not answer:
+        m.note_unregistered(own, cls)
+    return answer
+
+
+_PLAIN_INSTANCE = type.__dict__["__instancecheck__"]
+_PLAIN_SUBCLASS = type.__dict__["__subclasscheck__"]
+_ABSTRACT_INSTANCE = abc.ABCMeta.__dict__["__instancecheck__"]
+_ABSTRACT_SUBCLASS = abc.ABCMeta.__dict__["__subclasscheck__"]
 
 
 @builtin(issubclass)
@@ -105,9 +135,20 @@ def _issubclass(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     if not isinstance(cls, type):
         m.throw(TypeError, "issubclass() arg 1 must be a class")
     try:
-        return Constant(any(issubclass(cls, c) for c in _classes(m, args[1])))
+        return Constant(any(_is_subclass(m, cls, c) for c in _classes(m, args[1])))
     except TypeError as error:
         m.throw(TypeError, str(error))
+
+
+def _is_subclass(m: Machine, own: type, cls: type) -> bool:
+    m.note_type(cls)
+    check = class_lookup(m, type(cls), "__subclasscheck__")[0]
+    if check is _PLAIN_SUBCLASS:
+        return _is_plain_subclass(m, own, cls)
+    if isinstance(check, types.FunctionType) and check is not _ABSTRACT_SUBCLASS and module_of(check) != "typing":
+        function = m.class_attribute(type(cls), "__subclasscheck__", check)
+        return m.truth(m.call(function, [m.known(cls), m.known(own)], {}))
+    return _is_abstract_subclass(m, own, cls)
 
 
 @builtin(hasattr)

@@ -66,8 +66,12 @@ class Class(Known):
         cls = self.value
         if name == "__class__":
             return m.known(type(cls))
-        if name in _METADATA:
-            return m.from_python(m.fold(getattr, [cls, name]))
+        m.note_type(cls)
+        if name in _METADATA and class_lookup(m, type(cls), name)[1] is type:
+            value = m.fold(getattr, [cls, name])
+            return (
+                m.wrap(value, Attr(Const(cls, cls.__qualname__), name)) if m.may_change(cls) else m.from_python(value)
+            )
         if issubclass(cls, enum.Enum):
             found = m.fold(getattr, [cls, name])
             if isinstance(found, enum.Enum):
@@ -241,6 +245,11 @@ class PyModule(Known):
 
     def attribute(self, m: Machine, name: str) -> Variable:
         m.note_type(self.value)
+        cls = type(self.value)
+        if cls is not types.ModuleType:
+            found = self.of_class(m, cls, name)
+            if found is not None:
+                return found
         namespace = self.value.__dict__
         if name in namespace or (id(namespace), name) in m.globals_written:
             return m.module_global(namespace, name)
@@ -252,5 +261,19 @@ class PyModule(Known):
             m.throw(AttributeError, str(error))
         return m.wrap(real, m.known_attribute_source(self.value, name))
 
+    def of_class(self, m: Machine, cls: type, name: str) -> Variable | None:
+        """What a class of modules with attributes of its own gives; None if that is the module's own dictionary's."""
+        if isinstance(class_lookup(m, cls, "__getattribute__")[0], types.FunctionType):
+            raise Unsupported(f"attribute of a {cls.__name__}, which reads them in its own way")
+        raw, owner = class_lookup(m, cls, name)
+        if owner in types.ModuleType.__mro__ or (name in vars(self.value) and not is_data_descriptor(m, raw)):
+            return None
+        if isinstance(raw, types.FunctionType | property | staticmethod | classmethod):
+            return descriptor_get(m, raw, owner, self, cls, name)
+        return m.wrap(m.fold(getattr, [self.value, name]), m.known_attribute_source(self.value, name))
+
     def set_attribute(self, m: Machine, name: str, value: Variable) -> None:
+        if type(self.value) is not types.ModuleType:
+            raise Unsupported(f"setting attribute {name!r} of a {type(self.value).__name__}")
+        m.note_type(self.value)
         m.set_global(self.value.__dict__, name, value)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from capture.errors import NotConstant, Unsupported
+from capture.sources import Attr, Const
 
 from .base import Args, Kwargs, Variable
 
@@ -174,10 +175,13 @@ class EnumMember(Known):
     def attribute(self, m: Machine, name: str) -> Variable:
         from .objects import MISSING, class_lookup, descriptor_get
 
-        if name in ("value", "name", "_value_", "_name_"):
-            return m.from_python(getattr(self.value, name))
+        if name in ("value", "name") and class_lookup(m, type(self.value), name)[1] is enum.Enum:
+            name = f"_{name}_"
+        if name in ("_value_", "_name_") and name in vars(self.value):
+            source = Attr(Const(self.value, str(self.value)), name, via_dict=True)
+            return m.wrap(vars(self.value)[name], source)
         if name == "__class__":
-            check_own_class(type(self.value))
+            check_own_class(m, type(self.value))
             return m.known(type(self.value))
         raw, owner = class_lookup(m, type(self.value), name)
         if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
@@ -203,9 +207,9 @@ class EnumMember(Known):
         return Constant(m.fold(str, [self.value])).iterate(m) if isinstance(self.value, str) else super().iterate(m)
 
 
-def check_own_class(cls: type) -> None:
+def check_own_class(m: Machine, cls: type) -> None:
     """Objects of some classes claim another class, as mocks do: what they answer is not known here."""
-    if not all(base is object or "__class__" not in vars(base) for base in cls.__mro__):
+    if _lookup(m, cls, "__class__")[1] is not object:
         raise Unsupported(f"the class that a {cls.__name__} claims to have")
 
 

@@ -148,8 +148,11 @@ def _signature(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
     value = m.realize(args[0])
     if isinstance(value, Method) and isinstance(value.function, Function) and value.function.real is not None:
+        m.note_signature(m.to_python(value.function))
         bound = types.MethodType(value.function.real, object())
         return m.computed(m.fold(inspect.signature, [bound]))
+    if isinstance(value, Function) and value.real is not None:
+        m.note_signature(m.to_python(value))
     if m.is_constant(value):
         return m.computed(m.fold(inspect.signature, [m.to_python(value)]))
     if isinstance(value, Object) and isinstance(value.value, object) and callable(value.value):
@@ -300,13 +303,3 @@ def is_once(function: Any) -> bool:
     return (
         isinstance(function, types.FunctionType) and f"{module_of(function)}.{function.__code__.co_qualname}" in _ONCE
     )
-
-
-@known("torch.overrides.has_torch_function", "torch.overrides.is_tensor_like")
-def _overrides(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
-    return Constant(False)
-
-
-@known("torch.nn.functional.has_torch_function")
-def _no_overrides(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
-    return Constant(False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.modules import module as torch_module
@@ -31,9 +31,10 @@ _GLOBAL_HOOKS = (
     "_global_forward_hooks",
     "_global_forward_pre_hooks",
 )
-_CALL = torch.nn.Module.__call__
-_GETATTR = torch.nn.Module.__getattr__
-_SETATTR = torch.nn.Module.__setattr__
+_CALL: Any = vars(torch.nn.Module)["__call__"]
+_CALL_IMPL: Any = vars(torch.nn.Module)["_call_impl"]
+_GETATTR: Any = vars(torch.nn.Module)["__getattr__"]
+_SETATTR: Any = vars(torch.nn.Module)["__setattr__"]
 
 
 class Module(Object):
@@ -53,6 +54,7 @@ class Module(Object):
     def missing_attribute(self, m: Machine, name: str) -> Variable:
         fallback, _ = class_lookup(m, self.cls, "__getattr__")
         if fallback is _GETATTR:
+            m.note_code_of(_GETATTR)
             return self.registered_or_error(m, name)
         return super().missing_attribute(m, name)
 
@@ -72,6 +74,7 @@ class Module(Object):
         if setter is not _SETATTR:
             super().set_attribute(m, name, value)
             return
+        m.note_code_of(_SETATTR)
         self.module_set(m, name, value)
 
     def module_set(self, m: Machine, name: str, value: Variable) -> None:
@@ -118,9 +121,14 @@ class Module(Object):
 
     def call_as_module(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
         """``torch.nn.Module.__call__``, whatever the class makes of it."""
-        compiled = self.instance_attribute(m, "_compiled_call_impl")
-        if compiled is not None and not m.is_none(m.realize(compiled)):
+        if not m.is_none(m.realize(self.attribute(m, "_compiled_call_impl"))):
             raise Unsupported("module with its own compiled call")
+        m.note_code_of(_CALL)
+        found, _ = class_lookup(m, self.cls, "_call_impl")
+        if found is not _CALL_IMPL or "_call_impl" in self.attrs or "_call_impl" in self.instance_dict():
+            return m.call(self.attribute(m, "_call_impl"), args, kwargs)
+        m.guard_not_shadowed(self, "_call_impl")
+        m.note_code_of(_CALL_IMPL)
         if self.hooked(m):
             return m.call(self.attribute(m, "_call_impl"), args, kwargs)
         return m.call(self.attribute(m, "forward"), args, kwargs)

@@ -102,6 +102,24 @@ def descriptor_get(m: Machine, raw: Any, owner: type, obj: Variable | None, cls:
     return m.wrap_class_value(owner, name, raw)
 
 
+def _slots(value: Any) -> list[str]:
+    """The slots of an object that hold something."""
+    members = {
+        name: member
+        for cls in type(value).__mro__
+        for name, member in vars(cls).items()
+        if isinstance(member, types.MemberDescriptorType)
+    }
+    found = []
+    for name, member in members.items():
+        try:
+            member.__get__(value)
+        except AttributeError:
+            continue
+        found.append(name)
+    return found
+
+
 class Object(Variable):
     """An instance of ``cls``. ``attrs`` holds what the frame wrote (None: deleted); an input falls back to ``value``.
 
@@ -125,6 +143,10 @@ class Object(Variable):
     def instance_dict(self) -> dict[str, Any]:
         found = getattr(self.value, "__dict__", None) if self.value is not None else None
         return found if isinstance(found, dict) else {}
+
+    def had(self, name: str) -> bool:
+        """Whether the real object has an attribute of its own by this name, in its dictionary or a slot."""
+        return name in self.instance_dict() or (self.value is not None and name in _slots(self.value))
 
     def instance_attribute(self, m: Machine, name: str) -> Variable | None:
         """From the instance itself: its dictionary or a slot."""
@@ -173,7 +195,7 @@ class Object(Variable):
     def generic_attribute(self, m: Machine, name: str) -> Variable | _Missing:
         """``object.__getattribute__`` without its error."""
         if name == "__class__":
-            check_own_class(self.cls)
+            check_own_class(m, self.cls)
             return m.known(self.cls)
         raw, owner = class_lookup(m, self.cls, name)
         if name == "__dict__" and isinstance(raw, types.GetSetDescriptorType | _Missing):

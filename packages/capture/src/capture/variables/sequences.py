@@ -55,10 +55,10 @@ class Sequence(Variable):
     def attribute(self, m: Machine, name: str) -> Variable:
         if name == "__class__":
             return m.known(self.cls)
-        if hasattr(self, "py_" + name) or name in DUNDERS:
-            return BoundBuiltin(self, name)
         if not hasattr(self.cls, name):
             m.throw(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+        if hasattr(self, "py_" + name) or name in DUNDERS:
+            return BoundBuiltin(self, name)
         raise Unsupported(f"{self.cls.__name__}.{name}")
 
     def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:

@@ -6,10 +6,13 @@ from typing import Any
 
 import torch
 
+from capture.errors import Unsupported
 from capture.evaluator.machine import Machine
 
 from .base import Args, Kwargs, Variable
 from .constants import Constant
+from .objects import MISSING, Object, class_lookup
+from .sequences import Sequence
 from .torch_calls import BUILTINS, Handler, builtin
 
 #: Setters that the graph records and that the frame's end restates.
@@ -82,8 +85,16 @@ _register()
 
 
 def _has_torch_function(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
-    """Plain tensors have no overrides; other tensor-likes never get this far."""
+    """Plain tensors have no overrides, and other objects that are asked about rarely."""
+    for value in [v for a in args for v in _each(m.realize(a))]:
+        real = m.realize(value)
+        if isinstance(real, Object) and class_lookup(m, real.cls, "__torch_function__")[0] is not MISSING:
+            raise Unsupported(f"the overrides of a {real.cls.__name__}")
     return Constant(False)
+
+
+def _each(value: Variable) -> list[Variable]:
+    return value.items if isinstance(value, Sequence) else [value]
 
 
 for _name in ("_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic"):

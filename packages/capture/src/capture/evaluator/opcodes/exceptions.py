@@ -44,7 +44,9 @@ def _check_exc_match(m: Machine, frame: Frame, op: Op) -> None:
     for cls in classes if isinstance(classes, tuple) else (classes,):
         if not (isinstance(cls, type) and issubclass(cls, BaseException)):
             m.throw(TypeError, "catching classes that do not inherit from BaseException is not allowed")
-    frame.push(Constant(issubclass(actual, classes)))
+    m.note_order(actual)
+    wanted_classes = classes if isinstance(classes, tuple) else (classes,)
+    frame.push(Constant(any(cls in actual.__mro__ for cls in wanted_classes)))
 
 
 @operation("RAISE_VARARGS")

@@ -10,6 +10,7 @@ from capture.errors import Unsupported
 from capture.variables.base import NULL, Variable
 from capture.variables.functions import Cell
 from capture.variables.objects import Super
+from capture.variables.torch_calls import BuiltinFunction
 
 from .registry import operation
 
@@ -154,7 +155,8 @@ def _store_global(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("DELETE_GLOBAL")
 def _delete_global(m: Machine, frame: Frame, op: Op) -> None:
-    read_global(m, frame, op.value)
+    if not m.has_global(frame.globals, op.value):
+        m.throw(NameError, f"name '{op.value}' is not defined")
     m.set_global(frame.globals, op.value, None)
 
 
@@ -207,7 +209,9 @@ def _import_name(m: Machine, frame: Frame, op: Op) -> None:
     if level:
         package = frame.globals.get("__package__") or ""
         name = importlib.util.resolve_name("." * level + name, package) if name or package else package
-    m.realize(m.builtin_entry(frame.builtins, "__import__"))
+    importer = m.realize(m.builtin_entry(frame.builtins, "__import__"))
+    if not isinstance(importer, BuiltinFunction):
+        raise Unsupported("import by a function that replaces __import__")
     if sys.modules.get(name) is None:
         raise Unsupported(f"import of {name}")
     module = m.imported(name)
