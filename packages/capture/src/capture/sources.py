@@ -8,7 +8,7 @@ from __future__ import annotations
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from capture.bytecode import build
 from capture.bytecode.instruction import Instruction
@@ -37,7 +37,9 @@ class FrameValues:
 class Source:
     """Base of all sources; equal sources read the same place."""
 
-    __slots__ = ()
+    __slots__ = ("_hash",)
+    __match_args__: ClassVar[tuple[str, ...]]
+    _hash: int
 
     @property
     def name(self) -> str:
@@ -67,6 +69,16 @@ class Source:
 
     def __str__(self) -> str:
         return self.name
+
+
+def _kept_hash(source: Source) -> int:
+    """The hash of a source's kind and fields, computed once: sources nest, and are looked up often."""
+    try:
+        return source._hash
+    except AttributeError:
+        found = hash((type(source), *(getattr(source, name) for name in type(source).__match_args__)))
+        object.__setattr__(source, "_hash", found)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +217,8 @@ class Attr(Source):
     attr: str
     via_dict: bool = False
 
+    __hash__ = _kept_hash
+
     @property
     def parent(self) -> Source:
         return self.base
@@ -240,6 +254,8 @@ class Item(Source):
     #: It is a dict whose class has a `__getitem__` of its own.
     overridden: bool = False
 
+    __hash__ = _kept_hash
+
     @property
     def parent(self) -> Source:
         return self.base
@@ -270,6 +286,8 @@ class TypeOf(Source):
 
     base: Source
 
+    __hash__ = _kept_hash
+
     @property
     def parent(self) -> Source:
         return self.base
@@ -291,6 +309,8 @@ class DictKeyAt(Source):
 
     base: Source
     index: int
+
+    __hash__ = _kept_hash
 
     @property
     def parent(self) -> Source:
@@ -315,6 +335,8 @@ class Default(Source):
     base: Source
     index: int
 
+    __hash__ = _kept_hash
+
     @property
     def parent(self) -> Source:
         return self.base
@@ -338,6 +360,8 @@ class KwDefault(Source):
     base: Source
     keyword: str
 
+    __hash__ = _kept_hash
+
     @property
     def parent(self) -> Source:
         return self.base
@@ -360,6 +384,8 @@ class CellContent(Source):
 
     base: Source
     index: int
+
+    __hash__ = _kept_hash
 
     @property
     def parent(self) -> Source:
@@ -385,6 +411,8 @@ class FunctionGlobal(Source):
     base: Source
     variable: str
 
+    __hash__ = _kept_hash
+
     @property
     def parent(self) -> Source:
         return self.base
@@ -407,6 +435,8 @@ class ClassEntry(Source):
 
     base: Source
     entry: str
+
+    __hash__ = _kept_hash
 
     @property
     def parent(self) -> Source:

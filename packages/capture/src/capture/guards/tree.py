@@ -47,13 +47,15 @@ class GuardTree:
     roots: dict[Source, GuardNode] = field(default_factory=dict)
     state: list[Guard] = field(default_factory=list)
     relations: list[Guard] = field(default_factory=list)
+    _made: dict[Source, GuardNode] = field(default_factory=dict, repr=False)
 
     def node(self, source: Source) -> GuardNode:
         """The node of `source`, made with its parents if need be."""
-        level = self.roots if source.parent is None else self.node(source.parent).children
-        if source not in level:
-            level[source] = GuardNode(source)
-        return level[source]
+        found = self._made.get(source)
+        if found is None:
+            level = self.roots if source.parent is None else self.node(source.parent).children
+            found = self._made[source] = level[source] = GuardNode(source)
+        return found
 
     def nodes(self) -> Iterator[GuardNode]:
         """All nodes, parents before children."""
