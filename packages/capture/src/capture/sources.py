@@ -6,6 +6,7 @@ The evaluator gives every value that enters a capture one of these; guards and e
 from __future__ import annotations
 
 import types
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -451,6 +452,29 @@ class ClassEntry(Source):
 
     def read(self, values: FrameValues) -> Any:
         return _class_entry(self.base.read(values), self.entry)
+
+
+@dataclass(frozen=True, slots=True)
+class Referent(Source):
+    """What the weak reference `base` refers to, None once that is dead: nothing keeps it alive."""
+
+    base: Source
+
+    @property
+    def parent(self) -> Source:
+        return self.base
+
+    @property
+    def name(self) -> str:
+        return f"{self.base.name}()"
+
+    def load(self) -> list[Instruction]:
+        return build.call_function(build.load_const(weakref.ref.__call__), self.base.load())
+
+    def read(self, values: FrameValues) -> Any:
+        return weakref.ref.__call__(self.base.read(values))
+
+    __hash__ = _kept_hash
 
 
 def _class_entry(cls: type, name: str) -> Any:

@@ -421,6 +421,9 @@ def library_class_subclassed_late(call):
 @program
 def constructor_changed(call):
     class Thing:
+        def __new__(cls, k):
+            return super().__new__(cls)
+
         def __init__(self, k):
             self.k = k
 

@@ -17,6 +17,14 @@ def steps(call, f, items):
         source = iter(list(items))
         call(f, vector(), source)
         call.note(list(source))
+    kept = list(items)
+
+    def own(x):
+        source = iter(kept)
+        return f(x, source), list(source)
+
+    call(own, vector())
+    call(own, vector())
 
 
 @program

@@ -147,6 +147,8 @@ step_read(const Step *step, PyObject *const *regs, const GuardFrame *frame)
         return Py_XNewRef(frame->builtins);
     case DEREF:
         return Py_XNewRef(weak_target(step->object));
+    case REFERENT:
+        return PyWeakref_CheckRef(regs[step->src]) ? Py_NewRef(PyWeakref_GET_OBJECT(regs[step->src])) : NULL;
     case TYPE_ENTRY:
         return Py_XNewRef(type_entry(regs[step->src], step->object));
     default:

@@ -338,6 +338,9 @@ note_read(Watch *watch, const Step *step, PyObject *source, PyObject *value)
     case DEREF:
         point(watch, TARGET, step->object)->is.part.value = value;
         return;
+    case REFERENT:
+        point(watch, TARGET, source)->is.part.value = value;
+        return;
     case CONST:
         return; /* the program holds it */
     case ATTR:

@@ -17,6 +17,7 @@ from torch.autograd import forward_ad
 
 from capture import _native
 from capture import rebuild as _rebuild
+from capture._torch import dispatch_mode_depth
 from capture.aliasing import separated
 from capture.bytecode import Instruction, argument_names, assemble, build, decode, liveness
 from capture.bytecode.dialect import current
@@ -103,6 +104,9 @@ def capture_frame(
         raise SkipFrame("it looks at its own local variables (locals, eval, ...)")
     if _FORWARD_LEVEL.namespace[_FORWARD_LEVEL.variable] != _NO_LEVEL:
         raise SkipCall("forward-mode differentiation is on")
+    if dispatch_mode_depth():
+        # It is to see the program's operations, and neither those on fakes nor kernels in their place.
+        raise SkipCall("a mode watches every operation")
     break_at: int | None = None
     reason: Break | None = None
     ways = Ways(refusals)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -324,6 +325,8 @@ def _compare_sequences(m: Machine, symbol: str, left: Sequence, right: Sequence)
 def _equal_dicts(m: Machine, left: Dict, right: Dict) -> bool:
     a, b = left.whole(), right.whole()
     if a.keys() != b.keys():
+        return False
+    if left.cls is right.cls is collections.OrderedDict and list(a) != list(b):
         return False
     return all(m.equal(v, b[k][1]) for k, (_, v) in a.items())
 

@@ -10,6 +10,7 @@ import torch
 from torch import fx
 
 from capture.errors import NotConstant, Unsupported
+from capture.guards import GuardKind, ShapePredicate, Size
 from capture.sources import Source
 from capture.variables.base import Args, Kwargs, Lazy, Variable
 from capture.variables.constants import CONSTANT_TYPES, Constant, Known
@@ -23,6 +24,15 @@ from .values import Values
 
 #: The dtypes that torch takes Python's number classes for.
 _NUMBER_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+#: Questions whose answers follow from what is guarded of tensors.
+_FOLLOWS = frozenset(
+    {
+        "size", "stride", "dim", "ndimension", "numel", "nelement", "element_size", "is_contiguous", "get_device",
+        "is_floating_point", "is_complex", "is_signed", "is_conj", "is_neg", "is_same_size", "is_inference", "type",
+        "result_type", "promote_types", "is_coalesced", "dense_dim", "sparse_dim", "__len__", "_is_zerotensor",
+        "is_non_overlapping_and_dense", "broadcast_shapes", "is_tensor", "eq", "ne",
+    }
+)  # fmt: skip
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
@@ -55,6 +65,16 @@ class Recording(Values):
         if isinstance(variable, Dict):
             return any(self.has_tensor(v) for _, v in variable.whole().values())
         return False
+
+    def note_offset(self, tensor: Tensor) -> None:
+        """Where a tensor begins in its storage is asked for: that of a view follows from that of what it is a view of."""
+        for other in list(self.fakes.values()):
+            offset, source = other.fake.storage_offset(), other.source
+            if other.value is None or source is None or type(offset) is not int:
+                continue
+            if other.fake.storage_key == tensor.fake.storage_key:
+                at = ShapePredicate((Size(source, "offset"),), ("offset",), f"offset == {offset}")
+                self.guard(None, GuardKind.SHAPE, at)
 
     def note_places(self, *variables: Variable) -> None:
         """The program acts on these tensors' places in autograd's graph, or on those of tensors within."""
@@ -117,6 +137,8 @@ class Recording(Values):
         result = self.run_on_fakes(op, target, fake_args, fake_kwargs)
         acts, wrote = self.fake_mode.effects != effects, self.fake_mode.writes != writes
         if self.is_plain(result) and not acts:
+            if _name(target) not in _FOLLOWS and any(map(self.has_tensor, args)):
+                raise Unsupported(f"{_name(target)}, whose answer is not in a tensor's metadata")
             return self.from_python(result)
         refused = self.refusals.reason(target, fake_args, fake_kwargs, result)
         if refused is not None:

@@ -37,6 +37,8 @@ class State:
     def __init__(self, root_globals: dict[str, Any], dynamic: bool | None) -> None:
         self.root_globals = root_globals
         self.dynamic_sizes = DynamicSizes(dynamic, self.where)
+        #: Torch's settings where the frame begins.
+        self.entered_with = torch_state()
         self.fake_mode = FakeMode(self.dynamic_sizes.env)
         self.graph = GraphBuilder()
         self.guards: dict[Any, Guard] = {}
@@ -165,6 +167,7 @@ class State:
             GuardKind.SAME_OBJECT,
             GuardKind.DISTINCT,
             GuardKind.SHAPE,
+            GuardKind.ANSWER,
         ):
             key = (source, kind, expected)
         if key not in self.guards:

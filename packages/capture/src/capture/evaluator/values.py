@@ -29,6 +29,7 @@ from capture.sources import (
     KwDefault,
     Local,
     ModuleGlobal,
+    Referent,
     Source,
 )
 from capture.variables.base import Lazy, Variable
@@ -557,9 +558,9 @@ class Values(Facts):
         self.private[id(value)] = value
         return self.known(value)
 
-    def fixed_object(self, value: Any) -> Variable:
-        """A real object reached without a source; where it is an input too, that must go on to be this object."""
-        return self.wrap(value, Const(value))
+    def referent(self, value: weakref.ref[Any], source: Source | None) -> Variable:
+        """What a weak reference refers to: read through it, for nothing may keep that alive."""
+        return self.wrap(value(), Referent(source or Const(value)))
 
     def from_python(self, value: Any) -> Variable:
         """A value that was computed for real: fresh containers, literals, or an object of fixed identity."""

@@ -37,6 +37,7 @@ class GuardKind(enum.Enum):
     GLOBAL_STATE = "global_state"  # a GlobalState; no source
     SHAPE = "shape"  # a ShapePredicate; no source
     CALLABLE = "callable"  # a Predicate on the value
+    ANSWER = "answer"  # (function, arguments, result): what it returns when called; no source
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +204,7 @@ def _now(kind: GuardKind, value: Any) -> str:
 _STATE_NOW: dict[GuardKind, Callable[[Any, FrameValues], str]] = {
     GuardKind.GRAD_MODE: lambda expected, values: str(torch.is_grad_enabled()),
     GuardKind.GLOBAL_STATE: lambda expected, values: ", ".join(expected.differences(GlobalState.now())),
+    GuardKind.ANSWER: lambda expected, values: str(expected[0](*expected[1])),
     GuardKind.SHAPE: lambda expected, values: ", ".join(f"{size} = {_size(size, values)}" for size in expected.inputs),
 }
 
@@ -244,5 +246,6 @@ _WORDS: dict[GuardKind, Callable[[str, Any], str]] = {
     GuardKind.GRAD_MODE: lambda name, expected: f"torch.is_grad_enabled() is {expected}",
     GuardKind.GLOBAL_STATE: lambda name, expected: f"global state: {expected}",
     GuardKind.SHAPE: lambda name, expected: str(expected),
+    GuardKind.ANSWER: lambda name, expected: f"{_brief(expected[0])}{expected[1]!r} == {expected[2]!r}",
     GuardKind.CALLABLE: lambda name, expected: expected.text.replace("{}", name),
 }

@@ -233,6 +233,7 @@ _READS: dict[type[S.Source], Callable[[_Lowering, Any], _Read]] = {
     S.KwDefault: lambda _, source: ("kwdefault", 0, source.keyword),
     S.CellContent: lambda _, source: ("cell", source.index, None),
     S.FunctionGlobal: lambda _, source: ("func_global", 0, source.variable),
+    S.Referent: lambda _, source: ("referent", 0, None),
     S.ClassEntry: lambda _, source: ("type_entry", 0, source.entry),
 }
 
@@ -302,6 +303,7 @@ _CHECKS: dict[GuardKind, Callable[[Any], list[_Read]]] = {
     GuardKind.NO_ATTR: lambda expected: [("no_attr", 0, expected)],
     GuardKind.NO_CLASS_ENTRY: lambda expected: [("no_type_entry", 0, expected)],
     GuardKind.CALLABLE: lambda expected: [("predicate", 0, expected.check)],
+    GuardKind.ANSWER: lambda expected: [("call_equals", 0, expected)],
     GuardKind.GRAD_MODE: _grad_mode,
     GuardKind.GLOBAL_STATE: _global_state,
 }

@@ -22,7 +22,7 @@ _ORDER = {
             GuardKind.TYPE, GuardKind.ID, GuardKind.EQUALS, GuardKind.TENSOR, GuardKind.LEN, GuardKind.DICT_KEYS,
             GuardKind.HAS_KEY, GuardKind.NO_KEY, GuardKind.HAS_ATTR, GuardKind.NO_ATTR,
             GuardKind.NO_CLASS_ENTRY, GuardKind.CALLABLE,
-            GuardKind.GRAD_MODE, GuardKind.GLOBAL_STATE, GuardKind.SAME_OBJECT, GuardKind.DISTINCT, GuardKind.SHAPE,
+            GuardKind.GRAD_MODE, GuardKind.GLOBAL_STATE, GuardKind.ANSWER, GuardKind.SAME_OBJECT, GuardKind.DISTINCT, GuardKind.SHAPE,
         )
     )
 }  # fmt: skip
@@ -130,6 +130,12 @@ def _key(guard: Guard) -> Any:
     """Equal for guards that state the same."""
     if guard.kind in (GuardKind.EQUALS, GuardKind.LEN, GuardKind.HAS_ATTR, GuardKind.NO_ATTR, GuardKind.NO_CLASS_ENTRY):
         return const_key(guard.expected)
-    if guard.kind in (GuardKind.TENSOR, GuardKind.GLOBAL_STATE, GuardKind.SAME_OBJECT, GuardKind.GRAD_MODE):
+    if guard.kind in (
+        GuardKind.TENSOR,
+        GuardKind.GLOBAL_STATE,
+        GuardKind.SAME_OBJECT,
+        GuardKind.GRAD_MODE,
+        GuardKind.ANSWER,
+    ):
         return guard.expected
     return id(guard.expected)

@@ -325,9 +325,20 @@ def _divmod(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     return m.created_tuple([m.binary("//", args[0], args[1]), m.binary("%", args[0], args[1])])
 
 
-@builtin(repr, ascii)
+@builtin(repr)
 def _repr(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     return m.text(args[0], "repr")
+
+
+@builtin(ascii)
+def _ascii(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    return as_ascii(m, args[0])
+
+
+def as_ascii(m: Machine, value: Variable) -> Variable:
+    """``ascii(value)``: its representation, with all that is not ASCII escaped."""
+    text: str = m.to_python(m.text(value, "repr"))
+    return Constant(text.encode("ascii", "backslashreplace").decode("ascii"))
 
 
 @builtin(format)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import types
+import weakref
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
@@ -220,16 +221,15 @@ def _lookup(m: Machine, cls: type, name: str) -> tuple[Any, type]:
 
 
 class WeakReference(Known):
-    """``weakref.ref``: a call gives its referent, which is then guarded to be that object."""
+    """``weakref.ref``: a call gives its referent, which is read, and guarded, through the reference at each call."""
 
     def truth(self, m: Machine) -> bool:
         return True
 
     def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
-        referent = self.value()
-        if referent is None:
-            return Constant(None)
-        return m.fixed_object(referent)
+        if type(self.value).__call__ is not weakref.ref.__call__:
+            raise Unsupported(f"call of a {type(self.value).__name__}")
+        return m.referent(self.value, self.source)
 
 
 class BoundBuiltin(Variable):

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from capture.errors import NotConstant, StopIter, Unsupported
+from capture.errors import NotConstant, Unsupported
 from capture.evaluator.machine import Machine
 
 from . import iterators
@@ -355,51 +355,32 @@ def _permutations(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 @constructor(itertools.pairwise)
 def _pairwise(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
-    return tuples_iterator(m, list(itertools.pairwise(m.elements(args[0]))))
+    return m.created(iterators.Pairwise(m.iterate(args[0])))
 
 
 @constructor(itertools.zip_longest)
 def _zip_longest(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     fill = kwargs.get("fillvalue", Constant(None))
-    return tuples_iterator(m, list(itertools.zip_longest(*[m.elements(a) for a in args], fillvalue=fill)))
+    return m.created(iterators.LongestZip([m.iterate(a) for a in args], fill))
 
 
 @constructor(itertools.islice)
 def _islice(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
-    iterator = m.iterate(args[0])
-    bounds = slice(*[None if m.is_none(a) else m.index(a) for a in args[1:]])
-    found: list[Variable] = []
-    stop = bounds.stop
-    at = 0
-    step = bounds.step or 1
-    wanted = bounds.start or 0
-    while stop is None or at < stop:
-        try:
-            value = iterator.next(m)
-        except StopIter:
-            break
-        if at == wanted:
-            found.append(value)
-            wanted += step
-        at += 1
-    return m.created(iterators.Computed(m.created_tuple(found)))
+    bounds = [None if m.is_none(a) else m.index(a) for a in args[1:]]
+    m.fold(itertools.islice, [(), *bounds])  # it refuses negative ones
+    limits = slice(*bounds)
+    return m.created(iterators.Part(m.iterate(args[0]), limits.start or 0, limits.stop, limits.step or 1))
 
 
 @constructor(itertools.accumulate)
 def _accumulate(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     function = args[1] if len(args) > 1 else kwargs.get("func")
-    values = m.elements(args[0])
-    if "initial" in kwargs and not m.is_none(kwargs["initial"]):
-        values.insert(0, kwargs["initial"])
-    found: list[Variable] = []
-    for value in values:
-        if not found:
-            found.append(value)
-        elif function is None or m.is_none(function):
-            found.append(m.binary("+", found[-1], value))
-        else:
-            found.append(m.call(function, [found[-1], value], {}))
-    return m.created(iterators.Computed(m.created_tuple(found)))
+    if function is not None and m.is_none(function):
+        function = None
+    initial = kwargs.get("initial")
+    if initial is not None and m.is_none(initial):
+        initial = None
+    return m.created(iterators.Accumulate(m.iterate(args[0]), function, initial))
 
 
 # operator's callable objects

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
@@ -263,6 +264,102 @@ class Chain(Iterator):
                 return self.active.next(m)
             except StopIter:
                 self.active = None
+
+
+class Pairwise(Iterator):
+    """``itertools.pairwise``."""
+
+    cls = itertools.pairwise
+
+    def __init__(self, inner: Variable) -> None:
+        self.inner: Variable | None = inner
+        self.last: Variable | None = None
+
+    def next(self, m: Machine) -> Variable:
+        inner, self.inner = self.inner, None  # whatever ends it, ends it for good
+        if inner is None:
+            raise StopIter
+        first = inner.next(m) if self.last is None else self.last
+        self.last = inner.next(m)
+        self.inner = inner
+        return m.created_tuple([first, self.last])
+
+
+class LongestZip(Iterator):
+    """``itertools.zip_longest``; of those that have ended there is None."""
+
+    cls = itertools.zip_longest
+
+    def __init__(self, inner: list[Variable], fill: Variable) -> None:
+        self.inner: list[Variable | None] = [*inner]
+        self.fill = fill
+
+    def next(self, m: Machine) -> Variable:
+        got: list[Variable] = []
+        for at, each in enumerate(self.inner):
+            try:
+                got.append(self.fill if each is None else each.next(m))
+            except StopIter:
+                self.inner[at] = None
+                got.append(self.fill)
+            if not any(self.inner):
+                break
+        if not any(self.inner):
+            raise StopIter
+        return m.created_tuple(got)
+
+
+class Part(Iterator):
+    """``itertools.islice``: takes from what it runs over only what it needs for the next item."""
+
+    cls = itertools.islice
+
+    def __init__(self, inner: Variable, start: int, stop: int | None, step: int) -> None:
+        self.inner: Variable | None = inner
+        self.wanted, self.stop, self.by = start, stop, step
+        self.taken = 0
+
+    def next(self, m: Machine) -> Variable:
+        inner, self.inner = self.inner, None
+        if inner is None:
+            raise StopIter
+        while self.taken < self.wanted:
+            inner.next(m)
+            self.taken += 1
+        if self.stop is not None and self.taken >= self.stop:
+            raise StopIter
+        value = inner.next(m)
+        self.taken += 1
+        self.wanted += self.by
+        if self.stop is not None:
+            self.wanted = min(self.wanted, self.stop)
+        self.inner = inner
+        return value
+
+
+class Accumulate(Iterator):
+    """``itertools.accumulate``; ``function`` None adds."""
+
+    cls = itertools.accumulate
+
+    def __init__(self, inner: Variable, function: Variable | None, initial: Variable | None) -> None:
+        self.inner = inner
+        self.function = function
+        self.initial = initial
+        self.total: Variable | None = None
+
+    def next(self, m: Machine) -> Variable:
+        if self.initial is not None:
+            self.total, self.initial = self.initial, None
+            return self.total
+        value = self.inner.next(m)
+        if self.total is None:
+            self.total = value
+        elif self.function is None:
+            self.total = m.binary("+", self.total, value)
+        else:
+            self.total = m.call(self.function, [self.total, value], {})
+        return self.total
 
 
 class UserIterator(Iterator):

@@ -111,10 +111,10 @@ class Dict(Variable):
             return m.known(self.cls)
         if name == "default_factory" and self.cls is collections.defaultdict:
             return self.factory or Constant(None)
-        if hasattr(self, "py_" + name) or name in DUNDERS or name == "update":
-            return BoundBuiltin(self, name)
         if not hasattr(self.cls, name):
             m.throw(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+        if hasattr(self, "py_" + name) or name in DUNDERS or name == "update":
+            return BoundBuiltin(self, name)
         raise Unsupported(f"{self.cls.__name__}.{name}")
 
     def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
@@ -322,10 +322,10 @@ class Set(Variable):
         return m.realize(value).hash_key(m) in self.entries
 
     def attribute(self, m: Machine, name: str) -> Variable:
-        if hasattr(self, "py_" + name) or name in SET_ALGEBRA or name in DUNDERS:
-            return BoundBuiltin(self, name)
         if not hasattr(self.cls, name):
             m.throw(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+        if hasattr(self, "py_" + name) or name in SET_ALGEBRA or name in DUNDERS:
+            return BoundBuiltin(self, name)
         raise Unsupported(f"{self.cls.__name__}.{name}")
 
     def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:

@@ -416,6 +416,16 @@ OBJECT_METHODS: dict[str, Any] = {
 }
 
 
+class Traceback(Variable):
+    """The traceback that ``__exit__`` is told: there is one, but no frame is real while evaluating."""
+
+    def python_type(self) -> type:
+        return types.TracebackType
+
+    def truth(self, m: Machine) -> bool:
+        return True
+
+
 class ExceptionObject(Object):
     """An exception instance; ``args`` is kept as an attribute."""
 

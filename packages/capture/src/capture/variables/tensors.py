@@ -119,7 +119,9 @@ class Tensor(Variable):
             return m.call(self.attribute(m, name), args, kwargs)
         if name in DENIED_METHODS:
             return self.special_method(m, name, args, kwargs)
-        if name in ("size", "dim", "stride", "ndimension", "numel", "nelement"):
+        if name == "storage_offset":
+            m.note_offset(self)
+        if name in ("size", "dim", "stride", "ndimension", "numel", "nelement", "storage_offset"):
             return self.measure(m, name, args, kwargs)
         if not hasattr(torch.Tensor, name):
             return m.call(self.attribute(m, name), args, kwargs)

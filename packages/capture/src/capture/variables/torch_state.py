@@ -8,6 +8,7 @@ import torch
 
 from capture.errors import Unsupported
 from capture.evaluator.machine import Machine
+from capture.guards import GuardKind
 
 from .base import Args, Kwargs, Variable
 from .constants import Constant
@@ -53,6 +54,25 @@ _QUERIES = (
 )
 
 
+#: Of those, the ones whose answers every capture is guarded on.
+_ALWAYS_GUARDED = frozenset(
+    {
+        torch.is_grad_enabled,
+        torch.is_inference_mode_enabled,
+        torch.is_autocast_enabled,
+        torch.is_autocast_cpu_enabled,
+        torch.get_default_dtype,
+        torch.are_deterministic_algorithms_enabled,
+        torch._C._is_any_autocast_enabled,
+        torch._C._is_torch_function_mode_enabled,
+        torch._C._get_deterministic_algorithms,
+        torch._C._len_torch_function_stack,
+        torch._C._len_torch_dispatch_stack,
+        torch._C._is_torch_function_enabled,
+    }
+)
+
+
 def _register() -> None:
     for setter in _SETTERS:
         BUILTINS[setter] = _setter(setter)
@@ -70,6 +90,8 @@ def _query(function: Any) -> Handler:
 
 
 def _set(m: Machine, function: Any, args: Args) -> Variable:
+    if function is torch.set_autocast_enabled:
+        _note_autocast(m, m.to_python(args[0]))
     m.graph_state_call(function, args)
     if function in (torch.autocast_increment_nesting, torch.autocast_decrement_nesting):
         return Constant(m.autocast_nesting)  # the program clears the cache when it reaches 0
@@ -78,7 +100,21 @@ def _set(m: Machine, function: Any, args: Args) -> Variable:
 
 def _ask(m: Machine, function: Any, args: Args, kwargs: Kwargs) -> Variable:
     real = [m.to_python(a) for a in args]
-    return m.from_python(m.fold(function, real, {k: m.to_python(v) for k, v in kwargs.items()}))
+    answer = m.fold(function, real, {k: m.to_python(v) for k, v in kwargs.items()})
+    if function is torch.get_autocast_dtype or function is torch.is_autocast_cache_enabled:
+        _note_autocast(m, real[0] if real else "cpu")
+    elif function not in _ALWAYS_GUARDED and not kwargs:
+        m.guard(None, GuardKind.ANSWER, (function, tuple(real), answer))
+    return m.from_python(answer)
+
+
+def _note_autocast(m: Machine, device: str) -> None:
+    """What autocast would do on a device counts, though it was off where the frame began; the frame may have set it."""
+    if device not in ("cpu", "cuda"):
+        raise Unsupported(f"autocast on {device}")
+    dtype = m.entered_with["autocast_dtype"][device == "cuda"]
+    m.guard(None, GuardKind.ANSWER, (torch.get_autocast_dtype, (device,), dtype))
+    m.guard(None, GuardKind.ANSWER, (torch.is_autocast_cache_enabled, (), m.entered_with["autocast_cache"]))
 
 
 _register()

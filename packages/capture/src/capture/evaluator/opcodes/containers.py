@@ -67,15 +67,15 @@ def _build_string(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("FORMAT_VALUE")
 def _format_value(m: Machine, frame: Frame, op: Op) -> None:
-    from capture.variables.builtins import format_value
+    from capture.variables.builtins import as_ascii, format_value
 
     spec = m.to_python(frame.pop(m)) if op.arg & 4 else ""
     value = frame.pop(m)
     conversion = op.arg & 3
-    if conversion:
+    if conversion == 3:
+        value = as_ascii(m, value)
+    elif conversion:
         value = m.text(value, "str" if conversion == 1 else "repr")
-        if conversion == 3:
-            value = Constant(ascii(m.to_python(value)))
     frame.push(format_value(m, value, spec))
 
 

@@ -10,7 +10,7 @@ from capture.evaluator.frame import HandlerState
 from capture.variables.base import Variable
 from capture.variables.constants import Constant
 from capture.variables.functions import Method
-from capture.variables.objects import MISSING, Object, class_lookup, descriptor_get
+from capture.variables.objects import MISSING, Object, Traceback, class_lookup, descriptor_get
 
 from .registry import operation
 
@@ -94,7 +94,7 @@ def _with_except_start(m: Machine, frame: Frame, op: Op) -> None:
     """Stack: exit, lasti, previous handler state, exception."""
     exception = m.realize(frame.stack[-1])
     leave = frame.stack[-4]
-    args = [m.known(exception.python_type()), exception, Constant(None)]
+    args = [m.known(exception.python_type()), exception, Traceback()]
     frame.push(m.call(leave, args, {}))
 
 
