@@ -74,6 +74,9 @@ class GuardProgram:
     def points(self) -> int | None:
         """How many points the watched program looks at; -1: it is verified in full each time, None: it did not run yet."""
     @property
+    def unwatched(self) -> str | None:
+        """The guard because of which the watched program is always run in full, or None."""
+    @property
     def verified(self) -> int:
         """How often the watched program was run in full."""
     def check(

@@ -9,6 +9,7 @@ import weakref
 import pytest
 import torch
 
+import capture
 from capture import _native
 from capture.guards import Guard, GuardKind, TensorMeta, build_tree
 from capture.sources import (
@@ -367,6 +368,39 @@ def test_refused_programs():
         _native.GuardProgram([("pinned", 0, -1, 0, None, 0)], ["text"], 1, inner)
     with pytest.raises(TypeError):
         _native.GuardProgram([], [], 0, 1)
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attend = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, activation=torch.nn.functional.gelu)
+        self.rest = torch.nn.ModuleDict({"a": torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.5))})
+        self.options = {"scale": 2.0, "names": ["a"]}
+        self.register_buffer("offset", torch.ones(8))
+
+    def forward(self, x):
+        for name in self.options["names"]:
+            x = self.rest[name](x) * self.options["scale"] + self.offset
+        return self.attend(x)
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_models_are_watched(train):
+    """All that a model's capture assumed can be told by versions and pointers: nothing makes it verify in full each time."""
+    model = Block().train(train)
+
+    def step(x):
+        return model(x)
+
+    compiled = capture.compile(step, lambda graph, inputs: graph.forward)
+    for _ in range(4):
+        compiled(torch.ones(2, 3, 8))
+    (entry,) = _native.entries(step.__code__)
+    assert entry.guards.unwatched is None and entry.guards.verified == 1 and entry.hits == 4
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    compiled(torch.ones(2, 3, 8))
+    assert len(_native.entries(step.__code__)) == 2
 
 
 def test_a_namespace_object():

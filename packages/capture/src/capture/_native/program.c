@@ -90,6 +90,20 @@ type_entry(PyObject *type, PyObject *name)
     return PyType_Check(type) ? _PyType_Lookup((PyTypeObject *)type, name) : NULL;
 }
 
+/* A class's own dictionary itself: what its `__dict__` gives is a view made anew each time. */
+static PyObject *
+class_dict(PyObject *type)
+{
+    if (!PyType_Check(type)) {
+        return NULL;
+    }
+#if PY_VERSION_HEX >= 0x030C0000
+    return PyType_GetDict((PyTypeObject *)type);
+#else
+    return Py_XNewRef(((PyTypeObject *)type)->tp_dict);
+#endif
+}
+
 static PyObject *
 function_item(int op, PyObject *value, const Step *step)
 {
@@ -141,6 +155,8 @@ step_read(const Step *step, PyObject *const *regs, const GuardFrame *frame)
         return Py_NewRef((PyObject *)Py_TYPE(regs[step->src]));
     case KEY_AT:
         return key_at(regs[step->src], step->number);
+    case CLASS_DICT:
+        return class_dict(regs[step->src]);
     case GLOBALS:
         return Py_XNewRef(frame->globals);
     case BUILTINS:
@@ -527,6 +543,7 @@ run_in_full(GuardProgram *self, const GuardFrame *frame, int watching)
     if (watch && result == GUARDS_HOLD && watch_seal(watch, registers.regs, frame) == 0) {
         Watch *before = self->watch;
         self->watch = watch;
+        self->unwatched = watch_reason(watch);
         watch = before;
     }
     watch_drop(watch);

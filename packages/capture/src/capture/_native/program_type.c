@@ -15,9 +15,9 @@ static const struct {
     [DICT_ATTR] = {"dict_attr", "dso"}, [INDEX] = {"index", "ds"}, [KEY] = {"key", "dso"},
     [TYPE_OF] = {"type_of", "ds"}, [KEY_AT] = {"key_at", "ds"}, [DEFAULT] = {"default", "ds"},
     [KWDEFAULT] = {"kwdefault", "dso"}, [CELL] = {"cell", "ds"}, [FUNC_GLOBAL] = {"func_global", "dso"},
-    [TYPE_ENTRY] = {"type_entry", "dso"}, [REFERENT] = {"referent", "ds"},
-    [GLOBALS] = {"globals", "d"}, [BUILTINS] = {"builtins", "d"},
-    [DEREF] = {"deref", "do"}, [PINNED] = {"pinned", "d"}, [APART] = {"apart", "so"}, [WATCHED] = {"watched", ""},
+    [TYPE_ENTRY] = {"type_entry", "dso"}, [REFERENT] = {"referent", "ds"}, [CLASS_DICT] = {"class_dict", "ds"},
+    [GLOBALS] = {"globals", "d"}, [BUILTINS] = {"builtins", "d"}, [DEREF] = {"deref", "do"},
+    [PINNED] = {"pinned", "d"}, [APART] = {"apart", "so"}, [WATCHED] = {"watched", ""},
     [NO_TYPE_ENTRY] = {"no_type_entry", "so"},
     [TYPE] = {"type", "so"}, [IS] = {"is", "so"}, [IS_WEAK] = {"is_weak", "so"}, [EQUALS] = {"equals", "so"},
     [TENSOR] = {"tensor", "so"}, [LEN] = {"len", "s"}, [DICT_KEYS] = {"dict_keys", "so"},
@@ -244,6 +244,7 @@ program_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     self->texts = PySequence_Tuple(texts);
     self->registers = registers;
     self->pins = pins;
+    self->unwatched = -1;
     self->watched = watched == Py_None ? NULL : Py_NewRef(watched);
     self->steps = items ? PyMem_Calloc(PyTuple_GET_SIZE(items) + 1, sizeof(Step)) : NULL;
     if (items && (written == NULL || self->steps == NULL)) {
@@ -381,6 +382,13 @@ program_points(PyObject *op, void *Py_UNUSED(closure))
 }
 
 static PyObject *
+program_unwatched(PyObject *op, void *Py_UNUSED(closure))
+{
+    const GuardProgram *watched = (GuardProgram *)((GuardProgram *)op)->watched;
+    return Py_NewRef(watched && watched->unwatched >= 0 ? program_text(op, watched->unwatched) : Py_None);
+}
+
+static PyObject *
 program_verified(PyObject *op, void *Py_UNUSED(closure))
 {
     const GuardProgram *watched = (GuardProgram *)((GuardProgram *)op)->watched;
@@ -388,6 +396,8 @@ program_verified(PyObject *op, void *Py_UNUSED(closure))
 }
 
 static PyGetSetDef program_getset[] = {
+    {"unwatched", program_unwatched, NULL, "The guard because of which what lives on is always verified in full, or None.",
+     NULL},
     {"verified", program_verified, NULL, "How often what lives on was verified in full.", NULL},
     {"points", program_points, NULL, "How many points are watched; -1: it is verified in full each time; None: not yet run.",
      NULL},

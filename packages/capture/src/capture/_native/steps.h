@@ -9,7 +9,7 @@
 enum {
     /* reads: dst = ... */
     LOCAL, FREE, GLOBAL, BUILTIN, CONST, ATTR, DICT_ATTR, INDEX, KEY, TYPE_OF, KEY_AT, DEFAULT, KWDEFAULT, CELL,
-    FUNC_GLOBAL, TYPE_ENTRY, REFERENT, GLOBALS, BUILTINS, DEREF, PINNED,
+    FUNC_GLOBAL, TYPE_ENTRY, REFERENT, CLASS_DICT, GLOBALS, BUILTINS, DEREF, PINNED,
     LAST_READ = PINNED,
     /* checks of src */
     TYPE, IS, IS_WEAK, EQUALS, TENSOR, LEN, DICT_KEYS, HAS_KEY, NO_KEY, HAS_ATTR, NO_ATTR, NO_TYPE_ENTRY, PREDICATE,
@@ -47,6 +47,7 @@ typedef struct {
     Step *steps;
     PyObject *watched;   /* GuardProgram or NULL: about what lives on; its texts are these */
     unsigned long long verified; /* how often it was run in full */
+    int unwatched; /* the text of the step because of which it always is, -1 */
     struct Watch *watch; /* what this program's last full run looked at; NULL: not watched */
 } GuardProgram;
 

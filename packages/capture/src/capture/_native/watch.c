@@ -61,7 +61,8 @@ typedef struct {
 } Part;
 
 struct Watch {
-    int owners, sealed, hopeless, made_loose, late; /* `late`: the first point that may run Python */
+    int owners, sealed, hopeless, made_loose, late;
+    int reason; /* the text of the step that cannot be watched, -1 */ /* `late`: the first point that may run Python */
     Py_ssize_t count, parts, room, pins;
     Point *points;
     Part *part;
@@ -83,6 +84,7 @@ watch_new(Py_ssize_t steps, Py_ssize_t registers, Py_ssize_t pins)
         return NULL;
     }
     watch->owners = 1;
+    watch->reason = -1;
     watch->room = 2 * steps + 1;
     watch->pins = pins;
     watch->table = 64;
@@ -263,16 +265,44 @@ named(PyObject *name, const char *text)
     return PyUnicode_CompareWithASCIIString(name, text) == 0;
 }
 
+/* The attributes of functions that lie in the function. */
+static const struct {
+    const char *name;
+    size_t offset;
+} function_fields[] = {
+    {"__code__", offsetof(PyFunctionObject, func_code)},
+    {"__defaults__", offsetof(PyFunctionObject, func_defaults)},
+    {"__kwdefaults__", offsetof(PyFunctionObject, func_kwdefaults)},
+    {"__closure__", offsetof(PyFunctionObject, func_closure)},
+    {"__globals__", offsetof(PyFunctionObject, func_globals)},
+    {"__annotations__", offsetof(PyFunctionObject, func_annotations)},
+    {"__name__", offsetof(PyFunctionObject, func_name)},
+    {"__qualname__", offsetof(PyFunctionObject, func_qualname)},
+    {"__module__", offsetof(PyFunctionObject, func_module)},
+    {"__doc__", offsetof(PyFunctionObject, func_doc)},
+};
+
+/* NULL: it is no such attribute. */
+static PyObject **
+function_field(PyObject *function, PyObject *name)
+{
+    for (size_t i = 0; i < sizeof function_fields / sizeof function_fields[0]; i++) {
+        if (named(name, function_fields[i].name)) {
+            return (PyObject **)((char *)function + function_fields[i].offset);
+        }
+    }
+    return NULL;
+}
+
 static void
 note_attribute(Watch *watch, const Step *step, PyObject *source, PyObject *value)
 {
     PyObject *name = step->object;
-    if (PyFunction_Check(source) &&
-        (named(name, "__code__") || named(name, "__defaults__") || named(name, "__kwdefaults__"))) {
-        note_function(watch, source);
-    }
-    else if (PyFunction_Check(source) && (named(name, "__closure__") || named(name, "__globals__"))) {
-        return; /* they are the function's for good */
+    PyObject **field = PyFunction_Check(source) ? function_field(source, name) : NULL;
+    if (field != NULL && (*field == value || (*field == NULL && value == Py_None))) {
+        Point *made = point(watch, SLOT, source);
+        made->is.slot.where = field;
+        made->is.slot.value = *field;
     }
     else if (Py_IS_TYPE(source, &PyMethod_Type) && (named(name, "__func__") || named(name, "__self__"))) {
         return;
@@ -341,8 +371,8 @@ note_read(Watch *watch, const Step *step, PyObject *source, PyObject *value)
     case REFERENT:
         point(watch, TARGET, source)->is.part.value = value;
         return;
-    case CONST:
-        return; /* the program holds it */
+    case CONST: case CLASS_DICT:
+        return; /* the program, or the class, holds it for good */
     case ATTR:
         note_attribute(watch, step, source, value);
         return;
@@ -427,16 +457,13 @@ note_check(Watch *watch, const Step *step, PyObject *source)
     note_again(watch, CHECK_AGAIN, step, source, NULL);
 }
 
-int
-watch_note(Watch *watch, const Step *step, PyObject *const *regs, PyObject *value)
+static void
+note(Watch *watch, const Step *step, PyObject *const *regs, PyObject *value)
 {
     PyObject *source = step->src >= 0 ? regs[step->src] : NULL;
-    if (watch->hopeless) {
-        return 0;
-    }
     if (watch->count + 2 >= watch->room || watch->parts + 2 >= watch->room || watch->held + 2 >= watch->room) {
         watch->hopeless = 1;
-        return 0;
+        return;
     }
     Py_ssize_t before = watch->count + watch->parts;
     int loose = source != NULL && watch->loose[step->src];
@@ -444,7 +471,7 @@ watch_note(Watch *watch, const Step *step, PyObject *const *regs, PyObject *valu
     if (step->op <= LAST_READ) {
         if (Py_REFCNT(value) == 1) { /* made by the reading: nothing holds it */
             watch->hopeless = 1;
-            return 0;
+            return;
         }
         keep(watch, value);
         note_read(watch, step, source, value);
@@ -458,6 +485,15 @@ watch_note(Watch *watch, const Step *step, PyObject *const *regs, PyObject *valu
     }
     if (step->op <= LAST_READ) {
         watch->loose[step->dst] = (char)(loose || watch->made_loose);
+    }
+}
+
+int
+watch_note(Watch *watch, const Step *step, PyObject *const *regs, PyObject *value)
+{
+    if (!watch->hopeless) {
+        note(watch, step, regs, value);
+        watch->reason = watch->hopeless ? step->text : -1;
     }
     return 0;
 }
@@ -667,6 +703,12 @@ PyObject *
 watch_pin(const Watch *watch, Py_ssize_t number)
 {
     return watch->pin[number];
+}
+
+int
+watch_reason(const Watch *watch)
+{
+    return watch->reason;
 }
 
 Py_ssize_t

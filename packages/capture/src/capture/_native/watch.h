@@ -19,7 +19,9 @@ int watch_holds(Watch *watch, const GuardFrame *frame);
 int watch_stands(Watch *watch, const GuardFrame *frame);
 /* A register as it was at the end of the run; borrowed, and right while the watch holds. */
 PyObject *watch_pin(const Watch *watch, Py_ssize_t number);
+/* How many; -1 if it cannot be watched, because of the step with this text (-1: it changes while it is looked at). */
 Py_ssize_t watch_points(const Watch *watch);
+int watch_reason(const Watch *watch);
 
 Watch *watch_share(Watch *watch);
 void watch_drop(Watch *watch); /* NULL is nothing */

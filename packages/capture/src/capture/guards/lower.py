@@ -23,6 +23,7 @@ from capture.guards.tree import GuardNode, GuardTree, related_sources
 Instruction = tuple[str, int, int, int, Any, int]
 _Read = tuple[str, int, Any]  # operation, number, object
 _WORD = 2**62
+_CLASS_DICT: _Read = ("class_dict", 0, None)
 _SIZE_READS = {"size": 0, "stride": 1, "offset": 2, "value": 3}
 
 
@@ -137,17 +138,11 @@ class _Lowering:
             todo.extend((child, read, register, depth + 1) for child, read in reversed(self.children(node)))
 
     def children(self, node: GuardNode) -> list[tuple[GuardNode, _Read]]:
-        """What is read from a node, and how. A class's own dictionary is a view made anew: the class is asked itself."""
-        found: list[tuple[GuardNode, _Read]] = []
-        for child in node.children.values():
-            source = child.source
-            if isinstance(source, S.Attr) and source.attr == "__dict__" and not child.guards and _is_class(node):
-                entries = [(entry, entry.source) for entry in child.children.values()]
-                if all(isinstance(entry, S.Item) and type(entry.key) is str for _, entry in entries):
-                    found += [(below, ("type_entry", 0, entry.key)) for below, entry in entries]  # type: ignore[attr-defined]
-                    continue
-            found.append((child, _READS[type(source)](self, source)))
-        return found
+        """What is read from a node, and how."""
+        return [
+            (child, _CLASS_DICT if _is_dict_of_class(node, child) else _READS[type(child.source)](self, child.source))
+            for child in node.children.values()
+        ]
 
     def relates_lasting(self, guard: Guard) -> bool:
         """Put a relation, or what of it can be, where all that it compares lives on. Whether that is all of it."""
@@ -198,9 +193,10 @@ def _constant(value: Any) -> _Read:
         return ("const", 0, value)
 
 
-def _is_class(node: GuardNode) -> bool:
-    source = node.source
-    value = source.value if isinstance(source, S.Const) else None
+def _is_dict_of_class(node: GuardNode, child: GuardNode) -> bool:
+    if not isinstance(child.source, S.Attr) or child.source.attr != "__dict__":
+        return False
+    value = node.source.value if isinstance(node.source, S.Const) else None
     return isinstance(value, type) or any(g.kind is GuardKind.ID and isinstance(g.expected, type) for g in node.guards)
 
 
