@@ -270,3 +270,140 @@ def module_level_table(call):
     call(f, vector(), 1)
     table.clear()
     call(f, vector(), 1)
+
+
+def told_after_each(call, factor, f, *arguments):
+    """Calls, each followed by what the cache says of itself."""
+    for args in arguments:
+        call(f, vector(), *args)
+        call.note(factor.cache_info())
+
+
+@program
+def hits_are_counted(call):
+    for decorate in (functools.cache, functools.lru_cache, functools.lru_cache(maxsize=5, typed=True)):
+
+        @decorate
+        def factor(k):
+            return k + 1
+
+        def f(x, k, factor=factor):
+            return x * factor(k) + factor(k) + factor(2)
+
+        told_after_each(call, factor, f, (1,), (1,), (2,), (1,), (1.0,), (True,), (1,))
+
+
+@program
+def entries_are_evicted(call):
+    @functools.lru_cache(maxsize=2)
+    def factor(k):
+        return [k]
+
+    def f(x, k):
+        factor(k).append(k)
+        return x * len(factor(k))
+
+    told_after_each(call, factor, f, (1,), (2,), (3,), (1,), (1,), (2,), (3,), (1,), (2,), (1,))
+
+
+@program
+def evicted_from_outside(call):
+    @functools.lru_cache(maxsize=2)
+    def factor(k):
+        return [k]
+
+    def f(x):
+        return x * len(factor(1))
+
+    told_after_each(call, factor, f, (), ())
+    for k in (1, 2, 3, 1):
+        factor(k).append(k)
+        told_after_each(call, factor, f, (), ())
+
+
+@program
+def nothing_is_remembered(call):
+    @functools.lru_cache(maxsize=0)
+    def factor(k):
+        return k + 1
+
+    def f(x):
+        return x * factor(1)
+
+    told_after_each(call, factor, f, (), ())
+
+
+@program
+def keywords_make_other_keys(call):
+    @functools.lru_cache
+    def factor(k=1, *, j=2):
+        return k * j
+
+    def f(x, k):
+        return x * factor(k) + factor(k=k) + factor(k, j=3) + factor(j=3, k=k) + factor()
+
+    told_after_each(call, factor, f, (1,), (1,), (2,), (1,))
+
+
+@program
+def break_between_calls(call):
+    @functools.lru_cache
+    def factor(k):
+        return k + 1
+
+    def f(x):
+        y = x * factor(1)
+        print("between")
+        return y * factor(1) + factor(2)
+
+    told_after_each(call, factor, f, (), (), ())
+
+
+@program
+def nested_caches(call):
+    @functools.cache
+    def inner(k):
+        return k + 1
+
+    @functools.cache
+    def outer(k):
+        return inner(k) * inner(k)
+
+    def f(x, k):
+        return x * outer(k) + inner(k)
+
+    told_after_each(call, inner, f, (1,), (1,), (2,))
+    told_after_each(call, outer, f, (1,), (3,), (3,))
+
+
+@program
+def not_a_python_function(call):
+    whole = functools.lru_cache(int)
+
+    def f(x):
+        return x * whole("2")
+
+    told_after_each(call, whole, f, (), ())
+
+
+@program
+def argument_that_has_no_hash(call):
+    @functools.cache
+    def factor(ks):
+        return sum(ks)
+
+    def f(x, ks):
+        return x * factor(ks)
+
+    told_after_each(call, factor, f, ((1, 2),), ([1, 2],), ((1, 2),))
+
+
+@program
+def compiled_itself(call):
+    @functools.lru_cache
+    def doubled(x):
+        return x * 2
+
+    x = vector()
+    first, second = call(doubled, x), call(doubled, x)
+    call.note(first is second, doubled.cache_info())

@@ -273,7 +273,6 @@ WHOLE: list[Callable[..., Any]] = [
     Scale.of_class,
     without_grad,
     capture.compile(without_grad),
-    functools.lru_cache(lambda x: x + 1),
     torch.nn.ReLU().forward,
     lambda x: Scale(x).x,
 ]

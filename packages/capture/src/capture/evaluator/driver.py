@@ -110,8 +110,10 @@ def capture_frame(
     break_at: int | None = None
     reason: Break | None = None
     ways = Ways(refusals)
+    ran_ahead: set[Any] = set()
     while True:
         attempt = Attempt(frame, dynamic)
+        attempt.m.ran_ahead = ran_ahead
         attempt.m.refusals = refusals
         attempt.m.says_compiling = ways.says_compiling
         with torch_modes_restored(), undisturbed_autograd():
@@ -311,6 +313,8 @@ class Attempt:
         for function, args in mode_calls(self.before, after):
             loads = [build.load_const(a) for a in args]
             e.emit(build.call_function(build.load_const(function), *loads), build.pop())
+        for call in m.remembered:
+            e.emit(build.call_function(build.load_const(call)), build.pop())
         instructions = self.returning(e) if self.finished else self.breaking(e, restored)
         code = self.assembled(instructions)
         return Capture(self.guards(), graph, code, breaks, self.lasting, self.bound)

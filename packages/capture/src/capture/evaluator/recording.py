@@ -145,6 +145,7 @@ class Recording(Values):
             raise Unsupported(refused)
         fx_args = tuple(p[0] for p in lowered)
         self.activity += 1
+        self.changes += 1
         node = self.graph.call(op, target, fx_args, {k: p[0] for k, p in named.items()}, self.where())
         node.meta["step"] = self.step
         if acts:
@@ -225,6 +226,7 @@ class Recording(Values):
     def graph_state_call(self, target: Any, args: Args) -> None:
         """A call that changes torch's modes: recorded in the graph and made for real, to be undone after tracing."""
         self.activity += 1
+        self.changes += 1
         real = [self.to_python(a) for a in args]
         node = self.graph.call("call_function", target, tuple(real), {}, self.where())
         node.meta["val"] = None

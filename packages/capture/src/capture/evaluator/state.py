@@ -54,6 +54,15 @@ class State:
         self.instructions = 0
         #: Counts whatever may change the state of the evaluation beyond the root frame's stack.
         self.activity = 0
+        #: Counts what an evaluation leaves behind: changes of objects, and calls in the graph.
+        self.changes = 0
+        #: Whether a body is evaluated only to see what it does.
+        self.probing = False
+        #: Calls of functions that remember: to be made again, made before the frame ran, and of those told apart.
+        self.remembered: list[Any] = []
+        self.ran_ahead: set[Any] = set()
+        self.counted: set[Any] = set()
+        self.limits: dict[int, Any] = {}
         self.last_line = ""
         self.private: dict[int, Any] = {}
         self.refusals = Refusals()
@@ -152,6 +161,7 @@ class State:
     def mutated(self, variable: Variable) -> None:
         """Note a change of a tracked object."""
         self.activity += 1
+        self.changes += 1
         self.changed.setdefault(id(variable), variable)
 
     # Guards

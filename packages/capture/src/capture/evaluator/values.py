@@ -543,6 +543,7 @@ class Values(Facts):
 
     def set_global(self, namespace: dict[str, Any], name: str, value: Variable | None) -> None:
         self.activity += 1
+        self.changes += 1
         self.globals_written[(id(namespace), name)] = (namespace, value)
 
     # Values made in the frame

@@ -75,11 +75,9 @@ class BuiltinFunction(Known):
                 raise Unsupported(f"torch.{name}")
             return m.record("call_function", function, args, kwargs)
         if isinstance(function, functools._lru_cache_wrapper):
-            from .known_functions import is_once, warn_once
+            from .remembered import call_remembering
 
-            if is_once(function.__wrapped__):
-                return warn_once(m, function, args, kwargs)
-            return m.call(m.trusted_function(function.__wrapped__), args, kwargs)  # type: ignore[arg-type]
+            return call_remembering(m, function, args, kwargs)
         if isinstance(function, types.MethodDescriptorType | types.WrapperDescriptorType) and args:
             return self.unbound(m, m.realize(args[0]), args[1:], kwargs)
         if getattr(function, "__name__", "") == "__new__" and isinstance(function.__self__, type):
@@ -121,7 +119,7 @@ class BuiltinFunction(Known):
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
             return m.from_python(m.fold(getattr, [self.value, name]))
         if isinstance(self.value, functools._lru_cache_wrapper) and name == "__wrapped__":
-            return m.trusted_function(self.value.__wrapped__)  # type: ignore[arg-type]
+            return m.wrap(self.value.__wrapped__, m.known_attribute_source(self.value, name))
         if isinstance(self.value, torch._ops.OpOverloadPacket):
             return m.known(m.fold(getattr, [self.value, name]))
         if name == "__self__":

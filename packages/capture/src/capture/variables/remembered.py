@@ -1,0 +1,143 @@
+"""Calls of functions that remember (``functools.lru_cache``): in, one with known arguments; out, the object it remembers.
+
+What it remembers is read from its own dictionary, and guarded there. The call itself, which then only counts as a hit,
+is made again by the generated code. A first call is made for real, if its body does nothing else; else the graph breaks.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import gc
+import itertools
+import types
+from typing import TYPE_CHECKING, Any
+
+from capture.errors import NotConstant, SymbolicRaise, Unsupported
+from capture.guards import GuardKind
+from capture.sources import Const, Item
+
+from .base import Args, Kwargs, Variable
+from .known_functions import is_once, warn_once
+from .numbers import Symbolic
+
+if TYPE_CHECKING:
+    from capture.evaluator.machine import Machine
+
+_LINK = "_lru_list_elem"  # what the dictionary of a cache with a limit holds: key and result in a list by last use
+
+
+def call_remembering(m: Machine, function: Any, args: Args, kwargs: Kwargs) -> Variable:
+    """The result of a call of an ``lru_cache``; ``Unsupported`` if it would run more than can be done ahead."""
+    cache, body, mark = _parts(function)
+    if is_once(body):
+        return warn_once(m, function, args, kwargs)
+    try:
+        real = [_real(m, a) for a in args]
+        named = {k: _real(m, v) for k, v in kwargs.items()}
+    except NotConstant:
+        raise Unsupported(f"call of {function.__qualname__}, which remembers, with a value not known") from None
+    key = _key(function, mark, real, named)
+    call = functools.partial(function, *real, **named)
+    if not m.fold(lambda: key in cache, []):
+        if m.probing:
+            return m.call(_evaluated(m, function, body), args, kwargs)
+        _check_room(function, len(cache) + 1)
+        _check_effects(m, function, body, args, kwargs)
+        m.fold(call, [])
+        m.ran_ahead.add((function, key))
+        if key not in cache:
+            raise Unsupported(f"call of {function.__qualname__}, whose keys are not understood")
+    found = _read(m, function, cache, key)
+    if not m.probing:
+        m.activity += 1
+        m.remembered.append(_counted_once(m, function, key, call))
+    return found
+
+
+def _real(m: Machine, variable: Variable) -> Any:
+    value = m.realize(variable)
+    return value.specialise(m) if isinstance(value, Symbolic) else m.to_python(value)
+
+
+def _parts(function: Any) -> tuple[dict[Any, Any], Any, Any]:
+    """A cache's dictionary, the function it calls (``__wrapped__`` says what it likes), and its mark of keywords."""
+    own, found = vars(function), gc.get_referents(function)
+    for at in reversed(range(len(found) - 2)):
+        if type(found[at]) is dict and found[at] is not own and type(found[at + 2]) is object:
+            return found[at], found[at + 1], found[at + 2]
+    raise Unsupported(f"call of {function.__qualname__}, whose memory is not found")
+
+
+def _key(function: Any, mark: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The key as ``_functools`` makes it."""
+    parameters = vars(function).get("cache_parameters")
+    if parameters is None:
+        raise Unsupported(f"call of {function.__qualname__}, whose keys are not understood")
+    typed = parameters()["typed"]
+    if len(args) == 1 and not kwargs and not typed and type(args[0]) in (int, str):
+        return args[0]
+    key = (*args, *((mark, *itertools.chain.from_iterable(kwargs.items())) if kwargs else ()))
+    return (*key, *map(type, args), *map(type, kwargs.values())) if typed else key
+
+
+def _evaluated(m: Machine, function: Any, body: Any) -> Variable:
+    if not isinstance(body, types.FunctionType):
+        raise Unsupported(f"first call of {function.__qualname__}, which remembers")
+    return m.trusted_function(body)
+
+
+def _check_effects(m: Machine, function: Any, body: Any, args: Args, kwargs: Kwargs) -> None:
+    """Evaluate the body, to see that a call does nothing but compute."""
+    m.probing = True
+    before = m.changes
+    try:
+        m.call(_evaluated(m, function, body), args, kwargs)
+    except SymbolicRaise:
+        raise Unsupported(f"first call of {function.__qualname__}, which raises") from None
+    finally:
+        m.probing = False
+    if m.changes != before:
+        raise Unsupported(f"first call of {function.__qualname__}, which remembers and has effects")
+
+
+def _counted_once(m: Machine, function: Any, key: Any, call: Any) -> Any:
+    """What makes the call; the first time not, where that one was made ahead."""
+    if (function, key) not in m.ran_ahead or (function, key) in m.counted:
+        return call
+    m.counted.add((function, key))
+    later = map(functools.partial.__call__, itertools.repeat(call))
+    return functools.partial(next, itertools.chain([None], later))
+
+
+def _read(m: Machine, function: Any, cache: dict[Any, Any], key: Any) -> Variable:
+    """What is remembered; guards that it is still that."""
+    entry = cache[key]
+    m.guard(Item(Const(cache, f"{function.__qualname__}.cache"), key), GuardKind.ID, entry)
+    if type(entry).__name__ != _LINK:
+        return m.known(entry)
+    limit = _check_room(function, len(cache))
+    asked = m.limits.get(id(function))
+    if asked is None:
+        asked = m.limits[id(function)] = functools.partial(bisect.bisect_left, (cache,), limit, key=len)
+    m.guard(None, GuardKind.ANSWER, (asked, (), 1))  # len(cache) < limit, without a frame of Python
+    return m.known(_result(function, cache, key))
+
+
+def _check_room(function: Any, size: int) -> Any:
+    """Its limit. A full memory uses its links again, for other keys: they do not tell what it remembers."""
+    limit = type(function).cache_info(function).maxsize
+    if limit is not None and size >= limit:
+        raise Unsupported(f"call of {function.__qualname__}, whose memory is full")
+    return limit
+
+
+def _result(function: Any, cache: dict[Any, Any], key: Any) -> Any:
+    """The result in a link, which only its owner shows: (key, result, type of link) for each, in the order of use."""
+    found = gc.get_referents(function)
+    end = max(i for i, part in enumerate(found) if part is cache)
+    stored = next(k for k in cache if k == key)
+    for at in range(1, end - 2, 3):
+        if found[at] is stored and getattr(found[at + 2], "__name__", "") == _LINK:
+            return found[at + 1]
+    raise Unsupported(f"call of {function.__qualname__}, whose memory is not understood")
