@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import collections
 import operator
+import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from capture.errors import NotConstant, Unsupported
 from capture.variables.base import Variable
+from capture.variables.classes import Class
 from capture.variables.constants import SINGLETON_TYPES, BoundBuiltin, Constant, EnumMember, Known
 from capture.variables.functions import Function, Method
 from capture.variables.mappings import SET_ALGEBRA, SET_OPERATORS, Dict, DictView, Set
 from capture.variables.numbers import Symbolic
-from capture.variables.objects import InstanceDict, Object, class_lookup
+from capture.variables.objects import InstanceDict, Object, class_lookup, descriptor_get
 from capture.variables.sequences import List, Range, Sequence, Slice, Tuple
 from capture.variables.tensors import Tensor
+
+from .scope import module_of
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -68,7 +72,7 @@ def binary(m: Machine, symbol: str, left: Variable, right: Variable) -> Variable
             right = Constant(right.specialise(m))
         elif isinstance(left, Symbolic) and isinstance(right, Sequence) and symbol == "*":
             left = Constant(left.specialise(m))
-    if isinstance(left, Object) or isinstance(right, Object):
+    if _has_method(m, left, f"__{name}__") or _has_method(m, right, f"__r{name}__"):
         found = _by_methods(m, left, right, f"__{name}__", f"__r{name}__")
         if found is not None:
             return found
@@ -149,7 +153,19 @@ def _by_methods(m: Machine, left: Variable, right: Variable, name: str, reflecte
 
 
 def _special(m: Machine, owner: Variable, name: str) -> Variable | None:
-    return owner.special(m, name) if isinstance(owner, Object) else None
+    if isinstance(owner, Object | Class):
+        return owner.special(m, name)
+    if isinstance(owner, EnumMember):
+        cls = type(owner.value)
+        raw, holder = class_lookup(m, cls, name)
+        if isinstance(raw, types.FunctionType) and module_of(raw) != "enum":
+            return descriptor_get(m, raw, holder, owner, cls, name)
+    return None
+
+
+def _has_method(m: Machine, owner: Variable, name: str) -> bool:
+    """Whether an operator goes by methods: always for instances; for classes and enum members if Python defines it."""
+    return isinstance(owner, Object) or (isinstance(owner, Known) and _special(m, owner, name) is not None)
 
 
 def inplace(m: Machine, symbol: str, left: Variable, right: Variable) -> Variable:
@@ -208,6 +224,10 @@ def compare(m: Machine, symbol: str, left: Variable, right: Variable) -> Variabl
     """``left symbol right`` for the six rich comparisons."""
     function, name, reflected = COMPARE[symbol]
     left, right = left.realize(m), right.realize(m)
+    if isinstance(left, Known) or isinstance(right, Known):
+        found = _compare_known(m, symbol, left, right)
+        if found is not None:
+            return found
     if isinstance(left, Object) or isinstance(right, Object):
         found = _compare_objects(m, symbol, left, right, name, reflected)
         if found is not None:
@@ -258,6 +278,23 @@ def _plainly_equal(m: Machine, left: Variable, right: Variable) -> bool:
     if isinstance(left, Function) and isinstance(right, Function):
         return False
     raise Unsupported(f"{left!r} == {right!r}")
+
+
+def _compare_known(m: Machine, symbol: str, left: Variable, right: Variable) -> Variable | None:
+    """By what a metaclass or an enumeration defines in Python; None if neither does."""
+    _, name, reflected = COMPARE[symbol]
+    for owner, other, method in ((left, right, name), (right, left, reflected)):
+        if not isinstance(owner, Known):
+            continue
+        found, inverted = _special(m, owner, method), False
+        if found is None and symbol == "!=":
+            found, inverted = _special(m, owner, "__eq__"), True
+        if found is None:
+            continue
+        result = m.call(found, [other], {}).realize(m)
+        if not (isinstance(result, Constant) and result.value is NotImplemented):
+            return Constant(not m.truth(result)) if inverted else result
+    return None
 
 
 def _compare_objects(

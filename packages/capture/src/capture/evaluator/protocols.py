@@ -6,12 +6,13 @@ import functools
 import inspect
 import types
 from collections.abc import Callable
+from typing import Any
 
 from capture.errors import NotConstant, StopIter, SymbolicRaise, Unsupported
 from capture.variables.base import Args, Kwargs, Variable
 from capture.variables.constants import Constant, Known
 from capture.variables.functions import Function, Generator
-from capture.variables.iterators import Iterator
+from capture.variables.iterators import Iterator, UserIterator
 from capture.variables.mappings import Dict, DictView
 from capture.variables.numbers import Symbolic
 from capture.variables.objects import InstanceDict, Object, class_lookup
@@ -62,7 +63,8 @@ class Protocols(Recording):
         if is_generated(code):
             raise Unsupported(f"generated code ({code.co_qualname} in {code.co_filename})")
         bound = function.bind(self.me, args, kwargs)
-        builtins = function.globals.get("__builtins__")
+        # Those that it was made with, whatever its globals say now.
+        builtins: Any = getattr(function.real, "__builtins__", None) or function.globals.get("__builtins__")
         if isinstance(builtins, types.ModuleType):
             builtins = vars(builtins)
         frame = Frame(code, function.globals, builtins or {}, bound, function.closure)
@@ -162,6 +164,11 @@ class Protocols(Recording):
         """``iter(value)``."""
         self.activity += 1  # what iterates may come to an end halfway
         return value.realize(self.me).iterate(self.me)
+
+    def iterate_with(self, method: Variable) -> Variable:
+        """What an ``__iter__`` gives."""
+        found = self.call(method, [], {}).realize(self.me)
+        return self.created(UserIterator(found)) if isinstance(found, Object) else found
 
     def next_value(self, iterator: Variable) -> Variable:
         """``next(iterator)``."""

@@ -57,10 +57,23 @@ class Class(Known):
 
     value: type
 
+    def special(self, m: Machine, name: str) -> Variable | None:
+        """A method that an operator looks for on the metaclass, bound; None if there is none written in Python.
+
+        Those of enumerations are understood as a whole.
+        """
+        m.note_type(self.value)
+        raw, owner = class_lookup(m, type(self.value), name)
+        if not isinstance(raw, types.FunctionType | classmethod | staticmethod) or owner is enum.EnumMeta:
+            return None
+        return descriptor_get(m, raw, owner, self, type(self.value), name)
+
     def truth(self, m: Machine) -> bool:
-        if issubclass(type(self.value), enum.EnumMeta) or type(self.value) in (type, *_META):
-            return True
-        raise Unsupported(f"truth value of class {self.value.__name__}")
+        for name in ("__bool__", "__len__"):
+            found = self.special(m, name)
+            if found is not None:
+                return m.truth(m.call(found, [], {}))
+        return True
 
     def attribute(self, m: Machine, name: str) -> Variable:
         cls = self.value
@@ -76,6 +89,8 @@ class Class(Known):
             found = m.fold(getattr, [cls, name])
             if isinstance(found, enum.Enum):
                 return m.known(found)
+        if isinstance(class_lookup(m, type(cls), "__getattribute__")[0], types.FunctionType):
+            raise Unsupported(f"attribute of class {cls.__name__}, whose metaclass reads them in its own way")
         meta_raw, meta_owner = class_lookup(m, type(cls), name)
         if meta_raw is not MISSING and is_data_descriptor(m, meta_raw) and meta_owner is not type:
             return descriptor_get(m, meta_raw, meta_owner, self, type(cls), name)
@@ -91,13 +106,17 @@ class Class(Known):
             return m.created(BoundBuiltin(self, name))
         if meta_raw is not MISSING:
             return descriptor_get(m, meta_raw, meta_owner, self, type(cls), name)
+        fallback = self.special(m, "__getattr__")
+        if fallback is not None:
+            return m.call(fallback, [Constant(name)], {})
         m.throw(AttributeError, f"type object {cls.__name__!r} has no attribute {name!r}")
 
     def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name == "__call__":
             return self.call(m, args, kwargs)
-        if name in ("mro", "__subclasses__"):
-            return m.from_python(m.fold(getattr(self.value, name), []))
+        if name == "mro" and class_lookup(m, type(self.value), name)[1] is type:
+            m.note_order(self.value)
+            return m.from_python(m.fold(self.value.mro, []))
         if name in ("__instancecheck__", "__subclasscheck__") or class_lookup(m, type(self.value), name)[1] is not type:
             return super().method(m, name, args, kwargs)
         raise Unsupported(f"type.{name}")
@@ -108,25 +127,41 @@ class Class(Known):
     def iterate(self, m: Machine) -> Variable:
         from .iterators import SequenceIterator
 
+        found = self.special(m, "__iter__")
+        if found is not None:
+            return m.iterate_with(found)
         if issubclass(self.value, enum.Enum):
             return m.created(SequenceIterator(m.created_tuple([m.known(x) for x in self.value])))
         return super().iterate(m)
 
     def length(self, m: Machine) -> Variable:
+        found = self.special(m, "__len__")
+        if found is not None:
+            return m.call(found, [], {})
         if issubclass(self.value, enum.Enum):
             return Constant(len(self.value))
         return super().length(m)
 
     def item(self, m: Machine, key: Variable) -> Variable:
+        found = self.special(m, "__getitem__")
+        if found is None and not issubclass(self.value, enum.Enum):
+            raw, owner = class_lookup(m, self.value, "__class_getitem__")
+            if isinstance(raw, types.FunctionType):
+                raise Unsupported(f"__class_getitem__ of {self.value.__name__}, which is no class method")
+            if isinstance(raw, classmethod) and isinstance(raw.__func__, types.FunctionType):
+                found = descriptor_get(m, raw, owner, None, self.value, "__class_getitem__")
+        if found is not None:
+            return m.call(found, [key], {})
         try:
             real = m.to_python(key)
         except NotConstant:
             raise Unsupported(f"subscript of class {self.value.__name__}") from None
-        if issubclass(self.value, enum.Enum):
-            return m.known(m.fold(lambda c, k: c[k], [self.value, real]))
         return m.known(m.fold(lambda c, k: c[k], [self.value, real]))
 
     def contains(self, m: Machine, value: Variable) -> bool:
+        found = self.special(m, "__contains__")
+        if found is not None:
+            return m.truth(m.call(found, [value], {}))
         if issubclass(self.value, enum.Enum):
             return bool(m.fold(lambda c, k: k in c, [self.value, m.to_python(value)]))
         return super().contains(m, value)
@@ -136,9 +171,6 @@ class Class(Known):
         if handler is not None:
             return handler(m, args, kwargs)
         return construct(m, self, args, kwargs)
-
-
-_META = (__import__("abc").ABCMeta,)
 
 
 def construct(m: Machine, cls_var: Class, args: Args, kwargs: Kwargs) -> Variable:

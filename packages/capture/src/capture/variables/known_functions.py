@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import logging
 import types
 from collections.abc import Callable
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from capture.errors import NotConstant, Unsupported
 from capture.evaluator.scope import module_of
+from capture.guards import GuardKind
+from capture.sources import Const
 
 from . import modules
 from .base import Args, Kwargs, Variable
@@ -192,7 +195,7 @@ def _wraps(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 @known("copy.copy")
 def _copy(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     from .mappings import Dict, Set
-    from .objects import class_lookup, made_by_object
+    from .objects import MISSING, InstanceDict, class_lookup
     from .sequences import List, Tuple
 
     value = m.realize(args[0])
@@ -200,10 +203,11 @@ def _copy(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
         return value
     if isinstance(value, List | Dict | Set):
         return value.method(m, "copy", [], {})
-    if isinstance(value, Object) and value.payload is None and class_lookup(m, value.cls, "__copy__")[1] is value.cls:
-        from .objects import InstanceDict
-
-        if class_lookup(m, value.cls, "__reduce_ex__")[1] is object and made_by_object(value.cls):
+    if isinstance(value, Object):
+        own, owner = class_lookup(m, value.cls, "__copy__")
+        if isinstance(own, types.FunctionType):
+            return m.call(m.class_attribute(owner, "__copy__", own), [value], {})
+        if own is MISSING and value.payload is None and _copied_by_default(m, value.cls, _COPY):
             made = m.created(Object(value.cls))
             made.attrs.update(InstanceDict(value).snapshot(m))
             return made
@@ -248,7 +252,7 @@ def _deep(m: Machine, value: Variable, memo: dict[int, Variable]) -> Variable:
         return copied
     if isinstance(value, Set):
         return value.method(m, "copy", [], {})
-    if type(value) is Object and value.payload is None and _copied_by_default(m, value.cls):
+    if type(value) is Object and value.payload is None and _copied_by_default(m, value.cls, _DEEP_COPY):
         made_object: Object = m.created(Object(value.cls))
         memo[id(value)] = made_object
         for name, content in InstanceDict(value).snapshot(m).items():
@@ -257,13 +261,20 @@ def _deep(m: Machine, value: Variable, memo: dict[int, Variable]) -> Variable:
     raise Unsupported(f"deep copy of {value!r}")
 
 
-def _copied_by_default(m: Machine, cls: type) -> bool:
+_COPY = ("__copy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__slots__")
+_DEEP_COPY = ("__deepcopy__", *_COPY)
+
+
+def _copied_by_default(m: Machine, cls: type, names: tuple[str, ...]) -> bool:
+    """Whether nothing was said of how objects of this class are copied."""
     from .objects import MISSING, class_lookup, made_by_object
 
+    if cls in copyreg.dispatch_table:
+        return False
+    m.guard(Const(copyreg.dispatch_table, "copyreg.dispatch_table"), GuardKind.NO_KEY, cls)
     if not made_by_object(cls):
         return False
-    own = ("__deepcopy__", "__copy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__slots__")
-    return all(class_lookup(m, cls, name)[1] is object or class_lookup(m, cls, name)[0] is MISSING for name in own)
+    return all(class_lookup(m, cls, name)[1] is object or class_lookup(m, cls, name)[0] is MISSING for name in names)
 
 
 def _log(name: str) -> None:

@@ -337,13 +337,10 @@ class Object(Variable):
         return size
 
     def iterate(self, m: Machine) -> Variable:
-        from .iterators import UserIterator
-
-        found = self.call_special(m, "__iter__", [])
-        if found is None:
+        method = self.special(m, "__iter__")
+        if method is None:
             raise Unsupported(f"iteration over {self.cls.__name__} by __getitem__")
-        found = m.realize(found)
-        return m.created(UserIterator(found)) if isinstance(found, Object) else found
+        return m.iterate_with(method)
 
     def next(self, m: Machine) -> Variable:
         return m.next_of_object(self)
