@@ -403,6 +403,50 @@ def test_models_are_watched(train):
     assert len(_native.entries(step.__code__)) == 2
 
 
+def test_dictionaries_that_die_or_are_cleared_or_shared():
+    for end in ("del", "clear", "update", "shared"):
+        held = thing(inner=thing(k=1), other=1)
+        source = Attr(Attr(Const(held), "inner", via_dict=True), "k", via_dict=True)
+        first, second = (program(Guard(source, GuardKind.EQUALS, 1)) for _ in range(2))
+        assert first.check((0,)) and second.check((0,))
+        if end == "del":
+            del held.__dict__
+        elif end == "clear":
+            held.__dict__.clear()
+        elif end == "update":
+            held.__dict__.update(inner=thing(k=2))
+        else:
+            kept = held.inner.__dict__
+            held.inner.__dict__ = {"k": 2}
+            kept["k"] = 1
+        assert not first.check((0,)) and not second.check((0,))
+        del first
+        gc.collect()
+        held.inner = thing(k=1)
+        assert second.check((0,))
+        del second, held
+        gc.collect()
+
+
+def test_many_programs_over_one_dictionary():
+    space = {f"name{i}": i for i in range(50)}
+    made = [
+        program(Guard(ModuleGlobal("space", f"name{i}", space), GuardKind.EQUALS, i), Guard(X, GuardKind.EQUALS, 0))
+        for i in range(50)
+    ]
+    assert all(each.check((0,)) for each in made)
+    for i in range(0, 50, 7):
+        space[f"name{i}"] = -1
+        assert [each.check((0,)) for each in made] == [each != i for each in range(50)]
+        space[f"name{i}"] = i
+        assert all(each.check((0,)) for each in made)
+        del made[-1]
+        made.append(program(Guard(ModuleGlobal("space", "name49", space), GuardKind.EQUALS, 49)))
+    del made
+    gc.collect()
+    space["name1"] = 7
+
+
 def test_a_namespace_object():
     space = types.SimpleNamespace(k=1)
     made = program(Guard(Attr(Const(space), "k", via_dict=True), GuardKind.EQUALS, 1))

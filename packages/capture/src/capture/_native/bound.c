@@ -2,6 +2,7 @@
 #include "compat.h"
 #include "bound.h"
 #include "program.h"
+#include "stack.h"
 #include <structmember.h>
 
 typedef struct {
@@ -18,10 +19,20 @@ typedef struct {
 static PyObject *
 call_with_inputs(Bound *self, PyObject *const *args, PyObject **all)
 {
-    PyObject **pins = all + 1 + self->total;
-    if (program_pins(self->program, pins, self->count) < 0) {
-        return NULL;
+    const Stack *stack = stack_here(PyThreadState_Get());
+    Stash *stash = stack ? stack->stash : NULL, own;
+    if (stash == NULL || stash->program != self->program || stash->values == NULL || stash->count != self->count) {
+        own = (Stash){self->program, all + 1 + self->total, self->count, NULL};
+        if (program_pins(self->program, own.values, self->count) < 0) {
+            return NULL;
+        }
+        stash = NULL;
     }
+    else {
+        own = *stash;
+        stash->values = NULL;
+    }
+    PyObject **pins = own.values;
     Py_ssize_t next = 0;
     for (Py_ssize_t i = 0, at = 0; i < self->total; i++) {
         int lives_on = next < self->count && self->places[next] == i;
@@ -30,8 +41,11 @@ call_with_inputs(Bound *self, PyObject *const *args, PyObject **all)
     PyObject *fn = Py_NewRef(self->fn);
     PyObject *result = PyObject_Vectorcall(fn, all + 1, self->total | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
     Py_DECREF(fn);
-    for (Py_ssize_t i = 0; i < self->count; i++) {
+    for (Py_ssize_t i = 0; i < own.count; i++) {
         Py_DECREF(pins[i]);
+    }
+    if (stash != NULL) {
+        PyMem_Free(pins);
     }
     return result;
 }
@@ -109,6 +123,7 @@ bound_bind(PyObject *op, PyObject *program)
         PyErr_SetString(PyExc_TypeError, "a guard program that gives the inputs as its watched part's first pins");
         return NULL;
     }
+    program_set_inputs(program, self->count);
     Py_XSETREF(self->program, Py_NewRef(program));
     Py_RETURN_NONE;
 }

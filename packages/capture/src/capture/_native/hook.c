@@ -36,10 +36,21 @@ run_entry(PyThreadState *tstate, Stack *stack, Frame *frame, Entry *entry)
     entry->hits++;
     counts.hits++;
     char before = stack->disabled;
+    Stash stash;
+    if (entry->guards == NULL || !entry->code) {
+        stash = (Stash){.program = NULL};
+    }
+    else if (stash_fill(&stash, entry->guards) < 0) {
+        return leave_frame(tstate, frame, NULL);
+    }
+    stash.outer = stack->stash;
+    stack->stash = &stash;
     stack->disabled |= entry->recursive;
     PyObject *result = entry->code ? run_replacement(tstate, frame, (PyCodeObject *)entry->code)
                                    : run_plain(tstate, frame, 0);
     stack->disabled = before;
+    stack->stash = stash.outer;
+    stash_drop(&stash);
     return result;
 }
 

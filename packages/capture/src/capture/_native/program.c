@@ -626,6 +626,44 @@ program_pins(PyObject *op, PyObject **out, Py_ssize_t count)
     return done;
 }
 
+void
+program_set_inputs(PyObject *op, Py_ssize_t count)
+{
+    ((GuardProgram *)op)->inputs = count;
+}
+
+int
+stash_fill(Stash *stash, PyObject *op)
+{
+    const GuardProgram *self = (GuardProgram *)op, *watched = (GuardProgram *)self->watched;
+    *stash = (Stash){.program = NULL};
+    if (self->inputs == 0 || !watched->watch || !self->ends_quietly || !watch_is_quiet(watched->watch)) {
+        return 0;
+    }
+    stash->values = PyMem_Malloc(self->inputs * sizeof(PyObject *));
+    if (stash->values == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    stash->program = op;
+    stash->count = self->inputs;
+    for (Py_ssize_t i = 0; i < self->inputs; i++) {
+        stash->values[i] = Py_NewRef(watch_pin(watched->watch, i));
+    }
+    return 0;
+}
+
+void
+stash_drop(Stash *stash)
+{
+    PyObject **values = stash->values;
+    stash->values = NULL;
+    for (Py_ssize_t i = 0; values && i < stash->count; i++) {
+        Py_DECREF(values[i]);
+    }
+    PyMem_Free(values);
+}
+
 Py_ssize_t
 program_run(PyObject *op, const GuardFrame *frame)
 {

@@ -196,6 +196,8 @@ build_step(GuardProgram *self, Step *step, PyObject *item, char *written)
     if (step->op == PINNED || step->op == APART || step->op == WATCHED) {
         ok = ok && self->watched != NULL;
     }
+    self->ends_quietly = step->op == WATCHED || (self->ends_quietly && (step->op == PINNED || step->op == APART ||
+                                                                        step->op == SAME || step->op == DISTINCT));
     if (!ok) {
         PyErr_Format(PyExc_ValueError, "the guard instruction %R cannot be run", item);
         return -1;

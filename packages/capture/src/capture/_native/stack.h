@@ -16,6 +16,7 @@ typedef struct Stack {
     const _PyStackChunk *anchor; /* lives as long as the innermost scope, and belongs to no other stack */
     int scopes;                  /* open ones; 0: free for the next call on any stack */
     int nested;                  /* frames running nested through the hook, each of which takes room on the C stack */
+    struct Stash *stash;         /* of the innermost frame that runs an entry, in its C frame */
     int calls;                   /* compiled callables running nested, which take room there too */
     char disabled;               /* hold the hook back */
     char compiling;              /* within a session's callback: compiled callables run their plain function */

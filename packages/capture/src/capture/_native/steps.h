@@ -47,6 +47,8 @@ typedef struct {
     Step *steps;
     PyObject *watched;   /* GuardProgram or NULL: about what lives on; its texts are these */
     unsigned long long verified; /* how often it was run in full */
+    int ends_quietly;  /* nothing after the watched part may run Python */
+    Py_ssize_t inputs; /* of those pins, which a graph takes */
     int unwatched; /* the text of the step because of which it always is, -1 */
     struct Watch *watch; /* what this program's last full run looked at; NULL: not watched */
 } GuardProgram;

@@ -17,6 +17,8 @@ int watch_seal(Watch *watch, PyObject *const *pins, const GuardFrame *frame);
 int watch_holds(Watch *watch, const GuardFrame *frame);
 /* The same by what runs no Python: enough for what was read to be alive. */
 int watch_stands(Watch *watch, const GuardFrame *frame);
+/* Whether `watch_holds` runs no Python. */
+int watch_is_quiet(const Watch *watch);
 /* A register as it was at the end of the run; borrowed, and right while the watch holds. */
 PyObject *watch_pin(const Watch *watch, Py_ssize_t number);
 /* How many; -1 if it cannot be watched, because of the step with this text (-1: it changes while it is looked at). */

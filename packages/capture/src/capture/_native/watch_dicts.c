@@ -1,0 +1,226 @@
+/* Dictionaries that tell: from 3.12 the interpreter calls back before a watched dictionary changes. The watches that looked
+   at the changed entry are then in doubt; others go on. A watched dictionary that dies tells, too. */
+#include "points.h"
+
+#if PY_VERSION_HEX >= 0x030C0000
+
+/* One dictionary in one watch. */
+typedef struct Listed {
+    PyObject *dict; /* borrowed: it tells when it dies */
+    Watch *watch;   /* borrowed: it takes itself off */
+    int first;      /* of the parts looked at */
+    struct Listed *next, **link;
+} Listed;
+
+static struct {
+    int watcher; /* -1: not asked for yet; -2: none to be had */
+    size_t room, count;
+    Listed **heads;
+} registry = {.watcher = -1};
+
+static Listed **
+head_of(PyObject *dict)
+{
+    size_t hash = ((uintptr_t)dict >> 4) * 0x9E3779B97F4A7C15u >> 20;
+    return &registry.heads[hash & (registry.room - 1)];
+}
+
+static void
+link_in(Listed *listed)
+{
+    Listed **head = head_of(listed->dict);
+    listed->next = *head;
+    listed->link = head;
+    if (*head) {
+        (*head)->link = &listed->next;
+    }
+    *head = listed;
+}
+
+static void
+link_out(Listed *listed)
+{
+    *listed->link = listed->next;
+    if (listed->next) {
+        listed->next->link = listed->link;
+    }
+    registry.count--;
+}
+
+static int
+make_room(size_t more)
+{
+    if (registry.count + more <= registry.room) {
+        return 0;
+    }
+    size_t before = registry.room, room = before ? before : 1024;
+    while (room < registry.count + more) {
+        room *= 2;
+    }
+    Listed **old = registry.heads, **heads = PyMem_Calloc(room, sizeof(Listed *));
+    if (heads == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    registry.heads = heads;
+    registry.room = room;
+    for (size_t i = 0; i < before; i++) {
+        for (Listed *each = old[i], *next; each; each = next) {
+            next = each->next;
+            link_in(each);
+        }
+    }
+    PyMem_Free(old);
+    return 0;
+}
+
+static int
+same_name(PyObject *left, PyObject *right)
+{
+    return left == right || (PyUnicode_CheckExact(left) && PyUnicode_CheckExact(right) &&
+                             PyUnicode_GET_LENGTH(left) == PyUnicode_GET_LENGTH(right) &&
+                             PyUnicode_Compare(left, right) == 0);
+}
+
+static int
+concerns(const Listed *listed, PyDict_WatchEvent event, PyObject *key)
+{
+    if (key == NULL || !PyUnicode_CheckExact(key)) {
+        return 1; /* all of it, or a key that may be equal to anything */
+    }
+    for (int i = listed->first; i >= 0; i = listed->watch->part[i].next) {
+        const Part *part = &listed->watch->part[i];
+        if (part->key == NULL ? !(part->only_presence && event == PyDict_EVENT_MODIFIED) : same_name(part->key, key)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int
+told(PyDict_WatchEvent event, PyObject *dict, PyObject *key, PyObject *Py_UNUSED(value))
+{
+    if (registry.room == 0) {
+        return 0;
+    }
+    for (Listed *each = *head_of(dict), *next; each; each = next) {
+        next = each->next;
+        if (each->dict != dict) {
+            continue;
+        }
+        if (event == PyDict_EVENT_DEALLOCATED) {
+            each->watch->gone = 1;
+            each->dict = NULL;
+            link_out(each);
+        }
+        else if (!each->watch->doubt && concerns(each, event, key)) {
+            each->watch->doubt = 1;
+        }
+    }
+    return 0;
+}
+
+static int
+is_listed(PyObject *dict)
+{
+    for (Listed *each = *head_of(dict); each; each = each->next) {
+        if (each->dict == dict) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int
+begin(void)
+{
+    if (registry.watcher == -1) {
+        registry.watcher = PyDict_AddWatcher(told);
+        if (registry.watcher < 0) { /* others took them all */
+            PyErr_Clear();
+            registry.watcher = -2;
+        }
+    }
+    return registry.watcher >= 0;
+}
+
+static int
+list_dict(Watch *watch, const Point *point)
+{
+    Listed *listed = PyMem_Calloc(1, sizeof(Listed));
+    if (listed == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (PyDict_Watch(registry.watcher, point->object) < 0) {
+        PyMem_Free(listed);
+        return -1;
+    }
+    listed->dict = point->object;
+    listed->watch = watch;
+    listed->first = point->first;
+    link_in(listed);
+    registry.count++;
+    watch->listed[watch->told++] = listed;
+    return 0;
+}
+
+int
+watch_listen(Watch *watch)
+{
+    if (!begin()) {
+        return 0;
+    }
+    if (make_room(watch->count) < 0) {
+        return -1;
+    }
+    watch->listed = PyMem_Calloc(watch->count + 1, sizeof(Listed *));
+    watch->always = PyMem_Calloc(watch->count + 1, sizeof(int));
+    if (watch->listed == NULL || watch->always == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (int i = 0; i < watch->late; i++) {
+        if (watch->points[i].kind != DICTIONARY) {
+            watch->always[watch->asked++] = i;
+        }
+        else if (list_dict(watch, &watch->points[i]) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+void
+watch_unlisten(Watch *watch)
+{
+    for (Py_ssize_t i = 0; i < watch->told; i++) {
+        Listed *listed = watch->listed[i];
+        PyObject *dict = listed->dict;
+        if (dict != NULL) {
+            link_out(listed);
+            if (!is_listed(dict) && PyDict_Unwatch(registry.watcher, dict) < 0) {
+                PyErr_WriteUnraisable(NULL);
+            }
+        }
+        PyMem_Free(listed);
+    }
+    PyMem_Free(watch->listed);
+    watch->listed = NULL;
+    watch->told = 0;
+}
+
+#else
+
+int
+watch_listen(Watch *Py_UNUSED(watch))
+{
+    return 0;
+}
+
+void
+watch_unlisten(Watch *Py_UNUSED(watch))
+{
+}
+
+#endif

@@ -1,0 +1,413 @@
+/* Taking down what a run of a guard program looked at. */
+#include "points.h"
+#include "tensor.h"
+#include <structmember.h>
+#include <string.h>
+
+Watch *
+watch_new(Py_ssize_t steps, Py_ssize_t registers, Py_ssize_t pins)
+{
+    Watch *watch = PyMem_Calloc(1, sizeof(Watch));
+    if (watch == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    watch->owners = 1;
+    watch->reason = -1;
+    watch->room = 2 * steps + 1;
+    watch->pins = pins;
+    watch->table = 64;
+    while (watch->table < 4 * (size_t)steps) {
+        watch->table *= 2;
+    }
+    watch->points = PyMem_Calloc(watch->room, sizeof(Point));
+    watch->part = PyMem_Calloc(watch->room, sizeof(Part));
+    watch->kept = PyMem_Calloc(watch->room, sizeof(PyObject *));
+    watch->pin = PyMem_Calloc(pins + 1, sizeof(PyObject *));
+    watch->found = PyMem_Calloc(watch->table, sizeof(int));
+    watch->loose = PyMem_Calloc(registers + 1, 1);
+    if (!watch->points || !watch->part || !watch->kept || !watch->pin || !watch->found || !watch->loose) {
+        watch_drop(watch);
+        PyErr_NoMemory();
+        return NULL;
+    }
+    return watch;
+}
+
+static Point *
+point(Watch *watch, int kind, PyObject *object)
+{
+    Point *made = &watch->points[watch->count++];
+    made->kind = kind;
+    made->first = -1;
+    made->object = object;
+    return made;
+}
+
+/* The point of this kind for an object, made if need be: `*is_new` says which. */
+static Point *
+point_of(Watch *watch, int kind, PyObject *object, int *is_new)
+{
+    size_t at = (((uintptr_t)object >> 4) + (size_t)kind) * 0x9E3779B97F4A7C15u >> 24 & (watch->table - 1);
+    for (; watch->found[at]; at = (at + 1) & (watch->table - 1)) {
+        Point *known = &watch->points[watch->found[at] - 1];
+        if (known->object == object && known->kind == kind) {
+            *is_new = 0;
+            return known;
+        }
+    }
+    *is_new = 1;
+    watch->found[at] = (int)watch->count + 1;
+    return point(watch, kind, object);
+}
+
+static void
+keep(Watch *watch, PyObject *object)
+{
+    watch->kept[watch->held++] = Py_NewRef(object);
+}
+
+static void
+note_part(Watch *watch, Point *of, PyObject *key, PyObject *value, int only_presence)
+{
+    watch->part[watch->parts] = (Part){of->first, only_presence, key, value};
+    of->first = (int)watch->parts++;
+}
+
+/* `key` NULL: anything of the dictionary. */
+static void
+note_dict(Watch *watch, PyObject *dict, PyObject *key, PyObject *value, int only_presence)
+{
+    int is_new;
+    Point *made = point_of(watch, DICTIONARY, dict, &is_new);
+    if (is_new) {
+        made->is.version = dict_version(dict);
+    }
+    note_part(watch, made, key, value, only_presence);
+}
+
+static void
+note_class(Watch *watch, PyObject *type, PyObject *name, PyObject *value)
+{
+    if (PyType_HasFeature((PyTypeObject *)type, Py_TPFLAGS_IMMUTABLETYPE)) {
+        return;
+    }
+    int is_new;
+    Point *made = point_of(watch, CLASS, type, &is_new);
+    if (is_new) {
+        made->is.version = class_version(type);
+    }
+    note_part(watch, made, name, value, 0);
+}
+
+/* An object's class, and where it keeps its dictionary. */
+static void
+note_instance(Watch *watch, PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject **where = _PyObject_GetDictPtr(object);
+    int changes_class = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || PyModule_Check(object);
+    if (where == NULL && !changes_class) {
+        return;
+    }
+    int is_new;
+    Point *made = point_of(watch, INSTANCE, object, &is_new);
+    if (is_new) {
+        made->is.instance.type = type;
+        made->is.instance.where = where;
+        made->is.instance.dict = where ? *where : NULL;
+    }
+}
+
+static void
+note_function(Watch *watch, PyObject *object)
+{
+    int is_new;
+    Point *made = point_of(watch, FUNCTION, object, &is_new);
+    if (is_new) {
+        PyFunctionObject *function = (PyFunctionObject *)object;
+        made->is.function.code = function->func_code;
+        made->is.function.defaults = function->func_defaults;
+        made->is.function.kwdefaults = function->func_kwdefaults;
+    }
+}
+
+static void
+note_again(Watch *watch, int kind, const Step *step, PyObject *source, PyObject *value)
+{
+    Point *made = point(watch, kind, source);
+    made->is.again.step = step;
+    made->is.again.value = value;
+}
+
+/* Where an object's slot lies, if that is what generic attribute reading finds under the name; else NULL. */
+static PyObject **
+slot_of(PyObject *source, PyObject *name, PyObject **descriptor)
+{
+    PyTypeObject *type = Py_TYPE(source);
+    *descriptor = type->tp_getattro == PyObject_GenericGetAttr ? _PyType_Lookup(type, name) : NULL;
+    if (*descriptor == NULL || !Py_IS_TYPE(*descriptor, &PyMemberDescr_Type)) {
+        return NULL;
+    }
+    const PyMemberDef *member = ((PyMemberDescrObject *)*descriptor)->d_member;
+    if (member->type != T_OBJECT_EX && member->type != T_OBJECT) {
+        return NULL;
+    }
+    return (PyObject **)((char *)source + member->offset);
+}
+
+static void
+note_slot(Watch *watch, const Step *step, PyObject *source, PyObject *value)
+{
+    PyObject *descriptor, **where = slot_of(source, step->object, &descriptor);
+    if (where == NULL || *where != value) {
+        note_again(watch, READ_AGAIN, step, source, value);
+        watch->made_loose = 1;
+        return;
+    }
+    note_instance(watch, source);
+    note_class(watch, (PyObject *)Py_TYPE(source), step->object, descriptor);
+    Point *made = point(watch, SLOT, source);
+    made->is.slot.where = where;
+    made->is.slot.value = value;
+}
+
+static int
+named(PyObject *name, const char *text)
+{
+    return PyUnicode_CompareWithASCIIString(name, text) == 0;
+}
+
+/* The attributes of functions that lie in the function. */
+static const struct {
+    const char *name;
+    size_t offset;
+} function_fields[] = {
+    {"__code__", offsetof(PyFunctionObject, func_code)},
+    {"__defaults__", offsetof(PyFunctionObject, func_defaults)},
+    {"__kwdefaults__", offsetof(PyFunctionObject, func_kwdefaults)},
+    {"__closure__", offsetof(PyFunctionObject, func_closure)},
+    {"__globals__", offsetof(PyFunctionObject, func_globals)},
+    {"__annotations__", offsetof(PyFunctionObject, func_annotations)},
+    {"__name__", offsetof(PyFunctionObject, func_name)},
+    {"__qualname__", offsetof(PyFunctionObject, func_qualname)},
+    {"__module__", offsetof(PyFunctionObject, func_module)},
+    {"__doc__", offsetof(PyFunctionObject, func_doc)},
+};
+
+/* NULL: it is no such attribute. */
+static PyObject **
+function_field(PyObject *function, PyObject *name)
+{
+    for (size_t i = 0; i < sizeof function_fields / sizeof function_fields[0]; i++) {
+        if (named(name, function_fields[i].name)) {
+            return (PyObject **)((char *)function + function_fields[i].offset);
+        }
+    }
+    return NULL;
+}
+
+static void
+note_attribute(Watch *watch, const Step *step, PyObject *source, PyObject *value)
+{
+    PyObject *name = step->object;
+    PyObject **field = PyFunction_Check(source) ? function_field(source, name) : NULL;
+    if (field != NULL && (*field == value || (*field == NULL && value == Py_None))) {
+        Point *made = point(watch, SLOT, source);
+        made->is.slot.where = field;
+        made->is.slot.value = *field;
+    }
+    else if (Py_IS_TYPE(source, &PyMethod_Type) && (named(name, "__func__") || named(name, "__self__"))) {
+        return;
+    }
+    else if (PyCell_Check(source) && named(name, "cell_contents")) {
+        Point *made = point(watch, CELL_VALUE, source);
+        made->is.part.value = value;
+    }
+    else if (named(name, "__dict__") && _PyObject_GetDictPtr(source) && *_PyObject_GetDictPtr(source) == value) {
+        note_instance(watch, source);
+    }
+    else {
+        note_slot(watch, step, source, value);
+    }
+}
+
+static void
+note_item(Watch *watch, const Step *step, PyObject *source, PyObject *key, PyObject *value)
+{
+    if (PyDict_Check(source)) {
+        note_dict(watch, source, key, value, 0);
+    }
+    else if (PyList_Check(source)) {
+        Point *made = point(watch, ELEMENT, source);
+        made->is.part.at = step->number + (step->number < 0 ? PyList_GET_SIZE(source) : 0);
+        made->is.part.value = value;
+    }
+    else if (!PyTuple_Check(source)) {
+        note_again(watch, READ_AGAIN, step, source, value);
+        watch->made_loose = 1;
+    }
+}
+
+static void
+note_frame_value(Watch *watch, const Step *step, PyObject *value)
+{
+    Point *made = point(watch, FRAME_VALUE, value);
+    made->is.again.step = step;
+}
+
+static void
+note_length(Watch *watch, const Step *step, PyObject *source)
+{
+    if (PyDict_Check(source)) {
+        note_dict(watch, source, NULL, NULL, 1);
+    }
+    else if (PyList_Check(source)) {
+        point(watch, LENGTH, source)->is.part.at = PyList_GET_SIZE(source);
+    }
+    else if (!PyTuple_Check(source) && !PyUnicode_Check(source)) {
+        note_again(watch, CHECK_AGAIN, step, source, NULL);
+    }
+}
+
+static void
+note_read(Watch *watch, const Step *step, PyObject *source, PyObject *value)
+{
+    PyObject *held;
+    switch (step->op) {
+    case LOCAL: case GLOBALS: case BUILTINS:
+        note_frame_value(watch, step, value);
+        return;
+    case DEREF:
+        point(watch, TARGET, step->object)->is.part.value = value;
+        return;
+    case REFERENT:
+        point(watch, TARGET, source)->is.part.value = value;
+        return;
+    case CONST: case CLASS_DICT:
+        return; /* the program, or the class, holds it for good */
+    case ATTR:
+        note_attribute(watch, step, source, value);
+        return;
+    case DICT_ATTR:
+        note_instance(watch, source);
+        held = _PyObject_GetDictPtr(source) ? *_PyObject_GetDictPtr(source) : NULL;
+        if (held == NULL) {
+            watch->hopeless = 1;
+            return;
+        }
+        note_dict(watch, held, step->object, value, 0);
+        return;
+    case INDEX:
+        /* A dictionary's integer key: the entry is found by the number, so any change is a doubt. */
+        note_item(watch, step, source, NULL, value);
+        return;
+    case KEY:
+        note_item(watch, step, source, PyUnicode_CheckExact(step->object) ? step->object : NULL, value);
+        return;
+    case TYPE_OF:
+        note_instance(watch, source);
+        return;
+    case KEY_AT:
+        note_dict(watch, source, NULL, NULL, 0);
+        return;
+    case DEFAULT:
+        note_function(watch, source);
+        return;
+    case KWDEFAULT:
+        note_function(watch, source);
+        note_dict(watch, ((PyFunctionObject *)source)->func_kwdefaults, step->object, value, 0);
+        return;
+    case CELL:
+        held = PyTuple_GET_ITEM(((PyFunctionObject *)source)->func_closure, step->number);
+        point(watch, CELL_VALUE, held)->is.part.value = value;
+        return;
+    case FUNC_GLOBAL:
+        note_dict(watch, ((PyFunctionObject *)source)->func_globals, step->object, value, 0);
+        return;
+    case TYPE_ENTRY:
+        note_class(watch, source, step->object, value);
+        return;
+    default:
+        watch->hopeless = 1;
+    }
+}
+
+static void
+note_check(Watch *watch, const Step *step, PyObject *source)
+{
+    PyObject *name = step->object;
+    switch (step->op) {
+    case TYPE:
+        note_instance(watch, source);
+        return;
+    case IS: case IS_WEAK: case EQUALS: case SAME: case DISTINCT:
+        return; /* what was read is the same object, and these look at nothing that changes within it */
+    case TENSOR:
+        note_again(watch, tensor_fits_quietly(name, source) ? TENSOR_META : CHECK_AGAIN, step, source, NULL);
+        return;
+    case LEN:
+        note_length(watch, step, source);
+        return;
+    case DICT_KEYS:
+        /* An OrderedDict's order changes in silence, once it has one. */
+        if (PyDict_CheckExact(source) || (PyODict_CheckExact(source) && PyDict_GET_SIZE(source) < 2)) {
+            note_dict(watch, source, NULL, NULL, 1);
+            return;
+        }
+        break;
+    case HAS_KEY: case NO_KEY:
+        note_dict(watch, source, PyUnicode_CheckExact(name) ? name : NULL, step->op == HAS_KEY ? name : NULL, 1);
+        return;
+    case NO_TYPE_ENTRY:
+        note_class(watch, source, name, NULL);
+        return;
+    case HAS_ATTR: case NO_ATTR: case PREDICATE:
+        break;
+    default:
+        watch->hopeless = 1;
+        return;
+    }
+    note_again(watch, CHECK_AGAIN, step, source, NULL);
+}
+
+static void
+note(Watch *watch, const Step *step, PyObject *const *regs, PyObject *value)
+{
+    PyObject *source = step->src >= 0 ? regs[step->src] : NULL;
+    if (watch->count + 2 >= watch->room || watch->parts + 2 >= watch->room || watch->held + 2 >= watch->room) {
+        watch->hopeless = 1;
+        return;
+    }
+    Py_ssize_t before = watch->count + watch->parts;
+    int loose = source != NULL && watch->loose[step->src];
+    watch->made_loose = 0;
+    if (step->op <= LAST_READ) {
+        if (Py_REFCNT(value) == 1) { /* made by the reading: nothing holds it */
+            watch->hopeless = 1;
+            return;
+        }
+        keep(watch, value);
+        note_read(watch, step, source, value);
+    }
+    else {
+        note_check(watch, step, source);
+    }
+    /* What hangs from a value that nothing watched holds could be gone when it is looked at. */
+    if (loose && watch->count + watch->parts > before) {
+        watch->hopeless = 1;
+    }
+    if (step->op <= LAST_READ) {
+        watch->loose[step->dst] = (char)(loose || watch->made_loose);
+    }
+}
+
+int
+watch_note(Watch *watch, const Step *step, PyObject *const *regs, PyObject *value)
+{
+    if (!watch->hopeless) {
+        note(watch, step, regs, value);
+        watch->reason = watch->hopeless ? step->text : -1;
+    }
+    return 0;
+}
