@@ -22,18 +22,9 @@ for _path in sorted(FOLDER.glob("*.py")):
     if _path.stem not in ("__init__", "test_changes"):
         importlib.import_module(f"changes.{_path.stem}")
 table = sys.modules["changes.table"]
-KNOWN_FAILING = sys.modules["changes.known_failing"].KNOWN_FAILING
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(reason="not watched yet", strict=True))
-        if name in KNOWN_FAILING
-        else name
-        for name in table.PROGRAMS
-    ],
-)
+@pytest.mark.parametrize("name", table.PROGRAMS)
 def test_change(name: str) -> None:
     expected, got = table.Recorder(), table.CapturingRecorder()
     for recorder in expected, got:
@@ -43,7 +34,3 @@ def test_change(name: str) -> None:
             table.PROGRAMS[name](recorder)
     for number, (plain, captured) in enumerate(zip(expected.records, got.records, strict=True)):
         assert plain == captured, f"record {number}"
-
-
-def test_known_failing_are_programs() -> None:
-    assert set(table.PROGRAMS) >= KNOWN_FAILING

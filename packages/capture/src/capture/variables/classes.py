@@ -5,12 +5,13 @@ from __future__ import annotations
 import collections
 import enum
 import types
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
 
-from capture.errors import NotConstant, Unsupported
+from capture.errors import NotConstant, SkipFrame, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Const
 
@@ -229,6 +230,9 @@ def allocate(m: Machine, cls: type, owner: type, args: Args, kwargs: Kwargs) -> 
         return m.created(Object(cls))
     base = next((c for c in cls.__mro__ if c in PAYLOADS), owner)
     payload = PAYLOADS.get(base) if issubclass(base, owner) else None
+    if owner is weakref.ref and len(m.frames) == 1 and args and m.realize(args[0]).source is None:
+        # The object is the frame's own: it dies where the frame lets go of it, at a line that generated code does not pass.
+        raise SkipFrame("it makes a weak reference to an object of its own")
     if payload is None:
         raise Unsupported(f"construction of {cls.__name__}, whose base {owner.__name__} is written in C")
     return payload(m, cls, args, kwargs)
