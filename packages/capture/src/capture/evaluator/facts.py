@@ -153,11 +153,13 @@ class Facts(State):
         else:
             self.guard(source, GuardKind.LEN, len(value))
 
-    def note_signature(self, real: Any) -> None:
-        """All that ``inspect.signature`` reads of a function whose identity is guarded, and of those that it wraps."""
+    def note_signature(self, function: Function) -> None:
+        """All that ``inspect.signature`` reads of a function, and of those that it wraps."""
+        real: Any = function.real
+        self.note_identity(function, real)
+        base = function.base or Const(real, _label(real))
         while isinstance(real, types.FunctionType) and (id(real), "signature") not in self.noted:
             self.noted.add((id(real), "signature"))
-            base = Const(real, _label(real))
             self.guard(Attr(base, "__code__"), GuardKind.ID, real.__code__)
             for name in ("__defaults__", "__kwdefaults__", "__annotations__"):
                 self.guard(Attr(base, name), GuardKind.ID, getattr(real, name))
@@ -169,7 +171,7 @@ class Facts(State):
                     self.guard(Attr(base, name, via_dict=True), GuardKind.ID, real.__dict__[name])
                 else:
                     self.guard(Attr(base, "__dict__"), GuardKind.NO_KEY, name)
-            real = real.__dict__.get("__wrapped__")
+            real, base = real.__dict__.get("__wrapped__"), Attr(base, "__wrapped__", via_dict=True)
 
     def guard_equal_entries(self, source: Source, entries: dict[Any, Any]) -> None:
         self.guard(source, GuardKind.DICT_KEYS, tuple(entries))

@@ -113,7 +113,7 @@ class Values(Facts):
             raise Unsupported("a function marked with capture.disable")
         if issubclass(cls, torch.nn.Module):
             self.identity(Known(value), source)
-            self.note_type(value)
+            self.type_guard(Const(value) if source is None else source, cls)
             return Module(cls, value)
         if isinstance(value, types.FunctionType):
             return self.function(value, source)

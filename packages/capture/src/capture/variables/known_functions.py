@@ -151,11 +151,11 @@ def _signature(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
     value = m.realize(args[0])
     if isinstance(value, Method) and isinstance(value.function, Function) and value.function.real is not None:
-        m.note_signature(m.to_python(value.function))
+        m.note_signature(value.function)
         bound = types.MethodType(value.function.real, object())
         return m.computed(m.fold(inspect.signature, [bound]))
     if isinstance(value, Function) and value.real is not None:
-        m.note_signature(m.to_python(value))
+        m.note_signature(value)
     if m.is_constant(value):
         return m.computed(m.fold(inspect.signature, [m.to_python(value)]))
     if isinstance(value, Object) and isinstance(value.value, object) and callable(value.value):
