@@ -4,7 +4,7 @@ Flows in: a key (hex digest) and files. Flows out: `Entry`, or nothing where the
 """
 
 from inductor.cache.place import Untrusted, cache_root, own_room, require_trusted, usable
-from inductor.cache.scratch import scratch_folder
+from inductor.cache.scratch import scratch_folder, stale
 from inductor.cache.store import Damaged, DiskCache, Entry, read_entry, reset
 
 __all__ = [
@@ -18,5 +18,6 @@ __all__ = [
     "require_trusted",
     "reset",
     "scratch_folder",
+    "stale",
     "usable",
 ]

@@ -88,9 +88,12 @@ _loaded: weakref.WeakValueDictionary[tuple[str, str], Any] = weakref.WeakValueDi
 
 def keep_to_own_folders() -> None:
     """Let Triton, which loads what it finds in its cache folder as it is, use none where others may write: there, and where
-    it can't write itself, a folder of our cache takes its place."""
+    it can't write itself, a folder of our cache takes its place. What it finds is verified."""
     from triton import knobs
 
+    from inductor.triton.files import verify_files
+
+    verify_files()
     if not usable(Path(knobs.cache.dir)):
         knobs.cache.dir = str(own_room("triton"))
 
