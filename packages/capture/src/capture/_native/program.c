@@ -127,8 +127,8 @@ function_item(int op, PyObject *value, const Step *step)
     }
 }
 
-PyObject *
-step_read(const Step *step, PyObject *const *regs, const GuardFrame *frame)
+static inline PyObject *
+read_value(const Step *step, PyObject *const *regs, const GuardFrame *frame)
 {
     switch (step->op) {
     case LOCAL:
@@ -341,8 +341,8 @@ shape_holds(const Step *step, PyObject *const *regs)
     return holds;
 }
 
-int
-step_check(const Step *step, PyObject *const *regs)
+static inline int
+check_value(const Step *step, PyObject *const *regs)
 {
     PyObject *value = step->src >= 0 ? regs[step->src] : NULL;
     int result;
@@ -393,6 +393,18 @@ step_check(const Step *step, PyObject *const *regs)
     default:
         return shape_holds(step, regs);
     }
+}
+
+PyObject *
+step_read(const Step *step, PyObject *const *regs, const GuardFrame *frame)
+{
+    return read_value(step, regs, frame);
+}
+
+int
+step_check(const Step *step, PyObject *const *regs)
+{
+    return check_value(step, regs);
 }
 
 /* An exception while reading means that the value is not as it was: the guard fails. Others are not ours to keep. */
@@ -474,7 +486,7 @@ release_pins(GuardProgram *watched, Watch *watch)
 }
 
 /* All steps; what they look at goes into `watch`, if given. */
-static Py_ssize_t
+static inline __attribute__((always_inline)) Py_ssize_t
 run_steps(GuardProgram *self, const GuardFrame *frame, Registers *registers, Watch *watch)
 {
     PyObject **regs = registers->regs;
@@ -484,7 +496,7 @@ run_steps(GuardProgram *self, const GuardFrame *frame, Registers *registers, Wat
         int holds;
         if (step->op <= LAST_READ) {
             PyObject *value = step->op == PINNED ? Py_XNewRef(beneath ? watch_pin(beneath, step->number) : NULL)
-                                                 : step_read(step, regs, frame);
+                                                 : read_value(step, regs, frame);
             holds = value != NULL;
             if (holds && watch && watch_note(watch, step, regs, value) < 0) {
                 Py_DECREF(value);
@@ -503,7 +515,7 @@ run_steps(GuardProgram *self, const GuardFrame *frame, Registers *registers, Wat
             beneath = holds ? watch_share(watched->watch) : NULL;
         }
         else {
-            holds = step->op == APART ? beneath && is_apart(step, regs[step->src], beneath) : step_check(step, regs);
+            holds = step->op == APART ? beneath && is_apart(step, regs[step->src], beneath) : check_value(step, regs);
             if (holds == 1 && watch && watch_note(watch, step, regs, NULL) < 0) {
                 result = GUARDS_ERROR;
                 break;
@@ -520,7 +532,7 @@ run_steps(GuardProgram *self, const GuardFrame *frame, Registers *registers, Wat
     return result;
 }
 
-static Py_ssize_t
+static inline __attribute__((always_inline)) Py_ssize_t
 run_in_full(GuardProgram *self, const GuardFrame *frame, int watching)
 {
     Registers registers;
@@ -548,7 +560,7 @@ run_in_full(GuardProgram *self, const GuardFrame *frame, int watching)
     }
     watch_drop(watch);
     registers_end(&registers);
-    return PyErr_Occurred() ? GUARDS_ERROR : result;
+    return watching && PyErr_Occurred() ? GUARDS_ERROR : result;
 }
 
 /* What lives on: verified in full only where a watch cannot tell that nothing changed. */
