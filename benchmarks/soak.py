@@ -23,7 +23,8 @@ FLAT_CALL, FLAT_ROUND = 1.0, 1024.0  # bytes of growth that pass for noise of th
 
 def held() -> int:
     """Bytes of resident memory, less what is garbage and what the C allocator keeps for later."""
-    gc.collect()
+    while gc.collect():  # what goes may have held other garbage where the collector does not look: in a code's extras
+        pass
     if sys.platform == "linux":
         ctypes.CDLL(None).malloc_trim(0)
     return psutil.Process(os.getpid()).memory_info().rss

@@ -453,3 +453,26 @@ def test_a_namespace_object():
     assert made.check((0,)) and made.check((0,)) and made.verified == 1
     space.k = 2
     assert not made.check((0,))
+
+
+@pytest.mark.parametrize("ask_within", [False, True])
+def test_a_finalizer_that_asks_while_a_value_is_replaced(ask_within):
+    """The old value goes before the dictionary's version does; who asks then must not be told that nothing changed."""
+    answers = []
+
+    class Dying:
+        def __del__(self):
+            answers.append(made.check((0,)) if ask_within else None)
+
+    def store(target, value):
+        target.k = value
+
+    held = thing(before=0, k=None)
+    for _ in range(20):  # so that the interpreter specialises the storing
+        store(held, 1)
+    store(held, Dying())
+    made = program(Guard(Attr(Const(held), "k", via_dict=True), GuardKind.TYPE, Dying))
+    assert made.check((0,)) and made.check((0,))
+    store(held, 7)
+    assert answers == [False if ask_within else None]
+    assert not made.check((0,)) and not made.check((0,))

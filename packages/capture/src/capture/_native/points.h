@@ -2,6 +2,7 @@
 #ifndef CAPTURE_POINTS_H
 #define CAPTURE_POINTS_H
 #include "compat.h"
+#include "internal/pycore_dict.h"
 #include "watch.h"
 
 enum {
@@ -52,6 +53,7 @@ typedef struct {
 typedef struct {
     int next, only_presence;
     PyObject *key, *value; /* NULL: was not there */
+    Py_ssize_t place;      /* in the dictionary, while its version stays; -1: unknown */
 } Part;
 
 struct Watch {
@@ -86,6 +88,29 @@ class_version(PyObject *type)
 {
     PyTypeObject *cls = (PyTypeObject *)type;
     return PyType_HasFeature(cls, Py_TPFLAGS_VALID_VERSION_TAG) ? cls->tp_version_tag : 0;
+}
+
+/* A name's place in a dictionary of names; -1 if it has none. Runs no Python. */
+static inline Py_ssize_t
+dict_place(PyObject *op, PyObject *name)
+{
+    PyDictKeysObject *keys = ((PyDictObject *)op)->ma_keys;
+    Py_ssize_t place = DK_IS_UNICODE(keys) ? keys->dk_nentries - 1 : -1;
+    while (place >= 0) {
+        PyObject *key = DK_UNICODE_ENTRIES(keys)[place].me_key;
+        if (key == name || (key != NULL && PyUnicode_Compare(key, name) == 0)) {
+            break;
+        }
+        place--;
+    }
+    return place;
+}
+
+static inline PyObject *
+dict_value_at(PyObject *op, Py_ssize_t place)
+{
+    const PyDictObject *dict = (PyDictObject *)op;
+    return dict->ma_values ? dict->ma_values->values[place] : DK_UNICODE_ENTRIES(dict->ma_keys)[place].me_value;
 }
 
 /* From 3.12 dictionaries tell of their changes; until then nothing does, and -1 says so. */

@@ -6,7 +6,6 @@
    if that is the same object still, the new tag is taken and all goes on. */
 #include "compat.h"
 #include "points.h"
-#include "internal/pycore_dict.h"
 #include "tensor.h"
 #include <string.h>
 
@@ -89,11 +88,27 @@ dict_holds(Watch *watch, Point *at)
         return 0; /* finding a key may run a comparison in Python */
     }
     for (int i = at->first; i >= 0; i = watch->part[i].next) {
-        if (!dict_part_holds(at->object, &watch->part[i])) {
+        Part *part = &watch->part[i];
+        if (!dict_part_holds(at->object, part)) {
+            return 0;
+        }
+        part->place = part->value && !part->only_presence ? dict_place(at->object, part->key) : -1;
+    }
+    at->is.version = dict_version(at->object);
+    return 1;
+}
+
+/* An attribute that is stored anew drops its old value, whose finalizer may call anything, before the version moves on. So
+   the version tells of the places, and the values are looked at there. */
+static int
+values_stand(const Watch *watch, const Point *at)
+{
+    for (int i = at->first; i >= 0; i = watch->part[i].next) {
+        const Part *part = &watch->part[i];
+        if (part->place >= 0 && dict_value_at(at->object, part->place) != part->value) {
             return 0;
         }
     }
-    at->is.version = dict_version(at->object);
     return 1;
 }
 
@@ -132,7 +147,7 @@ early_holds(Watch *watch, Point *at, const GuardFrame *frame)
     case TARGET:
         return weak_target(at->object) == at->is.part.value;
     case DICTIONARY:
-        return dict_version(at->object) == at->is.version || dict_holds(watch, at);
+        return (dict_version(at->object) == at->is.version && values_stand(watch, at)) || dict_holds(watch, at);
     case CLASS:
         return (at->is.version && class_version(at->object) == at->is.version) || class_holds(watch, at);
     case INSTANCE:

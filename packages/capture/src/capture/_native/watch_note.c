@@ -70,7 +70,9 @@ keep(Watch *watch, PyObject *object)
 static void
 note_part(Watch *watch, Point *of, PyObject *key, PyObject *value, int only_presence)
 {
-    watch->part[watch->parts] = (Part){of->first, only_presence, key, value};
+    int placed = of->kind == DICTIONARY && key != NULL && value != NULL && !only_presence;
+    Py_ssize_t place = placed ? dict_place(of->object, key) : -1;
+    watch->part[watch->parts] = (Part){of->first, only_presence, key, value, place};
     of->first = (int)watch->parts++;
 }
 
