@@ -219,19 +219,29 @@ def flag(call, owner, name, *values):
     )
 
 
+def cudnn_flag(call, name):
+    """By the context manager: torch's own test helpers, where imported, forbid the setters for the process."""
+    before = {each: getattr(torch.backends.cudnn, each) for each in ("enabled", "benchmark", "deterministic")}
+
+    def f(x):
+        return x * (2 if getattr(torch.backends.cudnn, name) == before[name] else 3)
+
+    within(call, f, torch.backends.cudnn.flags(**{**before, name: not before[name]}))
+
+
 @program
 def cudnn_benchmark(call):
-    flag(call, torch.backends.cudnn, "benchmark", not torch.backends.cudnn.benchmark)
+    cudnn_flag(call, "benchmark")
 
 
 @program
 def cudnn_deterministic(call):
-    flag(call, torch.backends.cudnn, "deterministic", not torch.backends.cudnn.deterministic)
+    cudnn_flag(call, "deterministic")
 
 
 @program
 def cudnn_enabled(call):
-    flag(call, torch.backends.cudnn, "enabled", not torch.backends.cudnn.enabled)
+    cudnn_flag(call, "enabled")
 
 
 @program

@@ -99,12 +99,15 @@ def test_memory_stays():
     try:
         for _ in range(20):
             round()
-        gc.collect()
-        first = tracemalloc.get_traced_memory()[0]
-        for _ in range(100):
-            round()
-        gc.collect()
-        assert tracemalloc.get_traced_memory()[0] - first < 100  # the number `first` itself
+        grown = []
+        for _ in range(5):  # a leak shows in each; what other threads of the test runner hold does not
+            gc.collect()
+            first = tracemalloc.get_traced_memory()[0]
+            for _ in range(100):
+                round()
+            gc.collect()
+            grown.append(tracemalloc.get_traced_memory()[0] - first)
+        assert min(grown) < 100, grown  # the numbers themselves
     finally:
         tracemalloc.stop()
 
