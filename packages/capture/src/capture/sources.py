@@ -211,18 +211,26 @@ class Const(Source):
 
 
 @dataclass(frozen=True, slots=True)
-class Attr(Source):
-    """`base.attr`. With `via_dict`, the entry of the instance's `__dict__`, past properties and `__getattr__`."""
+class ReadFrom(Source):
+    """Base of the sources that are read from another, `base`."""
 
     base: Source
-    attr: str
-    via_dict: bool = False
 
     __hash__ = _kept_hash
 
     @property
     def parent(self) -> Source:
         return self.base
+
+
+@dataclass(frozen=True, slots=True)
+class Attr(ReadFrom):
+    """`base.attr`. With `via_dict`, the entry of the instance's `__dict__`, past properties and `__getattr__`."""
+
+    attr: str
+    via_dict: bool = False
+
+    __hash__ = _kept_hash
 
     @property
     def name(self) -> str:
@@ -244,22 +252,17 @@ class Attr(Source):
 
 
 @dataclass(frozen=True, slots=True)
-class Item(Source):
+class Item(ReadFrom):
     """`base[key]` with a constant key: an index of a list or tuple, or a key of a dict.
 
     Dicts and their subclasses are read as plain dicts: no `__missing__`, no overridden `__getitem__`.
     """
 
-    base: Source
     key: Any
     #: It is a dict whose class has a `__getitem__` of its own.
     overridden: bool = False
 
     __hash__ = _kept_hash
-
-    @property
-    def parent(self) -> Source:
-        return self.base
 
     @property
     def name(self) -> str:
@@ -282,16 +285,10 @@ class Item(Source):
 
 
 @dataclass(frozen=True, slots=True)
-class TypeOf(Source):
+class TypeOf(ReadFrom):
     """`type(base)`."""
 
-    base: Source
-
     __hash__ = _kept_hash
-
-    @property
-    def parent(self) -> Source:
-        return self.base
 
     @property
     def name(self) -> str:
@@ -305,17 +302,12 @@ class TypeOf(Source):
 
 
 @dataclass(frozen=True, slots=True)
-class DictKeyAt(Source):
+class DictKeyAt(ReadFrom):
     """The dict's key at a position in its order: for keys that are not constants."""
 
-    base: Source
     index: int
 
     __hash__ = _kept_hash
-
-    @property
-    def parent(self) -> Source:
-        return self.base
 
     @property
     def name(self) -> str:
@@ -330,17 +322,12 @@ class DictKeyAt(Source):
 
 
 @dataclass(frozen=True, slots=True)
-class Default(Source):
+class Default(ReadFrom):
     """`base.__defaults__[index]` of a Python function."""
 
-    base: Source
     index: int
 
     __hash__ = _kept_hash
-
-    @property
-    def parent(self) -> Source:
-        return self.base
 
     @property
     def name(self) -> str:
@@ -355,17 +342,12 @@ class Default(Source):
 
 
 @dataclass(frozen=True, slots=True)
-class KwDefault(Source):
+class KwDefault(ReadFrom):
     """`base.__kwdefaults__[keyword]` of a Python function."""
 
-    base: Source
     keyword: str
 
     __hash__ = _kept_hash
-
-    @property
-    def parent(self) -> Source:
-        return self.base
 
     @property
     def name(self) -> str:
@@ -380,17 +362,12 @@ class KwDefault(Source):
 
 
 @dataclass(frozen=True, slots=True)
-class CellContent(Source):
+class CellContent(ReadFrom):
     """`base.__closure__[index].cell_contents` of a Python function."""
 
-    base: Source
     index: int
 
     __hash__ = _kept_hash
-
-    @property
-    def parent(self) -> Source:
-        return self.base
 
     @property
     def name(self) -> str:
@@ -406,17 +383,12 @@ class CellContent(Source):
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionGlobal(Source):
+class FunctionGlobal(ReadFrom):
     """`base.__globals__[variable]`: a global of a function that is itself read from the frame."""
 
-    base: Source
     variable: str
 
     __hash__ = _kept_hash
-
-    @property
-    def parent(self) -> Source:
-        return self.base
 
     @property
     def name(self) -> str:
@@ -431,17 +403,12 @@ class FunctionGlobal(Source):
 
 
 @dataclass(frozen=True, slots=True)
-class ClassEntry(Source):
+class ClassEntry(ReadFrom):
     """What the dictionaries along the MRO of the class `base` hold under a name: no descriptor is asked."""
 
-    base: Source
     entry: str
 
     __hash__ = _kept_hash
-
-    @property
-    def parent(self) -> Source:
-        return self.base
 
     @property
     def name(self) -> str:
@@ -455,14 +422,8 @@ class ClassEntry(Source):
 
 
 @dataclass(frozen=True, slots=True)
-class Referent(Source):
+class Referent(ReadFrom):
     """What the weak reference `base` refers to, None once that is dead: nothing keeps it alive."""
-
-    base: Source
-
-    @property
-    def parent(self) -> Source:
-        return self.base
 
     @property
     def name(self) -> str:
