@@ -1,6 +1,7 @@
 """`python -m benchmarks [--suite S] [--model M ...] [--train] [--json FILE]`: one table, one run.
 
-The suite `programs` runs whole programs around real libraries (`benchmarks/programs`) and compares their results.
+The suite `programs` runs whole programs around real libraries (`benchmarks/programs`) and compares their results; the suite
+`calls` times what a call costs beside its kernels.
 `--suite architectures` comes first and takes options of its own (`--suite architectures --help`).
 """
 
@@ -19,8 +20,9 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.calls import show as time_calls
 from benchmarks.contenders import CONTENDERS
-from benchmarks.measure import Row, Sample, compiles, steps
+from benchmarks.measure import Row, Sample, compiles, seconds, steps
 from benchmarks.programs.child import PROGRAMS
 from benchmarks.programs.table import show as run_programs
 from benchmarks.workload import NAMES, OVERHEAD
@@ -33,16 +35,7 @@ SUITES: dict[str, tuple[str, ...]] = {
     "models": tuple(MODELS),
     "all": NAMES,
 }
-WHOLE_PROGRAMS = "programs"
-
-
-def seconds(sample: Sample | None, peer: Sample | None) -> str:
-    """A time with its spread, and its ratio to the peer's median."""
-    if sample is None:
-        return "-"
-    unit, scale = next((u, s) for u, s in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)) if sample.median * s >= 1 or u == "µs")
-    text = f"{sample.median * scale:.3g} {unit} ({sample.low * scale:.3g}..{sample.high * scale:.3g})"
-    return text if peer is None or peer is sample else f"{text} ×{sample.median / peer.median:.2f}"
+WHOLE_PROGRAMS, CALLS = "programs", "calls"
 
 
 def megabytes(sample: Sample | None) -> str:
@@ -75,7 +68,7 @@ def main() -> None:
 
         return sweep(sys.argv[3:])
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    parser.add_argument("--suite", choices=[*SUITES, WHOLE_PROGRAMS], default="all")
+    parser.add_argument("--suite", choices=[*SUITES, WHOLE_PROGRAMS, CALLS], default="all")
     parser.add_argument("--model", action="append", choices=NAMES, help="instead of a suite; may be repeated")
     parser.add_argument("--program", action="append", choices=PROGRAMS, help="of the suite programs; may be repeated")
     parser.add_argument("--backend", default="inductor", help="of the suite programs")
@@ -94,6 +87,9 @@ def main() -> None:
         names = options.program or list(PROGRAMS)
         chosen = {"backend": options.backend, "limit": options.limit, "keep": options.keep}
         write(options.json, run_programs(names, [c for c in contenders if c != "eager"], console, **chosen), console)
+        return
+    if options.suite == CALLS and not options.model:
+        write(options.json, time_calls(contenders, console, options.rounds), console)
         return
     names = options.model or SUITES[options.suite]
     rows: list[Row] = []

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -32,6 +32,15 @@ class Sample:
     @staticmethod
     def of(values: Sequence[float]) -> Sample:
         return Sample(statistics.median(values), min(values), max(values), len(values))
+
+
+def seconds(sample: Sample | None, peer: Sample | None) -> str:
+    """A time with its spread, and its ratio to the peer's median."""
+    if sample is None:
+        return "-"
+    unit, scale = next((u, s) for u, s in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)) if sample.median * s >= 1 or u == "µs")
+    text = f"{sample.median * scale:.3g} {unit} ({sample.low * scale:.3g}..{sample.high * scale:.3g})"
+    return text if peer is None or peer is sample else f"{text} ×{sample.median / peer.median:.2f}"
 
 
 @dataclass
@@ -69,6 +78,33 @@ def _synchronise(device: str) -> None:
         torch.cuda.synchronize()
 
 
+@dataclass(frozen=True)
+class Timed:
+    """What is timed, and how often a round, so that a round is well above the clock's grain."""
+
+    step: Callable[[], object]
+    iterations: int
+
+
+def interleaved(contenders: Mapping[str, Timed], rounds: int, device: str = "cpu") -> dict[str, Sample]:
+    """Seconds of a step of each contender, warmed up, a round of each after the other."""
+    for timed in contenders.values():
+        for _ in range(3):
+            timed.step()
+    times: dict[str, list[float]] = {c: [] for c in contenders}
+    gc.collect()
+    for _ in range(rounds):
+        for c, timed in contenders.items():
+            step = timed.step
+            _synchronise(device)
+            start = time.perf_counter()
+            for _ in range(timed.iterations):
+                step()
+            _synchronise(device)
+            times[c].append((time.perf_counter() - start) / timed.iterations)
+    return {c: Sample.of(times[c]) for c in contenders}
+
+
 def steps(
     name: str, contenders: Sequence[str], *, train: bool, rounds: int, device: str
 ) -> dict[str, tuple[Sample, str]]:
@@ -76,21 +112,8 @@ def steps(
     loads = {c: workload(name, c, train=train, device=device) for c in contenders}
     expected = workload(name, "eager", train=train, device=device).step()
     results = {c: verdict(load.step(), expected) for c, load in loads.items()}
-    for load in loads.values():
-        for _ in range(3):
-            load.step()
-    times: dict[str, list[float]] = {c: [] for c in contenders}
-    gc.collect()
-    for _ in range(rounds):
-        for c, load in loads.items():
-            step = load.step
-            _synchronise(device)
-            start = time.perf_counter()
-            for _ in range(load.iterations):
-                step()
-            _synchronise(device)
-            times[c].append((time.perf_counter() - start) / load.iterations)
-    return {c: (Sample.of(times[c]), results[c]) for c in contenders}
+    times = interleaved({c: Timed(load.step, load.iterations) for c, load in loads.items()}, rounds, device)
+    return {c: (times[c], results[c]) for c in contenders}
 
 
 def fresh_process(name: str, contender: str, *, train: bool, device: str, cache: str) -> dict[str, float]:
