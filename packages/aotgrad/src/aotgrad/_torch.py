@@ -59,3 +59,19 @@ keeps_graph = torch._C._autograd._get_current_graph_task_keep_graph
 
 # A backward of several tangents at once (`is_grads_batched`, vmap) has tensors without memory that a kernel could read.
 has_storage = torch._C._has_storage
+
+
+def apply_of(function: Any) -> Any:
+    """A `torch.autograd.Function`'s `apply` as C knows it: the public one adds frames of Python for what no compiled
+    graph meets (transforms, which C refuses, and wrappers that outlived theirs). A lone result comes as `forward` gave it.
+    """
+    return super(torch.autograd.Function, function).apply
+
+
+def let_run(function: Any, backward: Any) -> None:
+    """Have autograd's engine call `backward` itself, where torch puts two frames of Python in between."""
+    function._backward_cls.apply = backward
+
+
+# What the public methods of an autograd.Function's context set: assigned, they cost no frame.
+TO_SAVE, NON_DIFFERENTIABLE, MATERIALIZES = "to_save", "non_differentiable", "materialize_grads"

@@ -14,9 +14,10 @@ from aotgrad.alias import Signature
 from aotgrad.errors import Unsupported
 from aotgrad.interpret import attached_tensors
 from aotgrad.joint import InferenceGraph, JointGraph, trace_inference, trace_joint
+from aotgrad.node import Backwards
 from aotgrad.partition import Partition, Partitioner, partition_default
 from aotgrad.partition.groups import merged, of_group
-from aotgrad.runtime import Backwards, inference_runner, training_runner
+from aotgrad.runtime import Taken, inference_runner, training_runner
 
 Compiler = Callable[[fx.GraphModule, list[Any]], Callable[[list[Any]], Sequence[Any]]]
 """Compiles one functional graph: `(module, fake inputs) -> callable`, which takes one list of inputs that it may clear
@@ -60,38 +61,34 @@ def compile(
     else:
         traced = trace_inference(graph_module, inputs, decompositions)
     autocast = _torch.any_autocast()
-    if isinstance(traced, JointGraph):
-        given = len(inputs)
-        module, parts = _parts(traced, partitioner or partition_default)
-        forward = (forward_compiler or inference_compiler)(module, _example_inputs(module))
-        compiler = backward_compiler or inference_compiler
-        twice = [again(graph_module, given, joint, partition, traced) for joint, partition in parts]
-        refusal = next((each for each in twice if isinstance(each, str)), None)
-        if traced.cuts and refusal is not None:
-            twice = [refusal] * len(parts)  # each leaves to the others what it does not hold
-        ways = [
-            Backwards(compiler(partition.backward, _example_inputs(partition.backward)), partition, joint, repeated)
-            for (joint, partition), repeated in zip(parts, twice, strict=True)
-        ]
-        run = training_runner(
-            forward,
-            ways,
-            traced,
-            (lambda *args: graph_module(*args[:given])) if held else graph_module,
-            guard_autocast=autocast,
-            enable_grad=not enabled,
-            beneath=bool(getattr(graph_module, "meta", {}).get("beneath")),
-        )
-    else:
+    taken = _taken(graph_module, inputs, held, traced.signature)
+    if not isinstance(traced, JointGraph):
         module = traced.module
         compiled = inference_compiler(module, _example_inputs(module))
         guard_grad = torch.is_grad_enabled() and bool(traced.signature.grad_inputs)
-        run = inference_runner(compiled, module, traced.signature, guard_grad=guard_grad, guard_autocast=autocast)
-    run = _checked(run, graph_module, traced.signature, len(inputs))
-    if held:
-        inner = run
-        run = lambda *args: inner(*args, *held)  # noqa: E731
-    return _for_constants(run, graph_module, inputs)
+        return inference_runner(
+            compiled, module, traced.signature, taken, guard_grad=guard_grad, guard_autocast=autocast
+        )
+    module, parts = _parts(traced, partitioner or partition_default)
+    forward = (forward_compiler or inference_compiler)(module, _example_inputs(module))
+    compiler = backward_compiler or inference_compiler
+    twice = [again(graph_module, len(inputs), joint, partition, traced) for joint, partition in parts]
+    refusal = next((each for each in twice if isinstance(each, str)), None)
+    if traced.cuts and refusal is not None:
+        twice = [refusal] * len(parts)  # each leaves to the others what it does not hold
+    ways = [
+        Backwards(compiler(partition.backward, _example_inputs(partition.backward)), partition, joint, repeated)
+        for (joint, partition), repeated in zip(parts, twice, strict=True)
+    ]
+    return training_runner(
+        forward,
+        ways,
+        traced,
+        taken,
+        guard_autocast=autocast,
+        enable_grad=not enabled,
+        beneath=bool(getattr(graph_module, "meta", {}).get("beneath")),
+    )
 
 
 def _parts(joint: JointGraph, partitioner: Partitioner) -> tuple[fx.GraphModule, list[tuple[JointGraph, Partition]]]:
@@ -109,46 +106,19 @@ def _parts(joint: JointGraph, partitioner: Partitioner) -> tuple[fx.GraphModule,
     return partition.forward, [(joint, partition)]
 
 
-def _for_constants(run: Callable[..., Any], program: Callable[..., Any], inputs: Sequence[Any]) -> Callable[..., Any]:
-    """Where inputs are plain numbers, which the graph has built in: run the program itself for other numbers."""
-    known = {
-        position: value
-        for position, value in enumerate(inputs)
-        if not isinstance(value, (torch.Tensor, torch.SymInt, torch.SymFloat))
-    }
-    if not known:
-        return run
-
-    def checked(*args: Any) -> Any:
-        for position, value in known.items():
-            if type(args[position]) is not type(value) or args[position] != value:
-                return program(*args)
-        return run(*args)
-
-    return checked
-
-
-def _checked(
-    run: Callable[..., Any], program: Callable[..., Any], signature: Signature, given: int
-) -> Callable[..., Any]:
-    """Where inputs are written to: run the program itself if inputs overlap in a call, which the graph did not foresee."""
-    if not signature.mutations:
-        return run
-    written = {mutation.input for mutation in signature.mutations}
-
-    def checked(*args: Any) -> Any:
-        storages = [t.untyped_storage()._cdata for t in args if isinstance(t, torch.Tensor)]
-        if len(set(storages)) < len(storages) and _overlap(args, written):
-            return program(*args[:given])
-        return run(*args)
-
-    return checked
-
-
-def _overlap(args: Sequence[Any], written: set[int]) -> bool:
-    """Whether an input that is written to shares its storage with another."""
-    storages = [t.untyped_storage()._cdata if isinstance(t, torch.Tensor) else None for t in args]
-    return any(storages.count(storages[index]) > 1 for index in written)
+def _taken(
+    program: Callable[..., Any], inputs: Sequence[Any], held: tuple[torch.Tensor, ...], signature: Signature
+) -> Taken:
+    tensors = [i for i, value in enumerate((*inputs, *held)) if isinstance(value, torch.Tensor)]
+    symbolic = (torch.Tensor, torch.SymInt, torch.SymFloat)
+    return Taken(
+        program,
+        len(inputs),
+        {position: value for position, value in enumerate(inputs) if not isinstance(value, symbolic)},
+        held,
+        tuple(tensors),
+        tuple(sorted({mutation.input for mutation in signature.mutations})),
+    )
 
 
 def _held(program: Any) -> tuple[torch.Tensor, ...]:

@@ -50,20 +50,16 @@ class Ending:
         quiet = [m for m in signature.mutations if not m.grad]
         if quiet:
             self._several.clear()
-            source.names["set_grad_enabled"] = _torch.set_grad_enabled
-            source.names["is_grad_enabled"] = torch.is_grad_enabled
-            source.line("grad = is_grad_enabled()", 1)
-            source.line("set_grad_enabled(False)", 1)
-            source.line("try:", 1)
-            if len(quiet) == 1:
-                source.line(f"args[{quiet[0].input}].copy_(results[{quiet[0].result}])", 2)
-            else:
-                source.names["copy_all"] = torch._foreach_copy_  # one call for them all
-                written = ", ".join(f"args[{m.input}]" for m in quiet)
-                values = ", ".join(f"results[{m.result}]" for m in quiet)
-                source.line(f"copy_all([{written}], [{values}])", 2)
-            source.line("finally:", 1)
-            source.line("set_grad_enabled(grad)", 2)
+            source.names |= {"set_grad": _torch.set_grad_enabled, "is_grad_enabled": torch.is_grad_enabled}
+            source.line("grad = is_grad_enabled()")
+            with source.within("set_grad(False)", "set_grad(grad)"):
+                if len(quiet) == 1:
+                    source.line(f"args[{quiet[0].input}].copy_(results[{quiet[0].result}])")
+                else:
+                    source.names["copy_all"] = torch._foreach_copy_  # one call for them all
+                    written = ", ".join(f"args[{m.input}]" for m in quiet)
+                    values = ", ".join(f"results[{m.result}]" for m in quiet)
+                    source.line(f"copy_all([{written}], [{values}])")
         for mutation in signature.mutations:
             if mutation.grad:
                 self._write(mutation)
@@ -71,17 +67,17 @@ class Ending:
             self._make(position)
         leaves = ", ".join(f"out{position}" for position in range(len(signature.outputs)))
         if signature.returns_tuple:
-            source.line(f"return ({leaves}{',' if len(signature.outputs) == 1 else ''})", 1)
+            source.line(f"return ({leaves}{',' if len(signature.outputs) == 1 else ''})")
         else:
             source.names["unflatten"] = pytree.tree_unflatten
             source.names["spec"] = signature.spec
-            source.line(f"return unflatten([{leaves}], spec)", 1)
+            source.line(f"return unflatten([{leaves}], spec)")
 
     def _write(self, mutation: Mutation) -> None:
         if mutation.input not in self._written:
             self._written.add(mutation.input)
             self._several.clear()  # autograd forbids to use what was made before the write
-            self.source.line(f"args[{mutation.input}].copy_(results[{mutation.result}])", 1)
+            self.source.line(f"args[{mutation.input}].copy_(results[{mutation.result}])")
 
     def _make(self, position: int) -> None:
         if position in self._made:
@@ -94,7 +90,7 @@ class Ending:
             for mutation in self.signature.mutations:
                 if mutation.grad and mutation.input == output.input:
                     self._write(mutation)
-        self.source.line(f"out{position} = {self._output(output)}", 1)
+        self.source.line(f"out{position} = {self._output(output)}")
 
     def _output(self, output: Any) -> str:
         if isinstance(output, Computed):
@@ -126,7 +122,7 @@ class Ending:
         made = self._several.get(text)  # views made together are made once, as in the program
         if made is None:
             made = self._several[text] = f"views{len(self._made)}_{len(self._several)}"
-            source.line(f"{made} = {text}", 1)
+            source.line(f"{made} = {text}")
         return f"{made}[{step.index}]"
 
 

@@ -18,9 +18,11 @@ import torch
 
 from inductor.cache import Damaged, read_entry, require_trusted
 from inductor.codegen.module import Call, LayoutFitter, load_call
+from inductor.codegen.wrapper import straight_line
 from inductor.device import backend_for
 from inductor.parts import CHECKED, WRAPPER, BackendOf, Parts
 from inductor.stored import parts_of
+from symshapes import StraightLine
 
 _log = logging.getLogger("inductor")
 
@@ -61,7 +63,8 @@ class CompiledGraph:
     """
 
     __slots__ = (
-        "_entry", "_first", "_fitter", "_steady", "call", "kernel_path", "kernel_source", "kernels", "source", "stats", "wrapper_path",
+        "_checked", "_fitter", "_namespace", "_steady", "_where",
+        "kernel_path", "kernel_source", "kernels", "source", "stats", "wrapper_path",
     )  # fmt: skip
 
     def __init__(
@@ -86,32 +89,44 @@ class CompiledGraph:
         with stats.phase("build"):
             namespace = parts.namespace(backend, constants or {})
         with stats.phase("wrap"):
-            where = str(folder) if folder else f"<inductor graph {id(self):#x}>"
+            self._where = str(folder) if folder else f"<inductor graph {id(self):#x}>"
             self._fitter = namespace["_fit"] = LayoutFitter()
-            self._steady: Call = load_call(parts.wrapper.text, f"{where}/{WRAPPER}", namespace)
-            self.call: Call = self._steady
-            """The generated function itself, for callers that have gradients switched off and want no frame in between.
-            It is another after the first call, which also checks layouts."""
+            self._namespace = namespace
+            self._steady: Call | None = None
+            self._checked: Call | None = None
             if parts.checked is not None:
-                self._first: Call = load_call(parts.checked, f"{where}/{CHECKED}", namespace)
-                self.call = self._run_first
-
-            # Kernels know nothing of gradients, but ATen calls would record them, or refuse to write into given memory.
-            self._entry: Call = self._without_gradients if parts.externs else self._steady
+                self._checked = load_call(parts.checked, f"{self._where}/{CHECKED}", namespace)
 
     def __call__(self, inputs: list[Any]) -> tuple[Any, ...]:
-        return self._entry(inputs)
+        call = self._steady or self.call
+        # Kernels know nothing of gradients, but ATen calls would record them, or refuse to write into given memory.
+        if self.stats.externs and torch.is_grad_enabled():
+            with torch.no_grad():
+                return call(inputs)
+        return call(inputs)
 
-    def _without_gradients(self, inputs: list[Any]) -> tuple[Any, ...]:
-        if not torch.is_grad_enabled():
-            return self.call(inputs)
-        with torch.no_grad():
-            return self.call(inputs)
+    @property
+    def call(self) -> Call:
+        """The generated function itself, for callers that have gradients switched off and want no frame in between.
+        It is another after the first call, which also checks layouts."""
+        if self._checked is not None:
+            return self._run_first
+        if self._steady is None:
+            self._steady = load_call(self.source, f"{self._where}/{WRAPPER}", self._namespace)
+        return self._steady
+
+    def straight_line(self) -> StraightLine | None:
+        """The generated function's body, for callers that have gradients switched off and want no frame at all; None
+        before the first call, which checks layouts."""
+        return straight_line(self.source, self._namespace) if self._checked is None else None
 
     def _run_first(self, inputs: list[Any]) -> tuple[Any, ...]:
         """With all checks; later calls compare strides only."""
-        result = self._first(inputs)
-        self.call = self._steady
+        checked = self._checked
+        if checked is None:  # by now; another thread's call was first
+            return self.call(inputs)
+        result = checked(inputs)
+        self._checked = None
         if self._fitter.misfits:
             message = f"copied to fit: {', '.join(sorted(self._fitter.misfits))}"
             try:

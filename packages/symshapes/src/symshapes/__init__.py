@@ -46,6 +46,7 @@ from symshapes.policy import (
 )
 from symshapes.ranges import ValueRange, bound
 from symshapes.rules import DataDependentError, missing_rules, register_rule
+from symshapes.straight_line import StraightLine, names_in
 from symshapes.undisturbed import undisturbed_autograd
 
 __all__ = [
@@ -65,6 +66,7 @@ __all__ = [
     "ShapeEnv",
     "ShapeGuard",
     "ShapeGuardCode",
+    "StraightLine",
     "SymNode",
     "TraceSpoiled",
     "UnbackedError",
@@ -86,6 +88,7 @@ __all__ = [
     "mark_static",
     "mark_unbacked",
     "missing_rules",
+    "names_in",
     "on_generated",
     "own_folders",
     "policy_of",

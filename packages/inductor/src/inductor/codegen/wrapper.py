@@ -27,7 +27,7 @@ from inductor.schedule.memory import extent
 from inductor.schedule.nodes import symbol_names, views
 from inductor.schedule.schedule import ExternStep, KernelStep, Schedule, Step
 from inductor.schedule.space import estimate, number
-from symshapes import print_expr
+from symshapes import StraightLine, print_expr
 
 
 @dataclass(frozen=True)
@@ -371,7 +371,7 @@ class _Writer:
         for name in dead:
             self.leave(name)
 
-    # The module
+    # The module: `straight_line` reads it again.
 
     def module(self) -> str:
         bound = [f"{name} = {value}" for name, value in self.globals.items()]
@@ -397,6 +397,28 @@ class _Writer:
         size = tuple(estimate(number(s)) for s in buffer.size)
         stride = tuple(estimate(number(s)) for s in buffer.stride)
         return f"({size}, {stride}, {buffer.dtype}, {str(buffer.device)!r})"
+
+
+def straight_line(text: str, namespace: Mapping[str, Any]) -> StraightLine:
+    """The body of `call` in a wrapper's text, for another function to take in. `namespace`: what the text refers to."""
+    head, _, rest = text.partition("\n\n\ndef call(args):\n")
+    lines = [line[4:] for line in rest.partition("\n\n\nif __name__")[0].split("\n")]
+    only_if = ""
+    if lines[0].startswith("if "):  # the right GPU is current, or `call` calls itself
+        only_if = f"not ({lines[0].removeprefix('if ').removesuffix(':')})"
+        del lines[:3]
+    inputs: tuple[str, ...] = ()
+    if lines[0] != "args.clear()":
+        inputs = tuple(name for name in lines.pop(0).removesuffix(" = args").strip("(),").split(", "))
+    bound = head.partition("import torch\n")[2].strip()
+    return StraightLine(
+        inputs,
+        tuple(bound.split("\n")) if bound else (),
+        tuple(lines[1:-1]),
+        lines[-1].removeprefix("return "),
+        {"torch": torch, **namespace},
+        only_if,
+    )
 
 
 def last_checks(schedule: Schedule, types: Collection[str]) -> dict[int, torch.device]:

@@ -1,0 +1,309 @@
+"""A compiled graph's place in autograd: a generated autograd.Function.
+
+In: compiled (boxed) forward and backward graphs and how they were cut. Out: a class, whose `apply` runs the forward or
+connects the results of one that ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from aotgrad import _torch
+from aotgrad.again import Again, links
+from aotgrad.alias import Signature
+from aotgrad.joint import JointGraph
+from aotgrad.partition import Partition, Saved
+from aotgrad.source import Source, built, tuple_of
+
+Boxed = Callable[[list[Any]], Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Backwards:
+    """The backward of results that are differentiated together.
+
+    `joint` has only their tangents. `repeated`: how to differentiate twice, or why that is not possible.
+    """
+
+    compiled: Boxed
+    partition: Partition
+    joint: JointGraph
+    repeated: Again | str
+
+
+def autograd_function(forward: Boxed, way: Backwards, whole: JointGraph, guard_autocast: bool, apart: bool) -> Any:
+    """The autograd.Function. `apart`: it does not run the forward but is given the results of all."""
+
+    class Compiled(torch.autograd.Function):
+        forward = staticmethod(
+            built(lambda source: _write_forward(source, forward, way, whole, guard_autocast, apart), "forward")
+        )
+        backward = staticmethod(built(lambda source: _write_backward(source, way, whole, apart), "backward"))
+
+    _torch.let_run(Compiled, Compiled.backward)
+    return Compiled
+
+
+def _write_forward(
+    source: Source, compiled: Boxed, way: Backwards, whole: JointGraph, guard_autocast: bool, apart: bool
+) -> None:
+    partition, signature, repeated = way.partition, way.joint.signature, way.repeated
+    count = len(signature.differentiable)
+    inputs, cuts = edges(way.joint, whole)
+    with source.block("def forward(ctx, results, args, random, *connected):" if apart else "def forward(ctx, *args):"):
+        if isinstance(repeated, Again) and repeated.draws:
+            source.names["random_state"] = torch.get_rng_state
+            source.line(f"ctx.random = {'random' if apart else 'random_state()'}")
+        if not apart:
+            with source.block(*without_autocast(source, guard_autocast)):
+                run_forward(source, compiled, partition, count)
+        if partition.saved:
+            # What belongs to other places in autograd is kept without those, which may lead back to this one.
+            others = {f"args[{i}]" for i in signature.grad_inputs if i not in inputs}
+            others |= {f"results[{i}]" for i, needed in enumerate(whole.signature.differentiable) if needed}
+            others -= {f"results[{i}]" for i, needed in enumerate(signature.differentiable) if needed}
+            saved = [_saved(value) for value in partition.saved]
+            kept = [f"{text}.detach()" if apart and text in others else text for text in saved]
+            source.line(f"ctx.{_torch.TO_SAVE} = {tuple_of(kept)}")
+        if isinstance(repeated, Again):
+            asked = [at for at, cut in enumerate(cuts, len(inputs)) if whole.cuts[cut].asked]
+            stops = f"({''.join(f'connected[{at}], ' for at in asked)})"
+            versions = ", ".join(f"args[{i}]._version" for i in repeated.checked)
+            if versions:
+                source.line("try:")
+                source.line(f"versions = [{versions}]", 1)
+                source.line("except RuntimeError:  # a tensor made in inference mode counts no writes")
+                source.line("versions = None", 1)
+            source.line(f"ctx.kept = args, {stops}, {'versions' if versions else '[]'}")
+        if partition.saved_sizes:
+            source.line(f"ctx.sizes = {tuple_of([_saved(size) for size in partition.saved_sizes])}")
+        for position, (result, value) in enumerate(_tangents(partition, signature)):
+            if not _static(value):
+                source.line(f"ctx.size_{position} = results[{result}].shape")
+        tensors = _tensor_results(partition, count)
+        constant = [i for i, needed in enumerate(signature.differentiable) if not needed and i in tensors]
+        if constant and not apart:
+            source.line(f"ctx.{_torch.NON_DIFFERENTIABLE} = {tuple_of([f'results[{i}]' for i in constant])}")
+        source.line(f"ctx.{_torch.MATERIALIZES} = False")
+        returned = [i for i in range(count) if not apart or signature.differentiable[i]]
+        source.line(f"return {tuple_of([f'results[{i}]' for i in returned])}")
+
+
+def run_forward(source: Source, compiled: Boxed, partition: Partition, count: int) -> None:
+    """Set `results`; a tensor among them is no view, as a compiler may return of its own, as of a buffer that it reshapes."""
+    tensors = sorted(_tensor_results(partition, count))
+    source.call("results", "compiled_forward", compiled, "*args", listed=bool(tensors))
+    for i in tensors:
+        with source.block(f"if results[{i}]._is_view():"):
+            source.line(f"results[{i}] = results[{i}].detach()")
+
+
+def without_autocast(source: Source, guard: bool) -> list[str]:
+    """The head of a block, if any: the casts are in the graph, and compiled code must not cast again."""
+    if guard:
+        source.names["without_autocast"] = _torch.DisableAutocast
+    return ["with without_autocast():"] if guard else []
+
+
+def _write_backward(source: Source, way: Backwards, whole: JointGraph, apart: bool) -> None:
+    joint, signature = way.joint, way.joint.signature
+    tangents = _tangents(way.partition, signature)
+    by_result = {result: position for position, (result, _) in enumerate(tangents)}
+    names = [f"t{by_result[i]}" if i in by_result else f"_{i}" for i in range(len(signature.differentiable))]
+    if apart:
+        names = [name for name in names if name.startswith("t")]
+    with source.block(f"def backward(ctx, {', '.join(names)}):"):
+        nothing = " and ".join(f"t{position} is None" for position in range(len(tangents)))
+        with source.block(f"if {nothing}:"):
+            source.line(f"return {_returned(joint, whole, apart, {})}")
+        source.names["is_grad_enabled"] = torch.is_grad_enabled
+        if isinstance(way.repeated, Again):
+            with source.block("if is_grad_enabled():"):
+                _write_again(source, way, way.repeated, whole, apart, len(tangents))
+        conditions = _reached(source, joint)
+        for position, (_, value) in enumerate(tangents):
+            _lay_out(source, position, value, len(tangents) > 1)
+        _run_backward(source, way, len(tangents))
+        places = range(len(signature.grad_inputs) + len(whole.cuts))
+        gradients = {p: f"gradients[{p}]{f' if {conditions[p]} else None' if p in conditions else ''}" for p in places}
+        source.line(f"return {_returned(joint, whole, apart, gradients)}")
+
+
+def _write_again(
+    source: Source, way: Backwards, repeated: Again, whole: JointGraph, apart: bool, tangents: int
+) -> None:
+    """The backward under create_graph."""
+    if way.partition.saved:
+        source.line("ctx.saved_tensors  # still there, and as they were?")
+    source.names["again"] = repeated.gradients
+    given = tuple_of([f"t{position}" for position in range(tangents)])
+    source.line(f"gradients = again(*ctx.kept, {given}{', ctx.random' if repeated.draws else ''})")
+    second = {place: f"gradients[{at}]" for at, place in enumerate(_second(repeated, way.joint, whole))}
+    source.line(f"return {_returned(way.joint, whole, apart, second)}")
+
+
+def _lay_out(source: Source, position: int, value: torch.Tensor, several: bool) -> None:
+    """Give a tangent the strides that the backward was compiled for, and zeros for one of `several` that is missing."""
+    source.names |= {"zeros": torch.zeros, "relaid": _relaid}
+    name = f"t{position}"
+    static = _static(value)
+    if several:
+        dtype, device = source.name(value.dtype, "dtype"), source.name(value.device, "device")
+        size = repr(tuple(value.shape)) if static else f"ctx.size_{position}"
+        with source.block(f"if {name} is None:"):
+            source.line(f"{name} = zeros({size}, dtype={dtype}, device={device})")
+    if static:
+        stride = repr(tuple(value.stride()))
+        with source.block(f"if {name}.stride() != {stride}:"):
+            source.line(f"{name} = relaid({name}, {stride})")
+    else:
+        source.line(f"{name} = relaid({name}, None, {_order(value)!r})")
+
+
+def _run_backward(source: Source, way: Backwards, tangents: int) -> None:
+    """Set `gradients`. Kernels read memory, which tangents need not have; then the graph runs as it was traced."""
+    partition = way.partition
+    source.names |= {
+        "has_storage": _torch.has_storage,
+        "traced_backward": lambda arguments: partition.backward(*arguments),
+    }
+    given = ["*ctx.saved_tensors"] if partition.saved else []
+    given += ["*ctx.sizes"] if partition.saved_sizes else []
+    arguments = ", ".join([*given, *(f"t{position}" for position in range(tangents))])
+    memory = " and ".join(f"has_storage(t{position})" for position in range(tangents))
+    if isinstance(way.repeated, Again):
+        # Beneath create_graph a backward keeps its graph, and so do those who ask for it.
+        source.names["keeps_graph"] = _torch.keeps_graph
+        with source.block("if not keeps_graph():"):
+            source.line("ctx.kept = None, (), ()")
+        with source.block(f"if {memory}:"):
+            source.call("gradients", "compiled_backward", way.compiled, arguments)
+    else:
+        source.names |= {"once": _refuse_second, "reason": way.repeated}
+        with source.block("if is_grad_enabled():"):
+            backward = f"compiled_backward if {memory} else traced_backward"
+            source.line(f"gradients = once({backward}, [{arguments}], reason)")
+        with source.block(f"elif {memory}:"):
+            source.call("gradients", "compiled_backward", way.compiled, arguments)
+    with source.block("else:"):
+        source.line(f"gradients = traced_backward([{arguments}])")
+
+
+def _second(repeated: Again, joint: JointGraph, whole: JointGraph) -> list[int]:
+    """The places (see `JointGraph.reached`) of the gradients that `repeated` makes."""
+    inputs = whole.signature.grad_inputs
+    cuts = [len(inputs) + number for number in links(joint, whole)[1]]
+    return [*(inputs.index(i) for i in repeated.inputs), *cuts]
+
+
+def _returned(joint: JointGraph, whole: JointGraph, apart: bool, gradients: dict[int, str]) -> str:
+    """A gradient for each argument of `apply`, from those by place (see `JointGraph.reached`)."""
+    grad_inputs = joint.signature.grad_inputs
+    by_input = {index: gradients.get(place, "None") for place, index in enumerate(grad_inputs)}
+    if not apart:
+        return f"({', '.join(by_input.get(i, 'None') for i in range(joint.signature.input_count))},)"
+    inputs, cuts = edges(joint, whole)
+    returned = ["None", "None", "None", *(by_input[i] for i in inputs)]
+    returned += [gradients.get(len(grad_inputs) + cut, "None") for cut in cuts]
+    return f"({', '.join(returned)},)"
+
+
+def _reached(source: Source, joint: JointGraph) -> dict[int, str]:
+    """For gradients that not every result has a part in: a variable that says whether one that has was given a tangent.
+
+    The others are None, as in eager: an optimizer leaves such parameters alone.
+    """
+    conditions: dict[int, str] = {}
+    names: dict[tuple[int, ...], str] = {}
+    for position in range(len(joint.signature.grad_inputs) + len(joint.cuts)):
+        reaching = tuple(at for at, reached in enumerate(joint.reached) if position in reached)
+        if 0 < len(reaching) < len(joint.reached):
+            if reaching not in names:
+                names[reaching] = f"reached_{len(names)}"
+                given = " or ".join(f"t{at} is not None" for at in reaching)
+                source.line(f"{names[reaching]} = {given}")
+            conditions[position] = names[reaching]
+    return conditions
+
+
+def _saved(saved: Saved) -> str:
+    return f"args[{saved.input}]" if saved.input is not None else f"results[{saved.result}]"
+
+
+def _tensor_results(partition: Partition, count: int) -> set[int]:
+    outputs = next(node for node in reversed(partition.forward.graph.nodes) if node.op == "output").args[0]
+    return {i for i in range(count) if hasattr(outputs[i], "meta") and isinstance(outputs[i].meta["val"], torch.Tensor)}
+
+
+def _tangents(partition: Partition, signature: Signature) -> list[tuple[int, torch.Tensor]]:
+    """For each tangent of the backward: the result it belongs to, and its fake."""
+    placeholders = [node for node in partition.backward.graph.nodes if node.op == "placeholder"]
+    differentiable = [i for i, needed in enumerate(signature.differentiable) if needed]
+    values = [node.meta["val"] for node in placeholders[len(placeholders) - len(differentiable) :]]
+    return list(zip(differentiable, values, strict=True))
+
+
+def _static(value: torch.Tensor) -> bool:
+    return all(type(number) is int for number in (*value.shape, *value.stride()))
+
+
+def _order(value: torch.Tensor) -> tuple[int, ...]:
+    """Dimensions from outermost to innermost by the strides of a fake whose sizes are symbolic."""
+    from symshapes import hint_of
+
+    return tuple(sorted(range(value.dim()), key=lambda dim: (-hint_of(value.stride(dim)), -hint_of(value.shape[dim]))))
+
+
+def _relaid(tangent: torch.Tensor, stride: tuple[int, ...] | None, order: tuple[int, ...] = ()) -> torch.Tensor:
+    """`tangent` with the given strides, or dense with its dimensions in the given order; itself if it is so already."""
+    if stride is None:
+        strides = [0] * tangent.dim()
+        step = 1
+        for dim in reversed(order):
+            strides[dim] = step
+            step *= max(tangent.shape[dim], 1)
+        stride = tuple(strides)
+    same = all(
+        mine == wanted or size == 1 for mine, wanted, size in zip(tangent.stride(), stride, tangent.shape, strict=True)
+    )
+    if same:
+        # Only dimensions of length 1 differ: other numbers for the same memory.
+        return tangent if tangent.stride() == stride else tangent.as_strided(tangent.shape, stride)
+    return torch.empty_strided(tangent.shape, stride, dtype=tangent.dtype, device=tangent.device).copy_(tangent)
+
+
+class _Once(torch.autograd.Function):
+    """Passes gradients through and refuses to differentiate them."""
+
+    @staticmethod
+    def forward(ctx: Any, reason: str, count: int, *values: Any) -> Any:
+        ctx.reason = reason
+        return tuple(None if v is None else v.view_as(v) for v in values[:count])
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise RuntimeError(
+            f"a compiled graph cannot be differentiated twice (its backward ran under create_graph=True): {ctx.reason}; "
+            "run the function eagerly where second derivatives are needed"
+        )
+
+
+def _refuse_second(compiled: Boxed, arguments: list[Any], reason: str) -> Any:
+    """Run the backward under create_graph: right gradients, and a clear error if somebody differentiates them."""
+    # Whatever the gradients depend on, they are not constants.
+    mark = torch.empty(0, requires_grad=True)
+    with torch.no_grad():
+        gradients = compiled(arguments)
+    return _Once.apply(reason, len(gradients), *gradients, mark)
+
+
+def edges(part: JointGraph, whole: JointGraph) -> tuple[list[int], list[int]]:
+    """The inputs and cuts that a part of `whole` is connected to: those that gradients flow to, first or second."""
+    inputs, cuts = links(part, whole)
+    count = len(whole.signature.grad_inputs)
+    first = {place - count for place in frozenset[int]().union(*part.reached) if place >= count}
+    return inputs, sorted(first.union(cuts))
