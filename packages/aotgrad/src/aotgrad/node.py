@@ -147,21 +147,39 @@ def _write_again(
 
 
 def _lay_out(source: Source, position: int, value: torch.Tensor, several: bool) -> None:
-    """Give a tangent the strides that the backward was compiled for, and zeros for one of `several` that is missing."""
-    source.names |= {"zeros": torch.zeros, "relaid": _relaid}
-    name = f"t{position}"
+    """Give a tangent the strides that the backward was compiled for, and zeros for one of `several` that is missing.
+
+    Where sizes are symbolic it is dense, with its dimensions ordered as their hints say.
+    """
+    source.names |= {"zeros": torch.zeros, "empty_strided": torch.empty_strided, "as_strided": torch.as_strided}
+    name, size, stride = f"t{position}", f"size{position}", f"stride{position}"
     static = _static(value)
     if several:
         dtype, device = source.name(value.dtype, "dtype"), source.name(value.device, "device")
-        size = repr(tuple(value.shape)) if static else f"ctx.size_{position}"
         with source.block(f"if {name} is None:"):
-            source.line(f"{name} = zeros({size}, dtype={dtype}, device={device})")
+            shape = repr(tuple(value.shape)) if static else f"ctx.size_{position}"
+            source.line(f"{name} = zeros({shape}, dtype={dtype}, device={device})")
+    dims = range(value.dim())
     if static:
-        stride = repr(tuple(value.stride()))
-        with source.block(f"if {name}.stride() != {stride}:"):
-            source.line(f"{name} = relaid({name}, {stride})")
+        wanted = repr(tuple(value.stride()))
+        shape = repr(tuple(value.shape))
+        # Where a dimension's length is 1 other strides are other numbers for the same memory.
+        differ = [f"{stride}[{dim}] != {value.stride(dim)}" for dim in dims if value.shape[dim] != 1]
     else:
-        source.line(f"{name} = relaid({name}, None, {_order(value)!r})")
+        source.line(f"{size} = {name}.shape")
+        steps, step = [""] * value.dim(), "1"
+        for dim in reversed(_order(value)):
+            steps[dim] = step
+            step = f"{step} * max({size}[{dim}], 1)".removeprefix("1 * ")
+        wanted, shape = f"wanted{position}", size
+        source.line(f"{wanted} = {tuple_of(steps)}")
+        differ = [f"({stride}[{dim}] != {wanted}[{dim}] and {size}[{dim}] != 1)" for dim in dims]
+    with source.block(f"if ({stride} := {name}.stride()) != {wanted}:"):
+        with source.block(f"if {' or '.join(differ) or False}:"):
+            made = f"empty_strided({shape}, {wanted}, dtype={name}.dtype, device={name}.device)"
+            source.line(f"{name} = {made}.copy_({name})")
+        with source.block("else:"):
+            source.line(f"{name} = as_strided({name}, {shape}, {wanted})")
 
 
 def _run_backward(source: Source, way: Backwards, tangents: int) -> None:
@@ -256,24 +274,6 @@ def _order(value: torch.Tensor) -> tuple[int, ...]:
     from symshapes import hint_of
 
     return tuple(sorted(range(value.dim()), key=lambda dim: (-hint_of(value.stride(dim)), -hint_of(value.shape[dim]))))
-
-
-def _relaid(tangent: torch.Tensor, stride: tuple[int, ...] | None, order: tuple[int, ...] = ()) -> torch.Tensor:
-    """`tangent` with the given strides, or dense with its dimensions in the given order; itself if it is so already."""
-    if stride is None:
-        strides = [0] * tangent.dim()
-        step = 1
-        for dim in reversed(order):
-            strides[dim] = step
-            step *= max(tangent.shape[dim], 1)
-        stride = tuple(strides)
-    same = all(
-        mine == wanted or size == 1 for mine, wanted, size in zip(tangent.stride(), stride, tangent.shape, strict=True)
-    )
-    if same:
-        # Only dimensions of length 1 differ: other numbers for the same memory.
-        return tangent if tangent.stride() == stride else tangent.as_strided(tangent.shape, stride)
-    return torch.empty_strided(tangent.shape, stride, dtype=tangent.dtype, device=tangent.device).copy_(tangent)
 
 
 class _Once(torch.autograd.Function):

@@ -35,7 +35,8 @@ class _Body:
             yield _indented(_assigned(piece.inputs, self.arguments), depth)
         for line in piece.lines:
             yield _indented(line, depth)
-        yield _indented(f"{self.target} = {f'[*{piece.result}]' if self.listed else piece.result}", depth)
+        result = f"[{piece.result[1:-1]}]" if self.listed else piece.result
+        yield _indented(f"{self.target} = {result}", depth)
         if piece.only_if:
             yield _indented("else:", depth - 1)
             yield _indented(self.call, depth)

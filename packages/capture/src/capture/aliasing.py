@@ -11,6 +11,8 @@ from typing import Any
 
 from torch import fx
 
+from symshapes import build_python
+
 from . import _native
 from .sources import Attr, Item, Source
 
@@ -29,14 +31,17 @@ def separated(
     looked_at = [i for i, source in enumerate(sources) if not is_module_owned(source)]
     if len(looked_at) < 2 or not any(changed[i] for i in looked_at):
         return compiled
-    eager = module.forward
-
-    def run(*inputs: Any) -> Any:
-        storages = [inputs[i].untyped_storage().data_ptr() for i in looked_at]
-        for at, i in enumerate(looked_at):
-            if changed[i] and storages.count(storages[at]) > 1 and inputs[i].numel():
-                return eager(*inputs)
-        return compiled(*inputs)
-
-    wrapped: Callable[..., Any] = _native.DisabledCallable(run)
-    return wrapped
+    places = {i: at for at, i in enumerate(looked_at) if changed[i]}
+    shared = (f"storages.count(storages[{at}]) > 1 and inputs[{i}].numel()" for i, at in places.items())
+    lines = [
+        "def run(*inputs):",
+        f"    storages = ({', '.join(f'inputs[{i}].untyped_storage().data_ptr()' for i in looked_at)})",
+        f"    if {' or '.join(shared)}:",
+        "        return eager(*inputs)",
+        "    return compiled(*inputs)",
+    ]
+    eager = _native.DisabledCallable(lambda *inputs: module.forward(*inputs))
+    run: Callable[..., Any] = build_python(
+        "\n".join(lines) + "\n", {"eager": eager, "compiled": compiled}, entry="run", title="shared memory"
+    )
+    return run

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sympy
@@ -32,6 +33,8 @@ from inductor import (
 from inductor import device as device_module
 from inductor.codegen import generate
 from inductor.codegen.module import LayoutMismatch
+from inductor.codegen.wrapper import straight_line
+from symshapes import build_python
 
 X = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))
 
@@ -254,3 +257,43 @@ def test_kernels_run_on_their_own_gpu() -> None:
     text = on_gpus("cuda:0", "cuda:1")
     assert "with _device(0): cuda_fused_0(x0, y0)" in text and "with _device(1): cuda_fused_1(x1, y1)" in text
     assert "_device" not in on_gpus("cpu")
+
+
+def test_the_body_of_a_graph_is_offered_once_layouts_were_checked() -> None:
+    graph, expected = trace(lambda a, b: torch.cumsum(a * b, 1).exp(), X, X)
+    compiled = compile_graph(graph, [X, X], Options(cache=False))
+    assert compiled.straight_line() is None
+    torch.testing.assert_close(compiled([X, X])[0], expected[0])
+    piece = compiled.straight_line()
+    assert piece is not None and not piece.only_if
+    body = [*(f"    {line}" for line in piece.lines), f"    return {piece.result}"]
+    text = "\n".join([*piece.head, f"def f({', '.join(piece.inputs)}):", *body]) + "\n"
+    function = build_python(text, piece.names, entry="f", title="test")
+    torch.testing.assert_close(function(X, X)[0], expected[0])
+    torch.testing.assert_close(compiled.call([X, X])[0], expected[0])
+
+
+def test_bodies_of_graphs_of_all_shapes_are_read_from_their_text() -> None:
+    def of(*lines: str) -> tuple[Any, ...]:
+        body = "".join(f"    {line}\n" for line in lines)
+        text = f'"""Doc."""\n\nimport torch\n\n_a = torch.a\n\n\ndef call(args):\n{body}\n\nif __name__ == "__main__":\n    pass\n'
+        piece = straight_line(text, {})
+        return piece.inputs, piece.head, piece.lines, piece.result, piece.only_if
+
+    assert of("(x,) = args", "args.clear()", "y = x", "return (y,)") == (
+        ("x",),
+        ("_a = torch.a",),
+        ("y = x",),
+        "(y,)",
+        "",
+    )
+    assert of("x, y = args", "args.clear()", "return (x, y)")[:3:2] == (("x", "y"), ())
+    assert of("args.clear()", "return ()")[2:] == ((), "()", "")
+    guarded = (
+        "if _current() != 1:",
+        "    with _device(1):",
+        "        return call(args)",
+        "(x,) = args",
+        "args.clear()",
+    )
+    assert of(*guarded, "return (x,)") == (("x",), ("_a = torch.a",), (), "(x,)", "not (_current() != 1)")

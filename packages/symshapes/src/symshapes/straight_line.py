@@ -21,7 +21,7 @@ class StraightLine:
     """The body of a function, to be written into another one.
 
     `inputs`: variables to be set first. `head`: assignments outside of any function, before. `lines`: statements.
-    `result`: an expression of a tuple, after them. `names`: the objects that all of it refers to. `only_if`: an
+    `result`: a tuple's text, parentheses and all, after them. `names`: the objects that all of it refers to. `only_if`: an
     expression over `names` that says whether the body may run as it is, or the function has to be called; empty: it may.
     """
 
