@@ -17,12 +17,15 @@ class Session(Protocol):
     exception leaves a replaced frame.
     `on_broken_promise(code, reason)` raises what says that a `whole` callable would not run captured.
 
+    What sessions of the same `group` captured is tried before a capture; None is no group.
+
     A code is captured by one thread at a time. Meanwhile other threads run a frame of it that nothing fits eagerly, with
     all beneath; a `whole` callable waits, and looks again; after `longest_wait` seconds it captures for itself.
     """
 
     cache_limit: int
     longest_wait: float
+    group: object
     def callback(
         self,
         func: FunctionType,

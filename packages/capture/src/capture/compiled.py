@@ -7,10 +7,13 @@ or pickled, and compiled again with the same choices.
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import sys
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from types import MethodType
 from typing import Any
 
 import torch
@@ -37,17 +40,65 @@ def compiled(fn: Any, choices: Choices) -> Any:
     """``fn`` compiled; see ``capture.compile``."""
     if not callable(fn):
         raise TypeError(f"compile() needs a function or a module, not {type(fn).__name__}")
-    call = compiled_call(fn, choices)
+    call = compiled_call(fn, choices, group_of(choices))
     if not isinstance(fn, torch.nn.Module):
         return call
     own = {"__call__": staticmethod(call), "__doc__": fn.__doc__, "__reduce_ex__": _reduced_module, "__copy__": _copied}
     return type("CompiledModule", (CompiledModule,), {**special_methods(type(fn)), **own})(fn, call.session)
 
 
-def compiled_call(fn: Callable[..., Any], choices: Choices) -> Any:
+class Group:
+    """What sessions have in common that capture alike; it lives as long as one of them."""
+
+
+_GROUPS: weakref.WeakValueDictionary[Any, Group] = weakref.WeakValueDictionary()
+
+
+def group_of(choices: Choices) -> Group | None:
+    """The group of all that is compiled with equal choices; None if what a backend was given cannot be compared."""
+    try:
+        return _GROUPS.setdefault((_comparable(choices.backend), choices.dynamic, choices.fullgraph), Group())
+    except TypeError:
+        return None
+
+
+class _Same:
+    """An object as a key, equal to itself alone."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def _comparable(value: Any) -> Hashable:
+    """Equal for values that are the same to a backend; raises ``TypeError`` where that is not to be told."""
+    if isinstance(value, functools.partial):
+        return (_comparable(value.func), _comparable(value.args), _comparable(value.keywords))
+    if isinstance(value, MethodType):
+        return (_Same(value.__self__), _Same(value.__func__))
+    if type(value) in (tuple, list):
+        return (type(value), *map(_comparable, value))
+    if type(value) is dict:
+        return (dict, *((_comparable(key), _comparable(entry)) for key, entry in value.items()))
+    return _Same(value) if callable(value) else (type(value), _hashed(value))
+
+
+def _hashed(value: Hashable) -> Hashable:
+    hash(value)
+    return value
+
+
+def compiled_call(fn: Callable[..., Any], choices: Choices, group: Group | None = None) -> Any:
     """The native callable that enters ``fn`` with a session in force."""
     target = entered_function(fn)
-    session = Session(choices.backend, dynamic=choices.dynamic, fullgraph=choices.fullgraph, root=code_of(target))
+    session = Session(
+        choices.backend, dynamic=choices.dynamic, fullgraph=choices.fullgraph, root=code_of(target), group=group
+    )
     call = _native.CompiledCallable(target, session, whole=choices.fullgraph)
     call.__wrapped__ = fn
     return call

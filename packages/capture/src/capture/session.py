@@ -46,15 +46,23 @@ class Session:
     """Answers the hook's question what to do with a frame; collects the report.
 
     ``root`` is the code of the function that was compiled: of it the user is told even what goes without saying of others.
+    Sessions of one ``group`` (any object, None is none) capture alike: what one captured serves the others, too.
     """
 
     def __init__(
-        self, backend: Backend, *, dynamic: bool | None, fullgraph: bool, root: CodeType | None = None
+        self,
+        backend: Backend,
+        *,
+        dynamic: bool | None,
+        fullgraph: bool,
+        root: CodeType | None = None,
+        group: object = None,
     ) -> None:
         self.backend = backend
         self.dynamic = dynamic
         self.fullgraph = fullgraph
         self.root = root
+        self.group = group
         self.report = Trace()
         self.cache_limit = config.recompile_limit
         # Long enough for most captures; an end to it, since a capture may need what a waiting thread holds.

@@ -9,7 +9,7 @@ import types
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from capture.bytecode import build
 from capture.bytecode.instruction import Instruction
@@ -151,6 +151,20 @@ class Builtin(Source):
 
     def read(self, values: FrameValues) -> Any:
         return values.builtins[self.builtin]
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace(Source):
+    """The dictionary of the frame's globals, or of its builtins, itself: for guards alone."""
+
+    of: Literal["globals", "builtins"]
+
+    @property
+    def name(self) -> str:
+        return f"the frame's {self.of}"
+
+    def read(self, values: FrameValues) -> Any:
+        return getattr(values, self.of)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

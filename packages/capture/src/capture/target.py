@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import weakref
 from collections.abc import Callable
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 import torch
 
+from .code_map import CodeMap
 from .evaluator.scope import is_infrastructure
 from .tracebacks import note_stand_in
 
@@ -36,7 +38,7 @@ def code_of(fn: Callable[..., Any]) -> CodeType | None:
 def _call_of_module(module: torch.nn.Module) -> FunctionType:
     """A function of the module's arguments that calls it: hooks and ``forward`` are then captured as one frame.
 
-    Its code object is its own, so that every compiled module has its own cache; its lines are ``forward``'s.
+    Its lines are ``forward``'s, and its code is that of all modules with this ``forward``: equal ones share what is captured.
     """
     return _in_place_of(lambda *args, **kwargs: module(*args, **kwargs), module)
 
@@ -49,23 +51,33 @@ def _call_of(fn: Callable[..., Any]) -> FunctionType:
 
 
 def _in_place_of(call: Any, fn: Callable[..., Any]) -> FunctionType:
-    """With the place and name of the user's function that it stands for; each made has a code object of its own.
+    """With the place and name of the user's function that it stands for.
 
     ``call`` is of one line, which becomes the first of that function.
     """
     inner = _code_behind(fn)
     if inner is not None and not is_infrastructure(inner.co_filename):
-        code = call.__code__.replace(
-            co_filename=inner.co_filename,
-            co_firstlineno=inner.co_firstlineno,
-            co_name=inner.co_name,
-            co_qualname=inner.co_qualname,
-        )
+        made = _STAND_INS.get(inner)
+        if made is None:
+            made = _STAND_INS[inner] = weakref.WeakValueDictionary()
+        code = made.get(call.__code__)
+        if code is None:
+            place = (inner.co_filename, inner.co_firstlineno, inner.co_name, inner.co_qualname)
+            code = made[call.__code__] = _stand_in(call.__code__, *place)
     else:
         name = getattr(fn, "__name__", type(fn).__name__)
-        code = call.__code__.replace(co_filename=f"<compiled {name}>", co_firstlineno=1, co_name=name, co_qualname=name)
-    note_stand_in(code)
+        code = _stand_in(call.__code__, f"<compiled {name}>", 1, name, name)
     return FunctionType(code, call.__globals__, code.co_name, None, call.__closure__)
+
+
+#: By the code of the user's function: those that stand for it, by what they do.
+_STAND_INS: CodeMap[weakref.WeakValueDictionary[CodeType, CodeType]] = CodeMap()
+
+
+def _stand_in(call: CodeType, file: str, line: int, name: str, qualified: str) -> CodeType:
+    code = call.replace(co_filename=file, co_firstlineno=line, co_name=name, co_qualname=qualified)
+    note_stand_in(code)
+    return code
 
 
 def _code_behind(fn: Any) -> CodeType | None:

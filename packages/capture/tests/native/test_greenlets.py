@@ -23,6 +23,7 @@ class Session:
     """Copies what it is asked about; remembers the names."""
 
     cache_limit = 8
+    group = None
 
     def __init__(self):
         self.asked = []

@@ -17,6 +17,8 @@ from capture.sources import Closure, Global, Local
 class Session:
     """Records what it is asked, answers by `answers[code name]`: a function of (func, code, args) or a value."""
 
+    group = None
+
     def __init__(self, answers=None, cache_limit=8):
         self.answers = {} if answers is None else answers
         self.cache_limit = cache_limit

@@ -17,6 +17,7 @@ from capture.bytecode import argument_names, assemble, decode
 
 class Session:
     cache_limit = 8
+    group = None
     longest_wait = 1.0
 
     def __init__(self, *instructions, registers=1):

@@ -12,6 +12,7 @@ from capture.sources import Local
 
 class Session:
     cache_limit = 4
+    group = None
 
     def __init__(self, make):
         self.make = make

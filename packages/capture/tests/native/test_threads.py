@@ -16,6 +16,7 @@ from capture.guards import build_tree
 
 class Session:
     cache_limit = 8
+    group = None
 
     def __init__(self):
         self.asked = []

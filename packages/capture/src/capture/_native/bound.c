@@ -4,6 +4,7 @@
 #include "program.h"
 #include "stack.h"
 #include <structmember.h>
+#include <string.h>
 
 typedef struct {
     PyObject_HEAD
@@ -16,36 +17,43 @@ typedef struct {
 
 #define FEW_INPUTS 32
 
-static PyObject *
-call_with_inputs(Bound *self, PyObject *const *args, PyObject **all)
+/* The inputs that live on as they are now; new references. -1 with an exception. */
+static int
+inputs_now(const Bound *self, PyObject **out)
 {
     const Stack *stack = stack_here(PyThreadState_Get());
-    Stash *stash = stack ? stack->stash : NULL, own;
-    if (stash == NULL || stash->program != self->program || stash->values == NULL || stash->count != self->count) {
-        own = (Stash){self->program, all + 1 + self->total, self->count, NULL};
-        if (program_pins(self->program, own.values, self->count) < 0) {
-            return NULL;
-        }
-        stash = NULL;
+    Stash *stash = stack ? stack->stash : NULL;
+    int known = stash != NULL && stash->program == self->program;
+    if (!known && program_root_count(self->program) > 0) {
+        PyErr_SetString(PyExc_RuntimeError, "a bound graph is called by the code that was written for it");
+        return -1;
     }
-    else {
-        own = *stash;
-        stash->values = NULL;
+    if (!known || stash->count != self->count) {
+        return program_pins(self->program, known ? stash->values : NULL, out, self->count);
     }
-    PyObject **pins = own.values;
+    memcpy(out, stash->values + stash->roots, self->count * sizeof(PyObject *));
+    stash->count = 0;
+    return 0;
+}
+
+static PyObject *
+call_with_inputs(const Bound *self, PyObject *const *args, PyObject **all)
+{
+    PyObject **pins = all + 1 + self->total;
+    if (inputs_now(self, pins) < 0) {
+        return NULL;
+    }
     Py_ssize_t next = 0;
     for (Py_ssize_t i = 0, at = 0; i < self->total; i++) {
         int lives_on = next < self->count && self->places[next] == i;
         all[1 + i] = lives_on ? pins[next++] : args[at++];
     }
+    Py_ssize_t count = self->count;
     PyObject *fn = Py_NewRef(self->fn);
     PyObject *result = PyObject_Vectorcall(fn, all + 1, self->total | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
     Py_DECREF(fn);
-    for (Py_ssize_t i = 0; i < own.count; i++) {
+    for (Py_ssize_t i = 0; i < count; i++) {
         Py_DECREF(pins[i]);
-    }
-    if (stash != NULL) {
-        PyMem_Free(pins);
     }
     return result;
 }

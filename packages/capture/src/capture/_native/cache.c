@@ -66,7 +66,7 @@ cache_init(void)
 }
 
 int
-cache_add(CodeCache *cache, PyObject *entry, PyObject *session)
+cache_add(CodeCache *cache, PyObject *entry, PyObject *session, int own)
 {
     PyObject *reference = PyWeakref_NewRef(session, NULL);
     if (reference == NULL) {
@@ -84,24 +84,70 @@ cache_add(CodeCache *cache, PyObject *entry, PyObject *session)
         cache->room = room;
     }
     memmove(cache->slots + 1, cache->slots, cache->count * sizeof(Slot));
-    cache->slots[0] = (Slot){(Entry *)Py_NewRef(entry), reference};
+    cache->slots[0] = (Slot){(Entry *)Py_NewRef(entry), reference, (char)own};
     cache->count++;
     cache->version++;
     return 0;
 }
 
 void
-cache_promote(CodeCache *cache, Entry *entry)
+cache_promote(CodeCache *cache, Py_ssize_t i, const Entry *entry, const PyObject *session)
 {
-    for (Py_ssize_t i = 1; i < cache->count; i++) {
-        if (cache->slots[i].entry == entry) {
-            Slot slot = cache->slots[i];
-            memmove(cache->slots + 1, cache->slots, i * sizeof(Slot));
-            cache->slots[0] = slot;
-            cache->version++;
-            return;
+    if (i >= cache->count || cache->slots[i].entry != entry || weak_target(cache->slots[i].session) != session) {
+        i = 0;
+        while (i < cache->count &&
+               (cache->slots[i].entry != entry || weak_target(cache->slots[i].session) != session)) {
+            i++;
         }
     }
+    if (i > 0 && i < cache->count) {
+        Slot slot = cache->slots[i];
+        memmove(cache->slots + 1, cache->slots, i * sizeof(Slot));
+        cache->slots[0] = slot;
+        cache->version++;
+    }
+}
+
+/* How the slot's session stands to this one: 1 captures alike, 0 does not or is this one, -1 with an exception. */
+static int
+captures_alike(const Slot *slot, PyObject *session, PyObject *group)
+{
+    PyObject *target = weak_target(slot->session);
+    if (target == NULL || target == session) {
+        return 0;
+    }
+    PyObject *theirs = get_attribute(target, "group");
+    Py_XDECREF(theirs); /* the session has it */
+    return theirs ? theirs == group : -1;
+}
+
+static int
+is_among(PyObject *list, PyObject *item)
+{
+    Py_ssize_t at = PyList_GET_SIZE(list);
+    while (at > 0 && PyList_GET_ITEM(list, at - 1) != item) {
+        at--;
+    }
+    return at > 0;
+}
+
+PyObject *
+cache_shared(CodeCache *cache, PyObject *session, PyObject *group)
+{
+    PyObject *list = PyList_New(0), *own = cache_entries(cache, session);
+    for (Py_ssize_t i = 0; list && own && i < cache->count; i++) {
+        PyObject *entry = (PyObject *)cache->slots[i].entry;
+        int alike = captures_alike(&cache->slots[i], session, group);
+        if (alike < 0 || (alike && ((Entry *)entry)->guards && !is_among(list, entry) && !is_among(own, entry) &&
+                          PyList_Append(list, entry) < 0)) {
+            Py_CLEAR(list);
+        }
+    }
+    Py_XDECREF(own);
+    if (own == NULL) {
+        Py_CLEAR(list);
+    }
+    return list;
 }
 
 Py_ssize_t
@@ -111,7 +157,7 @@ cache_prune(CodeCache *cache, PyObject *session)
     for (Py_ssize_t i = 0; i < cache->count;) {
         PyObject *target = weak_target(cache->slots[i].session);
         if (target != NULL) {
-            ours += target == session && cache->slots[i].entry->code != NULL;
+            ours += target == session && cache->slots[i].own && cache->slots[i].entry->code != NULL;
             i++;
             continue;
         }

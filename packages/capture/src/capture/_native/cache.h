@@ -17,6 +17,7 @@ typedef struct {
 typedef struct {
     Entry *entry;      /* strong */
     PyObject *session; /* strong, a weak reference: an entry does not keep its session alive */
+    char own;          /* made for this session, not found at another that captures alike */
 } Slot;
 
 enum {
@@ -50,10 +51,12 @@ cache_of(const PyCodeObject *code)
 /* Made if need be; NULL with an exception. */
 CodeCache *cache_make(PyCodeObject *code);
 /* Puts an entry in front. */
-int cache_add(CodeCache *cache, PyObject *entry, PyObject *session);
-/* Moves the slot that holds `entry` to the front. */
-void cache_promote(CodeCache *cache, Entry *entry);
-/* Drops the entries whose session is gone; how many of this session's hold a replacement. */
+int cache_add(CodeCache *cache, PyObject *entry, PyObject *session, int own);
+/* Moves the session's slot with the entry to the front; it was at `i` a moment ago. */
+void cache_promote(CodeCache *cache, Py_ssize_t i, const Entry *entry, const PyObject *session);
+/* A list of what the sessions of the same `group` have and this one has not, those with guards. NULL with an exception. */
+PyObject *cache_shared(CodeCache *cache, PyObject *session, PyObject *group);
+/* Drops the entries whose session is gone; how many that were made for this one hold a replacement. */
 Py_ssize_t cache_prune(CodeCache *cache, PyObject *session);
 void cache_clear(CodeCache *cache);
 void cache_clear_all(void);

@@ -47,7 +47,7 @@ int
 tell_limit(CodeCache *cache, PyObject *session, Frame *frame, PyCodeObject *code)
 {
     PyObject *mark = entry_mark(0, 1);
-    if (mark == NULL || cache_add(cache, mark, session) < 0) {
+    if (mark == NULL || cache_add(cache, mark, session, 1) < 0) {
         Py_XDECREF(mark);
         return -1;
     }

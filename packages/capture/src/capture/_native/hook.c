@@ -31,26 +31,18 @@ run_disabled(PyThreadState *tstate, Stack *stack, Frame *frame)
 }
 
 static PyObject *
-run_entry(PyThreadState *tstate, Stack *stack, Frame *frame, Entry *entry)
+run_entry(PyThreadState *tstate, Stack *stack, Frame *frame, Entry *entry, Stash *stash)
 {
     entry->hits++;
     counts.hits++;
     char before = stack->disabled;
-    Stash stash;
-    if (entry->guards == NULL || !entry->code) {
-        stash = (Stash){.program = NULL};
-    }
-    else if (stash_fill(&stash, entry->guards) < 0) {
-        return leave_frame(tstate, frame, NULL);
-    }
-    stash.outer = stack->stash;
-    stack->stash = &stash;
+    stash->outer = stack->stash;
+    stack->stash = stash;
     stack->disabled |= entry->recursive;
     PyObject *result = entry->code ? run_replacement(tstate, frame, (PyCodeObject *)entry->code)
                                    : run_plain(tstate, frame, 0);
     stack->disabled = before;
-    stack->stash = stash.outer;
-    stash_drop(&stash);
+    stack->stash = stash->outer;
     return result;
 }
 
@@ -69,23 +61,25 @@ enum {
 
 /* What guards run of Python (properties, comparisons) is not the user's call: it is not looked at. */
 static inline Py_ssize_t
-check(Stack *stack, Frame *frame, Entry *entry)
+check(Stack *stack, Frame *frame, Entry *entry, int bound_only, Stash *stash)
 {
     if (entry->guards == NULL) {
         return GUARDS_HOLD;
     }
-    GuardFrame values = {frame->localsplus, frame_func(frame), frame->f_globals, frame->f_builtins};
+    GuardFrame values = {frame->localsplus, frame_func(frame), frame->f_globals, frame->f_builtins, NULL};
     stack->disabled = 1;
-    Py_ssize_t failing = program_run(entry->guards, &values);
+    Py_ssize_t failing = program_run(entry->guards, &values, bound_only, stash);
     stack->disabled = 0;
     return failing;
 }
 
-/* FOUND with an entry (strong), else MISSED, EAGER, LIMITED or FAILED. */
+/* One look through the session's entries: FOUND with an entry (strong), else MISSED, EAGER, LIMITED or FAILED. With
+   `bound_only` those are passed over that were never verified for what the frame brings; `*passed` says so. */
 static inline int
-find_entry(PyThreadState *tstate, CodeCache *cache, Stack *stack, Frame *frame, Entry **found)
+look_through(CodeCache *cache, Stack *stack, Frame *frame, int traced, int bound_only, int *passed, Entry **found,
+             Stash *stash)
 {
-    int limited = 0, restarts = 0, traced = is_traced(tstate);
+    int limited = 0, restarts = 0;
     for (Py_ssize_t i = 0; i < cache->count; i++) {
         if (weak_target(cache->slots[i].session) != stack->session) {
             continue;
@@ -100,11 +94,9 @@ find_entry(PyThreadState *tstate, CodeCache *cache, Stack *stack, Frame *frame, 
         }
         unsigned version = cache->version;
         Py_INCREF(entry);
-        Py_ssize_t failing = check(stack, frame, entry);
+        Py_ssize_t failing = check(stack, frame, entry, bound_only, stash);
         if (failing == GUARDS_HOLD) {
-            if (i > 0) {
-                cache_promote(cache, entry);
-            }
+            cache_promote(cache, i, entry, stack->session);
             *found = entry;
             return FOUND;
         }
@@ -112,6 +104,7 @@ find_entry(PyThreadState *tstate, CodeCache *cache, Stack *stack, Frame *frame, 
         if (failing == GUARDS_ERROR) {
             return FAILED;
         }
+        *passed |= failing == GUARDS_UNBOUND;
         if (cache->version != version) { /* a guard ran Python that changed the cache */
             if (++restarts > MOST_RESTARTS) {
                 return EAGER;
@@ -123,9 +116,52 @@ find_entry(PyThreadState *tstate, CodeCache *cache, Stack *stack, Frame *frame, 
     return limited ? LIMITED : MISSED;
 }
 
+static inline int
+find_entry(PyThreadState *tstate, CodeCache *cache, Stack *stack, Frame *frame, Entry **found, Stash *stash)
+{
+    int passed = 0, traced = is_traced(tstate);
+    int result = look_through(cache, stack, frame, traced, 1, &passed, found, stash);
+    if (passed && (result == MISSED || result == LIMITED)) {
+        result = look_through(cache, stack, frame, traced, 0, &passed, found, stash);
+    }
+    return result;
+}
+
+/* Among the entries of other sessions that capture alike, those of things that equal this one's. */
+static int
+find_shared(PyThreadState *tstate, CodeCache *cache, Stack *stack, Frame *frame, Entry **found, Stash *stash)
+{
+    int result = MISSED, traced = is_traced(tstate);
+    PyObject *group = cache->count ? get_attribute(stack->session, "group") : Py_NewRef(Py_None);
+    PyObject *entries = group && group != Py_None ? cache_shared(cache, stack->session, group) : NULL;
+    for (Py_ssize_t i = 0; entries && result == MISSED && i < PyList_GET_SIZE(entries); i++) {
+        Entry *entry = (Entry *)PyList_GET_ITEM(entries, i);
+        if (entry->traced != traced) {
+            continue;
+        }
+        Py_ssize_t failing = check(stack, frame, entry, 0, stash);
+        if (failing == GUARDS_ERROR) {
+            result = FAILED;
+        }
+        else if (failing == GUARDS_HOLD) {
+            *found = (Entry *)Py_NewRef(entry);
+            result = cache_add(cache, (PyObject *)entry, stack->session, 0) < 0 ? FAILED : FOUND;
+        }
+    }
+    Py_XDECREF(group);
+    Py_XDECREF(entries);
+    if (PyErr_Occurred()) {
+        if (result == FOUND) {
+            Py_CLEAR(*found);
+        }
+        return FAILED;
+    }
+    return result;
+}
+
 /* The session's new entry for this frame: FOUND, EAGER, LIMITED or FAILED. */
 static int
-capture_frame(CodeCache *cache, Stack *stack, Frame *frame, PyCodeObject *code, Entry **made)
+capture_frame(CodeCache *cache, Stack *stack, Frame *frame, PyCodeObject *code, Entry **made, Stash *stash)
 {
     PyObject *session = stack->session;
     int full = limit_reached(cache, session);
@@ -142,8 +178,8 @@ capture_frame(CodeCache *cache, Stack *stack, Frame *frame, PyCodeObject *code, 
         return PyErr_Occurred() ? FAILED : EAGER;
     }
     Py_ssize_t failing = GUARDS_ERROR;
-    if (cache_add(cache, (PyObject *)entry, session) == 0) {
-        failing = check(stack, frame, entry);
+    if (cache_add(cache, (PyObject *)entry, session, 1) == 0) {
+        failing = check(stack, frame, entry, 0, stash);
     }
     if (failing == GUARDS_HOLD) {
         *made = entry;
@@ -159,7 +195,7 @@ capture_frame(CodeCache *cache, Stack *stack, Frame *frame, PyCodeObject *code, 
 
 /* After a miss: a new entry, or what another thread is making just now; as capture_frame, or EAGER_BENEATH. */
 static int
-make_entry(PyThreadState *tstate, Stack *stack, Frame *frame, PyCodeObject *code, int promised, Entry **made)
+make_entry(PyThreadState *tstate, Stack *stack, Frame *frame, PyCodeObject *code, int promised, Entry **made, Stash *stash)
 {
     counts.misses++;
     CodeCache *cache = cache_make(code);
@@ -178,7 +214,7 @@ make_entry(PyThreadState *tstate, Stack *stack, Frame *frame, PyCodeObject *code
         if (ended == 0) {
             break;
         }
-        int found = find_entry(tstate, cache, stack, frame, made);
+        int found = find_entry(tstate, cache, stack, frame, made, stash);
         if (found != MISSED) {
             return found;
         }
@@ -187,7 +223,10 @@ make_entry(PyThreadState *tstate, Stack *stack, Frame *frame, PyCodeObject *code
     if (claim == NULL) {
         return FAILED;
     }
-    int found = capture_frame(cache, stack, frame, code, made);
+    int found = find_shared(tstate, cache, stack, frame, made, stash);
+    if (found == MISSED) {
+        found = capture_frame(cache, stack, frame, code, made, stash);
+    }
     claim_release(cache, claim);
     return found;
 }
@@ -296,9 +335,10 @@ look(PyThreadState *tstate, Stack *stack, Frame *frame)
         return run_plain(tstate, frame, 0);
     }
     Entry *entry = NULL;
-    int found = cache != NULL ? find_entry(tstate, cache, stack, frame, &entry) : MISSED;
+    Stash stash = {.program = NULL};
+    int found = cache != NULL ? find_entry(tstate, cache, stack, frame, &entry, &stash) : MISSED;
     if (found == MISSED) {
-        found = make_entry(tstate, stack, frame, code, promised, &entry);
+        found = make_entry(tstate, stack, frame, code, promised, &entry, &stash);
     }
     if (promised && found != FAILED && (found != FOUND || !(entry->recursive && entry->guards))) {
         break_promise(stack, frame, code, found);
@@ -307,7 +347,7 @@ look(PyThreadState *tstate, Stack *stack, Frame *frame)
     PyObject *result;
     switch (found) {
     case FOUND:
-        result = run_entry(tstate, stack, frame, entry);
+        result = run_entry(tstate, stack, frame, entry, &stash);
         break;
     case FAILED:
         result = leave_frame(tstate, frame, NULL);
@@ -318,6 +358,7 @@ look(PyThreadState *tstate, Stack *stack, Frame *frame)
     default:
         result = run_plain(tstate, frame, 0);
     }
+    stash_drop(&stash);
     if (result == NULL && found == FOUND && entry->code != NULL) {
         trim_traceback(stack->session);
     }

@@ -6,7 +6,7 @@
 #include "watch.h"
 
 enum {
-    FRAME_VALUE, /* an argument, the globals or the builtins of the frame */
+    FRAME_VALUE, /* the globals or the builtins of the frame */
     TARGET,      /* a weak reference's object */
     DICTIONARY,
     CLASS,

@@ -1,6 +1,7 @@
 /* Running guard programs: linear code over registers. Every read holds a reference until the end, since a property or
    a predicate may run Python in between. What cannot be read fails its guard; only exits and interrupts propagate. */
 #include "compat.h"
+#include "bindings.h"
 #include "program.h"
 #include "equal.h"
 #include "state.h"
@@ -137,10 +138,6 @@ read_value(const Step *step, PyObject *const *regs, const GuardFrame *frame)
         return frame->func && PyFunction_Check(frame->func)
                    ? cell_content(((PyFunctionObject *)frame->func)->func_closure, step->number)
                    : NULL;
-    case GLOBAL:
-        return dict_item(frame->globals, step->object);
-    case BUILTIN:
-        return dict_item(frame->builtins, step->object);
     case CONST:
         return Py_NewRef(step->object);
     case ATTR:
@@ -161,6 +158,8 @@ read_value(const Step *step, PyObject *const *regs, const GuardFrame *frame)
         return Py_XNewRef(frame->globals);
     case BUILTINS:
         return Py_XNewRef(frame->builtins);
+    case ROOT:
+        return Py_NewRef(frame->roots[step->number]);
     case DEREF:
         return Py_XNewRef(weak_target(step->object));
     case REFERENT:
@@ -461,6 +460,13 @@ register_set(Registers *registers, Py_ssize_t at, PyObject *value)
 }
 
 static int
+is_bound(const GuardProgram *watched, PyObject *const *roots, Watch **watch)
+{
+    *watch = NULL;
+    return watched->bindings && bindings_find(watched->bindings, roots, watch);
+}
+
+static int
 is_apart(const Step *step, PyObject *value, const Watch *watch)
 {
     const Extra *extra = step->extra;
@@ -472,112 +478,174 @@ is_apart(const Step *step, PyObject *value, const Watch *watch)
     return 1;
 }
 
-static Py_ssize_t run_watched(GuardProgram *self, const GuardFrame *frame);
+static Py_ssize_t run_watched(GuardProgram *self, const GuardFrame *frame, int bound_only, Watch **held);
 
-/* A watch that cannot be trusted has kept its pins alive for this run only. */
-static void
-release_pins(GuardProgram *watched, Watch *watch)
-{
-    if (watch_points(watch) < 0 && watched->watch == watch) {
-        watched->watch = NULL;
-        watch_drop(watch);
-    }
-    watch_drop(watch);
-}
-
-/* All steps; what they look at goes into `watch`, if given. */
+/* All steps; what they look at goes into `watch`, if given. `*held`: what tells that the watched program holds, shared. */
 static inline __attribute__((always_inline)) Py_ssize_t
-run_steps(GuardProgram *self, const GuardFrame *frame, Registers *registers, Watch *watch)
+run_steps(GuardProgram *self, const GuardFrame *frame, Registers *registers, Watch *watch, int bound_only, Watch **held)
 {
     PyObject **regs = registers->regs;
-    Watch *beneath = NULL; /* the watched program's, once it has held; shared */
-    Py_ssize_t result = GUARDS_HOLD;
     for (const Step *step = self->steps, *end = step + self->count; step < end; step++) {
         int holds;
         if (step->op <= LAST_READ) {
-            PyObject *value = step->op == PINNED ? Py_XNewRef(beneath ? watch_pin(beneath, step->number) : NULL)
+            PyObject *value = step->op == PINNED ? Py_XNewRef(*held ? watch_pin(*held, step->number) : NULL)
                                                  : read_value(step, regs, frame);
             holds = value != NULL;
-            if (holds && watch && watch_note(watch, step, regs, value) < 0) {
-                Py_DECREF(value);
-                result = GUARDS_ERROR;
-                break;
+            if (holds && watch) {
+                watch_note(watch, step, regs, value);
             }
             register_set(registers, step->dst, value);
         }
         else if (step->op == WATCHED) {
-            GuardProgram *watched = (GuardProgram *)self->watched;
-            result = run_watched(watched, frame);
+            const GuardFrame beneath = {frame->locals, frame->func, frame->globals, frame->builtins, regs};
+            Py_ssize_t result = run_watched((GuardProgram *)self->watched, &beneath, bound_only, held);
             if (result != GUARDS_HOLD) {
-                break;
+                return result;
             }
-            holds = watched->watch != NULL;
-            beneath = holds ? watch_share(watched->watch) : NULL;
+            holds = 1;
+        }
+        else if (step->op == BOUND) {
+            Watch *known;
+            if (bound_only && !is_bound((GuardProgram *)self->watched, regs, &known)) {
+                return GUARDS_UNBOUND;
+            }
+            holds = 1;
         }
         else {
-            holds = step->op == APART ? beneath && is_apart(step, regs[step->src], beneath) : check_value(step, regs);
-            if (holds == 1 && watch && watch_note(watch, step, regs, NULL) < 0) {
-                result = GUARDS_ERROR;
-                break;
+            holds = step->op == APART ? *held && is_apart(step, regs[step->src], *held) : check_value(step, regs);
+            if (holds == 1 && watch) {
+                watch_note(watch, step, regs, NULL);
             }
         }
         if (holds != 1) {
-            result = swallow_exception() < 0 ? GUARDS_ERROR : step->text;
-            break;
+            return swallow_exception() < 0 ? GUARDS_ERROR : step->text;
         }
     }
-    if (beneath) {
-        release_pins((GuardProgram *)self->watched, beneath);
+    return GUARDS_HOLD;
+}
+
+static int
+can_run(const GuardProgram *self)
+{
+    if (self->steps == NULL) {
+        PyErr_SetString(PyExc_ReferenceError, "the collector has cleared this guard program");
     }
+    return self->steps != NULL;
+}
+
+/* In full, with what it looks at taken down into `*made`. */
+static Py_ssize_t
+verify(GuardProgram *self, const GuardFrame *frame, Watch **made)
+{
+    Registers registers;
+    Watch *none = NULL;
+    if (!can_run(self) || registers_begin(&registers, self->registers) < 0) {
+        return GUARDS_ERROR;
+    }
+    Watch *watch = watch_new(self->count, self->registers, self->pins);
+    Py_ssize_t result = watch ? run_steps(self, frame, &registers, watch, 0, &none) : GUARDS_ERROR;
+    while (registers.used < self->pins) {
+        register_set(&registers, registers.used, NULL);
+    }
+    if (result == GUARDS_HOLD && watch_seal(watch, registers.regs, frame) < 0) {
+        result = swallow_exception() < 0 ? GUARDS_ERROR : watch_reason(watch);
+    }
+    if (result == GUARDS_HOLD) {
+        *made = watch;
+    }
+    else {
+        watch_drop(watch);
+    }
+    registers_end(&registers);
     return result;
 }
 
-static inline __attribute__((always_inline)) Py_ssize_t
-run_in_full(GuardProgram *self, const GuardFrame *frame, int watching)
-{
-    Registers registers;
-    Watch *watch = NULL;
-    if (self->steps == NULL) {
-        PyErr_SetString(PyExc_ReferenceError, "the collector has cleared this guard program");
-        return GUARDS_ERROR;
-    }
-    if (registers_begin(&registers, self->registers) < 0) {
-        return GUARDS_ERROR;
-    }
-    if (watching && (watch = watch_new(self->count, self->registers, self->pins)) == NULL) {
-        registers_end(&registers);
-        return GUARDS_ERROR;
-    }
-    Py_ssize_t result = run_steps(self, frame, &registers, watch);
-    while (watch && registers.used < self->pins) {
-        register_set(&registers, registers.used, NULL);
-    }
-    if (watch && result == GUARDS_HOLD && watch_seal(watch, registers.regs, frame) == 0) {
-        Watch *before = self->watch;
-        self->watch = watch;
-        self->unwatched = watch_reason(watch);
-        watch = before;
-    }
-    watch_drop(watch);
-    registers_end(&registers);
-    return watching && PyErr_Occurred() ? GUARDS_ERROR : result;
-}
-
-/* What lives on: verified in full only where a watch cannot tell that nothing changed. */
+/* What lives on: verified in full only for new roots, and where a watch cannot tell that nothing changed. */
 static Py_ssize_t
-run_watched(GuardProgram *self, const GuardFrame *frame)
+run_watched(GuardProgram *self, const GuardFrame *frame, int bound_only, Watch **held)
 {
-    if (self->watch) {
-        int holds = watch_holds(self->watch, frame);
+    Watch *watch, *made = NULL;
+    if (!is_bound(self, frame->roots, &watch) && bound_only) {
+        return GUARDS_UNBOUND;
+    }
+    if (watch) {
+        *held = watch_share(watch);
+        int holds = watch_holds(watch, frame);
         if (holds == 1) {
             return GUARDS_HOLD;
         }
+        *held = NULL;
+        watch_drop(watch);
         if (holds < 0 && swallow_exception() < 0) {
             return GUARDS_ERROR;
         }
     }
     self->verified++;
-    return run_in_full(self, frame, 1);
+    Py_ssize_t result = verify(self, frame, &made);
+    if (self->bindings == NULL) { /* what was looked at has brought the collector here */
+        watch_drop(made);
+        return result == GUARDS_HOLD && !can_run(self) ? GUARDS_ERROR : result;
+    }
+    if (result != GUARDS_HOLD) {
+        bindings_remove(self->bindings, frame->roots);
+        return result;
+    }
+    self->unwatched = watch_reason(made);
+    *held = made; /* one that cannot tell keeps its pins for this run, and is not kept itself */
+    return bindings_put(self->bindings, frame->roots, watch_points(made) < 0 ? NULL : made) < 0 ? GUARDS_ERROR
+                                                                                                : GUARDS_HOLD;
+}
+
+/* What the graph takes, once all holds. */
+static int
+stash_fill(Stash *stash, PyObject *op, PyObject *const *roots, const Watch *held)
+{
+    const GuardProgram *self = (GuardProgram *)op, *watched = (GuardProgram *)self->watched;
+    Py_ssize_t count = self->ends_quietly && watch_is_quiet(held) ? self->inputs : 0;
+    PyObject **values = PyMem_Malloc((watched->roots + count + 1) * sizeof(PyObject *));
+    if (values == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < watched->roots; i++) {
+        values[i] = Py_NewRef(roots[i]);
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        values[watched->roots + i] = Py_NewRef(watch_pin(held, i));
+    }
+    *stash = (Stash){op, values, watched->roots, count, NULL};
+    return 0;
+}
+
+void
+stash_drop(Stash *stash)
+{
+    PyObject **values = stash->values;
+    stash->values = NULL;
+    for (Py_ssize_t i = 0; values && i < stash->roots + stash->count; i++) {
+        Py_DECREF(values[i]);
+    }
+    PyMem_Free(values);
+}
+
+Py_ssize_t
+program_run(PyObject *op, const GuardFrame *frame, int bound_only, Stash *stash)
+{
+    GuardProgram *self = (GuardProgram *)op;
+    Registers registers;
+    Watch *held = NULL;
+    if (!can_run(self) || registers_begin(&registers, self->registers) < 0) {
+        return GUARDS_ERROR;
+    }
+    Py_INCREF(op); /* a property or predicate may drop it */
+    Py_ssize_t result = run_steps(self, frame, &registers, NULL, bound_only, &held);
+    if (result == GUARDS_HOLD && stash && self->inputs && stash_fill(stash, op, registers.regs, held) < 0) {
+        result = GUARDS_ERROR;
+    }
+    watch_drop(held);
+    registers_end(&registers);
+    Py_DECREF(op);
+    return result;
 }
 
 Py_ssize_t
@@ -585,6 +653,13 @@ program_pin_count(PyObject *op)
 {
     GuardProgram *watched = (GuardProgram *)((GuardProgram *)op)->watched;
     return watched ? watched->pins : 0;
+}
+
+Py_ssize_t
+program_root_count(PyObject *op)
+{
+    GuardProgram *watched = (GuardProgram *)((GuardProgram *)op)->watched;
+    return watched ? watched->roots : 0;
 }
 
 /* Between the check of a frame and its graph other threads, finalizers and properties may have run, so the watch is asked
@@ -620,20 +695,22 @@ read_pins(GuardProgram *self, const GuardFrame *frame, PyObject **out, Py_ssize_
 }
 
 int
-program_pins(PyObject *op, PyObject **out, Py_ssize_t count)
+program_pins(PyObject *op, PyObject *const *roots, PyObject **out, Py_ssize_t count)
 {
     GuardProgram *self = (GuardProgram *)((GuardProgram *)op)->watched;
-    const GuardFrame frame = {NULL, NULL, PyEval_GetGlobals(), PyEval_GetBuiltins()};
-    int stands = self->watch ? watch_stands(self->watch, &frame) : 0;
-    if (stands == 1) {
-        for (Py_ssize_t i = 0; i < count; i++) {
-            out[i] = Py_NewRef(watch_pin(self->watch, i));
+    const GuardFrame frame = {NULL, NULL, PyEval_GetGlobals(), PyEval_GetBuiltins(), roots};
+    Watch *watch;
+    if (self->bindings && is_bound(self, roots, &watch) && watch) {
+        if (watch_stands(watch, &frame) == 1) {
+            for (Py_ssize_t i = 0; i < count; i++) {
+                out[i] = Py_NewRef(watch_pin(watch, i));
+            }
+            return 0;
         }
-        return 0;
+        PyErr_Clear();
     }
-    PyErr_Clear();
     Py_INCREF(op);
-    int done = self->steps ? read_pins(self, &frame, out, count) : -1;
+    int done = can_run(self) ? read_pins(self, &frame, out, count) : -1;
     Py_DECREF(op);
     return done;
 }
@@ -642,45 +719,4 @@ void
 program_set_inputs(PyObject *op, Py_ssize_t count)
 {
     ((GuardProgram *)op)->inputs = count;
-}
-
-int
-stash_fill(Stash *stash, PyObject *op)
-{
-    const GuardProgram *self = (GuardProgram *)op, *watched = (GuardProgram *)self->watched;
-    *stash = (Stash){.program = NULL};
-    if (self->inputs == 0 || !watched->watch || !self->ends_quietly || !watch_is_quiet(watched->watch)) {
-        return 0;
-    }
-    stash->values = PyMem_Malloc(self->inputs * sizeof(PyObject *));
-    if (stash->values == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    stash->program = op;
-    stash->count = self->inputs;
-    for (Py_ssize_t i = 0; i < self->inputs; i++) {
-        stash->values[i] = Py_NewRef(watch_pin(watched->watch, i));
-    }
-    return 0;
-}
-
-void
-stash_drop(Stash *stash)
-{
-    PyObject **values = stash->values;
-    stash->values = NULL;
-    for (Py_ssize_t i = 0; values && i < stash->count; i++) {
-        Py_DECREF(values[i]);
-    }
-    PyMem_Free(values);
-}
-
-Py_ssize_t
-program_run(PyObject *op, const GuardFrame *frame)
-{
-    Py_INCREF(op); /* a property or predicate may drop it */
-    Py_ssize_t result = run_in_full((GuardProgram *)op, frame, 0);
-    Py_DECREF(op);
-    return result;
 }

@@ -1,5 +1,6 @@
 /* The Python type of guard programs: takes instructions only if they can be run safely. */
 #include "compat.h"
+#include "bindings.h"
 #include "program.h"
 #include "steps.h"
 #include "watch.h"
@@ -10,14 +11,14 @@
 static const struct {
     const char *name, *uses;
 } operations[] = {
-    [LOCAL] = {"local", "d"}, [FREE] = {"free", "d"}, [GLOBAL] = {"global", "do"},
-    [BUILTIN] = {"builtin", "do"}, [CONST] = {"const", "do"}, [ATTR] = {"attr", "dso"},
+    [LOCAL] = {"local", "d"}, [FREE] = {"free", "d"}, [ROOT] = {"root", "d"},
+    [CONST] = {"const", "do"}, [ATTR] = {"attr", "dso"},
     [DICT_ATTR] = {"dict_attr", "dso"}, [INDEX] = {"index", "ds"}, [KEY] = {"key", "dso"},
     [TYPE_OF] = {"type_of", "ds"}, [KEY_AT] = {"key_at", "ds"}, [DEFAULT] = {"default", "ds"},
     [KWDEFAULT] = {"kwdefault", "dso"}, [CELL] = {"cell", "ds"}, [FUNC_GLOBAL] = {"func_global", "dso"},
     [TYPE_ENTRY] = {"type_entry", "dso"}, [REFERENT] = {"referent", "ds"}, [CLASS_DICT] = {"class_dict", "ds"},
     [GLOBALS] = {"globals", "d"}, [BUILTINS] = {"builtins", "d"}, [DEREF] = {"deref", "do"},
-    [PINNED] = {"pinned", "d"}, [APART] = {"apart", "so"}, [WATCHED] = {"watched", ""},
+    [PINNED] = {"pinned", "d"}, [APART] = {"apart", "so"}, [BOUND] = {"bound", ""}, [WATCHED] = {"watched", ""},
     [NO_TYPE_ENTRY] = {"no_type_entry", "so"},
     [TYPE] = {"type", "so"}, [IS] = {"is", "so"}, [IS_WEAK] = {"is_weak", "so"}, [EQUALS] = {"equals", "so"},
     [TENSOR] = {"tensor", "so"}, [LEN] = {"len", "s"}, [DICT_KEYS] = {"dict_keys", "so"},
@@ -129,7 +130,7 @@ object_suits(const Step *step)
 {
     PyObject *object = step->object;
     switch (step->op) {
-    case GLOBAL: case BUILTIN: case ATTR: case DICT_ATTR: case KWDEFAULT: case FUNC_GLOBAL: case HAS_ATTR:
+    case ATTR: case DICT_ATTR: case KWDEFAULT: case FUNC_GLOBAL: case HAS_ATTR:
     case NO_ATTR: case TYPE_ENTRY: case NO_TYPE_ENTRY:
         return PyUnicode_Check(object);
     case IS_WEAK: case DEREF:
@@ -185,16 +186,22 @@ build_step(GuardProgram *self, Step *step, PyObject *item, char *written)
     if (strchr(uses, 't')) {
         ok = ok && written[step->dst];
     }
-    if (step->op == LOCAL || step->op == FREE) {
-        Py_ssize_t *most = step->op == LOCAL ? &self->locals : &self->frees;
+    if (step->op == LOCAL || step->op == FREE || step->op == ROOT) {
+        Py_ssize_t *most = step->op == LOCAL ? &self->locals : step->op == FREE ? &self->frees : &self->roots;
         ok = ok && step->number >= 0;
         *most = Py_MAX(*most, step->number + 1);
     }
     if (step->op == PINNED) {
         ok = ok && step->number >= 0 && step->number < pins_of(self);
     }
-    if (step->op == PINNED || step->op == APART || step->op == WATCHED) {
+    if (step->op == PINNED || step->op == APART || step->op == WATCHED || step->op == BOUND) {
         ok = ok && self->watched != NULL;
+    }
+    if (step->op == WATCHED || step->op == BOUND) { /* the roots are the first registers */
+        Py_ssize_t roots = self->watched ? ((GuardProgram *)self->watched)->roots : 0;
+        for (Py_ssize_t i = 0; ok && i < roots; i++) {
+            ok = i < self->registers && written[i];
+        }
     }
     self->ends_quietly = step->op == WATCHED || (self->ends_quietly && (step->op == PINNED || step->op == APART ||
                                                                         step->op == SAME || step->op == DISTINCT));
@@ -219,6 +226,13 @@ build_step(GuardProgram *self, Step *step, PyObject *item, char *written)
     return 0;
 }
 
+/* One program's alone, read from constants and roots. */
+static int
+can_be_watched(const GuardProgram *self)
+{
+    return self->locals == 0 && self->frees == 0 && self->watched == NULL && self->bindings == NULL;
+}
+
 static PyObject *
 program_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -231,6 +245,10 @@ program_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     }
     if (watched != Py_None && !Py_IS_TYPE(watched, &GuardProgram_Type)) {
         PyErr_SetString(PyExc_TypeError, "watched must be None or a GuardProgram");
+        return NULL;
+    }
+    if (watched != Py_None && !can_be_watched((GuardProgram *)watched)) {
+        PyErr_SetString(PyExc_ValueError, "what lives on is not read from a call's arguments");
         return NULL;
     }
     if (registers < 0 || registers > 1 << 24 || pins < 0 || pins > registers) {
@@ -259,6 +277,10 @@ program_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     }
     Py_XDECREF(items);
     PyMem_Free(written);
+    if (ok && self->watched) {
+        GuardProgram *beneath = (GuardProgram *)self->watched;
+        ok = (beneath->bindings = bindings_new(beneath->roots)) != NULL;
+    }
     if (!ok) {
         Py_DECREF(self);
         return NULL;
@@ -296,9 +318,12 @@ program_clear(PyObject *op)
         Py_XDECREF(steps[i].object);
     }
     PyMem_Free(steps);
-    Watch *watch = self->watch;
-    self->watch = NULL;
-    watch_drop(watch);
+    PyObject *bindings = self->bindings;
+    self->bindings = NULL;
+    if (bindings) {
+        bindings_clear(bindings);
+        Py_DECREF(bindings);
+    }
     Py_CLEAR(self->watched);
     return 0;
 }
@@ -333,8 +358,8 @@ run_from_python(PyObject *op, PyObject *args, PyObject *kwargs, Py_ssize_t *resu
         Py_DECREF(locals);
         return -1;
     }
-    GuardFrame frame = {&PyTuple_GET_ITEM(locals, 0), func, globals, builtins};
-    *result = program_run(op, &frame);
+    GuardFrame frame = {&PyTuple_GET_ITEM(locals, 0), func, globals, builtins, NULL};
+    *result = program_run(op, &frame, 0, NULL);
     Py_DECREF(locals);
     return *result == GUARDS_ERROR ? -1 : 0;
 }
@@ -380,7 +405,18 @@ static PyObject *
 program_points(PyObject *op, void *Py_UNUSED(closure))
 {
     const GuardProgram *watched = (GuardProgram *)((GuardProgram *)op)->watched;
-    return watched && watched->watch ? PyLong_FromSsize_t(watch_points(watched->watch)) : Py_NewRef(Py_None);
+    if (watched == NULL || watched->bindings == NULL || bindings_count(watched->bindings) == 0) {
+        Py_RETURN_NONE;
+    }
+    const Watch *last = bindings_last(watched->bindings);
+    return PyLong_FromSsize_t(last ? watch_points(last) : -1);
+}
+
+static PyObject *
+program_bindings(PyObject *op, void *Py_UNUSED(closure))
+{
+    const GuardProgram *watched = (GuardProgram *)((GuardProgram *)op)->watched;
+    return PyLong_FromSsize_t(watched && watched->bindings ? bindings_count(watched->bindings) : 0);
 }
 
 static PyObject *
@@ -401,7 +437,8 @@ static PyGetSetDef program_getset[] = {
     {"unwatched", program_unwatched, NULL, "The guard because of which what lives on is always verified in full, or None.",
      NULL},
     {"verified", program_verified, NULL, "How often what lives on was verified in full.", NULL},
-    {"points", program_points, NULL, "How many points are watched; -1: it is verified in full each time; None: not yet run.",
+    {"bindings", program_bindings, NULL, "For how many roots, or combinations of roots, what lives on was verified.", NULL},
+    {"points", program_points, NULL, "How many points are watched for the roots bound last; -1: they are verified in full each time; None: not yet run.",
      NULL},
     {NULL},
 };

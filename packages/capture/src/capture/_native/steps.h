@@ -8,13 +8,13 @@
 
 enum {
     /* reads: dst = ... */
-    LOCAL, FREE, GLOBAL, BUILTIN, CONST, ATTR, DICT_ATTR, INDEX, KEY, TYPE_OF, KEY_AT, DEFAULT, KWDEFAULT, CELL,
-    FUNC_GLOBAL, TYPE_ENTRY, REFERENT, CLASS_DICT, GLOBALS, BUILTINS, DEREF, PINNED,
+    LOCAL, FREE, CONST, ATTR, DICT_ATTR, INDEX, KEY, TYPE_OF, KEY_AT, DEFAULT, KWDEFAULT, CELL,
+    FUNC_GLOBAL, TYPE_ENTRY, REFERENT, CLASS_DICT, GLOBALS, BUILTINS, ROOT, DEREF, PINNED,
     LAST_READ = PINNED,
     /* checks of src */
     TYPE, IS, IS_WEAK, EQUALS, TENSOR, LEN, DICT_KEYS, HAS_KEY, NO_KEY, HAS_ATTR, NO_ATTR, NO_TYPE_ENTRY, PREDICATE,
     /* checks of several registers, or of none */
-    SAME, DISTINCT, GRAD_MODE, STATE, CALL_EQUALS, SHAPE, SHAPE_PREDICATE, APART, WATCHED,
+    SAME, DISTINCT, GRAD_MODE, STATE, CALL_EQUALS, SHAPE, SHAPE_PREDICATE, APART, BOUND, WATCHED,
 };
 
 enum { VALUE = READ_OFFSET + 1 }; /* a shape's input that is a Python int itself */
@@ -50,7 +50,8 @@ typedef struct {
     int ends_quietly;  /* nothing after the watched part may run Python */
     Py_ssize_t inputs; /* of those pins, which a graph takes */
     int unwatched; /* the text of the step because of which it always is, -1 */
-    struct Watch *watch; /* what this program's last full run looked at; NULL: not watched */
+    Py_ssize_t roots;    /* how many of them the frame gives */
+    PyObject *bindings;  /* what it was verified for */
 } GuardProgram;
 
 /* A new reference, NULL for "not there" (with or without an exception). */

@@ -45,6 +45,8 @@ watch_seal(Watch *watch, PyObject *const *pins, const GuardFrame *frame)
         if (sort_points(watch) < 0) {
             return -1;
         }
+        Part *fewer = PyMem_Realloc(watch->part, (watch->parts + 1) * sizeof(Part));
+        watch->part = fewer ? fewer : watch->part;
         watch->sealed = 1;
         /* All of it is alive still. What a check of ours changed must not be taken for what was looked at. */
         int holds = watch_holds(watch, frame);
@@ -127,14 +129,7 @@ class_holds(Watch *watch, Point *at)
 static int
 frame_value_holds(const Point *at, const GuardFrame *frame)
 {
-    switch (at->is.again.step->op) {
-    case LOCAL:
-        return frame->locals[at->is.again.step->number] == at->object;
-    case GLOBALS:
-        return frame->globals == at->object;
-    default:
-        return frame->builtins == at->object;
-    }
+    return (at->is.again.step->op == GLOBALS ? frame->globals : frame->builtins) == at->object;
 }
 
 static int

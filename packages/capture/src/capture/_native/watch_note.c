@@ -277,7 +277,7 @@ note_read(Watch *watch, const Step *step, PyObject *source, PyObject *value)
 {
     PyObject *held;
     switch (step->op) {
-    case LOCAL: case GLOBALS: case BUILTINS:
+    case GLOBALS: case BUILTINS:
         note_frame_value(watch, step, value);
         return;
     case DEREF:
@@ -286,8 +286,8 @@ note_read(Watch *watch, const Step *step, PyObject *source, PyObject *value)
     case REFERENT:
         point(watch, TARGET, source)->is.part.value = value;
         return;
-    case CONST: case CLASS_DICT:
-        return; /* the program, or the class, holds it for good */
+    case CONST: case CLASS_DICT: case ROOT:
+        return; /* the program or the class holds it for good, or what is looked at is bound to it */
     case ATTR:
         note_attribute(watch, step, source, value);
         return;
@@ -404,12 +404,11 @@ note(Watch *watch, const Step *step, PyObject *const *regs, PyObject *value)
     }
 }
 
-int
+void
 watch_note(Watch *watch, const Step *step, PyObject *const *regs, PyObject *value)
 {
     if (!watch->hopeless) {
         note(watch, step, regs, value);
         watch->reason = watch->hopeless ? step->text : -1;
     }
-    return 0;
 }

@@ -37,7 +37,7 @@ from capture.errors import (
 from capture.graph import Break, CapturedGraph
 from capture.guards import Guard, GuardKind
 from capture.resume import continuation, group_end, names_beside, origin_of, plain_form, reachable, stack_after, stub
-from capture.sources import Builtin, Closure, Const, Global, Local, ModuleGlobal, Source
+from capture.sources import Closure, Local, ModuleGlobal, Source
 from capture.variables import builtins as _builtins
 from capture.variables import constructors as _constructors
 from capture.variables import torch_state as _torch_state
@@ -298,6 +298,8 @@ class Attempt:
             roots = [*frame.stack, *restored.values(), *cells]
         e.plan([*roots, *effects.roots()])
         m.guard_aliases(m.graph.changes_inputs())
+        m.guard_hashed()
+        m.guard_bound_apart()
         outputs = list(dict.fromkeys(v.node for v in e.results if isinstance(v, Tensor | Symbolic)))
         empty = m.graph.is_empty(outputs, m.graph.changes_inputs())
         if empty and self.finished and not effects and not mode_calls(self.before, after):
@@ -376,7 +378,7 @@ class Attempt:
 
     def call_graph(self, e: Emitter, compiled: Callable[..., Any], sources: Sequence[Source]) -> None:
         """Push what the compiled graph gives. Inputs that live on are not loaded by code: the guards know them."""
-        places = tuple(i for i, source in enumerate(sources) if self.lives_on(source))
+        places = tuple(i for i, source in enumerate(sources) if self.m.lives_on(source))
         brought = [source for i, source in enumerate(sources) if i not in set(places)]
         if places:
             self.lasting = tuple(sources[i] for i in places)
@@ -386,15 +388,6 @@ class Attempt:
         for source in brought:
             e.load_source(source)
         e.emit(build.call(len(brought)))
-
-    def lives_on(self, source: Source) -> bool:
-        """Whether a source hangs from an object of fixed identity."""
-        each: Source | None = source
-        while each is not None:
-            if isinstance(each, Const | Global | Builtin) or (each, GuardKind.ID) in self.m.guards:
-                return True
-            each = each.parent
-        return False
 
     def refused(self, refusal: GraphRefused) -> Exception:
         """What to do about a backend's refusal: break the graph at the call to blame, or leave the frame alone."""

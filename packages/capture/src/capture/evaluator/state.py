@@ -63,6 +63,8 @@ class State:
         self.ran_ahead: set[Any] = set()
         self.counted: set[Any] = set()
         self.limits: dict[int, Any] = {}
+        #: Inputs that are keys of sets and dictionaries as the objects that they are.
+        self.hashed: dict[int, Variable] = {}
         self.last_line = ""
         self.private: dict[int, Any] = {}
         self.refusals = Refusals()

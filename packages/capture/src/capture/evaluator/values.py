@@ -16,7 +16,7 @@ import torch
 from capture import _native
 from capture.compiled_module import CompiledModule
 from capture.errors import NotConstant, SkipFrame, Unsupported
-from capture.guards import GuardKind, Predicate, TensorMeta
+from capture.guards import LASTING, GuardKind, Predicate, TensorMeta, begins_lasting
 from capture.sources import (
     Attr,
     CellContent,
@@ -29,10 +29,11 @@ from capture.sources import (
     KwDefault,
     Local,
     ModuleGlobal,
+    Namespace,
     Referent,
     Source,
 )
-from capture.variables.base import Lazy, Variable
+from capture.variables.base import Lazy, Variable, VarKey
 from capture.variables.classes import Class, PyModule
 from capture.variables.constants import CONSTANT_TYPES, Constant, EnumMember, Known, WeakReference
 from capture.variables.functions import Cell, Function, Method, Partial
@@ -112,7 +113,8 @@ class Values(Facts):
         if cls is _native.DisabledCallable:
             raise Unsupported("a function marked with capture.disable")
         if issubclass(cls, torch.nn.Module):
-            self.identity(Known(value), source)
+            if source is not None and not isinstance(source, Const):
+                self.guard(source, GuardKind.BOUND, cls)
             self.type_guard(Const(value) if source is None else source, cls)
             return Module(cls, value)
         if isinstance(value, types.FunctionType):
@@ -197,8 +199,9 @@ class Values(Facts):
     def function(self, value: types.FunctionType, source: Source | None) -> Variable:
         if source is None or isinstance(source, Const):
             return self.function_parts(value, Const(value, value.__qualname__))
-        if isinstance(source, Local | Closure | CellContent) and not self.understood(value):
-            # Another one of the same code will do: one that is made anew for each call.
+        of_call = isinstance(source, Local | Closure | CellContent) or self.hangs_from_bound(source)
+        if of_call and not self.understood(value):
+            # Another one of the same code will do: one that is made anew for each call, or for each of equal modules.
             self.guard(source, GuardKind.TYPE, types.FunctionType)
             self.guard(_attr(source, "__code__"), GuardKind.ID, value.__code__)
             self.guard(_attr(source, "__globals__"), GuardKind.ID, value.__globals__)
@@ -404,13 +407,49 @@ class Values(Facts):
 
     def guard_distinct(self, first: Variable, *others: Variable) -> None:
         """Inputs that are different objects stay so, where no guard on their identity says it."""
-        sources = [v.source for v in (first, *others) if v.source is not None and not self.identity_fixed(v)]
-        if len(sources) > 1 and type(first) is not Constant:
+        inputs = [v for v in (first, *others) if v.source is not None and not isinstance(v, Constant)]
+        if len(inputs) > 1 and not all(map(self.identity_fixed, inputs)):
+            sources = [v.source for v in inputs if v.source is not None]
             self.guard(sources[0], GuardKind.DISTINCT, tuple(sources[1:]))
+
+    def by_identity(self, variable: Variable) -> VarKey:
+        """The key of an object that is hashed and compared as such: two of them stay two."""
+        if variable.source is not None:
+            self.hashed[id(variable)] = variable
+        return VarKey(variable)
 
     def identity_fixed(self, variable: Variable) -> bool:
         source = variable.source
         return isinstance(source, Const) or (source, GuardKind.ID) in self.guards or isinstance(variable, Constant)
+
+    def hangs_from_bound(self, source: Source) -> bool:
+        """Whether a source is read from a module that may be any one of its equals."""
+        each: Source | None = source
+        while each is not None and (each, GuardKind.BOUND) not in self.guards:
+            each = each.parent
+        return each is not None
+
+    def lives_on(self, source: Source) -> bool:
+        """Whether a source hangs from an object of fixed identity, or from a bound module."""
+        each: Source | None = source
+        while each is not None:
+            if begins_lasting(each) or any((each, kind) in self.guards for kind in LASTING):
+                return True
+            each = each.parent
+        return False
+
+    def guard_hashed(self) -> None:
+        if len(self.hashed) > 1:
+            self.guard_distinct(*self.hashed.values())
+
+    def guard_bound_apart(self) -> None:
+        """Modules, and what they own of the graph's inputs, stay different objects: equal ones may share them otherwise."""
+        modules = [v.source for _, v in self.memo.values() if isinstance(v, Module) and v.source is not None]
+        if any((source, GuardKind.BOUND) in self.guards for source in modules):
+            owned = [source for source in self.graph.sources if self.lives_on(source)]
+            sources = [s for s in dict.fromkeys([*modules, *owned]) if not isinstance(s, Const)]
+            if len(sources) > 1:
+                self.guard(sources[0], GuardKind.DISTINCT, tuple(sources[1:]))
 
     def guard_aliases(self, tensors_changed: bool) -> None:
         """Objects of one type, one of which the frame changed, must not turn out to be the same object."""
@@ -512,15 +551,22 @@ class Values(Facts):
     def read_global(self, namespace: dict[str, Any], name: str) -> Variable:
         value = namespace[name]
         if namespace is self.root_globals:
+            self.note_globals()
             return Lazy(value, Global(name))
         # At once: were it gone, reading it again would not fail as the program's own way of reading does.
         return self.wrap(value, ModuleGlobal(str(namespace.get("__name__", "?")), name, namespace))
+
+    def note_globals(self) -> None:
+        """Another function of the same code may have other globals."""
+        self.guard(Namespace("globals"), GuardKind.ID, self.root_globals)
 
     def has_global(self, namespace: dict[str, Any], name: str) -> bool:
         """Whether a global exists, as the program has it now."""
         written = self.globals_written.get((id(namespace), name))
         if written is not None:
             return written[1] is not None
+        if namespace is self.root_globals:
+            self.note_globals()
         kind = GuardKind.HAS_KEY if name in namespace else GuardKind.NO_KEY
         self.guard(Const(namespace, str(namespace.get("__name__", "?"))), kind, name)
         return name in namespace
@@ -530,6 +576,9 @@ class Values(Facts):
         key = (id(namespace), name)
         found = self.globals_read.get(key)
         if found is None:
+            if namespace is self.root_globals:
+                self.note_globals()
+                self.guard(Namespace("builtins"), GuardKind.ID, builtins)
             self.guard(Const(namespace, str(namespace.get("__name__", "?"))), GuardKind.NO_KEY, name)
             found = self.globals_read[key] = self.builtin_entry(builtins, name)
         return found

@@ -9,9 +9,10 @@ from capture.guards.kinds import (
     Size,
     TensorMeta,
 )
-from capture.guards.tree import GuardTree, build_tree
+from capture.guards.tree import LASTING, GuardTree, begins_lasting, build_tree
 
 __all__ = [
+    "LASTING",
     "GlobalState",
     "Guard",
     "GuardKind",
@@ -20,5 +21,6 @@ __all__ = [
     "ShapePredicate",
     "Size",
     "TensorMeta",
+    "begins_lasting",
     "build_tree",
 ]

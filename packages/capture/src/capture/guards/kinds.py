@@ -22,6 +22,7 @@ class GuardKind(enum.Enum):
 
     TYPE = "type"  # a type: the value's type is it exactly
     ID = "id"  # an object: the value is that object
+    BOUND = "bound"  # a class: any module of which all other facts hold; which one it is stays while they are not asked again
     EQUALS = "equals"  # a constant: the same type and value, floats bit for bit
     TENSOR = "tensor"  # a TensorMeta
     LEN = "len"  # an int: len() of a list, tuple, dict, set or string
@@ -225,9 +226,13 @@ def _brief(value: Any) -> str:
     return shown[:80] or f"{type(value).__name__} object"
 
 
+#: Of so many objects that are to differ the names are told.
+_MANY = 8
+
 _WORDS: dict[GuardKind, Callable[[str, Any], str]] = {
     GuardKind.TYPE: lambda name, expected: f"type({name}) is {_brief(expected)}",
     GuardKind.ID: lambda name, expected: f"{name} is the same {_brief(expected)}",
+    GuardKind.BOUND: lambda name, expected: f"{name} is bound to a {_brief(expected)}",
     GuardKind.EQUALS: lambda name, expected: (
         f"{name} == {str(expected)[:200]!s}" if not isinstance(expected, str) else f"{name} == {expected[:200]!r}"
     ),
@@ -241,7 +246,9 @@ _WORDS: dict[GuardKind, Callable[[str, Any], str]] = {
     GuardKind.NO_CLASS_ENTRY: lambda name, expected: f"no class of {name}'s MRO holds {expected!r}",
     GuardKind.SAME_OBJECT: lambda name, expected: f"{name} is {expected.name}",
     GuardKind.DISTINCT: lambda name, expected: (
-        ", ".join([name, *(each.name for each in expected)]) + " are different objects"
+        ", ".join([name, *(each.name for each in expected[:_MANY])])
+        + (f" and {len(expected) - _MANY} more" if len(expected) > _MANY else "")
+        + " are different objects"
     ),
     GuardKind.GRAD_MODE: lambda name, expected: f"torch.is_grad_enabled() is {expected}",
     GuardKind.GLOBAL_STATE: lambda name, expected: f"global state: {expected}",

@@ -18,7 +18,7 @@ from capture import sources as S
 from capture.bytecode.decode import argument_names
 from capture.guards.kinds import GlobalState, Guard, GuardKind, ShapePredicate
 from capture.guards.shapes import compile_predicate, steps_of
-from capture.guards.tree import GuardNode, GuardTree, related_sources
+from capture.guards.tree import LASTING, GuardNode, GuardTree, begins_lasting, related_sources
 
 Instruction = tuple[str, int, int, int, Any, int]
 _Read = tuple[str, int, Any]  # operation, number, object
@@ -73,8 +73,8 @@ class _Part:
 class _Lowering:
     """Splits the tree in two programs: about what a call brings, and about what lives on.
 
-    What hangs from an object of fixed identity (a constant, the frame's globals, an argument that must be one object)
-    lives on: it is watched, that is read again only once something of it changed.
+    What hangs from an object of fixed identity (a constant, the frame's globals, an argument that must be one object), or
+    from a root, that is a bound module, lives on: it is watched, that is read again only once something of it changed.
     """
 
     def __init__(self, tree: GuardTree, code: CodeType, inputs: Iterable[S.Source]) -> None:
@@ -85,30 +85,41 @@ class _Lowering:
         pinned = dict.fromkeys(inputs)
         for source in pinned:
             tree.node(source)
-        lasting = set(_lasting(tree))
+        beginnings = list(_beginnings(tree))
+        lasting = {node.source for beginning in beginnings for node in beginning.nodes()}
         if not lasting.issuperset(pinned):
             raise ValueError("an input that is not read from what lives on")
+        #: By source: those that are bound, of what a call brings.
+        self.roots = {node.source: i for i, node in enumerate(filter(_is_root, beginnings))}
         related = dict.fromkeys(source for guard in tree.relations for source in related_sources(guard))
-        self.called = _Part(texts, (source for source in related if source not in lasting))
+        self.called = _Part(texts, [*self.roots, *(source for source in related if source not in lasting)])
         self.watched = _Part(texts, dict.fromkeys([*pinned, *(source for source in related if source in lasting)]))
-        #: Fixed objects among what a call brings.
-        self.fixed: list[tuple[GuardNode, Any]] = []
+        #: What lives on among what a call brings, and how the watched part reads it.
+        self.fixed: list[tuple[GuardNode, _Read]] = []
 
     def program(self) -> _native.GuardProgram:
         for guard in self.tree.state:
             self.called.check(guard, -1)
+        holding = {source.root for source in self.roots}
+        brought = [node for node in self.tree.roots.values() if not begins_lasting(node.source)]
+        for node in (node for node in brought if node.source in holding):
+            self.visit(self.called, node, _READS[type(node.source)](self, node.source), -1, 0)
+        if self.roots:  # before the rest: of several programs those are passed over that know other objects only
+            self.called.emit(("bound", 0, None), -1, -1, "what the call brings was met before")
+        for node in (node for node in brought if node.source not in holding):
+            self.visit(self.called, node, _READS[type(node.source)](self, node.source), -1, 0)
         for node in self.tree.roots.values():
             if isinstance(node.source, S.Const):
                 self.visit(self.watched, node, _constant(node.source.value), -1, 0)
+            elif isinstance(node.source, S.Namespace):
+                self.visit(self.watched, node, (node.source.of, 0, None), -1, 0)
             elif isinstance(node.source, S.Global | S.Builtin):
                 holder = "globals" if isinstance(node.source, S.Global) else "builtins"
                 register = self.watched.register(None, 0)
                 self.watched.emit((holder, 0, None), register, -1, f"the frame's {holder}")
                 self.visit(self.watched, node, ("key", 0, node.source.name), register, 1)
-            else:
-                self.visit(self.called, node, _READS[type(node.source)](self, node.source), -1, 0)
-        for node, value in self.fixed:
-            self.visit(self.watched, node, _constant(value), -1, 0)
+        for node, read in self.fixed:
+            self.visit(self.watched, node, read, -1, 0)
         across = [guard for guard in self.tree.relations if not self.relates_lasting(guard)]
         watched = None
         if self.watched.instructions:
@@ -128,10 +139,13 @@ class _Lowering:
             node, read, parent, depth = todo.pop()
             register = part.register(node.source, depth)
             part.emit(read, register, parent, f"{node.source.name} can be read")
+            if part is self.called and node.source in self.roots:
+                self.fixed.append((node, ("root", self.roots[node.source], None)))
+                continue
             identity = next((guard for guard in node.guards if guard.kind is GuardKind.ID), None)
             if part is self.called and identity is not None:
                 part.check(identity, register)
-                self.fixed.append((node, identity.expected))
+                self.fixed.append((node, _constant(identity.expected)))
                 continue
             for guard in node.guards:
                 part.check(guard, register)
@@ -200,15 +214,20 @@ def _is_dict_of_class(node: GuardNode, child: GuardNode) -> bool:
     return isinstance(value, type) or any(g.kind is GuardKind.ID and isinstance(g.expected, type) for g in node.guards)
 
 
-def _lasting(tree: GuardTree) -> Iterator[S.Source]:
-    """The sources of what lives on: all that hangs from an object of fixed identity, and such objects."""
-    todo = [(node, isinstance(node.source, S.Const | S.Global | S.Builtin)) for node in tree.roots.values()]
+def _beginnings(tree: GuardTree) -> Iterator[GuardNode]:
+    """Where what lives on begins; all beneath does."""
+    todo = [*tree.roots.values()]
     while todo:
-        node, lasting = todo.pop()
-        lasting = lasting or any(guard.kind is GuardKind.ID for guard in node.guards)
-        if lasting:
-            yield node.source
-        todo.extend((child, lasting) for child in node.children.values())
+        node = todo.pop()
+        if begins_lasting(node.source) or any(guard.kind in LASTING for guard in node.guards):
+            yield node
+        else:
+            todo.extend(node.children.values())
+
+
+def _is_root(node: GuardNode) -> bool:
+    """Whether it is known by what is true of it, and not by which object it is."""
+    return not begins_lasting(node.source) and all(guard.kind is not GuardKind.ID for guard in node.guards)
 
 
 def _item(key: Any) -> _Read:
@@ -220,7 +239,6 @@ _READS: dict[type[S.Source], Callable[[_Lowering, Any], _Read]] = {
     S.Local: _Lowering.local,
     S.Closure: _Lowering.free,
     S.ModuleGlobal: lambda _, source: ("key", 0, source.variable),
-    S.Const: lambda _, source: ("const", 0, source.value),
     S.Attr: lambda _, source: ("dict_attr" if source.via_dict else "attr", 0, source.attr),
     S.Item: lambda _, source: _item(source.key),
     S.TypeOf: lambda _, source: ("type_of", 0, None),
@@ -289,6 +307,7 @@ def _shape(predicate: ShapePredicate, registers: list[int]) -> _Read:
 _CHECKS: dict[GuardKind, Callable[[Any], list[_Read]]] = {
     GuardKind.TYPE: lambda expected: [("type", 0, expected)],
     GuardKind.ID: _identity,
+    GuardKind.BOUND: lambda expected: [],
     GuardKind.EQUALS: _equals,
     GuardKind.TENSOR: _tensor,
     GuardKind.LEN: lambda expected: [("len", expected, None)],

@@ -12,14 +12,14 @@ from typing import Any
 
 from capture.bytecode.assemble import const_key
 from capture.guards.kinds import Guard, GuardKind
-from capture.sources import Source
+from capture.sources import Builtin, Const, Global, Namespace, Source
 
 # Cheap and telling facts first: they spare the others, and make it safe to look further.
 _ORDER = {
     kind: place
     for place, kind in enumerate(
         (
-            GuardKind.TYPE, GuardKind.ID, GuardKind.EQUALS, GuardKind.TENSOR, GuardKind.LEN, GuardKind.DICT_KEYS,
+            GuardKind.TYPE, GuardKind.ID, GuardKind.BOUND, GuardKind.EQUALS, GuardKind.TENSOR, GuardKind.LEN, GuardKind.DICT_KEYS,
             GuardKind.HAS_KEY, GuardKind.NO_KEY, GuardKind.HAS_ATTR, GuardKind.NO_ATTR,
             GuardKind.NO_CLASS_ENTRY, GuardKind.CALLABLE,
             GuardKind.GRAD_MODE, GuardKind.GLOBAL_STATE, GuardKind.ANSWER, GuardKind.SAME_OBJECT, GuardKind.DISTINCT, GuardKind.SHAPE,
@@ -31,6 +31,15 @@ _ORDER = {
 RELATIONS = frozenset({GuardKind.SAME_OBJECT, GuardKind.DISTINCT, GuardKind.SHAPE})
 
 
+#: Facts that make a value live on: which object it is stays.
+LASTING = frozenset({GuardKind.ID, GuardKind.BOUND})
+
+
+def begins_lasting(source: Source) -> bool:
+    """Whether what is read here lives on whatever a call brings: a constant, or the frame's globals."""
+    return isinstance(source, Const | Namespace | Global | Builtin)
+
+
 @dataclass(slots=True)
 class GuardNode:
     """A source, the facts about its value, and the sources read from it."""
@@ -38,6 +47,14 @@ class GuardNode:
     source: Source
     guards: list[Guard] = field(default_factory=list)
     children: dict[Source, GuardNode] = field(default_factory=dict)
+
+    def nodes(self) -> Iterator[GuardNode]:
+        """It and all beneath, parents before children."""
+        todo = [self]
+        while todo:
+            node = todo.pop()
+            yield node
+            todo.extend(reversed(node.children.values()))
 
 
 @dataclass(slots=True)
@@ -59,11 +76,8 @@ class GuardTree:
 
     def nodes(self) -> Iterator[GuardNode]:
         """All nodes, parents before children."""
-        todo = list(reversed(self.roots.values()))
-        while todo:
-            node = todo.pop()
-            yield node
-            todo.extend(reversed(node.children.values()))
+        for root in self.roots.values():
+            yield from root.nodes()
 
     @property
     def guards(self) -> list[Guard]:

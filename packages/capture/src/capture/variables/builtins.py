@@ -200,6 +200,7 @@ def _callable(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 def _id(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     value = m.realize(args[0])
     if isinstance(value, Module) or (isinstance(value, Known) and not isinstance(value, EnumMember)):
+        m.note_identity(value, value.value)
         return Constant(id(value.value))
     raise Unsupported("id() of an object")
 

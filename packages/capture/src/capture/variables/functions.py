@@ -12,7 +12,7 @@ from capture.errors import NotConstant, StopIter, SymbolicRaise, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr
 
-from .base import Args, Kwargs, Variable, VarKey
+from .base import Args, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
 from .iterators import Iterator
 
@@ -81,7 +81,7 @@ class Function(Variable):
 
     def hash_key(self, m: Machine) -> Hashable:
         if self.real is None:
-            return VarKey(self)
+            return m.by_identity(self)
         m.note_identity(self, self.real)
         return self.real
 
@@ -241,7 +241,7 @@ class Partial(Variable):
         return True
 
     def hash_key(self, m: Machine) -> Hashable:
-        return VarKey(self)
+        return m.by_identity(self)
 
     def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
         return m.call(self.function, [*self.args, *args], {**self.kwargs, **kwargs})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from capture.errors import StopIter, Unsupported
 
-from .base import Args, Kwargs, Variable, VarKey
+from .base import Args, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Iterator(Variable):
         return True
 
     def hash_key(self, m: Machine) -> Hashable:
-        return VarKey(self)
+        return m.by_identity(self)
 
     def iterate(self, m: Machine) -> Variable:
         return self

@@ -15,7 +15,7 @@ from capture.errors import NotConstant, SymbolicRaise, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Const
 
-from .base import Args, Kwargs, Variable, VarKey
+from .base import Args, Kwargs, Variable
 from .constants import BoundBuiltin, Constant, Known, check_own_class
 from .functions import Function, Method
 
@@ -325,7 +325,7 @@ class Object(Variable):
     def hash_key(self, m: Machine) -> Hashable:
         raw, owner = class_lookup(m, self.cls, "__hash__")
         if owner is object:
-            return VarKey(self)
+            return m.by_identity(self)
         if self.payload is not None and isinstance(raw, _OBJECT_SLOTS):
             return self.payload.hash_key(m)
         raise Unsupported(f"hash of {self.cls.__name__}, which defines __hash__")
@@ -485,7 +485,7 @@ class ExceptionObject(Object):
             raise Unsupported("text of an exception with arguments that are not constant") from None
 
     def hash_key(self, m: Machine) -> Hashable:
-        return VarKey(self)
+        return m.by_identity(self)
 
 
 class InstanceDict(Variable):

@@ -12,7 +12,7 @@ from torch import fx
 from capture.errors import NotConstant, Unsupported
 from capture.evaluator.scope import module_of
 
-from .base import Args, Kwargs, Variable, VarKey
+from .base import Args, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
 from .objects import class_lookup, descriptor_get
 from .sequences import Tuple
@@ -52,7 +52,7 @@ class Tensor(Variable):
         return self.cls
 
     def hash_key(self, m: Machine) -> Hashable:
-        return VarKey(self)
+        return m.by_identity(self)
 
     def truth(self, m: Machine) -> bool:
         raise Unsupported("branch on a tensor's value")

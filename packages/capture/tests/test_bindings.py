@@ -1,0 +1,393 @@
+"""Equal modules share what is captured: a capture is about what is true of a module, not about which one it is."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import capture
+from capture import _native
+
+LAYERS = 24
+
+
+@pytest.fixture(autouse=True)
+def _strict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture.config, "on_error", "raise")
+
+
+class Counting:
+    """A backend that counts the graphs it is given."""
+
+    def __init__(self) -> None:
+        self.graphs = 0
+
+    def __call__(self, graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        self.graphs += 1
+        return graph.forward
+
+
+class Block(nn.Module):
+    def __init__(self, scale: float = 0.5) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(4)
+        self.first = nn.Linear(4, 4)
+        self.second = nn.Linear(4, 4)
+        self.act = lambda x: torch.relu(x) * scale
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.second(self.act(self.first(self.norm(x))))
+
+
+@capture.disable
+def pause() -> None:
+    pass
+
+
+class Parent(nn.Module):
+    def __init__(self, blocks: list[nn.Module]) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(blocks)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x)
+            pause()
+        return x
+
+
+Run = Callable[[torch.Tensor], torch.Tensor]
+
+
+def in_turn(calls: list[Any]) -> Run:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        for call in calls:
+            x = call(x)
+        return x
+
+    return run
+
+
+def one_by_one(blocks: list[nn.Module], backend: Counting) -> Run:
+    return in_turn([capture.compile(block, backend) for block in blocks])
+
+
+def as_an_argument(blocks: list[nn.Module], backend: Counting) -> Run:
+    def call(block: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        return block(x)
+
+    compiled = capture.compile(call, backend)
+    return in_turn([lambda x, block=block: compiled(block, x) for block in blocks])
+
+
+def forward_replaced(blocks: list[nn.Module], backend: Counting) -> Run:
+    for block in blocks:
+        block.forward = capture.compile(block.forward, backend)  # type: ignore[method-assign]
+    return in_turn(blocks)
+
+
+def in_a_parents_loop(blocks: list[nn.Module], backend: Counting) -> Run:
+    return capture.compile(Parent(blocks), backend)
+
+
+WAYS = (one_by_one, as_an_argument, forward_replaced, in_a_parents_loop)
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def made(copied: bool, count: int = LAYERS) -> list[nn.Module]:
+    if not copied:
+        return [Block() for _ in range(count)]
+    first = Block()
+    return [copy.deepcopy(first) for _ in range(count)]
+
+
+def results(blocks: list[nn.Module], run: Run, x: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """What a call gives, and the gradients that it leaves."""
+    for block in blocks:
+        block.zero_grad()
+    y = run(x)
+    y.sum().backward()
+    return y, [p.grad for block in blocks for p in block.parameters() if p.grad is not None]
+
+
+@pytest.mark.parametrize("copied", [False, True], ids=["made", "copied"])
+def test_equal_blocks_share_captures(way: Any, copied: bool) -> None:
+    blocks, x = made(copied), torch.randn(2, 4)
+    expected = results(blocks, in_turn(blocks), x)
+    backend = Counting()
+    run = way(blocks, backend)
+    for _ in range(3):
+        torch.testing.assert_close(results(blocks, run, x), expected, rtol=0, atol=0)
+    assert backend.graphs == 2  # the first input needs no gradient, those of the others do
+
+
+def test_a_block_made_later_is_bound(way: Any) -> None:
+    backend, x = Counting(), torch.randn(2, 4, requires_grad=True)
+    kept = []
+    for _ in range(3):
+        blocks: list[nn.Module] = [Block(), Block()]
+        kept.append(run := way(blocks, backend))
+        expected = Parent(blocks)(x) if way is not forward_replaced else None
+        got = run(x)
+        if expected is not None:
+            torch.testing.assert_close(got, expected, rtol=0, atol=0)
+    assert backend.graphs == 1
+
+
+def _hooked(block: nn.Module) -> None:
+    block.first.register_forward_hook(lambda module, args, out: out * 2)  # type: ignore[operator, union-attr]
+
+
+def _tied(block: Any) -> None:
+    block.second.weight = block.first.weight
+
+
+def _without_norm(block: Any) -> None:
+    block.norm = nn.Identity()
+
+
+def _swapped(block: Any) -> None:
+    block.first, block.second = block.second, block.first
+
+
+def _act(block: Any) -> None:
+    block.act = torch.sin
+
+
+CHANGES: dict[str, Callable[[Any], object]] = {
+    "attribute": lambda block: setattr(block.norm, "eps", 0.1),
+    "mode": lambda block: block.eval(),
+    "hook": _hooked,
+    "dtype": lambda block: block.double(),
+    "shared parameter": _tied,
+    "module replaced": _without_norm,
+    "function replaced": _act,
+    "closure": lambda block: setattr(block, "act", Block(0.25).act),
+    "requires no grad": lambda block: block.first.requires_grad_(False),
+    "frozen bias": lambda block: block.second.bias.requires_grad_(False),
+    "no bias": lambda block: block.first.register_parameter("bias", None),
+    "class": lambda block: setattr(block.first, "__class__", type("Other", (nn.Linear,), {})),
+    "forward of its own": lambda block: setattr(block.norm, "forward", lambda x: x + 1),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_blocks_that_differ_are_captured_apart(way: Any, what: str) -> None:
+    blocks = made(copied=False, count=6)
+    for block in blocks[::2]:
+        CHANGES[what](block)
+    dtype = torch.float64 if what == "dtype" else torch.float32
+    chosen = blocks[::2] if what == "dtype" else blocks
+    x = torch.randn(2, 4, dtype=dtype, requires_grad=True)
+    expected = results(chosen, in_turn(chosen), x)
+    backend = Counting()
+    run = way(chosen, backend)
+    for _ in range(2):
+        torch.testing.assert_close(results(chosen, run, x), expected, rtol=0, atol=0)
+    # A mode that nothing asks for is no difference.
+    assert backend.graphs == (1 if what in ("dtype", "mode") else 2)
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_one_of_the_bound_changes(way: Any, what: str) -> None:
+    if what == "dtype":
+        pytest.skip("its input would have to change, too")
+    blocks, x = made(copied=True, count=4), torch.randn(2, 4, requires_grad=True)
+    run = way(blocks, Counting())
+    run(x)
+    twins = copy.deepcopy(blocks)
+    for twin in twins:
+        twin.__dict__.pop("forward", None)
+    for each in blocks[2], twins[2]:
+        CHANGES[what](each)
+    torch.testing.assert_close(run(x), in_turn(twins)(x), rtol=0, atol=0)
+
+
+def test_a_child_replaced_by_its_equal_is_no_capture() -> None:
+    block, x, backend = Block(), torch.randn(2, 4), Counting()
+    compiled = capture.compile(block, backend)
+    for _ in range(3):
+        torch.testing.assert_close(compiled(x), block(x), rtol=0, atol=0)
+        block.first = nn.Linear(4, 4)
+    assert backend.graphs == 1
+
+
+def test_swapped_children() -> None:
+    block, x = Block(), torch.randn(2, 4)
+    compiled = capture.compile(block)
+    compiled(x)
+    _swapped(block)
+    torch.testing.assert_close(compiled(x), block(x), rtol=0, atol=0)
+
+
+class Two(nn.Module):
+    def __init__(self, left: nn.Module, right: nn.Module) -> None:
+        super().__init__()
+        self.left, self.right = left, right
+
+
+class Counter(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+
+def test_modules_that_become_one() -> None:
+    """What a program says of two modules is not said of one in both places."""
+
+    def counts(two: Two, x: torch.Tensor) -> Any:
+        two.left.count += 1  # type: ignore[operator]
+        two.right.count += 10  # type: ignore[operator]
+        return x + two.left.count, two.left is two.right, len({two.left, two.right})
+
+    one = Counter()
+    compiled = capture.compile(counts)
+    for pair in ((Counter(), Counter()), (one, one), (Counter(), Counter()), (one, one)):
+        twin = copy.deepcopy(Two(*pair))
+        assert repr(compiled(Two(*pair), torch.zeros(1))) == repr(counts(twin, torch.zeros(1)))
+        for real, expected in zip(pair, (twin.left, twin.right), strict=True):
+            assert real.count == expected.count
+
+
+def test_objects_hashed_by_identity_that_become_one() -> None:
+    class Plain:
+        pass
+
+    def count(a: Any, b: Any, x: torch.Tensor) -> torch.Tensor:
+        return x * len({a, b})
+
+    compiled, x, a, b = capture.compile(count), torch.ones(1), Plain(), Plain()
+    for second in (b, a, b):
+        assert torch.equal(compiled(a, second, x), count(a, second, x))
+    for second in (x, x.clone(), x):
+        assert torch.equal(compiled(x, second, x), count(x, second, x))
+
+
+def test_an_identity_that_was_asked_for_counts() -> None:
+    wanted = [Counter(), Counter()]
+
+    def known(module: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if module is wanted[0] else x + id(module) % 7
+
+    compiled, x = capture.compile(known), torch.zeros(1)
+    for module in (*wanted, Counter(), *wanted):
+        assert torch.equal(compiled(module, x), known(module, x))
+
+
+def test_the_limit_counts_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture.config, "recompile_limit", 2)
+    backend = Counting()
+
+    def call(block: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        return block(x)
+
+    compiled = capture.compile(call, backend)
+    blocks = [*made(False, 6), *(Block(0.25) for _ in range(6))]
+    x = torch.randn(2, 4)
+    for block in [*blocks, *blocks]:
+        torch.testing.assert_close(compiled(block, x), block(x), rtol=0, atol=0)
+    assert backend.graphs == 2
+
+
+def programs() -> list[Any]:
+    gc.collect()
+    return [each for each in gc.get_objects() if type(each) is _native.GuardProgram]
+
+
+def bindings() -> int:
+    return sum(program.bindings for program in programs())
+
+
+@pytest.fixture
+def _nothing_captured() -> Iterator[None]:
+    capture.reset()
+    yield
+    capture.reset()
+
+
+@pytest.mark.usefixtures("_nothing_captured")
+def test_bindings_go_with_their_modules() -> None:
+    def call(block: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        return block(x)
+
+    compiled, x = capture.compile(call), torch.randn(2, 4)
+    compiled(Block(), x)
+    gc.collect()
+    before, programs_before = bindings(), len(programs())
+    references = []
+    for _ in range(1000):
+        block = Block()
+        references.append(weakref.ref(block))
+        compiled(block, x)
+        del block
+    assert bindings() == before == 0
+    assert len(programs()) == programs_before
+    assert not any(reference() for reference in references)
+
+
+@pytest.mark.usefixtures("_nothing_captured")
+def test_bindings_of_living_modules_stay_until_they_die() -> None:
+    def call(first: nn.Module, second: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        return second(first(x))
+
+    compiled, x, blocks = capture.compile(call), torch.randn(2, 4), made(False, 12)
+    pairs = [(a, b) for a in blocks for b in blocks if a is not b]
+    for _ in range(2):
+        for a, b in pairs:
+            torch.testing.assert_close(compiled(a, b, x), b(a(x)), rtol=0, atol=0)
+    (program,) = [each for each in programs() if each.bindings]
+    assert program.bindings == program.verified == len(pairs)
+    del blocks[:6], pairs, a, b
+    gc.collect()
+    assert program.bindings == 6 * 5
+
+
+def test_a_module_at_the_address_of_a_dead_one() -> None:
+    def call(block: Any, x: torch.Tensor) -> torch.Tensor:
+        return x * block.factor
+
+    class Scale(nn.Module):
+        def __init__(self, factor: int) -> None:
+            super().__init__()
+            self.factor = factor
+
+    compiled, x = capture.compile(call), torch.ones(1)
+    addresses = set()
+    for i in range(64):
+        module = Scale(i % 2)
+        addresses.add(id(module))
+        assert compiled(module, x).item() == i % 2
+        del module
+    assert len(addresses) < 64
+
+
+def test_what_is_captured_alike_is_shared_only_by_equal_backends() -> None:
+    first, second, x = Counting(), Counting(), torch.randn(2, 4)
+    kept = [capture.compile(Block(), backend) for backend in (first, second, first)]
+    for compiled in kept:
+        compiled(x)
+    assert (first.graphs, second.graphs) == (1, 1)
+    dynamic = capture.compile(Block(), first, dynamic=True)
+    dynamic(x)
+    assert first.graphs == 2
+
+
+def test_functions_of_one_code_with_other_globals() -> None:
+    code = compile("def f(x):\n    return helper(x) * len([1, 2])\n", "made", "exec").co_consts[0]
+    spaces = [{"helper": lambda x: x + 1}, {"helper": lambda x: x - 1}, {"helper": abs, "len": lambda _: 7}]
+    functions = [type(pause.__wrapped__)(code, space) for space in spaces]
+    calls, x = [capture.compile(function) for function in functions], torch.tensor([-1.0, 2.0])
+    for _ in range(2):
+        for call, function in zip(calls, functions, strict=True):
+            assert torch.equal(call(x), function(x))
