@@ -165,6 +165,10 @@ def _act(block: Any) -> None:
     block.act = torch.sin
 
 
+class Other(nn.Linear):
+    pass
+
+
 CHANGES: dict[str, Callable[[Any], object]] = {
     "attribute": lambda block: setattr(block.norm, "eps", 0.1),
     "mode": lambda block: block.eval(),
@@ -177,7 +181,7 @@ CHANGES: dict[str, Callable[[Any], object]] = {
     "requires no grad": lambda block: block.first.requires_grad_(False),
     "frozen bias": lambda block: block.second.bias.requires_grad_(False),
     "no bias": lambda block: block.first.register_parameter("bias", None),
-    "class": lambda block: setattr(block.first, "__class__", type("Other", (nn.Linear,), {})),
+    "class": lambda block: setattr(block.first, "__class__", Other),
     "forward of its own": lambda block: setattr(block.norm, "forward", lambda x: x + 1),
 }
 
@@ -199,10 +203,8 @@ def test_blocks_that_differ_are_captured_apart(way: Any, what: str) -> None:
     assert backend.graphs == (1 if what in ("dtype", "mode") else 2)
 
 
-@pytest.mark.parametrize("what", CHANGES)
+@pytest.mark.parametrize("what", [what for what in CHANGES if what != "dtype"])  # its input would have to change, too
 def test_one_of_the_bound_changes(way: Any, what: str) -> None:
-    if what == "dtype":
-        pytest.skip("its input would have to change, too")
     blocks, x = made(copied=True, count=4), torch.randn(2, 4, requires_grad=True)
     run = way(blocks, Counting())
     run(x)

@@ -336,6 +336,26 @@ class DictKeyAt(ReadFrom):
 
 
 @dataclass(frozen=True, slots=True)
+class DictValueAt(ReadFrom):
+    """The dict's value at a position in its order: for keys that are not known."""
+
+    index: int
+
+    __hash__ = _kept_hash
+
+    @property
+    def name(self) -> str:
+        return f"list({self.base.name}.values())[{self.index}]"
+
+    def load(self) -> list[Instruction]:
+        values = build.call_function(build.load_const(_listed_values), self.base.load())
+        return [*values, *build.load_const(self.index), *build.binary_subscr()]
+
+    def read(self, values: FrameValues) -> Any:
+        return _listed_values(self.base.read(values))[self.index]
+
+
+@dataclass(frozen=True, slots=True)
 class Default(ReadFrom):
     """`base.__defaults__[index]` of a Python function."""
 
@@ -457,6 +477,10 @@ def _class_entry(cls: type, name: str) -> Any:
         if name in owner.__dict__:
             return owner.__dict__[name]
     raise LookupError(f"no class of {cls.__qualname__}'s MRO holds {name!r}")
+
+
+def _listed_values(entries: dict[Any, Any]) -> list[Any]:
+    return list(entries.values())
 
 
 def _content(cell: types.CellType) -> Any:

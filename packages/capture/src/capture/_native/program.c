@@ -84,6 +84,15 @@ key_at(PyObject *dict, Py_ssize_t wanted)
     return key;
 }
 
+static PyObject *
+value_at(PyObject *dict, Py_ssize_t wanted)
+{
+    PyObject *key = key_at(dict, wanted);
+    PyObject *value = key ? dict_item(dict, key) : NULL;
+    Py_XDECREF(key);
+    return value;
+}
+
 /* What the classes of a class's MRO hold under a name, as they hold it; borrowed. */
 static PyObject *
 type_entry(PyObject *type, PyObject *name)
@@ -152,6 +161,8 @@ read_value(const Step *step, PyObject *const *regs, const GuardFrame *frame)
         return Py_NewRef((PyObject *)Py_TYPE(regs[step->src]));
     case KEY_AT:
         return key_at(regs[step->src], step->number);
+    case VALUE_AT:
+        return value_at(regs[step->src], step->number);
     case CLASS_DICT:
         return class_dict(regs[step->src]);
     case GLOBALS:

@@ -14,7 +14,7 @@ static const struct {
     [LOCAL] = {"local", "d"}, [FREE] = {"free", "d"}, [ROOT] = {"root", "d"},
     [CONST] = {"const", "do"}, [ATTR] = {"attr", "dso"},
     [DICT_ATTR] = {"dict_attr", "dso"}, [INDEX] = {"index", "ds"}, [KEY] = {"key", "dso"},
-    [TYPE_OF] = {"type_of", "ds"}, [KEY_AT] = {"key_at", "ds"}, [DEFAULT] = {"default", "ds"},
+    [TYPE_OF] = {"type_of", "ds"}, [KEY_AT] = {"key_at", "ds"}, [VALUE_AT] = {"value_at", "ds"}, [DEFAULT] = {"default", "ds"},
     [KWDEFAULT] = {"kwdefault", "dso"}, [CELL] = {"cell", "ds"}, [FUNC_GLOBAL] = {"func_global", "dso"},
     [TYPE_ENTRY] = {"type_entry", "dso"}, [REFERENT] = {"referent", "ds"}, [CLASS_DICT] = {"class_dict", "ds"},
     [GLOBALS] = {"globals", "d"}, [BUILTINS] = {"builtins", "d"}, [DEREF] = {"deref", "do"},

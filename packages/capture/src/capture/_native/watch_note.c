@@ -258,6 +258,13 @@ note_frame_value(Watch *watch, const Step *step, PyObject *value)
     made->is.again.step = step;
 }
 
+/* An OrderedDict's order changes in silence, once it has one. */
+static int
+order_tells(PyObject *dict)
+{
+    return PyDict_CheckExact(dict) || (PyODict_CheckExact(dict) && PyDict_GET_SIZE(dict) < 2);
+}
+
 static void
 note_length(Watch *watch, const Step *step, PyObject *source)
 {
@@ -310,8 +317,13 @@ note_read(Watch *watch, const Step *step, PyObject *source, PyObject *value)
     case TYPE_OF:
         note_instance(watch, source);
         return;
-    case KEY_AT:
-        note_dict(watch, source, NULL, NULL, 0);
+    case KEY_AT: case VALUE_AT:
+        if (order_tells(source)) {
+            note_dict(watch, source, NULL, NULL, 0);
+            return;
+        }
+        note_again(watch, READ_AGAIN, step, source, value);
+        watch->made_loose = 1;
         return;
     case DEFAULT:
         note_function(watch, source);
@@ -352,8 +364,7 @@ note_check(Watch *watch, const Step *step, PyObject *source)
         note_length(watch, step, source);
         return;
     case DICT_KEYS:
-        /* An OrderedDict's order changes in silence, once it has one. */
-        if (PyDict_CheckExact(source) || (PyODict_CheckExact(source) && PyDict_GET_SIZE(source) < 2)) {
+        if (order_tells(source)) {
             note_dict(watch, source, NULL, NULL, 1);
             return;
         }

@@ -360,7 +360,7 @@ def _compare_sequences(m: Machine, symbol: str, left: Sequence, right: Sequence)
 
 
 def _equal_dicts(m: Machine, left: Dict, right: Dict) -> bool:
-    a, b = left.whole(), right.whole()
+    a, b = left.whole(m), right.whole(m)
     if a.keys() != b.keys():
         return False
     if left.cls is right.cls is collections.OrderedDict and list(a) != list(b):

@@ -218,7 +218,7 @@ class Protocols(Recording):
         if isinstance(real, Object) and isinstance(real.payload, Dict) and real.special(self.me, "keys") is None:
             real = real.payload
         if isinstance(real, Dict):
-            return list(real.whole().values())
+            return list(real.in_order(self.me).values())
         if isinstance(real, Object) and real.special(self.me, "keys") is not None:
             keys = self.elements(self.call(real.attribute(self.me, "keys"), [], {}))
             return [(k, real.item(self.me, k)) for k in keys]

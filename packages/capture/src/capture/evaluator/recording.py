@@ -63,7 +63,7 @@ class Recording(Values):
         if isinstance(variable, Sequence):
             return any(self.has_tensor(x) for x in variable.items)
         if isinstance(variable, Dict):
-            return any(self.has_tensor(v) for _, v in variable.whole().values())
+            return any(self.has_tensor(v) for _, v in variable.in_order(self.me).values())
         return False
 
     def note_offset(self, tensor: Tensor) -> None:
@@ -85,7 +85,7 @@ class Recording(Values):
             elif isinstance(known, Sequence):
                 self.note_places(*known.items)
             elif isinstance(known, Dict):
-                self.note_places(*(v for _, v in known.whole().values()))
+                self.note_places(*(v for _, v in known.in_order(self.me).values()))
 
     def lower(self, variable: Variable) -> tuple[Any, Any]:
         """An argument as FX sees it, and as the fakes do."""
@@ -106,7 +106,7 @@ class Recording(Values):
             parts = [self.lower(x) for x in variable.parts]
             return slice(*(p[0] for p in parts)), slice(*(p[1] for p in parts))
         if isinstance(variable, Dict):
-            lowered = {self.to_python(k): self.lower(v) for k, v in variable.whole().values()}
+            lowered = {self.to_python(k): self.lower(v) for k, v in variable.in_order(self.me).values()}
             return {k: p[0] for k, p in lowered.items()}, {k: p[1] for k, p in lowered.items()}
         if isinstance(variable, Range):
             return list(variable.value), variable.value

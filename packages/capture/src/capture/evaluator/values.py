@@ -37,7 +37,7 @@ from capture.variables.base import Lazy, Variable, VarKey
 from capture.variables.classes import Class, PyModule
 from capture.variables.constants import CONSTANT_TYPES, Constant, EnumMember, Known, WeakReference
 from capture.variables.functions import Cell, Function, Method, Partial
-from capture.variables.mappings import Dict, Set
+from capture.variables.mappings import Dict, Numbered, Set, numbered
 from capture.variables.modules import Module
 from capture.variables.objects import ExceptionObject, Object
 from capture.variables.sequences import List, NamedTuple, Range, Slice, Tuple
@@ -60,9 +60,6 @@ _BUILTIN_FUNCTIONS = (
     type(functools.lru_cache(lambda: None)),
 )
 _MAPPING_TYPES = (dict, collections.OrderedDict, collections.defaultdict, types.MappingProxyType)
-
-#: Attributes of a module that ``torch.nn.Module.__init__`` makes dictionaries, and nothing replaces.
-_MODULE_TABLES = ("_parameters", "_buffers", "_modules")
 
 
 class Values(Facts):
@@ -297,9 +294,10 @@ class Values(Facts):
 
     def mapping(self, value: dict[Any, Any], source: Source | None) -> Variable:
         cls = type(value)
-        if not (cls is dict and isinstance(source, Attr) and source.attr in _MODULE_TABLES):
-            self.type_guard(source, cls)
+        self.type_guard(source, cls)
         assert source is not None
+        if cls in (dict, collections.OrderedDict) and self.hangs_from_bound(source) and numbered(value):
+            return Numbered(value, source, lambda: self.guard(source, GuardKind.LEN, len(value)))
         entries: dict[Hashable, tuple[Variable, Variable]] = {}
         literal = True
         for i, (k, v) in enumerate(value.items()):

@@ -243,6 +243,7 @@ _READS: dict[type[S.Source], Callable[[_Lowering, Any], _Read]] = {
     S.Item: lambda _, source: _item(source.key),
     S.TypeOf: lambda _, source: ("type_of", 0, None),
     S.DictKeyAt: lambda _, source: ("key_at", source.index, None),
+    S.DictValueAt: lambda _, source: ("value_at", source.index, None),
     S.Default: lambda _, source: ("default", source.index, None),
     S.KwDefault: lambda _, source: ("kwdefault", 0, source.keyword),
     S.CellContent: lambda _, source: ("cell", source.index, None),

@@ -103,10 +103,10 @@ class RangeIterator(Iterator):
 class DictIterator(Iterator):
     """Over the keys, values or items of a dict; a change of size while it runs is the user's error."""
 
-    def __init__(self, owner: Dict, kind: str) -> None:
+    def __init__(self, m: Machine, owner: Dict, kind: str) -> None:
         self.owner = owner
         self.kind = kind
-        self.keys = list(owner.whole())
+        self.keys = list(owner.in_order(m))
         self.position = 0
 
     def python_type(self) -> type:

@@ -247,7 +247,7 @@ def _deep(m: Machine, value: Variable, memo: dict[int, Variable]) -> Variable:
     if isinstance(value, Dict) and value.factory is None:
         copied: Dict = m.created(Dict({}, value.cls))
         memo[id(value)] = copied
-        for hashed, (key, content) in value.whole().items():
+        for hashed, (key, content) in value.whole(m).items():
             copied.entries[hashed] = (key, _deep(m, content, memo))
         return copied
     if isinstance(value, Set):

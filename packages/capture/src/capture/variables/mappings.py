@@ -8,8 +8,9 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from capture.errors import NotConstant, Unsupported
+from capture.sources import DictKeyAt, DictValueAt, Source
 
-from .base import Args, Kwargs, Variable
+from .base import Args, Kwargs, Lazy, Variable
 from .constants import BoundBuiltin, Constant
 from .sequences import DUNDERS, builtin_method
 
@@ -41,38 +42,45 @@ class Dict(Variable):
             raise NotConstant(self)
         return {m.to_python(k): m.to_python(v) for k, v in self.entries.values()}
 
-    def whole(self) -> dict[Hashable, tuple[Variable, Variable]]:
+    def whole(self, m: Machine) -> dict[Hashable, tuple[Variable, Variable]]:
         """The entries, for uses that depend on which keys there are."""
         if self.guard_keys is not None:
             guard, self.guard_keys, self.guard_absent = self.guard_keys, None, None
             guard()
         return self.entries
 
+    def in_order(self, m: Machine) -> dict[Hashable, tuple[Variable, Variable]]:
+        """The entries, for uses that depend on how many there are, and look at the keys themselves."""
+        return self.whole(m)
+
     def hash_key(self, m: Machine) -> Hashable:
         m.throw(TypeError, f"unhashable type: {self.cls.__name__!r}")
 
     def find(self, m: Machine, key: Variable) -> Variable | None:
         """The value under ``key``, or None; guarded either way."""
+        if isinstance(key, Lazy) and isinstance(key.source, DictKeyAt) and not self.entries:
+            self.whole(m)
+            return None
         hashed = m.realize(key).hash_key(m)
         entry = self.entries.get(hashed)
         if entry is None:
             if self.guard_absent is not None:
                 self.guard_absent(hashed)
             else:
-                self.whole()
+                self.whole(m)
             return None
         return entry[1]
 
     def truth(self, m: Machine) -> bool:
-        return bool(self.whole())
+        return bool(self.in_order(m))
 
     def length(self, m: Machine) -> Variable:
-        return Constant(len(self.whole()))
+        return Constant(len(self.in_order(m)))
 
     def iterate(self, m: Machine) -> Variable:
         from .iterators import DictIterator
 
-        return m.created(DictIterator(self, "keys"))
+        return m.created(DictIterator(m, self, "keys"))
 
     def contains(self, m: Machine, value: Variable) -> bool:
         found = self.find(m, value)
@@ -95,14 +103,14 @@ class Dict(Variable):
         hashed = key.hash_key(m)
         old = self.entries.get(hashed)
         if old is None:
-            self.whole()
+            self.whole(m)
         self.entries[hashed] = (key if old is None else old[0], value)
         m.mutated(self)
 
     def delete_item(self, m: Machine, key: Variable) -> None:
         if self.find(m, key) is None:
             m.throw_value(KeyError, [m.realize(key)])
-        self.whole()
+        self.whole(m)
         del self.entries[m.realize(key).hash_key(m)]
         m.mutated(self)
 
@@ -150,7 +158,7 @@ class Dict(Variable):
         return found
 
     def py_popitem(self, m: Machine, last: Variable | None = None) -> Variable:
-        if not self.whole():
+        if not self.whole(m):
             m.throw(KeyError, "popitem(): dictionary is empty")
         newest = last is None or m.truth(last)
         hashed = next(reversed(self.entries)) if newest else next(iter(self.entries))
@@ -162,7 +170,7 @@ class Dict(Variable):
         if self.find(m, key) is None:
             m.throw_value(KeyError, [key])
         hashed = key.hash_key(m)
-        entry = self.whole().pop(hashed)
+        entry = self.whole(m).pop(hashed)
         rest = list(self.entries.items())
         if last is None or m.truth(last):
             self.entries[hashed] = entry
@@ -174,12 +182,12 @@ class Dict(Variable):
         return Constant(None)
 
     def py_clear(self, m: Machine) -> Variable:
-        self.whole().clear()
+        self.whole(m).clear()
         m.mutated(self)
         return Constant(None)
 
     def py_copy(self, m: Machine) -> Variable:
-        return m.created(Dict(dict(self.whole()), self.cls, self.factory))
+        return m.created(Dict(dict(self.whole(m)), self.cls, self.factory))
 
     def py_keys(self, m: Machine) -> Variable:
         return m.created(DictView(self, "keys"))
@@ -189,6 +197,36 @@ class Dict(Variable):
 
     def py_items(self, m: Machine) -> Variable:
         return m.created(DictView(self, "items"))
+
+
+def numbered(value: dict[Any, Any]) -> bool:
+    """Whether the keys are numbers, such as those that torch counts its hooks by: each equal module has others."""
+    return bool(value) and all(type(key) is int for key in value)
+
+
+class Numbered(Dict):
+    """An input with numbers for keys, read by position: which numbers they are counts only where they are looked at."""
+
+    def __init__(self, value: dict[int, Any], source: Source, guard_length: Callable[[], None]) -> None:
+        entries: dict[Hashable, tuple[Variable, Variable]] = {
+            key: (Lazy(key, DictKeyAt(source, i)), Lazy(entry, DictValueAt(source, i)))
+            for i, (key, entry) in enumerate(value.items())
+        }
+        super().__init__(entries, type(value))
+        self.original = dict(entries)
+        self.guard_keys = guard_length
+
+    def whole(self, m: Machine) -> dict[Hashable, tuple[Variable, Variable]]:
+        for key, _ in self.in_order(m).values():
+            key.realize(m)
+        return self.entries
+
+    def in_order(self, m: Machine) -> dict[Hashable, tuple[Variable, Variable]]:
+        return super().whole(m)
+
+    def find(self, m: Machine, key: Variable) -> Variable | None:
+        self.whole(m)
+        return super().find(m, key)
 
 
 class DictView(Variable):
@@ -202,7 +240,7 @@ class DictView(Variable):
         return type(getattr({}, self.kind)())
 
     def elements(self, m: Machine) -> list[Variable]:
-        entries = self.owner.whole().values()
+        entries = self.owner.in_order(m).values()
         if self.kind == "keys":
             return [k for k, _ in entries]
         if self.kind == "values":
@@ -210,15 +248,15 @@ class DictView(Variable):
         return [m.created_tuple([k, v]) for k, v in entries]
 
     def truth(self, m: Machine) -> bool:
-        return bool(self.owner.whole())
+        return bool(self.owner.in_order(m))
 
     def length(self, m: Machine) -> Variable:
-        return Constant(len(self.owner.whole()))
+        return Constant(len(self.owner.in_order(m)))
 
     def iterate(self, m: Machine) -> Variable:
         from .iterators import DictIterator
 
-        return m.created(DictIterator(self.owner, self.kind))
+        return m.created(DictIterator(m, self.owner, self.kind))
 
     def contains(self, m: Machine, value: Variable) -> bool:
         return self.owner.contains(m, value) if self.kind == "keys" else super().contains(m, value)

@@ -221,7 +221,9 @@ def _is_op(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("CONTAINS_OP")
 def _contains_op(m: Machine, frame: Frame, op: Op) -> None:
-    owner, value = frame.pop(m), frame.pop(m)
+    owner, value = frame.pop(m), frame.pop_raw()
+    if not isinstance(owner, Dict):  # which does not look at a key that it cannot hold
+        value = value.realize(m)
     frame.push(Constant(owner.contains(m, value) != bool(op.arg)))
 
 
