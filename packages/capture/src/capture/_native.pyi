@@ -222,6 +222,12 @@ def configure_tensors(
 ) -> None:
     """Where the handle of a `base` lies in its Python object, and the C functions that read it; 0 switches it off."""
 
+def configure_forms(handle: int, autograd: int, rank: int, requires_grad: int, grad_fn: int, plain: int) -> None:
+    """Where what tells of a tensor's metadata lies (`capture._form.FormPlaces`); zeros: nobody knows."""
+
+def form_is_known(tensor: Any) -> bool:
+    """Whether what lies there tells all of this tensor's metadata."""
+
 def configure_state(
     readers: tuple[tuple[int, int, int], ...], grad_enabled: int, library: int, thread_keys: str
 ) -> None:

@@ -21,6 +21,7 @@ from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from capture import _native
+from capture._form import FormPlaces, find_places
 
 # How many torch-function modes are in force: public code can only enter and leave them.
 torch_function_depth: Callable[[], int] = torch._C._len_torch_function_stack
@@ -234,17 +235,35 @@ def configure_tensors(native: bool = True) -> bool:
     One reader that fails makes them all attributes: the native check reads a tensor as a whole.
     """
     tensor_codes.cache_clear()  # none could be read the other way
-    samples = _samples()
-    offset = _handle_offset(samples) if native else 0
-    addresses = _tensor_addresses(samples, offset)
-    if offset and not any(name in native_failures for name in TENSOR_READERS):
-        keys_offset, special = _keys_offset()
-        _native.configure_tensors(torch.Tensor, offset, addresses, keys_offset, special)
-        if all(_reads_right(sample) for sample in samples):
-            return True
-        native_failures["dim"] = "a tensor does not fit its own description"
+    with torch.inference_mode(False), torch.enable_grad(), torch.device("cpu"):  # whatever is in force at import
+        samples = _samples()
+        offset = _handle_offset(samples) if native else 0
+        addresses = _tensor_addresses(samples, offset)
+        if offset and not any(name in native_failures for name in TENSOR_READERS):
+            keys_offset, special = _keys_offset()
+            _native.configure_tensors(torch.Tensor, offset, addresses, keys_offset, special)
+            if all(_reads_right(sample) for sample in samples):
+                _configure_forms(offset, keys_offset, addresses["device_index"])
+                return True
+            native_failures["dim"] = "a tensor does not fit its own description"
     _native.configure_tensors(torch.Tensor, 0, {}, 0, 0)
+    _native.configure_forms(*FormPlaces())
     return False
+
+
+def _configure_forms(handle: int, keys: int, device_index: int) -> None:
+    """Let watches compare tensors where their metadata lies, if that is found."""
+    native_failures.pop("form", None)
+    reader = TENSOR_READERS["device_index"]
+
+    def index_of(impl: int) -> Any:
+        pointer = ctypes.c_void_p(impl)
+        return _told(reader, device_index, ctypes.addressof(pointer), 0)
+
+    places = find_places(handle, keys, lambda tensor: getattr(tensor, _POINTER), index_of)
+    if not places.handle:
+        native_failures["form"] = "tensors are laid out otherwise"
+    _native.configure_forms(*places)
 
 
 def _reads_right(sample: torch.Tensor) -> bool:

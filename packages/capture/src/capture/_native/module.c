@@ -9,6 +9,7 @@
 #include "program.h"
 #include "stack.h"
 #include "state.h"
+#include "form.h"
 #include "tensor.h"
 
 static PyObject *
@@ -146,6 +147,8 @@ static PyMethodDef methods[] = {
     {"configure_tensors", tensor_configure, METH_VARARGS, "How tensors are read."},
     {"configure_state", state_configure, METH_VARARGS, "How global settings are read."},
     {"read_state", state_read, METH_NOARGS, "The global settings now."},
+    {"configure_forms", form_configure, METH_VARARGS, "Where what tells of a tensor's metadata lies."},
+    {"form_is_known", form_is_known, METH_O, "Whether what lies there tells all of a tensor's metadata."},
     {"tensor_keys", tensor_keys, METH_O, "A tensor's dispatch key set, or None."},
     {"tensor_codes", tensor_codes, METH_O, "C codes of dtype, device type and index, and layout, or None."},
     {"generic_attributes", generic_attributes, METH_O,

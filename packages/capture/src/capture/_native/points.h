@@ -2,20 +2,15 @@
 #ifndef CAPTURE_POINTS_H
 #define CAPTURE_POINTS_H
 #include "compat.h"
-#include "internal/pycore_dict.h"
+#include "form.h"
 #include "watch.h"
 
 enum {
     FRAME_VALUE, /* the globals or the builtins of the frame */
-    TARGET,      /* a weak reference's object */
+    WORD,        /* of an object: its class, where its dictionary is, a slot, a function's field, a cell, a length */
     DICTIONARY,
     CLASS,
-    INSTANCE, /* an object's class and its dictionary */
-    FUNCTION,
-    CELL_VALUE,
-    SLOT,
     ELEMENT, /* of a list */
-    LENGTH,  /* of a list */
     TENSOR_META,
     /* these may run Python, and come last */
     READ_AGAIN,
@@ -23,20 +18,13 @@ enum {
 };
 
 typedef struct {
-    int kind, first; /* of the entries, -1: none */
-    PyObject *object;
+    int kind, first; /* of the parts; -1: none */
+    PyObject *object; /* of a WORD its place, which no other point has */
     union {
         uint64_t version;
         struct {
-            PyTypeObject *type;
-            PyObject **where, *dict;
-        } instance;
-        struct {
-            PyObject *code, *defaults, *kwdefaults;
-        } function;
-        struct {
-            PyObject **where, *value;
-        } slot;
+            void *const *where, *value;
+        } word;
         struct {
             Py_ssize_t at;
             PyObject *value;
@@ -56,31 +44,56 @@ typedef struct {
     Py_ssize_t place;      /* in the dictionary, while its version stays; -1: unknown */
 } Part;
 
+/* The quick look; sweep.h. */
+typedef struct {
+    const uint64_t *where;
+    uint64_t value;
+} Word;
+
+typedef struct {
+    Py_ssize_t roots, words, tensors, forms;
+    int *root; /* the points that are about the frame */
+    Word *word;
+    FormOf *tensor;
+    Form *form;
+    int *word_of, *tensor_of; /* the points that these belong to */
+} Sweep;
+
 struct Watch {
-    int owners, sealed, hopeless, made_loose, late;
-    int reason; /* the text of the step that cannot be watched, -1 */ /* `late`: the first point that may run Python */
-    int doubt; /* a dictionary's entry changed, or there is nothing that would tell */
-    int gone;  /* a dictionary died: the points cannot be looked at any more */
-    Py_ssize_t count, parts, room, pins, asked;
+    int owners, hopeless, made_loose;
+    int reason; /* the text of the step that cannot be watched; -1: all of it can be */
+    int late;   /* the first point that may run Python */
+    int doubt;  /* a dictionary that tells has told that an entry looked at may change */
+    int gone;   /* a dictionary died: the points cannot be looked at any more */
+    Py_ssize_t count, parts, room, pins;
     Point *points;
-    int *always; /* the `asked` points that nothing tells of */
+    Sweep sweep;
     struct Listed **listed; /* the dictionaries that tell; NULL: none does */
     Py_ssize_t told;
     Part *part;
-    PyObject **pin, **kept; /* `kept` until sealed: strong */
+    PyObject **pin, **kept; /* `kept` until sealed: strong; `pin` from then on, strong if hopeless */
     Py_ssize_t held;
     int *found; /* until sealed: a table from objects to points */
     size_t table;
     char *loose; /* until sealed, by register: nothing that is watched holds the value */
 };
 
-static inline uint64_t
-dict_version(PyObject *dict)
+/* Whether a point that runs no Python is as it was: 1, 0, -1 with an exception. A version that moved is taken if so. */
+int point_holds(Watch *watch, Point *at, const GuardFrame *frame);
+
+static inline const void *
+dict_version_place(PyObject *dict)
 {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-    return ((PyDictObject *)dict)->ma_version_tag;
+    return &((PyDictObject *)dict)->ma_version_tag;
 #pragma GCC diagnostic pop
+}
+
+static inline uint64_t
+dict_version(PyObject *dict)
+{
+    return *(const uint64_t *)dict_version_place(dict);
 }
 
 static inline uint64_t
@@ -90,12 +103,15 @@ class_version(PyObject *type)
     return PyType_HasFeature(cls, Py_TPFLAGS_VALID_VERSION_TAG) ? cls->tp_version_tag : 0;
 }
 
-/* A name's place in a dictionary of names; -1 if it has none. Runs no Python. */
+/* A name's place in a dictionary of names, perhaps where it was; -1 if it has none. Runs no Python. */
 static inline Py_ssize_t
-dict_place(PyObject *op, PyObject *name)
+dict_place(PyObject *op, PyObject *name, Py_ssize_t was)
 {
     PyDictKeysObject *keys = ((PyDictObject *)op)->ma_keys;
     Py_ssize_t place = DK_IS_UNICODE(keys) ? keys->dk_nentries - 1 : -1;
+    if (was >= 0 && was <= place && DK_UNICODE_ENTRIES(keys)[was].me_key == name) {
+        return was;
+    }
     while (place >= 0) {
         PyObject *key = DK_UNICODE_ENTRIES(keys)[place].me_key;
         if (key == name || (key != NULL && PyUnicode_Compare(key, name) == 0)) {
@@ -106,14 +122,15 @@ dict_place(PyObject *op, PyObject *name)
     return place;
 }
 
-static inline PyObject *
-dict_value_at(PyObject *op, Py_ssize_t place)
+static inline PyObject **
+dict_value_place(PyObject *op, Py_ssize_t place)
 {
     const PyDictObject *dict = (PyDictObject *)op;
-    return dict->ma_values ? dict->ma_values->values[place] : DK_UNICODE_ENTRIES(dict->ma_keys)[place].me_value;
+    return dict->ma_values ? &dict->ma_values->values[place] : &DK_UNICODE_ENTRIES(dict->ma_keys)[place].me_value;
 }
 
-/* From 3.12 dictionaries tell of their changes; until then nothing does, and -1 says so. */
+/* From 3.12 dictionaries tell of their changes; until then, or if others took all that the interpreter has to tell, nothing
+   does. -1 with an exception. */
 int watch_listen(Watch *watch);
 void watch_unlisten(Watch *watch);
 

@@ -229,6 +229,27 @@ tensor_number(PyObject *tensor, int what, Py_ssize_t dim, int64_t *out)
     return *out == -1 && PyErr_Occurred() ? -1 : 1;
 }
 
+int
+tensor_facts(PyObject *tensor, TensorFacts *facts)
+{
+    static PyObject *name;
+    if (name == NULL && (name = PyUnicode_InternFromString("__torch_dispatch__")) == NULL) {
+        PyErr_Clear();
+        return 0;
+    }
+    if (!readable(tensor) || _PyType_Lookup(Py_TYPE(tensor), name) != _PyType_Lookup(torch.base, name)) {
+        return 0;
+    }
+    void *handle = handle_of(tensor);
+    if (torch.dim(handle, &facts->rank) || torch.sizes(handle, &facts->sizes) ||
+        torch.strides(handle, &facts->strides)) {
+        return 0;
+    }
+    facts->impl = impl_of(tensor);
+    facts->requires_grad = torch.requires_grad(facts->impl);
+    return 1;
+}
+
 /* ---- configuration ---- */
 
 static int

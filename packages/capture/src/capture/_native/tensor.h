@@ -15,6 +15,16 @@ enum { READ_SIZE, READ_STRIDE, READ_OFFSET };
 /* One integer of a tensor's metadata. 1 read, 0 not there, -1 with an exception. */
 int tensor_number(PyObject *tensor, int what, Py_ssize_t dim, int64_t *out);
 
+/* What a tensor answers, read natively. */
+typedef struct {
+    const char *impl; /* the C++ object */
+    int64_t rank, *sizes, *strides;
+    int requires_grad;
+} TensorFacts;
+
+/* Whether it could be read, and no Python of its class takes part in its answers. */
+int tensor_facts(PyObject *tensor, TensorFacts *facts);
+
 PyObject *tensor_configure(PyObject *module, PyObject *args);
 PyObject *tensor_keys(PyObject *module, PyObject *tensor);
 PyObject *tensor_codes(PyObject *module, PyObject *tensor);

@@ -6,6 +6,7 @@
    if that is the same object still, the new tag is taken and all goes on. */
 #include "compat.h"
 #include "points.h"
+#include "sweep.h"
 #include "tensor.h"
 #include <string.h>
 
@@ -47,18 +48,17 @@ watch_seal(Watch *watch, PyObject *const *pins, const GuardFrame *frame)
         }
         Part *fewer = PyMem_Realloc(watch->part, (watch->parts + 1) * sizeof(Part));
         watch->part = fewer ? fewer : watch->part;
-        watch->sealed = 1;
+        watch->doubt = 1;
         /* All of it is alive still. What a check of ours changed must not be taken for what was looked at. */
         int holds = watch_holds(watch, frame);
         if (holds < 0) {
             return -1;
         }
         watch->hopeless = !holds;
-        if (holds && watch_listen(watch) < 0) {
+        if (holds && (watch_listen(watch) < 0 || sweep_make(watch) < 0)) {
             return -1;
         }
     }
-    watch->sealed = 1;
     for (Py_ssize_t i = 0; i < watch->pins; i++) {
         watch->pin[i] = watch->hopeless ? Py_XNewRef(pins[i]) : pins[i];
     }
@@ -94,7 +94,7 @@ dict_holds(Watch *watch, Point *at)
         if (!dict_part_holds(at->object, part)) {
             return 0;
         }
-        part->place = part->value && !part->only_presence ? dict_place(at->object, part->key) : -1;
+        part->place = part->value && !part->only_presence ? dict_place(at->object, part->key, part->place) : -1;
     }
     at->is.version = dict_version(at->object);
     return 1;
@@ -107,7 +107,7 @@ values_stand(const Watch *watch, const Point *at)
 {
     for (int i = at->first; i >= 0; i = watch->part[i].next) {
         const Part *part = &watch->part[i];
-        if (part->place >= 0 && dict_value_at(at->object, part->place) != part->value) {
+        if (part->place >= 0 && *dict_value_place(at->object, part->place) != part->value) {
             return 0;
         }
     }
@@ -132,38 +132,34 @@ frame_value_holds(const Point *at, const GuardFrame *frame)
     return (at->is.again.step->op == GLOBALS ? frame->globals : frame->builtins) == at->object;
 }
 
-static int
-early_holds(Watch *watch, Point *at, const GuardFrame *frame)
+int
+point_holds(Watch *watch, Point *at, const GuardFrame *frame)
 {
-    PyFunctionObject *function;
     switch (at->kind) {
     case FRAME_VALUE:
         return frame_value_holds(at, frame);
-    case TARGET:
-        return weak_target(at->object) == at->is.part.value;
+    case WORD:
+        return *at->is.word.where == at->is.word.value;
     case DICTIONARY:
         return (dict_version(at->object) == at->is.version && values_stand(watch, at)) || dict_holds(watch, at);
     case CLASS:
         return (at->is.version && class_version(at->object) == at->is.version) || class_holds(watch, at);
-    case INSTANCE:
-        return Py_TYPE(at->object) == at->is.instance.type &&
-               (at->is.instance.where == NULL || *at->is.instance.where == at->is.instance.dict);
-    case FUNCTION:
-        function = (PyFunctionObject *)at->object;
-        return function->func_code == at->is.function.code && function->func_defaults == at->is.function.defaults &&
-               function->func_kwdefaults == at->is.function.kwdefaults;
-    case CELL_VALUE:
-        return PyCell_GET(at->object) == at->is.part.value;
-    case SLOT:
-        return *at->is.slot.where == at->is.slot.value;
     case ELEMENT:
         return at->is.part.at < PyList_GET_SIZE(at->object) &&
                PyList_GET_ITEM(at->object, at->is.part.at) == at->is.part.value;
-    case LENGTH:
-        return PyList_GET_SIZE(at->object) == at->is.part.at;
     default:
         return tensor_fits(at->is.again.step->object, at->object);
     }
+}
+
+static int
+all_early_hold(Watch *watch, const GuardFrame *frame)
+{
+    int holds = 1;
+    for (int i = 0; holds == 1 && i < watch->late; i++) {
+        holds = point_holds(watch, &watch->points[i], frame);
+    }
+    return holds;
 }
 
 static int
@@ -197,39 +193,18 @@ all_late_hold(Watch *watch, const GuardFrame *frame)
     return holds;
 }
 
-/* Nothing told of a change: what is left are those points of which nothing would. What hangs from a dictionary is alive,
-   since that would have told. */
-static int
-rest_stands(Watch *watch, const GuardFrame *frame)
-{
-    for (Py_ssize_t i = 0; i < watch->asked; i++) {
-        int holds = early_holds(watch, &watch->points[watch->always[i]], frame);
-        if (holds != 1) {
-            return holds;
-        }
-    }
-    return 1;
-}
-
 int
 watch_stands(Watch *watch, const GuardFrame *frame)
 {
     if (watch->hopeless || watch->gone) {
         return 0;
     }
-    if (watch->listed && !watch->doubt) {
-        return rest_stands(watch, frame);
+    if (!watch->doubt) {
+        return sweep_holds(watch, frame);
     }
-    watch->doubt = 0;
-    Point *end = watch->points + watch->late;
-    for (Point *at = watch->points; at < end; at++) {
-        int holds = early_holds(watch, at, frame);
-        if (holds != 1) {
-            watch->doubt = 1;
-            return holds;
-        }
-    }
-    return 1;
+    int holds = all_early_hold(watch, frame);
+    watch->doubt = holds != 1;
+    return holds;
 }
 
 int
@@ -287,12 +262,12 @@ watch_drop(Watch *watch)
     for (Py_ssize_t i = 0; watch->kept && i < watch->held; i++) {
         Py_DECREF(watch->kept[i]);
     }
-    for (Py_ssize_t i = 0; watch->hopeless && watch->sealed && i < watch->pins; i++) {
+    for (Py_ssize_t i = 0; watch->hopeless && i < watch->pins; i++) {
         Py_XDECREF(watch->pin[i]);
     }
     watch_unlisten(watch);
     PyMem_Free(watch->points);
-    PyMem_Free(watch->always);
+    sweep_free(&watch->sweep);
     PyMem_Free(watch->part);
     PyMem_Free(watch->kept);
     PyMem_Free(watch->pin);

@@ -175,16 +175,12 @@ watch_listen(Watch *watch)
         return -1;
     }
     watch->listed = PyMem_Calloc(watch->count + 1, sizeof(Listed *));
-    watch->always = PyMem_Calloc(watch->count + 1, sizeof(int));
-    if (watch->listed == NULL || watch->always == NULL) {
+    if (watch->listed == NULL) {
         PyErr_NoMemory();
         return -1;
     }
     for (int i = 0; i < watch->late; i++) {
-        if (watch->points[i].kind != DICTIONARY) {
-            watch->always[watch->asked++] = i;
-        }
-        else if (list_dict(watch, &watch->points[i]) < 0) {
+        if (watch->points[i].kind == DICTIONARY && list_dict(watch, &watch->points[i]) < 0) {
             return -1;
         }
     }

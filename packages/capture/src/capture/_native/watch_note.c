@@ -14,10 +14,10 @@ watch_new(Py_ssize_t steps, Py_ssize_t registers, Py_ssize_t pins)
     }
     watch->owners = 1;
     watch->reason = -1;
-    watch->room = 2 * steps + 1;
+    watch->room = 4 * steps + 4; /* no step has more points */
     watch->pins = pins;
     watch->table = 64;
-    while (watch->table < 4 * (size_t)steps) {
+    while (watch->table < 2 * (size_t)watch->room) {
         watch->table *= 2;
     }
     watch->points = PyMem_Calloc(watch->room, sizeof(Point));
@@ -71,7 +71,7 @@ static void
 note_part(Watch *watch, Point *of, PyObject *key, PyObject *value, int only_presence)
 {
     int placed = of->kind == DICTIONARY && key != NULL && value != NULL && !only_presence;
-    Py_ssize_t place = placed ? dict_place(of->object, key) : -1;
+    Py_ssize_t place = placed ? dict_place(of->object, key, -1) : -1;
     watch->part[watch->parts] = (Part){of->first, only_presence, key, value, place};
     of->first = (int)watch->parts++;
 }
@@ -102,36 +102,46 @@ note_class(Watch *watch, PyObject *type, PyObject *name, PyObject *value)
     note_part(watch, made, name, value, 0);
 }
 
-/* An object's class, and where it keeps its dictionary. */
+/* What lies in an object, where it can be changed. */
 static void
-note_instance(Watch *watch, PyObject *object)
+note_word(Watch *watch, void *place)
 {
-    PyTypeObject *type = Py_TYPE(object);
-    PyObject **where = _PyObject_GetDictPtr(object);
-    int changes_class = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || PyModule_Check(object);
-    if (where == NULL && !changes_class) {
-        return;
-    }
     int is_new;
-    Point *made = point_of(watch, INSTANCE, object, &is_new);
+    Point *made = point_of(watch, WORD, place, &is_new);
     if (is_new) {
-        made->is.instance.type = type;
-        made->is.instance.where = where;
-        made->is.instance.dict = where ? *where : NULL;
+        made->is.word.where = place;
+        made->is.word.value = *(void **)place;
     }
+}
+
+static void
+note_type(Watch *watch, PyObject *object)
+{
+    if (PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) || PyModule_Check(object)) {
+        note_word(watch, &object->ob_type);
+    }
+}
+
+/* Where an object keeps its dictionary; NULL: it has none. */
+static PyObject *
+note_dict_of(Watch *watch, PyObject *object)
+{
+    PyObject **where = _PyObject_GetDictPtr(object);
+    if (where == NULL) {
+        return NULL;
+    }
+    note_type(watch, object);
+    note_word(watch, where);
+    return *where;
 }
 
 static void
 note_function(Watch *watch, PyObject *object)
 {
-    int is_new;
-    Point *made = point_of(watch, FUNCTION, object, &is_new);
-    if (is_new) {
-        PyFunctionObject *function = (PyFunctionObject *)object;
-        made->is.function.code = function->func_code;
-        made->is.function.defaults = function->func_defaults;
-        made->is.function.kwdefaults = function->func_kwdefaults;
-    }
+    PyFunctionObject *function = (PyFunctionObject *)object;
+    note_word(watch, &function->func_code);
+    note_word(watch, &function->func_defaults);
+    note_word(watch, &function->func_kwdefaults);
 }
 
 static void
@@ -167,11 +177,9 @@ note_slot(Watch *watch, const Step *step, PyObject *source, PyObject *value)
         watch->made_loose = 1;
         return;
     }
-    note_instance(watch, source);
+    note_type(watch, source);
     note_class(watch, (PyObject *)Py_TYPE(source), step->object, descriptor);
-    Point *made = point(watch, SLOT, source);
-    made->is.slot.where = where;
-    made->is.slot.value = value;
+    note_word(watch, where);
 }
 
 static int
@@ -215,19 +223,16 @@ note_attribute(Watch *watch, const Step *step, PyObject *source, PyObject *value
     PyObject *name = step->object;
     PyObject **field = PyFunction_Check(source) ? function_field(source, name) : NULL;
     if (field != NULL && (*field == value || (*field == NULL && value == Py_None))) {
-        Point *made = point(watch, SLOT, source);
-        made->is.slot.where = field;
-        made->is.slot.value = *field;
+        note_word(watch, field);
     }
     else if (Py_IS_TYPE(source, &PyMethod_Type) && (named(name, "__func__") || named(name, "__self__"))) {
         return;
     }
     else if (PyCell_Check(source) && named(name, "cell_contents")) {
-        Point *made = point(watch, CELL_VALUE, source);
-        made->is.part.value = value;
+        note_word(watch, &((PyCellObject *)source)->ob_ref);
     }
     else if (named(name, "__dict__") && _PyObject_GetDictPtr(source) && *_PyObject_GetDictPtr(source) == value) {
-        note_instance(watch, source);
+        note_dict_of(watch, source);
     }
     else {
         note_slot(watch, step, source, value);
@@ -272,7 +277,7 @@ note_length(Watch *watch, const Step *step, PyObject *source)
         note_dict(watch, source, NULL, NULL, 1);
     }
     else if (PyList_Check(source)) {
-        point(watch, LENGTH, source)->is.part.at = PyList_GET_SIZE(source);
+        note_word(watch, &((PyVarObject *)source)->ob_size);
     }
     else if (!PyTuple_Check(source) && !PyUnicode_Check(source)) {
         note_again(watch, CHECK_AGAIN, step, source, NULL);
@@ -288,10 +293,10 @@ note_read(Watch *watch, const Step *step, PyObject *source, PyObject *value)
         note_frame_value(watch, step, value);
         return;
     case DEREF:
-        point(watch, TARGET, step->object)->is.part.value = value;
+        note_word(watch, &((PyWeakReference *)step->object)->wr_object);
         return;
     case REFERENT:
-        point(watch, TARGET, source)->is.part.value = value;
+        note_word(watch, &((PyWeakReference *)source)->wr_object);
         return;
     case CONST: case CLASS_DICT: case ROOT:
         return; /* the program or the class holds it for good, or what is looked at is bound to it */
@@ -299,8 +304,7 @@ note_read(Watch *watch, const Step *step, PyObject *source, PyObject *value)
         note_attribute(watch, step, source, value);
         return;
     case DICT_ATTR:
-        note_instance(watch, source);
-        held = _PyObject_GetDictPtr(source) ? *_PyObject_GetDictPtr(source) : NULL;
+        held = note_dict_of(watch, source);
         if (held == NULL) {
             watch->hopeless = 1;
             return;
@@ -315,7 +319,7 @@ note_read(Watch *watch, const Step *step, PyObject *source, PyObject *value)
         note_item(watch, step, source, PyUnicode_CheckExact(step->object) ? step->object : NULL, value);
         return;
     case TYPE_OF:
-        note_instance(watch, source);
+        note_type(watch, source);
         return;
     case KEY_AT: case VALUE_AT:
         if (order_tells(source)) {
@@ -334,7 +338,7 @@ note_read(Watch *watch, const Step *step, PyObject *source, PyObject *value)
         return;
     case CELL:
         held = PyTuple_GET_ITEM(((PyFunctionObject *)source)->func_closure, step->number);
-        point(watch, CELL_VALUE, held)->is.part.value = value;
+        note_word(watch, &((PyCellObject *)held)->ob_ref);
         return;
     case FUNC_GLOBAL:
         note_dict(watch, ((PyFunctionObject *)source)->func_globals, step->object, value, 0);
@@ -353,7 +357,7 @@ note_check(Watch *watch, const Step *step, PyObject *source)
     PyObject *name = step->object;
     switch (step->op) {
     case TYPE:
-        note_instance(watch, source);
+        note_type(watch, source);
         return;
     case IS: case IS_WEAK: case EQUALS: case SAME: case DISTINCT:
         return; /* what was read is the same object, and these look at nothing that changes within it */
@@ -388,10 +392,6 @@ static void
 note(Watch *watch, const Step *step, PyObject *const *regs, PyObject *value)
 {
     PyObject *source = step->src >= 0 ? regs[step->src] : NULL;
-    if (watch->count + 2 >= watch->room || watch->parts + 2 >= watch->room || watch->held + 2 >= watch->room) {
-        watch->hopeless = 1;
-        return;
-    }
     Py_ssize_t before = watch->count + watch->parts;
     int loose = source != NULL && watch->loose[step->src];
     watch->made_loose = 0;
