@@ -105,6 +105,15 @@ def test_what_autograd_knew_before(reading):
     assert not made.check((0,))
 
 
+@pytest.mark.parametrize(("sizes", "strides"), [((3, 2), (7, 2)), ((2, 3), (9, 2)), ((2, 3), (7, 3))])
+def test_sizes_and_strides_alone(reading, sizes, strides):
+    """As many elements as before, and no more contiguous."""
+    held, made = watching(torch.ones(60).clone().as_strided_((2, 3), (7, 2)))
+    assert made.check((0,)) and made.check((0,)) and made.verified == 1
+    held.t.as_strided_(sizes, strides)
+    assert not made.check((0,))
+
+
 def test_conjugate(reading):
     held, made = watching(torch.ones(2, 3, dtype=torch.complex64))
     assert made.check((0,)) and made.check((0,))
