@@ -216,6 +216,15 @@ def test_one_of_the_bound_changes(way: Any, what: str) -> None:
     torch.testing.assert_close(run(x), in_turn(twins)(x), rtol=0, atol=0)
 
 
+def test_the_report_tells_of_what_is_shared() -> None:
+    backend, x = Counting(), torch.randn(2, 4)
+    first, second = (capture.compile(Block(), backend) for _ in range(2))
+    first(x), second(x)
+    mine, theirs = first.session.report, second.session.report
+    assert (mine.frames, mine.shared, theirs.frames, theirs.shared) == (1, 0, 0, 1)
+    assert theirs.graphs == mine.graphs and "1 capture(s) shared" in str(theirs)
+
+
 def test_a_child_replaced_by_its_equal_is_no_capture() -> None:
     block, x, backend = Block(), torch.randn(2, 4), Counting()
     compiled = capture.compile(block, backend)

@@ -17,7 +17,8 @@ class Session(Protocol):
     exception leaves a replaced frame.
     `on_broken_promise(code, reason)` raises what says that a `whole` callable would not run captured.
 
-    What sessions of the same `group` captured is tried before a capture; None is no group.
+    What sessions of the same `group` captured is tried before a capture, and `on_shared(code, entry)` told of what fits;
+    None is no group.
 
     A code is captured by one thread at a time. Meanwhile other threads run a frame of it that nothing fits eagerly, with
     all beneath; a `whole` callable waits, and looks again; after `longest_wait` seconds it captures for itself.
@@ -42,6 +43,7 @@ class Session(Protocol):
         globals: dict[str, Any],
         builtins: dict[str, Any],
     ) -> None: ...
+    def on_shared(self, code: CodeType, entry: Entry) -> None: ...
     def on_misfit(self, code: CodeType, guard: str) -> None: ...
     def on_depth(self, code: CodeType, reason: str) -> None: ...
     def trimmed(self, traceback: TracebackType) -> TracebackType: ...

@@ -14,7 +14,8 @@ class Trace:
     """All that one session captured, in order.
 
     ``frames`` counts captures of frames and resumed parts; ``recompiles`` says why a frame was captured again;
-    ``skipped`` names frames left to the interpreter, with the reason.
+    ``skipped`` names frames left to the interpreter, with the reason. ``shared`` counts captures that were made of an
+    equal module or function; their graphs are among ``graphs``, their guards are told where they were made.
     """
 
     graphs: list[CapturedGraph] = field(default_factory=list)
@@ -23,6 +24,7 @@ class Trace:
     recompiles: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     frames: int = 0
+    shared: int = 0
 
     @property
     def graph_count(self) -> int:
@@ -40,7 +42,7 @@ class Trace:
     def __str__(self) -> str:
         lines = [
             f"{self.graph_count} graph(s), {self.op_count} operation(s), {self.break_count} break(s), "
-            f"{len(self.guards)} guard(s)"
+            f"{len(self.guards)} guard(s)" + (f", {self.shared} capture(s) shared" if self.shared else "")
         ]
         for number, graph in enumerate(self.graphs):
             inputs = ", ".join(source.name for source in graph.sources)

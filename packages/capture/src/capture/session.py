@@ -155,6 +155,14 @@ class Session:
         if warn:
             tell(f"{where(code)} runs eagerly: {reason}", code)
 
+    def on_shared(self, code: CodeType, entry: _native.Entry) -> None:
+        """A capture of another session of the group serves this one."""
+        self.report.shared += 1
+        captured: Capture | None = entry.info  # the collector may have been here
+        if captured is not None:
+            self.report.breaks.extend(captured.breaks)
+            self.report.graphs.extend([captured.graph] if captured.graph is not None else [])
+
     def on_limit(
         self,
         func: FunctionType,
@@ -248,6 +256,13 @@ def where(code: CodeType) -> str:
 
 
 #: What the hook calls.
-for _asked in (Session.callback, Session.on_limit, Session.on_depth, Session.on_misfit, Session.on_broken_promise):
+for _asked in (
+    Session.callback,
+    Session.on_shared,
+    Session.on_limit,
+    Session.on_depth,
+    Session.on_misfit,
+    Session.on_broken_promise,
+):
     hide_from_torch_compile(_asked.__code__, beneath=True)
 hide_from_torch_compile(Session.trimmed.__code__, beneath=True)

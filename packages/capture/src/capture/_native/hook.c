@@ -131,6 +131,7 @@ find_entry(PyThreadState *tstate, CodeCache *cache, Stack *stack, Frame *frame, 
 static int
 find_shared(PyThreadState *tstate, CodeCache *cache, Stack *stack, Frame *frame, Entry **found, Stash *stash)
 {
+    PyObject *code = (PyObject *)frame_code(frame);
     int result = MISSED, traced = is_traced(tstate);
     PyObject *group = cache->count ? get_attribute(stack->session, "group") : Py_NewRef(Py_None);
     PyObject *entries = group && group != Py_None ? cache_shared(cache, stack->session, group) : NULL;
@@ -145,7 +146,10 @@ find_shared(PyThreadState *tstate, CodeCache *cache, Stack *stack, Frame *frame,
         }
         else if (failing == GUARDS_HOLD) {
             *found = (Entry *)Py_NewRef(entry);
-            result = cache_add(cache, (PyObject *)entry, stack->session, 0) < 0 ? FAILED : FOUND;
+            result = FOUND;
+            if (cache_add(cache, (PyObject *)entry, stack->session, 0) == 0) {
+                Py_XDECREF(consult(stack->session, "on_shared", Py_BuildValue("(OO)", code, entry)));
+            }
         }
     }
     Py_XDECREF(group);
