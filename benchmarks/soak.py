@@ -1,6 +1,8 @@
-"""`python -m benchmarks.soak [--calls N] [--rounds N]`: memory over many calls, and over many compiles that are dropped.
+"""`python -m benchmarks.soak [--calls N] [--rounds N]`: memory over many calls, over many compiles that are dropped, and
+over many models that are bound to one compile and dropped.
 
-Prints the resident memory's growth a call and a round, over the second half of each; exits with 1 where it is not flat.
+Prints the resident memory's growth a call and a round, over the second half of each; exits with 1 where it is not flat, or
+where a dropped model's watches stay.
 """
 
 from __future__ import annotations
@@ -12,11 +14,14 @@ import gc
 import os
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import psutil
 import torch
 
+import capture
 import meta
+from capture import _native
 
 FLAT_CALL, FLAT_ROUND = 1.0, 1024.0  # bytes of growth that pass for noise of the allocator
 
@@ -46,6 +51,46 @@ def compile_and_drop(backend: str) -> None:
     meta.compile(module, backend=backend)(torch.ones(2, 4)).sum().backward()
 
 
+def encoder(layers: int) -> torch.nn.Module:
+    """A transformer encoder, small and deep: its calls are mostly their look-up."""
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    return torch.nn.TransformerEncoder(layer, layers, enable_nested_tensor=False).eval()
+
+
+class Stored:
+    """A backend whose graph runs once, and gives that result ever after."""
+
+    def __call__(self, graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        results: list[Any] = []
+
+        def run(*inputs: Any) -> Any:
+            if not results:
+                results.append(graph.forward(*inputs))
+            return results[0]
+
+        return run
+
+
+def watched_calls(times: int) -> float:
+    """Bytes that a call of a 32-layer model adds, of which something that is watched changes now and then."""
+    model, x = encoder(32), torch.ones(1, 3, 16)
+    compiled = capture.compile(model, Stored())
+
+    def act() -> None:
+        for _ in range(100):
+            compiled(x)
+        model.layers[7].__dict__["touched"] = object()
+
+    with torch.no_grad():
+        return growth(act, times // 100) / 100
+
+
+def bind_and_drop(backend: Callable[..., Any]) -> None:
+    """A model that equals one that is compiled already."""
+    with torch.no_grad():
+        capture.compile(encoder(2), backend)(torch.ones(1, 3, 16))
+
+
 def main() -> int:
     """Run both, print a line each."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -61,6 +106,18 @@ def main() -> int:
         by_round = growth(functools.partial(compile_and_drop, backend), options.rounds)
         print(f"{options.rounds} compiles with {backend} and drops: {by_round:.0f} bytes a round")
         flat = flat and by_round <= FLAT_ROUND
+    by_call = watched_calls(options.calls)
+    print(f"{options.calls} calls of a 32-layer model: {by_call:.3f} bytes a call")
+    backend, x = Stored(), torch.ones(1, 3, 16)
+    kept = capture.compile(encoder(2), backend)
+    with torch.no_grad():
+        kept(x)
+    gc.collect()
+    before = _native.stats()["watches"]
+    by_round = growth(functools.partial(bind_and_drop, backend), options.rounds)
+    left = _native.stats()["watches"] - before
+    print(f"{options.rounds} models bound and dropped: {by_round:.0f} bytes a round, {left} watches left")
+    flat = flat and by_call <= FLAT_CALL and by_round <= FLAT_ROUND and left == 0
     return int(not flat)
 
 

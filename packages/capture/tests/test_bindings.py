@@ -335,7 +335,7 @@ def test_bindings_go_with_their_modules() -> None:
     compiled, x = capture.compile(call), torch.randn(2, 4)
     compiled(Block(), x)
     gc.collect()
-    before, programs_before = bindings(), len(programs())
+    before, programs_before, watches = bindings(), len(programs()), _native.stats()["watches"]
     references = []
     for _ in range(1000):
         block = Block()
@@ -343,6 +343,7 @@ def test_bindings_go_with_their_modules() -> None:
         compiled(block, x)
         del block
     assert bindings() == before == 0
+    assert _native.stats()["watches"] == watches
     assert len(programs()) == programs_before
     assert not any(reference() for reference in references)
 

@@ -217,7 +217,7 @@ def is_active() -> bool:
     """Whether frames entered now in this thread would be looked at."""
 
 def stats() -> dict[str, int]:
-    """Counts since start: hits, misses, callbacks, in_frame, by_call, limited, waits; wanted: sessions in force now."""
+    """Counts since start: hits, misses, callbacks, in_frame, by_call, limited, waits; wanted: sessions in force now, watches: those there are."""
 
 def configure_tensors(
     base: type, handle_offset: int, addresses: Mapping[str, int], keys_offset: int, special_keys: int

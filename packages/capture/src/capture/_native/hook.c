@@ -9,6 +9,7 @@
 #include "program.h"
 #include "run.h"
 #include "stack.h"
+#include "watch.h"
 
 static struct {
     unsigned long long hits, misses, callbacks, limited, waits;
@@ -401,9 +402,9 @@ hook(PyThreadState *tstate, Frame *frame, int throwing)
 PyObject *
 hook_stats(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
-    return Py_BuildValue("{sKsKsKsKsKsKsKsi}", "hits", counts.hits, "misses", counts.misses, "callbacks",
+    return Py_BuildValue("{sKsKsKsKsKsKsKsisn}", "hits", counts.hits, "misses", counts.misses, "callbacks",
                          counts.callbacks, "limited", counts.limited, "waits", counts.waits, "in_frame",
-                         run_counts.in_frame, "by_call", run_counts.by_call, "wanted", installed.wanted);
+                         run_counts.in_frame, "by_call", run_counts.by_call, "wanted", installed.wanted, "watches", watches);
 }
 
 int

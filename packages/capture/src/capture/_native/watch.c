@@ -246,6 +246,8 @@ watch_points(const Watch *watch)
 
 /* ---- owning ---- */
 
+Py_ssize_t watches;
+
 Watch *
 watch_share(Watch *watch)
 {
@@ -265,6 +267,7 @@ watch_drop(Watch *watch)
     for (Py_ssize_t i = 0; watch->hopeless && i < watch->pins; i++) {
         Py_XDECREF(watch->pin[i]);
     }
+    watches--;
     watch_unlisten(watch);
     PyMem_Free(watch->points);
     sweep_free(&watch->sweep);

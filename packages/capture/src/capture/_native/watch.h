@@ -24,6 +24,9 @@ PyObject *watch_pin(const Watch *watch, Py_ssize_t number);
 Py_ssize_t watch_points(const Watch *watch);
 int watch_reason(const Watch *watch);
 
+/* How many there are. */
+extern Py_ssize_t watches;
+
 Watch *watch_share(Watch *watch);
 void watch_drop(Watch *watch); /* NULL is nothing */
 

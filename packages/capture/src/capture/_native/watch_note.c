@@ -12,6 +12,7 @@ watch_new(Py_ssize_t steps, Py_ssize_t registers, Py_ssize_t pins)
         PyErr_NoMemory();
         return NULL;
     }
+    watches++;
     watch->owners = 1;
     watch->reason = -1;
     watch->room = 4 * steps + 4; /* no step has more points */
