@@ -90,7 +90,9 @@ def written(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     return x @ w
 
 
-def counted(counter: Callable[..., list[CodeType]], fn: Any, run: Callable[[Any], Any]) -> list[CodeType]:
+def counted(
+    counter: Callable[..., list[CodeType]], fn: Any, run: Callable[[Any], Any], dynamic: bool | None = None
+) -> list[CodeType]:
     """What begins in a warm `run` of the compiled function beyond what begins where it is plain eager; all generated."""
     graphs: list[Any] = []
 
@@ -98,7 +100,7 @@ def counted(counter: Callable[..., list[CodeType]], fn: Any, run: Callable[[Any]
         graphs.append(graph)
         return inductor(graph, inputs)
 
-    compiled = meta.compile(fn, backend=backend, fullgraph=True)
+    compiled = meta.compile(fn, backend=backend, fullgraph=True, dynamic=dynamic)
     for _ in range(3):  # the first call checks layouts
         run(compiled)
         run(fn)
@@ -160,6 +162,9 @@ def test_what_else_a_call_does_is_generated_too() -> None:
     def step(fn: Any) -> None:
         sum(result.sum() for result in fn(x, w)).backward()
 
+    def step_of_one(fn: Any) -> None:
+        fn(x, w).sum().backward()
+
     def autocast(fn: Any) -> None:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             result = fn(x, w)
@@ -168,5 +173,6 @@ def test_what_else_a_call_does_is_generated_too() -> None:
     counted(profiled, two, step)
     counted(profiled, chain, step)
     counted(profiled, product, autocast)
+    counted(profiled, product, step_of_one, dynamic=True)
     counted(profiled, written, lambda fn: fn(x, w.detach()))
     counted(profiled, written, lambda fn: fn(x, w).sum().backward())

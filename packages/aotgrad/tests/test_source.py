@@ -119,3 +119,44 @@ def test_tangents_of_other_strides(interpreter):
     ]
     for tangent in given:
         torch.testing.assert_close(*(torch.autograd.grad(f(x, w), w, tangent)[0] for f in (run, torch.mul)))
+
+
+def test_tangents_of_other_strides_and_without_memory(interpreter):
+    """The backward runs as it was traced, where a view of the tangent needs the strides that were traced."""
+    program = lambda a, b: (a @ b).reshape(-1).sin()  # noqa: E731
+    x, w = torch.randn(3, 4), torch.randn(4, 5, requires_grad=True)
+    run = aotgrad.compile(lambda a, b: a @ b, [x, w], inference_compiler=interpreter)
+    for tangents in (torch.ones(2, 1, 1).expand(2, 3, 5), torch.randn(2, 5, 3).transpose(1, 2)):
+        given = [torch.autograd.grad(f(x, w), w, tangents, is_grads_batched=True)[0] for f in (run, torch.matmul)]
+        torch.testing.assert_close(*given)
+    run = aotgrad.compile(program, [x, w], inference_compiler=interpreter)
+    tangents = torch.randn(15, 2).T
+    given = [torch.autograd.grad(f(x, w), w, tangents, is_grads_batched=True)[0] for f in (run, program)]
+    torch.testing.assert_close(*given)
+
+
+def test_within_function_transforms_the_program_runs(interpreter):
+    x, w = pair()
+    program = lambda a, b: (a * b).sin()  # noqa: E731
+    run = aotgrad.compile(program, [x, w], inference_compiler=interpreter)
+    for transform in (lambda f: torch.vmap(f)(x, w), lambda f: torch.func.grad(lambda a: f(a, w).sum())(x)):
+        torch.testing.assert_close(transform(run), transform(program))
+
+
+def test_a_group_of_results_saves_what_its_own_backward_reads(interpreter):
+    values = [torch.randn(3, 3, requires_grad=True) for _ in range(4)]
+    run = aotgrad.compile(lambda a, b, c, d: ((a @ b).relu(), (c @ d).sin()), values, inference_compiler=interpreter)
+    for result in run(*values):
+        assert len(result.grad_fn.saved_tensors) == 3
+
+
+def test_grad_mode_stays_as_it_was(interpreter):
+    x, w = pair()
+    programs = [lambda a, b: (a * b.detach(),), lambda a, b: (a * b, (a + b).sin())]
+    for program in programs:
+        run = aotgrad.compile(program, [x, w], inference_compiler=interpreter)
+        with torch.no_grad():
+            run(x, w)
+            assert not torch.is_grad_enabled()
+        run(x, w)
+        assert torch.is_grad_enabled()

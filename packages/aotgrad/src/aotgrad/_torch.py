@@ -54,6 +54,9 @@ def set_layout(tensor: Any, like: Any) -> None:
 # What watches tensors that are saved for backward, if anything: public code can only enter and leave its own hooks.
 top_saved_tensor_hooks = torch._C._autograd._top_saved_tensors_default_hooks
 
+# Whether a function transform (vmap, grad ...) is in force: it would meet kernels that know nothing of it.
+in_transform = torch._C._are_functorch_transforms_active
+
 # Whether the backward that is running leaves saved values for another one; public code does not hear of it.
 keeps_graph = torch._C._autograd._get_current_graph_task_keep_graph
 

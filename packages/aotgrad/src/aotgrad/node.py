@@ -18,6 +18,7 @@ from aotgrad.alias import Signature
 from aotgrad.joint import JointGraph
 from aotgrad.partition import Partition, Saved
 from aotgrad.source import Source, built, tuple_of
+from symshapes import hint_of
 
 Boxed = Callable[[list[Any]], Sequence[Any]]
 
@@ -125,8 +126,17 @@ def _write_backward(source: Source, way: Backwards, whole: JointGraph, apart: bo
             with source.block("if is_grad_enabled():"):
                 _write_again(source, way, way.repeated, whole, apart, len(tangents))
         conditions = _reached(source, joint)
-        for position, (_, value) in enumerate(tangents):
-            _lay_out(source, position, value, len(tangents) > 1)
+        for position, (_, value) in enumerate(tangents if len(tangents) > 1 else ()):
+            _fill_in(source, position, value)
+        source.names["has_storage"] = _torch.has_storage
+        source.line(f"memory = {' and '.join(f'has_storage(t{position})' for position in range(len(tangents)))}")
+        with source.block("if memory:"):
+            for position, (_, value) in enumerate(tangents):
+                _lay_out(source, position, value)
+        source.names["in_order"] = _in_order
+        with source.block("else:"):
+            for position, (_, value) in enumerate(tangents):
+                source.line(f"t{position} = in_order(t{position}, {_order(value)})")
         _run_backward(source, way, len(tangents))
         places = range(len(signature.grad_inputs) + len(whole.cuts))
         gradients = {p: f"gradients[{p}]{f' if {conditions[p]} else None' if p in conditions else ''}" for p in places}
@@ -146,19 +156,23 @@ def _write_again(
     source.line(f"return {_returned(way.joint, whole, apart, second)}")
 
 
-def _lay_out(source: Source, position: int, value: torch.Tensor, several: bool) -> None:
-    """Give a tangent the strides that the backward was compiled for, and zeros for one of `several` that is missing.
+def _fill_in(source: Source, position: int, value: torch.Tensor) -> None:
+    """Zeros for a tangent that is missing."""
+    source.names["zeros"] = torch.zeros
+    dtype, device = source.name(value.dtype, "dtype"), source.name(value.device, "device")
+    shape = repr(tuple(value.shape)) if _static(value) else f"ctx.size_{position}"
+    with source.block(f"if t{position} is None:"):
+        source.line(f"t{position} = zeros({shape}, dtype={dtype}, device={device})")
+
+
+def _lay_out(source: Source, position: int, value: torch.Tensor) -> None:
+    """Give a tangent the strides that the backward was compiled for.
 
     Where sizes are symbolic it is dense, with its dimensions ordered as their hints say.
     """
-    source.names |= {"zeros": torch.zeros, "empty_strided": torch.empty_strided, "as_strided": torch.as_strided}
+    source.names |= {"empty_strided": torch.empty_strided, "as_strided": torch.as_strided}
     name, size, stride = f"t{position}", f"size{position}", f"stride{position}"
     static = _static(value)
-    if several:
-        dtype, device = source.name(value.dtype, "dtype"), source.name(value.device, "device")
-        with source.block(f"if {name} is None:"):
-            shape = repr(tuple(value.shape)) if static else f"ctx.size_{position}"
-            source.line(f"{name} = zeros({shape}, dtype={dtype}, device={device})")
     dims = range(value.dim())
     if static:
         wanted = repr(tuple(value.stride()))
@@ -185,27 +199,23 @@ def _lay_out(source: Source, position: int, value: torch.Tensor, several: bool) 
 def _run_backward(source: Source, way: Backwards, tangents: int) -> None:
     """Set `gradients`. Kernels read memory, which tangents need not have; then the graph runs as it was traced."""
     partition = way.partition
-    source.names |= {
-        "has_storage": _torch.has_storage,
-        "traced_backward": lambda arguments: partition.backward(*arguments),
-    }
+    source.names["traced_backward"] = lambda arguments: partition.backward(*arguments)
     given = ["*ctx.saved_tensors"] if partition.saved else []
     given += ["*ctx.sizes"] if partition.saved_sizes else []
     arguments = ", ".join([*given, *(f"t{position}" for position in range(tangents))])
-    memory = " and ".join(f"has_storage(t{position})" for position in range(tangents))
     if isinstance(way.repeated, Again):
         # Beneath create_graph a backward keeps its graph, and so do those who ask for it.
         source.names["keeps_graph"] = _torch.keeps_graph
         with source.block("if not keeps_graph():"):
             source.line("ctx.kept = None, (), ()")
-        with source.block(f"if {memory}:"):
+        with source.block("if memory:"):
             source.call("gradients", "compiled_backward", way.compiled, arguments)
     else:
         source.names |= {"once": _refuse_second, "reason": way.repeated}
         with source.block("if is_grad_enabled():"):
-            backward = f"compiled_backward if {memory} else traced_backward"
+            backward = "compiled_backward if memory else traced_backward"
             source.line(f"gradients = once({backward}, [{arguments}], reason)")
-        with source.block(f"elif {memory}:"):
+        with source.block("elif memory:"):
             source.call("gradients", "compiled_backward", way.compiled, arguments)
     with source.block("else:"):
         source.line(f"gradients = traced_backward([{arguments}])")
@@ -270,10 +280,13 @@ def _static(value: torch.Tensor) -> bool:
 
 
 def _order(value: torch.Tensor) -> tuple[int, ...]:
-    """Dimensions from outermost to innermost by the strides of a fake whose sizes are symbolic."""
-    from symshapes import hint_of
-
+    """Dimensions from outermost to innermost by the strides of a fake, or their hints."""
     return tuple(sorted(range(value.dim()), key=lambda dim: (-hint_of(value.stride(dim)), -hint_of(value.shape[dim]))))
+
+
+def _in_order(tangent: torch.Tensor, order: tuple[int, ...]) -> torch.Tensor:
+    """A tangent without memory of its own, dense in the given order to those who ask: writes would not do."""
+    return tangent.permute(order).contiguous().permute([order.index(dim) for dim in range(len(order))])
 
 
 class _Once(torch.autograd.Function):

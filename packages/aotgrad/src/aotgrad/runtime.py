@@ -6,8 +6,8 @@ effects and its place in autograd.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,17 +100,20 @@ def inference_runner(
             for position in views:  # to autograd no views, which it would refuse writes to
                 source.line(f"results[{position}] = results[{position}].detach()")
             if signature.plain:
-                source.line("return tuple(results)" if views else "return results")
+                source.line("return tuple(results)" if views or source.unready else "return results")
             else:
                 Ending(source, signature).write()
 
     return built(write, "run")
 
 
-def _without_grad(source: Source) -> AbstractContextManager[None]:
-    """What is written inside runs with gradients switched off, where they were on."""
-    source.names["set_grad"] = _torch.set_grad_enabled
-    return source.within("set_grad(False)", "set_grad(True)")
+@contextmanager
+def _without_grad(source: Source) -> Iterator[None]:
+    """What is written inside runs with gradients switched off."""
+    source.names |= {"set_grad": _torch.set_grad_enabled, "is_grad_enabled": torch.is_grad_enabled}
+    source.line("grad = is_grad_enabled()")
+    with source.within("set_grad(False)", "set_grad(grad)"):
+        yield
 
 
 def training_runner(
@@ -127,7 +130,7 @@ def training_runner(
 
     Args:
         ways: a backward for each group of results that is differentiated by itself.
-        taken: its program runs where somebody watches what is saved, too.
+        taken: its program runs where somebody watches what is saved, and within function transforms, too.
         beneath: the program is a piece of a function, and who calls the function again does not come by here.
         enable_grad: grad mode is off where the program is called, and the program switches it on.
     """
@@ -136,11 +139,11 @@ def training_runner(
     functions = [autograd_function(forward, way, joint, guard_autocast, apart) for way in ways]
 
     def write(source: Source) -> None:
-        source.names["saved_hooks"] = _torch.top_saved_tensor_hooks
+        source.names |= {"saved_hooks": _torch.top_saved_tensor_hooks, "in_transform": _torch.in_transform}
         source.names["foreign"] = _foreign_or_checkpoint if beneath else _foreign
         with source.block("def run(*args):"):
             taken.write(source)
-            with source.block("if (hooks := saved_hooks(False)) is not None and foreign(hooks):"):
+            with source.block("if in_transform() or ((hooks := saved_hooks(False)) is not None and foreign(hooks)):"):
                 source.line(f"return {taken.eagerly}")
             with ExitStack() as around:
                 if enable_grad:

@@ -14,6 +14,7 @@ import torch
 from torch import fx
 from torch.fx.node import map_arg
 
+from aotgrad.cleanup import remove_dead
 from aotgrad.joint import JointGraph
 from aotgrad.module import module_of
 from aotgrad.partition.split import Partition, Saved
@@ -55,6 +56,7 @@ def of_group(joint: JointGraph, group: Sequence[int]) -> JointGraph | None:
         env[node] = _without_zeros(graph, node, env, dependent)
         if env[node] is None:
             return None
+    remove_dead(graph)  # what was for the other groups' tangents; nothing is saved for it
     return JointGraph(graph, joint.constants, narrowed, tuple(joint.reached[at] for at in group), (), joint.cuts)
 
 
