@@ -1,8 +1,6 @@
 /* The code cache: one `CodeCache` in each known code object's extra slot, freed with it. */
 #include "compat.h"
 #include "cache.h"
-#include "program.h"
-#include <structmember.h>
 #include <string.h>
 
 Py_ssize_t cache_extra_index = -1;
@@ -65,111 +63,153 @@ cache_init(void)
     return made ? 0 : -1;
 }
 
+/* ---- shelves: what each session has, found by its address ---- */
+
+#define FIRST_ROOM 4
+
+static Shelf **
+bucket_of(const CodeCache *cache, const PyObject *session)
+{
+    return &cache->shelves[((uintptr_t)session >> 4) * 0x9E3779B97F4A7C15u >> 40 & (cache->room - 1)];
+}
+
+Shelf *
+cache_find(CodeCache *cache, const PyObject *session)
+{
+    for (Shelf *each = cache->count ? *bucket_of(cache, session) : NULL; each; each = each->next) {
+        if (weak_target(each->session) == session) {
+            return cache->last = each;
+        }
+    }
+    return NULL;
+}
+
+static int
+make_room(CodeCache *cache)
+{
+    size_t room = cache->room ? 2 * cache->room : FIRST_ROOM;
+    Shelf **before = cache->shelves, **shelves = PyMem_Calloc(room, sizeof(Shelf *));
+    if (shelves == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    size_t old_room = cache->room;
+    cache->shelves = shelves;
+    cache->room = room;
+    for (size_t i = 0; i < old_room; i++) {
+        for (Shelf *each = before[i], *next; each; each = next) {
+            next = each->next;
+            Shelf **bucket = bucket_of(cache, each->address);
+            each->next = *bucket;
+            *bucket = each;
+        }
+    }
+    PyMem_Free(before);
+    return 0;
+}
+
+static Shelf *
+make_shelf(CodeCache *cache, PyObject *session)
+{
+    if ((size_t)cache->count >= cache->room && make_room(cache) < 0) {
+        return NULL;
+    }
+    PyObject *reference = PyWeakref_NewRef(session, NULL);
+    Shelf *made = reference ? PyMem_Calloc(1, sizeof(Shelf)) : NULL;
+    if (made == NULL) {
+        Py_XDECREF(reference);
+        return (Shelf *)(reference ? PyErr_NoMemory() : NULL);
+    }
+    Shelf **bucket = bucket_of(cache, session);
+    *made = (Shelf){.next = *bucket, .address = session, .session = reference};
+    cache->count++;
+    return *bucket = cache->last = made;
+}
+
+/* Takes it off first, since what is freed may run Python. */
+static void
+drop_shelf(CodeCache *cache, Shelf *shelf)
+{
+    Shelf **link = bucket_of(cache, shelf->address);
+    while (*link != shelf) {
+        link = &(*link)->next;
+    }
+    *link = shelf->next;
+    cache->last = NULL;
+    cache->count--;
+    cache->version++;
+    for (Py_ssize_t i = 0; i < shelf->count; i++) {
+        Py_DECREF(shelf->slots[i].entry);
+    }
+    Py_DECREF(shelf->session);
+    PyMem_Free(shelf->slots);
+    PyMem_Free(shelf);
+}
+
 int
 cache_add(CodeCache *cache, PyObject *entry, PyObject *session, int own)
 {
-    PyObject *reference = PyWeakref_NewRef(session, NULL);
-    if (reference == NULL) {
+    Shelf *shelf = cache_shelf(cache, session);
+    if (shelf == NULL && (shelf = make_shelf(cache, session)) == NULL) {
         return -1;
     }
-    if (cache->count == cache->room) {
-        Py_ssize_t room = cache->room ? 2 * cache->room : 2;
-        Slot *slots = PyMem_Realloc(cache->slots, room * sizeof(Slot));
+    if (shelf->count == shelf->room) {
+        Py_ssize_t room = shelf->room ? 2 * shelf->room : 1;
+        Slot *slots = PyMem_Realloc(shelf->slots, room * sizeof(Slot));
         if (slots == NULL) {
-            Py_DECREF(reference);
             PyErr_NoMemory();
             return -1;
         }
-        cache->slots = slots;
-        cache->room = room;
+        shelf->slots = slots;
+        shelf->room = room;
     }
-    memmove(cache->slots + 1, cache->slots, cache->count * sizeof(Slot));
-    cache->slots[0] = (Slot){(Entry *)Py_NewRef(entry), reference, (char)own};
-    cache->count++;
+    memmove(shelf->slots + 1, shelf->slots, shelf->count * sizeof(Slot));
+    shelf->slots[0] = (Slot){(Entry *)Py_NewRef(entry), (char)own};
+    shelf->count++;
     cache->version++;
     return 0;
 }
 
 void
-cache_promote(CodeCache *cache, Py_ssize_t i, const Entry *entry, const PyObject *session)
+cache_promote(CodeCache *cache, const PyObject *session, const Entry *entry)
 {
-    if (i >= cache->count || cache->slots[i].entry != entry || weak_target(cache->slots[i].session) != session) {
-        i = 0;
-        while (i < cache->count &&
-               (cache->slots[i].entry != entry || weak_target(cache->slots[i].session) != session)) {
-            i++;
+    Shelf *shelf = cache_shelf(cache, session);
+    for (Py_ssize_t i = 0; shelf && i < shelf->count; i++) {
+        if (shelf->slots[i].entry == entry) {
+            if (i > 0) {
+                Slot slot = shelf->slots[i];
+                memmove(shelf->slots + 1, shelf->slots, i * sizeof(Slot));
+                shelf->slots[0] = slot;
+                cache->version++;
+            }
+            return;
         }
     }
-    if (i > 0 && i < cache->count) {
-        Slot slot = cache->slots[i];
-        memmove(cache->slots + 1, cache->slots, i * sizeof(Slot));
-        cache->slots[0] = slot;
-        cache->version++;
-    }
 }
 
-/* How the slot's session stands to this one: 1 captures alike, 0 does not or is this one, -1 with an exception. */
-static int
-captures_alike(const Slot *slot, PyObject *session, PyObject *group)
+static Shelf *
+first_dead(const CodeCache *cache)
 {
-    PyObject *target = weak_target(slot->session);
-    if (target == NULL || target == session) {
-        return 0;
-    }
-    PyObject *theirs = get_attribute(target, "group");
-    Py_XDECREF(theirs); /* the session has it */
-    return theirs ? theirs == group : -1;
-}
-
-static int
-is_among(PyObject *list, PyObject *item)
-{
-    Py_ssize_t at = PyList_GET_SIZE(list);
-    while (at > 0 && PyList_GET_ITEM(list, at - 1) != item) {
-        at--;
-    }
-    return at > 0;
-}
-
-PyObject *
-cache_shared(CodeCache *cache, PyObject *session, PyObject *group)
-{
-    PyObject *list = PyList_New(0), *own = cache_entries(cache, session);
-    for (Py_ssize_t i = 0; list && own && i < cache->count; i++) {
-        PyObject *entry = (PyObject *)cache->slots[i].entry;
-        int alike = captures_alike(&cache->slots[i], session, group);
-        if (alike < 0 || (alike && ((Entry *)entry)->guards && !is_among(list, entry) && !is_among(own, entry) &&
-                          PyList_Append(list, entry) < 0)) {
-            Py_CLEAR(list);
+    for (size_t i = 0; i < cache->room; i++) {
+        for (Shelf *each = cache->shelves[i]; each; each = each->next) {
+            if (weak_target(each->session) == NULL) {
+                return each;
+            }
         }
     }
-    Py_XDECREF(own);
-    if (own == NULL) {
-        Py_CLEAR(list);
-    }
-    return list;
+    return NULL;
 }
 
 Py_ssize_t
-cache_prune(CodeCache *cache, PyObject *session)
+cache_prune(CodeCache *cache, const PyObject *session)
 {
+    for (Shelf *dead; (dead = first_dead(cache)) != NULL;) {
+        drop_shelf(cache, dead);
+    }
+    const Shelf *shelf = cache_shelf(cache, session);
     Py_ssize_t ours = 0;
-    for (Py_ssize_t i = 0; i < cache->count;) {
-        PyObject *target = weak_target(cache->slots[i].session);
-        if (target != NULL) {
-            ours += target == session && cache->slots[i].own && cache->slots[i].entry->code != NULL;
-            i++;
-            continue;
-        }
-        Slot dead = cache->slots[i];
-        cache->count--;
-        cache->version++;
-        memmove(cache->slots + i, cache->slots + i + 1, (cache->count - i) * sizeof(Slot));
-        Py_DECREF(dead.entry);
-        Py_DECREF(dead.session);
-        /* Freeing it may have run Python that changed the cache: start again. */
-        i = 0;
-        ours = 0;
+    for (Py_ssize_t i = 0; shelf && i < shelf->count; i++) {
+        ours += shelf->slots[i].own && shelf->slots[i].entry->code != NULL;
     }
     return ours;
 }
@@ -177,16 +217,14 @@ cache_prune(CodeCache *cache, PyObject *session)
 void
 cache_clear(CodeCache *cache)
 {
-    Slot *slots = cache->slots;
-    Py_ssize_t count = cache->count;
-    cache->slots = NULL;
-    cache->count = cache->room = 0;
-    cache->version++;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        Py_DECREF(slots[i].entry);
-        Py_DECREF(slots[i].session);
+    for (size_t i = 0; cache->count > 0; i = (i + 1) & (cache->room - 1)) {
+        if (cache->shelves[i]) {
+            drop_shelf(cache, cache->shelves[i]);
+        }
     }
-    PyMem_Free(slots);
+    PyMem_Free(cache->shelves);
+    cache->shelves = NULL;
+    cache->room = 0;
 }
 
 void
@@ -208,120 +246,57 @@ PyObject *
 cache_entries(CodeCache *cache, PyObject *session)
 {
     PyObject *list = PyList_New(0);
-    for (Py_ssize_t i = 0; list && cache && i < cache->count; i++) {
-        PyObject *target = weak_target(cache->slots[i].session);
-        if (target == NULL || (session != Py_None && target != session) || cache->slots[i].entry->limit) {
-            continue;
-        }
-        if (PyList_Append(list, (PyObject *)cache->slots[i].entry) < 0) {
-            Py_CLEAR(list);
+    for (size_t i = 0; list && cache && i < cache->room; i++) {
+        for (Shelf *each = cache->shelves[i]; list && each; each = each->next) {
+            const PyObject *target = weak_target(each->session);
+            int wanted = target != NULL && (session == Py_None || target == session);
+            for (Py_ssize_t at = 0; list && wanted && at < each->count; at++) {
+                Entry *entry = each->slots[at].entry;
+                if (!entry->limit && PyList_Append(list, (PyObject *)entry) < 0) {
+                    Py_CLEAR(list);
+                }
+            }
         }
     }
     return list;
 }
 
-/* ---- Entry ---- */
+/* ---- what sessions share ---- */
+
+/* How the shelf's session stands to this one: 1 captures alike, 0 does not or is this one, -1 with an exception. */
+static int
+captures_alike(const Shelf *shelf, const PyObject *session, const PyObject *group)
+{
+    PyObject *target = weak_target(shelf->session);
+    if (target == NULL || target == session) {
+        return 0;
+    }
+    PyObject *theirs = get_attribute(target, "group");
+    Py_XDECREF(theirs); /* the session has it */
+    return theirs ? theirs == group : -1;
+}
 
 PyObject *
-entry_mark(int recursive, int limit)
+cache_shared(CodeCache *cache, PyObject *session, const PyObject *group)
 {
-    Entry *entry = (Entry *)Entry_Type.tp_alloc(&Entry_Type, 0);
-    if (entry != NULL) {
-        entry->info = Py_NewRef(Py_None);
-        entry->recursive = (char)recursive;
-        entry->limit = (char)limit;
-    }
-    return (PyObject *)entry;
-}
-
-static PyObject *
-entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
-{
-    static char *names[] = {"guards", "code", "recursive", "info", "traced", NULL};
-    PyObject *guards, *code, *info = Py_None;
-    int recursive = 0, traced = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$pOp:Entry", names, &guards, &code, &recursive, &info,
-                                     &traced)) {
-        return NULL;
-    }
-    if (guards != Py_None && !Py_IS_TYPE(guards, &GuardProgram_Type)) {
-        PyErr_SetString(PyExc_TypeError, "guards must be a GuardProgram or None");
-        return NULL;
-    }
-    if (code != Py_None && !PyCode_Check(code)) {
-        PyErr_SetString(PyExc_TypeError, "code must be a code object or None");
-        return NULL;
-    }
-    if (code != Py_None) {
-        PyCodeObject *co = (PyCodeObject *)code;
-        if (!code_is_plain_function(co) || co->co_flags & (CO_VARARGS | CO_VARKEYWORDS) || co->co_kwonlyargcount) {
-            PyErr_SetString(PyExc_ValueError, "a replacement is a plain function's code with positional parameters");
-            return NULL;
+    PyObject *found = PyDict_New(), *own = cache_entries(cache, session); /* in order, each once */
+    int ok = found && own;
+    for (size_t i = 0; ok && i < cache->room; i++) {
+        for (const Shelf *each = cache->shelves[i]; ok && each; each = each->next) {
+            int alike = captures_alike(each, session, group);
+            ok = alike >= 0;
+            for (Py_ssize_t at = 0; ok && alike && at < each->count; at++) {
+                PyObject *entry = (PyObject *)each->slots[at].entry;
+                ok = each->slots[at].entry->guards == NULL || PyDict_SetItem(found, entry, Py_None) == 0;
+            }
         }
-        CodeCache *cache = cache_make(co);
-        if (cache == NULL) {
-            return NULL;
-        }
-        cache->flags |= IS_REPLACEMENT;
     }
-    Entry *entry = (Entry *)type->tp_alloc(type, 0);
-    if (entry != NULL) {
-        entry->guards = guards == Py_None ? NULL : Py_NewRef(guards);
-        entry->code = code == Py_None ? NULL : Py_NewRef(code);
-        entry->info = Py_NewRef(info);
-        entry->recursive = (char)recursive;
-        entry->traced = (char)traced;
+    for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(own); i++) {
+        PyObject *entry = PyList_GET_ITEM(own, i);
+        ok = !PyDict_Contains(found, entry) || PyDict_DelItem(found, entry) == 0;
     }
-    return (PyObject *)entry;
+    PyObject *list = ok ? PyDict_Keys(found) : NULL;
+    Py_XDECREF(found);
+    Py_XDECREF(own);
+    return list;
 }
-
-static int
-entry_traverse(PyObject *op, visitproc visit, void *arg)
-{
-    Entry *self = (Entry *)op;
-    Py_VISIT(self->guards);
-    Py_VISIT(self->code);
-    Py_VISIT(self->info);
-    return 0;
-}
-
-static int
-entry_clear(PyObject *op)
-{
-    /* `guards` stays: an entry without guards always fits. A program breaks its cycles itself. */
-    Py_CLEAR(((Entry *)op)->info);
-    return 0;
-}
-
-static void
-entry_dealloc(PyObject *op)
-{
-    Entry *self = (Entry *)op;
-    PyObject_GC_UnTrack(op);
-    Py_XDECREF(self->guards);
-    Py_XDECREF(self->code);
-    Py_XDECREF(self->info);
-    Py_TYPE(op)->tp_free(op);
-}
-
-static PyMemberDef entry_members[] = {
-    {"guards", T_OBJECT, offsetof(Entry, guards), READONLY, "GuardProgram or None."},
-    {"code", T_OBJECT, offsetof(Entry, code), READONLY, "The replacement, or None."},
-    {"info", T_OBJECT, offsetof(Entry, info), 0, "Anything."},
-    {"recursive", T_BOOL, offsetof(Entry, recursive), READONLY, "Nothing beneath is captured either."},
-    {"traced", T_BOOL, offsetof(Entry, traced), READONLY, "For threads that are traced."},
-    {"hits", T_ULONGLONG, offsetof(Entry, hits), READONLY, "How often it was run."},
-    {NULL},
-};
-
-PyTypeObject Entry_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "capture._native.Entry",
-    .tp_basicsize = sizeof(Entry),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_doc = "One way to run a code object.",
-    .tp_new = entry_new,
-    .tp_dealloc = entry_dealloc,
-    .tp_traverse = entry_traverse,
-    .tp_clear = entry_clear,
-    .tp_members = entry_members,
-};

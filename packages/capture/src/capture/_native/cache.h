@@ -1,4 +1,4 @@
-/* What is remembered about a code object: flags, and entries (guards and replacement) in order of last use. */
+/* What is remembered about a code object: flags, and for each session entries (guards and replacement). */
 #ifndef CAPTURE_CACHE_H
 #define CAPTURE_CACHE_H
 #include "compat.h"
@@ -15,10 +15,18 @@ typedef struct {
 } Entry;
 
 typedef struct {
-    Entry *entry;      /* strong */
-    PyObject *session; /* strong, a weak reference: an entry does not keep its session alive */
-    char own;          /* made for this session, not found at another that captures alike */
+    Entry *entry; /* strong */
+    char own;     /* made for this session, not found at another that captures alike */
 } Slot;
+
+/* What one session has of a code, in order of last use. */
+typedef struct Shelf {
+    struct Shelf *next; /* in its bucket */
+    PyObject *address;  /* borrowed, to find the bucket alone: the session may be gone */
+    PyObject *session;  /* strong, a weak reference: an entry does not keep its session alive */
+    Py_ssize_t count, room;
+    Slot *slots;
+} Shelf;
 
 enum {
     SKIP_CODE = 1,      /* never captured */
@@ -29,9 +37,10 @@ enum {
 typedef struct CodeCache {
     struct CodeCache *previous, *next; /* all caches, for reset */
     int flags;
-    unsigned version; /* changes with `slots` */
-    Py_ssize_t count, room;
-    Slot *slots;
+    unsigned version; /* changes with what lies on any shelf */
+    Py_ssize_t count; /* of shelves */
+    size_t room;      /* of the table: a power of two, or 0 */
+    Shelf **shelves, *last;
     struct Claim *claims; /* captures under way */
 } CodeCache;
 
@@ -50,14 +59,23 @@ cache_of(const PyCodeObject *code)
 
 /* Made if need be; NULL with an exception. */
 CodeCache *cache_make(PyCodeObject *code);
-/* Puts an entry in front. */
+/* The session's shelf, NULL if it has none. */
+Shelf *cache_find(CodeCache *cache, const PyObject *session);
+
+static inline Shelf *
+cache_shelf(CodeCache *cache, const PyObject *session)
+{
+    return cache->last && weak_target(cache->last->session) == session ? cache->last : cache_find(cache, session);
+}
+
+/* Puts an entry in front of the session's. */
 int cache_add(CodeCache *cache, PyObject *entry, PyObject *session, int own);
-/* Moves the session's slot with the entry to the front; it was at `i` a moment ago. */
-void cache_promote(CodeCache *cache, Py_ssize_t i, const Entry *entry, const PyObject *session);
+/* Moves an entry to the front. */
+void cache_promote(CodeCache *cache, const PyObject *session, const Entry *entry);
 /* A list of what the sessions of the same `group` have and this one has not, those with guards. NULL with an exception. */
-PyObject *cache_shared(CodeCache *cache, PyObject *session, PyObject *group);
+PyObject *cache_shared(CodeCache *cache, PyObject *session, const PyObject *group);
 /* Drops the entries whose session is gone; how many that were made for this one hold a replacement. */
-Py_ssize_t cache_prune(CodeCache *cache, PyObject *session);
+Py_ssize_t cache_prune(CodeCache *cache, const PyObject *session);
 void cache_clear(CodeCache *cache);
 void cache_clear_all(void);
 PyObject *cache_entries(CodeCache *cache, PyObject *session);

@@ -81,11 +81,9 @@ look_through(CodeCache *cache, Stack *stack, Frame *frame, int traced, int bound
              Stash *stash)
 {
     int limited = 0, restarts = 0;
-    for (Py_ssize_t i = 0; i < cache->count; i++) {
-        if (weak_target(cache->slots[i].session) != stack->session) {
-            continue;
-        }
-        Entry *entry = cache->slots[i].entry;
+    const Shelf *shelf = cache_shelf(cache, stack->session);
+    for (Py_ssize_t i = 0; shelf && i < shelf->count; i++) {
+        Entry *entry = shelf->slots[i].entry;
         if (entry->limit) {
             limited = 1;
             continue;
@@ -97,7 +95,9 @@ look_through(CodeCache *cache, Stack *stack, Frame *frame, int traced, int bound
         Py_INCREF(entry);
         Py_ssize_t failing = check(stack, frame, entry, bound_only, stash);
         if (failing == GUARDS_HOLD) {
-            cache_promote(cache, i, entry, stack->session);
+            if (i > 0 || cache->version != version) {
+                cache_promote(cache, stack->session, entry);
+            }
             *found = entry;
             return FOUND;
         }
@@ -110,6 +110,7 @@ look_through(CodeCache *cache, Stack *stack, Frame *frame, int traced, int bound
             if (++restarts > MOST_RESTARTS) {
                 return EAGER;
             }
+            shelf = cache_shelf(cache, stack->session);
             i = -1;
             limited = 0;
         }
