@@ -14,19 +14,20 @@ form_take(PyObject *tensor, Form *form, FormOf *of)
         return 0;
     }
     const char *impl = facts.impl, *autograd = *(const char *const *)(impl + at.autograd);
-    const uint64_t *numbers = (const uint64_t *)(impl + at.rank);
-    if (numbers[0] != (uint64_t)facts.rank || (const uint64_t *)facts.sizes != numbers + 1 ||
-        (const uint64_t *)facts.strides != numbers + 1 + INLINE_DIMS ||
-        requires_grad_at(autograd, at) != facts.requires_grad || (autograd != NULL && word_at(autograd) != at.plain)) {
+    const uint64_t *now = (const uint64_t *)(impl + at.rank);
+    if (now[0] != (uint64_t)facts.rank || (const uint64_t *)facts.sizes != now + SIZES ||
+        (const uint64_t *)facts.strides != now + STRIDES || requires_grad_at(autograd, at) != facts.requires_grad ||
+        (autograd != NULL && word_at(autograd) != at.plain)) {
         return 0; /* it answers otherwise than by what lies there */
     }
     memset(form, 0, sizeof(Form)); /* what is unused of it is compared with others' too */
     form->type = Py_TYPE(tensor);
     form->requires_grad = (uint64_t)facts.requires_grad;
     form->rank = (uint64_t)facts.rank;
-    memcpy(form->sizes, numbers + 1, facts.rank * sizeof(uint64_t));
-    memcpy(form->strides, numbers + 1 + INLINE_DIMS, facts.rank * sizeof(uint64_t));
-    memcpy(form->rest, numbers + 1 + 2 * INLINE_DIMS, sizeof form->rest);
+    form->flags = now[FLAGS];
+    form->keys = now[KEYS];
+    memcpy(form->sizes, now + SIZES, facts.rank * sizeof(uint64_t));
+    memcpy(form->strides, now + STRIDES, facts.rank * sizeof(uint64_t));
     of->tensor = tensor;
     of->impl = impl;
     of->autograd = autograd;

@@ -4,10 +4,11 @@
 #include <Python.h>
 #include <stdint.h>
 
-enum { INLINE_DIMS = 5, REST_WORDS = 4 };
+/* Words from the rank on: the rank, sizes, strides, storage offset, number of elements, the flags with dtype and device, the
+   dispatch keys. */
+enum { INLINE_DIMS = 5, SIZES = 1, STRIDES = SIZES + INLINE_DIMS, FLAGS = STRIDES + INLINE_DIMS + 2, KEYS };
 
-/* Where they lie; all 0 until it is known. In the C++ object: the pointer to what autograd knows, and the rank, which
-   sizes, strides (room for INLINE_DIMS each) and the rest follow, to the end. In what autograd knows: a byte and a pointer,
+/* Where they lie; all 0 until it is known. In the C++ object: the pointer to what autograd knows, and the rank. In what autograd knows: a byte and a pointer,
    either of which makes the tensor require a gradient; a view's class, other than the `plain` one, asks its base too. */
 typedef struct {
     Py_ssize_t handle, autograd, rank, requires_grad, grad_fn;
@@ -20,7 +21,7 @@ typedef struct {
     PyTypeObject *type;
     uint64_t requires_grad, rank;
     uint64_t sizes[INLINE_DIMS], strides[INLINE_DIMS]; /* as many as `rank` */
-    uint64_t rest[REST_WORDS]; /* storage offset, number of elements, dtype, device, flags, dispatch keys */
+    uint64_t flags, keys;
     Py_ssize_t users; /* how many tensors are to be like this */
 } Form;
 
@@ -52,14 +53,17 @@ form_holds(const FormOf *of, FormPlaces at)
         *(char **)(of->impl + at.autograd) != of->autograd) {
         return 0;
     }
-    const uint64_t *numbers = (const uint64_t *)(of->impl + at.rank);
-    uint64_t rank = form->rank, differ = numbers[0] ^ rank;
-    for (uint64_t i = 0; i < rank; i++) {
-        differ |= (numbers[1 + i] ^ form->sizes[i]) | (numbers[1 + INLINE_DIMS + i] ^ form->strides[i]);
+    const uint64_t *now = (const uint64_t *)(of->impl + at.rank);
+    uint64_t differ = (now[0] ^ form->rank) | (now[FLAGS] ^ form->flags) | (now[KEYS] ^ form->keys);
+#define DIM(i) (now[SIZES + (i)] ^ form->sizes[i]) | (now[STRIDES + (i)] ^ form->strides[i])
+    switch (form->rank) {
+    case 5: differ |= DIM(4); /* fall through */
+    case 4: differ |= DIM(3); /* fall through */
+    case 3: differ |= DIM(2); /* fall through */
+    case 2: differ |= DIM(1); /* fall through */
+    case 1: differ |= DIM(0);
     }
-    for (int i = 0; i < REST_WORDS; i++) {
-        differ |= numbers[1 + 2 * INLINE_DIMS + i] ^ form->rest[i];
-    }
+#undef DIM
     return differ == 0 && (uint64_t)requires_grad_at(of->autograd, at) == form->requires_grad;
 }
 
