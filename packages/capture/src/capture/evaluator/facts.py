@@ -100,7 +100,8 @@ class Facts(State):
             state(Const(value, _label(value)))
 
     def class_guards(self) -> Iterator[Guard]:
-        """The guards that the look-ups in classes come to."""
+        """The guards that the look-ups in classes come to, and those that entries are there."""
+        yield from self.presence_guards()
         for (_, name), (cls, raw, _, line) in self.class_facts.items():
             if line is None:
                 continue

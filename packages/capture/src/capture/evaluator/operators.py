@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from capture.errors import NotConstant, Unsupported
-from capture.variables.base import Variable
+from capture.variables.base import Variable, shown_type
 from capture.variables.classes import Class
 from capture.variables.constants import SINGLETON_TYPES, BoundBuiltin, Constant, EnumMember, Known
 from capture.variables.functions import Function, Method
@@ -59,9 +59,10 @@ UNARY: dict[str, tuple[Callable[[Any], Any], str]] = {
 }
 
 
-def binary(m: Machine, symbol: str, left: Variable, right: Variable) -> Variable:
-    """``left symbol right``."""
+def binary(m: Machine, symbol: str, left: Variable, right: Variable, written: str = "") -> Variable:
+    """``left symbol right``. ``written`` is what the program has there: ``+=`` where ``+`` stands in for it."""
     function, name = BINARY[symbol]
+    written = written or symbol
     left, right = left.realize(m), right.realize(m)
     if isinstance(left, Tensor | Symbolic) or isinstance(right, Tensor | Symbolic):
         if not isinstance(left, Object) and not isinstance(right, Object) and _numeric_pair(left, right):
@@ -73,7 +74,7 @@ def binary(m: Machine, symbol: str, left: Variable, right: Variable) -> Variable
         elif isinstance(left, Symbolic) and isinstance(right, Sequence) and symbol == "*":
             left = Constant(left.specialise(m))
     if _has_method(m, left, f"__{name}__") or _has_method(m, right, f"__r{name}__"):
-        found = _by_methods(m, left, right, f"__{name}__", f"__r{name}__")
+        found = _by_methods(m, left, right, f"__{name}__", f"__r{name}__", written)
         if found is not None:
             return found
     if isinstance(left, Sequence):
@@ -81,7 +82,7 @@ def binary(m: Machine, symbol: str, left: Variable, right: Variable) -> Variable
         if made is not None:
             return made
     if isinstance(right, Sequence) and symbol == "*" and isinstance(left, Constant):
-        return binary(m, symbol, right, left)
+        return binary(m, symbol, right, left, written)
     if isinstance(left, DictView):
         left = left.as_set(m)
     if isinstance(right, DictView):
@@ -94,7 +95,7 @@ def binary(m: Machine, symbol: str, left: Variable, right: Variable) -> Variable
         merged = left.py_copy(m)
         merged.method(m, "update", [right], {})
         return merged
-    return _fold(m, function, symbol, left, right)
+    return _fold(m, INPLACE.get(written, function), symbol, left, right)
 
 
 def _check_operator(m: Machine, name: str, value: Variable) -> None:
@@ -131,7 +132,9 @@ def _sequence_arithmetic(m: Machine, symbol: str, left: Sequence, right: Variabl
     return None
 
 
-def _by_methods(m: Machine, left: Variable, right: Variable, name: str, reflected: str) -> Variable | None:
+def _by_methods(
+    m: Machine, left: Variable, right: Variable, name: str, reflected: str, written: str
+) -> Variable | None:
     """Dispatch to ``left.__op__`` and ``right.__rop__``; None if neither takes it."""
     order = [(left, right, name), (right, left, reflected)]
     left_type, right_type = left.python_type(), right.python_type()
@@ -149,7 +152,10 @@ def _by_methods(m: Machine, left: Variable, right: Variable, name: str, reflecte
         return None
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         raise Unsupported(f"{left!r} with {right!r}: {name}")
-    m.throw(TypeError, f"unsupported operand type(s): {left_type.__name__!r} and {right_type.__name__!r}")
+    shown = "** or pow()" if written == "**" else written
+    m.throw(
+        TypeError, f"unsupported operand type(s) for {shown}: {shown_type(left_type)!r} and {shown_type(right_type)!r}"
+    )
 
 
 def _special(m: Machine, owner: Variable, name: str) -> Variable | None:
@@ -200,7 +206,7 @@ def inplace(m: Machine, symbol: str, left: Variable, right: Variable) -> Variabl
             result = m.call(found, [right], {}).realize(m)
             if not (isinstance(result, Constant) and result.value is NotImplemented):
                 return result
-    return binary(m, symbol[:-1], left, right)
+    return binary(m, symbol[:-1], left, right, symbol)
 
 
 def unary(m: Machine, symbol: str, value: Variable) -> Variable:
@@ -333,7 +339,7 @@ def _compare_objects(
         return Constant(m.is_(left, right) == (symbol == "=="))
     m.throw(
         TypeError,
-        f"{symbol!r} not supported between instances of {left_type.__name__!r} and {right_type.__name__!r}",
+        f"{symbol!r} not supported between instances of {shown_type(left_type)!r} and {shown_type(right_type)!r}",
     )
 
 
@@ -347,7 +353,7 @@ def _compare_sequences(m: Machine, symbol: str, left: Sequence, right: Sequence)
             return Constant(symbol == "!=")
         m.throw(
             TypeError,
-            f"{symbol!r} not supported between instances of {left.cls.__name__!r} and {right.cls.__name__!r}",
+            f"{symbol!r} not supported between instances of {shown_type(left.cls)!r} and {right.cls.__name__!r}",
         )
     a, b = list(left.items), list(right.items)
     if symbol in ("==", "!="):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from capture.errors import NotConstant, StopIter, SymbolicRaise, Unsupported
-from capture.variables.base import Args, Kwargs, Variable
+from capture.variables.base import Args, Kwargs, Variable, shown_type
 from capture.variables.constants import Constant, Known
 from capture.variables.functions import Function, Generator
 from capture.variables.iterators import Iterator, UserIterator
@@ -132,7 +132,7 @@ class Protocols(Recording):
         except NotConstant:
             raise Unsupported(f"{real!r} as an integer") from None
         if not hasattr(plain, "__index__"):
-            self.throw(TypeError, f"{type(plain).__name__!r} object cannot be interpreted as an integer")
+            self.throw(TypeError, f"{shown_type(type(plain))!r} object cannot be interpreted as an integer")
         return int(plain.__index__())
 
     def text(self, value: Variable, how: str = "str") -> Variable:

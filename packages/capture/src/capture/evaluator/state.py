@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import torch
@@ -11,8 +12,8 @@ from capture import _native, config
 from capture.errors import NotConstant, SymbolicRaise, Unsupported
 from capture.graph import GraphBuilder
 from capture.guards import Guard, GuardKind
-from capture.sources import Const, Source
-from capture.variables.base import Variable
+from capture.sources import Const, DictValueAt, Source
+from capture.variables.base import Lazy, Variable
 from capture.variables.constants import Constant
 from capture.visits import Visit
 from symshapes import FakeMode
@@ -45,6 +46,8 @@ class State:
         self.memo: dict[int, tuple[Any, Variable]] = {}
         self.globals_read: dict[tuple[int, str], Variable] = {}
         self.globals_written: dict[tuple[int, str], tuple[dict[str, Any], Variable | None]] = {}
+        #: Entries that the program read, where they are: what guards they come to is known once all is evaluated.
+        self.reached: dict[tuple[Source, Any], Lazy] = {}
         self.changed: dict[int, Variable] = {}
         self.frames: list[Frame] = []
         self.handled: Variable | None = None
@@ -184,6 +187,18 @@ class State:
             key = (source, kind, expected)
         if key not in self.guards:
             self.guards[key] = Guard(source, kind, expected, self.where())
+
+    def reach(self, entry: Variable, table: Source, key: Any) -> None:
+        """Note that the program read a dictionary's entry, which must be there even if its value never counts."""
+        if isinstance(entry, Lazy) and entry.seen is None and not isinstance(entry.source, DictValueAt):
+            self.reached[(table, key)] = entry
+
+    def presence_guards(self) -> Iterator[Guard]:
+        """That the entries are there which were read and not looked at further: passed on, replaced, deleted."""
+        looked_at = {guard.source for guard in self.guards.values()}
+        for (table, key), entry in self.reached.items():
+            if entry.seen is None and entry.source not in looked_at:
+                yield Guard(table, GuardKind.HAS_KEY, key)
 
 
 class BreakHere(Exception):

@@ -481,7 +481,10 @@ class Values(Facts):
         """An entry of an input's dictionary or slots."""
         assert owner.source is not None
         in_dict = name in owner.instance_dict()
-        return Lazy(value, Attr(owner.source, name, via_dict=in_dict))
+        entry = Lazy(value, Attr(owner.source, name, via_dict=in_dict))
+        if in_dict:
+            self.reach(entry, Attr(owner.source, "__dict__"), name)
+        return entry
 
     def guard_no_attribute(self, owner: Variable, name: str) -> None:
         source = owner.source
@@ -550,7 +553,9 @@ class Values(Facts):
         value = namespace[name]
         if namespace is self.root_globals:
             self.note_globals()
-            return Lazy(value, Global(name))
+            entry = Lazy(value, Global(name))
+            self.reach(entry, Const(namespace, str(namespace.get("__name__", "?"))), name)
+            return entry
         # At once: were it gone, reading it again would not fail as the program's own way of reading does.
         return self.wrap(value, ModuleGlobal(str(namespace.get("__name__", "?")), name, namespace))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import string
 import types
 import weakref
 from collections.abc import Hashable
@@ -13,7 +14,7 @@ import torch
 from capture.errors import NotConstant, Unsupported
 from capture.sources import Attr, Const
 
-from .base import Args, Kwargs, Variable
+from .base import Args, Kwargs, Variable, shown_type
 
 if TYPE_CHECKING:
     from capture.evaluator.machine import Machine
@@ -97,8 +98,16 @@ class Constant(Variable):
             raise Unsupported("str.join of values that are not constant") from None
 
     def format(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+        from .builtins import format_value
+
+        fields = m.fold(lambda text: list(string.Formatter().parse(text)), [self.value])
         try:
-            real = [m.to_python(m.text(a)) if not m.is_constant(a) else m.to_python(a) for a in args]
+            if any(
+                (field != "" and field is not None and not field.isalnum()) or spec or how
+                for _, field, spec, how in fields
+            ):
+                raise Unsupported("str.format that looks into values that are not constant")
+            real = [m.to_python(a) if m.is_constant(a) else m.to_python(format_value(m, a, "")) for a in args]
             named = {k: m.to_python(v) for k, v in kwargs.items()}
         except NotConstant:
             raise Unsupported("str.format of values that are not constant") from None
@@ -188,7 +197,7 @@ class EnumMember(Known):
         if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
             return descriptor_get(m, raw, owner, self, type(self.value), name)
         if raw is MISSING and name not in vars(self.value):
-            m.throw(AttributeError, f"{type(self.value).__name__!r} object has no attribute {name!r}")
+            m.throw(AttributeError, f"{shown_type(type(self.value))!r} object has no attribute {name!r}")
         found = m.fold(getattr, [self.value, name])
         if callable(found) and getattr(found, "__self__", None) is self.value:
             return BoundBuiltin(self, name)
@@ -229,6 +238,8 @@ class WeakReference(Known):
     def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
         if type(self.value).__call__ is not weakref.ref.__call__:
             raise Unsupported(f"call of a {type(self.value).__name__}")
+        if args or kwargs:
+            raise Unsupported("call of a weak reference with arguments")
         return m.referent(self.value, self.source)
 
 

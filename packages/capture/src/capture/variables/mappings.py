@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from capture.errors import NotConstant, Unsupported
 from capture.sources import DictKeyAt, DictValueAt, Source
 
-from .base import Args, Kwargs, Lazy, Variable
+from .base import Args, Kwargs, Lazy, Variable, VarKey, shown_type
 from .constants import BoundBuiltin, Constant
 from .sequences import DUNDERS, builtin_method
 
@@ -54,7 +54,7 @@ class Dict(Variable):
         return self.whole(m)
 
     def hash_key(self, m: Machine) -> Hashable:
-        m.throw(TypeError, f"unhashable type: {self.cls.__name__!r}")
+        m.throw(TypeError, f"unhashable type: {shown_type(self.cls)!r}")
 
     def find(self, m: Machine, key: Variable) -> Variable | None:
         """The value under ``key``, or None; guarded either way."""
@@ -69,6 +69,8 @@ class Dict(Variable):
             else:
                 self.whole(m)
             return None
+        if self.source is not None and hashed in self.original and not isinstance(hashed, VarKey):
+            m.reach(entry[1], self.source, hashed)
         return entry[1]
 
     def truth(self, m: Machine) -> bool:
@@ -120,7 +122,7 @@ class Dict(Variable):
         if name == "default_factory" and self.cls is collections.defaultdict:
             return self.factory or Constant(None)
         if not hasattr(self.cls, name):
-            m.throw(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+            m.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
         if hasattr(self, "py_" + name) or name in DUNDERS or name == "update":
             return BoundBuiltin(self, name)
         raise Unsupported(f"{self.cls.__name__}.{name}")
@@ -361,7 +363,7 @@ class Set(Variable):
 
     def attribute(self, m: Machine, name: str) -> Variable:
         if not hasattr(self.cls, name):
-            m.throw(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+            m.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
         if hasattr(self, "py_" + name) or name in SET_ALGEBRA or name in DUNDERS:
             return BoundBuiltin(self, name)
         raise Unsupported(f"{self.cls.__name__}.{name}")

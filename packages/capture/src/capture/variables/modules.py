@@ -9,7 +9,7 @@ from torch.nn.modules import module as torch_module
 
 from capture.errors import Unsupported
 
-from .base import Args, Kwargs, Variable
+from .base import Args, Kwargs, Variable, shown_type
 from .constants import Constant
 from .mappings import Dict
 from .objects import Object, class_lookup
@@ -67,7 +67,7 @@ class Module(Object):
             if table is not None:
                 m.realize(table).contains(m, Constant(name))
         m.guard_not_shadowed(self, name)
-        m.throw(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+        m.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
 
     def set_attribute(self, m: Machine, name: str, value: Variable) -> None:
         setter, _ = class_lookup(m, self.cls, "__setattr__")

@@ -15,7 +15,7 @@ from capture.errors import NotConstant, SymbolicRaise, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Const
 
-from .base import Args, Kwargs, Variable
+from .base import Args, Kwargs, Variable, VarKey, shown_type
 from .constants import BoundBuiltin, Constant, Known, check_own_class
 from .functions import Function, Method
 
@@ -75,7 +75,7 @@ def descriptor_get(m: Machine, raw: Any, owner: type, obj: Variable | None, cls:
         if obj is None:
             return m.known(raw)
         if raw.fget is None:
-            m.throw(AttributeError, f"property {name!r} of {cls.__name__!r} object has no getter")
+            m.fold(functools.partial(property.__get__, raw), [_alike(cls)])
         return m.call(m.class_attribute(owner, name, raw.fget), [obj], {})
     if isinstance(raw, functools.cached_property) and obj is not None:
         m.guard(Attr(Const(raw, name), "func", via_dict=True), GuardKind.ID, raw.func)
@@ -85,7 +85,7 @@ def descriptor_get(m: Machine, raw: Any, owner: type, obj: Variable | None, cls:
     if isinstance(raw, types.MemberDescriptorType) and isinstance(obj, Object):
         found = obj.instance_attribute(m, name)
         if found is None:
-            m.throw(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
+            m.throw(AttributeError, f"{shown_type(cls)!r} object has no attribute {name!r}")
         return found
     if isinstance(raw, _OBJECT_SLOTS):
         return m.known(raw) if obj is None else m.created(BoundBuiltin(obj, name))
@@ -100,6 +100,11 @@ def descriptor_get(m: Machine, raw: Any, owner: type, obj: Variable | None, cls:
     if get is not MISSING:
         raise Unsupported(f"descriptor {type(raw).__name__} for attribute {name!r} of {cls.__name__}")
     return m.wrap_class_value(owner, name, raw)
+
+
+def _alike(cls: type) -> Any:
+    """An object whose class has the same name, for what messages say of it."""
+    return type(cls.__name__, (), {"__qualname__": cls.__qualname__})()
 
 
 def _slots(value: Any) -> list[str]:
@@ -190,7 +195,7 @@ class Object(Variable):
     def no_attribute(self, m: Machine, name: str) -> NoReturn:
         if self.source is not None:
             m.guard_no_attribute(self, name)
-        m.throw(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+        m.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
 
     def generic_attribute(self, m: Machine, name: str) -> Variable | _Missing:
         """``object.__getattribute__`` without its error."""
@@ -216,6 +221,7 @@ class Object(Variable):
             if self.source is not None and not isinstance(raw, _OBJECT_SLOTS):
                 m.guard_not_shadowed(self, name)
             return descriptor_get(m, raw, owner, self, self.cls, name)
+        m.guard_not_shadowed(self, name)
         return MISSING
 
     def set_attribute(self, m: Machine, name: str, value: Variable) -> None:
@@ -239,7 +245,7 @@ class Object(Variable):
         raw, owner = class_lookup(m, self.cls, name)
         if isinstance(raw, property):
             if raw.fset is None:
-                m.throw(AttributeError, f"property {name!r} of {self.cls.__name__!r} object has no setter")
+                m.fold(functools.partial(property.__set__, raw), [_alike(self.cls), None])
             m.call(m.class_attribute(owner, name, raw.fset), [self, value], {})
             return
         setter, _ = class_lookup(m, type(raw), "__set__")
@@ -249,7 +255,7 @@ class Object(Variable):
         if raw is not MISSING and is_data_descriptor(m, raw) and not isinstance(raw, types.MemberDescriptorType):
             raise Unsupported(f"setting {name!r} through a {type(raw).__name__}")
         if not isinstance(raw, types.MemberDescriptorType) and not self.has_dict():
-            m.throw(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+            m.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
         self.attrs[name] = value
         m.mutated(self)
 
@@ -268,7 +274,7 @@ class Object(Variable):
         raw, owner = class_lookup(m, self.cls, name)
         if isinstance(raw, property):
             if raw.fdel is None:
-                m.throw(AttributeError, f"property {name!r} of {self.cls.__name__!r} object has no deleter")
+                m.fold(functools.partial(property.__delete__, raw), [_alike(self.cls)])
             m.call(m.class_attribute(owner, name, raw.fdel), [self], {})
             return
         if self.instance_attribute(m, name) is None:
@@ -312,7 +318,7 @@ class Object(Variable):
     def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
         found = self.special(m, "__call__")
         if found is None:
-            m.throw(TypeError, f"{self.cls.__name__!r} object is not callable")
+            m.throw(TypeError, f"{shown_type(self.cls)!r} object is not callable")
         return m.call(found, args, kwargs)
 
     def truth(self, m: Machine) -> bool:
@@ -333,7 +339,7 @@ class Object(Variable):
     def length(self, m: Machine) -> Variable:
         size = self.call_special(m, "__len__", [])
         if size is None:
-            m.throw(TypeError, f"object of type {self.cls.__name__!r} has no len()")
+            m.throw(TypeError, f"object of type {shown_type(self.cls)!r} has no len()")
         return size
 
     def iterate(self, m: Machine) -> Variable:
@@ -348,16 +354,16 @@ class Object(Variable):
     def item(self, m: Machine, key: Variable) -> Variable:
         found = self.call_special(m, "__getitem__", [key])
         if found is None:
-            m.throw(TypeError, f"{self.cls.__name__!r} object is not subscriptable")
+            m.throw(TypeError, f"{shown_type(self.cls)!r} object is not subscriptable")
         return found
 
     def set_item(self, m: Machine, key: Variable, value: Variable) -> None:
         if self.call_special(m, "__setitem__", [key, value]) is None:
-            m.throw(TypeError, f"{self.cls.__name__!r} object does not support item assignment")
+            m.throw(TypeError, f"{shown_type(self.cls)!r} object does not support item assignment")
 
     def delete_item(self, m: Machine, key: Variable) -> None:
         if self.call_special(m, "__delitem__", [key]) is None:
-            m.throw(TypeError, f"{self.cls.__name__!r} object doesn't support item deletion")
+            m.throw(TypeError, f"{shown_type(self.cls)!r} object doesn't support item deletion")
 
     def contains(self, m: Machine, value: Variable) -> bool:
         answer = self.call_special(m, "__contains__", [value])

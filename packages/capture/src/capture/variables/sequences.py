@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import torch
 
 from capture.errors import NotConstant, Unsupported
 
-from .base import Args, Kwargs, Variable
+from .base import Args, Kwargs, Variable, shown_type
 from .constants import BoundBuiltin, Constant
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Sequence(Variable):
         if name == "__class__":
             return m.known(self.cls)
         if not hasattr(self.cls, name):
-            m.throw(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+            m.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
         if hasattr(self, "py_" + name) or name in DUNDERS:
             return BoundBuiltin(self, name)
         raise Unsupported(f"{self.cls.__name__}.{name}")
@@ -77,13 +78,27 @@ class Sequence(Variable):
         return Constant(sum(m.equal(x, value) for x in list(self.items)))
 
 
+def check_call(handler: Callable[..., Variable], args: list[Any], kwargs: Kwargs) -> None:
+    """What is called with other arguments than it takes is called for real, for its own words."""
+    code = getattr(handler, "__func__", handler).__code__
+    given = len(args) + (1 if hasattr(handler, "__self__") else 0)
+    least = code.co_argcount - len(getattr(handler, "__defaults__", None) or ())
+    if kwargs or given < least or (given > code.co_argcount and not code.co_flags & inspect.CO_VARARGS):
+        try:
+            inspect.signature(handler).bind(*args, **kwargs)
+        except TypeError as error:
+            raise Unsupported(f"{error} in a call of a built-in method") from None
+
+
 def builtin_method(var: Variable, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
     """Call a method that a family implements as ``py_<name>``, or one of the operator methods."""
     own: Callable[..., Variable] | None = getattr(var, "py_" + name, None)
     if own is not None:
+        check_call(own, [m, *args], kwargs)
         return own(m, *[m.realize(a) for a in args], **{k: m.realize(v) for k, v in kwargs.items()})
     dunder = DUNDERS.get(name)
     if dunder is not None and not kwargs:
+        check_call(dunder, [m, var, *args], kwargs)
         return dunder(m, var, *[m.realize(a) for a in args])
     raise Unsupported(f"method {name!r} of {var!r}")
 
@@ -180,7 +195,7 @@ class NamedTuple(Tuple):
         if name == "__class__":
             return m.known(self.cls)
         if name == "__dict__" or raw is MISSING:
-            m.throw(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+            m.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
         if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
             return descriptor_get(m, raw, owner, self, self.cls, name)
         if name == "_fields":
@@ -210,7 +225,7 @@ class List(Sequence):
         return [m.to_python(x) for x in self.items]
 
     def hash_key(self, m: Machine) -> Hashable:
-        m.throw(TypeError, f"unhashable type: {self.cls.__name__!r}")
+        m.throw(TypeError, f"unhashable type: {shown_type(self.cls)!r}")
 
     def changed(self, m: Machine) -> Variable:
         m.mutated(self)

@@ -15,7 +15,7 @@ import torch
 from capture.errors import NotConstant, Unsupported
 from capture.evaluator.scope import is_operator_overload, is_recorded_builtin
 
-from .base import Args, Kwargs, Variable
+from .base import Args, Kwargs, Variable, shown_type
 from .constants import BoundBuiltin, Known
 from .objects import Object, class_lookup
 
@@ -127,7 +127,7 @@ class BuiltinFunction(Known):
         if name == "__call__":
             return self
         if not hasattr(self.value, name):
-            m.throw(AttributeError, f"{type(self.value).__name__!r} object has no attribute {name!r}")
+            m.throw(AttributeError, f"{shown_type(type(self.value))!r} object has no attribute {name!r}")
         return super().attribute(m, name)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from capture.errors import SymbolicRaise, Unsupported
 from capture.evaluator.frame import HandlerState
-from capture.variables.base import Variable
+from capture.variables.base import Variable, shown_type
 from capture.variables.constants import Constant
 from capture.variables.functions import Method
 from capture.variables.objects import MISSING, Object, Traceback, class_lookup, descriptor_get
@@ -81,7 +81,7 @@ def _special(m: Machine, manager: Variable, name: str) -> Variable:
         raise Unsupported(f"with statement over {manager!r}")
     raw, owner = class_lookup(m, manager.cls, name)
     if raw is MISSING:
-        m.throw(TypeError, f"{manager.cls.__name__!r} object does not support the context manager protocol")
+        m.throw(TypeError, f"{shown_type(manager.cls)!r} object does not support the context manager protocol")
     if not isinstance(raw, types.FunctionType | staticmethod | classmethod):
         raise Unsupported(f"context manager {manager.cls.__name__}, which is written in C")
     found = descriptor_get(m, raw, owner, manager, manager.cls, name)

@@ -1,0 +1,1 @@
+"""Random programs over a random state, and random changes between their calls."""
