@@ -179,6 +179,11 @@ class CapturedCalls(Calls):
         return run
 
 
+def raising(records: list[Any]) -> list[str]:
+    """The exceptions that calls ended in."""
+    return [outcome for outcome, *_ in records if outcome]
+
+
 def difference(one: Any, other: Any) -> str:
     """Where two records differ first."""
     if isinstance(one, (tuple, list)) and type(one) is type(other) and len(one) == len(other):

@@ -152,6 +152,8 @@ def _by_methods(
         return None
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         raise Unsupported(f"{left!r} with {right!r}: {name}")
+    if any(hasattr(cls, "__getitem__") for cls in (left_type, right_type)):
+        raise Unsupported(f"{left!r} {written} {right!r}, of which sequences have words of their own")
     shown = "** or pow()" if written == "**" else written
     m.throw(
         TypeError, f"unsupported operand type(s) for {shown}: {shown_type(left_type)!r} and {shown_type(right_type)!r}"

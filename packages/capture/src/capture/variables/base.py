@@ -5,7 +5,6 @@ The defaults answer "unsupported", which becomes a graph break: a family overrid
 
 from __future__ import annotations
 
-import functools
 import types
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,8 @@ if TYPE_CHECKING:
     from capture.evaluator.machine import Machine
     from capture.sources import Source
 
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
+#: Entries of a class whose representation tells the class's full name.
+_TELLING = (types.WrapperDescriptorType, types.MethodDescriptorType, types.GetSetDescriptorType)
 
 Args = list["Variable"]
 Kwargs = dict[str, "Variable"]
@@ -24,15 +24,12 @@ Kwargs = dict[str, "Variable"]
 
 def shown_type(cls: type) -> str:
     """A class's name as the interpreter's messages have it: of those made in C it may hold their module's."""
-    return cls.__name__ if cls.__flags__ & _HEAP_TYPE or cls.__module__ == "builtins" else _name_in_c(cls)
-
-
-@functools.cache
-def _name_in_c(cls: type) -> str:
+    if cls.__module__ == "builtins":
+        return cls.__name__
     for entry in vars(cls).values():
-        if isinstance(entry, types.WrapperDescriptorType | types.MethodDescriptorType):
+        if isinstance(entry, _TELLING) and entry.__objclass__ is cls:
             return repr(entry).removesuffix("' objects>").rpartition("'")[2]
-    raise Unsupported(f"a message that names {cls.__name__}")
+    return cls.__name__
 
 
 class VarKey:

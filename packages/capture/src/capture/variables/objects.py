@@ -15,7 +15,7 @@ from capture.errors import NotConstant, SymbolicRaise, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Const
 
-from .base import Args, Kwargs, Variable, VarKey, shown_type
+from .base import Args, Kwargs, Variable, shown_type
 from .constants import BoundBuiltin, Constant, Known, check_own_class
 from .functions import Function, Method
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cmath
 import functools
+import inspect
 import math
 import operator
 import types
@@ -68,6 +69,7 @@ class BuiltinFunction(Known):
         function = self.value
         handler = _find(function)
         if handler is not None:
+            check_arguments(function, args, kwargs)
             return handler(m, args, kwargs)
         if is_recorded_builtin(function) or is_operator_overload(function):
             name = getattr(function, "__name__", "")
@@ -129,6 +131,33 @@ class BuiltinFunction(Known):
         if not hasattr(self.value, name):
             m.throw(AttributeError, f"{shown_type(type(self.value))!r} object has no attribute {name!r}")
         return super().attribute(m, name)
+
+
+def check_arguments(function: Any, args: Args, kwargs: Kwargs) -> None:
+    """What does not take such arguments is called for real, for its own words."""
+    signature = _signature(function)
+    if signature is None:
+        return
+    least, most = signature[1:]
+    if kwargs or not least <= len(args) <= most:
+        try:
+            signature[0].bind(*args, **kwargs)
+        except TypeError as error:
+            raise Unsupported(f"{_label(function)}: {error}") from None
+
+
+@functools.cache
+def _signature(function: Any) -> tuple[inspect.Signature, int, float] | None:
+    """A function's signature, how many positional arguments it needs and how many it takes."""
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError):
+        return None
+    kinds = [(p.kind, p.default) for p in signature.parameters.values()]
+    positional = [default for kind, default in kinds if kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    least = sum(default is inspect.Parameter.empty for default in positional)
+    takes_any = any(kind is inspect.Parameter.VAR_POSITIONAL for kind, _ in kinds)
+    return signature, least, float("inf") if takes_any else len(positional)
 
 
 def _find(function: Any) -> Handler | None:

@@ -1,0 +1,141 @@
+"""Examples that once gave something else, as short as they can be told: a state, and steps that call and change it."""
+
+FOUND = {
+    "submodule hidden by the instance's dictionary": (
+        """
+net = nn.Module()
+net.first = Scale()
+def f(x):
+    net.first.act = use(x, 2).detach()
+    return x
+""",
+        ("call(f, torch.ones(3))", "net.__dict__['first'] = double", "call(f, torch.ones(3))"),
+    ),
+    "name that __getattr__ gave is set": (
+        """
+class Dynamic:
+    def __getattr__(self, name):
+        return 5
+held = Dynamic()
+def f(x):
+    return x * held.other
+""",
+        ("call(f, torch.ones(3))", "held.other = 3", "call(f, torch.ones(3))"),
+    ),
+    "attribute deleted by the program is gone already": (
+        """
+box = Box(3)
+def f(x):
+    try:
+        del box.v
+    except AttributeError as error:
+        return str(error)
+    return x + 1
+""",
+        ("call(f, torch.ones(3))", "call(f, torch.ones(3))", "box.v = 2", "call(f, torch.ones(3))"),
+    ),
+    "entry that is only passed on is gone": (
+        """
+table = {'a': [1]}
+def f(x):
+    try:
+        outside(table['a'])
+    except KeyError as error:
+        return str(error)
+    return x + 1
+""",
+        ("call(f, torch.ones(3))", "del table['a']", "call(f, torch.ones(3))"),
+    ),
+    "attribute that is only overwritten by its deletion is gone": (
+        """
+held = space(v=1)
+def f(x):
+    try:
+        held.v
+    except AttributeError as error:
+        return str(error)
+    return x + 1
+""",
+        ("call(f, torch.ones(3))", "del held.v", "call(f, torch.ones(3))"),
+    ),
+    "property without a name and without a setter": (
+        """
+box = Box(2)
+class Outer:
+    class Inner:
+        p = property(lambda self: 1)
+def f(x):
+    out = []
+    for held in box, Outer.Inner():
+        try:
+            held.v = 3
+            held.p = 3
+        except AttributeError as error:
+            out.append(str(error))
+    return x + 1, out
+""",
+        ("call(f, torch.ones(3))", "Box.v = property(lambda self: 'a')", "call(f, torch.ones(3))"),
+    ),
+    "words of operators": (
+        """
+box = Box(2)
+def f(x):
+    out = []
+    for change in range(3):
+        try:
+            if change == 0:
+                box.v += 2
+            elif change == 1:
+                box.v = box.v * 'a'
+            else:
+                box.v **= 2
+        except TypeError as error:
+            out.append(str(error))
+    return x + 1, out
+""",
+        (
+            "call(f, torch.ones(3))",
+            "box.v = double",
+            "call(f, torch.ones(3))",
+            "box.v = Box()",
+            "call(f, torch.ones(3))",
+        ),
+    ),
+    "calls with arguments that are not taken": (
+        """
+table = {'a': 1}
+def f(x):
+    out = []
+    for call in (lambda: table.get(), lambda: [].append(), lambda: (1,).index(), lambda: weakref.ref(Box)(x),
+                 lambda: operator.neg(x, inplace=False), lambda: len(), lambda: {1}.add(1, 2)):
+        try:
+            call()
+        except TypeError as error:
+            out.append(str(error))
+    return x + 1, out
+""",
+        ("call(f, torch.ones(3))",),
+    ),
+    "format that looks into an object": (
+        """
+layer = nn.Tanh()
+def f(x):
+    return x + 1, ['{!r:.3}'.format(layer), '{:5}|'.format(2), '{0!r:>10}'.format([1]), '{.training}'.format(layer), '{}'.format((1, 'a'))]
+""",
+        ("call(f, torch.ones(3))",),
+    ),
+    "names of classes made in C": (
+        """
+held = space(v=2)
+def f(x):
+    out = []
+    for get in (lambda: held.other, lambda: collections.OrderedDict().other, lambda: collections.deque().other):
+        try:
+            get()
+        except AttributeError as error:
+            out.append(str(error))
+    return x + 1, out
+""",
+        ("call(f, torch.ones(3))",),
+    ),
+}
