@@ -110,9 +110,7 @@ def _parameters(count: int) -> list[Guard]:
 
 @kind("watch, asked at each call: order of an OrderedDict")
 def _orders(count: int) -> list[Guard]:
-    return [
-        Guard(lasting(collections.OrderedDict(a=1, b=2)), GuardKind.DICT_KEYS, ("a", "b")) for _ in range(count)
-    ]
+    return [Guard(lasting(collections.OrderedDict(a=1, b=2)), GuardKind.DICT_KEYS, ("a", "b")) for _ in range(count)]
 
 
 @kind("watch, asked at each call: a property")
