@@ -29,10 +29,13 @@ class FrameValues:
 
     def free(self, name: str) -> Any:
         """The content of the function's free variable. Raises `LookupError` if there is none or it is empty."""
+        return _content(self.cell(name))
+
+    def cell(self, name: str) -> types.CellType:
+        """The cell of the function's free variable. Raises `LookupError` if there is none."""
         if self.func is None or name not in self.func.__code__.co_freevars:
             raise LookupError(f"no free variable {name!r}")
-        cell = (self.func.__closure__ or ())[self.func.__code__.co_freevars.index(name)]
-        return _content(cell)
+        return (self.func.__closure__ or ())[self.func.__code__.co_freevars.index(name)]
 
 
 class Source:
@@ -117,6 +120,23 @@ class Closure(Source):
 
     def read(self, values: FrameValues) -> Any:
         return values.free(self.free)
+
+
+@dataclass(frozen=True, slots=True)
+class ClosureCell(Source):
+    """A free variable's cell itself."""
+
+    free: str
+
+    @property
+    def name(self) -> str:
+        return f"the cell of {self.free}"
+
+    def load(self) -> list[Instruction]:
+        return build.load_closure(self.free)
+
+    def read(self, values: FrameValues) -> Any:
+        return values.cell(self.free)
 
 
 @dataclass(frozen=True, slots=True)

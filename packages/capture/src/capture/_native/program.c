@@ -23,14 +23,23 @@ dict_item(PyObject *dict, PyObject *key)
     return item;
 }
 
+/* A function's cell; borrowed. */
 static PyObject *
-cell_content(PyObject *cells, Py_ssize_t i)
+cell_of(PyObject *function, Py_ssize_t i)
 {
+    PyObject *cells = function && PyFunction_Check(function) ? ((PyFunctionObject *)function)->func_closure : NULL;
     if (cells == NULL || !PyTuple_Check(cells) || i < 0 || i >= PyTuple_GET_SIZE(cells) ||
         !PyCell_Check(PyTuple_GET_ITEM(cells, i))) {
         return NULL;
     }
-    return PyCell_Get(PyTuple_GET_ITEM(cells, i));
+    return PyTuple_GET_ITEM(cells, i);
+}
+
+static PyObject *
+cell_content(PyObject *function, Py_ssize_t i)
+{
+    PyObject *cell = cell_of(function, i);
+    return cell ? PyCell_Get(cell) : NULL;
 }
 
 static PyObject *
@@ -131,7 +140,7 @@ function_item(int op, PyObject *value, const Step *step)
     case KWDEFAULT:
         return dict_item(func->func_kwdefaults, step->object);
     case CELL:
-        return cell_content(func->func_closure, step->number);
+        return cell_content(value, step->number);
     default:
         return dict_item(func->func_globals, step->object);
     }
@@ -144,9 +153,9 @@ read_value(const Step *step, PyObject *const *regs, const GuardFrame *frame)
     case LOCAL:
         return Py_XNewRef(frame->locals[step->number]);
     case FREE:
-        return frame->func && PyFunction_Check(frame->func)
-                   ? cell_content(((PyFunctionObject *)frame->func)->func_closure, step->number)
-                   : NULL;
+        return cell_content(frame->func, step->number);
+    case FREE_CELL:
+        return Py_XNewRef(cell_of(frame->func, step->number));
     case CONST:
         return Py_NewRef(step->object);
     case ATTR:
@@ -388,6 +397,8 @@ check_value(const Step *step, PyObject *const *regs)
         return result < 0 ? -1 : result == (step->op == HAS_ATTR);
     case NO_TYPE_ENTRY:
         return PyType_Check(value) && type_entry(value, step->object) == NULL;
+    case EMPTY_CELL:
+        return PyCell_Check(value) && PyCell_GET(value) == NULL;
     case PREDICATE:
         return truth_of(PyObject_CallOneArg(step->object, value));
     case SAME:

@@ -11,7 +11,7 @@
 static const struct {
     const char *name, *uses;
 } operations[] = {
-    [LOCAL] = {"local", "d"}, [FREE] = {"free", "d"}, [ROOT] = {"root", "d"},
+    [LOCAL] = {"local", "d"}, [FREE] = {"free", "d"}, [FREE_CELL] = {"free_cell", "d"}, [ROOT] = {"root", "d"},
     [CONST] = {"const", "do"}, [ATTR] = {"attr", "dso"},
     [DICT_ATTR] = {"dict_attr", "dso"}, [INDEX] = {"index", "ds"}, [KEY] = {"key", "dso"},
     [TYPE_OF] = {"type_of", "ds"}, [KEY_AT] = {"key_at", "ds"}, [VALUE_AT] = {"value_at", "ds"}, [DEFAULT] = {"default", "ds"},
@@ -19,7 +19,7 @@ static const struct {
     [TYPE_ENTRY] = {"type_entry", "dso"}, [REFERENT] = {"referent", "ds"}, [CLASS_DICT] = {"class_dict", "ds"},
     [GLOBALS] = {"globals", "d"}, [BUILTINS] = {"builtins", "d"}, [DEREF] = {"deref", "do"},
     [PINNED] = {"pinned", "d"}, [APART] = {"apart", "so"}, [BOUND] = {"bound", ""}, [WATCHED] = {"watched", ""},
-    [NO_TYPE_ENTRY] = {"no_type_entry", "so"},
+    [NO_TYPE_ENTRY] = {"no_type_entry", "so"}, [EMPTY_CELL] = {"empty_cell", "s"},
     [TYPE] = {"type", "so"}, [IS] = {"is", "so"}, [IS_WEAK] = {"is_weak", "so"}, [EQUALS] = {"equals", "so"},
     [TENSOR] = {"tensor", "so"}, [LEN] = {"len", "s"}, [DICT_KEYS] = {"dict_keys", "so"},
     [HAS_KEY] = {"has_key", "so"}, [NO_KEY] = {"no_key", "so"}, [HAS_ATTR] = {"has_attr", "so"},
@@ -186,8 +186,8 @@ build_step(GuardProgram *self, Step *step, PyObject *item, char *written)
     if (strchr(uses, 't')) {
         ok = ok && written[step->dst];
     }
-    if (step->op == LOCAL || step->op == FREE || step->op == ROOT) {
-        Py_ssize_t *most = step->op == LOCAL ? &self->locals : step->op == FREE ? &self->frees : &self->roots;
+    if (step->op == LOCAL || step->op == FREE || step->op == FREE_CELL || step->op == ROOT) {
+        Py_ssize_t *most = step->op == LOCAL ? &self->locals : step->op == ROOT ? &self->roots : &self->frees;
         ok = ok && step->number >= 0;
         *most = Py_MAX(*most, step->number + 1);
     }

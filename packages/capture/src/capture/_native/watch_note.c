@@ -380,6 +380,9 @@ note_check(Watch *watch, const Step *step, PyObject *source)
     case NO_TYPE_ENTRY:
         note_class(watch, source, name, NULL);
         return;
+    case EMPTY_CELL:
+        note_word(watch, &((PyCellObject *)source)->ob_ref);
+        return;
     case HAS_ATTR: case NO_ATTR: case PREDICATE:
         break;
     default:

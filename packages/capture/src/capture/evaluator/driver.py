@@ -37,7 +37,7 @@ from capture.errors import (
 from capture.graph import Break, CapturedGraph
 from capture.guards import Guard, GuardKind
 from capture.resume import continuation, group_end, names_beside, origin_of, plain_form, reachable, stack_after, stub
-from capture.sources import Closure, Local, ModuleGlobal, Source
+from capture.sources import Closure, ClosureCell, Local, ModuleGlobal, Source
 from capture.variables import builtins as _builtins
 from capture.variables import constructors as _constructors
 from capture.variables import torch_state as _torch_state
@@ -229,7 +229,7 @@ class Attempt:
         }
         closure: list[Cell] = []
         for name, real in zip(self.code.co_freevars, frame.function.__closure__ or (), strict=True):
-            cell = self.m.cell_at(real, Closure(name))
+            cell = self.m.cell_at(real, Closure(name), ClosureCell(name))
             cell.name = name
             closure.append(cell)
         self.frame = Frame(self.code, frame.globals, frame.builtins, local, closure, is_root=True)

@@ -183,6 +183,7 @@ class State:
             GuardKind.DISTINCT,
             GuardKind.SHAPE,
             GuardKind.ANSWER,
+            GuardKind.CALLABLE,
         ):
             key = (source, kind, expected)
         if key not in self.guards:

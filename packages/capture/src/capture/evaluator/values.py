@@ -16,7 +16,7 @@ import torch
 from capture import _native
 from capture.compiled_module import CompiledModule
 from capture.errors import NotConstant, SkipFrame, Unsupported
-from capture.guards import LASTING, GuardKind, Predicate, TensorMeta, begins_lasting
+from capture.guards import GuardKind, Predicate, TensorMeta
 from capture.sources import (
     Attr,
     CellContent,
@@ -33,7 +33,7 @@ from capture.sources import (
     Referent,
     Source,
 )
-from capture.variables.base import Lazy, Variable, VarKey
+from capture.variables.base import Lazy, Variable
 from capture.variables.classes import Class, PyModule
 from capture.variables.constants import CONSTANT_TYPES, Constant, EnumMember, Known, WeakReference
 from capture.variables.functions import Cell, Function, Method, Partial
@@ -44,7 +44,8 @@ from capture.variables.sequences import List, NamedTuple, Range, Slice, Tuple
 from capture.variables.tensors import Tensor
 from capture.variables.torch_calls import BuiltinFunction
 
-from .facts import Facts, can_change
+from .facts import can_change
+from .identity import Identity
 from .scope import is_foreign, is_recorded_python, module_of
 
 _BUILTIN_FUNCTIONS = (
@@ -62,7 +63,7 @@ _BUILTIN_FUNCTIONS = (
 _MAPPING_TYPES = (dict, collections.OrderedDict, collections.defaultdict, types.MappingProxyType)
 
 
-class Values(Facts):
+class Values(Identity):
     """Building variables."""
 
     # Inputs
@@ -218,31 +219,37 @@ class Values(Facts):
         keyword: dict[str, Variable] = {k: Lazy(d, KwDefault(base, k)) for k, d in (value.__kwdefaults__ or {}).items()}
         cells: list[Cell] = []
         for i, real in enumerate(value.__closure__ or ()):
-            cells.append(self.cell_at(real, CellContent(base, i)))
+            cells.append(self.cell_at(real, CellContent(base, i), Item(Attr(base, "__closure__"), i)))
         made = Function(value.__code__, value.__globals__, value.__qualname__, defaults, keyword, cells, value)
         made.base = base
         return made
 
-    def cell_at(self, real: types.CellType, source: Source) -> Cell:
-        """The variable of a real cell; ``source`` reads its content."""
+    def cell_at(self, real: types.CellType, content: Source, source: Source) -> Cell:
+        """The variable of a real cell, which ``source`` reads, and ``content`` what it holds."""
         found = self.memo.get(id(real))
         if found is not None and isinstance(found[1], Cell):
+            if not self.is_same_cell(found[1], source):
+                self.again(found, source)
             return found[1]
         cell = Cell()
-        try:
-            cell.content = Lazy(real.cell_contents, source)
-        except ValueError:
-            cell.content = None
-        parts = (source.base, source.index) if isinstance(source, CellContent) else None
-        cell.source = Item(Attr(parts[0], "__closure__"), parts[1]) if parts else Const(real, "cell")
+        cell.source = source
+        self.fill_cell(cell, real, content)
         self.memo[id(real)] = (real, cell)
         return cell
 
+    def fill_cell(self, cell: Cell, real: types.CellType, content: Source) -> None:
+        try:
+            cell.content = Lazy(real.cell_contents, content)
+        except ValueError:
+            assert cell.source is not None
+            self.guard(cell.source, GuardKind.EMPTY_CELL)
+
     def cell(self, value: types.CellType, source: Source | None) -> Variable:
-        cell = Cell()
         self.type_guard(source, types.CellType)
         assert source is not None
-        cell.content = Lazy(value.cell_contents, Attr(source, "cell_contents"))
+        cell = Cell()
+        cell.source = source
+        self.fill_cell(cell, value, Attr(source, "cell_contents"))
         return cell
 
     def builtin(self, value: Any, source: Source | None) -> Variable:
@@ -285,7 +292,9 @@ class Values(Facts):
         items: list[Variable] = [self.element(v, Item(source, i)) for i, v in enumerate(value)]
         if cls in (list, collections.deque):
             made = List(items, cls)
-            made.maxlen = getattr(value, "maxlen", None)
+            if cls is collections.deque:
+                made.maxlen = value.maxlen
+                self.guard(Attr(source, "maxlen"), GuardKind.EQUALS, value.maxlen)
             return made
         return Tuple(items, cls) if cls in (tuple, torch.Size) else NamedTuple(items, cls)
 
@@ -401,70 +410,6 @@ class Values(Facts):
             raise Unsupported(f"input of type {type(value).__name__}")
         return None
 
-    # Identity of inputs
-
-    def guard_distinct(self, first: Variable, *others: Variable) -> None:
-        """Inputs that are different objects stay so, where no guard on their identity says it."""
-        inputs = [v for v in (first, *others) if v.source is not None and not isinstance(v, Constant)]
-        if len(inputs) > 1 and not all(map(self.identity_fixed, inputs)):
-            sources = [v.source for v in inputs if v.source is not None]
-            self.guard(sources[0], GuardKind.DISTINCT, tuple(sources[1:]))
-
-    def by_identity(self, variable: Variable) -> VarKey:
-        """The key of an object that is hashed and compared as such: two of them stay two."""
-        if variable.source is not None:
-            self.hashed[id(variable)] = variable
-        return VarKey(variable)
-
-    def identity_fixed(self, variable: Variable) -> bool:
-        source = variable.source
-        return isinstance(source, Const) or (source, GuardKind.ID) in self.guards or isinstance(variable, Constant)
-
-    def hangs_from_bound(self, source: Source) -> bool:
-        """Whether a source is read from a module that may be any one of its equals."""
-        each: Source | None = source
-        while each is not None and (each, GuardKind.BOUND) not in self.guards:
-            each = each.parent
-        return each is not None
-
-    def lives_on(self, source: Source) -> bool:
-        """Whether a source hangs from an object of fixed identity, or from a bound module."""
-        each: Source | None = source
-        while each is not None:
-            if begins_lasting(each) or any((each, kind) in self.guards for kind in LASTING):
-                return True
-            each = each.parent
-        return False
-
-    def guard_hashed(self) -> None:
-        if len(self.hashed) > 1:
-            self.guard_distinct(*self.hashed.values())
-
-    def guard_bound_apart(self) -> None:
-        """Modules, and what they own of the graph's inputs, stay different objects: equal ones may share them otherwise."""
-        modules = [v.source for _, v in self.memo.values() if isinstance(v, Module) and v.source is not None]
-        if any((source, GuardKind.BOUND) in self.guards for source in modules):
-            owned = [source for source in self.graph.sources if self.lives_on(source)]
-            sources = [s for s in dict.fromkeys([*modules, *owned]) if not isinstance(s, Const)]
-            if len(sources) > 1:
-                self.guard(sources[0], GuardKind.DISTINCT, tuple(sources[1:]))
-
-    def guard_aliases(self, tensors_changed: bool) -> None:
-        """Objects of one type, one of which the frame changed, must not turn out to be the same object."""
-        inputs = [v for _, v in self.memo.values() if v.source is not None and not self.identity_fixed(v)]
-        tensors = [v for v in inputs if isinstance(v, Tensor)]
-        if not tensors_changed:
-            tensors = [v for v in tensors if v.cls is torch.Tensor]
-        if len(tensors) > 1:
-            self.guard_distinct(*tensors)
-        for variable in list(self.changed.values()):
-            if variable.source is None or isinstance(variable, Cell):
-                continue
-            same = [v for v in inputs if v is not variable and type(v) is type(variable)]
-            same = [v for v in same if v.python_type() is variable.python_type()]
-            if same:
-                self.guard_distinct(variable, *same)
-
     # Parts of inputs
 
     def attribute_source(self, owner: Variable, name: str) -> Source:
@@ -493,11 +438,13 @@ class Values(Facts):
         elif source is not None and not isinstance(source, Const):
             self.guard(source, GuardKind.NO_ATTR, name)
 
-    def guard_predicate(self, owner: Variable, check: Callable[[Any], object], text: str) -> None:
+    def guard_predicate(
+        self, owner: Variable, check: Callable[[Any], object], text: str, subject: object = None
+    ) -> None:
         """A Python check on an input; none on objects of fixed identity that only guards can see change."""
         if owner.source is None:
             raise Unsupported("a condition on an object made in the frame")
-        self.guard(owner.source, GuardKind.CALLABLE, Predicate(check, text))
+        self.guard(owner.source, GuardKind.CALLABLE, Predicate(check, text, subject))
 
     def guard_not_shadowed(self, owner: Object, name: str) -> None:
         """The instance's own dictionary does not hold ``name``."""

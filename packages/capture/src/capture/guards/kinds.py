@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -32,6 +32,7 @@ class GuardKind(enum.Enum):
     HAS_ATTR = "has_attr"  # an attribute's name
     NO_ATTR = "no_attr"  # an attribute's name
     NO_CLASS_ENTRY = "no_class_entry"  # a name that no class of the class's MRO holds
+    EMPTY_CELL = "empty_cell"  # nothing: the cell holds none
     SAME_OBJECT = "same_object"  # another Source that gives the same object
     DISTINCT = "distinct"  # a tuple of Sources: with `source`, no two give the same object
     GRAD_MODE = "grad_mode"  # a bool; no source
@@ -158,10 +159,14 @@ class ShapePredicate:
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """A Python function of the value, for what no other kind says. A true result lets the guard pass."""
+    """A Python function of the value, for what no other kind says. A true result lets the guard pass.
 
-    check: Callable[[Any], object]
+    Predicates of one text and subject, the object besides the value that it is about, are the same.
+    """
+
+    check: Callable[[Any], object] = field(compare=False)
     text: str
+    subject: Any = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -244,6 +249,7 @@ _WORDS: dict[GuardKind, Callable[[str, Any], str]] = {
     GuardKind.HAS_ATTR: lambda name, expected: f"hasattr({name}, {expected!r})",
     GuardKind.NO_ATTR: lambda name, expected: f"not hasattr({name}, {expected!r})",
     GuardKind.NO_CLASS_ENTRY: lambda name, expected: f"no class of {name}'s MRO holds {expected!r}",
+    GuardKind.EMPTY_CELL: lambda name, expected: f"{name} is empty",
     GuardKind.SAME_OBJECT: lambda name, expected: f"{name} is {expected.name}",
     GuardKind.DISTINCT: lambda name, expected: (
         ", ".join([name, *(each.name for each in expected[:_MANY])])

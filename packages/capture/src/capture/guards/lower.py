@@ -194,9 +194,12 @@ class _Lowering:
         return ("local", self.arguments.index(source.local), None)
 
     def free(self, source: S.Closure) -> _Read:
-        if source.free not in self.code.co_freevars:
-            raise ValueError(f"{source.free!r} is not a free variable of {self.code.co_name}")
-        return ("free", self.code.co_freevars.index(source.free), None)
+        return ("free", self.free_index(source.free), None)
+
+    def free_index(self, name: str) -> int:
+        if name not in self.code.co_freevars:
+            raise ValueError(f"{name!r} is not a free variable of {self.code.co_name}")
+        return self.code.co_freevars.index(name)
 
 
 def _constant(value: Any) -> _Read:
@@ -238,6 +241,7 @@ def _item(key: Any) -> _Read:
 _READS: dict[type[S.Source], Callable[[_Lowering, Any], _Read]] = {
     S.Local: _Lowering.local,
     S.Closure: _Lowering.free,
+    S.ClosureCell: lambda lowering, source: ("free_cell", lowering.free_index(source.free), None),
     S.ModuleGlobal: lambda _, source: ("key", 0, source.variable),
     S.Attr: lambda _, source: ("dict_attr" if source.via_dict else "attr", 0, source.attr),
     S.Item: lambda _, source: _item(source.key),
@@ -318,6 +322,7 @@ _CHECKS: dict[GuardKind, Callable[[Any], list[_Read]]] = {
     GuardKind.HAS_ATTR: lambda expected: [("has_attr", 0, expected)],
     GuardKind.NO_ATTR: lambda expected: [("no_attr", 0, expected)],
     GuardKind.NO_CLASS_ENTRY: lambda expected: [("no_type_entry", 0, expected)],
+    GuardKind.EMPTY_CELL: lambda expected: [("empty_cell", 0, None)],
     GuardKind.CALLABLE: lambda expected: [("predicate", 0, expected.check)],
     GuardKind.ANSWER: lambda expected: [("call_equals", 0, expected)],
     GuardKind.GRAD_MODE: _grad_mode,

@@ -96,7 +96,7 @@ def _is_instance(m: Machine, value: Variable, cls: type) -> bool:
     if getattr(cls, "_is_protocol", False) and isinstance(value, Object) and value.value is not None:
         answer = isinstance(value.value, cls)
         label = f"isinstance({{}}, {cls.__name__}) is {answer}"
-        m.guard_predicate(value, lambda real: isinstance(real, cls) is answer, label)
+        m.guard_predicate(value, lambda real: isinstance(real, cls) is answer, label, cls)
         return answer
     if isinstance(check, types.FunctionType) and module_of(check) != "typing":
         return m.truth(m.call(m.class_attribute(type(cls), "__instancecheck__", check), [m.known(cls), value], {}))

@@ -8,6 +8,8 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from capture.errors import NotConstant, Unsupported
 from capture.evaluator.scope import module_of
 from capture.guards import GuardKind
@@ -16,7 +18,8 @@ from capture.sources import Const
 from . import modules
 from .base import Args, Kwargs, Variable
 from .constants import Constant
-from .objects import Object
+from .functions import Method
+from .objects import MISSING, Object, class_lookup
 
 if TYPE_CHECKING:
     from capture.evaluator.machine import Machine
@@ -158,9 +161,25 @@ def _signature(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
         m.note_signature(value)
     if m.is_constant(value):
         return m.computed(m.fold(inspect.signature, [m.to_python(value)]))
-    if isinstance(value, Object) and isinstance(value.value, object) and callable(value.value):
-        return m.computed(m.fold(inspect.signature, [value.value]))
+    if isinstance(value, Object) and value.source is not None:
+        return _signature(m, [_plain_call(m, value)], {})
     raise Unsupported(f"signature of {value!r}")
+
+
+def _plain_call(m: Machine, value: Object) -> Variable:
+    """What calling an object calls, where nothing else says what its signature is."""
+    for name in ("__signature__", "__wrapped__", "__partialmethod__", "_partialmethod", "__text_signature__"):
+        if value.instance_attribute(m, name) is not None or class_lookup(m, value.cls, name)[0] is not MISSING:
+            raise Unsupported(f"signature of an object with a {name}")
+        m.guard_not_shadowed(value, name)
+    for name in ("__getattr__", "__getattribute__"):
+        raw, owner = class_lookup(m, value.cls, name)
+        if raw is not MISSING and owner not in (object, torch.nn.Module):
+            raise Unsupported("signature of an object whose attributes are looked up by code of its own")
+    call = value.special(m, "__call__")
+    if not isinstance(call, Method):
+        raise Unsupported(f"signature of {value!r}")
+    return call
 
 
 @known("typing.cast")
