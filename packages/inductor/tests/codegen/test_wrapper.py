@@ -259,6 +259,14 @@ def test_kernels_run_on_their_own_gpu() -> None:
     assert "_device" not in on_gpus("cpu")
 
 
+def test_the_body_of_a_graph_on_a_gpu_runs_where_that_is_current() -> None:
+    for devices, only_if in [(("cuda:1",), "not (_current_device() != 1)"), (("cuda:0", "cuda:1"), ""), (("cpu",), "")]:
+        piece = straight_line(on_gpus(*devices), {})
+        assert (piece.only_if, len(piece.inputs)) == (only_if, len(devices))
+        assert not any("args" in line or "return" in line for line in piece.lines)
+        compile("\n".join([*piece.head, *piece.lines, piece.result]), "<body>", "exec")
+
+
 def test_the_body_of_a_graph_is_offered_once_layouts_were_checked() -> None:
     graph, expected = trace(lambda a, b: torch.cumsum(a * b, 1).exp(), X, X)
     compiled = compile_graph(graph, [X, X], Options(cache=False))
