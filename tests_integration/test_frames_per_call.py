@@ -90,6 +90,16 @@ def written(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     return x @ w
 
 
+def viewed(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    with torch.no_grad():
+        parts = x.split(2)
+    return *parts, (x @ w).t()
+
+
+def drawn(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.dropout(torch.fft.fft(x @ w).abs())
+
+
 def counted(
     counter: Callable[..., list[CodeType]], fn: Any, run: Callable[[Any], Any], dynamic: bool | None = None
 ) -> list[CodeType]:
@@ -156,7 +166,7 @@ def test_a_training_step(counter: Any) -> None:
 
 
 def test_what_else_a_call_does_is_generated_too() -> None:
-    """Several backwards, writes to inputs, autocast, symbolic sizes."""
+    """Several backwards, writes to inputs, autocast, symbolic sizes, views, random numbers, operators of no kernel's."""
     x, w = torch.randn(4, 8), torch.randn(8, 8, requires_grad=True)
 
     def step(fn: Any) -> None:
@@ -172,6 +182,8 @@ def test_what_else_a_call_does_is_generated_too() -> None:
 
     counted(profiled, two, step)
     counted(profiled, chain, step)
+    counted(profiled, viewed, lambda fn: fn(x, w)[-1].sum().backward())
+    counted(profiled, drawn, step_of_one)
     counted(profiled, product, autocast)
     counted(profiled, product, step_of_one, dynamic=True)
     counted(profiled, written, lambda fn: fn(x, w.detach()))

@@ -76,5 +76,10 @@ def let_run(function: Any, backward: Any) -> None:
     function._backward_cls.apply = backward
 
 
+def native(op: Any) -> Any:
+    """What runs an operator: its own `__call__` is a frame of Python that passes all on to C."""
+    return op._op if type(op) is torch._ops.OpOverload else op
+
+
 # What the public methods of an autograd.Function's context set: assigned, they cost no frame.
 TO_SAVE, NON_DIFFERENTIABLE, MATERIALIZES = "to_save", "non_differentiable", "materialize_grads"

@@ -5,7 +5,7 @@ In: the `Signature`. Out: lines of the generated function, in the order that aut
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -27,6 +27,7 @@ class Ending:
         self._written: set[int] = set()
         self._made: set[int] = set()
         self._several: dict[str, str] = {}
+        self._count = 0
 
     def input(self, index: int) -> str:
         """An input as it was given."""
@@ -50,9 +51,7 @@ class Ending:
         quiet = [m for m in signature.mutations if not m.grad]
         if quiet:
             self._several.clear()
-            source.names |= {"set_grad": _torch.set_grad_enabled, "is_grad_enabled": torch.is_grad_enabled}
-            source.line("grad = is_grad_enabled()")
-            with source.within("set_grad(False)", "set_grad(grad)"):
+            with self._quiet():
                 if len(quiet) == 1:
                     source.line(f"args[{quiet[0].input}].copy_(results[{quiet[0].result}])")
                 else:
@@ -113,22 +112,27 @@ class Ending:
         source = self.source
         arguments = [base, *(_literal(source, value) for value in step.args)]
         arguments += [f"{name}={_literal(source, value)}" for name, value in step.kwargs.items()]
-        text = f"{source.name(step.op, 'view')}({', '.join(arguments)})"
-        if not step.grad:
-            source.names["without_grad"] = _without_grad
-            text = f"without_grad(lambda: {text})"
-        if step.index is None:
+        text = f"{source.name(_torch.native(step.op), 'view')}({', '.join(arguments)})"
+        if step.index is None and step.grad:
             return text
-        made = self._several.get(text)  # views made together are made once, as in the program
+        # Views made together are made once, as in the program.
+        key = f"{step.grad} {text}"
+        made = self._several.get(key) if step.index is not None else None
         if made is None:
-            made = self._several[text] = f"views{len(self._made)}_{len(self._several)}"
-            source.line(f"{made} = {text}")
-        return f"{made}[{step.index}]"
+            self._count += 1
+            made = f"views{self._count}"
+            if step.index is not None:
+                self._several[key] = made
+            with self._quiet() if not step.grad else source.block():
+                source.line(f"{made} = {text}")
+        return made if step.index is None else f"{made}[{step.index}]"
 
-
-def _without_grad(function: Callable[[], Any]) -> Any:
-    with torch.no_grad():
-        return function()
+    def _quiet(self) -> AbstractContextManager[None]:
+        """What is written inside leaves no trace in autograd."""
+        source = self.source
+        source.names |= {"set_grad": _torch.set_grad_enabled, "is_grad_enabled": torch.is_grad_enabled}
+        source.line("grad = is_grad_enabled()")
+        return source.within("set_grad(False)", "set_grad(grad)")
 
 
 def _literal(source: Source, value: Any) -> str:

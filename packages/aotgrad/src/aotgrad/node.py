@@ -57,7 +57,7 @@ def _write_forward(
     inputs, cuts = edges(way.joint, whole)
     with source.block("def forward(ctx, results, args, random, *connected):" if apart else "def forward(ctx, *args):"):
         if isinstance(repeated, Again) and repeated.draws:
-            source.names["random_state"] = torch.get_rng_state
+            source.names["random_state"] = torch.default_generator.get_state
             source.line(f"ctx.random = {'random' if apart else 'random_state()'}")
         if not apart:
             with source.block(*without_autocast(source, guard_autocast)):

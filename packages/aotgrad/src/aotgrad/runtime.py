@@ -180,7 +180,7 @@ def _several(
 
     What results are computed from stands before them: their place is connected to that result, as the user sees it.
     """
-    source.names["random_state"] = torch.get_rng_state
+    source.names["random_state"] = torch.default_generator.get_state
     draws = any(isinstance(way.repeated, Again) and way.repeated.draws for way in ways)
     source.line(f"random = {'random_state()' if draws else 'None'}")
     with _without_grad(source), source.block(*without_autocast(source, guard_autocast)):

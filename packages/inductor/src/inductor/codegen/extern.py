@@ -12,6 +12,7 @@ from typing import Any
 import sympy
 import torch
 
+from inductor._torch import native_call
 from inductor.ir.program import ExternOp, StridedView
 from inductor.schedule.extern import direct_function, writes_into
 from inductor.schedule.nodes import SYMBOLIC
@@ -91,7 +92,7 @@ class ArgumentPrinter:
         if isinstance(target, torch._ops.OpOverload):
             namespace, name = target._schema.name.split("::")
             if name.isidentifier():
-                path = f"torch.ops.{namespace}.{name}.{target._overloadname}"
+                path = native_call(f"torch.ops.{namespace}.{name}.{target._overloadname}", target)
                 short = f"_{name}" if target._overloadname == "default" else f"_{name}_{target._overloadname}"
                 return self._bind(short, path)
         return self.object(target)
