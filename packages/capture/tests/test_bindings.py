@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import gc
 import weakref
 from collections.abc import Callable, Iterator
@@ -393,6 +394,20 @@ def test_what_is_captured_alike_is_shared_only_by_equal_backends() -> None:
     dynamic = capture.compile(Block(), first, dynamic=True)
     dynamic(x)
     assert first.graphs == 2
+
+
+def test_a_backend_that_leads_to_what_it_compiled_goes_with_it() -> None:
+    class Holder:
+        def backend(self, graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+            return graph.forward
+
+    holder = Holder()
+    holder.compiled = capture.compile(lambda x: x + 1, holder.backend)  # type: ignore[attr-defined]
+    holder.partial = capture.compile(lambda x: x - 1, functools.partial(holder.backend))  # type: ignore[attr-defined]
+    gone = weakref.ref(holder)
+    del holder
+    gc.collect()
+    assert gone() is None
 
 
 def test_functions_of_one_code_with_other_globals() -> None:

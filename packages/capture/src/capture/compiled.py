@@ -63,16 +63,21 @@ def group_of(choices: Choices) -> Group | None:
 
 
 class _Same:
-    """An object as a key, equal to itself alone."""
+    """An object as a key, equal to itself alone. Held weakly: it may lead back to what the key is for."""
 
     def __init__(self, value: object) -> None:
-        self.value = value
+        self._reference = weakref.ref(value)
+        self._hash = id(value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.value is self.value
+        value = self._reference()
+        return value is not None and isinstance(other, _Same) and other._reference() is value
 
     def __hash__(self) -> int:
-        return id(self.value)
+        return self._hash
+
+
+_PLAIN = frozenset({bool, int, str, bytes, type(None)})
 
 
 def _comparable(value: Any) -> Hashable:
@@ -85,12 +90,9 @@ def _comparable(value: Any) -> Hashable:
         return (type(value), *map(_comparable, value))
     if type(value) is dict:
         return (dict, *((_comparable(key), _comparable(entry)) for key, entry in value.items()))
-    return _Same(value) if callable(value) else (type(value), _hashed(value))
-
-
-def _hashed(value: Hashable) -> Hashable:
-    hash(value)
-    return value
+    if type(value) is float:
+        return (float, value.hex())
+    return (type(value), value) if type(value) in _PLAIN else _Same(value)
 
 
 def compiled_call(fn: Callable[..., Any], choices: Choices, group: Group | None = None) -> Any:
