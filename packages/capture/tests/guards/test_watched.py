@@ -476,3 +476,19 @@ def test_a_finalizer_that_asks_while_a_value_is_replaced(ask_within):
     store(held, 7)
     assert answers == [False if ask_within else None]
     assert not made.check((0,)) and not made.check((0,))
+
+
+def test_a_property_that_fails_when_it_is_looked_at_again():
+    class Failing:
+        asked = 0
+
+        @property
+        def value(self):
+            self.asked += 1
+            if self.asked == 2:
+                raise ValueError("not twice")
+            return 1
+
+    thing = Failing()
+    made = program(Guard(Attr(Const(thing), "value"), GuardKind.EQUALS, 1))
+    assert [made.check(()) for _ in range(3)] == [False, True, True]

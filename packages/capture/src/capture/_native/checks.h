@@ -1,0 +1,234 @@
+/* How each check of a guard program is done. In a header, so that a run has no call a step. */
+#ifndef CAPTURE_CHECKS_H
+#define CAPTURE_CHECKS_H
+#include "compat.h"
+#include "equal.h"
+#include "reads.h"
+#include "state.h"
+
+/* Each gives 1 if it holds, 0 if not, -1 with an exception. */
+
+/* Keys whose comparison runs no Python, nor anything that could change the dictionary. */
+static int
+compares_quietly(PyObject *key)
+{
+    return PyUnicode_CheckExact(key) || PyLong_CheckExact(key) || key == Py_None || PyBool_Check(key);
+}
+
+static int
+keys_are(PyObject *dict, PyObject *wanted)
+{
+    if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(wanted)) {
+        return 0;
+    }
+    Py_ssize_t at = 0;
+    int same = 1;
+    if (PyDict_CheckExact(dict)) {
+        PyObject *key, *value;
+        for (Py_ssize_t place = 0; same == 1 && PyDict_Next(dict, &place, &key, &value); at++) {
+            if (!compares_quietly(key)) {
+                break;
+            }
+            same = exactly_equal(key, PyTuple_GET_ITEM(wanted, at));
+        }
+        if (same != 1 || at == PyTuple_GET_SIZE(wanted)) {
+            return same;
+        }
+    }
+    /* A comparison may change the dictionary; and an OrderedDict keeps an order of its own. */
+    PyObject *keys = PySequence_Tuple(dict), *after = NULL;
+    same = keys ? PyTuple_GET_SIZE(keys) == PyTuple_GET_SIZE(wanted) : -1;
+    for (at = 0; same == 1 && at < PyTuple_GET_SIZE(wanted); at++) {
+        same = exactly_equal(PyTuple_GET_ITEM(keys, at), PyTuple_GET_ITEM(wanted, at));
+    }
+    if (same == 1) { /* what was compared must be what is there now */
+        after = PySequence_Tuple(dict);
+        same = after ? PyTuple_GET_SIZE(after) == PyTuple_GET_SIZE(keys) : -1;
+    }
+    for (at = 0; same == 1 && at < PyTuple_GET_SIZE(keys); at++) {
+        same = PyTuple_GET_ITEM(after, at) == PyTuple_GET_ITEM(keys, at);
+    }
+    Py_XDECREF(keys);
+    Py_XDECREF(after);
+    return same;
+}
+
+static int
+has_attribute(PyObject *value, PyObject *name)
+{
+    PyObject *found = PyObject_GetAttr(value, name);
+    if (found == NULL) {
+        if (!PyErr_ExceptionMatches(PyExc_AttributeError)) {
+            return -1;
+        }
+        PyErr_Clear();
+        return 0;
+    }
+    Py_DECREF(found);
+    return 1;
+}
+
+static int
+truth_of(PyObject *result)
+{
+    int truth = result ? PyObject_IsTrue(result) : -1;
+    Py_XDECREF(result);
+    return truth;
+}
+
+static int
+call_equals(PyObject *object)
+{
+    PyObject *found = PyObject_Call(PyTuple_GET_ITEM(object, 0), PyTuple_GET_ITEM(object, 1), NULL);
+    int same = found ? exactly_equal(found, PyTuple_GET_ITEM(object, 2)) : -1;
+    Py_XDECREF(found);
+    return same;
+}
+
+#define FEW_OBJECTS 12
+
+static int
+all_distinct(const Extra *extra, PyObject *const *regs)
+{
+    if (extra->count <= FEW_OBJECTS) {
+        for (Py_ssize_t i = 1; i < extra->count; i++) {
+            for (Py_ssize_t j = 0; j < i; j++) {
+                if (regs[extra->inputs[i].reg] == regs[extra->inputs[j].reg]) {
+                    return 0;
+                }
+            }
+        }
+        return 1;
+    }
+    /* A set of addresses, less than half full, with linear probing. */
+    size_t room = 32;
+    while (room < 2 * (size_t)extra->count) {
+        room *= 2;
+    }
+    PyObject **set = PyMem_Calloc(room, sizeof(PyObject *));
+    if (set == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    int distinct = 1;
+    for (Py_ssize_t i = 0; distinct && i < extra->count; i++) {
+        PyObject *object = regs[extra->inputs[i].reg];
+        size_t at = ((uintptr_t)object >> 4) * 0x9E3779B97F4A7C15u >> 20 & (room - 1);
+        while (set[at] != NULL && set[at] != object) {
+            at = (at + 1) & (room - 1);
+        }
+        distinct = set[at] == NULL;
+        set[at] = object;
+    }
+    PyMem_Free(set);
+    return distinct;
+}
+
+static int
+shape_input(const ShapeInput *input, PyObject *const *regs, int64_t *out)
+{
+    PyObject *value = regs[input->reg];
+    if (input->what != VALUE) {
+        return tensor_number(value, input->what, input->dim, out);
+    }
+    if (!PyLong_Check(value)) {
+        return 0;
+    }
+    int overflow;
+    *out = PyLong_AsLongLongAndOverflow(value, &overflow);
+    return !overflow;
+}
+
+static int
+shape_holds(const Step *step, PyObject *const *regs)
+{
+    const Extra *extra = step->extra;
+    int64_t few[16];
+    int64_t *numbers = extra->count <= 16 ? few : PyMem_Malloc(extra->count * sizeof(int64_t));
+    if (numbers == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    int holds = 1;
+    for (Py_ssize_t i = 0; holds == 1 && i < extra->count; i++) {
+        holds = shape_input(&extra->inputs[i], regs, &numbers[i]);
+    }
+    if (holds == 1 && step->op == SHAPE) {
+        holds = shape_run(&extra->code, numbers);
+    }
+    else if (holds == 1) {
+        PyObject *args = PyTuple_New(extra->count);
+        for (Py_ssize_t i = 0; args && i < extra->count; i++) {
+            PyObject *number = PyLong_FromLongLong(numbers[i]);
+            if (number == NULL) {
+                Py_CLEAR(args);
+                break;
+            }
+            PyTuple_SET_ITEM(args, i, number);
+        }
+        holds = args ? truth_of(PyObject_Call(extra->predicate, args, NULL)) : -1;
+        Py_XDECREF(args);
+    }
+    if (numbers != few) {
+        PyMem_Free(numbers);
+    }
+    return holds;
+}
+
+static inline int
+check_value(const Step *step, PyObject *const *regs)
+{
+    PyObject *value = step->src >= 0 ? regs[step->src] : NULL;
+    int result;
+    switch (step->op) {
+    case TYPE:
+        return (PyObject *)Py_TYPE(value) == step->object;
+    case IS:
+        return value == step->object;
+    case IS_WEAK:
+        return value == weak_target(step->object);
+    case EQUALS:
+        return exactly_equal(value, step->object);
+    case TENSOR:
+        return tensor_fits(step->object, value);
+    case LEN: {
+        Py_ssize_t size = PyObject_Size(value);
+        return size < 0 ? -1 : size == step->number;
+    }
+    case DICT_KEYS:
+        return keys_are(value, step->object);
+    case HAS_KEY:
+    case NO_KEY:
+        if (Py_IS_TYPE(value, &PyDictProxy_Type)) { /* a class's own dictionary */
+            result = PySequence_Contains(value, step->object);
+        }
+        else {
+            result = PyDict_Check(value) ? PyDict_Contains(value, step->object) : -1;
+        }
+        return result < 0 ? -1 : result == (step->op == HAS_KEY);
+    case HAS_ATTR:
+    case NO_ATTR:
+        result = has_attribute(value, step->object);
+        return result < 0 ? -1 : result == (step->op == HAS_ATTR);
+    case NO_TYPE_ENTRY:
+        return PyType_Check(value) && type_entry(value, step->object) == NULL;
+    case EMPTY_CELL:
+        return PyCell_Check(value) && PyCell_GET(value) == NULL;
+    case PREDICATE:
+        return truth_of(PyObject_CallOneArg(step->object, value));
+    case SAME:
+        return value == regs[step->dst];
+    case DISTINCT:
+        return all_distinct(step->extra, regs);
+    case GRAD_MODE:
+        return grad_mode() == (int)step->number;
+    case STATE:
+        return state_is(step->object);
+    case CALL_EQUALS:
+        return call_equals(step->object);
+    default:
+        return shape_holds(step, regs);
+    }
+}
+
+#endif
