@@ -160,7 +160,7 @@ def _dict(e: Emitter, v: Dict) -> None:
 
 @rebuilds(DictView, parts=lambda v: [v.owner])
 def _view(e: Emitter, v: DictView) -> None:
-    e.call(getattr(dict, v.kind), [v.owner])
+    e.call(method_of(v.owner.cls, v.kind), [v.owner])
 
 
 def _set_parts(v: Set) -> Iterable[Variable]:
@@ -440,7 +440,7 @@ def _dict_iterator_parts(v: DictIterator) -> Iterable[Variable]:
 @rebuilds(DictIterator, parts=_dict_iterator_parts)
 def _dict_iterator(e: Emitter, v: DictIterator) -> None:
     e.emit(build.push_callable(build.load_const(iter)))
-    e.call(getattr(dict, v.kind), [v.owner])
+    e.call(method_of(v.owner.cls, v.kind), [v.owner])
     e.emit(build.call(1))
 
 

@@ -138,4 +138,47 @@ def f(x):
 """,
         ("call(f, torch.ones(3))",),
     ),
+    "iteration of an ordered dictionary that a break cuts short": (
+        """
+ordered = collections.OrderedDict(a=2, b=3, c=5)
+def f(x):
+    for key, item in ordered.items():
+        outside(x)
+        x = use(x, item) * 0.5 + len(key)
+    kept = ordered.values()
+    outside(x)
+    return x, list(kept), type(iter(kept)).__name__
+""",
+        ("call(f, torch.ones(3))", "ordered.move_to_end('c', last=False)", "call(f, torch.ones(3))"),
+    ),
+    "what is looked for and not there": (
+        """
+held = [1, 2]
+queue = collections.deque([1])
+def f(x):
+    out = []
+    for look in lambda: held.index('b'), lambda: queue.index(3), lambda: queue.remove(3), lambda: held.remove(3), lambda: (1,).index(3):
+        try:
+            look()
+        except ValueError as error:
+            out.append(str(error))
+    return x + 1, out
+""",
+        ("call(f, torch.ones(3))",),
+    ),
+    "what was only read before a break dies": (
+        """
+kept = Box(3)
+known = weakref.WeakValueDictionary(a=kept)
+def f(x):
+    return x + hasattr(kept, 'w')
+""",
+        (
+            "call(f, torch.ones(3))",
+            "del kept; gc.collect()",
+            "LOG.append(len(known))",
+            "kept = Box(2)",
+            "call(f, torch.ones(3))",
+        ),
+    ),
 }

@@ -260,6 +260,8 @@ def run(example: Example, calls: Calls) -> list[Any]:
         finally:
             while patches.undo:
                 patches.unpatch()
+            calls.forget()
+            calls.space = {}
             del sys.modules["world"], linecache.cache[filename]
     return told_of
 

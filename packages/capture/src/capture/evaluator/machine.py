@@ -14,8 +14,10 @@ class Machine(Protocols):
         """Let go of everything. The fakes' autograd graphs would hide the cycles from the garbage collector."""
         self.graph = GraphBuilder()
         self.guards = {}
+        self.root_globals = {}  # the fakes live on with the graph, and through where they are made know this
         for table in (
             self.memo,
+            self.reached,
             self.globals_read,
             self.globals_written,
             self.changed,

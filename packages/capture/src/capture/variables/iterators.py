@@ -110,7 +110,9 @@ class DictIterator(Iterator):
         self.position = 0
 
     def python_type(self) -> type:
-        return type(iter(getattr({}, self.kind)()))
+        from .mappings import view_of
+
+        return type(iter(view_of(self.owner, self.kind)))
 
     def next(self, m: Machine) -> Variable:
         if len(self.owner.entries) != len(self.keys):

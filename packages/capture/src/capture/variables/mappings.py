@@ -231,6 +231,11 @@ class Numbered(Dict):
         return super().find(m, key)
 
 
+def view_of(owner: Dict, kind: str) -> Any:
+    """A real view, of nothing, of the kind that such a dictionary gives."""
+    return getattr(collections.OrderedDict() if owner.cls is collections.OrderedDict else {}, kind)()
+
+
 class DictView(Variable):
     """``d.keys()``, ``d.values()`` or ``d.items()`` (``kind``)."""
 
@@ -239,7 +244,7 @@ class DictView(Variable):
         self.kind = kind
 
     def python_type(self) -> type:
-        return type(getattr({}, self.kind)())
+        return type(view_of(self.owner, self.kind))
 
     def elements(self, m: Machine) -> list[Variable]:
         entries = self.owner.in_order(m).values()

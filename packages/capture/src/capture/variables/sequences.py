@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
@@ -72,7 +72,15 @@ class Sequence(Variable):
         for i in range(start, stop):
             if m.equal(self.items[i], value):
                 return Constant(i)
-        m.throw(ValueError, f"{self.cls.__name__}.index(x): x not in {self.cls.__name__}")
+        if issubclass(self.cls, tuple):
+            m.throw(ValueError, "tuple.index(x): x not in tuple")
+        self.not_found(m, value)
+
+    def not_found(self, m: Machine, value: Variable) -> NoReturn:
+        """The error that shows the value that was looked for."""
+        if not m.is_constant(value):
+            raise Unsupported("a message that shows a value that is not constant")
+        m.throw(ValueError, f"{m.to_python(value)!r} is not in {self.cls.__name__}")
 
     def py_count(self, m: Machine, value: Variable) -> Variable:
         return Constant(sum(m.equal(x, value) for x in list(self.items)))
@@ -308,6 +316,8 @@ class List(Sequence):
             if m.equal(x, value):
                 del self.items[i]
                 return self.changed(m)
+        if self.cls is not list:
+            self.not_found(m, value)
         m.throw(ValueError, "list.remove(x): x not in list")
 
     def py_sort(self, m: Machine, *, key: Variable | None = None, reverse: Variable | None = None) -> Variable:
