@@ -418,3 +418,69 @@ def test_functions_of_one_code_with_other_globals() -> None:
     for _ in range(2):
         for call, function in zip(calls, functions, strict=True):
             assert torch.equal(call(x), function(x))
+
+
+def test_backends_with_what_may_be_changed_share_nothing() -> None:
+    def backend(graph: torch.fx.GraphModule, inputs: list[Any], seen: list[int]) -> Callable[..., Any]:
+        seen.append(1)
+        return graph.forward
+
+    x = torch.randn(2, 4)
+    first: list[int] = []
+    second: list[int] = []
+    kept = [capture.compile(Block(), functools.partial(backend, seen=seen)) for seen in (first, second, first)]
+    for compiled in kept:
+        compiled(x)
+    assert (len(first), len(second)) == (2, 1)
+
+
+def test_a_backend_that_reaches_what_is_compiled_with_it_is_not_kept() -> None:
+    class Trainer:
+        def __init__(self) -> None:
+            self.step = capture.compile(Block(), self.backend)
+            self.again = capture.compile(Block(), functools.partial(Trainer.backend, self))
+
+        def backend(self, graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+            return graph.forward
+
+    trainer = Trainer()
+    trainer.step(torch.randn(2, 4))
+    trainer.again(torch.randn(2, 4))
+    gone = weakref.ref(trainer)
+    del trainer
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.usefixtures("_nothing_captured")
+def test_sessions_go_from_a_code_that_stays(way: Any) -> None:
+    def references() -> int:
+        gc.collect()
+        return sum(type(each) is weakref.ref and each() is None for each in gc.get_objects())
+
+    backend, x = Counting(), torch.randn(2, 4, requires_grad=True)
+    kept: list[nn.Module] = [Block(), Block()]
+    run = way(kept, backend)
+    run(x)
+    before = references()
+    for _ in range(64):
+        way([Block(), Block()], backend)(x)
+    assert references() - before < 32
+    assert backend.graphs == 1
+
+
+@pytest.mark.usefixtures("_nothing_captured")
+def test_a_pair_of_which_one_dies_is_forgotten_alone() -> None:
+    def call(first: nn.Module, second: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        return second(first(x))
+
+    compiled, x, blocks = capture.compile(call), torch.randn(2, 4), made(False, 9)
+    for first in blocks:
+        for second in blocks:
+            if first is not second:
+                compiled(first, second, x)
+    (program,) = [each for each in programs() if each.bindings]
+    while len(blocks) > 1:
+        del first, second, blocks[len(blocks) // 2]
+        first, second = blocks[0], blocks[-1]
+        assert program.bindings == len(blocks) * (len(blocks) - 1)

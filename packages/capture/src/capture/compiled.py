@@ -83,15 +83,14 @@ _PLAIN = frozenset({bool, int, str, bytes, type(None)})
 def _comparable(value: Any) -> Hashable:
     """Equal for values that are the same to a backend; raises ``TypeError`` where that is not to be told."""
     if isinstance(value, functools.partial):
-        return (_comparable(value.func), _comparable(value.args), _comparable(value.keywords))
+        return (_comparable(value.func), _comparable(value.args), _comparable(tuple(value.keywords.items())))
     if isinstance(value, MethodType):
         return (_Same(value.__self__), _Same(value.__func__))
-    if type(value) in (tuple, list):
-        return (type(value), *map(_comparable, value))
-    if type(value) is dict:
-        return (dict, *((_comparable(key), _comparable(entry)) for key, entry in value.items()))
+    if type(value) is tuple:
+        return tuple(map(_comparable, value))
     if type(value) is float:
         return (float, value.hex())
+    # What may be changed, a list or a dictionary, cannot be referred to weakly, and has no place here.
     return (type(value), value) if type(value) in _PLAIN else _Same(value)
 
 

@@ -81,7 +81,8 @@ def compile(
     else:
         raise TypeError(f"backend must be a name or a callable, not {type(backend).__name__}")
     if options is not None:
-        chosen = functools.partial(chosen, options=options)
+        # As they are now, and compared by what they are: equal choices share what is compiled.
+        chosen = functools.partial(_with_options, chosen, tuple(sorted(options.items())))
     if fn_or_module is None:
         return functools.partial(
             compile, backend=backend, mode=mode, options=options, dynamic=dynamic, fullgraph=fullgraph
@@ -89,6 +90,10 @@ def compile(
     if not callable(fn_or_module):
         raise TypeError(f"compile() takes a function or a module, not {type(fn_or_module).__name__}")
     return capture.compile(fn_or_module, chosen, dynamic=dynamic, fullgraph=fullgraph)
+
+
+def _with_options(backend: Any, options: tuple[tuple[str, Any], ...], graph: Any, inputs: list[Any]) -> Any:
+    return backend(graph, inputs, options=dict(options))
 
 
 def reset() -> None:

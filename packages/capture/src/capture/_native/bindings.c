@@ -149,15 +149,17 @@ bindings_put(PyObject *op, PyObject *const *roots, Watch *watch)
         PyErr_NoMemory();
         return -1;
     }
+    binding->hash = hash_of(self, roots);
     for (Py_ssize_t i = 0; i < self->roots; i++) {
         binding->references[i] = PyWeakref_NewRef(roots[i], op);
         if (binding->references[i] == NULL) {
             drop(self, binding);
             return -1;
         }
+        /* No one else has it (it has a callback): where its own hash is kept it tells `forget` of the bucket. */
+        ((PyWeakReference *)binding->references[i])->hash = (Py_hash_t)binding->hash;
     }
     binding->watch = watch ? watch_share(watch) : NULL;
-    binding->hash = hash_of(self, roots);
     Binding **bucket = &self->buckets[binding->hash & (self->room - 1)];
     binding->next = *bucket;
     *bucket = self->last = binding;
@@ -220,13 +222,15 @@ forget(PyObject *op, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     Bindings *self = (Bindings *)op;
     PyObject *reference = PyTuple_GET_SIZE(args) == 1 ? PyTuple_GET_ITEM(args, 0) : NULL;
-    for (size_t i = 0; reference && i < self->room; i++) {
-        for (Binding *each = self->buckets[i], *next; each; each = next) {
-            next = each->next;
-            if (has(self, each, reference)) {
-                take_out(self, each);
-                drop(self, each);
-            }
+    if (reference == NULL || !PyWeakref_CheckRef(reference)) {
+        Py_RETURN_NONE;
+    }
+    size_t hash = (size_t)((PyWeakReference *)reference)->hash;
+    for (Binding *each = self->buckets[hash & (self->room - 1)]; each; each = each->next) {
+        if (has(self, each, reference)) { /* and no other has */
+            take_out(self, each);
+            drop(self, each);
+            break;
         }
     }
     Py_RETURN_NONE;

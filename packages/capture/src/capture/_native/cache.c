@@ -108,11 +108,17 @@ make_room(CodeCache *cache)
     return 0;
 }
 
+static void drop_dead(CodeCache *cache);
+
 static Shelf *
 make_shelf(CodeCache *cache, PyObject *session)
 {
-    if ((size_t)cache->count >= cache->room && make_room(cache) < 0) {
-        return NULL;
+    if ((size_t)cache->count >= cache->room) {
+        drop_dead(cache); /* sessions come and go while their code stays */
+        Shelf *made = cache_find(cache, session);
+        if (made != NULL || (2 * (size_t)cache->count >= cache->room && make_room(cache) < 0)) {
+            return made;
+        }
     }
     PyObject *reference = PyWeakref_NewRef(session, NULL);
     Shelf *made = reference ? PyMem_Calloc(1, sizeof(Shelf)) : NULL;
@@ -187,25 +193,26 @@ cache_promote(CodeCache *cache, const PyObject *session, const Entry *entry)
     }
 }
 
-static Shelf *
-first_dead(const CodeCache *cache)
+static void
+drop_dead(CodeCache *cache)
 {
     for (size_t i = 0; i < cache->room; i++) {
-        for (Shelf *each = cache->shelves[i]; each; each = each->next) {
-            if (weak_target(each->session) == NULL) {
-                return each;
+        for (Shelf *each = cache->shelves[i]; each;) {
+            if (weak_target(each->session) != NULL) {
+                each = each->next;
+                continue;
             }
+            drop_shelf(cache, each);
+            /* Freeing it may have run Python that changed the table. */
+            each = i < cache->room ? cache->shelves[i] : NULL;
         }
     }
-    return NULL;
 }
 
 Py_ssize_t
 cache_prune(CodeCache *cache, const PyObject *session)
 {
-    for (Shelf *dead; (dead = first_dead(cache)) != NULL;) {
-        drop_shelf(cache, dead);
-    }
+    drop_dead(cache);
     const Shelf *shelf = cache_shelf(cache, session);
     Py_ssize_t ours = 0;
     for (Py_ssize_t i = 0; shelf && i < shelf->count; i++) {
