@@ -181,4 +181,56 @@ def f(x):
             "call(f, torch.ones(3))",
         ),
     ),
+    "class pattern over what is not there, or claims to be": (
+        """
+class Claims(type):
+    def __instancecheck__(cls, other):
+        return True
+class Any(metaclass=Claims):
+    __match_args__ = ('v',)
+box = Box(2)
+def f(x):
+    out = []
+    for held in box, Box('a'):
+        try:
+            match held:
+                case Box(v=int()):
+                    x = x + 10
+                case Any(v):
+                    out.append(v)
+                case _:
+                    x = x - 10
+        except AttributeError as error:
+            out.append(str(error))
+    return x, out
+""",
+        (
+            "call(f, torch.ones(3))",
+            "del box.v",
+            "call(f, torch.ones(3))",
+            "box.v = 'b'",
+            "call(f, torch.ones(3))",
+            "Any.__match_args__ = ('get',)",
+            "call(f, torch.ones(3))",
+        ),
+    ),
+    "import of what a module does not have": (
+        """
+sys.modules['drawn_lib'] = space(act=double)
+sys.modules['drawn_lib.sub'] = space()
+def f(x):
+    out = []
+    try:
+        import drawn_lib.sub as sub
+        out.append(type(sub).__name__)
+    except (AttributeError, ImportError) as error:
+        out.append(type(error).__name__)
+    try:
+        from drawn_lib import other
+    except ImportError as error:
+        out.append(type(error).__name__)
+    return x + 1, out
+""",
+        ("call(f, torch.ones(3))", "del sys.modules['drawn_lib.sub']", "call(f, torch.ones(3))"),
+    ),
 }

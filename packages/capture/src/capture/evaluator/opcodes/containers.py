@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 from typing import TYPE_CHECKING
 
-from capture.errors import Unsupported
+from capture.errors import SymbolicRaise, Unsupported
 from capture.evaluator import operators
 from capture.variables.base import Variable
 from capture.variables.constants import Constant
@@ -279,7 +279,7 @@ _SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set
 def _match_class(m: Machine, frame: Frame, op: Op) -> None:
     names, cls, subject = frame.pop(m), frame.pop(m), frame.pop(m)
     real = m.to_python(cls)
-    if not issubclass(subject.python_type(), real):
+    if not m.truth(m.call(m.known(isinstance), [subject, cls], {})):
         frame.push(Constant(None))
         return
     attributes = list(m.to_python(names))
@@ -287,8 +287,15 @@ def _match_class(m: Machine, frame: Frame, op: Op) -> None:
         frame.push(m.created_tuple([subject]))
         return
     if op.arg:
-        declared = getattr(real, "__match_args__", ())
+        declared = m.to_python(m.getattr(cls, "__match_args__")) if hasattr(real, "__match_args__") else ()
+        if type(declared) is not tuple or len(declared) < op.arg:
+            raise Unsupported("class pattern with more positions than the class has names for")
         attributes = [*declared[: op.arg], *attributes]
     if not isinstance(subject, Object):
         raise Unsupported("class pattern")
-    frame.push(m.created_tuple([m.getattr(subject, name) for name in attributes]))
+    try:
+        frame.push(m.created_tuple([m.getattr(subject, name) for name in attributes]))
+    except SymbolicRaise as raised:
+        if not issubclass(raised.exception.python_type(), AttributeError):
+            raise
+        frame.push(Constant(None))

@@ -6,7 +6,7 @@ import importlib.util
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from capture.errors import Unsupported
+from capture.errors import SymbolicRaise, Unsupported
 from capture.variables.base import NULL, Variable
 from capture.variables.functions import Cell
 from capture.variables.objects import Super
@@ -221,7 +221,12 @@ def _import_name(m: Machine, frame: Frame, op: Op) -> None:
 @operation("IMPORT_FROM")
 def _import_from(m: Machine, frame: Frame, op: Op) -> None:
     module = frame.stack[-1].realize(m)
-    frame.push(m.getattr(module, op.value))
+    try:
+        frame.push(m.getattr(module, op.value))
+    except SymbolicRaise as raised:
+        if issubclass(raised.exception.python_type(), AttributeError):
+            raise Unsupported(f"import of {op.value}, which the module does not have") from None
+        raise
 
 
 @operation("LOAD_ASSERTION_ERROR")
