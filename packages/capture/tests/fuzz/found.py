@@ -233,4 +233,23 @@ def f(x):
 """,
         ("call(f, torch.ones(3))", "del sys.modules['drawn_lib.sub']", "call(f, torch.ones(3))"),
     ),
+    "functions called with other arguments than they take": (
+        """
+class Holder:
+    def one(self):
+        return 1
+def several(a, b, /, c=1, *, d, **rest):
+    return a
+def f(x):
+    out = []
+    for call in (lambda: Holder().one(2), lambda: double(), lambda: double(x, x), lambda: several(1), lambda: several(1, 2), lambda: tripled(x, 1, 2),
+                 lambda: tripled(x, other=3), lambda: tripled(x, x=3), lambda: several(1, 2, 3, 4, d=5), lambda: Holder.one(), lambda: use(), lambda: (lambda *a, k: a)(1)):
+        try:
+            call()
+        except TypeError as error:
+            out.append(str(error))
+    return x + 1, out
+""",
+        ("call(f, torch.ones(3))", "double.__defaults__ = (1,)", "call(f, torch.ones(3))"),
+    ),
 }

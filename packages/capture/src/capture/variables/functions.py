@@ -13,6 +13,7 @@ from capture.guards import GuardKind
 from capture.sources import Attr
 
 from .base import Args, Kwargs, Variable
+from .binding import raise_wrong_arguments
 from .constants import BoundBuiltin, Constant
 from .iterators import Iterator
 
@@ -152,24 +153,23 @@ class Function(Variable):
         keyword_only = code.co_varnames[count : count + only]
         bound: dict[str, Variable] = dict(zip(names, args, strict=False))
         at = count + only
-        label = self.code.co_qualname
         if code.co_flags & inspect.CO_VARARGS:
             bound[code.co_varnames[at]] = m.created_tuple(list(args[count:]))
             at += 1
         elif len(args) > count:
-            m.throw(TypeError, f"{label}() takes {count} positional arguments but {len(args)} were given")
+            raise_wrong_arguments(m, self, args, kwargs)
         rest: dict[str, Variable] = {}
         positional_only = names[: code.co_posonlyargcount]
         takes_rest = code.co_flags & inspect.CO_VARKEYWORDS
         for name, value in kwargs.items():
             if (name in names and name not in positional_only) or name in keyword_only:
                 if name in bound:
-                    m.throw(TypeError, f"{label}() got multiple values for argument {name!r}")
+                    raise_wrong_arguments(m, self, args, kwargs)
                 bound[name] = value
             elif takes_rest:
                 rest[name] = value
             else:
-                m.throw(TypeError, f"{label}() got an unexpected keyword argument {name!r}")
+                raise_wrong_arguments(m, self, args, kwargs)
         if takes_rest:
             bound[code.co_varnames[at]] = m.created_dict(dict(rest))
         if len(bound) < count + only:
@@ -178,12 +178,12 @@ class Function(Variable):
         for i, name in enumerate(names):
             if name not in bound:
                 if i < first_default:
-                    m.throw(TypeError, f"{label}() missing 1 required positional argument: {name!r}")
+                    raise_wrong_arguments(m, self, args, kwargs)
                 bound[name] = self.defaults[i - first_default]
         for name in keyword_only:
             if name not in bound:
                 if name not in self.kwdefaults:
-                    m.throw(TypeError, f"{label}() missing 1 required keyword-only argument: {name!r}")
+                    raise_wrong_arguments(m, self, args, kwargs)
                 bound[name] = self.kwdefaults[name]
         return bound
 

@@ -1,0 +1,46 @@
+"""The interpreter's words for arguments that a function does not take: a function of the same parameters is called with them."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from capture.errors import Unsupported
+from symshapes import build_python
+
+from .base import Args, Kwargs
+
+if TYPE_CHECKING:
+    from capture.evaluator.machine import Machine
+
+    from .functions import Function
+
+
+def raise_wrong_arguments(m: Machine, function: Function, args: Args, kwargs: Kwargs) -> NoReturn:
+    """Raise in the program what such a call raises."""
+    m.note_defaults(function)
+    try:
+        twin: Any = build_python(f"def twin({_parameters(function)}): pass\n", {}, entry="twin", title="parameters")
+    except SyntaxError as error:
+        raise Unsupported("a call with other arguments than the function takes") from error
+    twin.__qualname__ = function.code.co_qualname
+    m.fold(twin, [None] * len(args), dict.fromkeys(kwargs))
+    raise Unsupported("a call with other arguments than the function takes")
+
+
+def _parameters(function: Function) -> str:
+    code = function.code
+    count, only, names = code.co_argcount, code.co_kwonlyargcount, code.co_varnames
+    required = count - len(function.defaults)
+    shown = [name if i < required else f"{name}=None" for i, name in enumerate(names[:count])]
+    if code.co_posonlyargcount:
+        shown.insert(code.co_posonlyargcount, "/")
+    rest = list(names[count + only :])
+    if code.co_flags & inspect.CO_VARARGS:
+        shown.append(f"*{rest.pop(0)}")
+    elif only:
+        shown.append("*")
+    shown += [f"{name}=None" if name in function.kwdefaults else name for name in names[count : count + only]]
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        shown.append(f"**{rest.pop(0)}")
+    return ", ".join(shown)
