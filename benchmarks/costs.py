@@ -17,7 +17,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from capture.guards import GlobalState, Guard, GuardKind, Predicate, TensorMeta, build_tree
+from capture.guards import GlobalState, Guard, GuardKind, Predicate, ShapePredicate, Size, TensorMeta, build_tree
 from capture.sources import Attr, CellContent, ClassEntry, Const, Item, Local, Source
 
 FEW, MANY, REPEATS, CALLS = 1, 101, 15, 2000
@@ -150,6 +150,12 @@ def _same(count: int) -> list[Guard]:
     return [Guard(Item(ARGUMENT, 2 * i), GuardKind.SAME_OBJECT, Item(ARGUMENT, 2 * i + 1)) for i in range(count)]
 
 
+@kind("check: a condition on a size or an offset")
+def _sizes(count: int) -> list[Guard]:
+    sizes = [(Size(Item(ARGUMENT, i), "offset"),) for i in range(count)]
+    return [Guard(None, GuardKind.SHAPE, ShapePredicate(size, ("s",), "s == 0")) for size in sizes]
+
+
 @kind("check: torch's settings, all of them")
 def _settings(count: int) -> list[Guard]:
     # One of each is all there can be, so that this is the cost of having it.
@@ -160,6 +166,7 @@ def _settings(count: int) -> list[Guard]:
 ARGUMENTS: dict[str, Callable[[], Any]] = {
     "check: value of a number": lambda: list(range(MANY)),
     "check: metadata of a tensor": lambda: [torch.zeros(4, 4) for _ in range(MANY)],
+    "check: a condition on a size or an offset": lambda: [torch.zeros(4, 4) for _ in range(MANY)],
     "check: class of an object": lambda: [Holder() for _ in range(MANY)],
     "check: attribute of an object": lambda: [Holder() for _ in range(MANY)],
     "check: two objects are the same": lambda: [each for each in map(object.__new__, [object] * MANY) for _ in "12"],
