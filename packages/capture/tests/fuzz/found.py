@@ -252,4 +252,25 @@ def f(x):
 """,
         ("call(f, torch.ones(3))", "double.__defaults__ = (1,)", "call(f, torch.ones(3))"),
     ),
+    "super() of what is no instance any more": (
+        """
+class Base:
+    def scale(self, x):
+        return x * 2
+class Left(Base):
+    pass
+class Right(Base):
+    pass
+class Leaf(Left):
+    pass
+leaf = Leaf()
+def f(x):
+    try:
+        x = super(Left, leaf).scale(x)
+    except TypeError as error:
+        return x, str(error)
+    return x
+""",
+        ("call(f, torch.ones(3))", "Leaf.__bases__ = (Right,)", "call(f, torch.ones(3))"),
+    ),
 }

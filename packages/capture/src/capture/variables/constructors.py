@@ -50,7 +50,9 @@ def _super(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
         if first is None:
             m.throw(RuntimeError, "super(): arg[0] deleted")
         obj = m.realize(first)
-    return m.created(Super(start, obj))
+    made = Super(start, obj)
+    made.check(m)
+    return m.created(made)
 
 
 @constructor(bool)

@@ -622,14 +622,8 @@ class Super(Variable):
 
     def attribute(self, m: Machine, name: str) -> Variable:
         through_class = isinstance(self.obj, Known) and isinstance(self.obj.value, type)
-        if isinstance(self.obj, Known) and isinstance(self.obj.value, type):
-            cls = self.obj.value
-        else:
-            cls = self.obj.python_type()
+        cls = self.check(m)
         mro = cls.__mro__
-        m.note_order(cls)
-        if self.start not in mro:
-            raise Unsupported("super() of an unrelated class")
         for owner in mro[mro.index(self.start) + 1 :]:
             if name in owner.__dict__:
                 raw = m.own_entry(owner, name)
@@ -641,6 +635,15 @@ class Super(Variable):
                 return descriptor_get(m, raw, owner, None if through_class else self.obj, cls, name)
             m.note_no_own_entry(owner, name)
         m.throw(AttributeError, f"'super' object has no attribute {name!r}")
+
+    def check(self, m: Machine) -> type:
+        """The class whose MRO is looked through; the start must be of it, which Python asks when ``super()`` is made."""
+        known = isinstance(self.obj, Known) and isinstance(self.obj.value, type)
+        cls: type = self.obj.value if known else self.obj.python_type()  # type: ignore[attr-defined]
+        m.note_order(cls)
+        if self.start not in cls.__mro__:
+            raise Unsupported("super() of an unrelated class")
+        return cls
 
     def set_attribute(self, m: Machine, name: str, value: Variable) -> None:
         raise Unsupported("setting an attribute of super()")
