@@ -273,4 +273,26 @@ def f(x):
 """,
         ("call(f, torch.ones(3))", "Leaf.__bases__ = (Right,)", "call(f, torch.ones(3))"),
     ),
+    "plain attribute that becomes a parameter": (
+        """
+layer, other = Scale(), Scale()
+def f(x):
+    try:
+        layer.k = torch.ones(3)
+        other.k = 3
+        del other.k
+    except (TypeError, AttributeError) as error:
+        return x, str(error)
+    return x + layer.k
+""",
+        (
+            "call(f, torch.ones(3))",
+            "layer.k = nn.Parameter(torch.ones(3))",
+            "call(f, torch.ones(3))",
+            "layer.k = None; layer._buffers['k'] = layer._parameters.pop('k')",
+            "call(f, torch.ones(3))",
+            "other.k = nn.Parameter(torch.ones(3))",
+            "call(f, torch.ones(3))",
+        ),
+    ),
 }

@@ -87,7 +87,7 @@ class Module(Object):
             wanted = "_parameters"
         for registry in _REGISTRIES:
             table = self.registry(m, registry)
-            if table is None or (name not in table.entries and registry != wanted):
+            if table is None or (table.find(m, Constant(name)) is None and registry != wanted):
                 continue
             fits = m.is_none(value) or registry == wanted or (registry == "_buffers" and isinstance(value, Tensor))
             if not fits or (wanted is not None and registry != wanted):
@@ -109,8 +109,10 @@ class Module(Object):
         return table if isinstance(table, Dict) else None
 
     def delete_attribute(self, m: Machine, name: str) -> None:
-        if self.registered(m, name) is not None:
-            raise Unsupported(f"deleting {name!r} of a module")
+        for registry in _REGISTRIES:
+            table = self.registry(m, registry)
+            if table is not None and table.find(m, Constant(name)) is not None:
+                raise Unsupported(f"deleting {name!r} of a module")
         self.generic_delete(m, name)
 
     def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
