@@ -484,3 +484,53 @@ def test_a_pair_of_which_one_dies_is_forgotten_alone() -> None:
         del first, second, blocks[len(blocks) // 2]
         first, second = blocks[0], blocks[-1]
         assert program.bindings == len(blocks) * (len(blocks) - 1)
+
+
+def _with_names(module: nn.Module, args: Any, names: dict[str, Any], out: torch.Tensor) -> torch.Tensor:
+    return out * 3 + len(names)
+
+
+def _doubled(module: nn.Module, args: Any, out: torch.Tensor) -> torch.Tensor:
+    return out * 2
+
+
+def _register(module: nn.Module, *hooks: Any) -> None:
+    for hook in hooks:
+        module.register_forward_hook(hook, with_kwargs=hook is _with_names)
+
+
+def _told_names_without_a_hook(module: nn.Module) -> None:
+    _register(module, _doubled)
+    module._forward_hooks_with_kwargs[10**9] = True
+
+
+def _another_number_of_that_value(module: nn.Module) -> None:
+    _register(module, _with_names)
+    (number,) = module._forward_hooks
+    module._forward_hooks_with_kwargs.clear()
+    module._forward_hooks_with_kwargs[int(str(number))] = True
+
+
+HOOKED: list[Callable[[nn.Module], None]] = [
+    lambda module: _register(module, _with_names),
+    lambda module: _register(module, _doubled, _with_names),
+    lambda module: _register(module, _with_names, _doubled),
+    lambda module: _register(module, _doubled, _doubled),
+    _told_names_without_a_hook,
+    _another_number_of_that_value,
+]
+
+
+@pytest.mark.parametrize("first", range(3))
+def test_hooks_that_take_keywords_are_found_by_place(first: int) -> None:
+    """Which of its hooks are told keywords a module keeps under the numbers of these, which its equals have not."""
+    backend, x = Counting(), torch.randn(2, 4)
+    compiled = capture.compile(lambda module, x: module(x), backend)
+    modules = [nn.Linear(4, 4) for _ in range(4 + len(HOOKED))]
+    for at, module in enumerate(modules):
+        HOOKED[first if at < 4 else at - 4](module)
+    for module in modules[:4]:
+        torch.testing.assert_close(compiled(module, x), module(x), rtol=0, atol=0)
+    assert backend.graphs == 1
+    for module in (*modules, *modules):
+        torch.testing.assert_close(compiled(module, x), module(x), rtol=0, atol=0)

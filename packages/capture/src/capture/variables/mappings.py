@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from capture.errors import NotConstant, Unsupported
+from capture.guards import GuardKind
 from capture.sources import DictKeyAt, DictValueAt, Source
 
 from .base import Args, Kwargs, Lazy, Variable, VarKey, shown_type
@@ -211,7 +212,7 @@ class Numbered(Dict):
 
     def __init__(self, value: dict[int, Any], source: Source, guard_length: Callable[[], None]) -> None:
         entries: dict[Hashable, tuple[Variable, Variable]] = {
-            key: (Lazy(key, DictKeyAt(source, i)), Lazy(entry, DictValueAt(source, i)))
+            key: (NumberAt(key, DictKeyAt(source, i), self), Lazy(entry, DictValueAt(source, i)))
             for i, (key, entry) in enumerate(value.items())
         }
         super().__init__(entries, type(value))
@@ -227,8 +228,31 @@ class Numbered(Dict):
         return super().whole(m)
 
     def find(self, m: Machine, key: Variable) -> Variable | None:
+        if isinstance(key, NumberAt) and key.seen is None and self.has_keys_of(m, key.owner):
+            entry = self.entries.get(key.value)
+            return None if entry is None else entry[1]
         self.whole(m)
         return super().find(m, key)
+
+    def has_keys_of(self, m: Machine, other: Numbered) -> bool:
+        """Whether all keys are objects that another has as keys; guarded. Then places tell what it shares with that one."""
+        theirs = {id(key.value): key.source for key, _ in other.original.values() if isinstance(key, Lazy)}
+        ours = [key for key, _ in self.original.values() if isinstance(key, Lazy)]
+        if not (self.entries.keys() <= self.original.keys() and all(id(key.value) in theirs for key in ours)):
+            return False
+        self.in_order(m)
+        for key in ours:
+            if key.source != theirs[id(key.value)]:
+                m.guard(key.source, GuardKind.SAME_OBJECT, theirs[id(key.value)])
+        return True
+
+
+class NumberAt(Lazy):
+    """A key of ``owner`` not looked at yet."""
+
+    def __init__(self, value: int, source: Source, owner: Numbered) -> None:
+        super().__init__(value, source)
+        self.owner = owner
 
 
 def view_of(owner: Dict, kind: str) -> Any:
