@@ -295,4 +295,29 @@ def f(x):
             "call(f, torch.ones(3))",
         ),
     ),
+    "what a subclass gives for missing keys": (
+        """
+class Own(dict):
+    def __missing__(self, key):
+        return 7
+held = Own(a=2)
+def f(x):
+    out = []
+    for each in held, collections.Counter('aab'):
+        try:
+            out.append(each['b'] + each['c'])
+        except KeyError as error:
+            out.append(str(error))
+    return x + 1, out
+""",
+        (
+            "call(f, torch.ones(3))",
+            "held['b'] = 3",
+            "call(f, torch.ones(3))",
+            "Own.__missing__ = lambda self, key: 9",
+            "call(f, torch.ones(3))",
+            "del Own.__missing__",
+            "call(f, torch.ones(3))",
+        ),
+    ),
 }

@@ -307,10 +307,16 @@ class Object(Variable):
 
     def builtin(self, m: Machine, owner: type, name: str, args: Args, kwargs: Kwargs) -> Variable:
         """A method written in C, of ``object`` or of the built-in base class."""
+        from .mappings import Dict
+
         if owner is object or name in OBJECT_METHODS:
             own = OBJECT_METHODS.get(name)
             if own is not None and (owner is object or self.payload is None):
                 return own(m, self, [m.realize(a) for a in args])
+        if name == "__getitem__" and isinstance(self.payload, Dict) and self.payload.find(m, args[0]) is None:
+            missing = self.special(m, "__missing__")
+            if missing is not None:
+                return m.call(missing, args, {})
         if self.payload is not None:
             return self.payload.method(m, name, args, kwargs)
         raise Unsupported(f"method {name!r} of {self.cls.__name__}, which is written in C")
