@@ -434,6 +434,35 @@ def test_backends_with_what_may_be_changed_share_nothing() -> None:
     assert (len(first), len(second)) == (2, 1)
 
 
+def test_backends_that_are_written_alike_share_nothing() -> None:
+    """A subclass of partial calls in its own way; an argument may be a tuple of what another argument is made of."""
+
+    class Doubling(functools.partial):  # type: ignore[type-arg]
+        def __call__(self, *args: Any) -> Any:
+            graph = super().__call__(*args)
+            return lambda *inputs: tuple(2 * result for result in graph(*inputs))
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        return graph.forward
+
+    def told(how: Any, graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        made: Callable[..., Any] = (
+            backend(graph, inputs) if isinstance(how, tuple) else Doubling(backend)(graph, inputs)
+        )
+        return made
+
+    def increment(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    x = torch.zeros(2)
+    for plain, doubling in (
+        (functools.partial(backend), Doubling(backend)),
+        (functools.partial(told, (backend, (), ())), functools.partial(told, functools.partial(backend))),
+    ):
+        kept = [capture.compile(increment, each) for each in (plain, doubling)]
+        assert [call(x).tolist() for call in kept] == [[1.0, 1.0], [2.0, 2.0]]
+
+
 def test_a_backend_that_reaches_what_is_compiled_with_it_is_not_kept() -> None:
     class Trainer:
         def __init__(self) -> None:

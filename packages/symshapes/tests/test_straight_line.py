@@ -35,6 +35,7 @@ def test_what_it_defines_gets_other_names():
     assert not names_in([*piece.head, *piece.lines, *piece.inputs, *piece.names]) & (taken - {"max"})
     assert piece.inputs == ("args_0", "count_1")
     assert run(piece, 4, 2) == run(PIECE, 4, 2) == (7, "total", 2)
+    assert piece.lines[0] == "# count, in words", "comments stay as they are"
 
 
 def test_names_are_told_from_attributes_arguments_and_words():

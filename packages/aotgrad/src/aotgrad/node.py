@@ -72,14 +72,14 @@ def _write_forward(
             source.line(f"ctx.{_torch.TO_SAVE} = {tuple_of(kept)}")
         if isinstance(repeated, Again):
             asked = [at for at, cut in enumerate(cuts, len(inputs)) if whole.cuts[cut].asked]
-            stops = f"({''.join(f'connected[{at}], ' for at in asked)})"
+            stops = tuple_of([f"connected[{at}]" for at in asked])
             versions = ", ".join(f"args[{i}]._version" for i in repeated.checked)
             if versions:
                 source.line("try:")
                 source.line(f"versions = [{versions}]", 1)
                 source.line("except RuntimeError:  # a tensor made in inference mode counts no writes")
                 source.line("versions = None", 1)
-            source.line(f"ctx.kept = args, {stops}, {'versions' if versions else '[]'}")
+            source.line(f"ctx.kept = args, {stops}, {'versions' if versions else '[]'}  # for create_graph")
         if partition.saved_sizes:
             source.line(f"ctx.sizes = {tuple_of([_saved(size) for size in partition.saved_sizes])}")
         for position, (result, value) in enumerate(_tangents(partition, signature)):
@@ -188,12 +188,16 @@ def _lay_out(source: Source, position: int, value: torch.Tensor) -> None:
         wanted, shape = f"wanted{position}", size
         source.line(f"{wanted} = {tuple_of(steps)}")
         differ = [f"({stride}[{dim}] != {wanted}[{dim}] and {size}[{dim}] != 1)" for dim in dims]
+    same_memory = f"{name} = as_strided({name}, {shape}, {wanted})"
     with source.block(f"if ({stride} := {name}.stride()) != {wanted}:"):
-        with source.block(f"if {' or '.join(differ) or False}:"):
+        if not differ:
+            source.line(same_memory)
+            return
+        with source.block(f"if {' or '.join(differ)}:"):
             made = f"empty_strided({shape}, {wanted}, dtype={name}.dtype, device={name}.device)"
             source.line(f"{name} = {made}.copy_({name})")
         with source.block("else:"):
-            source.line(f"{name} = as_strided({name}, {shape}, {wanted})")
+            source.line(same_memory)
 
 
 def _run_backward(source: Source, way: Backwards, tangents: int) -> None:
@@ -233,11 +237,11 @@ def _returned(joint: JointGraph, whole: JointGraph, apart: bool, gradients: dict
     grad_inputs = joint.signature.grad_inputs
     by_input = {index: gradients.get(place, "None") for place, index in enumerate(grad_inputs)}
     if not apart:
-        return f"({', '.join(by_input.get(i, 'None') for i in range(joint.signature.input_count))},)"
+        return tuple_of([by_input.get(i, "None") for i in range(joint.signature.input_count)])
     inputs, cuts = edges(joint, whole)
     returned = ["None", "None", "None", *(by_input[i] for i in inputs)]
     returned += [gradients.get(len(grad_inputs) + cut, "None") for cut in cuts]
-    return f"({', '.join(returned)},)"
+    return tuple_of(returned)
 
 
 def _reached(source: Source, joint: JointGraph) -> dict[int, str]:

@@ -35,7 +35,7 @@ class _Body:
             yield _indented(_assigned(piece.inputs, self.arguments), depth)
         for line in piece.lines:
             yield _indented(line, depth)
-        result = f"[{piece.result[1:-1]}]" if self.listed else piece.result
+        result = f"[{piece.result[1:-1].removesuffix(',')}]" if self.listed else piece.result
         yield _indented(f"{self.target} = {result}", depth)
         if piece.only_if:
             yield _indented("else:", depth - 1)
@@ -115,7 +115,7 @@ class Source:
             head += piece.head
             names |= piece.names
             lines += line.lines(piece)
-        text = "\n".join([*head, *lines]) + "\n"
+        text = "\n".join([*head, *(["", ""] if head else []), *lines]) + "\n"
         function = build_python(text, names, entry=entry, title="aotgrad")
         function.__source__ = text
         return function
@@ -166,8 +166,10 @@ def offered(compiled: Any) -> StraightLine | None:
 
 def _assigned(variables: Sequence[str], arguments: str) -> str:
     """Sets variables to what a list of `arguments` would hold."""
-    values = arguments[1:] if arguments.startswith("*") and "," not in arguments else f"({arguments},)"
-    return f"({', '.join(variables)},) = {values}"
+    if "*" not in arguments:
+        return f"{', '.join(variables)} = {arguments}"
+    targets = ", ".join(variables) if len(variables) > 1 else f"({variables[0]},)"
+    return f"{targets} = {arguments if ',' in arguments else arguments.removeprefix('*')}"
 
 
 def _indented(text: str, depth: int) -> str:

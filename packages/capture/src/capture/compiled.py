@@ -82,12 +82,13 @@ _PLAIN = frozenset({bool, int, str, bytes, type(None)})
 
 def _comparable(value: Any) -> Hashable:
     """Equal for values that are the same to a backend; raises ``TypeError`` where that is not to be told."""
-    if isinstance(value, functools.partial):
-        return (_comparable(value.func), _comparable(value.args), _comparable(tuple(value.keywords.items())))
+    if type(value) is functools.partial:  # a subclass may call otherwise
+        parts = (value.func, value.args, tuple(value.keywords.items()))
+        return (functools.partial, *map(_comparable, parts))
     if isinstance(value, MethodType):
-        return (_Same(value.__self__), _Same(value.__func__))
+        return (MethodType, _Same(value.__self__), _Same(value.__func__))
     if type(value) is tuple:
-        return tuple(map(_comparable, value))
+        return (tuple, *map(_comparable, value))
     if type(value) is float:
         return (float, value.hex())
     # What may be changed, a list or a dictionary, cannot be referred to weakly, and has no place here.

@@ -69,8 +69,10 @@ def names_in(lines: Iterable[str]) -> set[str]:
 
 
 def _renamed(text: str, others: Mapping[str, str]) -> str:
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            node.id = others.get(node.id, node.id)
-    return ast.unparse(tree)
+    """The text with other names where it uses them as such; comments, texts and layout stay."""
+    lines = text.encode().split(b"\n")  # the tree counts columns in bytes
+    names = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name) and node.id in others]
+    for node in sorted(names, key=lambda node: (node.lineno, node.col_offset), reverse=True):
+        line = lines[node.lineno - 1]
+        lines[node.lineno - 1] = line[: node.col_offset] + others[node.id].encode() + line[node.end_col_offset :]
+    return b"\n".join(lines).decode()
