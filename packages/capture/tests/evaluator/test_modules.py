@@ -19,3 +19,14 @@ def test_an_overridden_call_goes_on_through_super() -> None:
     x = torch.randn(3, 4)
     compiled = capture.compile(lambda x: module(x) + 1, fullgraph=True)
     torch.testing.assert_close(compiled(x), module(x) + 1)
+
+
+def test_a_name_taken_in_an_earlier_table() -> None:
+    model = torch.nn.Module()
+    model.register_buffer("scale", torch.ones(3))
+    compiled, x = capture.compile(lambda x: x * model.scale), torch.ones(3)
+    assert torch.equal(compiled(x), x)
+    model._parameters["scale"] = torch.nn.Parameter(torch.full((3,), 2.0))
+    assert torch.equal(compiled(x), 2 * x)
+    del model._parameters["scale"]
+    assert torch.equal(compiled(x), x)

@@ -47,7 +47,9 @@ class Module(Object):
         """From the registries, as ``Module.__getattr__`` looks."""
         for registry in _REGISTRIES:
             table = self.registry(m, registry)
-            if table is not None and name in table.entries:
+            if table is None or (not table.entries and not table.whole(m)):  # one fact, whatever names are asked for
+                continue
+            if table.contains(m, Constant(name)):
                 return table.item(m, Constant(name))
         return None
 
