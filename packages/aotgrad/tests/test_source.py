@@ -143,6 +143,14 @@ def test_within_function_transforms_the_program_runs(interpreter):
         torch.testing.assert_close(transform(run), transform(program))
 
 
+def test_within_function_transforms_a_program_that_writes_runs(interpreter):
+    x, w = pair()
+    program = lambda a, b: a.add_(1) * b  # noqa: E731
+    run = aotgrad.compile(program, [x, w], inference_compiler=interpreter)
+    results = [(torch.vmap(f)(given := x.clone(), w), given) for f in (run, program)]
+    torch.testing.assert_close(*results)
+
+
 def test_a_group_of_results_saves_what_its_own_backward_reads(interpreter):
     values = [torch.randn(3, 3, requires_grad=True) for _ in range(4)]
     run = aotgrad.compile(lambda a, b, c, d: ((a @ b).relu(), (c @ d).sin()), values, inference_compiler=interpreter)

@@ -41,7 +41,7 @@ class Taken:
     written: tuple[int, ...]
 
     def write(self, source: Source) -> None:
-        """The beginning of a function of `args`."""
+        """The beginning of a function of `args`; `write_overlap` comes next."""
         source.names["program"] = self.program
         for position, value in self.constants.items():
             kind, known = source.name(type(value), "type"), source.name(value, "value")
@@ -50,6 +50,9 @@ class Taken:
         if self.held:
             source.names["held"] = self.held
             source.line("args = (*args, *held)")
+
+    def write_overlap(self, source: Source) -> None:
+        """What runs the program where one that is written to shares its memory. Tensors have some: no transform is in force."""
         if self.written and len(self.tensors) > 1:
             source.names["overlap"] = _overlap
             storages = ", ".join(f"args[{i}].untyped_storage()._cdata" for i in self.tensors)
@@ -88,6 +91,7 @@ def inference_runner(
     def write(source: Source) -> None:
         with source.block("def run(*args):"):
             taken.write(source)
+            taken.write_overlap(source)
             with ExitStack() as around:
                 if guard_grad:
                     around.enter_context(_without_grad(source))
@@ -145,6 +149,7 @@ def training_runner(
             taken.write(source)
             with source.block("if in_transform() or ((hooks := saved_hooks(False)) is not None and foreign(hooks)):"):
                 source.line(f"return {taken.eagerly}")
+            taken.write_overlap(source)
             with ExitStack() as around:
                 if enable_grad:
                     source.names["set_grad"] = _torch.set_grad_enabled
