@@ -492,3 +492,35 @@ def test_a_property_that_fails_when_it_is_looked_at_again():
     thing = Failing()
     made = program(Guard(Attr(Const(thing), "value"), GuardKind.EQUALS, 1))
     assert [made.check(()) for _ in range(3)] == [False, True, True]
+
+
+def _with_default(number):
+    def scaled(x, by=(float(number),)):
+        return x * by[0]
+
+    return scaled
+
+
+def _with_cell(number):
+    by = float(number)
+    return lambda x: x * by
+
+
+@pytest.mark.parametrize("make", [_with_default, _with_cell])
+def test_what_lies_where_something_else_lay(make):
+    class Calls(torch.nn.Module):
+        def forward(self, x):
+            return self.function(x)
+
+    x, reused = torch.ones(1), 0
+    for i in range(200):
+        module = Calls()
+        module.function = make(i)
+        compiled = capture.compile(module)
+        compiled(x)
+        before = id(module.function)
+        module.function = None
+        module.function = make(i + 1000)
+        reused += id(module.function) == before
+        assert compiled(x).item() == i + 1000
+    assert reused

@@ -72,7 +72,8 @@ struct Watch {
     Py_ssize_t told;
     Part *part;
     PyObject **pin, **kept; /* `kept` until sealed: strong; `pin` from then on, strong if hopeless */
-    Py_ssize_t held;
+    PyObject **constant; /* strong: what equals a constant of a guard; its address is not another's meanwhile */
+    Py_ssize_t held, constants;
     int *found; /* until sealed: a table from objects to points */
     size_t table;
     char *loose; /* until sealed, by register: nothing that is watched holds the value */

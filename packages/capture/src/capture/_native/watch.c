@@ -46,6 +46,8 @@ watch_seal(Watch *watch, PyObject *const *pins, const GuardFrame *frame)
         if (sort_points(watch) < 0) {
             return -1;
         }
+        PyObject **constant = PyMem_Realloc(watch->constant, (watch->constants + 1) * sizeof(PyObject *));
+        watch->constant = constant ? constant : watch->constant;
         Part *fewer = PyMem_Realloc(watch->part, (watch->parts + 1) * sizeof(Part));
         watch->part = fewer ? fewer : watch->part;
         watch->doubt = 1;
@@ -272,6 +274,10 @@ watch_drop(Watch *watch)
     PyMem_Free(watch->points);
     sweep_free(&watch->sweep);
     PyMem_Free(watch->part);
+    for (Py_ssize_t i = 0; i < watch->constants; i++) {
+        Py_DECREF(watch->constant[i]);
+    }
+    PyMem_Free(watch->constant);
     PyMem_Free(watch->kept);
     PyMem_Free(watch->pin);
     PyMem_Free(watch->found);

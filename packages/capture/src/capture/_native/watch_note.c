@@ -15,7 +15,7 @@ watch_new(Py_ssize_t steps, Py_ssize_t registers, Py_ssize_t pins)
     watches++;
     watch->owners = 1;
     watch->reason = -1;
-    watch->room = 4 * steps + 4; /* no step has more points */
+    watch->room = 6 * steps + 6; /* no step has more points */
     watch->pins = pins;
     watch->table = 64;
     while (watch->table < 2 * (size_t)watch->room) {
@@ -24,10 +24,11 @@ watch_new(Py_ssize_t steps, Py_ssize_t registers, Py_ssize_t pins)
     watch->points = PyMem_Calloc(watch->room, sizeof(Point));
     watch->part = PyMem_Calloc(watch->room, sizeof(Part));
     watch->kept = PyMem_Calloc(watch->room, sizeof(PyObject *));
+    watch->constant = PyMem_Calloc(watch->room, sizeof(PyObject *));
     watch->pin = PyMem_Calloc(pins + 1, sizeof(PyObject *));
     watch->found = PyMem_Calloc(watch->table, sizeof(int));
     watch->loose = PyMem_Calloc(registers + 1, 1);
-    if (!watch->points || !watch->part || !watch->kept || !watch->pin || !watch->found || !watch->loose) {
+    if (!watch->points || !watch->part || !watch->kept || !watch->constant || !watch->pin || !watch->found || !watch->loose) {
         watch_drop(watch);
         PyErr_NoMemory();
         return NULL;
@@ -113,6 +114,26 @@ note_word(Watch *watch, void *place)
         made->is.word.where = place;
         made->is.word.value = *(void **)place;
     }
+}
+
+/* Points compare addresses. So what is found where something else was may only be taken for it if that is alive still, or if
+   what was looked at of it is looked at again: here what cannot change, which else would need no look. */
+static void
+note_tuple(Watch *watch, const Step *step, PyObject *tuple, Py_ssize_t at)
+{
+    if (!watch->loose[step->src]) {
+        note_word(watch, &((PyVarObject *)tuple)->ob_size);
+        at += at < 0 ? PyTuple_GET_SIZE(tuple) : 0;
+        if (at >= 0 && at < PyTuple_GET_SIZE(tuple)) {
+            note_word(watch, &((PyTupleObject *)tuple)->ob_item[at]);
+        }
+    }
+}
+
+static void
+keep_constant(Watch *watch, PyObject *constant)
+{
+    watch->constant[watch->constants++] = Py_NewRef(constant);
 }
 
 static void
@@ -226,8 +247,11 @@ note_attribute(Watch *watch, const Step *step, PyObject *source, PyObject *value
     if (field != NULL && (*field == value || (*field == NULL && value == Py_None))) {
         note_word(watch, field);
     }
-    else if (Py_IS_TYPE(source, &PyMethod_Type) && (named(name, "__func__") || named(name, "__self__"))) {
-        return;
+    else if (Py_IS_TYPE(source, &PyMethod_Type) && named(name, "__func__")) {
+        note_word(watch, &((PyMethodObject *)source)->im_func);
+    }
+    else if (Py_IS_TYPE(source, &PyMethod_Type) && named(name, "__self__")) {
+        note_word(watch, &((PyMethodObject *)source)->im_self);
     }
     else if (PyCell_Check(source) && named(name, "cell_contents")) {
         note_word(watch, &((PyCellObject *)source)->ob_ref);
@@ -251,7 +275,10 @@ note_item(Watch *watch, const Step *step, PyObject *source, PyObject *key, PyObj
         made->is.part.at = step->number + (step->number < 0 ? PyList_GET_SIZE(source) : 0);
         made->is.part.value = value;
     }
-    else if (!PyTuple_Check(source)) {
+    else if (PyTuple_Check(source)) {
+        note_tuple(watch, step, source, step->number);
+    }
+    else {
         note_again(watch, READ_AGAIN, step, source, value);
         watch->made_loose = 1;
     }
@@ -280,7 +307,13 @@ note_length(Watch *watch, const Step *step, PyObject *source)
     else if (PyList_Check(source)) {
         note_word(watch, &((PyVarObject *)source)->ob_size);
     }
-    else if (!PyTuple_Check(source) && !PyUnicode_Check(source)) {
+    else if (PyTuple_Check(source)) {
+        note_tuple(watch, step, source, PyTuple_GET_SIZE(source));
+    }
+    else if (PyUnicode_CheckExact(source)) {
+        keep_constant(watch, source);
+    }
+    else {
         note_again(watch, CHECK_AGAIN, step, source, NULL);
     }
 }
@@ -332,14 +365,17 @@ note_read(Watch *watch, const Step *step, PyObject *source, PyObject *value)
         return;
     case DEFAULT:
         note_function(watch, source);
+        note_tuple(watch, step, ((PyFunctionObject *)source)->func_defaults, step->number);
         return;
     case KWDEFAULT:
         note_function(watch, source);
         note_dict(watch, ((PyFunctionObject *)source)->func_kwdefaults, step->object, value, 0);
         return;
     case CELL:
-        held = PyTuple_GET_ITEM(((PyFunctionObject *)source)->func_closure, step->number);
-        note_word(watch, &((PyCellObject *)held)->ob_ref);
+        held = ((PyFunctionObject *)source)->func_closure;
+        note_word(watch, &((PyFunctionObject *)source)->func_closure);
+        note_tuple(watch, step, held, step->number);
+        note_word(watch, &((PyCellObject *)PyTuple_GET_ITEM(held, step->number))->ob_ref);
         return;
     case FUNC_GLOBAL:
         note_dict(watch, ((PyFunctionObject *)source)->func_globals, step->object, value, 0);
@@ -353,14 +389,38 @@ note_read(Watch *watch, const Step *step, PyObject *source, PyObject *value)
 }
 
 static void
+note_class_of(Watch *watch, const Step *step, PyObject *source)
+{
+    int is_new;
+    if (PyDict_CheckExact(source)) { /* it tells of its death, or its version is no other's */
+        Point *made = point_of(watch, DICTIONARY, source, &is_new);
+        if (is_new) {
+            made->is.version = dict_version(source);
+        }
+    }
+    else if (!watch->loose[step->src]) {
+        note_word(watch, &source->ob_type);
+    }
+    else {
+        note_type(watch, source);
+    }
+}
+
+static void
 note_check(Watch *watch, const Step *step, PyObject *source)
 {
     PyObject *name = step->object;
     switch (step->op) {
     case TYPE:
-        note_type(watch, source);
+        note_class_of(watch, step, source);
         return;
-    case IS: case IS_WEAK: case EQUALS: case SAME: case DISTINCT:
+    case EQUALS:
+        keep_constant(watch, source);
+        return;
+    case IS_WEAK:
+        note_word(watch, &((PyWeakReference *)step->object)->wr_object);
+        return;
+    case IS: case SAME: case DISTINCT:
         return; /* what was read is the same object, and these look at nothing that changes within it */
     case TENSOR:
         note_again(watch, tensor_fits_quietly(name, source) ? TENSOR_META : CHECK_AGAIN, step, source, NULL);
@@ -411,7 +471,7 @@ note(Watch *watch, const Step *step, PyObject *const *regs, PyObject *value)
         note_check(watch, step, source);
     }
     /* What hangs from a value that nothing watched holds could be gone when it is looked at. */
-    if (loose && watch->count + watch->parts > before) {
+    if (loose && watch->count + watch->parts > before && step->op != IS_WEAK) {
         watch->hopeless = 1;
     }
     if (step->op <= LAST_READ) {

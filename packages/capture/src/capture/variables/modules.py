@@ -49,8 +49,9 @@ class Module(Object):
             table = self.registry(m, registry)
             if table is None or (not table.entries and not table.whole(m)):  # one fact, whatever names are asked for
                 continue
-            if table.contains(m, Constant(name)):
-                return table.item(m, Constant(name))
+            found = table.find(m, Constant(name))
+            if found is not None:
+                return found
         return None
 
     def missing_attribute(self, m: Machine, name: str) -> Variable:
