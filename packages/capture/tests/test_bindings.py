@@ -563,3 +563,28 @@ def test_hooks_that_take_keywords_are_found_by_place(first: int) -> None:
     assert backend.graphs == 1
     for module in (*modules, *modules):
         torch.testing.assert_close(compiled(module, x), module(x), rtol=0, atol=0)
+
+
+def test_what_is_undone_is_not_verified_anew() -> None:
+    class Scaled(nn.Module):
+        by = 1
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.by
+
+    module, x = Scaled(), torch.ones(1)
+    capture.reset()
+    compiled = capture.compile(module)
+    for _ in range(2):
+        for by in (2, 3):
+            module.by = by
+            assert compiled(x).item() == by
+    made = [program for program in programs() if program.bindings]
+    before = [program.verified for program in made]
+    for _ in range(10):
+        for by in (2, 3):
+            module.by = by
+            assert compiled(x).item() == by
+    # Each time the program that does not fit is asked, and the one that does is known to.
+    assert [program.verified - n for program, n in zip(made, before, strict=True)] == [10, 10]
+    assert [program.bindings for program in made] == [1, 1]

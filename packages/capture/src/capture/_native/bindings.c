@@ -168,17 +168,6 @@ bindings_put(PyObject *op, PyObject *const *roots, Watch *watch)
 }
 
 void
-bindings_remove(PyObject *op, PyObject *const *roots)
-{
-    Bindings *self = (Bindings *)op;
-    Binding *binding = look_up(self, roots);
-    if (binding != NULL) {
-        take_out(self, binding);
-        drop(self, binding);
-    }
-}
-
-void
 bindings_clear(PyObject *op)
 {
     Bindings *self = (Bindings *)op;

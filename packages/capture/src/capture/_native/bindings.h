@@ -11,7 +11,6 @@ PyObject *bindings_new(Py_ssize_t roots);
 int bindings_find(PyObject *bindings, PyObject *const *roots, Watch **watch);
 /* Binds the roots, or binds them anew; shares `watch`, which may be NULL. -1 with an exception. */
 int bindings_put(PyObject *bindings, PyObject *const *roots, Watch *watch);
-void bindings_remove(PyObject *bindings, PyObject *const *roots);
 void bindings_clear(PyObject *bindings);
 Py_ssize_t bindings_count(PyObject *bindings);
 /* The watch of the roots bound last, borrowed; NULL if there is none. */

@@ -136,14 +136,20 @@ can_run(const GuardProgram *self)
     return self->steps != NULL;
 }
 
-/* In full, with what it looks at taken down into `*made`. */
+/* In full, with what it looks at taken down into `*made`; before that in full as it is where `doubtful`, since what most
+   likely fails would be taken down in vain. */
 static Py_ssize_t
-verify(GuardProgram *self, const GuardFrame *frame, Watch **made)
+verify(GuardProgram *self, const GuardFrame *frame, int doubtful, Watch **made)
 {
     Registers registers;
     Watch *none = NULL;
     if (!can_run(self) || registers_begin(&registers, self->registers) < 0) {
         return GUARDS_ERROR;
+    }
+    Py_ssize_t first = doubtful ? run_steps(self, frame, &registers, NULL, 0, &none) : GUARDS_HOLD;
+    if (first != GUARDS_HOLD || !can_run(self)) {
+        registers_end(&registers);
+        return first != GUARDS_HOLD ? first : GUARDS_ERROR;
     }
     Watch *watch = watch_new(self->count, self->registers, self->pins);
     Py_ssize_t result = watch ? run_steps(self, frame, &registers, watch, 0, &none) : GUARDS_ERROR;
@@ -171,6 +177,7 @@ run_watched(GuardProgram *self, const GuardFrame *frame, int bound_only, Watch *
     if (!is_bound(self, frame->roots, &watch) && bound_only) {
         return GUARDS_UNBOUND;
     }
+    int doubtful = watch != NULL;
     if (watch) {
         *held = watch_share(watch);
         int holds = watch_holds(watch, frame);
@@ -184,14 +191,13 @@ run_watched(GuardProgram *self, const GuardFrame *frame, int bound_only, Watch *
         }
     }
     self->verified++;
-    Py_ssize_t result = verify(self, frame, &made);
+    Py_ssize_t result = verify(self, frame, doubtful, &made);
     if (self->bindings == NULL) { /* what was looked at has brought the collector here */
         watch_drop(made);
         return result == GUARDS_HOLD && !can_run(self) ? GUARDS_ERROR : result;
     }
     if (result != GUARDS_HOLD) {
-        bindings_remove(self->bindings, frame->roots);
-        return result;
+        return result; /* the watch stays: what changed may be undone */
     }
     self->unwatched = watch_reason(made);
     *held = made; /* one that cannot tell keeps its pins for this run, and is not kept itself */
