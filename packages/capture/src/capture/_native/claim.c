@@ -69,6 +69,9 @@ claim_release(CodeCache *cache, Claim *claim)
     drop(claim);
 }
 
+/* Seconds after which it is seen that a signal came just before a wait, which it then did not interrupt. */
+#define SLICE 0.05
+
 int
 claim_wait(PyThreadState *tstate, Claim *claim)
 {
@@ -92,16 +95,17 @@ claim_wait(PyThreadState *tstate, Claim *claim)
         drop(claim);
         return -1;
     }
-    PyLockStatus status;
-    Py_BEGIN_ALLOW_THREADS
-    status = PyThread_acquire_lock_timed(claim->lock, (PY_TIMEOUT_T)(Py_MAX(seconds, 0) * 1e6), 1);
-    if (status == PY_LOCK_ACQUIRED) {
-        PyThread_release_lock(claim->lock); /* for the next who waits */
+    PyLockStatus status = PY_LOCK_FAILURE;
+    int signalled = 0;
+    for (double left = Py_MAX(seconds, 0); status == PY_LOCK_FAILURE && left > 0 && !signalled; left -= SLICE) {
+        Py_BEGIN_ALLOW_THREADS
+        status = PyThread_acquire_lock_timed(claim->lock, (PY_TIMEOUT_T)(Py_MIN(left, SLICE) * 1e6), 1);
+        if (status == PY_LOCK_ACQUIRED) {
+            PyThread_release_lock(claim->lock); /* for the next who waits */
+        }
+        Py_END_ALLOW_THREADS
+        signalled = PyErr_CheckSignals() < 0;
     }
-    Py_END_ALLOW_THREADS
     drop(claim);
-    if (status == PY_LOCK_INTR) {
-        return PyErr_CheckSignals() < 0 ? -1 : 1; /* look again */
-    }
-    return status == PY_LOCK_ACQUIRED;
+    return signalled ? -1 : status != PY_LOCK_FAILURE; /* or look again */
 }
