@@ -30,7 +30,7 @@ def _divisions(count):
     return st.lists(st.sampled_from([n for n in range(1, count + 1) if count % n == 0]), max_size=3)
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(tensors(), st.data())
 def test_view(t, data):
     count = t.numel()
@@ -51,7 +51,7 @@ def test_view(t, data):
     assert mine == theirs
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(tensors())
 def test_preserved_strides_and_density(t):
     meta = TensorMeta(tuple(t.shape), t.stride(), t.dtype, t.device)
@@ -60,7 +60,7 @@ def test_preserved_strides_and_density(t):
         assert is_dense(meta.size, meta.stride) == torch.ops.aten.is_non_overlapping_and_dense(t)
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(tensors(), st.data())
 def test_view_ops(t, data):
     rank = t.dim()
