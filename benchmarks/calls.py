@@ -17,22 +17,11 @@ from torch import nn
 
 from benchmarks.contenders import CONTENDERS
 from benchmarks.measure import Sample, Timed, interleaved, seconds
+from benchmarks.stored import stored_output
 from benchmarks.workload import add_one
 
 Step = Callable[[], object]
 LAYERS = 24
-
-
-def stored_output(module: Any, _: Any) -> Callable[..., Any]:
-    """A backend for either compiler: computes once, and then returns that."""
-    stored: list[Any] = []
-
-    def run(*inputs: Any) -> Any:
-        if not stored:
-            stored.append(module.forward(*inputs))
-        return stored[0]
-
-    return run
 
 
 def looked_up(contender: str, fn: Any) -> Any:

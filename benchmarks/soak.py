@@ -14,13 +14,13 @@ import gc
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import psutil
 import torch
 
 import capture
 import meta
+from benchmarks.stored import stored_output
 from capture import _native
 
 FLAT_CALL, FLAT_ROUND = 1.0, 1024.0  # bytes of growth that pass for noise of the allocator
@@ -57,24 +57,10 @@ def encoder(layers: int) -> torch.nn.Module:
     return torch.nn.TransformerEncoder(layer, layers, enable_nested_tensor=False).eval()
 
 
-class Stored:
-    """A backend whose graph runs once, and gives that result ever after."""
-
-    def __call__(self, graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        results: list[Any] = []
-
-        def run(*inputs: Any) -> Any:
-            if not results:
-                results.append(graph.forward(*inputs))
-            return results[0]
-
-        return run
-
-
 def watched_calls(times: int) -> float:
     """Bytes that a call of a 32-layer model adds, of which something that is watched changes now and then."""
     model, x = encoder(32), torch.ones(1, 3, 16)
-    compiled = capture.compile(model, Stored())
+    compiled = capture.compile(model, stored_output)
 
     def act() -> None:
         for _ in range(100):
@@ -85,10 +71,10 @@ def watched_calls(times: int) -> float:
         return growth(act, times // 100) / 100
 
 
-def bind_and_drop(backend: Callable[..., Any]) -> None:
+def bind_and_drop() -> None:
     """A model that equals one that is compiled already."""
     with torch.no_grad():
-        capture.compile(encoder(2), backend)(torch.ones(1, 3, 16))
+        capture.compile(encoder(2), stored_output)(torch.ones(1, 3, 16))
 
 
 def main() -> int:
@@ -108,13 +94,13 @@ def main() -> int:
         flat = flat and by_round <= FLAT_ROUND
     by_call = watched_calls(options.calls)
     print(f"{options.calls} calls of a 32-layer model: {by_call:.3f} bytes a call")
-    backend, x = Stored(), torch.ones(1, 3, 16)
-    kept = capture.compile(encoder(2), backend)
+    x = torch.ones(1, 3, 16)
+    kept = capture.compile(encoder(2), stored_output)
     with torch.no_grad():
         kept(x)
     gc.collect()
     before = _native.stats()["watches"]
-    by_round = growth(functools.partial(bind_and_drop, backend), options.rounds)
+    by_round = growth(bind_and_drop, options.rounds)
     left = _native.stats()["watches"] - before
     print(f"{options.rounds} models bound and dropped: {by_round:.0f} bytes a round, {left} watches left")
     flat = flat and by_call <= FLAT_CALL and by_round <= FLAT_ROUND and left == 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import types
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -62,6 +62,14 @@ class Source:
     def read(self, values: FrameValues) -> Any:
         """The value now. Raises what reading it raises."""
         raise NotImplementedError
+
+    @property
+    def path(self) -> Iterator[Source]:
+        """The source itself, its parent, and so on to the outermost."""
+        source: Source | None = self
+        while source is not None:
+            yield source
+            source = source.parent
 
     @property
     def root(self) -> Source:

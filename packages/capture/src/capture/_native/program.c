@@ -289,7 +289,7 @@ read_pins(GuardProgram *self, const GuardFrame *frame, PyObject **out, Py_ssize_
         if (value == NULL) {
             if (!PyErr_Occurred()) {
                 PyErr_Format(PyExc_RuntimeError, "gone while it was about to be used: %U",
-                             program_text((PyObject *)self, step->text));
+                             PyTuple_GET_ITEM(self->texts, step->text));
             }
             registers_end(&registers);
             return -1;

@@ -1,14 +1,12 @@
 /* Watches. What lives on (modules, their dictionaries, classes, functions) is not read again at each call: version tags
    and pointers tell whether anything that was looked at has changed since.
 
-   Points keep nothing alive. They are looked at in the order in which they were read, each object after the one that
+   Points keep nothing alive but constants. They are looked at in the order in which they were read, each object after the one that
    holds it: while the holder is unchanged the object lives. A point whose tag changed compares just what was read of it;
    if that is the same object still, the new tag is taken and all goes on. */
 #include "compat.h"
 #include "points.h"
 #include "sweep.h"
-#include "tensor.h"
-#include <string.h>
 
 /* ---- the end of the taking down ---- */
 
@@ -74,85 +72,6 @@ watch_seal(Watch *watch, PyObject *const *pins, const GuardFrame *frame)
 }
 
 /* ---- looking whether all is as it was ---- */
-
-static int
-dict_part_holds(PyObject *dict, const Part *part)
-{
-    if (part->key == NULL) {
-        return 0; /* anything counts */
-    }
-    PyObject *now = PyDict_GetItemWithError(dict, part->key);
-    return part->only_presence ? (now == NULL) == (part->value == NULL) : now == part->value;
-}
-
-static int
-dict_holds(Watch *watch, Point *at)
-{
-    if (!DK_IS_UNICODE(((PyDictObject *)at->object)->ma_keys)) {
-        return 0; /* finding a key may run a comparison in Python */
-    }
-    for (int i = at->first; i >= 0; i = watch->part[i].next) {
-        Part *part = &watch->part[i];
-        if (!dict_part_holds(at->object, part)) {
-            return 0;
-        }
-        part->place = part->value && !part->only_presence ? dict_place(at->object, part->key, part->place) : -1;
-    }
-    at->is.version = dict_version(at->object);
-    return 1;
-}
-
-/* An attribute that is stored anew drops its old value, whose finalizer may call anything, before the version moves on. So
-   the version tells of the places, and the values are looked at there. */
-static int
-values_stand(const Watch *watch, const Point *at)
-{
-    for (int i = at->first; i >= 0; i = watch->part[i].next) {
-        const Part *part = &watch->part[i];
-        if (part->place >= 0 && *dict_value_place(at->object, part->place) != part->value) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
-static int
-class_holds(Watch *watch, Point *at)
-{
-    for (int i = at->first; i >= 0; i = watch->part[i].next) {
-        if (_PyType_Lookup((PyTypeObject *)at->object, watch->part[i].key) != watch->part[i].value) {
-            return 0;
-        }
-    }
-    at->is.version = class_version(at->object);
-    return 1;
-}
-
-static int
-frame_value_holds(const Point *at, const GuardFrame *frame)
-{
-    return (at->is.again.step->op == GLOBALS ? frame->globals : frame->builtins) == at->object;
-}
-
-int
-point_holds(Watch *watch, Point *at, const GuardFrame *frame)
-{
-    switch (at->kind) {
-    case FRAME_VALUE:
-        return frame_value_holds(at, frame);
-    case WORD:
-        return *at->is.word.where == at->is.word.value;
-    case DICTIONARY:
-        return (dict_version(at->object) == at->is.version && values_stand(watch, at)) || dict_holds(watch, at);
-    case CLASS:
-        return (at->is.version && class_version(at->object) == at->is.version) || class_holds(watch, at);
-    case ELEMENT:
-        return at->is.part.at < PyList_GET_SIZE(at->object) &&
-               PyList_GET_ITEM(at->object, at->is.part.at) == at->is.part.value;
-    default:
-        return tensor_fits(at->is.again.step->object, at->object);
-    }
-}
 
 static int
 all_early_hold(Watch *watch, const GuardFrame *frame)

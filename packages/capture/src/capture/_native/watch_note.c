@@ -78,16 +78,23 @@ note_part(Watch *watch, Point *of, PyObject *key, PyObject *value, int only_pres
     of->first = (int)watch->parts++;
 }
 
-/* `key` NULL: anything of the dictionary. */
-static void
-note_dict(Watch *watch, PyObject *dict, PyObject *key, PyObject *value, int only_presence)
+/* Without a part: that it is this very dictionary, which tells of its death, or has a version that no other has. */
+static Point *
+dict_point(Watch *watch, PyObject *dict)
 {
     int is_new;
     Point *made = point_of(watch, DICTIONARY, dict, &is_new);
     if (is_new) {
         made->is.version = dict_version(dict);
     }
-    note_part(watch, made, key, value, only_presence);
+    return made;
+}
+
+/* `key` NULL: anything of the dictionary. */
+static void
+note_dict(Watch *watch, PyObject *dict, PyObject *key, PyObject *value, int only_presence)
+{
+    note_part(watch, dict_point(watch, dict), key, value, only_presence);
 }
 
 static void
@@ -174,6 +181,14 @@ note_again(Watch *watch, int kind, const Step *step, PyObject *source, PyObject 
     made->is.again.value = value;
 }
 
+/* What nothing watched holds: it is read again at each look. */
+static void
+note_loose(Watch *watch, const Step *step, PyObject *source, PyObject *value)
+{
+    note_again(watch, READ_AGAIN, step, source, value);
+    watch->made_loose = 1;
+}
+
 /* Where an object's slot lies, if that is what generic attribute reading finds under the name; else NULL. */
 static PyObject **
 slot_of(PyObject *source, PyObject *name, PyObject **descriptor)
@@ -195,8 +210,7 @@ note_slot(Watch *watch, const Step *step, PyObject *source, PyObject *value)
 {
     PyObject *descriptor, **where = slot_of(source, step->object, &descriptor);
     if (where == NULL || *where != value) {
-        note_again(watch, READ_AGAIN, step, source, value);
-        watch->made_loose = 1;
+        note_loose(watch, step, source, value);
         return;
     }
     note_type(watch, source);
@@ -279,8 +293,7 @@ note_item(Watch *watch, const Step *step, PyObject *source, PyObject *key, PyObj
         note_tuple(watch, step, source, step->number);
     }
     else {
-        note_again(watch, READ_AGAIN, step, source, value);
-        watch->made_loose = 1;
+        note_loose(watch, step, source, value);
     }
 }
 
@@ -360,8 +373,7 @@ note_read(Watch *watch, const Step *step, PyObject *source, PyObject *value)
             note_dict(watch, source, NULL, NULL, 0);
             return;
         }
-        note_again(watch, READ_AGAIN, step, source, value);
-        watch->made_loose = 1;
+        note_loose(watch, step, source, value);
         return;
     case DEFAULT:
         note_function(watch, source);
@@ -391,12 +403,8 @@ note_read(Watch *watch, const Step *step, PyObject *source, PyObject *value)
 static void
 note_class_of(Watch *watch, const Step *step, PyObject *source)
 {
-    int is_new;
-    if (PyDict_CheckExact(source)) { /* it tells of its death, or its version is no other's */
-        Point *made = point_of(watch, DICTIONARY, source, &is_new);
-        if (is_new) {
-            made->is.version = dict_version(source);
-        }
+    if (PyDict_CheckExact(source)) {
+        dict_point(watch, source);
     }
     else if (!watch->loose[step->src]) {
         note_word(watch, &source->ob_type);

@@ -70,19 +70,11 @@ class Identity(Facts):
 
     def hangs_from_bound(self, source: Source) -> bool:
         """Whether a source is read from a module that may be any one of its equals."""
-        each: Source | None = source
-        while each is not None and (each, GuardKind.BOUND) not in self.guards:
-            each = each.parent
-        return each is not None
+        return any((each, GuardKind.BOUND) in self.guards for each in source.path)
 
     def lives_on(self, source: Source) -> bool:
         """Whether a source hangs from an object of fixed identity, or from a bound module."""
-        each: Source | None = source
-        while each is not None:
-            if begins_lasting(each) or any((each, kind) in self.guards for kind in LASTING):
-                return True
-            each = each.parent
-        return False
+        return any(begins_lasting(each) or any((each, kind) in self.guards for kind in LASTING) for each in source.path)
 
     def guard_hashed(self) -> None:
         if len(self.hashed) > 1:

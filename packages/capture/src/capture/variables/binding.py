@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, NoReturn
+from types import CodeType
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from capture.errors import Unsupported
 from symshapes import build_python
 
-from .base import Args, Kwargs
+from .base import Args, Kwargs, Variable
 
 if TYPE_CHECKING:
     from capture.evaluator.machine import Machine
 
-    from .functions import Function
+
+class Callee(Protocol):
+    """What is known of a Python function."""
+
+    code: CodeType
+    defaults: list[Variable]
+    kwdefaults: dict[str, Variable]
 
 
-def raise_wrong_arguments(m: Machine, function: Function, args: Args, kwargs: Kwargs) -> NoReturn:
+def raise_wrong_arguments(m: Machine, function: Callee, args: Args, kwargs: Kwargs) -> NoReturn:
     """Raise in the program what such a call raises."""
-    m.note_defaults(function)
     try:
         twin: Any = build_python(f"def twin({_parameters(function)}): pass\n", {}, entry="twin", title="parameters")
     except SyntaxError as error:
@@ -28,7 +34,7 @@ def raise_wrong_arguments(m: Machine, function: Function, args: Args, kwargs: Kw
     raise Unsupported("a call with other arguments than the function takes")
 
 
-def _parameters(function: Function) -> str:
+def _parameters(function: Callee) -> str:
     code = function.code
     count, only, names = code.co_argcount, code.co_kwonlyargcount, code.co_varnames
     required = count - len(function.defaults)

@@ -6,7 +6,7 @@ import functools
 import inspect
 import types
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from capture.errors import NotConstant, StopIter, SymbolicRaise, Unsupported
 from capture.guards import GuardKind
@@ -145,6 +145,11 @@ class Function(Variable):
         m.activity += 1
         self.attrs[name] = value
 
+    def refuse(self, m: Machine, args: Args, kwargs: Kwargs) -> NoReturn:
+        """A call with arguments that it does not take."""
+        m.note_defaults(self)
+        raise_wrong_arguments(m, self, args, kwargs)
+
     def bind(self, m: Machine, args: Args, kwargs: Kwargs) -> dict[str, Variable]:
         """Arguments by parameter name, with Python's errors."""
         code = self.code
@@ -157,19 +162,19 @@ class Function(Variable):
             bound[code.co_varnames[at]] = m.created_tuple(list(args[count:]))
             at += 1
         elif len(args) > count:
-            raise_wrong_arguments(m, self, args, kwargs)
+            self.refuse(m, args, kwargs)
         rest: dict[str, Variable] = {}
         positional_only = names[: code.co_posonlyargcount]
         takes_rest = code.co_flags & inspect.CO_VARKEYWORDS
         for name, value in kwargs.items():
             if (name in names and name not in positional_only) or name in keyword_only:
                 if name in bound:
-                    raise_wrong_arguments(m, self, args, kwargs)
+                    self.refuse(m, args, kwargs)
                 bound[name] = value
             elif takes_rest:
                 rest[name] = value
             else:
-                raise_wrong_arguments(m, self, args, kwargs)
+                self.refuse(m, args, kwargs)
         if takes_rest:
             bound[code.co_varnames[at]] = m.created_dict(dict(rest))
         if len(bound) < count + only:
@@ -178,12 +183,12 @@ class Function(Variable):
         for i, name in enumerate(names):
             if name not in bound:
                 if i < first_default:
-                    raise_wrong_arguments(m, self, args, kwargs)
+                    self.refuse(m, args, kwargs)
                 bound[name] = self.defaults[i - first_default]
         for name in keyword_only:
             if name not in bound:
                 if name not in self.kwdefaults:
-                    raise_wrong_arguments(m, self, args, kwargs)
+                    self.refuse(m, args, kwargs)
                 bound[name] = self.kwdefaults[name]
         return bound
 

@@ -112,10 +112,8 @@ class Module(Object):
         return table if isinstance(table, Dict) else None
 
     def delete_attribute(self, m: Machine, name: str) -> None:
-        for registry in _REGISTRIES:
-            table = self.registry(m, registry)
-            if table is not None and table.find(m, Constant(name)) is not None:
-                raise Unsupported(f"deleting {name!r} of a module")
+        if self.registered(m, name) is not None:
+            raise Unsupported(f"deleting {name!r} of a module")
         self.generic_delete(m, name)
 
     def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
