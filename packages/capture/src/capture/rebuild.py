@@ -16,6 +16,7 @@ from .variables.base import Lazy, Null, Variable
 from .variables.classes import PAYLOADS
 from .variables.constants import BoundBuiltin, Constant, Known
 from .variables.constructors import Getter
+from .variables.deques import Deque, DequeIterator
 from .variables.functions import Cell, Function, Generator, Method, Partial
 from .variables.iterators import (
     Chain,
@@ -105,9 +106,16 @@ def _fill_list(e: Emitter, v: List) -> None:
 
 @rebuilds(List, parts=lambda v: v.items, empty=lambda e, v: e.call(v.cls, []), fill=_fill_list)
 def _list(e: Emitter, v: List) -> None:
-    if v.cls is list:
-        e.load_list(v.items)
-        return
+    e.load_list(v.items)
+
+
+@rebuilds(
+    Deque,
+    parts=lambda v: v.items,
+    empty=lambda e, v: e.call(v.cls, [Constant(()), Constant(v.maxlen)]),
+    fill=_fill_list,
+)
+def _deque(e: Emitter, v: Deque) -> None:
     e.emit(build.push_callable(build.load_const(v.cls)))
     e.load_list(v.items)
     e.emit(build.load_const(v.maxlen), build.call(2))
@@ -415,6 +423,17 @@ def _sequence_iterator(e: Emitter, v: SequenceIterator) -> None:
     e.call(iter, [v.sequence])
     if v.position:
         _set_position(e, v.position)
+
+
+def _deque_iterator_parts(v: DequeIterator) -> Iterable[Variable]:
+    if v.age != v.deque.age:
+        raise CannotRebuild(v, "an iterator over a deque that was changed")
+    return [v.deque]
+
+
+@rebuilds(DequeIterator, parts=_deque_iterator_parts)
+def _deque_iterator(e: Emitter, v: DequeIterator) -> None:
+    e.call(v.cls, [v.deque, Constant(v.position)])
 
 
 @rebuilds(ReversedIterator, parts=lambda v: [v.sequence])

@@ -46,7 +46,7 @@ def _call_of_module(module: torch.nn.Module) -> FunctionType:
 def _call_of(fn: Callable[..., Any]) -> FunctionType:
     """A function of the callable's arguments that calls it."""
     made = _in_place_of(lambda *args, **kwargs: fn(*args, **kwargs), fn)
-    functools.update_wrapper(made, fn)
+    functools.update_wrapper(made, fn, updated=())  # what an object holds is its own: it may change, and may die
     return made
 
 

@@ -320,4 +320,206 @@ def f(x):
             "call(f, torch.ones(3))",
         ),
     ),
+    "patterns ask a class whether it is a sequence": (
+        """
+held = memoryview(b'ab')
+def f(x):
+    match held:
+        case [v, *_]:
+            return x + v
+        case _:
+            return x * 3
+""",
+        ("call(f, torch.ones(3))",),
+    ),
+    "cell that is only deleted is empty already": (
+        """
+def made():
+    wanted = 2
+    def f(x):
+        nonlocal wanted
+        with torch.no_grad():
+            x = x * 2
+        try:
+            del wanted
+        except NameError as error:
+            return x, str(error)
+        return x
+    return f
+f = made()
+""",
+        ("call(f, torch.ones(3))", "call(f, torch.ones(3))"),
+    ),
+    "cell that is deleted twice": (
+        """
+def made():
+    wanted = 2
+    def f(x):
+        nonlocal wanted
+        del wanted
+        try:
+            del wanted
+        except NameError as error:
+            return x + 1, type(error), str(error)
+    return f
+f = made()
+""",
+        ("call(f, torch.ones(3))",),
+    ),
+    "global written through the module's dictionary": (
+        """
+factor = 5
+def first(x):
+    return x * factor
+def f(x):
+    globals()['factor'] = 2
+    return first(x)
+def g(x):
+    global factor
+    own = globals()
+    factor = 3
+    return x * own['factor']
+""",
+        ("call(f, torch.ones(3))", "call(f, torch.ones(3))", "call(g, torch.ones(3))"),
+    ),
+    "method written in C that is read from another class": (
+        """
+class Right:
+    r = torch.Tensor.cos
+    act = torch.relu
+right = Right()
+def f(x):
+    x = right.act(x)
+    try:
+        return x, right.r
+    except TypeError as error:
+        return x, str(error)
+""",
+        ("call(f, torch.ones(3))",),
+    ),
+    "deque: no slices, a limit, iterators that notice": (
+        """
+queue = collections.deque([torch.ones(3), nn.ReLU()], maxlen=3)
+def f(x):
+    out = []
+    for item in queue:
+        x = use(x, item)
+        outside(x)
+    def more():
+        for item in queue:
+            queue.append(3)
+    for act in more, lambda: queue[:1], lambda: queue['a'], lambda: queue[10]:
+        try:
+            out.append(act())
+        except (RuntimeError, TypeError, IndexError) as error:
+            out.append(str(error))
+    out.append(queue == [3, 3, 3])
+    queue.rotate(1)
+    queue.extendleft([4, 5])
+    held = queue
+    held += [1]
+    out.append((queue.maxlen, queue * 2, queue == collections.deque([5, 3, 1])))
+    return x, out
+""",
+        ("call(f, torch.ones(3))", "call(f, torch.ones(3))"),
+    ),
+    "iterator over a deque that goes on after a break": (
+        """
+queue = collections.deque([1, 2, 3])
+def f(x):
+    items = iter(queue)
+    x = x * next(items)
+    outside(x)
+    return x * next(items), items
+""",
+        ("call(f, torch.ones(3))",),
+    ),
+    "words for what cannot be subscripted, unpacked, looked into": (
+        """
+def unpacked(value):
+    a, b = value
+def f(x):
+    out = []
+    for act in lambda: [1]['a'], lambda: (1,)['a'], lambda: unpacked(3), lambda: vars(3):
+        try:
+            act()
+        except TypeError as error:
+            out.append(str(error))
+    return x + 1, out
+""",
+        ("call(f, torch.ones(3))",),
+    ),
+    "descriptor that sets and does not delete": (
+        """
+class Setting:
+    def __set__(self, instance, value):
+        LOG.append(value)
+class Deleting:
+    def __delete__(self, instance):
+        LOG.append('deleted')
+class Described:
+    setting = Setting()
+    deleting = Deleting()
+described = Described()
+def f(x):
+    out = []
+    try:
+        del described.setting
+    except AttributeError as error:
+        out.append(str(error))
+    try:
+        described.deleting = 3
+    except AttributeError as error:
+        out.append(str(error))
+    del described.deleting
+    described.setting = 4
+    return x + 1, out
+""",
+        ("call(f, torch.ones(3))",),
+    ),
+    "a function's __call__ is not the function": (
+        """
+def first(x, a=3):
+    return x + a
+first.tag = 3
+entered = first.__call__
+def f(x):
+    x = first.__call__(entered(x), 2)
+    return x, type(entered).__name__, hasattr(entered, 'tag')
+""",
+        ("call(f, torch.ones(3))",),
+    ),
+    "a function of another name says that it takes no such argument": (
+        """
+@functools.wraps(F.relu)
+def named(x, a):
+    return x
+def f(x):
+    try:
+        return named(x)
+    except TypeError as error:
+        return x + 1, str(error)
+""",
+        ("call(f, torch.ones(3))", "named.__qualname__ = 'other'", "call(f, torch.ones(3))"),
+    ),
+    "attribute of a partial application": (
+        """
+held = functools.partial(tripled, k=2)
+def f(x):
+    return x * getattr(held, 'k', 5), functools.partial(held, plus=1).func is held
+""",
+        ("call(f, torch.ones(3))", "held.k = 3", "call(f, torch.ones(3))", "del held.k", "call(f, torch.ones(3))"),
+    ),
+    "what a called object held dies with it": (
+        """
+class Holding:
+    def __init__(self):
+        self.kept = Box(1)
+        self.seen = weakref.ref(self.kept)
+    def __call__(self, x):
+        return x + 1
+f = Holding()
+""",
+        ("call(f, torch.ones(3))", "f.kept = 3; gc.collect()", "call(f, torch.ones(3))"),
+    ),
 }

@@ -220,18 +220,35 @@ wrapper_signature(PyObject *self, void *Py_UNUSED(ignored))
     return result;
 }
 
-/* What else a function has (`__code__`, `__defaults__` ...) is the wrapped one's. */
+/* Another object's attribute, where an AttributeError was raised. */
 static PyObject *
-wrapper_getattr(PyObject *self, PyObject *name)
+instead_from(PyObject *other, PyObject *name)
 {
-    PyObject *result = PyObject_GenericGetAttr(self, name);
+    PyErr_Clear();
+    if (Py_EnterRecursiveCall(" while an attribute is looked up")) {
+        return NULL;
+    }
+    PyObject *result = PyObject_GetAttr(other, name);
+    Py_LeaveRecursiveCall();
+    return result;
+}
+
+/* What else a function has (`__code__`, `__defaults__` ...) is the entered one's, what an object has the user's. */
+static PyObject *
+wrapper_getattr(PyObject *op, PyObject *name)
+{
+    Wrapper *self = (Wrapper *)op;
+    PyObject *result = PyObject_GenericGetAttr(op, name);
     if (result == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
-        PyErr_Clear();
-        if (Py_EnterRecursiveCall(" while an attribute is looked up")) {
-            return NULL;
+        result = instead_from(self->fn, name);
+    }
+    if (result == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyObject *users = self->dict ? PyDict_GetItemString(self->dict, "__wrapped__") : NULL;
+        if (users != NULL && users != self->fn) {
+            Py_INCREF(users);
+            result = instead_from(users, name);
+            Py_DECREF(users);
         }
-        result = PyObject_GetAttr(((Wrapper *)self)->fn, name);
-        Py_LeaveRecursiveCall();
     }
     return result;
 }

@@ -121,7 +121,7 @@ def _fold(m: Machine, function: Callable[[Any, Any], Any], symbol: str, left: Va
 
 def _sequence_arithmetic(m: Machine, symbol: str, left: Sequence, right: Variable) -> Variable | None:
     if symbol == "+" and isinstance(right, Sequence):
-        if isinstance(left, List) != isinstance(right, List):
+        if left.base is not right.base:
             m.throw(
                 TypeError,
                 f'can only concatenate {left.cls.__name__} (not "{right.cls.__name__}") to {left.cls.__name__}',
@@ -190,7 +190,7 @@ def inplace(m: Machine, symbol: str, left: Variable, right: Variable) -> Variabl
             return left
         if symbol == "*=":
             left.items[:] = left.items * m.index(right)
-            m.mutated(left)
+            left.resized(m)
             return left
     if isinstance(left, Dict) and symbol == "|=":
         left.method(m, "update", [right], {})
@@ -350,7 +350,7 @@ def _swapped(symbol: str) -> str:
 
 
 def _compare_sequences(m: Machine, symbol: str, left: Sequence, right: Sequence) -> Variable:
-    if isinstance(left, List) != isinstance(right, List):
+    if left.base is not right.base:
         if symbol in ("==", "!="):
             return Constant(symbol == "!=")
         m.throw(
@@ -373,6 +373,8 @@ def _equal_dicts(m: Machine, left: Dict, right: Dict) -> bool:
         return False
     if left.cls is right.cls is collections.OrderedDict and list(a) != list(b):
         return False
+    if collections.OrderedDict in (left.cls, right.cls) and not all(m.is_constant(v) for _, v in a.values()):
+        raise Unsupported("comparison of ordered dictionaries, whose values are met in another order than theirs")
     return all(m.equal(v, b[k][1]) for k, (_, v) in a.items())
 
 

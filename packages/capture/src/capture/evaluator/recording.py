@@ -14,6 +14,7 @@ from capture.guards import GuardKind, ShapePredicate, Size
 from capture.sources import Source
 from capture.variables.base import Args, Kwargs, Lazy, Variable
 from capture.variables.constants import CONSTANT_TYPES, Constant, Known
+from capture.variables.deques import Deque
 from capture.variables.mappings import Dict
 from capture.variables.numbers import Symbolic
 from capture.variables.sequences import List, Range, Sequence, Slice, Tuple
@@ -96,6 +97,8 @@ class Recording(Values):
             return variable.value, variable.value
         if isinstance(variable, Symbolic):
             return variable.node, variable.value
+        if isinstance(variable, Deque):
+            raise Unsupported("a deque as an operator's argument")
         if isinstance(variable, List | Tuple):
             pairs = [self.lower(x) for x in variable.items]
             if isinstance(variable, List):

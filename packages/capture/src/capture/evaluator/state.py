@@ -12,7 +12,7 @@ from capture import _native, config
 from capture.errors import NotConstant, SymbolicRaise, Unsupported
 from capture.graph import GraphBuilder
 from capture.guards import Guard, GuardKind
-from capture.sources import Const, DictValueAt, Source
+from capture.sources import CellContent, Closure, Const, DictValueAt, Source
 from capture.variables.base import Lazy, Variable
 from capture.variables.constants import Constant
 from capture.visits import Visit
@@ -47,7 +47,7 @@ class State:
         self.globals_read: dict[tuple[int, str], Variable] = {}
         self.globals_written: dict[tuple[int, str], tuple[dict[str, Any], Variable | None]] = {}
         #: Entries that the program read, where they are: what guards they come to is known once all is evaluated.
-        self.reached: dict[tuple[Source, Any], Lazy] = {}
+        self.reached: dict[tuple[Source, GuardKind, Any], Lazy] = {}
         self.changed: dict[int, Variable] = {}
         self.frames: list[Frame] = []
         self.handled: Variable | None = None
@@ -192,14 +192,19 @@ class State:
     def reach(self, entry: Variable, table: Source, key: Any) -> None:
         """Note that the program read a dictionary's entry, which must be there even if its value never counts."""
         if isinstance(entry, Lazy) and entry.seen is None and not isinstance(entry.source, DictValueAt):
-            self.reached[(table, key)] = entry
+            self.reached[(table, GuardKind.HAS_KEY, key)] = entry
+
+    def reach_content(self, content: Variable) -> None:
+        """The same of what a cell holds."""
+        if isinstance(content, Lazy) and content.seen is None and isinstance(content.source, Closure | CellContent):
+            self.reached[(content.source, GuardKind.READABLE, None)] = content
 
     def presence_guards(self) -> Iterator[Guard]:
-        """That the entries are there which were read and not looked at further: passed on, replaced, deleted."""
+        """That what was read and not looked at further is there: passed on, replaced, deleted."""
         looked_at = {guard.source for guard in self.guards.values()}
-        for (table, key), entry in self.reached.items():
+        for (source, kind, key), entry in self.reached.items():
             if entry.seen is None and entry.source not in looked_at:
-                yield Guard(table, GuardKind.HAS_KEY, key)
+                yield Guard(source, kind, key)
 
 
 class BreakHere(Exception):

@@ -36,6 +36,7 @@ from capture.sources import (
 from capture.variables.base import Lazy, Variable
 from capture.variables.classes import Class, PyModule
 from capture.variables.constants import CONSTANT_TYPES, Constant, EnumMember, Known, WeakReference
+from capture.variables.deques import Deque
 from capture.variables.functions import Cell, Function, Method, Partial
 from capture.variables.mappings import Dict, Numbered, Set, numbered
 from capture.variables.modules import Module
@@ -290,12 +291,11 @@ class Values(Identity):
         if not isinstance(source, Const) or cls in (list, collections.deque):
             self.guard(source, GuardKind.LEN, len(value))
         items: list[Variable] = [self.element(v, Item(source, i)) for i, v in enumerate(value)]
-        if cls in (list, collections.deque):
-            made = List(items, cls)
-            if cls is collections.deque:
-                made.maxlen = value.maxlen
-                self.guard(Attr(source, "maxlen"), GuardKind.EQUALS, value.maxlen)
-            return made
+        if cls is collections.deque:
+            self.guard(Attr(source, "maxlen"), GuardKind.EQUALS, value.maxlen)
+            return Deque(items, value.maxlen)
+        if cls is list:
+            return List(items)
         return Tuple(items, cls) if cls in (tuple, torch.Size) else NamedTuple(items, cls)
 
     def element(self, value: Any, source: Source) -> Variable:
@@ -303,6 +303,8 @@ class Values(Identity):
 
     def mapping(self, value: dict[Any, Any], source: Source | None) -> Variable:
         cls = type(value)
+        if any(namespace is value for namespace, _ in self.globals_written.values()):
+            raise Unsupported("the dictionary of a module of which a global was written")
         self.type_guard(source, cls)
         assert source is not None
         if cls in (dict, collections.OrderedDict) and self.hangs_from_bound(source) and numbered(value):
@@ -359,6 +361,7 @@ class Values(Identity):
             function,
             [Lazy(a, Item(args, i)) for i, a in enumerate(value.args)],
             {k: Lazy(v, Item(keywords, k)) for k, v in value.keywords.items()},
+            value,
         )
 
     def instance(self, value: Any, source: Source | None) -> Variable:
@@ -485,6 +488,7 @@ class Values(Identity):
 
     def module_global(self, namespace: dict[str, Any], name: str) -> Variable:
         """A global that exists, as the program has it now."""
+        self.check_namespace(namespace)
         key = (id(namespace), name)
         written = self.globals_written.get(key)
         if written is not None:
@@ -506,12 +510,19 @@ class Values(Identity):
         # At once: were it gone, reading it again would not fail as the program's own way of reading does.
         return self.wrap(value, ModuleGlobal(str(namespace.get("__name__", "?")), name, namespace))
 
+    def check_namespace(self, namespace: dict[str, Any]) -> None:
+        """That it was not changed as the dictionary that it is, too: what was written there is not looked for here."""
+        found = self.memo.get(id(namespace))
+        if found is not None and id(found[1]) in self.changed:
+            raise Unsupported("a global, of a module whose dictionary was changed")
+
     def note_globals(self) -> None:
         """Another function of the same code may have other globals."""
         self.guard(Namespace("globals"), GuardKind.ID, self.root_globals)
 
     def has_global(self, namespace: dict[str, Any], name: str) -> bool:
         """Whether a global exists, as the program has it now."""
+        self.check_namespace(namespace)
         written = self.globals_written.get((id(namespace), name))
         if written is not None:
             return written[1] is not None
@@ -523,6 +534,7 @@ class Values(Identity):
 
     def builtin_global(self, namespace: dict[str, Any], builtins: dict[str, Any], name: str) -> Variable:
         """A built-in; guards that no global hides it."""
+        self.check_namespace(namespace)
         key = (id(namespace), name)
         found = self.globals_read.get(key)
         if found is None:
@@ -541,6 +553,8 @@ class Values(Identity):
         return self.wrap(sys.modules[name], ModuleGlobal("sys.modules", name, sys.modules))
 
     def set_global(self, namespace: dict[str, Any], name: str, value: Variable | None) -> None:
+        if id(namespace) in self.memo:
+            raise Unsupported("writing a global of a module whose dictionary was read")
         self.activity += 1
         self.changes += 1
         self.globals_written[(id(namespace), name)] = (namespace, value)

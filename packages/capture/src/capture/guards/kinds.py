@@ -32,6 +32,7 @@ class GuardKind(enum.Enum):
     HAS_ATTR = "has_attr"  # an attribute's name
     NO_ATTR = "no_attr"  # an attribute's name
     NO_CLASS_ENTRY = "no_class_entry"  # a name that no class of the class's MRO holds
+    READABLE = "readable"  # nothing: there is a value to read
     EMPTY_CELL = "empty_cell"  # nothing: the cell holds none
     SAME_OBJECT = "same_object"  # another Source that gives the same object
     DISTINCT = "distinct"  # a tuple of Sources: with `source`, no two give the same object
@@ -249,6 +250,7 @@ _WORDS: dict[GuardKind, Callable[[str, Any], str]] = {
     GuardKind.HAS_ATTR: lambda name, expected: f"hasattr({name}, {expected!r})",
     GuardKind.NO_ATTR: lambda name, expected: f"not hasattr({name}, {expected!r})",
     GuardKind.NO_CLASS_ENTRY: lambda name, expected: f"no class of {name}'s MRO holds {expected!r}",
+    GuardKind.READABLE: lambda name, expected: f"{name} can be read",
     GuardKind.EMPTY_CELL: lambda name, expected: f"{name} is empty",
     GuardKind.SAME_OBJECT: lambda name, expected: f"{name} is {expected.name}",
     GuardKind.DISTINCT: lambda name, expected: (

@@ -322,6 +322,7 @@ _CHECKS: dict[GuardKind, Callable[[Any], list[_Read]]] = {
     GuardKind.HAS_ATTR: lambda expected: [("has_attr", 0, expected)],
     GuardKind.NO_ATTR: lambda expected: [("no_attr", 0, expected)],
     GuardKind.NO_CLASS_ENTRY: lambda expected: [("no_type_entry", 0, expected)],
+    GuardKind.READABLE: lambda expected: [],
     GuardKind.EMPTY_CELL: lambda expected: [("empty_cell", 0, None)],
     GuardKind.CALLABLE: lambda expected: [("predicate", 0, expected.check)],
     GuardKind.ANSWER: lambda expected: [("call_equals", 0, expected)],

@@ -21,7 +21,7 @@ _ORDER = {
         (
             GuardKind.TYPE, GuardKind.ID, GuardKind.BOUND, GuardKind.EQUALS, GuardKind.TENSOR, GuardKind.LEN, GuardKind.DICT_KEYS,
             GuardKind.HAS_KEY, GuardKind.NO_KEY, GuardKind.HAS_ATTR, GuardKind.NO_ATTR,
-            GuardKind.NO_CLASS_ENTRY, GuardKind.EMPTY_CELL, GuardKind.CALLABLE,
+            GuardKind.NO_CLASS_ENTRY, GuardKind.READABLE, GuardKind.EMPTY_CELL, GuardKind.CALLABLE,
             GuardKind.GRAD_MODE, GuardKind.GLOBAL_STATE, GuardKind.ANSWER, GuardKind.SAME_OBJECT, GuardKind.DISTINCT, GuardKind.SHAPE,
         )
     )

@@ -23,13 +23,13 @@ class Callee(Protocol):
     kwdefaults: dict[str, Variable]
 
 
-def raise_wrong_arguments(m: Machine, function: Callee, args: Args, kwargs: Kwargs) -> NoReturn:
-    """Raise in the program what such a call raises."""
+def raise_wrong_arguments(m: Machine, function: Callee, name: str, args: Args, kwargs: Kwargs) -> NoReturn:
+    """Raise in the program what such a call raises; ``name`` is the function's ``__qualname__``."""
     try:
         twin: Any = build_python(f"def twin({_parameters(function)}): pass\n", {}, entry="twin", title="parameters")
     except SyntaxError as error:
         raise Unsupported("a call with other arguments than the function takes") from error
-    twin.__qualname__ = function.code.co_qualname
+    twin.__qualname__ = name
     m.fold(twin, [None] * len(args), dict.fromkeys(kwargs))
     raise Unsupported("a call with other arguments than the function takes")
 

@@ -221,7 +221,12 @@ def _hash(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 def _vars(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     if not args:
         raise Unsupported("vars() of the frame")
-    return m.getattr(args[0], "__dict__")
+    try:
+        return m.getattr(args[0], "__dict__")
+    except SymbolicRaise as raised:
+        if issubclass(raised.exception.python_type(), AttributeError):
+            m.throw(TypeError, "vars() argument must have __dict__ attribute")
+        raise
 
 
 @builtin(dir, locals, globals, eval, exec, compile, open, input, print, breakpoint)

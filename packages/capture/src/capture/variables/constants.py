@@ -251,7 +251,8 @@ class BoundBuiltin(Variable):
         self.name = name
 
     def python_type(self) -> type:
-        return types.BuiltinMethodType
+        slot = isinstance(getattr(self.owner.python_type(), self.name, None), types.WrapperDescriptorType)
+        return types.MethodWrapperType if slot else types.BuiltinMethodType
 
     def as_python(self, m: Machine) -> Any:
         if isinstance(self.owner, Constant | Known):
@@ -267,7 +268,7 @@ class BoundBuiltin(Variable):
     def attribute(self, m: Machine, name: str) -> Variable:
         if name == "__self__":
             return self.owner
-        if name in ("__name__", "__qualname__"):
+        if name == "__name__":
             return Constant(self.name)
         return super().attribute(m, name)
 

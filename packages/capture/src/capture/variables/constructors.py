@@ -19,7 +19,8 @@ from .base import Args, Kwargs, Variable
 from .builtins import _products, sequence_of, tuples_iterator
 from .classes import constructor
 from .constants import Constant, Known
-from .functions import Cell, Method, Partial
+from .deques import Deque
+from .functions import Cell, Method, Partial, own_attributes
 from .mappings import Dict, Set, unordered
 from .numbers import Symbolic
 from .objects import Object, Super
@@ -119,11 +120,8 @@ def _list(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 @constructor(collections.deque)
 def _deque(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
-    made = List([], collections.deque)
     limit = args[1] if len(args) > 1 else kwargs.get("maxlen")
-    if limit is not None and not m.is_none(limit):
-        made.maxlen = m.index(limit)
-    m.created(made)
+    made: Deque = m.created(Deque([], None if limit is None or m.is_none(limit) else m.index(limit)))
     if args:
         made.py_extend(m, args[0])
     return made
@@ -248,7 +246,7 @@ def _reversed(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
         raise Unsupported("reversed() of an object")
     listed = sequence_of(m, value)
     assert isinstance(listed, Sequence)
-    return m.created(iterators.SequenceIterator(m.created_tuple(list(reversed(listed.items)))))
+    return m.created(iterators.Computed(m.created_tuple(list(reversed(listed.items)))))
 
 
 @constructor(property)
@@ -264,7 +262,9 @@ def _object(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 @constructor(functools.partial)
 def _partial(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     inner = m.realize(args[0])
-    if isinstance(inner, Partial):
+    if isinstance(inner, Partial) and inner.own is None:  # one with attributes stays what it is
+        if inner.real is not None:
+            m.guard_predicate(inner, lambda real: own_attributes(real) is None, "{} was given no attributes")
         return m.created(Partial(inner.function, [*inner.args, *args[1:]], {**inner.kwargs, **kwargs}))
     return m.created(Partial(inner, list(args[1:]), dict(kwargs)))
 

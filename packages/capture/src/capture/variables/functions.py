@@ -34,11 +34,18 @@ class Cell(Variable):
     def python_type(self) -> type:
         return types.CellType
 
+    def read(self, m: Machine) -> Variable | None:
+        """What it holds; that it holds something is guarded even where what that is never counts."""
+        if self.content is not None:
+            m.reach_content(self.content)
+        return self.content
+
     def attribute(self, m: Machine, name: str) -> Variable:
         if name == "cell_contents":
-            if self.content is None:
+            content = self.read(m)
+            if content is None:
                 m.throw(ValueError, "Cell is empty")
-            return self.content
+            return content
         return super().attribute(m, name)
 
     def set(self, m: Machine, value: Variable | None) -> None:
@@ -103,9 +110,7 @@ class Function(Variable):
         if name == "__defaults__":
             m.note_defaults(self)
             return m.created_tuple(list(self.defaults)) if self.defaults else Constant(None)
-        if name == "__call__":
-            return self
-        if name == "__get__":
+        if name in ("__call__", "__get__"):
             return BoundBuiltin(self, name)
         if self.real is not None and self.base is not None:
             return self.real_attribute(m, self.real, self.base, name)
@@ -134,6 +139,8 @@ class Function(Variable):
         m.throw(AttributeError, f"'function' object has no attribute {name!r}")
 
     def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if name == "__call__":
+            return self.call(m, args, kwargs)
         if name == "__get__":
             owner = m.realize(args[0])
             return self if m.is_none(owner) else m.created(Method(self, owner))
@@ -148,7 +155,8 @@ class Function(Variable):
     def refuse(self, m: Machine, args: Args, kwargs: Kwargs) -> NoReturn:
         """A call with arguments that it does not take."""
         m.note_defaults(self)
-        raise_wrong_arguments(m, self, args, kwargs)
+        name = m.realize(self.attribute(m, "__qualname__"))
+        raise_wrong_arguments(m, self, m.to_python(name), args, kwargs)
 
     def bind(self, m: Machine, args: Args, kwargs: Kwargs) -> dict[str, Variable]:
         """Arguments by parameter name, with Python's errors."""
@@ -231,13 +239,28 @@ class Method(Variable):
         return f"<method {self.function!r} of {self.owner!r}>"
 
 
-class Partial(Variable):
-    """``functools.partial``."""
+def own_attributes(partial: functools.partial[Any]) -> dict[str, Any] | None:
+    """The attributes that it was given, if any; asking for ``__dict__`` would give it a dictionary."""
+    state: Any = partial.__reduce__()[2]
+    found: dict[str, Any] | None = state[3]
+    return found
 
-    def __init__(self, function: Variable, args: Args, kwargs: Kwargs) -> None:
+
+class Partial(Variable):
+    """``functools.partial``; ``real`` if it exists outside the frame."""
+
+    def __init__(
+        self, function: Variable, args: Args, kwargs: Kwargs, real: functools.partial[Any] | None = None
+    ) -> None:
         self.function = function
         self.args = args
         self.kwargs = kwargs
+        self.real = real
+
+    @property
+    def own(self) -> dict[str, Any] | None:
+        """Its attributes, if it was given any."""
+        return None if self.real is None else own_attributes(self.real)
 
     def python_type(self) -> type:
         return functools.partial
@@ -259,10 +282,18 @@ class Partial(Variable):
         if name == "keywords":
             return m.created_dict(dict(self.kwargs))
         if name == "__call__":
-            return self
+            return BoundBuiltin(self, name)
         if hasattr(functools.partial, name):
             raise Unsupported(f"partial.{name}")
+        if self.source is not None:
+            own = self.own or {}
+            if name in own:
+                return m.wrap(own[name], Attr(self.source, name))
+            m.guard(self.source, GuardKind.NO_ATTR, name)
         m.throw(AttributeError, f"'functools.partial' object has no attribute {name!r}")
+
+    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        return self.call(m, args, kwargs) if name == "__call__" else super().method(m, name, args, kwargs)
 
 
 class Generator(Iterator):

@@ -88,7 +88,7 @@ def descriptor_get(m: Machine, raw: Any, owner: type, obj: Variable | None, cls:
             m.throw(AttributeError, f"{shown_type(cls)!r} object has no attribute {name!r}")
         return found
     if isinstance(raw, _OBJECT_SLOTS):
-        return m.known(raw) if obj is None else m.created(BoundBuiltin(obj, name))
+        return m.known(raw) if obj is None else _bound_slot(m, raw, obj, cls, name)
     if isinstance(raw, functools._lru_cache_wrapper):
         return m.known(raw) if obj is None else m.created(Method(m.known(raw), obj))
     if isinstance(raw, types.ClassMethodDescriptorType):
@@ -100,6 +100,13 @@ def descriptor_get(m: Machine, raw: Any, owner: type, obj: Variable | None, cls:
     if get is not MISSING:
         raise Unsupported(f"descriptor {type(raw).__name__} for attribute {name!r} of {cls.__name__}")
     return m.wrap_class_value(owner, name, raw)
+
+
+def _bound_slot(m: Machine, raw: Any, obj: Variable, cls: type, name: str) -> Variable:
+    """A method written in C, of an object, which must be of the class that it is for."""
+    if not issubclass(cls, getattr(raw, "__objclass__", cls)):
+        m.fold(raw.__get__, [_alike(cls)])
+    return m.created(BoundBuiltin(obj, name))
 
 
 def _alike(cls: type) -> Any:
@@ -252,6 +259,8 @@ class Object(Variable):
         if isinstance(setter, types.FunctionType):
             m.call(m.trusted_function(setter), [m.wrap_class_value(owner, name, raw), self, value], {})
             return
+        if setter is MISSING and isinstance(class_lookup(m, type(raw), "__delete__")[0], types.FunctionType):
+            m.throw(AttributeError, "__set__")
         if raw is not MISSING and is_data_descriptor(m, raw) and not isinstance(raw, types.MemberDescriptorType):
             raise Unsupported(f"setting {name!r} through a {type(raw).__name__}")
         if not isinstance(raw, types.MemberDescriptorType) and not self.has_dict():
@@ -277,6 +286,14 @@ class Object(Variable):
                 m.fold(functools.partial(property.__delete__, raw), [_alike(self.cls)])
             m.call(m.class_attribute(owner, name, raw.fdel), [self], {})
             return
+        deleter, _ = class_lookup(m, type(raw), "__delete__")
+        if isinstance(deleter, types.FunctionType):
+            m.call(m.trusted_function(deleter), [m.wrap_class_value(owner, name, raw), self], {})
+            return
+        if deleter is MISSING and isinstance(class_lookup(m, type(raw), "__set__")[0], types.FunctionType):
+            m.throw(AttributeError, "__delete__")
+        if raw is not MISSING and is_data_descriptor(m, raw) and not isinstance(raw, types.MemberDescriptorType):
+            raise Unsupported(f"deleting {name!r} through a {type(raw).__name__}")
         if self.instance_attribute(m, name) is None:
             self.no_attribute(m, name)
         self.attrs[name] = None
@@ -290,9 +307,7 @@ class Object(Variable):
         if raw is MISSING or raw is None:
             return None
         if isinstance(raw, _OBJECT_SLOTS):
-            if owner is object:
-                return None
-            return m.created(BoundBuiltin(self, name))
+            return None if owner is object else _bound_slot(m, raw, self, self.cls, name)
         return descriptor_get(m, raw, owner, self, self.cls, name)
 
     def call_special(self, m: Machine, name: str, args: Args) -> Variable | None:

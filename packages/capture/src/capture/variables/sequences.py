@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import types
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 class Sequence(Variable):
     """Common behaviour of the ordered containers; ``items`` may hold inputs that were not looked at yet."""
 
+    base: type = tuple  #: What it can be compared with, and added to.
     cls: type
 
     def __init__(self, items: list[Variable], cls: type) -> None:
@@ -43,10 +45,20 @@ class Sequence(Variable):
     def item(self, m: Machine, key: Variable) -> Variable:
         if isinstance(key, Slice):
             return self.make(m, self.items[key.as_python(m)])
+        return self.items[self.place(m, key, f"{self.cls.__name__} index out of range")]
+
+    def place(self, m: Machine, key: Variable, beyond: str) -> int:
+        """Where an index points to; ``beyond`` are the words for one that is too large."""
+        if m.is_constant(key) and not hasattr(m.to_python(key), "__index__"):
+            m.fold(operator.getitem, [self.twin(), m.to_python(key)])
         index = m.index(key)
         if not -len(self.items) <= index < len(self.items):
-            m.throw(IndexError, f"{self.cls.__name__} index out of range")
-        return self.items[index]
+            m.throw(IndexError, beyond)
+        return index
+
+    def twin(self) -> Any:
+        """A container of the same kind, for its own words on what it refuses."""
+        return () if issubclass(self.cls, tuple) else self.cls()
 
     def iterate(self, m: Machine) -> Variable:
         from .iterators import SequenceIterator
@@ -220,11 +232,12 @@ class NamedTuple(Tuple):
 
 
 class List(Sequence):
-    """A list (or deque, by ``cls``). Every change is noted with ``m.mutated`` so that inputs are written back."""
+    """A list. Every change is noted with ``m.mutated`` so that inputs are written back."""
+
+    base = list
 
     def __init__(self, items: list[Variable], cls: type = list) -> None:
         super().__init__(items, cls)
-        self.maxlen: int | None = None
         self.is_payload = False
 
     def as_python(self, m: Machine) -> Any:
@@ -239,6 +252,10 @@ class List(Sequence):
         m.mutated(self)
         return Constant(None)
 
+    def resized(self, m: Machine) -> Variable:
+        """After elements came or went."""
+        return self.changed(m)
+
     def set_item(self, m: Machine, key: Variable, value: Variable) -> None:
         if isinstance(key, Slice):
             index = key.as_python(m)
@@ -247,62 +264,41 @@ class List(Sequence):
                 m.throw(ValueError, "attempt to assign sequence to extended slice of a different size")
             self.items[index] = values
         else:
-            i = m.index(key)
-            if not -len(self.items) <= i < len(self.items):
-                m.throw(IndexError, "list assignment index out of range")
-            self.items[i] = value
+            self.items[self.place(m, key, "list assignment index out of range")] = value
         self.changed(m)
 
     def delete_item(self, m: Machine, key: Variable) -> None:
         if isinstance(key, Slice):
             del self.items[key.as_python(m)]
         else:
-            i = m.index(key)
-            if not -len(self.items) <= i < len(self.items):
-                m.throw(IndexError, "list assignment index out of range")
-            del self.items[i]
+            del self.items[self.place(m, key, "list assignment index out of range")]
         self.changed(m)
 
     def py_append(self, m: Machine, value: Variable) -> Variable:
         self.items.append(value)
-        self.trim(left=True)
-        return self.changed(m)
-
-    def py_appendleft(self, m: Machine, value: Variable) -> Variable:
-        self.items.insert(0, value)
-        self.trim(left=False)
-        return self.changed(m)
-
-    def trim(self, left: bool) -> None:
-        if self.maxlen is not None and len(self.items) > self.maxlen:
-            extra = len(self.items) - self.maxlen
-            del self.items[slice(0, extra) if left else slice(-extra, None)]
+        return self.resized(m)
 
     def py_extend(self, m: Machine, values: Variable) -> Variable:
         self.items.extend(m.elements(values))
-        self.trim(left=True)
-        return self.changed(m)
+        return self.resized(m)
 
     def py_insert(self, m: Machine, at: Variable, value: Variable) -> Variable:
         self.items.insert(m.index(at), value)
-        return self.changed(m)
+        return self.resized(m)
 
     def py_pop(self, m: Machine, at: Variable | None = None) -> Variable:
         i = -1 if at is None else m.index(at)
         if not self.items:
-            m.throw(IndexError, "pop from empty list" if self.cls is list else "pop from an empty deque")
+            m.throw(IndexError, "pop from empty list")
         if not -len(self.items) <= i < len(self.items):
             m.throw(IndexError, "pop index out of range")
         value = self.items.pop(i)
         self.changed(m)
         return value
 
-    def py_popleft(self, m: Machine) -> Variable:
-        return self.py_pop(m, Constant(0))
-
     def py_clear(self, m: Machine) -> Variable:
         self.items.clear()
-        return self.changed(m)
+        return self.resized(m)
 
     def py_reverse(self, m: Machine) -> Variable:
         self.items.reverse()
@@ -315,9 +311,7 @@ class List(Sequence):
         for i, x in enumerate(self.items):
             if m.equal(x, value):
                 del self.items[i]
-                return self.changed(m)
-        if self.cls is not list:
-            self.not_found(m, value)
+                return self.resized(m)
         m.throw(ValueError, "list.remove(x): x not in list")
 
     def py_sort(self, m: Machine, *, key: Variable | None = None, reverse: Variable | None = None) -> Variable:

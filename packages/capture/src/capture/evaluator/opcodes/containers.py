@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import collections.abc
 from typing import TYPE_CHECKING
 
 from capture.errors import SymbolicRaise, Unsupported
 from capture.evaluator import operators
-from capture.variables.base import Variable
+from capture.variables.base import Variable, shown_type
 from capture.variables.constants import Constant
 from capture.variables.mappings import Dict, Set
 from capture.variables.objects import Object
-from capture.variables.sequences import List, Sequence, Slice
+from capture.variables.sequences import List, Slice
 
 from .registry import operation
 
@@ -141,9 +140,17 @@ def _list_to_tuple(m: Machine, frame: Frame, op: Op) -> None:
     frame.push(m.created_tuple(m.elements(frame.pop(m))))
 
 
+def _unpacked(m: Machine, value: Variable) -> list[Variable]:
+    """The elements of what is unpacked; Python has words of its own for what is not iterable."""
+    cls = value.python_type()
+    if not hasattr(cls, "__iter__") and not hasattr(cls, "__getitem__"):
+        m.throw(TypeError, f"cannot unpack non-iterable {shown_type(cls)} object")
+    return m.elements(value)
+
+
 @operation("UNPACK_SEQUENCE")
 def _unpack_sequence(m: Machine, frame: Frame, op: Op) -> None:
-    values = m.elements(frame.pop(m))
+    values = _unpacked(m, frame.pop(m))
     if len(values) < op.arg:
         m.throw(ValueError, f"not enough values to unpack (expected {op.arg}, got {len(values)})")
     if len(values) > op.arg:
@@ -154,7 +161,7 @@ def _unpack_sequence(m: Machine, frame: Frame, op: Op) -> None:
 @operation("UNPACK_EX")
 def _unpack_ex(m: Machine, frame: Frame, op: Op) -> None:
     before, after = op.arg & 0xFF, op.arg >> 8
-    values = m.elements(frame.pop(m))
+    values = _unpacked(m, frame.pop(m))
     if len(values) < before + after:
         m.throw(ValueError, f"not enough values to unpack (expected at least {before + after}, got {len(values)})")
     end = len(values) - after
@@ -250,15 +257,23 @@ def _not(m: Machine, frame: Frame, op: Op) -> None:
 # Structural patterns
 
 
+# Py_TPFLAGS_SEQUENCE and Py_TPFLAGS_MAPPING
+_SEQUENCE, _MAPPING = 1 << 5, 1 << 6
+
+
+def _has_flag(m: Machine, value: Variable, flag: int) -> bool:
+    """What patterns ask of a class."""
+    return bool(m.realize(value).python_type().__flags__ & flag)
+
+
 @operation("MATCH_SEQUENCE")
 def _match_sequence(m: Machine, frame: Frame, op: Op) -> None:
-    frame.push(Constant(isinstance(m.realize(frame.stack[-1]), Sequence)))
+    frame.push(Constant(_has_flag(m, frame.stack[-1], _SEQUENCE)))
 
 
 @operation("MATCH_MAPPING")
 def _match_mapping(m: Machine, frame: Frame, op: Op) -> None:
-    cls = m.realize(frame.stack[-1]).python_type()
-    frame.push(Constant(issubclass(cls, collections.abc.Mapping)))
+    frame.push(Constant(_has_flag(m, frame.stack[-1], _MAPPING)))
 
 
 @operation("MATCH_KEYS")

@@ -101,15 +101,18 @@ def _load_closure(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("LOAD_DEREF")
 def _load_deref(m: Machine, frame: Frame, op: Op) -> None:
-    content = frame.cells[op.value].content
+    frame.push(_content(m, frame, op.value))
+
+
+def _content(m: Machine, frame: Frame, name: str) -> Variable:
+    """What a cell holds."""
+    content = frame.cells[name].read(m)
     if content is None:
-        if op.value in frame.code.co_freevars:
-            m.throw(
-                NameError,
-                f"cannot access free variable '{op.value}' where it is not associated with a value in enclosing scope",
-            )
-        unbound(m, op.value)
-    frame.push(content)
+        if name not in frame.code.co_freevars:
+            unbound(m, name)
+        where = "where it is not associated with a value in enclosing scope"
+        m.throw(NameError, f"cannot access free variable '{name}' {where}")
+    return content
 
 
 @operation("STORE_DEREF")
@@ -119,8 +122,7 @@ def _store_deref(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("DELETE_DEREF")
 def _delete_deref(m: Machine, frame: Frame, op: Op) -> None:
-    if frame.cells[op.value].content is None:
-        unbound(m, op.value)
+    _content(m, frame, op.value)
     frame.cells[op.value].set(m, None)
 
 
