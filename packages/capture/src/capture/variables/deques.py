@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Deque(List):
     """A ``collections.deque``."""
 
-    base = collections.deque
+    base: type = collections.deque
 
     def __init__(self, items: list[Variable], maxlen: int | None = None) -> None:
         super().__init__(items, collections.deque)
@@ -118,7 +118,7 @@ class Deque(List):
 class DequeIterator(Iterator):
     """Over a deque, from the left."""
 
-    cls = type(iter(collections.deque()))
+    cls: type = type(iter(collections.deque()))
 
     def __init__(self, deque: Deque) -> None:
         self.deque = deque

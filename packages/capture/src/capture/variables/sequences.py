@@ -234,7 +234,7 @@ class NamedTuple(Tuple):
 class List(Sequence):
     """A list. Every change is noted with ``m.mutated`` so that inputs are written back."""
 
-    base = list
+    base: type = list
 
     def __init__(self, items: list[Variable], cls: type = list) -> None:
         super().__init__(items, cls)
