@@ -148,6 +148,7 @@ def _apply_set(e: Emitter, target: Set) -> None:
 
 
 def _discard_attribute(target: object, name: str) -> None:
+    """What the frame itself had put there need not have been there before, this time or another."""
     with contextlib.suppress(AttributeError):
         object.__delattr__(target, name)
 
@@ -156,9 +157,7 @@ def _apply_object(e: Emitter, target: Object) -> None:
     for name, value in target.attrs.items():
         raw, _ = class_lookup(e.m, target.cls, name)
         if value is None:
-            # What the frame itself had put there need not have been there before, this time or another.
-            delete: Any = object.__delattr__ if target.had(name) else _discard_attribute
-            e.call_discarding(delete, [target, Constant(name)])
+            e.call_discarding(_discard_attribute, [target, Constant(name)])
         elif is_data_descriptor(e.m, raw) and not isinstance(raw, types.MemberDescriptorType):
             e.load(value)
             e.load(target)

@@ -121,8 +121,11 @@ def _deque(e: Emitter, v: Deque) -> None:
     e.emit(build.load_const(v.maxlen), build.call(2))
 
 
-@rebuilds(Tuple, parts=lambda v: v.items)
+@rebuilds(Tuple, parts=lambda v: v.items if v.literal is None else [])
 def _tuple(e: Emitter, v: Tuple) -> None:
+    if v.literal is not None:
+        e.emit(build.load_const(v.literal))
+        return
     if v.cls is tuple:
         e.emit(build.build_tuple(e.load_many(v.items)))
         return

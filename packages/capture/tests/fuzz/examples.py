@@ -92,7 +92,7 @@ CHANGES = (
     "@ = [@, $v]", "@ = (@, @)", "@ = functools.partial(use, v=@)", "@.__class__ = Other", "@.__dict__ = {'v': $v}", "del @.$m",
     "del @[$k]", "@.update(a=$v)", "@.reverse()", "@.data = torch.ones(3)", "@.k = $n", "@.training = False", "@.requires_grad_()",
     "own(@).__code__ = double.__code__", "own(@).__defaults__ = ($v,)", "own(type(@)).$m = $v", "own(type(@)).__call__ = lambda self, x: x * 4",
-    "own(type(@)).__len__ = lambda self: 2", "@ = type(@)(@)", "@, @ = $v, $v", "@ += $n", "gc.collect()",
+    "own(type(@)).__len__ = lambda self: 2", "@ = remade(@, @)", "@, @ = $v, $v", "@ += $n", "gc.collect()",
     "own(type(@)).__eq__ = lambda self, other: True", "own(type(@)).__bool__ = lambda self: False", "@ = lambda x: use(x, 2)",
 )  # fmt: skip
 

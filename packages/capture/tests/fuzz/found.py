@@ -522,4 +522,156 @@ f = Holding()
 """,
         ("call(f, torch.ones(3))", "f.kept = 3; gc.collect()", "call(f, torch.ones(3))"),
     ),
+    "global that is nowhere, and comes": (
+        """
+lib = types.ModuleType('drawn_lib')
+exec('def run(x):\\n    return x * scale', vars(lib))
+def f(x):
+    try:
+        return lib.run(x)
+    except NameError as error:
+        return x + 1, str(error)
+""",
+        (
+            "call(f, torch.ones(3))",
+            "lib.scale = 3",
+            "call(f, torch.ones(3))",
+            "del lib.scale",
+            "call(f, torch.ones(3))",
+        ),
+    ),
+    "method written in C that the instance hides": (
+        """
+class Base:
+    k = torch.Tensor.cos
+class Own(dict):
+    pass
+leaf, own = Base(), Own(a=1)
+def f(x):
+    try:
+        x = leaf.k(x)
+    except TypeError as error:
+        x = x + len(str(error))
+    return x * len(list(own.keys()))
+""",
+        (
+            "call(f, torch.ones(3))",
+            "leaf.k = double",
+            "call(f, torch.ones(3))",
+            "own.keys = lambda: [1, 2]",
+            "call(f, torch.ones(3))",
+        ),
+    ),
+    "slot that is filled, and emptied": (
+        """
+class Holding:
+    __slots__ = ('v', 'w')
+held = Holding()
+held.v = [3]
+def f(x):
+    kept = None
+    try:
+        kept = held.v
+    except AttributeError as error:
+        x = x + len(str(error))
+    outside(x)
+    return x * (2 if hasattr(held, 'w') else 3), kept
+""",
+        ("call(f, torch.ones(3))", "held.w = 1", "call(f, torch.ones(3))", "del held.v", "call(f, torch.ones(3))"),
+    ),
+    "unpacked dictionary of a class that reads in its own way": (
+        """
+class Own(dict):
+    def __getitem__(self, key):
+        return 3
+class Listed(dict):
+    def __iter__(self):
+        return iter(['a'])
+    def __getitem__(self, key):
+        return 4
+own, listed = Own(a=1, b=2), Listed(a=1, b=2)
+def f(x):
+    return x + sum({**own}.values()), {**listed}, dict(own), dict(listed)
+""",
+        ("call(f, torch.ones(3))",),
+    ),
+    "words for what takes no arguments, cannot be reversed, is not ordered": (
+        """
+def f(x):
+    out = []
+    for act in lambda: object(3), lambda: reversed({1}), lambda: type(types.SimpleNamespace()).get:
+        try:
+            act()
+        except (TypeError, AttributeError) as error:
+            out.append(str(error))
+    return x + 1, out
+""",
+        ("call(f, torch.ones(3))",),
+    ),
+    "ordered dictionaries compare values in the order they came in": (
+        """
+ordered = collections.OrderedDict(a=torch.ones(3), b=2)
+ordered.move_to_end('a')
+def f(x):
+    try:
+        return x + 1, ordered == collections.OrderedDict(a=1, b=3)
+    except RuntimeError as error:
+        return x + 2, str(error)
+""",
+        ("call(f, torch.ones(3))",),
+    ),
+    "enumeration member that is given another class": (
+        """
+color = Color.RED
+def f(x):
+    try:
+        return x * len(color.name)
+    except AttributeError as error:
+        return x + 1, str(error)
+""",
+        ("call(f, torch.ones(3))", "color.__class__ = Other", "call(f, torch.ones(3))"),
+    ),
+    "attribute that is set and deleted was there, and is not": (
+        """
+box = Box(1)
+def f(x):
+    box.v = 2
+    del box.v
+    return x + 1
+""",
+        ("call(f, torch.ones(3))", "call(f, torch.ones(3))"),
+    ),
+    "copy of an object that answers to any name": (
+        """
+box = Box(1)
+def f(x):
+    try:
+        return x * copy.copy(box).v
+    except TypeError as error:
+        return x + 1, str(error)
+""",
+        ("call(f, torch.ones(3))", "Box.__getattr__ = lambda self, name: 3", "call(f, torch.ones(3))"),
+    ),
+    "constant tuple of the code": (
+        """
+held = [0, 0]
+def f(x):
+    held[0] = (1, 2)
+    return x + 1, held[0]
+""",
+        ("call(f, torch.ones(3))", "held[1] = held[0]", "call(f, torch.ones(3))"),
+    ),
+    "attributes of an object whose class reads them in its own way": (
+        """
+box = Box(1)
+def f(x):
+    outside(x)
+    try:
+        del box.v
+    except AttributeError as error:
+        return x, str(error)
+    return x + 1
+""",
+        ("Box.__getattribute__ = lambda self, name: 4", "call(f, torch.ones(3))"),
+    ),
 }

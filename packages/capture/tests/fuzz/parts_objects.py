@@ -140,7 +140,7 @@ class Root_:
     def __contains__(self, item):
         return item == 'a'
     def __getitem__(self, key):
-        return 3 if key == 0 else 4
+        return [3, 4, 4][key] if isinstance(key, int) else 4
 class Special(Root_):
     def __init__(self, v):
         self.v = v

@@ -69,6 +69,11 @@ def use(x, v, depth=3):
     return use(x * 3, getattr(v, "v", 7), depth - 1)
 
 
+def remade(like, value):
+    """``value`` as one of the class of another: not of tensors, whose class gives memory as it lies."""
+    return value if isinstance(like, torch.Tensor) else type(like)(value)
+
+
 def double(x):
     return x * 2
 

@@ -104,6 +104,7 @@ class Calls:
         self.records: list[Any] = []
         self.space: dict[str, Any] = {}
         self.given: set[str] = set()  #: names that are not the example's
+        self._prepared: dict[int, tuple[Any, Any]] = {}  #: what was called lives on, either way
 
     def __call__(self, fn: Any, *args: Any) -> None:
         self._called(self.prepare(fn), args)
@@ -113,10 +114,13 @@ class Calls:
         self._called(fn, args)
 
     def prepare(self, fn: Any) -> Any:
-        return fn
+        if id(fn) not in self._prepared:
+            self._prepared[id(fn)] = fn, self.compiled(fn)
+        return self._prepared[id(fn)][1]
 
     def forget(self) -> None:
         """Let go of what was compiled."""
+        self._prepared.clear()
 
     def compiled(self, fn: Any) -> Any:
         return fn
@@ -144,15 +148,6 @@ class CapturedCalls(Calls):
         super().__init__()
         self.made = self.ran = 0
         self.uses: list[tuple[int, int]] = []  #: of each call, how many graphs were made and how many ran
-        self._prepared: dict[int, tuple[Any, Any]] = {}
-
-    def prepare(self, fn: Any) -> Any:
-        if id(fn) not in self._prepared:
-            self._prepared[id(fn)] = fn, self.compiled(fn)
-        return self._prepared[id(fn)][1]
-
-    def forget(self) -> None:
-        self._prepared.clear()
 
     def compiled(self, fn: Any) -> Any:
         return capture.compile(fn, self._backend)

@@ -371,10 +371,10 @@ def _equal_dicts(m: Machine, left: Dict, right: Dict) -> bool:
     a, b = left.whole(m), right.whole(m)
     if a.keys() != b.keys():
         return False
-    if left.cls is right.cls is collections.OrderedDict and list(a) != list(b):
-        return False
     if collections.OrderedDict in (left.cls, right.cls) and not all(m.is_constant(v) for _, v in a.values()):
         raise Unsupported("comparison of ordered dictionaries, whose values are met in another order than theirs")
+    if left.cls is right.cls is collections.OrderedDict and list(a) != list(b):
+        return False
     return all(m.equal(v, b[k][1]) for k, (_, v) in a.items())
 
 

@@ -210,12 +210,16 @@ class Protocols(Recording):
                 return found
             self.count_instructions(1)
 
+    def iterates_as_dict(self, cls: type) -> bool:
+        """Whether what a dictionary of a class holds is copied as it lies, whatever else the class says of reading it."""
+        return issubclass(class_lookup(self.me, cls, "__iter__")[1], dict)
+
     def pairs(self, value: Variable) -> list[tuple[Variable, Variable]]:
         """Keys and values of a mapping, or of an iterable of pairs, as ``dict`` takes them."""
         real = value.realize(self.me)
         if isinstance(real, InstanceDict):
             real = real.as_dict(self.me)
-        if isinstance(real, Object) and isinstance(real.payload, Dict) and real.special(self.me, "keys") is None:
+        if isinstance(real, Object) and isinstance(real.payload, Dict) and self.iterates_as_dict(real.cls):
             real = real.payload
         if isinstance(real, Dict):
             return list(real.in_order(self.me).values())

@@ -12,7 +12,7 @@ from capture import _native, config
 from capture.errors import NotConstant, SymbolicRaise, Unsupported
 from capture.graph import GraphBuilder
 from capture.guards import Guard, GuardKind
-from capture.sources import CellContent, Closure, Const, DictValueAt, Source
+from capture.sources import Const, DictValueAt, Local, Source
 from capture.variables.base import Lazy, Variable
 from capture.variables.constants import Constant
 from capture.visits import Visit
@@ -195,9 +195,10 @@ class State:
             self.reached[(table, GuardKind.HAS_KEY, key)] = entry
 
     def reach_content(self, content: Variable) -> None:
-        """The same of what a cell holds."""
-        if isinstance(content, Lazy) and content.seen is None and isinstance(content.source, Closure | CellContent):
-            self.reached[(content.source, GuardKind.READABLE, None)] = content
+        """The same of what a cell or a slot holds."""
+        source = content.source
+        if isinstance(content, Lazy) and content.seen is None and source is not None and not isinstance(source, Local):
+            self.reached[(source, GuardKind.READABLE, None)] = content
 
     def presence_guards(self) -> Iterator[Guard]:
         """That what was read and not looked at further is there: passed on, replaced, deleted."""

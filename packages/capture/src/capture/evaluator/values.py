@@ -432,6 +432,8 @@ class Values(Identity):
         entry = Lazy(value, Attr(owner.source, name, via_dict=in_dict))
         if in_dict:
             self.reach(entry, Attr(owner.source, "__dict__"), name)
+        else:
+            self.reach_content(entry)
         return entry
 
     def guard_no_attribute(self, owner: Variable, name: str) -> None:
@@ -542,6 +544,9 @@ class Values(Identity):
                 self.note_globals()
                 self.guard(Namespace("builtins"), GuardKind.ID, builtins)
             self.guard(Const(namespace, str(namespace.get("__name__", "?"))), GuardKind.NO_KEY, name)
+            if name not in builtins:
+                self.guard(Const(builtins, "builtins"), GuardKind.NO_KEY, name)
+                self.throw(NameError, f"name '{name}' is not defined")
             found = self.globals_read[key] = self.builtin_entry(builtins, name)
         return found
 

@@ -15,7 +15,7 @@ from capture.errors import NotConstant, SkipFrame, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Const
 
-from .base import Args, Kwargs, Variable
+from .base import Args, Kwargs, Variable, shown_type
 from .constants import BoundBuiltin, Constant, Known
 from .functions import Method
 from .mappings import Dict, Set
@@ -110,7 +110,7 @@ class Class(Known):
         fallback = self.special(m, "__getattr__")
         if fallback is not None:
             return m.call(fallback, [Constant(name)], {})
-        m.throw(AttributeError, f"type object {cls.__name__!r} has no attribute {name!r}")
+        m.throw(AttributeError, f"type object {shown_type(cls)!r} has no attribute {name!r}")
 
     def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name == "__call__":

@@ -15,7 +15,7 @@ from capture.errors import NotConstant, Unsupported
 from capture.evaluator.machine import Machine
 
 from . import iterators
-from .base import Args, Kwargs, Variable
+from .base import Args, Kwargs, Variable, shown_type
 from .builtins import _products, sequence_of, tuples_iterator
 from .classes import constructor
 from .constants import Constant, Known
@@ -234,6 +234,9 @@ def _filter(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 @constructor(reversed)
 def _reversed(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     value = m.realize(args[0])
+    cls = value.python_type()
+    if not hasattr(cls, "__reversed__") and not (hasattr(cls, "__getitem__") and hasattr(cls, "__len__")):
+        m.throw(TypeError, f"{shown_type(cls)!r} object is not reversible")
     if isinstance(value, Object):
         found = value.special(m, "__reversed__")
         if found is not None and value.payload is None:
@@ -256,6 +259,8 @@ def _property(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 @constructor(object)
 def _object(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    if args or kwargs:
+        m.fold(object, [None] * len(args), dict.fromkeys(kwargs))
     return m.created(Object(object))
 
 

@@ -280,7 +280,9 @@ def _deep(m: Machine, value: Variable, memo: dict[int, Variable]) -> Variable:
     raise Unsupported(f"deep copy of {value!r}")
 
 
-_COPY = ("__copy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__slots__")
+_COPY = (
+    "__copy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__slots__", "__getattr__", "__getattribute__",
+)  # fmt: skip
 _DEEP_COPY = ("__deepcopy__", *_COPY)
 
 

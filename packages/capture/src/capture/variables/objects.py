@@ -83,10 +83,7 @@ def descriptor_get(m: Machine, raw: Any, owner: type, obj: Variable | None, cls:
         obj.set_attribute(m, name, value)
         return value
     if isinstance(raw, types.MemberDescriptorType) and isinstance(obj, Object):
-        found = obj.instance_attribute(m, name)
-        if found is None:
-            m.throw(AttributeError, f"{shown_type(cls)!r} object has no attribute {name!r}")
-        return found
+        return obj.instance_attribute(m, name) or obj.empty_slot(m, raw)
     if isinstance(raw, _OBJECT_SLOTS):
         return m.known(raw) if obj is None else _bound_slot(m, raw, obj, cls, name)
     if isinstance(raw, functools._lru_cache_wrapper):
@@ -109,27 +106,17 @@ def _bound_slot(m: Machine, raw: Any, obj: Variable, cls: type, name: str) -> Va
     return m.created(BoundBuiltin(obj, name))
 
 
+def _is_empty(slot: types.MemberDescriptorType, value: Any) -> bool:
+    try:
+        slot.__get__(value)
+    except AttributeError:
+        return True
+    return False
+
+
 def _alike(cls: type) -> Any:
     """An object whose class has the same name, for what messages say of it."""
     return type(cls.__name__, (), {"__qualname__": cls.__qualname__})()
-
-
-def _slots(value: Any) -> list[str]:
-    """The slots of an object that hold something."""
-    members = {
-        name: member
-        for cls in type(value).__mro__
-        for name, member in vars(cls).items()
-        if isinstance(member, types.MemberDescriptorType)
-    }
-    found = []
-    for name, member in members.items():
-        try:
-            member.__get__(value)
-        except AttributeError:
-            continue
-        found.append(name)
-    return found
 
 
 class Object(Variable):
@@ -153,12 +140,12 @@ class Object(Variable):
     # Attributes
 
     def instance_dict(self) -> dict[str, Any]:
-        found = getattr(self.value, "__dict__", None) if self.value is not None else None
+        """The real object's own dictionary, whatever its class says of ``__dict__``."""
+        try:
+            found = object.__getattribute__(self.value, "__dict__")
+        except AttributeError:
+            return {}
         return found if isinstance(found, dict) else {}
-
-    def had(self, name: str) -> bool:
-        """Whether the real object has an attribute of its own by this name, in its dictionary or a slot."""
-        return name in self.instance_dict() or (self.value is not None and name in _slots(self.value))
 
     def instance_attribute(self, m: Machine, name: str) -> Variable | None:
         """From the instance itself: its dictionary or a slot."""
@@ -204,6 +191,16 @@ class Object(Variable):
             m.guard_no_attribute(self, name)
         m.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
 
+    def empty_slot(self, m: Machine, slot: types.MemberDescriptorType) -> NoReturn:
+        """What reading a slot gives in which nothing is."""
+        name = slot.__name__
+        if self.source is not None and name not in self.attrs:
+            if class_lookup(m, self.cls, "__getattr__")[0] is MISSING:
+                m.guard(self.source, GuardKind.NO_ATTR, name)
+            else:  # it would be asked, too
+                m.guard_predicate(self, functools.partial(_is_empty, slot), f"nothing is in {{}}'s slot {name!r}")
+        m.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
+
     def generic_attribute(self, m: Machine, name: str) -> Variable | _Missing:
         """``object.__getattribute__`` without its error."""
         if name == "__class__":
@@ -225,8 +222,7 @@ class Object(Variable):
         if found is not None:
             return found
         if raw is not MISSING:
-            if self.source is not None and not isinstance(raw, _OBJECT_SLOTS):
-                m.guard_not_shadowed(self, name)
+            m.guard_not_shadowed(self, name)
             return descriptor_get(m, raw, owner, self, self.cls, name)
         m.guard_not_shadowed(self, name)
         return MISSING
@@ -384,6 +380,8 @@ class Object(Variable):
 
     def delete_item(self, m: Machine, key: Variable) -> None:
         if self.call_special(m, "__delitem__", [key]) is None:
+            if not self.cls.__flags__ & _HEAP_TYPE:
+                raise Unsupported(f"deleting an item of a {self.cls.__name__}")
             m.throw(TypeError, f"{shown_type(self.cls)!r} object doesn't support item deletion")
 
     def contains(self, m: Machine, value: Variable) -> bool:

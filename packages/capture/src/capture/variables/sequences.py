@@ -171,6 +171,8 @@ class Tuple(Sequence):
 
     def __init__(self, items: list[Variable], cls: type = tuple) -> None:
         super().__init__(items, cls)
+        #: The object itself, of one that a code object holds.
+        self.literal: tuple[Any, ...] | None = None
 
     def as_python(self, m: Machine) -> Any:
         values = [m.to_python(x) for x in self.items]

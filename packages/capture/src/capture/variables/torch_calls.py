@@ -116,7 +116,7 @@ class BuiltinFunction(Known):
         return m.from_python(m.fold(self.value, real, named))
 
     def attribute(self, m: Machine, name: str) -> Variable:
-        if name == "__get__":
+        if name == "__get__" and hasattr(self.value, name):
             return BoundBuiltin(self, name)
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
             return m.from_python(m.fold(getattr, [self.value, name]))

@@ -10,6 +10,7 @@ from capture.errors import SymbolicRaise, Unsupported
 from capture.variables.base import NULL, Variable
 from capture.variables.functions import Cell
 from capture.variables.objects import Super
+from capture.variables.sequences import Tuple
 from capture.variables.torch_calls import BuiltinFunction
 
 from .registry import operation
@@ -48,7 +49,10 @@ def _swap(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("LOAD_CONST")
 def _load_const(m: Machine, frame: Frame, op: Op) -> None:
-    frame.push(m.from_python(op.value))
+    value = m.from_python(op.value)
+    if isinstance(value, Tuple):
+        value.literal = op.value
+    frame.push(value)
 
 
 @operation("LOAD_FAST", "LOAD_FAST_CHECK")
@@ -140,8 +144,6 @@ def read_global(m: Machine, frame: Frame, name: str) -> Variable:
     """A global, or a built-in that none hides."""
     if name in frame.globals or (id(frame.globals), name) in m.globals_written:
         return m.module_global(frame.globals, name)
-    if name not in frame.builtins:
-        m.throw(NameError, f"name '{name}' is not defined")
     return m.builtin_global(frame.globals, frame.builtins, name)
 
 
