@@ -45,7 +45,7 @@ class Sequence(Variable):
     def item(self, m: Machine, key: Variable) -> Variable:
         if isinstance(key, Slice):
             return self.make(m, self.items[key.as_python(m)])
-        return self.items[self.place(m, key, f"{self.cls.__name__} index out of range")]
+        return self.items[self.place(m, key, f"{self.base.__name__} index out of range")]
 
     def place(self, m: Machine, key: Variable, beyond: str) -> int:
         """Where an index points to; ``beyond`` are the words for one that is too large."""
