@@ -674,4 +674,48 @@ def f(x):
 """,
         ("Box.__getattribute__ = lambda self, name: 4", "call(f, torch.ones(3))"),
     ),
+    "enumeration whose members become callable": (
+        """
+held = (Color.RED, Color.GREEN)
+def f(x):
+    return x * (2 if callable(held[0]) else 3), '{!r:.4}'.format(held[1])
+""",
+        (
+            "call(f, torch.ones(3))",
+            "Color.__call__ = lambda self, x: x",
+            "call(f, torch.ones(3))",
+            "Color.GREEN.__class__ = Other",
+            "call(f, torch.ones(3))",
+        ),
+    ),
+    "the left operand is asked first": (
+        """
+box = Box(1)
+Box.__eq__ = lambda self, other: True
+Level.__eq__ = lambda self, other: False
+Level.__hash__ = int.__hash__
+level = Level.LOW
+def f(x):
+    return x + 1, box == level, level == box, box != level
+""",
+        ("call(f, torch.ones(3))",),
+    ),
+    "words for what is no iterator, no mapping, an empty slot": (
+        """
+class Holding:
+    __slots__ = ('v',)
+held, box = Holding(), Box(1)
+def emptied():
+    del held.v
+def f(x):
+    out = []
+    for act in lambda: next(box, 9), lambda: {**'a'}, emptied, lambda: functools.reduce(use, 3.0, x):
+        try:
+            act()
+        except (AttributeError, TypeError) as error:
+            out.append((type(error).__name__, str(error)))
+    return x + 1, out
+""",
+        ("call(f, torch.ones(3))", "held.v = 3", "call(f, torch.ones(3))", "call(f, torch.ones(3))"),
+    ),
 }

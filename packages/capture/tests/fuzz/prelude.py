@@ -107,6 +107,9 @@ class Box:
         return use(x, self.v)
 
 
+KEPT = vars(Box).copy()  # what is captured keeps the functions that it knows, also those replaced since
+
+
 class Other(Box):
     """Takes a box's place."""
 

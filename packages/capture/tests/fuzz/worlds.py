@@ -59,6 +59,8 @@ class DeepSnapshot(Snapshot):
             return "str", re.sub(r" at 0x[0-9a-f]+", "", value)
         if id(value) in self.met:
             return "met", self.met[id(value)][0]
+        if isinstance(value, torch.device):  # which of two equal ones it is says nothing
+            return "device", str(value)
         if isinstance(value, capture._native.CompiledCallable):
             return self(value.__wrapped__)
         if isinstance(value, types.MethodType):

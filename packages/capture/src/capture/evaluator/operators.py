@@ -232,12 +232,12 @@ def compare(m: Machine, symbol: str, left: Variable, right: Variable) -> Variabl
     """``left symbol right`` for the six rich comparisons."""
     function, name, reflected = COMPARE[symbol]
     left, right = left.realize(m), right.realize(m)
-    if isinstance(left, Known) or isinstance(right, Known):
-        found = _compare_known(m, symbol, left, right)
-        if found is not None:
-            return found
     if isinstance(left, Object) or isinstance(right, Object):
         found = _compare_objects(m, symbol, left, right, name, reflected)
+        if found is not None:
+            return found
+    elif isinstance(left, Known) or isinstance(right, Known):
+        found = _compare_known(m, symbol, left, right)
         if found is not None:
             return found
     if isinstance(left, Tensor) or isinstance(right, Tensor):
@@ -292,17 +292,23 @@ def _compare_known(m: Machine, symbol: str, left: Variable, right: Variable) -> 
     """By what a metaclass or an enumeration defines in Python; None if neither does."""
     _, name, reflected = COMPARE[symbol]
     for owner, other, method in ((left, right, name), (right, left, reflected)):
-        if not isinstance(owner, Known):
-            continue
-        found, inverted = _special(m, owner, method), False
-        if found is None and symbol == "!=":
-            found, inverted = _special(m, owner, "__eq__"), True
-        if found is None:
-            continue
-        result = m.call(found, [other], {}).realize(m)
-        if not (isinstance(result, Constant) and result.value is NotImplemented):
-            return Constant(not m.truth(result)) if inverted else result
+        if isinstance(owner, Known):
+            found = _compare_known_with(m, symbol, owner, other, method)
+            if found is not None:
+                return found
     return None
+
+
+def _compare_known_with(m: Machine, symbol: str, owner: Variable, other: Variable, method: str) -> Variable | None:
+    found, inverted = _special(m, owner, method), False
+    if found is None and symbol == "!=":
+        found, inverted = _special(m, owner, "__eq__"), True
+    if found is None:
+        return None
+    result = m.call(found, [other], {}).realize(m)
+    if isinstance(result, Constant) and result.value is NotImplemented:
+        return None
+    return Constant(not m.truth(result)) if inverted else result
 
 
 def _compare_objects(
@@ -313,6 +319,10 @@ def _compare_objects(
     if left_type is not right_type and issubclass(right_type, left_type):
         order.reverse()
     for owner, other, method in order:
+        if isinstance(owner, Known):
+            answer = _compare_known_with(m, symbol, owner, other, method)
+            if answer is not None:
+                return answer
         if not isinstance(owner, Object):
             continue
         _, holder = class_lookup(m, owner.cls, method)

@@ -121,6 +121,7 @@ class Values(Identity):
         if issubclass(cls, types.ModuleType):
             return self.identity(PyModule(value), source)
         if issubclass(cls, enum.Enum):
+            self.note_type(value)
             return self.identity(EnumMember(value), source)
         if isinstance(value, _BUILTIN_FUNCTIONS):
             return self.builtin(value, source)

@@ -19,7 +19,7 @@ from capture.evaluator.machine import Machine
 from capture.evaluator.operators import BINARY, COMPARE, INPLACE, UNARY, unary
 from capture.evaluator.scope import module_of
 
-from .base import Args, Kwargs, Variable
+from .base import Args, Kwargs, Variable, shown_type
 from .classes import Class
 from .constants import BoundBuiltin, Constant, EnumMember, Known, check_own_class
 from .functions import Function, Method, Partial
@@ -48,6 +48,9 @@ def _iter(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 @builtin(next)
 def _next(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     iterator = m.realize(args[0])
+    cls = iterator.python_type()
+    if class_lookup(m, cls, "__next__")[0] is MISSING:
+        m.throw(TypeError, f"{shown_type(cls)!r} object is not an iterator")
     m.activity += 1
     try:
         return iterator.next(m)
@@ -190,9 +193,9 @@ def _callable(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     if isinstance(value, Function | Method | Partial | BoundBuiltin | Class | Module):
         return Constant(True)
     if isinstance(value, Object):
-        return Constant(class_lookup(m, value.cls, "__call__")[0] not in (None, MISSING))
+        return Constant(class_lookup(m, value.cls, "__call__")[0] is not MISSING)
     if isinstance(value, Known):
-        return Constant(callable(value.value))
+        return Constant(class_lookup(m, type(value.value), "__call__")[0] is not MISSING)
     return Constant(class_lookup(m, value.python_type(), "__call__")[0] is not MISSING)
 
 
@@ -388,6 +391,9 @@ def _import(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 @builtin(functools.reduce)
 def _reduce(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    cls = m.realize(args[1]).python_type()
+    if not hasattr(cls, "__iter__") and not hasattr(cls, "__getitem__"):
+        m.throw(TypeError, "reduce() arg 2 must support iteration")
     values = m.elements(args[1])
     if len(args) > 2:
         values.insert(0, args[2])

@@ -185,7 +185,6 @@ class EnumMember(Known):
     def attribute(self, m: Machine, name: str) -> Variable:
         from .objects import MISSING, class_lookup, descriptor_get
 
-        m.note_type(self.value)
         if name in ("value", "name") and class_lookup(m, type(self.value), name)[1] is enum.Enum:
             name = f"_{name}_"
         if name in ("_value_", "_name_") and name in vars(self.value):

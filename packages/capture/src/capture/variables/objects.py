@@ -83,7 +83,8 @@ def descriptor_get(m: Machine, raw: Any, owner: type, obj: Variable | None, cls:
         obj.set_attribute(m, name, value)
         return value
     if isinstance(raw, types.MemberDescriptorType) and isinstance(obj, Object):
-        return obj.instance_attribute(m, name) or obj.empty_slot(m, raw)
+        words = f"{shown_type(cls)!r} object has no attribute {name!r}"
+        return obj.instance_attribute(m, name) or obj.empty_slot(m, raw, words)
     if isinstance(raw, _OBJECT_SLOTS):
         return m.known(raw) if obj is None else _bound_slot(m, raw, obj, cls, name)
     if isinstance(raw, functools._lru_cache_wrapper):
@@ -191,15 +192,15 @@ class Object(Variable):
             m.guard_no_attribute(self, name)
         m.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
 
-    def empty_slot(self, m: Machine, slot: types.MemberDescriptorType) -> NoReturn:
-        """What reading a slot gives in which nothing is."""
+    def empty_slot(self, m: Machine, slot: types.MemberDescriptorType, words: str) -> NoReturn:
+        """What reading or emptying a slot gives in which nothing is."""
         name = slot.__name__
         if self.source is not None and name not in self.attrs:
             if class_lookup(m, self.cls, "__getattr__")[0] is MISSING:
                 m.guard(self.source, GuardKind.NO_ATTR, name)
             else:  # it would be asked, too
                 m.guard_predicate(self, functools.partial(_is_empty, slot), f"nothing is in {{}}'s slot {name!r}")
-        m.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
+        m.throw(AttributeError, words)
 
     def generic_attribute(self, m: Machine, name: str) -> Variable | _Missing:
         """``object.__getattribute__`` without its error."""
@@ -291,6 +292,8 @@ class Object(Variable):
         if raw is not MISSING and is_data_descriptor(m, raw) and not isinstance(raw, types.MemberDescriptorType):
             raise Unsupported(f"deleting {name!r} through a {type(raw).__name__}")
         if self.instance_attribute(m, name) is None:
+            if isinstance(raw, types.MemberDescriptorType):
+                self.empty_slot(m, raw, name)
             self.no_attribute(m, name)
         self.attrs[name] = None
         m.mutated(self)

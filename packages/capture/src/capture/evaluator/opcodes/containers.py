@@ -121,6 +121,9 @@ def _dict_update(m: Machine, frame: Frame, op: Op) -> None:
     values = frame.pop(m)
     target = m.realize(frame.stack[-op.arg])
     assert isinstance(target, Dict)
+    cls = values.python_type()
+    if not hasattr(cls, "keys") and not isinstance(values, Object):
+        m.throw(TypeError, f"{shown_type(cls)!r} object is not a mapping")
     target.update(m, [values], {})
 
 
