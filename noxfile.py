@@ -17,6 +17,7 @@ ROOT = Path(__file__).parent
 PACKAGES = ("symshapes", "capture", "aotgrad", "inductor", "cpu_codegen", "meta")
 TORCH = "torch==2.13.0"
 TORCH_312 = "torch==2.11.0"
+VERSION = (ROOT / "VERSION").read_text().strip()
 TEST_TOOLS = (
     "pytest>=8",
     "pytest-timeout",
@@ -26,12 +27,13 @@ TEST_TOOLS = (
     "numpy",
     "greenlet",
     "gevent",
+    "hatchling>=1.24",
 )
 LIBRARIES = (
     "peft", "accelerate", "diffusers", "lightning", "pytorch-lightning", "torch_geometric", "einops", "kornia",
     "torchmetrics",
 )  # fmt: skip
-SOURCES = ("packages", "tests_integration", "benchmarks", "noxfile.py", "conftest.py")
+SOURCES = ("packages", "tests_integration", "benchmarks", "noxfile.py", "conftest.py", "hatch_metadata.py")
 
 
 def install_packages(session: nox.Session, *names: str, torch: str) -> None:
@@ -77,6 +79,34 @@ def standalone(session: nox.Session, part: str) -> None:
     siblings = {"capture": ["symshapes"], "aotgrad": ["symshapes"], "inductor": ["symshapes", "aotgrad"]}[part]
     install_packages(session, *siblings, part, torch=TORCH)
     session.run("python", f"docs/standalone/{part}_alone.py")
+
+
+@nox.session(python=["3.11", "3.12", "3.13"])
+def wheels(session: nox.Session) -> None:
+    """Build every distribution into dist/, each wheel from its source distribution; install and import them from there alone."""
+    session.install("build")
+    wheelhouse = ROOT / "dist"
+    for old in wheelhouse.glob("*"):
+        # Other interpreters' wheels of this version stay: capture has one for each.
+        if f"-{VERSION}" not in old.name:
+            old.unlink()
+    for name in PACKAGES:
+        session.run("python", "-m", "build", "--outdir", str(wheelhouse), f"packages/{name}", silent=True)
+    for name in ("capture", "inductor", "meta"):  # names that others have on PyPI: no index has our version
+        pin = f"{name}=={VERSION}"
+        session.run("pip", "download", "--no-deps", "--dest", session.create_tmp(), pin, success_codes=[1], silent=True)
+    bare = Path(session.create_tmp()) / "bare"
+    session.run("python", "-m", "venv", "--clear", str(bare))
+    python, ours = str(bare / "bin" / "python"), ["--no-index", f"--find-links={wheelhouse}"]
+    if "--without-torch" in session.posargs:
+        session.run(python, "-m", "pip", "install", *ours, "--no-deps", *PACKAGES, external=True)
+    else:
+        torch = TORCH_312 if session.python == "3.12" else TORCH
+        session.run(python, "-m", "pip", "install", "--quiet", torch, external=True)
+        session.run(python, "-m", "pip", "install", *ours, "meta", external=True)
+        session.run(python, "-m", "pip", "check", external=True)
+    script = "tests_integration/installed_wheels.py"
+    session.run(python, "-I", script, VERSION, *session.posargs, external=True)
 
 
 @nox.session

@@ -1,11 +1,19 @@
 """`meta.compile()`: capture, aotgrad, inductor and cpu_codegen wired together. Thin: no algorithm lives here."""
 
+from importlib.metadata import version as _version
+
 from meta import backends
 from meta.api import compile, reset
 from meta.report import Explanation, explain
 from symshapes import own_folders as _own_folders
 
 __all__ = ["Explanation", "backends", "compile", "explain", "reset"]
-__version__ = "0.1.0"
 
 _own_folders(__path__)
+
+
+def __getattr__(name: str) -> str:
+    # Read when asked for: the one place that says it is the repository's VERSION, and an import pays nothing for it.
+    if name == "__version__":
+        return _version("meta")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

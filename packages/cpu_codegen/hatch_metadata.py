@@ -1,0 +1,1 @@
+../../hatch_metadata.py
