@@ -1,9 +1,6 @@
-"""The printed kernels, as text: `REWRITE_GOLDEN=1 pytest` writes the files anew."""
+"""The printed kernels, as text."""
 
 from __future__ import annotations
-
-import os
-from pathlib import Path
 
 import sympy
 import torch
@@ -11,18 +8,10 @@ import torch
 from cpu_codegen import CpuBackend
 from inductor import ops
 
-GOLDEN = Path(__file__).parent / "golden"
 F32 = torch.float32
 
 
-def check(name, text):
-    path = GOLDEN / f"{name}.txt"
-    if os.environ.get("REWRITE_GOLDEN"):
-        path.write_text(text)
-    assert text == path.read_text()
-
-
-def test_pointwise_text(case, monkeypatch):
+def test_pointwise_text(case, golden, monkeypatch):
     monkeypatch.setenv("CPU_CODEGEN_ISA", "avx2")
     n = sympy.Symbol("s0", integer=True, nonnegative=True)
 
@@ -33,10 +22,10 @@ def test_pointwise_text(case, monkeypatch):
 
     buffers = {"arg0": ("in", F32), "bias": ("in", torch.bfloat16), "buf0": ("out", F32)}
     one = case("fused_add_relu", body, [n, 768], [], buffers, [n])
-    check("pointwise", CpuBackend().emit(one.kernel).text)
+    golden("pointwise", CpuBackend().emit(one.kernel).text)
 
 
-def test_softmax_text(case, monkeypatch):
+def test_softmax_text(case, golden, monkeypatch):
     monkeypatch.setenv("CPU_CODEGEN_ISA", "avx2")
 
     def body(outer, inner):
@@ -46,7 +35,7 @@ def test_softmax_text(case, monkeypatch):
         ops.store("buf0", at, ops.truediv(e, ops.reduce("sum", e)))
 
     one = case("fused_softmax", body, [64], [1000], {"arg0": ("in", F32), "buf0": ("out", F32)})
-    check("softmax", CpuBackend().emit(one.kernel).text)
+    golden("softmax", CpuBackend().emit(one.kernel).text)
 
 
 def test_unsupported_is_said(case):

@@ -4,13 +4,13 @@ import os
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sympy
 import torch
-from inductor_golden import golden
 from inductor_schedules import check_schedule, run, scheduled
 from inductor_tracing import trace
 from torch import fx
@@ -39,12 +39,12 @@ from symshapes import build_python
 X = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))
 
 
-def test_text() -> None:
+def test_text(golden: Callable[[str, str], None]) -> None:
     def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         y = torch.mm(x, x.t())
         return y.softmax(-1), torch.mm(y, x)[1:]
 
-    golden(Path(__file__).parent / "golden" / "wrapper.txt", generate(scheduled(f, X)).text)
+    golden("wrapper", generate(scheduled(f, X)).text)
 
 
 def test_inputs_are_emptied_and_dropped() -> None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from inductor_golden import golden
 from inductor_tracing import check
 
 from inductor.ir.program import LoopOp, Program
 
-GOLDEN = Path(__file__).parent / "golden"
 F = torch.nn.functional
 GRAPHS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "bias_gelu": (lambda x, b: F.gelu(x + b), (torch.ones(4, 8), torch.ones(8))),
@@ -51,7 +48,6 @@ def text(program: Program) -> str:
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_printed_program(name: str) -> None:
+def test_printed_program(name: str, golden: Callable[[str, str], None]) -> None:
     function, inputs = GRAPHS[name]
-    printed = text(check(function, *inputs))
-    golden(GOLDEN / f"{name}.txt", printed)
+    golden(name, text(check(function, *inputs)))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 import torch
 import torch.nn.functional as F
-from inductor_golden import golden
 from inductor_schedules import check_schedule
 
 SEED = torch.Generator().manual_seed(0)
@@ -54,7 +53,7 @@ GRAPHS = {
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_schedule(name: str) -> None:
+def test_schedule(name: str, golden: Callable[[str, str], None]) -> None:
     function, inputs = GRAPHS[name]
     plan = check_schedule(function, *inputs, rtol=1e-4, atol=1e-5)
-    golden(Path(__file__).parent / "golden" / f"{name}.txt", str(plan))
+    golden(name, str(plan))
