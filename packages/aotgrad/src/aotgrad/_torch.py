@@ -10,11 +10,6 @@ from typing import Any
 import torch
 
 
-def is_composite(op: Any) -> bool:
-    """Whether `op` is defined by other ops for every backend: such an op reaches a mode only below autograd."""
-    return torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
-
-
 def next_autograd_number() -> int:
     """The number the next autograd node gets: how a backward node is matched with the forward line that made it."""
     return torch._C._autograd._get_sequence_nr()

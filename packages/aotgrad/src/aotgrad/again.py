@@ -20,7 +20,7 @@ from aotgrad.cleanup import stays
 from aotgrad.interpret import attached_tensors, swapped
 from aotgrad.joint import JointGraph
 from aotgrad.partition import Partition
-from aotgrad.schema import Kind, facts_of
+from symshapes import facts_of
 
 _DEVICES = ("cpu", "cuda")
 
@@ -209,7 +209,7 @@ def _drawn_alike(node: fx.Node) -> bool:
     """
     values = pytree.tree_leaves(node.meta["val"])
     return (
-        facts_of(node.target).kind is Kind.RANDOM
+        facts_of(node.target).random
         and not node.meta.get("backward")
         and all(isinstance(value, torch.Tensor) and value.device.type == "cpu" for value in values)
         and not any(isinstance(leaf, torch.Generator) for leaf in pytree.tree_leaves([*node.args, node.kwargs]))

@@ -15,10 +15,9 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from aotgrad.errors import Unsupported
-from aotgrad.schema import is_view
 from aotgrad.trace import Tracer
 from aotgrad.tracked import Tracked
-from aotgrad.views import ViewStep
+from aotgrad.views import ViewStep, is_view
 
 
 @dataclass(frozen=True, slots=True)

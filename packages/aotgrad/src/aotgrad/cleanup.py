@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from aotgrad.schema import Kind, facts_of
-from symshapes import FakeMode
+from symshapes import FakeMode, facts_if_operator
 
 aten = torch.ops.aten
 
@@ -24,8 +23,8 @@ def remove_dead(graph: fx.Graph) -> None:
 
 def stays(node: fx.Node) -> bool:
     """Whether the node runs once and in its place even if unread: it moves a random generator on, or returns nothing."""
-    target = node.target
-    return isinstance(target, torch._ops.OpOverload) and facts_of(target).kind in (Kind.RANDOM, Kind.EFFECT)
+    facts = facts_if_operator(node.target)
+    return facts is not None and facts.acts
 
 
 def clean_values(graph: fx.Graph, mode: FakeMode) -> None:

@@ -1,4 +1,4 @@
-"""Random ops: which ones draw from a generator, and functional ops that draw the same stream.
+"""Random in-place ops, and functional ops that draw the same stream.
 
 In: a random in-place op and its arguments. Out: the tensor it would have filled in. A traced graph keeps every random
 op, in program order and even if unused, so that seeds give eager's numbers and leave the generator where eager does.
@@ -15,11 +15,6 @@ from aotgrad.errors import Unsupported
 from aotgrad.strides import inverse_order, is_dense, order_of
 
 aten = torch.ops.aten
-
-
-def is_random(op: Any) -> bool:
-    """Whether `op` draws from a random generator."""
-    return torch.Tag.nondeterministic_seeded in op.tags
 
 
 def _blank(self: torch.Tensor) -> torch.Tensor:

@@ -23,12 +23,11 @@ from aotgrad.errors import Unsupported
 from aotgrad.lowering import Lowering, values_of
 from aotgrad.mutations import MUTATIONS, assignable
 from aotgrad.restride import layout_of, view_of
-from aotgrad.schema import Kind, OpFacts, facts_of, is_view
 from aotgrad.strides import inverse_order, is_dense, order_of, same_layout, same_metadata, same_size, same_sizes
 from aotgrad.symbols import SymbolNodes
 from aotgrad.tracked import Tracked, fresh
-from aotgrad.views import COMPOSED, ViewStep, base_of, write_back
-from symshapes import DataDependentError, FakeMode, FakeTensor, expr_of
+from aotgrad.views import COMPOSED, IDENTITIES, ViewStep, base_of, is_view, write_back
+from symshapes import DataDependentError, FakeMode, FakeTensor, OperatorFacts, expr_of, facts_of
 
 aten = torch.ops.aten
 
@@ -152,19 +151,26 @@ class Tracer(TorchDispatchMode):
                     self._note_several(func, args, kwargs, result)
                 return result
         facts = facts_of(func)
-        kind = facts.kind
-        if kind is Kind.PURE or kind is Kind.RANDOM or kind is Kind.EFFECT:
-            return self._compute(func, args, kwargs, kind is Kind.PURE)
-        if kind is Kind.VIEW or kind is Kind.SAME:
-            return self._view(func, kind, args, kwargs)
-        if kind is Kind.WRITE:
-            return self._write(func, facts, args, kwargs)
-        if kind is Kind.COMPOSITE:
+        if facts.written:
+            return self._effect(func, facts, args, kwargs)
+        if facts.views:
+            return self._view(func, args, kwargs)
+        if facts.composite:
             with self:
                 return func.decompose(*args, **kwargs)
-        if kind is Kind.RESHAPE:
-            return self._reshape_in_place(facts.functional, args, kwargs)
-        raise Unsupported(f"{func} changes a tensor's storage")
+        return self._compute(func, args, kwargs, not facts.acts)
+
+    def _effect(self, func: Any, facts: OperatorFacts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """An op that changes its arguments' data or metadata."""
+        functional = facts.functional
+        if facts.reshapes:
+            if functional is None or not facts_of(functional).aliases:
+                raise Unsupported(f"{func} changes a tensor's storage")
+            return self._reshape_in_place(functional, args, kwargs)
+        if functional is None and facts.composite:
+            with self:
+                return func.decompose(*args, **kwargs)
+        return self._write(func, facts, args, kwargs)
 
     def _compute(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], pure: bool) -> Any:
         result = func(*args, **kwargs)
@@ -223,7 +229,7 @@ class Tracer(TorchDispatchMode):
                 if isinstance(size, torch.SymInt) and expr_of(size).is_Symbol and not self.symbols.knows(size):
                     self.symbols.bind(node if item is value else self._item(node, index), dim, size)
 
-    def _view(self, func: Any, kind: Kind, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _view(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         base = self.tracked(args[0] if isinstance(args[0], torch.Tensor) else _of_number(args[0]))
         args = (base.fake, *args[1:])
         result = func(*args, **kwargs)
@@ -291,7 +297,7 @@ class Tracer(TorchDispatchMode):
     def _view_value(self, fake: FakeTensor, base: Tracked, step: ViewStep) -> tuple[fx.Node, bool]:
         """The node of a view of `base`, whose node is current."""
         func = step.op
-        if facts_of(func).kind is Kind.SAME or (func in RESHAPES and same_sizes(base.fake, fake)):
+        if func in IDENTITIES or (func in RESHAPES and same_sizes(base.fake, fake)):
             return base.node, base.exact
         if func is aten.as_strided.default:
             self._make_exact(base)
@@ -377,10 +383,8 @@ class Tracer(TorchDispatchMode):
 
     # Writes.
 
-    def _write(self, func: Any, facts: OpFacts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        targets = [
-            kwargs[w.name] if w.position is None or w.position >= len(args) else args[w.position] for w in facts.written
-        ]
+    def _write(self, func: Any, facts: OperatorFacts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        targets = [argument.of(args, kwargs) for argument in facts.written]
         mutation = MUTATIONS.get(func)
         with self:
             if mutation is not None:
@@ -427,7 +431,7 @@ class Tracer(TorchDispatchMode):
         while child.parent is not None:
             parent, step = child.parent, child.step
             assert step is not None
-            if facts_of(step.op).kind is Kind.SAME:
+            if step.op in IDENTITIES:
                 parent.node, parent.exact, parent.generation = child.node, child.exact, storage.generation
             else:
                 self.read(parent)

@@ -15,8 +15,8 @@ import torch
 from torch import fx
 
 from aotgrad.errors import Unsupported
-from aotgrad.schema import is_view
 from aotgrad.strides import same_size
+from symshapes import facts_if_operator
 
 aten = torch.ops.aten
 
@@ -47,6 +47,12 @@ def view_results(module: fx.GraphModule) -> frozenset[int]:
     """
     output = next(node for node in reversed(module.graph.nodes) if node.op == "output")
     return frozenset(i for i, value in enumerate(output.args[0]) if isinstance(value, fx.Node) and _is_view(value))
+
+
+def is_view(target: Any) -> bool:
+    """Whether results of what a node calls share the storage of its first argument."""
+    facts = facts_if_operator(target)
+    return facts is not None and facts.views
 
 
 def _is_view(node: fx.Node) -> bool:
@@ -101,6 +107,9 @@ def _composed_view(node: fx.Node, args: tuple[Any, ...]) -> tuple[fx.Node, tuple
     same = len(size) == value.dim() and all(same_size(a, b) for a, b in zip(size, value.shape, strict=True))
     return source, None if same else args
 
+
+IDENTITIES = {aten.detach.default, aten.alias.default, aten.lift_fresh.default}
+"""View ops whose result is the argument itself, under another identity."""
 
 COMPOSED: dict[Any, Callable[[fx.Node, tuple[Any, ...]], tuple[fx.Node, tuple[Any, ...] | None]]] = {
     aten.permute.default: _composed_permute,

@@ -20,6 +20,7 @@ from symshapes.expr import (
     simplify_with_ranges,
     size_symbol,
 )
+from symshapes.facts import OperatorFacts, WrittenArgument, facts_if_operator, facts_of
 from symshapes.fake import FakeMode, FakeTensor, reset_rules
 from symshapes.finalizers import TraceSpoiled, finalizers_outside_modes
 from symshapes.generated import (
@@ -63,6 +64,7 @@ __all__ = [
     "Max",
     "Min",
     "Mod",
+    "OperatorFacts",
     "ShapeEnv",
     "ShapeGuard",
     "ShapeGuardCode",
@@ -71,12 +73,15 @@ __all__ = [
     "TraceSpoiled",
     "UnbackedError",
     "ValueRange",
+    "WrittenArgument",
     "ambient",
     "bound",
     "build_python",
     "constrain_range",
     "evaluate",
     "expr_of",
+    "facts_if_operator",
+    "facts_of",
     "finalizers_outside_modes",
     "fixed_ambient",
     "hint_of",

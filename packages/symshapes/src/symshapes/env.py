@@ -14,10 +14,10 @@ import sympy
 import torch
 from sympy import Integer, Symbol
 
+from symshapes.constraints import Constraints, negation, relation, truth
 from symshapes.expr.evaluate import evaluate
 from symshapes.expr.functions import as_expr
 from symshapes.expr.symbols import SYMBOLIC, size_symbol
-from symshapes.facts import Facts, negation, relation, truth
 from symshapes.guards import ShapeGuard, ShapeGuardCode, condition_text, write_guards
 from symshapes.locate import user_line
 from symshapes.node import SymNode
@@ -51,7 +51,7 @@ class ShapeEnv:
         self.guards: list[ShapeGuard] = []
         self.runtime_asserts: list[ShapeGuard] = []
         """Conditions on unbacked symbols that the program promised, to be checked when it runs."""
-        self.facts = Facts()
+        self.constraints = Constraints()
         self._duck: dict[int, Symbol] = {}
         self._by_source: dict[tuple[str, Any], int | torch.SymInt] = {}
         self._dynamic: dict[Symbol, str] = {}
@@ -93,7 +93,7 @@ class ShapeEnv:
         if policy is DimPolicy.UNBACKED:
             symbol = self._unbacked("u", integer=True, nonnegative=True)
             self.sources[symbol] = source
-            self.facts.add_symbol(symbol, NON_NEGATIVE.intersect(span), unbacked=True)
+            self.constraints.add_symbol(symbol, NON_NEGATIVE.intersect(span), unbacked=True)
             return torch.SymInt(SymNode(symbol, self, None, int))
         if hint not in span:
             raise ValueError(f"{source} is {hint}, which is not within {span.lower} to {span.upper}")
@@ -109,7 +109,7 @@ class ShapeEnv:
         symbol = size_symbol(self._fresh("s"))
         self.hints[symbol] = hint
         self.sources[symbol] = source
-        self.facts.add_symbol(symbol, ValueRange(2, inf).intersect(span))
+        self.constraints.add_symbol(symbol, ValueRange(2, inf).intersect(span))
         if policy is DimPolicy.DUCK:
             self._duck[hint] = symbol
         else:
@@ -128,7 +128,7 @@ class ShapeEnv:
             symbol = Symbol(self._fresh("n"), integer=True)
             self.hints[symbol] = hint
             self.sources[symbol] = source
-            self.facts.add_symbol(symbol, ValueRange(2, inf) if hint > 0 else ValueRange(-inf, -1))
+            self.constraints.add_symbol(symbol, ValueRange(2, inf) if hint > 0 else ValueRange(-inf, -1))
             value = self._int(symbol, hint)
         self._by_source[source, hint] = value
         return value
@@ -150,7 +150,7 @@ class ShapeEnv:
         positive = {"nonnegative": True} if min is not None and min >= 0 else {}
         symbol = self._unbacked("u", integer=True, **positive)
         span = ValueRange(-inf if min is None else min, inf if max is None else max)
-        self.facts.add_symbol(symbol, span, unbacked=True)
+        self.constraints.add_symbol(symbol, span, unbacked=True)
         return torch.SymInt(SymNode(symbol, self, None, int))
 
     def create_unbacked_float(self) -> torch.SymFloat:
@@ -190,17 +190,17 @@ class ShapeEnv:
 
     def simplify(self, expr: Any) -> Any:
         """An equal expression in which equalities and divisibility have been used."""
-        return self.facts.simplify(expr)
+        return self.constraints.simplify(expr)
 
     def range_of(self, expr: Any) -> ValueRange:
         """What an integer expression can be."""
-        return bound(self.simplify(as_expr(expr)), self.facts.ranges)
+        return bound(self.simplify(as_expr(expr)), self.constraints.ranges)
 
     def statically_known(self, condition: Any) -> bool | None:
         """The truth of a condition for all inputs that pass the guards so far; None if it depends. No guard."""
         if isinstance(condition, bool):
             return condition
-        return self.facts.decide(condition)
+        return self.constraints.decide(condition)
 
     def evaluate(self, expr: Any, hint: Any = None) -> Any:
         """The value of a condition (bool) or an integer or float expression, with a guard where it depends.
@@ -230,7 +230,7 @@ class ShapeEnv:
         return hint
 
     def _evaluate_condition(self, condition: Any, hint: Any) -> bool:
-        known = self.facts.decide(condition)
+        known = self.constraints.decide(condition)
         if known is not None:
             return known
         condition = self.simplify(condition)
@@ -251,22 +251,22 @@ class ShapeEnv:
             for part in condition.args[0].args:
                 self._guard(negation(part))
             return
-        if self.facts.decide(condition) is True:
+        if self.constraints.decide(condition) is True:
             return
         self.guards.append(ShapeGuard(condition, condition_text(condition, self.sources), self.locate()))
-        self.facts.learn(condition)
+        self.constraints.learn(condition)
 
     def evaluate_size_oblivious(self, condition: Any, hint: Any = None) -> bool:
         """Like `evaluate`, but unbacked sizes are taken to be neither 0 nor 1, so that they need no value."""
-        known = self.facts.decide(condition)
+        known = self.constraints.decide(condition)
         if known is not None:
             return known
         unbacked = [symbol for symbol in self.simplify(condition).free_symbols if symbol not in self.hints]
         if not unbacked:
             return self._evaluate_condition(condition, hint)
-        assumed = Facts()
+        assumed = Constraints()
         for symbol in self.simplify(condition).free_symbols:
-            span = self.facts.ranges.get(symbol, UNKNOWN)
+            span = self.constraints.ranges.get(symbol, UNKNOWN)
             if symbol in unbacked and span.lower >= 0 and span.upper >= 2:
                 span = span.intersect(ValueRange(2, inf))
             assumed.add_symbol(symbol, span)
@@ -277,7 +277,7 @@ class ShapeEnv:
 
     def expect_true(self, condition: Any, hint: Any = None) -> bool:
         """Whether a condition that the program promises holds: by a guard, or for unbacked values by a check at run time."""
-        known = self.facts.decide(condition)
+        known = self.constraints.decide(condition)
         if known is not None:
             return known
         condition = self.simplify(condition)
@@ -287,7 +287,7 @@ class ShapeEnv:
             return self._evaluate_condition(condition, hint)
         text = condition_text(condition, self.sources)
         self.runtime_asserts.append(ShapeGuard(condition, text, self.locate()))
-        self.facts.learn(condition)
+        self.constraints.learn(condition)
         return True
 
     def constrain_range(self, expr: Any, min: int | None = None, max: int | None = None) -> None:
@@ -312,4 +312,4 @@ class ShapeEnv:
     def produce_guard_code(self) -> ShapeGuardCode:
         """The predicate under which the capture is valid, without parts that follow from others."""
         backed = {symbol: source for symbol, source in self.sources.items() if symbol in self.hints}
-        return write_guards(backed, self.copies, self.constants, self.facts, self.guards)
+        return write_guards(backed, self.copies, self.constants, self.constraints, self.guards)

@@ -15,10 +15,10 @@ from typing import Any
 import sympy
 from sympy import Expr, Integer, Symbol
 
+from symshapes.constraints import RELATIONS, Constraints, is_integral, normal_form
 from symshapes.expr.functions import Mod
 from symshapes.expr.printers import print_expr
 from symshapes.expr.terms import Term, sum_of, terms_of
-from symshapes.facts import RELATIONS, Facts, is_integral, normal_form
 from symshapes.ranges import UNKNOWN, ValueRange, bound
 
 
@@ -176,7 +176,7 @@ def write_guards(
     sources: Mapping[Symbol, str],
     copies: Iterable[tuple[Symbol, Symbol, str]],
     constants: Iterable[tuple[Symbol, str, int]],
-    facts: Facts,
+    known: Constraints,
     guards: Iterable[ShapeGuard],
 ) -> ShapeGuardCode:
     """The predicate of a capture.
@@ -185,7 +185,7 @@ def write_guards(
         sources: symbols with a hint, in order of creation, and where their values are read.
         copies: (symbol, its stand-in, source) for further sources that share a symbol.
         constants: (stand-in, source, value) for sources that were made constants.
-        facts: what is known at the end.
+        known: what is known at the end.
         guards: what was recorded, in order.
     """
     copies, constants = list(copies), list(constants)
@@ -193,12 +193,12 @@ def write_guards(
     names.update((stand_in, source) for _, stand_in, source in copies)
     names.update((stand_in, source) for stand_in, source, _ in constants)
     writer = GuardWriter(names)
-    kept = Facts()  # what the parts written so far imply
+    kept = Constraints()  # what the parts written so far imply
     for symbol in sources:
-        value = facts.replacements.get(symbol)
-        span = facts.ranges.get(symbol, UNKNOWN)
+        value = known.replacements.get(symbol)
+        span = known.ranges.get(symbol, UNKNOWN)
         if value is not None and not value.is_Integer:
-            implied = bound(value, facts.ranges)
+            implied = bound(value, known.ranges)
             if implied.lower >= span.lower and implied.upper <= span.upper:
                 kept.add_symbol(symbol, UNKNOWN)
                 continue

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import sympy
 from sympy import Add, Expr, Integer, Max, Min, Mul, Pow, S
 
+from symshapes.constraints import negation, relation, truth
 from symshapes.expr.floats import FLOAT_FUNCTIONS, constant
 from symshapes.expr.functions import FloorDiv, Mod
-from symshapes.facts import negation, relation, truth
 
 if TYPE_CHECKING:
     from symshapes.env import ShapeEnv
@@ -30,7 +30,7 @@ class SymNode:
 
     def __init__(self, expr: Any, env: ShapeEnv, hint: Any, pytype: type) -> None:
         self._expr = expr
-        self._version = 0  # of the facts that the expression has been simplified by
+        self._version = 0  # of the constraints that the expression has been simplified by
         self.env = env
         self.hint = hint
         self.pytype = pytype
@@ -38,9 +38,9 @@ class SymNode:
     @property
     def expr(self) -> Any:
         """The expression, with the equalities that are known by now put in."""
-        if self._version != self.env.facts.version:
-            self._expr = self.env.facts.simplify(self._expr)
-            self._version = self.env.facts.version
+        if self._version != self.env.constraints.version:
+            self._expr = self.env.constraints.simplify(self._expr)
+            self._version = self.env.constraints.version
         return self._expr
 
     # What it is

@@ -10,7 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 from symshapes import DataDependentError, FakeMode
-from symshapes.fake.schema import read
+from symshapes.facts import facts_of
+from symshapes.rules.registry import RULES
 
 # Results of which only the library that computes them knows the size.
 OPAQUE = {"aten.mkldnn_rnn_layer.default": {3}, "aten._cudnn_rnn.default": {3}, "aten.cudnn_batch_norm.default": {3}}
@@ -90,10 +91,10 @@ class Oracle(TorchDispatchMode):
 
 @functools.cache
 def _has_rule(func: Any) -> bool:
-    info = read(func)
-    if info.rule is not None:
+    facts = facts_of(func)
+    if func in RULES:
         return True
-    return info.written is not None and info.functional is not None and read(info.functional).rule is not None
+    return bool(facts.returns_written) and -1 not in facts.returns_written and facts.functional in RULES
 
 
 def _describe(value: Any, storage: Any) -> Any:

@@ -6,14 +6,12 @@ forward values that the backward uses; views, casts and constants are made again
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import fx
 
 from aotgrad.joint import JointGraph
 from aotgrad.partition.split import Partition, split
-from aotgrad.schema import Kind, facts_of
+from aotgrad.views import is_view
 
 aten = torch.ops.aten
 
@@ -74,7 +72,4 @@ def _sources(used: list[fx.Node], mutated: set[fx.Node]) -> list[fx.Node]:
 
 
 def _is_view(node: fx.Node) -> bool:
-    target: Any = node.target
-    if not isinstance(target, torch._ops.OpOverload):
-        return False
-    return facts_of(target).kind is Kind.VIEW and isinstance(node.meta["val"], torch.Tensor)
+    return is_view(node.target) and isinstance(node.meta["val"], torch.Tensor)

@@ -16,9 +16,8 @@ from aotgrad.joint import JointGraph
 from aotgrad.partition.default import backward_uses, inputs_of
 from aotgrad.partition.flow import Network
 from aotgrad.partition.split import Partition, split
-from aotgrad.schema import Kind, facts_of
-from aotgrad.views import base_of
-from symshapes import hint_of
+from aotgrad.views import base_of, is_view
+from symshapes import facts_if_operator, hint_of
 
 aten = torch.ops.aten
 
@@ -90,15 +89,14 @@ def _region(used: list[fx.Node]) -> tuple[list[fx.Node], list[fx.Node]]:
 def _recomputable(node: fx.Node) -> bool:
     if node.op == "get_attr":
         return True
-    target: Any = node.target
-    if not isinstance(target, torch._ops.OpOverload):
+    facts = facts_if_operator(node.target)
+    if facts is None:
         return False
-    kind = facts_of(target).kind
-    if kind is Kind.VIEW:
+    if facts.views:
         return True
     if _copies_an_input(node):
         return False
-    return kind is Kind.PURE and (torch.Tag.pointwise in target.tags or target in CHEAP)
+    return facts.pure and (facts.elementwise or node.target in CHEAP)
 
 
 def _copies_an_input(node: fx.Node) -> bool:
@@ -113,8 +111,7 @@ def _cost(node: fx.Node, held: set[fx.Node]) -> float:
     value = node.meta["val"]
     if not isinstance(value, torch.Tensor) or node.op == "get_attr":
         return math.inf
-    target: Any = node.target
-    if isinstance(target, torch._ops.OpOverload) and facts_of(target).kind is Kind.VIEW:
+    if is_view(node.target):
         return math.inf  # what it is a view of is the same memory
     size = math.prod(hint_of(length) for length in value.shape) * value.element_size()
     return max(size, 1) * (HELD if node in held else 1.0)

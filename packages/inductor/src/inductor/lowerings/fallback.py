@@ -14,6 +14,7 @@ from inductor.ir.builder import Builder
 from inductor.ir.tensor import TensorValue
 from inductor.lowerings.views import strided_like
 from inductor.schedule.extern import takes_any_strides
+from symshapes import facts_if_operator
 
 aten = torch.ops.aten
 
@@ -29,23 +30,17 @@ COPYING = {
 """Views that read the same bytes as other numbers, and the kernels that copy instead."""
 
 
-def is_alias(op: Any) -> bool:
-    """Whether results share memory with arguments."""
-    schema = getattr(op, "_schema", None)
-    return schema is not None and any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns)
-
-
 def fallback(builder: Builder, target: Any, args: Any, kwargs: Any) -> Any:
     """Lower a call of `target` to an extern kernel.
 
     Raises:
         NotImplementedError: for an operation that writes to an argument, since programs are functional.
     """
-    schema = getattr(target, "_schema", None)
-    if schema is not None and schema.is_mutable:
+    facts = facts_if_operator(target)
+    if facts is not None and facts.written:
         raise NotImplementedError(f"{target} writes to its arguments, in a graph that should be functional")
     out = builder.meta()
-    if is_alias(target):
+    if facts is not None and facts.aliases:
         if target in COPYING:
             copied = COPYING[target]
             contiguous = copied.name().endswith(("_copy", "_copy.dtype"))

@@ -20,6 +20,7 @@ from inductor.options import Options
 from inductor.schedule.extern import returns_fresh, writes_into
 from inductor.schedule.nodes import mutated, views
 from inductor.schedule.space import Number, number
+from symshapes import facts_if_operator
 
 Key = tuple[torch.device, torch.dtype, Number]
 
@@ -102,8 +103,8 @@ def _adoptable(program: Program, step: LoopOp, name: str, source: str) -> bool:
 
 
 def _note_extern(step: ExternOp, owned: set[str]) -> None:
-    schema = getattr(step.target, "_schema", None)
-    aliases = schema is None or any(r.alias_info is not None for r in schema.returns)
+    facts = facts_if_operator(step.target)
+    aliases = facts is None or facts.aliases or any(number >= 0 for number in facts.returns_written)
     for view in views(step):
         if aliases:  # the result may be a view of it, and outlive it
             owned.discard(view.buffer)

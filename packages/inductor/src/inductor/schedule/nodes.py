@@ -19,6 +19,7 @@ import torch
 from inductor.body import Body, Op, Ref, Symbol
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
 from inductor.schedule.space import Dim, Index, Number, Remap, estimate, index_of, number, product, remap_index
+from symshapes import facts_if_operator
 
 _ARG_REDUCTIONS = ("argmax", "argmin")
 
@@ -361,19 +362,15 @@ def views(op: ExternOp) -> Iterator[StridedView]:
 def ordered(op: ExternOp) -> bool:
     """Whether calls of this kind keep their order among themselves: they draw random numbers, or have effects that
     their results do not show."""
-    schema = getattr(op.target, "_schema", None)
-    tags = getattr(op.target, "tags", ())
-    return schema is None or torch.Tag.nondeterministic_seeded in tags or not schema.returns
+    facts = facts_if_operator(op.target)
+    return facts is None or facts.random or not facts.returns_written
 
 
 def mutated(op: ExternOp) -> Iterator[str]:
     """Buffers whose content the call changes."""
-    schema = getattr(op.target, "_schema", None)
-    if schema is None or not schema.is_mutable:
-        return
-    for place, argument in enumerate(schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            value = op.args[place] if place < len(op.args) else op.kwargs.get(argument.name)
-            for one in value if isinstance(value, list | tuple) else (value,):
-                if isinstance(one, StridedView):
-                    yield one.buffer
+    facts = facts_if_operator(op.target)
+    for argument in () if facts is None else facts.written:
+        value = argument.of(op.args, op.kwargs)
+        for one in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(one, StridedView):
+                yield one.buffer

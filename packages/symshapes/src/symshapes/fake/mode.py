@@ -10,13 +10,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import symshapes.rules  # noqa: F401  (registers every rule)
 from symshapes import _torch
+from symshapes.facts import OperatorFacts, facts_of, forget_operators
 from symshapes.fake.convert import Converter
 from symshapes.fake.fallback import run_meta_kernel
-from symshapes.fake.schema import OpInfo, read
 from symshapes.fake.tensor import FakeTensor, fake_class, meta_of
 from symshapes.rules import registry
 from symshapes.rules.layout import Same, TensorMeta, View, same_size
-from symshapes.rules.registry import DataDependentError
+from symshapes.rules.registry import DataDependentError, Rule
 
 _ATOMS = frozenset(
     {int, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Generator}
@@ -34,19 +34,21 @@ _CONCRETE: dict[Any, Any] = {
     torch.ops.aten.storage_offset.default: lambda t: int(t.storage_offset()),
 }
 
-_INFOS: dict[Any, OpInfo] = {}
+_KNOWN: dict[Any, tuple[Rule | None, OperatorFacts]] = {}
 
 
-def _info(func: Any) -> OpInfo:
-    found = _INFOS.get(func)
+def _known(func: Any) -> tuple[Rule | None, OperatorFacts]:
+    """The rule of an operator, if it has one, and its facts: one look-up for both."""
+    found = _KNOWN.get(func)
     if found is None:
-        found = _INFOS[func] = read(func)
+        found = _KNOWN[func] = registry.RULES.get(func), facts_of(func)
     return found
 
 
 def reset_rules() -> None:
     """Forget memoised answers, what is known of ops, and the counts of missing rules."""
-    _INFOS.clear()
+    _KNOWN.clear()
+    forget_operators()
     registry.reset()
 
 
@@ -121,13 +123,13 @@ class FakeMode(TorchDispatchMode):
             return self._answer(func, args, kwargs)
 
     def _answer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        info = _info(func)
-        if info.acts:
+        rule, facts = _known(func)
+        if facts.acts:
             self.effects += 1
-            self.writes += info.writes
-        if info.rule is None:
-            return self._without_rule(func, info, args, kwargs)
-        return self._build(self._plan(func, info.rule, args, kwargs), args)
+            self.writes += bool(facts.written)
+        if rule is None:
+            return self._without_rule(func, facts, args, kwargs)
+        return self._build(self._plan(func, rule, args, kwargs), args)
 
     def _plan(self, func: Any, rule: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The rule's answer, from the memo where every size is an int."""
@@ -204,33 +206,34 @@ class FakeMode(TorchDispatchMode):
     def _fake(self, value: Any) -> FakeTensor:
         return value if isinstance(value, FakeTensor) else self._converter.constant(value)
 
-    def _without_rule(self, func: Any, info: OpInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if info.composite:
+    def _without_rule(self, func: Any, facts: OperatorFacts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if facts.composite:
             with self:
                 return func.decompose(*args, **kwargs)
-        if info.needs_data:
+        if facts.needs_data:
             raise DataDependentError(func)
-        if info.written is not None and info.functional is not None:
-            functional = _info(info.functional)
-            if functional.rule is not None:
-                rest = {name: value for name, value in kwargs.items() if name not in info.outs}
-                plan = self._plan(info.functional, functional.rule, args, rest)
-                return self._write(func, info, plan, args, kwargs)
+        functional = facts.functional
+        if functional is not None and facts.returns_written and -1 not in facts.returns_written:
+            rule, _ = _known(functional)
+            if rule is not None and len(functional._schema.returns) == len(facts.returns_written):
+                outs = {argument.name for argument in facts.written if argument.is_out}
+                plan = self._plan(functional, rule, args, {k: v for k, v in kwargs.items() if k not in outs})
+                return self._write(func, facts, plan, args, kwargs)
         return self._fall_back(func, args, kwargs)
 
-    def _write(self, func: Any, info: OpInfo, plan: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _write(self, func: Any, facts: OperatorFacts, plan: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """An in-place or out= op: check what its functional form would give, answer with the written arguments."""
-        assert info.written is not None
-        targets = [kwargs[where] if isinstance(where, str) else args[where] for where in info.written]
+        targets = [facts.written[number].of(args, kwargs) for number in facts.returns_written]
+        resizable = any(argument.is_out for argument in facts.written)
         results = plan if isinstance(plan, (list, tuple)) and type(plan) not in _METAS else [plan]
         for target, result in zip(targets, results, strict=True):
-            if info.reshapes:
+            if facts.reshapes:
                 # The tensor takes the metadata, and the storage, of the view that the functional op would give.
                 key = self._fake(args[result.base]).storage_key
                 target.data = self._class(result)(self, result, key)
                 target.storage_key = key
             elif type(result) in _METAS:
-                check_target(func, self._fake(target), result, resizable=bool(info.outs))
+                check_target(func, self._fake(target), result, resizable)
         return targets[0] if len(targets) == 1 else tuple(targets)
 
     def _fall_back(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -156,7 +156,7 @@ _SEPARATED: dict[Any, tuple[Callable[[ValueRange, ValueRange], bool], Callable[[
 }
 
 
-class Facts:
+class Constraints:
     """Knowledge that only grows; `version` counts the changes that can make an expression simpler."""
 
     def __init__(self) -> None:
@@ -429,7 +429,7 @@ class Facts:
 
 
 _LEARN: dict[str, Any] = {
-    "ge": Facts._learn_at_least_zero,
-    "eq": Facts._learn_zero,
-    "ne": Facts._learn_nonzero,
+    "ge": Constraints._learn_at_least_zero,
+    "eq": Constraints._learn_zero,
+    "ne": Constraints._learn_nonzero,
 }

@@ -1,0 +1,150 @@
+"""What an operator's schema, tags and kernels say of it: what it writes to, what its results share, whether it acts.
+
+In: an `OpOverload`. Out: its `OperatorFacts`, derived once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from symshapes import _torch
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenArgument:
+    """One argument that an operator writes to. `position` is None where it is passed by keyword only."""
+
+    name: str
+    position: int | None
+    is_list: bool
+    is_out: bool
+
+    def of(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What a call with these arguments passes there; None if nothing."""
+        if self.position is None or self.position >= len(args):
+            return kwargs.get(self.name)
+        return args[self.position]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorFacts:
+    """What is true of every call of one operator."""
+
+    written: tuple[WrittenArgument, ...]
+    """The arguments it writes to."""
+    returns_written: tuple[int, ...]
+    """For each result the number in `written` of the argument that it is; -1 where it is none of them."""
+    functional: Any | None
+    """The operator with the same inputs that writes to none of them; its last results are the values of `written`."""
+    reshapes: bool
+    """Whether it gives its argument another size, strides or storage, as `t_` and `resize_` do."""
+    composite: bool
+    """Whether it is defined by other operators on every device."""
+    aliases: bool
+    """Whether a result may be a view of an argument (of a composite operator, such as `reshape`, it need not be)."""
+    views: bool
+    """Whether it only gives views of an argument."""
+    random: bool
+    """Whether it draws from a random generator."""
+    acts: bool
+    """Whether a call matters if nobody reads its results: it writes, draws random numbers, or has no results."""
+    needs_data: bool
+    """Whether its results' metadata depend on its arguments' data."""
+    elementwise: bool
+    """Whether each element of its result is computed from those at the same place of its arguments."""
+
+    @property
+    def pure(self) -> bool:
+        """Whether it does no more than compute new tensors."""
+        return not (self.acts or self.composite or self.aliases)
+
+
+_FACTS: dict[Any, OperatorFacts] = {}
+
+
+def facts_of(op: Any) -> OperatorFacts:
+    """The facts of an `OpOverload`."""
+    facts = _FACTS.get(op)
+    if facts is None:
+        facts = _FACTS[op] = _derive(op)
+    return facts
+
+
+def facts_if_operator(target: Any) -> OperatorFacts | None:
+    """The facts of what a node of a graph calls; None where that is no `OpOverload`, so that nothing is known of it."""
+    return facts_of(target) if isinstance(target, torch._ops.OpOverload) else None
+
+
+def forget_operators() -> None:
+    """Derive facts anew when they are asked for."""
+    _FACTS.clear()
+
+
+def _derive(op: Any) -> OperatorFacts:
+    schema = op._schema
+    written = tuple(
+        WrittenArgument(
+            argument.name,
+            None if argument.kwarg_only else position,
+            _is_list(argument.type),
+            argument.is_out,
+        )
+        for position, argument in enumerate(schema.arguments)
+        if _is_written(argument)
+    )
+    names = {
+        name: number
+        for number, argument in enumerate(filter(_is_written, schema.arguments))
+        for name in argument.alias_info.before_set
+    }
+    composite = _torch.is_composite(op)
+    aliases = any(result.alias_info is not None and not result.alias_info.is_write for result in schema.returns)
+    random = torch.Tag.nondeterministic_seeded in op.tags
+    return OperatorFacts(
+        written=written,
+        returns_written=tuple(
+            -1 if result.alias_info is None else names.get(next(iter(result.alias_info.before_set), ""), -1)
+            for result in schema.returns
+        ),
+        functional=_functional(op) if written else None,
+        reshapes=torch.Tag.inplace_view in op.tags,
+        composite=composite,
+        aliases=aliases,
+        views=aliases and not written and not composite,
+        random=random,
+        acts=bool(written) or random or not schema.returns,
+        needs_data=torch.Tag.data_dependent_output in op.tags or torch.Tag.dynamic_output_shape in op.tags,
+        elementwise=torch.Tag.pointwise in op.tags,
+    )
+
+
+def _is_written(argument: Any) -> bool:
+    return argument.alias_info is not None and argument.alias_info.is_write
+
+
+def _is_list(kind: Any) -> bool:
+    text = str(kind)
+    return "List" in text or text.endswith("[]")
+
+
+def _inputs(op: Any) -> list[tuple[str, str]]:
+    return [(argument.name, str(argument.type)) for argument in op._schema.arguments if not argument.is_out]
+
+
+def _functional(op: Any) -> Any | None:
+    """The overload with the same inputs that writes to none. No schema names it, so it is sought under the names that torch
+    gives such operators, and must then have the signature."""
+    home = getattr(torch.ops, op.namespace)
+    base = op._schema.name.partition("::")[2]
+    wanted = _inputs(op)
+    for name in dict.fromkeys((base.removesuffix("_"), base, f"{base.removesuffix('_')}_functional")):
+        packet = getattr(home, name, None)
+        for overload in () if packet is None else packet.overloads():
+            candidate = getattr(packet, overload)
+            if not any(map(_is_written, candidate._schema.arguments)) and _inputs(candidate) == wanted:
+                return candidate
+    return None
