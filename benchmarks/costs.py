@@ -17,7 +17,17 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from capture.guards import GlobalState, Guard, GuardKind, Predicate, ShapePredicate, Size, TensorMeta, build_tree
+from capture.guards import (
+    GlobalState,
+    Guard,
+    GuardKind,
+    Predicate,
+    ShapePredicate,
+    Size,
+    TensorMeta,
+    build_tree,
+    guard_program,
+)
 from capture.sources import Attr, CellContent, ClassEntry, Const, Item, Local, Source
 
 FEW, MANY, REPEATS, CALLS = 1, 101, 15, 2000
@@ -186,7 +196,7 @@ def nanoseconds(program: Any, argument: Any) -> float:
 def cost(name: str) -> float:
     """Nanoseconds that one fact of a kind adds."""
     argument = ARGUMENTS.get(name, lambda: None)()
-    few, many = (build_tree(KINDS[name](count)).lower(function.__code__) for count in (FEW, MANY))
+    few, many = (guard_program(build_tree(KINDS[name](count)), function.__code__) for count in (FEW, MANY))
     per = MANY - FEW if name != "check: torch's settings, all of them" else 1
     both = [(nanoseconds(few, argument), nanoseconds(many, argument)) for _ in range(REPEATS)]
     return statistics.median(b - a for a, b in both) / per

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from capture.bytecode import argument_names, assemble, build
-from capture.guards import Guard, GuardKind, build_tree
+from capture.guards import Guard, GuardKind, build_tree, guard_program
 from capture.sources import (
     Attr,
     Builtin,
@@ -115,9 +115,9 @@ def test_source(values, source, name):
     function = types.FunctionType(made, globals(), closure=values.func.__closure__)
     assert function(*arguments) is read
     # So does the native checker.
-    program = build_tree([Guard(source, GuardKind.ID, read)]).lower(code)
+    program = guard_program(build_tree([Guard(source, GuardKind.ID, read)]), code)
     assert program.check(arguments, values.func, globals(), vars(builtins))
-    program = build_tree([Guard(source, GuardKind.ID, Thing())]).lower(code)
+    program = guard_program(build_tree([Guard(source, GuardKind.ID, Thing())]), code)
     assert not program.check(arguments, values.func, globals(), vars(builtins))
 
 
@@ -153,7 +153,7 @@ def test_equality():
 def test_what_cannot_be_read_fails_its_guard(values, source):
     code = values.func.__code__
     arguments = tuple(values.args[each] for each in argument_names(code))
-    program = build_tree([Guard(source, GuardKind.ID, None)]).lower(code)
+    program = guard_program(build_tree([Guard(source, GuardKind.ID, None)]), code)
     assert not program.check(arguments, values.func, globals(), vars(builtins))
     with pytest.raises((LookupError, AttributeError, TypeError)):
         source.read(values)
@@ -164,7 +164,7 @@ def test_empty_cells(values):
         def frame():
             return later
 
-        program = build_tree([Guard(Closure("later"), GuardKind.EQUALS, 1)]).lower(frame.__code__)
+        program = guard_program(build_tree([Guard(Closure("later"), GuardKind.EQUALS, 1)]), frame.__code__)
         before = program.check((), frame)
         with pytest.raises(LookupError):
             Closure("later").read(FrameValues({}, func=frame))
@@ -183,6 +183,6 @@ def test_dict_subclasses_are_read_as_dicts():
         pass
 
     for key in ("a", 1):
-        program = build_tree([Guard(Item(X, key), GuardKind.EQUALS, "made up")]).lower(frame.__code__)
+        program = guard_program(build_tree([Guard(Item(X, key), GuardKind.EQUALS, "made up")]), frame.__code__)
         assert not program.check((Default(),))
         assert program.check((Default({key: "made up"}),))

@@ -7,9 +7,9 @@ from symshapes import own_folders as _own_folders
 
 from . import config
 from .api import compile, disable, explain, reset, trace
+from .bytecode.dialect import current as _current_dialect
 from .errors import CaptureError, GraphBreakError, GraphRefused, InternalError
 from .graph import Break, CapturedGraph
-from .loading import load_lazy_modules as _load_lazy_modules
 from .notices import CaptureWarning
 from .report import Trace
 
@@ -31,4 +31,4 @@ __all__ = [
 ]
 
 _own_folders(__path__)
-_load_lazy_modules()
+_current_dialect()  # loaded now: a fork while another thread imports would leave the child waiting for that import's lock

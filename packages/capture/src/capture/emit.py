@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .bytecode import Instruction, build
-from .errors import CannotRebuild
+from .errors import CaptureError
 from .evaluator.machine import Machine
 from .names import Names
 from .sources import Source
@@ -68,6 +68,15 @@ def resolved(variable: Variable) -> Variable:
     while isinstance(variable, Lazy) and variable.seen is not None:
         variable = variable.seen
     return variable
+
+
+class CannotRebuild(CaptureError):
+    """Signal: a live value cannot be rebuilt by code; it must be made for real at the step that created it."""
+
+    def __init__(self, variable: Variable, why: str) -> None:
+        super().__init__(why)
+        self.variable = variable
+        self.why = why
 
 
 class Emitter:

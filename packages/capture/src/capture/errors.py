@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch import fx
-
-if TYPE_CHECKING:
-    from .variables.base import Variable
 
 
 class CaptureError(Exception):
@@ -50,15 +45,6 @@ class Unsupported(CaptureError):
         self.reason = reason
 
 
-class CannotRebuild(CaptureError):
-    """Signal: a live value cannot be rebuilt by code; it must be made for real at the step that created it."""
-
-    def __init__(self, variable: Variable, why: str) -> None:
-        super().__init__(why)
-        self.variable = variable
-        self.why = why
-
-
 class SkipFrame(CaptureError):
     """Signal: leave this frame to the interpreter."""
 
@@ -69,19 +55,3 @@ class SkipCall(SkipFrame):
 
 class NotConstant(Exception):
     """A value was asked for as a plain Python object and is not one."""
-
-
-class StopIter(Exception):
-    """Signal of symbolic iterators: exhausted; ``value`` is what a generator returned."""
-
-    def __init__(self, value: Variable | None = None) -> None:
-        super().__init__()
-        self.value = value
-
-
-class SymbolicRaise(Exception):
-    """A user exception raised while evaluating; ``exception`` is the variable of the exception object."""
-
-    def __init__(self, exception: Variable) -> None:
-        super().__init__(repr(exception))
-        self.exception = exception

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .bytecode import Instruction, build
-from .emit import KINDS, Emitter, Kind, kind_of, method_of
-from .errors import CannotRebuild
+from .emit import KINDS, CannotRebuild, Emitter, Kind, kind_of, method_of
 from .evaluator.frame import HandlerState
 from .variables.base import Lazy, Null, Variable
 from .variables.classes import PAYLOADS
@@ -22,7 +21,6 @@ from .variables.iterators import (
     Chain,
     Computed,
     Count,
-    DictIterator,
     Enumerate,
     Filter,
     Iterator,
@@ -34,7 +32,7 @@ from .variables.iterators import (
     UserIterator,
     Zip,
 )
-from .variables.mappings import Dict, DictView, Set
+from .variables.mappings import Dict, DictIterator, DictView, Set
 from .variables.numbers import Symbolic
 from .variables.objects import ExceptionObject, InstanceDict, Object, Super, SuperBuiltin, made_by_object
 from .variables.sequences import List, Range, Slice, Tuple

@@ -19,13 +19,13 @@ from .code_map import CodeMap
 from .errors import CaptureError, GraphBreakError, GraphRefused, InternalError, SkipCall, SkipFrame
 from .evaluator.driver import Capture, FrameInput, capture_frame
 from .evaluator.refusals import Refusals
-from .evaluator.scope import file_of, is_infrastructure
-from .guards import build_tree
+from .guards import build_tree, guard_program
 from .notices import tell, warnings_kept_from_raising
 from .report import Trace
 from .resume import origin_of
 from .sources import FrameValues
 from .target import code_of
+from .trace_rules import file_of, is_infrastructure
 from .tracebacks import note_replacement, without_ours
 
 Backend = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
@@ -205,7 +205,7 @@ class Session:
         if captured.code is not None:
             note_replacement(captured.code, code)
             hide_from_torch_compile(captured.code)
-        program = build_tree(captured.guards).lower(code, captured.lasting)
+        program = guard_program(build_tree(captured.guards), code, captured.lasting)
         if captured.bound is not None:
             captured.bound.bind(program)
         # A frame captured to its end has nothing beneath it that is left to capture.

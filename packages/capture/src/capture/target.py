@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from .code_map import CodeMap
-from .evaluator.scope import is_infrastructure
+from .trace_rules import is_infrastructure
 from .tracebacks import note_stand_in
 
 

@@ -5,7 +5,7 @@ import types
 
 import pytest
 
-from capture.guards import Guard, GuardKind, build_tree
+from capture.guards import Guard, GuardKind, build_tree, guard_program
 from capture.sources import Attr, Item, Local, ModuleGlobal
 
 X = Local("x")
@@ -16,7 +16,7 @@ def holder(x):
 
 
 def program(*guards):
-    return build_tree(guards).lower(holder.__code__)
+    return guard_program(build_tree(guards), holder.__code__)
 
 
 class Plain:

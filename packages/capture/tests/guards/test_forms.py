@@ -5,7 +5,7 @@ import torch
 
 from capture import _native, _torch
 from capture._form import FormPlaces, find_places
-from capture.guards import Guard, GuardKind, TensorMeta, build_tree
+from capture.guards import Guard, GuardKind, TensorMeta, build_tree, guard_program
 from capture.sources import Attr, Const, Item
 
 
@@ -26,7 +26,7 @@ def watching(tensor):
     held = Holder()
     held.t = tensor
     guard = Guard(Attr(Const(held), "t", via_dict=True), GuardKind.TENSOR, TensorMeta.of(tensor))
-    return held, build_tree([guard]).lower(holder.__code__)
+    return held, guard_program(build_tree([guard]), holder.__code__)
 
 
 @pytest.fixture(params=["bytes", "functions"])
@@ -168,7 +168,7 @@ def test_tensors_alike_are_told_apart(reading):
         Guard(Item(Attr(Const(held), "items", via_dict=True), i), GuardKind.TENSOR, TensorMeta.of(t))
         for i, t in enumerate(held.items)
     ]
-    made = build_tree(guards).lower(holder.__code__)
+    made = guard_program(build_tree(guards), holder.__code__)
     assert made.check((0,)) and made.check((0,))
     held.items.extend(range(100))  # elsewhere in memory
     assert made.check((0,)) and made.check((0,)) and made.verified == 1

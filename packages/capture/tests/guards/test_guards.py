@@ -19,6 +19,7 @@ from capture.guards import (
     Size,
     TensorMeta,
     build_tree,
+    guard_program,
 )
 from capture.sources import Attr, Item, Local
 
@@ -31,7 +32,7 @@ X, Y = Local("x"), Local("y")
 
 
 def program(*guards):
-    return build_tree(guards).lower(holder.__code__)
+    return guard_program(build_tree(guards), holder.__code__)
 
 
 def holds(guard, x, y=None):

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capture import _native
-from capture.guards import Guard, GuardKind, ShapePredicate, Size, build_tree
+from capture.guards import Guard, GuardKind, ShapePredicate, Size, build_tree, guard_program
 from capture.guards.shapes import compile_predicate, steps_of
 from capture.sources import Local
 
@@ -24,7 +24,7 @@ def predicate(code):
 def native(code):
     made = predicate(code)
     assert steps_of(made) is not None
-    return build_tree([Guard(None, GuardKind.SHAPE, made)]).lower(frame.__code__)
+    return guard_program(build_tree([Guard(None, GuardKind.SHAPE, made)]), frame.__code__)
 
 
 def python(code, values):
@@ -88,7 +88,7 @@ def test_what_needs_python(code):
 
 
 def test_in_python():
-    made = build_tree([Guard(None, GuardKind.SHAPE, predicate("a ** 2 == b"))]).lower(frame.__code__)
+    made = guard_program(build_tree([Guard(None, GuardKind.SHAPE, predicate("a ** 2 == b"))]), frame.__code__)
     assert made.check((3, 9, 0)) and not made.check((3, 8, 0))
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from capture.guards import Guard, GuardKind, build_tree
+from capture.guards import Guard, GuardKind, build_tree, guard_program
 from capture.sources import Attr, Const, Global, Item, Local, ModuleGlobal
 
 
@@ -40,7 +40,7 @@ def test_shared_prefixes_are_read_once():
         "self", "self._modules", "self.linear", "self.linear._parameters", "self.linear.weight", "self.linear.bias",
         "self.scale",
     ]  # fmt: skip
-    made = tree.lower(frame.__code__)
+    made = guard_program(tree, frame.__code__)
     assert made.check((layer, 1))
     layer.linear.bias = torch.nn.Parameter(torch.zeros(2))
     assert "self.linear.bias" in made.explain_failure((layer, 1))
@@ -85,17 +85,19 @@ def test_equal_constants_of_other_types_are_other_facts():
 def test_sources_that_the_frame_lacks():
     for source in (Local("nowhere"), Local("y")):
         with pytest.raises(ValueError, match="not an argument"):
-            build_tree([Guard(source, GuardKind.TYPE, int)]).lower(frame.__code__)
+            guard_program(build_tree([Guard(source, GuardKind.TYPE, int)]), frame.__code__)
 
 
 def test_wide_and_deep_trees():
     values = [[i] for i in range(500)]
     guards = [Guard(Item(Item(Local("x"), i), 0), GuardKind.EQUALS, i) for i in range(500)]
     guards.append(Guard(Item(Local("x"), 0), GuardKind.DISTINCT, tuple(Item(Local("x"), i) for i in range(1, 60))))
-    made = build_tree(guards).lower(frame.__code__)
+    made = guard_program(build_tree(guards), frame.__code__)
     assert made.check((None, values))
     values[7] = values[30]
-    assert "are different objects" in build_tree(guards[-1:]).lower(frame.__code__).explain_failure((None, values))
+    assert "are different objects" in guard_program(build_tree(guards[-1:]), frame.__code__).explain_failure(
+        (None, values)
+    )
     values[7] = [7]
     values[499][0] = -1
     assert made.explain_failure((None, values)) == "x[499][0] == 499"
@@ -104,7 +106,7 @@ def test_wide_and_deep_trees():
     for _ in range(300):
         inner.append([])
         inner, source = inner[0], Item(source, 0)
-    made = build_tree([Guard(source, GuardKind.LEN, 0)]).lower(frame.__code__)
+    made = guard_program(build_tree([Guard(source, GuardKind.LEN, 0)]), frame.__code__)
     assert made.check((None, nested))
 
 
@@ -115,8 +117,8 @@ def test_namespaces_of_other_modules():
     ]
     tree = build_tree(guards)
     assert next(node.source for node in tree.nodes()) == Const(vars(torch.nn.functional))
-    assert tree.lower(frame.__code__).check((None, None))
+    assert guard_program(tree, frame.__code__).check((None, None))
     guard = Guard(Global("frame"), GuardKind.ID, frame)
-    made = build_tree([guard]).lower(frame.__code__)
+    made = guard_program(build_tree([guard]), frame.__code__)
     assert made.check((None, None), globals=globals())
     assert not made.check((None, None), globals={}) and not made.check((None, None))

@@ -11,7 +11,7 @@ import torch
 
 import capture
 from capture import _native
-from capture.guards import Guard, GuardKind, TensorMeta, build_tree
+from capture.guards import Guard, GuardKind, TensorMeta, build_tree, guard_program
 from capture.sources import (
     Attr,
     CellContent,
@@ -34,7 +34,7 @@ def holder(x):
 
 
 def program(*guards, inputs=()):
-    return build_tree(guards).lower(holder.__code__, inputs)
+    return guard_program(build_tree(guards), holder.__code__, inputs)
 
 
 class Base:

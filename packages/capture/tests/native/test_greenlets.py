@@ -14,7 +14,7 @@ import pytest
 
 from capture import _native
 from capture.bytecode import argument_names, assemble, decode
-from capture.guards import build_tree
+from capture.guards import build_tree, guard_program
 
 greenlet = pytest.importorskip("greenlet", reason="greenlet is not installed")
 
@@ -33,7 +33,7 @@ class Session:
         if code.co_flags & inspect.CO_GENERATOR:
             return _native.SKIP
         copy = assemble(decode(code), like=code, argnames=argument_names(code))
-        return _native.Entry(build_tree([]).lower(code), copy, recursive=code is leaf.__code__)
+        return _native.Entry(guard_program(build_tree([]), code), copy, recursive=code is leaf.__code__)
 
 
 def leaf(x):

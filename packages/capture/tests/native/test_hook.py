@@ -10,7 +10,7 @@ import pytest
 
 from capture import _native
 from capture.bytecode import Instruction, argument_names, assemble, build, decode
-from capture.guards import Guard, GuardKind, build_tree
+from capture.guards import Guard, GuardKind, build_tree, guard_program
 from capture.sources import Closure, Global, Local
 
 
@@ -71,7 +71,7 @@ def by_type(result=None):
     def answer(func, code, args):
         guard = Guard(Local(argument_names(code)[0]), GuardKind.TYPE, type(args[0]))
         replacement = same(code) if result is None else constant(code, (result, type(args[0]).__name__))
-        return _native.Entry(build_tree([guard]).lower(code), replacement)
+        return _native.Entry(guard_program(build_tree([guard]), code), replacement)
 
     return answer
 
@@ -218,7 +218,7 @@ def test_guards_on_globals_and_closures(monkeypatch):
             Guard(Closure("free"), GuardKind.EQUALS, func.__closure__[0].cell_contents),
             Guard(Global("marker"), GuardKind.EQUALS, func.__globals__["marker"]),
         ]
-        return _native.Entry(build_tree(guards).lower(code), same(code))
+        return _native.Entry(guard_program(build_tree(guards), code), same(code))
 
     monkeypatch.setitem(globals(), "marker", "a")
     session = Session({"function": answer})
@@ -268,7 +268,7 @@ def test_eager_entries_with_guards():
         return callee(x)
 
     def answer(func, code, args):
-        guards = build_tree([Guard(Local("x"), GuardKind.TYPE, type(args[0]))]).lower(code)
+        guards = guard_program(build_tree([Guard(Local("x"), GuardKind.TYPE, type(args[0]))]), code)
         return _native.Entry(guards, None, recursive=isinstance(args[0], int))
 
     session = Session({"function": answer, "callee": _native.SKIP})
@@ -413,7 +413,7 @@ def test_wrong_entries():
     wrong = _native.Entry(None, same(other.__code__))
     with pytest.raises(ValueError, match="takes 2 arguments"):
         _native.CompiledCallable(function, Session({"function": lambda *_: wrong}))(1)
-    guards = build_tree([Guard(Local("y"), GuardKind.TYPE, int)]).lower(other.__code__)
+    guards = guard_program(build_tree([Guard(Local("y"), GuardKind.TYPE, int)]), other.__code__)
     wrong = _native.Entry(guards, same(function.__code__))
     with pytest.raises(ValueError, match="the guards read 2 arguments"):
         _native.CompiledCallable(function, Session({"function": lambda *_: wrong}))(1)
@@ -430,7 +430,7 @@ def test_stale_guards_run_eagerly():
         return x
 
     def answer(func, code, args):
-        guards = build_tree([Guard(Local("x"), GuardKind.EQUALS, args[0] + 1)]).lower(code)
+        guards = guard_program(build_tree([Guard(Local("x"), GuardKind.EQUALS, args[0] + 1)]), code)
         return _native.Entry(guards, constant(code, "wrong"))
 
     session = Session({"function": answer})
@@ -464,7 +464,7 @@ def test_a_promise_is_kept_or_broken_aloud():
         return callee(x)
 
     def whole(func, code, args):
-        return _native.Entry(build_tree([]).lower(code), same(code), recursive=True)
+        return _native.Entry(guard_program(build_tree([]), code), same(code), recursive=True)
 
     session = Session({"function": whole, "callee": copy})
     compiled = _native.CompiledCallable(function, session, whole=True)
@@ -617,7 +617,7 @@ def test_guard_that_changes_the_cache():
     def answer(func, code, args):
         from capture.sources import Attr
 
-        guards = build_tree([Guard(Attr(Local("x"), "attribute"), GuardKind.EQUALS, 1)]).lower(code)
+        guards = guard_program(build_tree([Guard(Attr(Local("x"), "attribute"), GuardKind.EQUALS, 1)]), code)
         return _native.Entry(guards, constant(code, "kept"))
 
     compiled = _native.CompiledCallable(function, Session({"function": answer}))

@@ -6,7 +6,7 @@ import tracemalloc
 
 from capture import _native
 from capture.bytecode import argument_names, assemble, build, decode
-from capture.guards import Guard, GuardKind, build_tree
+from capture.guards import Guard, GuardKind, build_tree, guard_program
 from capture.sources import Local
 
 
@@ -80,7 +80,7 @@ def test_exceptions():
 
 def test_memory_stays():
     def guarded(func, code, args):
-        guards = build_tree([Guard(Local("x"), GuardKind.EQUALS, args[0])]).lower(code)
+        guards = guard_program(build_tree([Guard(Local("x"), GuardKind.EQUALS, args[0])]), code)
         return _native.Entry(guards, assemble(decode(code), like=code, argnames=argument_names(code)))
 
     def plain(x):

@@ -11,7 +11,7 @@ import pytest
 
 from capture import _native
 from capture.bytecode import argument_names, assemble, decode
-from capture.guards import build_tree
+from capture.guards import build_tree, guard_program
 
 
 class Session:
@@ -126,7 +126,7 @@ class Slow(Session):
         if self.error is not None:
             raise self.error
         copy = assemble(decode(code), like=code, argnames=argument_names(code))
-        return _native.Entry(build_tree([]).lower(code), copy, recursive=True)
+        return _native.Entry(guard_program(build_tree([]), code), copy, recursive=True)
 
 
 class InThread:

@@ -22,20 +22,10 @@ from capture.aliasing import separated
 from capture.bytecode import Instruction, argument_names, assemble, build, decode, liveness
 from capture.bytecode.dialect import current
 from capture.effects import Effects, mode_calls
-from capture.emit import Emitter, resolved
-from capture.errors import (
-    CannotRebuild,
-    CaptureError,
-    GraphBreakError,
-    GraphRefused,
-    NotConstant,
-    SkipCall,
-    SkipFrame,
-    SymbolicRaise,
-    Unsupported,
-)
+from capture.emit import CannotRebuild, Emitter, resolved
+from capture.errors import CaptureError, GraphBreakError, GraphRefused, NotConstant, SkipCall, SkipFrame, Unsupported
 from capture.graph import Break, CapturedGraph
-from capture.guards import Guard, GuardKind
+from capture.guards import GlobalState, Guard, GuardKind
 from capture.resume import continuation, group_end, names_beside, origin_of, plain_form, reachable, stack_after, stub
 from capture.sources import Closure, ClosureCell, Local, ModuleGlobal, Source
 from capture.variables import builtins as _builtins
@@ -45,19 +35,21 @@ from capture.variables.base import NULL, Lazy, Variable
 from capture.variables.constants import Constant
 from capture.variables.functions import Cell
 from capture.variables.numbers import Symbolic
+from capture.variables.signals import SymbolicRaise
 from capture.variables.tensors import Tensor
 from capture.visits import Visit, passing
 from symshapes import undisturbed_autograd
 
-from .frame import Frame, check_no_handler_state, run
+from . import opcodes as _opcodes
+from .frame import BreakHere, Frame, check_no_handler_state, run
 from .machine import Machine
 from .places import earlier_step
 from .program import program_of
 from .recording import torch_modes_restored
 from .refusals import Refusals
-from .state import BreakHere, torch_state
+from .state import torch_state
 
-_REGISTERED = (_builtins, _constructors, _rebuild, _torch_state)
+_REGISTERED = (_builtins, _constructors, _opcodes, _rebuild, _torch_state)
 _FRAME_SETUP = frozenset({"MAKE_CELL", "COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})
 #: Built-ins that read the calling frame's locals; ``vars`` and ``dir`` do without arguments.
 _FRAME_READERS = frozenset({"locals", "vars", "dir", "eval", "exec"})
@@ -240,7 +232,7 @@ class Attempt:
         self.bound: _native.BoundGraph | None = None
         self.before = {**torch_state(), "nesting": 0}
         self.m.guard(None, GuardKind.GRAD_MODE, torch.is_grad_enabled())
-        self.m.guard(None, GuardKind.GLOBAL_STATE, _global_state())
+        self.m.guard(None, GuardKind.GLOBAL_STATE, GlobalState.now())
         self.m.guard(_FORWARD_LEVEL, GuardKind.EQUALS, _NO_LEVEL)
 
     @property
@@ -544,9 +536,3 @@ def _described(raised: SymbolicRaise) -> str:
     name = raised.exception.python_type().__name__
     args = getattr(raised.exception, "args", [])
     return f"{name}: {args[0]!r}" if args and isinstance(args[0], Constant) else name
-
-
-def _global_state() -> Any:
-    from capture.guards import GlobalState
-
-    return GlobalState.now()

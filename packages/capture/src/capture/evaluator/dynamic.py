@@ -5,6 +5,8 @@ Flows in: input tensors with their sources. Flows out: policies for their fakes,
 
 from __future__ import annotations
 
+import math
+import operator
 import re
 from collections.abc import Callable
 from typing import Any
@@ -79,8 +81,5 @@ def _is_state(value: torch.Tensor, source: Source) -> bool:
 
 
 def _namespace(names: set[str]) -> dict[str, Any] | None:
-    import math
-    import operator
-
     modules = {"math": math, "operator": operator}
     return {name: modules[name] for name in names if name in modules} or None

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import os
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from capture.errors import StopIter, SymbolicRaise, Unsupported
-from capture.variables.base import NULL, Variable
+from capture.errors import Unsupported
+from capture.variables.base import NULL, Interpreter, Variable
 from capture.variables.constants import Constant
 from capture.variables.functions import Cell
-from capture.visits import Watched
+from capture.variables.signals import StopIter, SymbolicRaise
+from capture.visits import Visit, Watched
 
 from .program import Op, program_of
-from .state import BreakHere
-
-if TYPE_CHECKING:
-    from .machine import Machine
 
 RETURN = "return"
 YIELD = "yield"
+
+
+class BreakHere(Exception):
+    """Signal: this attempt breaks before the current step; ``reason`` is set if that was not known before."""
+
+    def __init__(self, reason: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class HandlerState(Variable):
@@ -65,7 +70,7 @@ class Frame:
         """Pop without looking at an input."""
         return self.stack.pop()
 
-    def pop(self, m: Machine) -> Variable:
+    def pop(self, m: Interpreter) -> Variable:
         return self.stack.pop().realize(m)
 
     def pop_many(self, count: int) -> list[Variable]:
@@ -81,7 +86,31 @@ class Frame:
         return f"{os.path.basename(self.code.co_filename)}:{self.op.line} in {self.code.co_name}"
 
 
-def run(m: Machine, frame: Frame) -> str:
+class Evaluation(Interpreter, Protocol):
+    """What running a frame needs of the interpreter beside what variables do."""
+
+    #: Counts the root frame's operations.
+    step: int
+    #: Where a tracer watches: the lines evaluated in the current frame.
+    visit: Visit | None
+
+    def enter(self, frame: Frame) -> None:
+        """A frame begins, or goes on; raises ``Unsupported`` where calls are nested too deep."""
+
+    def leave(self, frame: Frame) -> None:
+        """It ends, or is suspended."""
+
+    def begin_step(self, frame: Frame) -> None:
+        """Count a root operation; raises ``BreakHere`` at the one where the graph is to end."""
+
+    def count_instructions(self, count: int) -> None:
+        """Raises ``Unsupported`` where an evaluation takes too long."""
+
+    def note_line(self) -> None:
+        """Remember where evaluation stopped, before the frames are left."""
+
+
+def run(m: Evaluation, frame: Frame) -> str:
     """Evaluate until the frame returns or yields (``RETURN`` or ``YIELD``); ``frame.result`` holds the value."""
     m.enter(frame)
     caller = m.visit
@@ -113,7 +142,7 @@ def run(m: Machine, frame: Frame) -> str:
         m.leave(frame)
 
 
-def _run_root(m: Machine, frame: Frame, ops: list[Op]) -> str:
+def _run_root(m: Evaluation, frame: Frame, ops: list[Op]) -> str:
     """The same for the captured frame itself, where every operation may be a graph break."""
     while True:
         op = frame.op = ops[frame.ip]
@@ -135,7 +164,7 @@ def _run_root(m: Machine, frame: Frame, ops: list[Op]) -> str:
             return signal
 
 
-def unwind(m: Machine, frame: Frame, raised: SymbolicRaise) -> None:
+def unwind(m: Evaluation, frame: Frame, raised: SymbolicRaise) -> None:
     """Go on at the handler of the failed operation; raises again if it has none."""
     op = frame.op
     exception = raised.exception
@@ -150,7 +179,7 @@ def unwind(m: Machine, frame: Frame, raised: SymbolicRaise) -> None:
     frame.ip = op.catch
 
 
-def resume_with_error(m: Machine, frame: Frame, raised: SymbolicRaise) -> None:
+def resume_with_error(m: Evaluation, frame: Frame, raised: SymbolicRaise) -> None:
     """Throw into a suspended generator frame: as if the yield had raised."""
     unwind(m, frame, raised)
 

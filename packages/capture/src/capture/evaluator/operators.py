@@ -3,63 +3,26 @@
 from __future__ import annotations
 
 import collections
-import operator
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from capture.errors import NotConstant, Unsupported
-from capture.variables.base import Variable, shown_type
+from capture.trace_rules import module_of
+from capture.variables.base import Interpreter, Variable, shown_type
 from capture.variables.classes import Class
-from capture.variables.constants import SINGLETON_TYPES, BoundBuiltin, Constant, EnumMember, Known
+from capture.variables.constants import SINGLETON_TYPES, BoundBuiltin, Constant, Known
+from capture.variables.enums import EnumMember
 from capture.variables.functions import Function, Method
 from capture.variables.mappings import SET_ALGEBRA, SET_OPERATORS, Dict, DictView, Set
 from capture.variables.numbers import Symbolic
 from capture.variables.objects import InstanceDict, Object, class_lookup, descriptor_get
+from capture.variables.operations import BINARY, COMPARE, INPLACE, UNARY
 from capture.variables.sequences import List, Range, Sequence, Slice, Tuple
 from capture.variables.tensors import Tensor
 
-from .scope import module_of
 
-if TYPE_CHECKING:
-    from .machine import Machine
-
-#: Symbol -> (function, method name without underscores).
-BINARY: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
-    "+": (operator.add, "add"),
-    "-": (operator.sub, "sub"),
-    "*": (operator.mul, "mul"),
-    "/": (operator.truediv, "truediv"),
-    "//": (operator.floordiv, "floordiv"),
-    "%": (operator.mod, "mod"),
-    "**": (operator.pow, "pow"),
-    "@": (operator.matmul, "matmul"),
-    "&": (operator.and_, "and"),
-    "|": (operator.or_, "or"),
-    "^": (operator.xor, "xor"),
-    "<<": (operator.lshift, "lshift"),
-    ">>": (operator.rshift, "rshift"),
-}
-INPLACE: dict[str, Callable[[Any, Any], Any]] = {
-    symbol + "=": getattr(operator, "i" + name) for symbol, (_, name) in BINARY.items()
-}
-COMPARE: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
-    "<": (operator.lt, "__lt__", "__gt__"),
-    "<=": (operator.le, "__le__", "__ge__"),
-    "==": (operator.eq, "__eq__", "__eq__"),
-    "!=": (operator.ne, "__ne__", "__ne__"),
-    ">": (operator.gt, "__gt__", "__lt__"),
-    ">=": (operator.ge, "__ge__", "__le__"),
-}
-UNARY: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "-": (operator.neg, "__neg__"),
-    "+": (operator.pos, "__pos__"),
-    "~": (operator.invert, "__invert__"),
-    "abs": (operator.abs, "__abs__"),
-}
-
-
-def binary(m: Machine, symbol: str, left: Variable, right: Variable, written: str = "") -> Variable:
+def binary(m: Interpreter, symbol: str, left: Variable, right: Variable, written: str = "") -> Variable:
     """``left symbol right``. ``written`` is what the program has there: ``+=`` where ``+`` stands in for it."""
     function, name = BINARY[symbol]
     written = written or symbol
@@ -98,7 +61,7 @@ def binary(m: Machine, symbol: str, left: Variable, right: Variable, written: st
     return _fold(m, INPLACE.get(written, function), symbol, left, right)
 
 
-def _check_operator(m: Machine, name: str, value: Variable) -> None:
+def _check_operator(m: Interpreter, name: str, value: Variable) -> None:
     """A tensor's operator is torch's."""
     if isinstance(value, Tensor):
         value.check_operator(m, name)
@@ -111,7 +74,9 @@ def _numeric_pair(left: Variable, right: Variable) -> bool:
     )
 
 
-def _fold(m: Machine, function: Callable[[Any, Any], Any], symbol: str, left: Variable, right: Variable) -> Variable:
+def _fold(
+    m: Interpreter, function: Callable[[Any, Any], Any], symbol: str, left: Variable, right: Variable
+) -> Variable:
     try:
         a, b = left.as_python(m), right.as_python(m)
     except NotConstant:
@@ -119,7 +84,7 @@ def _fold(m: Machine, function: Callable[[Any, Any], Any], symbol: str, left: Va
     return m.from_python(m.fold(function, [a, b]))
 
 
-def _sequence_arithmetic(m: Machine, symbol: str, left: Sequence, right: Variable) -> Variable | None:
+def _sequence_arithmetic(m: Interpreter, symbol: str, left: Sequence, right: Variable) -> Variable | None:
     if symbol == "+" and isinstance(right, Sequence):
         if left.base is not right.base:
             m.throw(
@@ -133,7 +98,7 @@ def _sequence_arithmetic(m: Machine, symbol: str, left: Sequence, right: Variabl
 
 
 def _by_methods(
-    m: Machine, left: Variable, right: Variable, name: str, reflected: str, written: str
+    m: Interpreter, left: Variable, right: Variable, name: str, reflected: str, written: str
 ) -> Variable | None:
     """Dispatch to ``left.__op__`` and ``right.__rop__``; None if neither takes it."""
     order = [(left, right, name), (right, left, reflected)]
@@ -160,7 +125,7 @@ def _by_methods(
     )
 
 
-def _special(m: Machine, owner: Variable, name: str) -> Variable | None:
+def _special(m: Interpreter, owner: Variable, name: str) -> Variable | None:
     if isinstance(owner, Object | Class):
         return owner.special(m, name)
     if isinstance(owner, EnumMember):
@@ -171,12 +136,12 @@ def _special(m: Machine, owner: Variable, name: str) -> Variable | None:
     return None
 
 
-def _has_method(m: Machine, owner: Variable, name: str) -> bool:
+def _has_method(m: Interpreter, owner: Variable, name: str) -> bool:
     """Whether an operator goes by methods: always for instances; for classes and enum members if Python defines it."""
     return isinstance(owner, Object) or (isinstance(owner, Known) and _special(m, owner, name) is not None)
 
 
-def inplace(m: Machine, symbol: str, left: Variable, right: Variable) -> Variable:
+def inplace(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Variable:
     """``left symbol right`` for ``+=`` and its kin; returns what is bound afterwards."""
     left, right = left.realize(m), right.realize(m)
     name = INPLACE[symbol].__name__
@@ -211,7 +176,7 @@ def inplace(m: Machine, symbol: str, left: Variable, right: Variable) -> Variabl
     return binary(m, symbol[:-1], left, right, symbol)
 
 
-def unary(m: Machine, symbol: str, value: Variable) -> Variable:
+def unary(m: Interpreter, symbol: str, value: Variable) -> Variable:
     """``-x``, ``+x``, ``~x`` or ``abs(x)``."""
     function, name = UNARY[symbol]
     value = value.realize(m)
@@ -228,7 +193,7 @@ def unary(m: Machine, symbol: str, value: Variable) -> Variable:
         raise Unsupported(f"{name} of {value!r}") from None
 
 
-def compare(m: Machine, symbol: str, left: Variable, right: Variable) -> Variable:
+def compare(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Variable:
     """``left symbol right`` for the six rich comparisons."""
     function, name, reflected = COMPARE[symbol]
     left, right = left.realize(m), right.realize(m)
@@ -273,7 +238,7 @@ def _is_real_number(v: Variable) -> bool:
     return isinstance(v, Constant) and isinstance(v.value, int | float)
 
 
-def _plainly_equal(m: Machine, left: Variable, right: Variable) -> bool:
+def _plainly_equal(m: Interpreter, left: Variable, right: Variable) -> bool:
     """Equality of values at least one of which compares by identity."""
     if m.is_(left, right):
         return True
@@ -288,7 +253,7 @@ def _plainly_equal(m: Machine, left: Variable, right: Variable) -> bool:
     raise Unsupported(f"{left!r} == {right!r}")
 
 
-def _compare_known(m: Machine, symbol: str, left: Variable, right: Variable) -> Variable | None:
+def _compare_known(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Variable | None:
     """By what a metaclass or an enumeration defines in Python; None if neither does."""
     _, name, reflected = COMPARE[symbol]
     for owner, other, method in ((left, right, name), (right, left, reflected)):
@@ -299,7 +264,7 @@ def _compare_known(m: Machine, symbol: str, left: Variable, right: Variable) -> 
     return None
 
 
-def _compare_known_with(m: Machine, symbol: str, owner: Variable, other: Variable, method: str) -> Variable | None:
+def _compare_known_with(m: Interpreter, symbol: str, owner: Variable, other: Variable, method: str) -> Variable | None:
     found, inverted = _special(m, owner, method), False
     if found is None and symbol == "!=":
         found, inverted = _special(m, owner, "__eq__"), True
@@ -312,7 +277,7 @@ def _compare_known_with(m: Machine, symbol: str, owner: Variable, other: Variabl
 
 
 def _compare_objects(
-    m: Machine, symbol: str, left: Variable, right: Variable, name: str, reflected: str
+    m: Interpreter, symbol: str, left: Variable, right: Variable, name: str, reflected: str
 ) -> Variable | None:
     order = [(left, right, name), (right, left, reflected)]
     left_type, right_type = left.python_type(), right.python_type()
@@ -359,7 +324,7 @@ def _swapped(symbol: str) -> str:
     return {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(symbol, symbol)
 
 
-def _compare_sequences(m: Machine, symbol: str, left: Sequence, right: Sequence) -> Variable:
+def _compare_sequences(m: Interpreter, symbol: str, left: Sequence, right: Sequence) -> Variable:
     if left.base is not right.base:
         if symbol in ("==", "!="):
             return Constant(symbol == "!=")
@@ -377,7 +342,7 @@ def _compare_sequences(m: Machine, symbol: str, left: Sequence, right: Sequence)
     return Constant(COMPARE[symbol][0](len(a), len(b)))
 
 
-def _equal_dicts(m: Machine, left: Dict, right: Dict) -> bool:
+def _equal_dicts(m: Interpreter, left: Dict, right: Dict) -> bool:
     a, b = left.whole(m), right.whole(m)
     if a.keys() != b.keys():
         return False
@@ -388,7 +353,7 @@ def _equal_dicts(m: Machine, left: Dict, right: Dict) -> bool:
     return all(m.equal(v, b[k][1]) for k, (_, v) in a.items())
 
 
-def is_same(m: Machine, left: Variable, right: Variable) -> bool:
+def is_same(m: Interpreter, left: Variable, right: Variable) -> bool:
     """``left is right``."""
     a, b = left.realize(m), right.realize(m)
     if a is b:

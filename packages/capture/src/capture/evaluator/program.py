@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from capture.bytecode import Instruction, decode
 from capture.code_map import CodeMap
+from capture.errors import Unsupported
 
-if TYPE_CHECKING:
-    from .frame import Frame
-    from .machine import Machine
+#: Takes the interpreter, the frame and the operation; the types are those of ``opcodes.registry``, which fills the table.
+Handler = Callable[[Any, Any, "Op"], str | None]
+#: By name of the operation.
+HANDLERS: dict[str, Handler] = {}
 
-Handler = Callable[["Machine", "Frame", "Op"], str | None]
+
+def _unknown(m: Any, frame: Any, op: Op) -> str | None:
+    raise Unsupported(f"operation {op.name}")
 
 
 class Op:
@@ -38,14 +42,12 @@ class Program:
     """The operations of ``code``; ``instructions`` are the same by index, for code generation."""
 
     def __init__(self, code: CodeType) -> None:
-        from .opcodes import handler_of
-
         self.instructions = decode(code)
         index = {id(instruction): i for i, instruction in enumerate(self.instructions)}
         self.ops: list[Op] = []
         line = code.co_firstlineno
         for i, instruction in enumerate(self.instructions):
-            op = Op(i, instruction, handler_of(instruction.opname))
+            op = Op(i, instruction, HANDLERS.get(instruction.opname, _unknown))
             line = op.line = op.line or line
             if instruction.target is not None:
                 op.target = index[id(instruction.target)]

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import inspect
 import types
 from collections.abc import Callable
 from typing import Any
 
-from capture.errors import NotConstant, StopIter, SymbolicRaise, Unsupported
+from capture.errors import NotConstant, Unsupported
+from capture.trace_rules import is_foreign, is_recorded_python, module_of
 from capture.variables.base import Args, Kwargs, Variable, shown_type
 from capture.variables.constants import Constant, Known
 from capture.variables.functions import Function, Generator
 from capture.variables.iterators import Iterator, UserIterator
+from capture.variables.known_functions import handler_for
 from capture.variables.mappings import Dict, DictView
 from capture.variables.numbers import Symbolic
 from capture.variables.objects import InstanceDict, Object, class_lookup
 from capture.variables.sequences import List, Tuple
+from capture.variables.signals import StopIter, SymbolicRaise
+from capture.variables.tensors import Tensor
 from symshapes import is_generated
 
 from . import operators
 from .frame import RETURN, YIELD, Frame, resume_with_error, run
 from .recording import Recording
-from .scope import is_foreign, is_recorded_python, module_of
 
 _SKIPPED_FLAGS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
@@ -38,8 +42,6 @@ class Protocols(Recording):
 
     def call_function(self, function: Function, args: Args, kwargs: Kwargs) -> Variable:
         """A Python function: known as a whole, a torch operation, or inlined."""
-        from capture.variables.known_functions import handler_for
-
         real = function.real
         self.note_code(function)
         if real is not None:
@@ -95,6 +97,9 @@ class Protocols(Recording):
         return owner.realize(self.me).attribute(self.me, name)
 
     # Operators
+
+    def unary(self, symbol: str, value: Variable) -> Variable:
+        return operators.unary(self.me, symbol, value)
 
     def binary(self, symbol: str, left: Variable, right: Variable) -> Variable:
         return operators.binary(self.me, symbol, left, right)
@@ -157,6 +162,27 @@ class Protocols(Recording):
         ):
             raise Unsupported(f"text of {real!r}")
         return Constant(self.fold({"repr": repr, "str": str}[how], [plain]))
+
+    def format(self, value: Variable, spec: str) -> Variable:
+        """``format(value, spec)``."""
+        real = value.realize(self.me)
+        if isinstance(real, Tensor):
+            raise Unsupported("formatting a tensor")
+        if isinstance(real, Symbolic):
+            real = Constant(real.specialise(self.me))
+        if isinstance(real, Object) and isinstance(
+            class_lookup(self.me, real.cls, "__format__")[0], types.FunctionType
+        ):
+            return self.call(self.getattr(real, "__format__"), [Constant(spec)], {})
+        if isinstance(real, Constant):
+            return Constant(self.fold(builtins.format, [real.value, spec]))
+        text = self.text(real)
+        if spec:
+            try:
+                return Constant(self.fold(builtins.format, [self.to_python(real), spec]))
+            except NotConstant:
+                raise Unsupported("formatting of an object with a format specification") from None
+        return text
 
     # Iteration
 

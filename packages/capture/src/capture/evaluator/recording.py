@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,6 @@ from torch import fx
 
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind, ShapePredicate, Size
-from capture.sources import Source
 from capture.variables.base import Args, Kwargs, Lazy, Variable
 from capture.variables.constants import CONSTANT_TYPES, Constant, Known
 from capture.variables.deques import Deque
@@ -42,18 +42,9 @@ class Recording(Values):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.fakes: dict[int, Tensor] = {}
         self.sizes: dict[tuple[Any, ...], Symbolic] = {}
         self.autocast_nesting = 0
         self.autocast_nesting_change = 0
-
-    def fake_of(self, value: torch.Tensor, source: Source) -> Any:
-        """The fake of an input."""
-        policy = self.dynamic_sizes.policy(value, source)
-        fake = self.fake_mode.from_tensor(value, source=source.name, policy=policy)
-        if policy is not None:
-            self.dynamic_sizes.note(fake, source)
-        return fake
 
     def has_tensor(self, variable: Variable) -> bool:
         """Whether a tensor is somewhere in an argument."""
@@ -209,8 +200,6 @@ class Recording(Values):
         raise Unsupported(f"{_name(node.target)} gives a {type(result).__name__}")
 
     def part(self, node: fx.Node, key: Any, value: Any) -> Variable:
-        import operator
-
         if type(value) in CONSTANT_TYPES:
             return Constant(value)
         got = self.graph.call("call_function", operator.getitem, (node, key), {}, self.where())

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import torch
 from torch import fx
 
 from capture import _native, config
-from capture.errors import NotConstant, SymbolicRaise, Unsupported
+from capture.errors import NotConstant, Unsupported
 from capture.graph import GraphBuilder
 from capture.guards import Guard, GuardKind
 from capture.sources import Const, DictValueAt, Local, Source
+from capture.trace_rules import is_library_line
 from capture.variables.base import Lazy, Variable
 from capture.variables.constants import Constant
+from capture.variables.objects import ExceptionObject
+from capture.variables.signals import SymbolicRaise
 from capture.visits import Visit
 from symshapes import FakeMode
 
 from .dynamic import DynamicSizes
+from .frame import BreakHere, Evaluation, Frame
 from .refusals import Refusals
-from .scope import is_library_line
-
-if TYPE_CHECKING:
-    from .frame import Frame
-    from .machine import Machine
 
 _MAX_DEPTH = 150
 #: Frames left for the work within one call, and for finalizers and signal handlers that run meanwhile: they are the
@@ -84,9 +83,9 @@ class State:
         self.suspended: list[str] = []
 
     @property
-    def me(self) -> Machine:
-        """This object with its full type."""
-        return cast("Machine", self)
+    def me(self) -> Evaluation:
+        """This object as the classes below it make it."""
+        return cast(Evaluation, self)
 
     # Frames and lines
 
@@ -129,8 +128,6 @@ class State:
     # Errors of the program
 
     def make_exception(self, cls: type, args: list[Variable]) -> Variable:
-        from capture.variables.objects import ExceptionObject
-
         return self.created(ExceptionObject(cls, args))
 
     def throw(self, cls: type, message: str) -> NoReturn:
@@ -206,14 +203,6 @@ class State:
         for (source, kind, key), entry in self.reached.items():
             if entry.seen is None and entry.source not in looked_at:
                 yield Guard(source, kind, key)
-
-
-class BreakHere(Exception):
-    """Signal: this attempt breaks before the current step; ``reason`` is set if that was not known before."""
-
-    def __init__(self, reason: str | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
 
 
 def torch_state() -> dict[str, Any]:

@@ -33,21 +33,24 @@ from capture.sources import (
     Referent,
     Source,
 )
+from capture.trace_rules import is_foreign, is_recorded_python, module_of
 from capture.variables.base import Lazy, Variable
 from capture.variables.classes import Class, PyModule
-from capture.variables.constants import CONSTANT_TYPES, Constant, EnumMember, Known, WeakReference
+from capture.variables.constants import CONSTANT_TYPES, Constant, Known, WeakReference
 from capture.variables.deques import Deque
+from capture.variables.enums import EnumMember
 from capture.variables.functions import Cell, Function, Method, Partial
+from capture.variables.known_functions import handler_for
 from capture.variables.mappings import Dict, Numbered, Set, numbered
 from capture.variables.modules import Module
+from capture.variables.named_tuples import NamedTuple
 from capture.variables.objects import ExceptionObject, Object
-from capture.variables.sequences import List, NamedTuple, Range, Slice, Tuple
+from capture.variables.sequences import List, Range, Slice, Tuple
 from capture.variables.tensors import Tensor
 from capture.variables.torch_calls import BuiltinFunction
 
 from .facts import can_change
 from .identity import Identity
-from .scope import is_foreign, is_recorded_python, module_of
 
 _BUILTIN_FUNCTIONS = (
     types.BuiltinFunctionType,
@@ -66,6 +69,10 @@ _MAPPING_TYPES = (dict, collections.OrderedDict, collections.defaultdict, types.
 
 class Values(Identity):
     """Building variables."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.fakes: dict[int, Tensor] = {}
 
     # Inputs
 
@@ -168,6 +175,14 @@ class Values(Identity):
             raise Unsupported("input of unknown origin")
         return Lazy(value, source)
 
+    def fake_of(self, value: torch.Tensor, source: Source) -> Any:
+        """The fake of an input."""
+        policy = self.dynamic_sizes.policy(value, source)
+        fake = self.fake_mode.from_tensor(value, source=source.name, policy=policy)
+        if policy is not None:
+            self.dynamic_sizes.note(fake, source)
+        return fake
+
     def input_tensor(self, value: torch.Tensor, source: Source | None) -> Variable:
         if type(value) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
             raise Unsupported(f"tensor subclass {type(value).__name__}")
@@ -182,7 +197,7 @@ class Values(Identity):
         except RuntimeError as error:  # a view whose base was written in a way that leaves it no place in autograd
             raise Unsupported(f"a tensor that cannot be differentiated: {error}") from error
         try:
-            fake = self.me.fake_of(value, source)
+            fake = self.fake_of(value, source)
         except NotImplementedError as error:
             # A wrapper of a function transform (vmap, grad): its frames are the interpreter's.
             raise SkipFrame(f"a tensor without a storage of its own ({error})") from error
@@ -193,7 +208,7 @@ class Values(Identity):
         node = self.graph.placeholder(source, fake, self.where())
         variable = Tensor(node, fake, type(value))
         variable.value = value
-        self.me.fakes[id(fake)] = variable
+        self.fakes[id(fake)] = variable
         return variable
 
     def function(self, value: types.FunctionType, source: Source | None) -> Variable:
@@ -211,8 +226,6 @@ class Values(Identity):
 
     def understood(self, value: types.FunctionType) -> bool:
         """Whether a function is known as a whole: which one it is counts, not what it runs."""
-        from capture.variables.known_functions import handler_for
-
         module = module_of(value)
         return handler_for(value, module) is not None or is_recorded_python(module) or is_foreign(module)
 

@@ -9,6 +9,7 @@ from capture.guards.kinds import (
     Size,
     TensorMeta,
 )
+from capture.guards.lower import guard_program
 from capture.guards.tree import LASTING, GuardTree, begins_lasting, build_tree
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "TensorMeta",
     "begins_lasting",
     "build_tree",
+    "guard_program",
 ]

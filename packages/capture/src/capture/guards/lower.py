@@ -27,7 +27,7 @@ _CLASS_DICT: _Read = ("class_dict", 0, None)
 _SIZE_READS = {"size": 0, "stride": 1, "offset": 2, "value": 3}
 
 
-def lower(tree: GuardTree, code: CodeType, inputs: Iterable[S.Source] = ()) -> _native.GuardProgram:
+def guard_program(tree: GuardTree, code: CodeType, inputs: Iterable[S.Source] = ()) -> _native.GuardProgram:
     """The program for frames of `code`; its watched part's first pins are `inputs`, which must live on.
 
     Raises `ValueError` for a source that such frames do not have, or an input that is not read from what lives on.

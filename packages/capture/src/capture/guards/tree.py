@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from types import CodeType
 from typing import Any
 
 from capture.bytecode.assemble import const_key
@@ -83,12 +82,6 @@ class GuardTree:
     def guards(self) -> list[Guard]:
         """All guards in the order in which they are checked."""
         return [*self.state, *(g for node in self.nodes() for g in node.guards), *self.relations]
-
-    def lower(self, code: CodeType, inputs: Iterable[Source] = ()) -> Any:
-        """The `_native.GuardProgram` for frames of `code`; its watched part's first pins are `inputs`."""
-        from capture.guards.lower import lower
-
-        return lower(self, code, inputs)
 
     def __str__(self) -> str:
         lines = [str(guard) for guard in self.state]

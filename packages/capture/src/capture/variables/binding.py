@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import inspect
 from types import CodeType
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 from capture.errors import Unsupported
 from symshapes import build_python
 
-from .base import Args, Kwargs, Variable
-
-if TYPE_CHECKING:
-    from capture.evaluator.machine import Machine
+from .base import Args, Interpreter, Kwargs, Variable
 
 
 class Callee(Protocol):
@@ -23,7 +20,7 @@ class Callee(Protocol):
     kwdefaults: dict[str, Variable]
 
 
-def raise_wrong_arguments(m: Machine, function: Callee, name: str, args: Args, kwargs: Kwargs) -> NoReturn:
+def raise_wrong_arguments(m: Interpreter, function: Callee, name: str, args: Args, kwargs: Kwargs) -> NoReturn:
     """Raise in the program what such a call raises; ``name`` is the function's ``__qualname__``."""
     try:
         twin: Any = build_python(f"def twin({_parameters(function)}): pass\n", {}, entry="twin", title="parameters")

@@ -14,39 +14,39 @@ from typing import Any
 
 import torch
 
-from capture.errors import NotConstant, StopIter, SymbolicRaise, Unsupported
-from capture.evaluator.machine import Machine
-from capture.evaluator.operators import BINARY, COMPARE, INPLACE, UNARY, unary
-from capture.evaluator.scope import module_of
+from capture.errors import Unsupported
+from capture.trace_rules import module_of
 
-from .base import Args, Kwargs, Variable, shown_type
+from .base import Args, Interpreter, Kwargs, Variable, shown_type
 from .classes import Class
-from .constants import BoundBuiltin, Constant, EnumMember, Known, check_own_class
+from .constants import BoundBuiltin, Constant, Known
+from .enums import EnumMember
 from .functions import Function, Method, Partial
+from .iterators import CallableIterator, Computed
 from .modules import Module
 from .numbers import Symbolic
-from .objects import MISSING, Object, class_lookup
+from .objects import MISSING, Object, check_own_class, class_lookup
+from .operations import BINARY, COMPARE, INPLACE, UNARY
 from .sequences import List, Sequence, Tuple
+from .signals import StopIter, SymbolicRaise
 from .tensors import Tensor
 from .torch_calls import BUILTINS, Handler, builtin
 
 
 @builtin(len, operator.length_hint)
-def _len(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _len(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.realize(m.realize(args[0]).length(m))
 
 
 @builtin(iter)
-def _iter(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
-    from .iterators import CallableIterator
-
+def _iter(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if len(args) == 2:
         return m.created(CallableIterator(args[0], args[1]))
     return m.iterate(args[0])
 
 
 @builtin(next)
-def _next(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _next(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     iterator = m.realize(args[0])
     cls = iterator.python_type()
     if class_lookup(m, cls, "__next__")[0] is MISSING:
@@ -61,7 +61,7 @@ def _next(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 
 @builtin(isinstance)
-def _isinstance(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _isinstance(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = m.realize(args[0])
     try:
         return Constant(any(_is_instance(m, value, c) for c in _classes(m, args[1])))
@@ -69,7 +69,7 @@ def _isinstance(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
         m.throw(TypeError, str(error))
 
 
-def _classes(m: Machine, classes: Variable) -> list[type]:
+def _classes(m: Interpreter, classes: Variable) -> list[type]:
     real = m.realize(classes)
     if isinstance(real, Tuple):
         return [c for x in real.items for c in _classes(m, x)]
@@ -81,7 +81,7 @@ def _classes(m: Machine, classes: Variable) -> list[type]:
     return [plain]
 
 
-def _is_instance(m: Machine, value: Variable, cls: type) -> bool:
+def _is_instance(m: Interpreter, value: Variable, cls: type) -> bool:
     own = value.python_type()
     m.note_type(cls)
     if own is cls:
@@ -108,7 +108,7 @@ def _is_instance(m: Machine, value: Variable, cls: type) -> bool:
     return _is_abstract_subclass(m, own, cls)
 
 
-def _is_plain_subclass(m: Machine, own: type, cls: type, *, claimed: bool = False) -> bool:
+def _is_plain_subclass(m: Interpreter, own: type, cls: type, *, claimed: bool = False) -> bool:
     m.note_order(own)
     if cls in own.__mro__:
         return True
@@ -117,7 +117,7 @@ def _is_plain_subclass(m: Machine, own: type, cls: type, *, claimed: bool = Fals
     return False
 
 
-def _is_abstract_subclass(m: Machine, own: type, cls: type) -> bool:
+def _is_abstract_subclass(m: Interpreter, own: type, cls: type) -> bool:
     """As ``abc`` has it. A class that is found to be one stays one; one that is not may be registered later."""
     m.note_order(own)
     answer = issubclass(own, cls)
@@ -133,7 +133,7 @@ _ABSTRACT_SUBCLASS = abc.ABCMeta.__dict__["__subclasscheck__"]
 
 
 @builtin(issubclass)
-def _issubclass(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _issubclass(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     cls = m.to_python(args[0])
     if not isinstance(cls, type):
         m.throw(TypeError, "issubclass() arg 1 must be a class")
@@ -143,7 +143,7 @@ def _issubclass(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
         m.throw(TypeError, str(error))
 
 
-def _is_subclass(m: Machine, own: type, cls: type) -> bool:
+def _is_subclass(m: Interpreter, own: type, cls: type) -> bool:
     m.note_type(cls)
     check = class_lookup(m, type(cls), "__subclasscheck__")[0]
     if check is _PLAIN_SUBCLASS:
@@ -155,7 +155,7 @@ def _is_subclass(m: Machine, own: type, cls: type) -> bool:
 
 
 @builtin(hasattr)
-def _hasattr(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _hasattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     try:
         m.realize(m.getattr(args[0], m.to_python(args[1])))
     except SymbolicRaise as raised:
@@ -166,7 +166,7 @@ def _hasattr(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 
 @builtin(getattr)
-def _getattr(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _getattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     try:
         return m.realize(m.getattr(args[0], m.to_python(args[1])))
     except SymbolicRaise as raised:
@@ -176,19 +176,19 @@ def _getattr(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 
 @builtin(setattr)
-def _setattr(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _setattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     m.realize(args[0]).set_attribute(m, m.to_python(args[1]), args[2])
     return Constant(None)
 
 
 @builtin(delattr)
-def _delattr(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _delattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     m.realize(args[0]).delete_attribute(m, m.to_python(args[1]))
     return Constant(None)
 
 
 @builtin(callable)
-def _callable(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _callable(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = m.realize(args[0])
     if isinstance(value, Function | Method | Partial | BoundBuiltin | Class | Module):
         return Constant(True)
@@ -200,7 +200,7 @@ def _callable(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 
 @builtin(id)
-def _id(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _id(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = m.realize(args[0])
     if isinstance(value, Module) or (isinstance(value, Known) and not isinstance(value, EnumMember)):
         m.note_identity(value, value.value)
@@ -209,7 +209,7 @@ def _id(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 
 @builtin(hash)
-def _hash(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _hash(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = m.realize(args[0])
     if isinstance(value, Constant | Tuple) and m.is_constant(value):
         return Constant(m.fold(hash, [m.to_python(value)]))
@@ -221,7 +221,7 @@ def _hash(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 
 @builtin(vars)
-def _vars(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _vars(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if not args:
         raise Unsupported("vars() of the frame")
     try:
@@ -233,12 +233,12 @@ def _vars(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 
 @builtin(dir, locals, globals, eval, exec, compile, open, input, print, breakpoint)
-def _not_traced(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _not_traced(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     raise Unsupported("call of a built-in with effects outside the graph (print, open, eval, locals, ...)")
 
 
 @builtin(any)
-def _any(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _any(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     iterator = m.iterate(args[0])
     while True:
         try:
@@ -249,7 +249,7 @@ def _any(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 
 @builtin(all)
-def _all(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _all(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     iterator = m.iterate(args[0])
     while True:
         try:
@@ -260,15 +260,15 @@ def _all(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 
 @builtin(sum)
-def _sum(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _sum(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     total = args[1] if len(args) > 1 else kwargs.get("start", Constant(0))
     for value in m.elements(args[0]):
         total = m.binary("+", total, value)
     return total
 
 
-def _extreme(symbol: str, name: str) -> Callable[[Machine, Args, Kwargs], Variable]:
-    def choose(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _extreme(symbol: str, name: str) -> Callable[[Interpreter, Args, Kwargs], Variable]:
+    def choose(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         values = m.elements(args[0]) if len(args) == 1 else list(args)
         key = kwargs.get("key")
         if not values:
@@ -289,7 +289,7 @@ def _extreme(symbol: str, name: str) -> Callable[[Machine, Args, Kwargs], Variab
     return choose
 
 
-def _symbolic_extreme(m: Machine, name: str, values: list[Variable]) -> Variable:
+def _symbolic_extreme(m: Interpreter, name: str, values: list[Variable]) -> Variable:
     function = torch.sym_max if name == "max" else torch.sym_min
     best = values[0]
     for value in values[1:]:
@@ -302,17 +302,17 @@ builtin(min)(_extreme("<", "min"))
 
 
 @builtin(sorted)
-def _sorted(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _sorted(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.created(List(m.sort(m.elements(args[0]), kwargs.get("key"), kwargs.get("reverse"))))
 
 
 @builtin(abs)
-def _abs(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
-    return unary(m, "abs", args[0])
+def _abs(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    return m.unary("abs", args[0])
 
 
 @builtin(round)
-def _round(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _round(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = m.realize(args[0])
     if isinstance(value, Tensor):
         return m.record("call_method", "round", [value, *args[1:]], kwargs)
@@ -323,65 +323,45 @@ def _round(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 
 @builtin(pow)
-def _pow(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _pow(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if len(args) == 2 and not kwargs:
         return m.binary("**", args[0], args[1])
     return m.from_python(m.fold(pow, [m.to_python(a) for a in args]))
 
 
 @builtin(divmod)
-def _divmod(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _divmod(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.created_tuple([m.binary("//", args[0], args[1]), m.binary("%", args[0], args[1])])
 
 
 @builtin(repr)
-def _repr(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _repr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.text(args[0], "repr")
 
 
 @builtin(ascii)
-def _ascii(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _ascii(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return as_ascii(m, args[0])
 
 
-def as_ascii(m: Machine, value: Variable) -> Variable:
+def as_ascii(m: Interpreter, value: Variable) -> Variable:
     """``ascii(value)``: its representation, with all that is not ASCII escaped."""
     text: str = m.to_python(m.text(value, "repr"))
     return Constant(text.encode("ascii", "backslashreplace").decode("ascii"))
 
 
 @builtin(format)
-def _format(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
-    return format_value(m, args[0], m.to_python(args[1]) if len(args) > 1 else "")
-
-
-def format_value(m: Machine, value: Variable, spec: str) -> Variable:
-    """``format(value, spec)``."""
-    real = m.realize(value)
-    if isinstance(real, Tensor):
-        raise Unsupported("formatting a tensor")
-    if isinstance(real, Symbolic):
-        real = Constant(real.specialise(m))
-    if isinstance(real, Object) and isinstance(class_lookup(m, real.cls, "__format__")[0], types.FunctionType):
-        return m.call(m.getattr(real, "__format__"), [Constant(spec)], {})
-    if isinstance(real, Constant):
-        return Constant(m.fold(format, [real.value, spec]))
-    text = m.text(real)
-    if spec:
-        try:
-            return Constant(m.fold(format, [m.to_python(real), spec]))
-        except NotConstant:
-            raise Unsupported("formatting of an object with a format specification") from None
-    return text
+def _format(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    return m.format(args[0], m.to_python(args[1]) if len(args) > 1 else "")
 
 
 @builtin(builtins.__build_class__)
-def _build_class(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _build_class(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     raise Unsupported("class statement")
 
 
 @builtin(builtins.__import__)
-def _import(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _import(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     name = m.to_python(args[0])
     if len(args) > 1 or kwargs or name not in sys.modules:
         raise Unsupported(f"call of __import__ for {name}")
@@ -390,7 +370,7 @@ def _import(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 
 @builtin(functools.reduce)
-def _reduce(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _reduce(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     cls = m.realize(args[1]).python_type()
     if not hasattr(cls, "__iter__") and not hasattr(cls, "__getitem__"):
         m.throw(TypeError, "reduce() arg 2 must support iteration")
@@ -421,7 +401,7 @@ def _compare(symbol: str) -> Handler:
 
 
 def _unary(symbol: str) -> Handler:
-    return lambda m, args, kwargs: unary(m, symbol, args[0])
+    return lambda m, args, kwargs: m.unary(symbol, args[0])
 
 
 BUILTINS.update({function: _binary(symbol) for symbol, (function, _) in BINARY.items()})
@@ -437,24 +417,24 @@ BUILTINS[operator.getitem] = lambda m, args, kwargs: m.realize(args[0]).item(m, 
 BUILTINS[operator.index] = lambda m, args, kwargs: _index(m, args[0])
 
 
-def _index(m: Machine, value: Variable) -> Variable:
+def _index(m: Interpreter, value: Variable) -> Variable:
     real = m.realize(value)
     return real if isinstance(real, Symbolic) else Constant(m.index(real))
 
 
 @builtin(operator.setitem)
-def _setitem(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _setitem(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     m.realize(args[0]).set_item(m, m.realize(args[1]), args[2])
     return Constant(None)
 
 
 @builtin(operator.delitem)
-def _delitem(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _delitem(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     m.realize(args[0]).delete_item(m, m.realize(args[1]))
     return Constant(None)
 
 
-def sequence_of(m: Machine, value: Variable) -> Variable:
+def sequence_of(m: Interpreter, value: Variable) -> Variable:
     """A list or tuple with the elements of any iterable."""
     real = m.realize(value)
     return real if isinstance(real, Sequence) else m.created(List(m.elements(real)))
@@ -463,13 +443,11 @@ def sequence_of(m: Machine, value: Variable) -> Variable:
 # itertools, as functions that give whole results
 
 
-def _products(m: Machine, args: Args, kwargs: Kwargs) -> list[tuple[Variable, ...]]:
+def _products(m: Interpreter, args: Args, kwargs: Kwargs) -> list[tuple[Variable, ...]]:
     repeat = m.index(kwargs["repeat"]) if "repeat" in kwargs else 1
     return list(itertools.product(*[m.elements(a) for a in args], repeat=repeat))
 
 
-def tuples_iterator(m: Machine, rows: list[tuple[Any, ...]]) -> Variable:
+def tuples_iterator(m: Interpreter, rows: list[tuple[Any, ...]]) -> Variable:
     """An iterator over tuples known at once."""
-    from .iterators import Computed
-
     return m.created(Computed(m.created_tuple([m.created_tuple(list(row)) for row in rows])))

@@ -7,7 +7,6 @@ import enum
 import types
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -15,10 +14,13 @@ from capture.errors import NotConstant, SkipFrame, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Const
 
-from .base import Args, Kwargs, Variable, shown_type
+from .base import Args, Interpreter, Kwargs, Variable, shown_type
 from .constants import BoundBuiltin, Constant, Known
 from .functions import Method
+from .iterators import SequenceIterator
 from .mappings import Dict, Set
+from .modules import Module
+from .named_tuples import NamedTuple
 from .objects import (
     MISSING,
     ExceptionObject,
@@ -27,12 +29,9 @@ from .objects import (
     descriptor_get,
     is_data_descriptor,
 )
-from .sequences import List, NamedTuple, Tuple
+from .sequences import List, Tuple
 
-if TYPE_CHECKING:
-    from capture.evaluator.machine import Machine
-
-Constructor = Callable[["Machine", Args, Kwargs], Variable]
+Constructor = Callable[[Interpreter, Args, Kwargs], Variable]
 
 #: Classes whose call is understood as a whole; filled by ``constructor``.
 CONSTRUCTORS: dict[type, Constructor] = {}
@@ -58,7 +57,7 @@ class Class(Known):
 
     value: type
 
-    def special(self, m: Machine, name: str) -> Variable | None:
+    def special(self, m: Interpreter, name: str) -> Variable | None:
         """A method that an operator looks for on the metaclass, bound; None if there is none written in Python.
 
         Those of enumerations are understood as a whole.
@@ -69,14 +68,14 @@ class Class(Known):
             return None
         return descriptor_get(m, raw, owner, self, type(self.value), name)
 
-    def truth(self, m: Machine) -> bool:
+    def truth(self, m: Interpreter) -> bool:
         for name in ("__bool__", "__len__"):
             found = self.special(m, name)
             if found is not None:
                 return m.truth(m.call(found, [], {}))
         return True
 
-    def attribute(self, m: Machine, name: str) -> Variable:
+    def attribute(self, m: Interpreter, name: str) -> Variable:
         cls = self.value
         if name == "__class__":
             return m.known(type(cls))
@@ -112,7 +111,7 @@ class Class(Known):
             return m.call(fallback, [Constant(name)], {})
         m.throw(AttributeError, f"type object {shown_type(cls)!r} has no attribute {name!r}")
 
-    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name == "__call__":
             return self.call(m, args, kwargs)
         if name == "mro" and class_lookup(m, type(self.value), name)[1] is type:
@@ -122,12 +121,10 @@ class Class(Known):
             return super().method(m, name, args, kwargs)
         raise Unsupported(f"type.{name}")
 
-    def set_attribute(self, m: Machine, name: str, value: Variable) -> None:
+    def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
         raise Unsupported(f"setting attribute {name!r} of class {self.value.__name__}")
 
-    def iterate(self, m: Machine) -> Variable:
-        from .iterators import SequenceIterator
-
+    def iterate(self, m: Interpreter) -> Variable:
         found = self.special(m, "__iter__")
         if found is not None:
             return m.iterate_with(found)
@@ -135,7 +132,7 @@ class Class(Known):
             return m.created(SequenceIterator(m.created_tuple([m.known(x) for x in self.value])))
         return super().iterate(m)
 
-    def length(self, m: Machine) -> Variable:
+    def length(self, m: Interpreter) -> Variable:
         found = self.special(m, "__len__")
         if found is not None:
             return m.call(found, [], {})
@@ -143,7 +140,7 @@ class Class(Known):
             return Constant(len(self.value))
         return super().length(m)
 
-    def item(self, m: Machine, key: Variable) -> Variable:
+    def item(self, m: Interpreter, key: Variable) -> Variable:
         found = self.special(m, "__getitem__")
         if found is None and not issubclass(self.value, enum.Enum):
             raw, owner = class_lookup(m, self.value, "__class_getitem__")
@@ -159,7 +156,7 @@ class Class(Known):
             raise Unsupported(f"subscript of class {self.value.__name__}") from None
         return m.known(m.fold(lambda c, k: c[k], [self.value, real]))
 
-    def contains(self, m: Machine, value: Variable) -> bool:
+    def contains(self, m: Interpreter, value: Variable) -> bool:
         found = self.special(m, "__contains__")
         if found is not None:
             return m.truth(m.call(found, [value], {}))
@@ -167,14 +164,14 @@ class Class(Known):
             return bool(m.fold(lambda c, k: k in c, [self.value, m.to_python(value)]))
         return super().contains(m, value)
 
-    def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         handler = CONSTRUCTORS.get(self.value)
         if handler is not None:
             return handler(m, args, kwargs)
         return construct(m, self, args, kwargs)
 
 
-def construct(m: Machine, cls_var: Class, args: Args, kwargs: Kwargs) -> Variable:
+def construct(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs) -> Variable:
     """``type.__call__``: ``__new__``, then ``__init__``."""
     cls = cls_var.value
     meta_call, meta_owner = class_lookup(m, type(cls), "__call__")
@@ -199,7 +196,7 @@ def construct(m: Machine, cls_var: Class, args: Args, kwargs: Kwargs) -> Variabl
     return instance
 
 
-def initialise(m: Machine, instance: Object, args: Args, kwargs: Kwargs) -> None:
+def initialise(m: Interpreter, instance: Object, args: Args, kwargs: Kwargs) -> None:
     """Run ``__init__``."""
     init, owner = class_lookup(m, instance.cls, "__init__")
     if isinstance(init, types.FunctionType):
@@ -216,15 +213,13 @@ def initialise(m: Machine, instance: Object, args: Args, kwargs: Kwargs) -> None
     instance.builtin(m, owner, "__init__", args, kwargs)
 
 
-def allocate(m: Machine, cls: type, owner: type, args: Args, kwargs: Kwargs) -> Variable:
+def allocate(m: Interpreter, cls: type, owner: type, args: Args, kwargs: Kwargs) -> Variable:
     """A ``__new__`` written in C: of ``object``, of an exception, or of a built-in container."""
     if issubclass(cls, BaseException):
         if owner.__module__ != "builtins":
             raise Unsupported(f"construction of {cls.__name__}")
         return m.created(ExceptionObject(cls, list(args)))
     if issubclass(cls, torch.nn.Module):
-        from .modules import Module
-
         return m.created(Module(cls))
     if owner is object:
         return m.created(Object(cls))
@@ -238,7 +233,7 @@ def allocate(m: Machine, cls: type, owner: type, args: Args, kwargs: Kwargs) -> 
     return payload(m, cls, args, kwargs)
 
 
-def _tuple_payload(m: Machine, cls: type, args: Args, kwargs: Kwargs) -> Variable:
+def _tuple_payload(m: Interpreter, cls: type, args: Args, kwargs: Kwargs) -> Variable:
     items = m.elements(args[0]) if args else []
     if hasattr(cls, "_fields"):
         return m.created(NamedTuple(items, cls))
@@ -246,7 +241,7 @@ def _tuple_payload(m: Machine, cls: type, args: Args, kwargs: Kwargs) -> Variabl
 
 
 def _literal_payload(base: type) -> Callable[..., Variable]:
-    def make(m: Machine, cls: type, args: Args, kwargs: Kwargs) -> Variable:
+    def make(m: Interpreter, cls: type, args: Args, kwargs: Kwargs) -> Variable:
         try:
             value = m.fold(base, [m.to_python(a) for a in args])
         except NotConstant:
@@ -276,10 +271,10 @@ class PyModule(Known):
 
     value: types.ModuleType
 
-    def truth(self, m: Machine) -> bool:
+    def truth(self, m: Interpreter) -> bool:
         return True
 
-    def attribute(self, m: Machine, name: str) -> Variable:
+    def attribute(self, m: Interpreter, name: str) -> Variable:
         m.note_type(self.value)
         cls = type(self.value)
         if cls is not types.ModuleType:
@@ -297,7 +292,7 @@ class PyModule(Known):
             m.throw(AttributeError, str(error))
         return m.wrap(real, m.known_attribute_source(self.value, name))
 
-    def of_class(self, m: Machine, cls: type, name: str) -> Variable | None:
+    def of_class(self, m: Interpreter, cls: type, name: str) -> Variable | None:
         """What a class of modules with attributes of its own gives; None if that is the module's own dictionary's."""
         if isinstance(class_lookup(m, cls, "__getattribute__")[0], types.FunctionType):
             raise Unsupported(f"attribute of a {cls.__name__}, which reads them in its own way")
@@ -308,7 +303,7 @@ class PyModule(Known):
             return descriptor_get(m, raw, owner, self, cls, name)
         return m.wrap(m.fold(getattr, [self.value, name]), m.known_attribute_source(self.value, name))
 
-    def set_attribute(self, m: Machine, name: str, value: Variable) -> None:
+    def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
         if type(self.value) is not types.ModuleType:
             raise Unsupported(f"setting attribute {name!r} of a {type(self.value).__name__}")
         m.note_type(self.value)

@@ -7,17 +7,13 @@ import string
 import types
 import weakref
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from capture.errors import NotConstant, Unsupported
-from capture.sources import Attr, Const
 
-from .base import Args, Kwargs, Variable, shown_type
-
-if TYPE_CHECKING:
-    from capture.evaluator.machine import Machine
+from .base import Args, Interpreter, Kwargs, Variable
 
 #: Immutable types whose values are guarded by equality and computed with for real.
 CONSTANT_TYPES: frozenset[type] = frozenset(
@@ -62,23 +58,23 @@ class Constant(Variable):
     def python_type(self) -> type:
         return type(self.value)
 
-    def as_python(self, m: Machine) -> Any:
+    def as_python(self, m: Interpreter) -> Any:
         return self.value
 
-    def hash_key(self, m: Machine) -> Hashable:
+    def hash_key(self, m: Interpreter) -> Hashable:
         key: Hashable = self.value
         return key
 
-    def truth(self, m: Machine) -> bool:
+    def truth(self, m: Interpreter) -> bool:
         return bool(self.value)
 
-    def attribute(self, m: Machine, name: str) -> Variable:
+    def attribute(self, m: Interpreter, name: str) -> Variable:
         found = m.fold(getattr, [self.value, name])
         if callable(found) and getattr(found, "__self__", None) is self.value:
             return BoundBuiltin(self, name)
         return m.from_python(found)
 
-    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         try:
             real_args = [m.to_python(a) for a in args]
             real_kwargs = {k: m.to_python(v) for k, v in kwargs.items()}
@@ -91,15 +87,13 @@ class Constant(Variable):
         found = m.fold(getattr, [self.value, name])
         return m.from_python(m.fold(found, real_args, real_kwargs))
 
-    def join(self, m: Machine, parts: Variable) -> Variable:
+    def join(self, m: Interpreter, parts: Variable) -> Variable:
         try:
             return Constant(m.fold(self.value.join, [[m.to_python(p) for p in m.elements(parts)]]))
         except NotConstant:
             raise Unsupported("str.join of values that are not constant") from None
 
-    def format(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
-        from .builtins import format_value
-
+    def format(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         fields = m.fold(lambda text: list(string.Formatter().parse(text)), [self.value])
         try:
             if any(
@@ -107,29 +101,28 @@ class Constant(Variable):
                 for _, field, spec, how in fields
             ):
                 raise Unsupported("str.format that looks into values that are not constant")
-            real = [m.to_python(a) if m.is_constant(a) else m.to_python(format_value(m, a, "")) for a in args]
+            real = [m.to_python(a) if m.is_constant(a) else m.to_python(m.format(a, "")) for a in args]
             named = {k: m.to_python(v) for k, v in kwargs.items()}
         except NotConstant:
             raise Unsupported("str.format of values that are not constant") from None
         return Constant(m.fold(self.value.format, real, named))
 
-    def length(self, m: Machine) -> Variable:
+    def length(self, m: Interpreter) -> Variable:
         return Constant(m.fold(len, [self.value]))
 
-    def iterate(self, m: Machine) -> Variable:
-        from .iterators import SequenceIterator
-
+    def iterate(self, m: Interpreter) -> Variable:
         values = m.fold(list, [self.value])
-        return m.created(SequenceIterator(m.created_tuple([m.from_python(v) for v in values])))
+        made: Variable = m.created_tuple([m.from_python(v) for v in values])
+        return made.iterate(m)
 
-    def item(self, m: Machine, key: Variable) -> Variable:
+    def item(self, m: Interpreter, key: Variable) -> Variable:
         try:
             real = m.to_python(key)
         except NotConstant:
             raise Unsupported("subscript of a constant by a value that is not constant") from None
         return m.from_python(m.fold(lambda a, b: a[b], [self.value, real]))
 
-    def contains(self, m: Machine, value: Variable) -> bool:
+    def contains(self, m: Interpreter, value: Variable) -> bool:
         try:
             return bool(m.fold(lambda a, b: b in a, [self.value, m.to_python(value)]))
         except NotConstant:
@@ -148,14 +141,14 @@ class Known(Variable):
     def python_type(self) -> type:
         return type(self.value)
 
-    def as_python(self, m: Machine) -> Any:
+    def as_python(self, m: Interpreter) -> Any:
         return self.value
 
-    def hash_key(self, m: Machine) -> Hashable:
+    def hash_key(self, m: Interpreter) -> Hashable:
         key: Hashable = self.value
         return key
 
-    def truth(self, m: Machine) -> bool:
+    def truth(self, m: Interpreter) -> bool:
         cls = type(self.value)
         if hasattr(cls, "__bool__") or hasattr(cls, "__len__"):
             if isinstance(self.value, enum.Enum):
@@ -163,10 +156,10 @@ class Known(Variable):
             raise Unsupported(f"truth value of {self!r}")
         return True
 
-    def attribute(self, m: Machine, name: str) -> Variable:
+    def attribute(self, m: Interpreter, name: str) -> Variable:
         raise Unsupported(f"attribute {name!r} of {self!r}")
 
-    def item(self, m: Machine, key: Variable) -> Variable:
+    def item(self, m: Interpreter, key: Variable) -> Variable:
         if type(self.value).__module__ != "typing":
             return super().item(m, key)
         try:
@@ -179,63 +172,13 @@ class Known(Variable):
         return f"<{type(self.value).__name__} {name or type(self.value).__name__}>"
 
 
-class EnumMember(Known):
-    """A member of an enumeration: immutable, compared by identity or as its mixed-in type does."""
-
-    def attribute(self, m: Machine, name: str) -> Variable:
-        from .objects import MISSING, class_lookup, descriptor_get
-
-        if name in ("value", "name") and class_lookup(m, type(self.value), name)[1] is enum.Enum:
-            name = f"_{name}_"
-        if name in ("_value_", "_name_") and name in vars(self.value):
-            source = Attr(self.source or Const(self.value, str(self.value)), name, via_dict=True)
-            return m.wrap(vars(self.value)[name], source)
-        if name == "__class__":
-            check_own_class(m, type(self.value))
-            return m.known(type(self.value))
-        raw, owner = class_lookup(m, type(self.value), name)
-        if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
-            return descriptor_get(m, raw, owner, self, type(self.value), name)
-        if raw is MISSING and name not in vars(self.value):
-            m.throw(AttributeError, f"{shown_type(type(self.value))!r} object has no attribute {name!r}")
-        found = m.fold(getattr, [self.value, name])
-        if callable(found) and getattr(found, "__self__", None) is self.value:
-            return BoundBuiltin(self, name)
-        return m.from_python(found)
-
-    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
-        raw, _ = _lookup(m, type(self.value), name)
-        if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
-            return m.call(self.attribute(m, name), args, kwargs)
-        try:
-            real = [m.to_python(a) for a in args]
-        except NotConstant:
-            raise Unsupported(f"enum method {name}") from None
-        return m.from_python(m.fold(getattr(self.value, name), real, {}))
-
-    def iterate(self, m: Machine) -> Variable:
-        return Constant(m.fold(str, [self.value])).iterate(m) if isinstance(self.value, str) else super().iterate(m)
-
-
-def check_own_class(m: Machine, cls: type) -> None:
-    """Objects of some classes claim another class, as mocks do: what they answer is not known here."""
-    if _lookup(m, cls, "__class__")[1] is not object:
-        raise Unsupported(f"the class that a {cls.__name__} claims to have")
-
-
-def _lookup(m: Machine, cls: type, name: str) -> tuple[Any, type]:
-    from .objects import class_lookup
-
-    return class_lookup(m, cls, name)
-
-
 class WeakReference(Known):
     """``weakref.ref``: a call gives its referent, which is read, and guarded, through the reference at each call."""
 
-    def truth(self, m: Machine) -> bool:
+    def truth(self, m: Interpreter) -> bool:
         return True
 
-    def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         if type(self.value).__call__ is not weakref.ref.__call__:
             raise Unsupported(f"call of a {type(self.value).__name__}")
         if args or kwargs:
@@ -254,18 +197,18 @@ class BoundBuiltin(Variable):
         slot = isinstance(getattr(self.owner.python_type(), self.name, None), types.WrapperDescriptorType)
         return types.MethodWrapperType if slot else types.BuiltinMethodType
 
-    def as_python(self, m: Machine) -> Any:
+    def as_python(self, m: Interpreter) -> Any:
         if isinstance(self.owner, Constant | Known):
             return getattr(self.owner.value, self.name)
         raise NotConstant(self)
 
-    def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         return self.owner.method(m, self.name, args, kwargs)
 
-    def truth(self, m: Machine) -> bool:
+    def truth(self, m: Interpreter) -> bool:
         return True
 
-    def attribute(self, m: Machine, name: str) -> Variable:
+    def attribute(self, m: Interpreter, name: str) -> Variable:
         if name == "__self__":
             return self.owner
         if name == "__name__":

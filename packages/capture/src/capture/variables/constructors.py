@@ -12,32 +12,32 @@ from typing import Any
 import torch
 
 from capture.errors import NotConstant, Unsupported
-from capture.evaluator.machine import Machine
 
 from . import iterators
-from .base import Args, Kwargs, Variable, shown_type
+from .base import Args, Interpreter, Kwargs, Variable, shown_type
 from .builtins import _products, sequence_of, tuples_iterator
 from .classes import constructor
 from .constants import Constant, Known
 from .deques import Deque
 from .functions import Cell, Method, Partial, own_attributes
 from .mappings import Dict, Set, unordered
+from .named_tuples import NamedTuple
 from .numbers import Symbolic
 from .objects import Object, Super
-from .sequences import List, NamedTuple, Range, Sequence, Slice, Tuple
+from .sequences import List, Range, Sequence, Slice, Tuple
 from .tensors import Tensor
 from .torch_calls import builtin
 
 
 @constructor(type)
-def _type(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _type(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if len(args) != 1:
         raise Unsupported("class made by type()")
     return m.known(m.realize(args[0]).python_type())
 
 
 @constructor(super)
-def _super(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _super(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if args:
         start, obj = m.to_python(args[0]), m.realize(args[1])
     else:
@@ -57,7 +57,7 @@ def _super(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 
 @constructor(bool)
-def _bool(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _bool(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if not args:
         return Constant(False)
     value = m.realize(args[0])
@@ -68,7 +68,7 @@ def _bool(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 def _number(cls: type, method: str) -> None:
     @constructor(cls)
-    def convert(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    def convert(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         if not args:
             return Constant(cls())
         value = m.realize(args[0])
@@ -100,7 +100,7 @@ _number(complex, "__complex__")
 
 
 @constructor(str)
-def _str(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _str(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if not args:
         return Constant("")
     if len(args) > 1 or kwargs:
@@ -109,17 +109,17 @@ def _str(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 
 @constructor(bytes)
-def _bytes(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _bytes(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return Constant(m.fold(bytes, [m.to_python(a) for a in args]))
 
 
 @constructor(list)
-def _list(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _list(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.created(List(m.elements(args[0]) if args else []))
 
 
 @constructor(collections.deque)
-def _deque(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _deque(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     limit = args[1] if len(args) > 1 else kwargs.get("maxlen")
     made: Deque = m.created(Deque([], None if limit is None or m.is_none(limit) else m.index(limit)))
     if args:
@@ -128,7 +128,7 @@ def _deque(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 
 @constructor(tuple)
-def _tuple(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _tuple(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if args:
         value = m.realize(args[0])
         if type(value) is Tuple and value.cls is tuple:
@@ -137,21 +137,21 @@ def _tuple(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 
 @constructor(torch.Size)
-def _size(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _size(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.created(Tuple(m.elements(args[0]) if args else [], torch.Size))
 
 
 @constructor(set)
-def _set(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _set(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return _set_of(m, args, set)
 
 
 @constructor(frozenset)
-def _frozenset(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _frozenset(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return _set_of(m, args, frozenset)
 
 
-def _set_of(m: Machine, args: Args, cls: type) -> Set:
+def _set_of(m: Interpreter, args: Args, cls: type) -> Set:
     given = m.realize(args[0]) if args else Tuple([])
     made = Set.of(m, unordered(m, given), cls, in_order=not isinstance(given, Set))
     if cls is frozenset and isinstance(given, Set) and given.cls is frozenset:
@@ -160,24 +160,24 @@ def _set_of(m: Machine, args: Args, cls: type) -> Set:
 
 
 @constructor(dict)
-def _dict(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _dict(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return _fill(m, m.created(Dict({})), args, kwargs)
 
 
 @constructor(collections.OrderedDict)
-def _ordered_dict(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _ordered_dict(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return _fill(m, m.created(Dict({}, collections.OrderedDict)), args, kwargs)
 
 
 @constructor(collections.defaultdict)
-def _defaultdict(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _defaultdict(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     made = m.created(Dict({}, collections.defaultdict, m.realize(args[0]) if args else Constant(None)))
     return _fill(m, made, args[1:], kwargs)
 
 
 def _fromkeys(cls: type) -> None:
     @builtin(cls.fromkeys)  # type: ignore[attr-defined]
-    def fromkeys(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    def fromkeys(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         named = dict(zip(("iterable", "value"), args, strict=False)) | kwargs
         if "iterable" not in named or len(named) != len(args) + len(kwargs) or (kwargs and cls is dict):
             raise Unsupported("fromkeys with other than its arguments")
@@ -192,47 +192,47 @@ _fromkeys(dict)
 _fromkeys(collections.OrderedDict)
 
 
-def _fill(m: Machine, made: Dict, args: Args, kwargs: Kwargs) -> Variable:
+def _fill(m: Interpreter, made: Dict, args: Args, kwargs: Kwargs) -> Variable:
     made.update(m, args, kwargs)
     return made
 
 
 @constructor(slice)
-def _slice(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _slice(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     none = Constant(None)
     parts = [none, args[0], none] if len(args) == 1 else [*args, none][:3]
     return Slice(*parts)
 
 
 @constructor(range)
-def _range(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _range(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return Range(m.fold(range, [m.index(a) for a in args]))
 
 
 @constructor(enumerate)
-def _enumerate(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _enumerate(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     start = args[1] if len(args) > 1 else kwargs.get("start", Constant(0))
     return m.created(iterators.Enumerate(m.iterate(args[0]), m.index(start)))
 
 
 @constructor(zip)
-def _zip(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _zip(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     strict = "strict" in kwargs and m.truth(kwargs["strict"])
     return m.created(iterators.Zip([m.iterate(a) for a in args], strict))
 
 
 @constructor(map)
-def _map(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _map(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.created(iterators.Map(args[0], [m.iterate(a) for a in args[1:]]))
 
 
 @constructor(filter)
-def _filter(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _filter(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.created(iterators.Filter(args[0], m.iterate(args[1])))
 
 
 @constructor(reversed)
-def _reversed(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _reversed(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = m.realize(args[0])
     cls = value.python_type()
     if not hasattr(cls, "__reversed__") and not (hasattr(cls, "__getitem__") and hasattr(cls, "__len__")):
@@ -253,19 +253,19 @@ def _reversed(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 
 @constructor(property)
-def _property(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _property(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     raise Unsupported("property made in the frame")
 
 
 @constructor(object)
-def _object(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _object(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if args or kwargs:
         m.fold(object, [None] * len(args), dict.fromkeys(kwargs))
     return m.created(Object(object))
 
 
 @constructor(functools.partial)
-def _partial(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _partial(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     inner = m.realize(args[0])
     if isinstance(inner, Partial) and inner.own is None:  # one with attributes stays what it is
         if inner.real is not None:
@@ -275,17 +275,17 @@ def _partial(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 
 @constructor(types.MethodType)
-def _method(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _method(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.created(Method(m.realize(args[0]), m.realize(args[1])))
 
 
 @constructor(types.CellType)
-def _cell(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _cell(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.created(Cell(args[0] if args else None))
 
 
 @constructor(types.SimpleNamespace)
-def _namespace(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _namespace(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if args:
         raise Unsupported("SimpleNamespace of a mapping")
     made = m.created(Object(types.SimpleNamespace))
@@ -295,7 +295,7 @@ def _namespace(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 
 @constructor(torch.device, torch.dtype)
-def _device(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _device(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     real = [m.to_python(a) for a in args]
     return Constant(m.fold(torch.device, real, {k: m.to_python(v) for k, v in kwargs.items()}))
 
@@ -305,7 +305,7 @@ def _folded(*classes: type) -> None:
     for cls in classes:
 
         @constructor(cls)
-        def make(m: Machine, args: Args, kwargs: Kwargs, cls: Any = cls) -> Variable:
+        def make(m: Interpreter, args: Args, kwargs: Kwargs, cls: Any = cls) -> Variable:
             real = [m.to_python(a) for a in args]
             return InfoObject(m.fold(cls, real, {k: m.to_python(v) for k, v in kwargs.items()}))
 
@@ -313,10 +313,10 @@ def _folded(*classes: type) -> None:
 class InfoObject(Known):
     """``torch.finfo`` and ``torch.iinfo``: plain numbers by name."""
 
-    def truth(self, m: Machine) -> bool:
+    def truth(self, m: Interpreter) -> bool:
         return True
 
-    def attribute(self, m: Machine, name: str) -> Variable:
+    def attribute(self, m: Interpreter, name: str) -> Variable:
         return m.from_python(m.fold(getattr, [self.value, name]))
 
 
@@ -327,52 +327,52 @@ _folded(torch.finfo, torch.iinfo)
 
 
 @constructor(itertools.chain)
-def _chain(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _chain(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.created(iterators.Chain(m.iterate(m.created_tuple(list(args))), itertools.chain))
 
 
 @constructor(itertools.count)
-def _count(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _count(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     start = args[0] if args else kwargs.get("start", Constant(0))
     step = args[1] if len(args) > 1 else kwargs.get("step", Constant(1))
     return m.created(iterators.Count(m.realize(start), m.realize(step), itertools.count))
 
 
 @constructor(itertools.repeat)
-def _repeat(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _repeat(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     times = args[1] if len(args) > 1 else kwargs.get("times")
     return m.created(iterators.Repeat(args[0], None if times is None else m.index(times), itertools.repeat))
 
 
 @constructor(itertools.product)
-def _product(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _product(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return tuples_iterator(m, _products(m, args, kwargs))
 
 
 @constructor(itertools.combinations)
-def _combinations(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _combinations(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return tuples_iterator(m, list(itertools.combinations(m.elements(args[0]), m.index(args[1]))))
 
 
 @constructor(itertools.permutations)
-def _permutations(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _permutations(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     size = m.index(args[1]) if len(args) > 1 else None
     return tuples_iterator(m, list(itertools.permutations(m.elements(args[0]), size)))
 
 
 @constructor(itertools.pairwise)
-def _pairwise(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _pairwise(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.created(iterators.Pairwise(m.iterate(args[0])))
 
 
 @constructor(itertools.zip_longest)
-def _zip_longest(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _zip_longest(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     fill = kwargs.get("fillvalue", Constant(None))
     return m.created(iterators.LongestZip([m.iterate(a) for a in args], fill))
 
 
 @constructor(itertools.islice)
-def _islice(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _islice(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     bounds = [None if m.is_none(a) else m.index(a) for a in args[1:]]
     m.fold(itertools.islice, [(), *bounds])  # it refuses negative ones
     limits = slice(*bounds)
@@ -380,7 +380,7 @@ def _islice(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 
 @constructor(itertools.accumulate)
-def _accumulate(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _accumulate(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     function = args[1] if len(args) > 1 else kwargs.get("func")
     if function is not None and m.is_none(function):
         function = None
@@ -404,16 +404,16 @@ class Getter(Variable):
     def python_type(self) -> type:
         return self.cls
 
-    def truth(self, m: Machine) -> bool:
+    def truth(self, m: Interpreter) -> bool:
         return True
 
-    def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         if self.cls is operator.methodcaller:
             return m.call(m.getattr(args[0], m.to_python(self.args[0])), self.args[1:], self.kwargs)
         found = [self.one(m, m.realize(args[0]), key) for key in self.args]
         return found[0] if len(found) == 1 else m.created_tuple(found)
 
-    def one(self, m: Machine, value: Variable, key: Variable) -> Variable:
+    def one(self, m: Interpreter, value: Variable, key: Variable) -> Variable:
         if self.cls is operator.itemgetter:
             return value.item(m, m.realize(key))
         for part in m.to_python(key).split("."):
@@ -424,5 +424,5 @@ class Getter(Variable):
 for _cls in (operator.itemgetter, operator.attrgetter, operator.methodcaller):
 
     @constructor(_cls)
-    def _getter(m: Machine, args: Args, kwargs: Kwargs, cls: Any = _cls) -> Variable:
+    def _getter(m: Interpreter, args: Args, kwargs: Kwargs, cls: Any = _cls) -> Variable:
         return m.created(Getter(cls, [m.realize(a) for a in args], kwargs))

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import collections
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from capture.errors import NotConstant, StopIter, Unsupported
+from capture.errors import NotConstant, Unsupported
 
-from .base import Variable
+from .base import Interpreter, Variable
 from .constants import Constant
 from .iterators import Iterator
 from .sequences import List, Slice
-
-if TYPE_CHECKING:
-    from capture.evaluator.machine import Machine
+from .signals import StopIter
 
 
 class Deque(List):
@@ -28,38 +26,38 @@ class Deque(List):
         #: Counts the changes that an iterator notices.
         self.age = 0
 
-    def as_python(self, m: Machine) -> Any:
+    def as_python(self, m: Interpreter) -> Any:
         raise NotConstant(self)
 
-    def make(self, m: Machine, items: list[Variable]) -> Variable:
+    def make(self, m: Interpreter, items: list[Variable]) -> Variable:
         made: Deque = m.created(Deque(items, self.maxlen))
         made.trim(left=True)
         return made
 
-    def place(self, m: Machine, key: Variable, beyond: str) -> int:
+    def place(self, m: Interpreter, key: Variable, beyond: str) -> int:
         return super().place(m, key, "deque index out of range")
 
-    def item(self, m: Machine, key: Variable) -> Variable:
+    def item(self, m: Interpreter, key: Variable) -> Variable:
         self.refuse_slice(m, key)
         return super().item(m, key)
 
-    def set_item(self, m: Machine, key: Variable, value: Variable) -> None:
+    def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
         self.refuse_slice(m, key)
         super().set_item(m, key, value)
 
-    def delete_item(self, m: Machine, key: Variable) -> None:
+    def delete_item(self, m: Interpreter, key: Variable) -> None:
         self.refuse_slice(m, key)
         super().delete_item(m, key)
         self.age += 1
 
-    def refuse_slice(self, m: Machine, key: Variable) -> None:
+    def refuse_slice(self, m: Interpreter, key: Variable) -> None:
         if isinstance(key, Slice):
             m.fold(operator.getitem, [collections.deque(), slice(None)])
 
-    def attribute(self, m: Machine, name: str) -> Variable:
+    def attribute(self, m: Interpreter, name: str) -> Variable:
         return Constant(self.maxlen) if name == "maxlen" else super().attribute(m, name)
 
-    def iterate(self, m: Machine) -> Variable:
+    def iterate(self, m: Interpreter) -> Variable:
         return m.created(DequeIterator(self))
 
     def trim(self, left: bool) -> None:
@@ -67,47 +65,47 @@ class Deque(List):
             extra = len(self.items) - self.maxlen
             del self.items[slice(0, extra) if left else slice(-extra, None)]
 
-    def resized(self, m: Machine, *, left: bool = True) -> Variable:
+    def resized(self, m: Interpreter, *, left: bool = True) -> Variable:
         """After elements came or went; those too many go at the left, or at the right."""
         self.trim(left)
         self.age += 1
         return self.changed(m)
 
-    def py_appendleft(self, m: Machine, value: Variable) -> Variable:
+    def py_appendleft(self, m: Interpreter, value: Variable) -> Variable:
         self.items.insert(0, value)
         return self.resized(m, left=False)
 
-    def py_extendleft(self, m: Machine, values: Variable) -> Variable:
+    def py_extendleft(self, m: Interpreter, values: Variable) -> Variable:
         self.items[:0] = reversed(m.elements(values))
         return self.resized(m, left=False)
 
-    def py_insert(self, m: Machine, at: Variable, value: Variable) -> Variable:
+    def py_insert(self, m: Interpreter, at: Variable, value: Variable) -> Variable:
         if self.maxlen is not None and len(self.items) >= self.maxlen:
             m.throw(IndexError, "deque already at its maximum size")
         return super().py_insert(m, at, value)
 
-    def py_pop(self, m: Machine, at: Variable | None = None) -> Variable:
+    def py_pop(self, m: Interpreter, at: Variable | None = None) -> Variable:
         if at is not None:
             raise Unsupported("a deque's pop with an argument")
         return self._taken(m, -1)
 
-    def py_popleft(self, m: Machine) -> Variable:
+    def py_popleft(self, m: Interpreter) -> Variable:
         return self._taken(m, 0)
 
-    def _taken(self, m: Machine, at: int) -> Variable:
+    def _taken(self, m: Interpreter, at: int) -> Variable:
         if not self.items:
             m.throw(IndexError, "pop from an empty deque")
         value = self.items.pop(at)
         self.resized(m)
         return value
 
-    def py_rotate(self, m: Machine, by: Variable | None = None) -> Variable:
+    def py_rotate(self, m: Interpreter, by: Variable | None = None) -> Variable:
         turned: collections.deque[Variable] = collections.deque(self.items)
         turned.rotate(1 if by is None else m.index(by))
         self.items[:] = turned
         return self.resized(m)
 
-    def py_remove(self, m: Machine, value: Variable) -> Variable:
+    def py_remove(self, m: Interpreter, value: Variable) -> Variable:
         for i, x in enumerate(self.items):
             if m.equal(x, value):
                 del self.items[i]
@@ -125,7 +123,7 @@ class DequeIterator(Iterator):
         self.age = deque.age
         self.position = 0
 
-    def next(self, m: Machine) -> Variable:
+    def next(self, m: Interpreter) -> Variable:
         if self.position >= len(self.deque.items) and self.age == self.deque.age:
             raise StopIter
         if self.age != self.deque.age:

@@ -6,21 +6,17 @@ import functools
 import inspect
 import types
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
-from capture.errors import NotConstant, StopIter, SymbolicRaise, Unsupported
+from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
-from capture.sources import Attr
+from capture.sources import Attr, Source
 
-from .base import Args, Kwargs, Variable
+from .base import Args, Interpreter, Kwargs, Variable
 from .binding import raise_wrong_arguments
 from .constants import BoundBuiltin, Constant
 from .iterators import Iterator
-
-if TYPE_CHECKING:
-    from capture.evaluator.frame import Frame
-    from capture.evaluator.machine import Machine
-    from capture.sources import Source
+from .signals import StopIter, SymbolicRaise
 
 
 class Cell(Variable):
@@ -34,13 +30,13 @@ class Cell(Variable):
     def python_type(self) -> type:
         return types.CellType
 
-    def read(self, m: Machine) -> Variable | None:
+    def read(self, m: Interpreter) -> Variable | None:
         """What it holds; that it holds something is guarded even where what that is never counts."""
         if self.content is not None:
             m.reach_content(self.content)
         return self.content
 
-    def attribute(self, m: Machine, name: str) -> Variable:
+    def attribute(self, m: Interpreter, name: str) -> Variable:
         if name == "cell_contents":
             content = self.read(m)
             if content is None:
@@ -48,7 +44,7 @@ class Cell(Variable):
             return content
         return super().attribute(m, name)
 
-    def set(self, m: Machine, value: Variable | None) -> None:
+    def set(self, m: Interpreter, value: Variable | None) -> None:
         self.content = value
         m.mutated(self)
 
@@ -81,25 +77,25 @@ class Function(Variable):
     def python_type(self) -> type:
         return types.FunctionType
 
-    def as_python(self, m: Machine) -> Any:
+    def as_python(self, m: Interpreter) -> Any:
         if self.real is None or self.attrs:
             raise NotConstant(self)
         m.note_identity(self, self.real)
         return self.real
 
-    def hash_key(self, m: Machine) -> Hashable:
+    def hash_key(self, m: Interpreter) -> Hashable:
         if self.real is None:
             return m.by_identity(self)
         m.note_identity(self, self.real)
         return self.real
 
-    def truth(self, m: Machine) -> bool:
+    def truth(self, m: Interpreter) -> bool:
         return True
 
-    def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         return m.call_function(self, args, kwargs)
 
-    def attribute(self, m: Machine, name: str) -> Variable:
+    def attribute(self, m: Interpreter, name: str) -> Variable:
         if name in self.attrs:
             return self.attrs[name]
         if name == "__code__":
@@ -121,14 +117,13 @@ class Function(Variable):
         if name == "__doc__":
             return Constant(None)
         if name == "__dict__":
-            from .mappings import Dict
-
-            return m.created(Dict({k: (Constant(k), v) for k, v in self.attrs.items()}))
+            made: Variable = m.created_dict(self.attrs)
+            return made
         if name == "__annotations__" and self.annotations is not None:
             return self.annotations
         m.throw(AttributeError, f"'function' object has no attribute {name!r}")
 
-    def real_attribute(self, m: Machine, real: types.FunctionType, base: Source, name: str) -> Variable:
+    def real_attribute(self, m: Interpreter, real: types.FunctionType, base: Source, name: str) -> Variable:
         """What a function from outside the frame has under a name."""
         if hasattr(types.FunctionType, name):
             value = m.fold(getattr, [real, name])
@@ -138,7 +133,7 @@ class Function(Variable):
         m.guard(Attr(base, "__dict__"), GuardKind.NO_KEY, name)
         m.throw(AttributeError, f"'function' object has no attribute {name!r}")
 
-    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name == "__call__":
             return self.call(m, args, kwargs)
         if name == "__get__":
@@ -146,19 +141,19 @@ class Function(Variable):
             return self if m.is_none(owner) else m.created(Method(self, owner))
         return super().method(m, name, args, kwargs)
 
-    def set_attribute(self, m: Machine, name: str, value: Variable) -> None:
+    def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
         if self.real is not None or name in ("__code__", "__defaults__", "__kwdefaults__"):
             raise Unsupported(f"setting attribute {name!r} of a function")
         m.activity += 1
         self.attrs[name] = value
 
-    def refuse(self, m: Machine, args: Args, kwargs: Kwargs) -> NoReturn:
+    def refuse(self, m: Interpreter, args: Args, kwargs: Kwargs) -> NoReturn:
         """A call with arguments that it does not take."""
         m.note_defaults(self)
         name = m.realize(self.attribute(m, "__qualname__"))
         raise_wrong_arguments(m, self, m.to_python(name), args, kwargs)
 
-    def bind(self, m: Machine, args: Args, kwargs: Kwargs) -> dict[str, Variable]:
+    def bind(self, m: Interpreter, args: Args, kwargs: Kwargs) -> dict[str, Variable]:
         """Arguments by parameter name, with Python's errors."""
         code = self.code
         count, only = code.co_argcount, code.co_kwonlyargcount
@@ -214,19 +209,19 @@ class Method(Variable):
     def python_type(self) -> type:
         return types.MethodType
 
-    def truth(self, m: Machine) -> bool:
+    def truth(self, m: Interpreter) -> bool:
         return True
 
-    def as_python(self, m: Machine) -> Any:
+    def as_python(self, m: Interpreter) -> Any:
         return types.MethodType(m.to_python(self.function), m.to_python(self.owner))
 
-    def hash_key(self, m: Machine) -> Hashable:
+    def hash_key(self, m: Interpreter) -> Hashable:
         return ("method", self.function.hash_key(m), self.owner.hash_key(m))
 
-    def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         return m.call(self.function, [self.owner, *args], kwargs)
 
-    def attribute(self, m: Machine, name: str) -> Variable:
+    def attribute(self, m: Interpreter, name: str) -> Variable:
         if name == "__self__":
             return self.owner
         if name == "__func__":
@@ -265,16 +260,16 @@ class Partial(Variable):
     def python_type(self) -> type:
         return functools.partial
 
-    def truth(self, m: Machine) -> bool:
+    def truth(self, m: Interpreter) -> bool:
         return True
 
-    def hash_key(self, m: Machine) -> Hashable:
+    def hash_key(self, m: Interpreter) -> Hashable:
         return m.by_identity(self)
 
-    def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         return m.call(self.function, [*self.args, *args], {**self.kwargs, **kwargs})
 
-    def attribute(self, m: Machine, name: str) -> Variable:
+    def attribute(self, m: Interpreter, name: str) -> Variable:
         if name == "func":
             return self.function
         if name == "args":
@@ -292,16 +287,16 @@ class Partial(Variable):
             m.guard(self.source, GuardKind.NO_ATTR, name)
         m.throw(AttributeError, f"'functools.partial' object has no attribute {name!r}")
 
-    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         return self.call(m, args, kwargs) if name == "__call__" else super().method(m, name, args, kwargs)
 
 
 class Generator(Iterator):
-    """A generator made in the frame: a nested frame that is resumed where it yielded."""
+    """A generator made in the frame: a nested frame, the interpreter's, that is resumed where it yielded."""
 
     cls = types.GeneratorType
 
-    def __init__(self, frame: Frame, function: Function, bound: tuple[Args, Kwargs]) -> None:
+    def __init__(self, frame: Any, function: Function, bound: tuple[Args, Kwargs]) -> None:
         self.frame = frame
         self.function = function
         self.bound = bound
@@ -309,10 +304,10 @@ class Generator(Iterator):
         self.finished = False
         self.running = False
 
-    def next(self, m: Machine) -> Variable:
+    def next(self, m: Interpreter) -> Variable:
         return self.send(m, Constant(None))
 
-    def send(self, m: Machine, value: Variable, error: SymbolicRaise | None = None) -> Variable:
+    def send(self, m: Interpreter, value: Variable, error: SymbolicRaise | None = None) -> Variable:
         """Run until the next yield; raises ``StopIter`` with the returned value at the end."""
         if self.finished:
             if error is not None:
@@ -341,12 +336,12 @@ class Generator(Iterator):
             raise StopIter(result)
         return result
 
-    def attribute(self, m: Machine, name: str) -> Variable:
+    def attribute(self, m: Interpreter, name: str) -> Variable:
         if name in ("send", "throw", "close", "__next__", "__iter__"):
             return BoundBuiltin(self, name)
         return super().attribute(m, name)
 
-    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name == "send":
             return m.stop_as_exception(lambda: self.send(m, args[0]))
         if name == "close":
@@ -356,7 +351,7 @@ class Generator(Iterator):
             return m.stop_as_exception(lambda: self.send(m, Constant(None), SymbolicRaise(error)))
         return super().method(m, name, args, kwargs)
 
-    def close(self, m: Machine) -> Variable:
+    def close(self, m: Interpreter) -> Variable:
         if not self.started or self.finished:
             self.finished = True
             return Constant(None)

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
 
-from capture.errors import StopIter, Unsupported
-
-from .base import Args, Kwargs, Variable
+from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
-
-if TYPE_CHECKING:
-    from capture.evaluator.machine import Machine
-
-    from .mappings import Dict
+from .signals import StopIter
 
 
 class Iterator(Variable):
@@ -25,21 +18,21 @@ class Iterator(Variable):
     def python_type(self) -> type:
         return self.cls
 
-    def truth(self, m: Machine) -> bool:
+    def truth(self, m: Interpreter) -> bool:
         return True
 
-    def hash_key(self, m: Machine) -> Hashable:
+    def hash_key(self, m: Interpreter) -> Hashable:
         return m.by_identity(self)
 
-    def iterate(self, m: Machine) -> Variable:
+    def iterate(self, m: Interpreter) -> Variable:
         return self
 
-    def attribute(self, m: Machine, name: str) -> Variable:
+    def attribute(self, m: Interpreter, name: str) -> Variable:
         if name in ("__next__", "__iter__"):
             return BoundBuiltin(self, name)
         return super().attribute(m, name)
 
-    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name == "__next__":
             return m.next_value(self)
         if name == "__iter__":
@@ -54,7 +47,7 @@ class SequenceIterator(Iterator):
         self.sequence = sequence
         self.position = 0
 
-    def next(self, m: Machine) -> Variable:
+    def next(self, m: Interpreter) -> Variable:
         items: list[Variable] = self.sequence.items  # type: ignore[attr-defined]
         if self.position < 0 or self.position >= len(items):
             self.position = -1
@@ -76,7 +69,7 @@ class ReversedIterator(SequenceIterator):
         super().__init__(sequence)
         self.position = len(sequence.items) - 1  # type: ignore[attr-defined]
 
-    def next(self, m: Machine) -> Variable:
+    def next(self, m: Interpreter) -> Variable:
         items: list[Variable] = self.sequence.items  # type: ignore[attr-defined]
         if not 0 <= self.position < len(items):
             self.position = -1
@@ -93,39 +86,11 @@ class RangeIterator(Iterator):
     def __init__(self, rest: range) -> None:
         self.rest = rest
 
-    def next(self, m: Machine) -> Variable:
+    def next(self, m: Interpreter) -> Variable:
         if not self.rest:
             raise StopIter
         value, self.rest = self.rest[0], self.rest[1:]
         return Constant(value)
-
-
-class DictIterator(Iterator):
-    """Over the keys, values or items of a dict; a change of size while it runs is the user's error."""
-
-    def __init__(self, m: Machine, owner: Dict, kind: str) -> None:
-        self.owner = owner
-        self.kind = kind
-        self.keys = list(owner.in_order(m))
-        self.position = 0
-
-    def python_type(self) -> type:
-        from .mappings import view_of
-
-        return type(iter(view_of(self.owner, self.kind)))
-
-    def next(self, m: Machine) -> Variable:
-        if len(self.owner.entries) != len(self.keys):
-            m.throw(RuntimeError, "dictionary changed size during iteration")
-        if self.position >= len(self.keys):
-            raise StopIter
-        if self.keys[self.position] not in self.owner.entries:
-            raise Unsupported("a dictionary's keys changed during iteration")
-        key, value = self.owner.entries[self.keys[self.position]]
-        self.position += 1
-        if self.kind == "items":
-            return m.created_tuple([key, value])
-        return key if self.kind == "keys" else value
 
 
 class Enumerate(Iterator):
@@ -135,7 +100,7 @@ class Enumerate(Iterator):
         self.inner = inner
         self.count = count
 
-    def next(self, m: Machine) -> Variable:
+    def next(self, m: Interpreter) -> Variable:
         value = self.inner.next(m)
         self.count += 1
         return m.created_tuple([Constant(self.count - 1), value])
@@ -148,7 +113,7 @@ class Zip(Iterator):
         self.inner = inner
         self.strict = strict
 
-    def next(self, m: Machine) -> Variable:
+    def next(self, m: Interpreter) -> Variable:
         if not self.inner:
             raise StopIter
         got: list[Variable] = []
@@ -161,7 +126,7 @@ class Zip(Iterator):
                 raise
         return m.created_tuple(got)
 
-    def check(self, m: Machine, at: int) -> None:
+    def check(self, m: Interpreter, at: int) -> None:
         """``strict=True``: all must end together."""
         if at:
             others = "argument 1" if at == 1 else f"arguments 1-{at}"
@@ -182,7 +147,7 @@ class Map(Iterator):
         self.function = function
         self.inner = inner
 
-    def next(self, m: Machine) -> Variable:
+    def next(self, m: Interpreter) -> Variable:
         return m.call(self.function, [each.next(m) for each in self.inner], {})
 
 
@@ -193,7 +158,7 @@ class Filter(Iterator):
         self.function = function
         self.inner = inner
 
-    def next(self, m: Machine) -> Variable:
+    def next(self, m: Interpreter) -> Variable:
         while True:
             value = self.inner.next(m)
             if m.truth(value if m.is_none(self.function) else m.call(self.function, [value], {})):
@@ -210,7 +175,7 @@ class CallableIterator(Iterator):
         self.sentinel = sentinel
         self.done = False
 
-    def next(self, m: Machine) -> Variable:
+    def next(self, m: Interpreter) -> Variable:
         if self.done:
             raise StopIter
         value = m.call(self.function, [], {})
@@ -228,7 +193,7 @@ class Count(Iterator):
         self.by = step
         self.cls = cls
 
-    def next(self, m: Machine) -> Variable:
+    def next(self, m: Interpreter) -> Variable:
         value = self.value
         self.value = m.binary("+", value, self.by)
         return value
@@ -242,7 +207,7 @@ class Repeat(Iterator):
         self.times = times
         self.cls = cls
 
-    def next(self, m: Machine) -> Variable:
+    def next(self, m: Interpreter) -> Variable:
         if self.times is not None:
             if self.times <= 0:
                 raise StopIter
@@ -258,7 +223,7 @@ class Chain(Iterator):
         self.cls = cls
         self.active: Variable | None = None
 
-    def next(self, m: Machine) -> Variable:
+    def next(self, m: Interpreter) -> Variable:
         while True:
             if self.active is None:
                 self.active = m.iterate(self.iterables.next(m))
@@ -277,7 +242,7 @@ class Pairwise(Iterator):
         self.inner: Variable | None = inner
         self.last: Variable | None = None
 
-    def next(self, m: Machine) -> Variable:
+    def next(self, m: Interpreter) -> Variable:
         inner, self.inner = self.inner, None  # whatever ends it, ends it for good
         if inner is None:
             raise StopIter
@@ -296,7 +261,7 @@ class LongestZip(Iterator):
         self.inner: list[Variable | None] = [*inner]
         self.fill = fill
 
-    def next(self, m: Machine) -> Variable:
+    def next(self, m: Interpreter) -> Variable:
         got: list[Variable] = []
         for at, each in enumerate(self.inner):
             try:
@@ -321,7 +286,7 @@ class Part(Iterator):
         self.wanted, self.stop, self.by = start, stop, step
         self.taken = 0
 
-    def next(self, m: Machine) -> Variable:
+    def next(self, m: Interpreter) -> Variable:
         inner, self.inner = self.inner, None
         if inner is None:
             raise StopIter
@@ -350,7 +315,7 @@ class Accumulate(Iterator):
         self.initial = initial
         self.total: Variable | None = None
 
-    def next(self, m: Machine) -> Variable:
+    def next(self, m: Interpreter) -> Variable:
         if self.initial is not None:
             self.total, self.initial = self.initial, None
             return self.total
@@ -373,5 +338,5 @@ class UserIterator(Iterator):
     def python_type(self) -> type:
         return self.inner.python_type()
 
-    def next(self, m: Machine) -> Variable:
+    def next(self, m: Interpreter) -> Variable:
         return m.next_of_object(self.inner)

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import copyreg
+import functools
+import inspect
 import logging
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from capture.errors import NotConstant, Unsupported
-from capture.evaluator.scope import module_of
 from capture.guards import GuardKind
 from capture.sources import Const
+from capture.trace_rules import module_of
 
 from . import modules
-from .base import Args, Kwargs, Variable
-from .constants import Constant
-from .functions import Method
-from .objects import MISSING, Object, class_lookup
+from .base import Args, Interpreter, Kwargs, Variable
+from .constants import Constant, Known
+from .functions import Function, Method, Partial
+from .mappings import Dict, Set
+from .objects import MISSING, InstanceDict, Object, class_lookup, made_by_object
+from .sequences import List, Tuple
+from .tensors import Tensor
 
-if TYPE_CHECKING:
-    from capture.evaluator.machine import Machine
-
-Handler = Callable[["Machine", Args, Kwargs], Variable]
+Handler = Callable[[Interpreter, Args, Kwargs], Variable]
 
 #: ``module.qualname`` -> handler; filled by ``known``.
 KNOWN: dict[str, Handler] = {}
@@ -88,7 +90,7 @@ def handler_for(function: types.FunctionType, module: str) -> Handler | None:
 
 
 def _computed(function: Any) -> Handler:
-    def handler(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    def handler(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         try:
             real = [m.to_python(a) for a in args]
             named = {k: m.to_python(v) for k, v in kwargs.items()}
@@ -105,7 +107,7 @@ KNOWN["torch.nn.modules.module.Module._wrapped_call_impl"] = modules.module_call
 
 
 @known("torch.compiler.is_compiling", "torch.compiler.is_dynamo_compiling", "torch._utils.is_compiling")
-def _is_compiling(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _is_compiling(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """A captured program may ask whether a compiler traces it: one does, unless that makes it fail."""
     m.asked_compiling = True
     return Constant(m.says_compiling)
@@ -124,34 +126,28 @@ def _is_compiling(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     "torch.onnx._internal.torchscript_exporter.utils.is_in_onnx_export",
     "torch.utils._device._device_constructors",
 )
-def _never(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _never(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return Constant(False)
 
 
 @known("torch._is_tensor", "torch.is_tensor")
-def _is_tensor(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
-    from .tensors import Tensor
-
+def _is_tensor(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return Constant(isinstance(m.realize(args[0]), Tensor))
 
 
 @known("torch._tensor.Tensor.__iter__")
-def _iter(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _iter(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.iterate(args[0])
 
 
 @known("torch._tensor.Tensor.__len__")
-def _len(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _len(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.realize(args[0]).length(m)
 
 
 @known("inspect.signature")
-def _signature(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _signature(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """Of a real function, or of one bound to an object: what the object is does not matter."""
-    import inspect
-
-    from .functions import Function, Method
-
     value = m.realize(args[0])
     if isinstance(value, Method) and isinstance(value.function, Function) and value.function.real is not None:
         m.note_signature(value.function)
@@ -166,7 +162,7 @@ def _signature(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     raise Unsupported(f"signature of {value!r}")
 
 
-def _plain_call(m: Machine, value: Object) -> Variable:
+def _plain_call(m: Interpreter, value: Object) -> Variable:
     """What calling an object calls, where nothing else says what its signature is."""
     for name in ("__signature__", "__wrapped__", "__partialmethod__", "_partialmethod", "__text_signature__"):
         if value.instance_attribute(m, name) is not None or class_lookup(m, value.cls, name)[0] is not MISSING:
@@ -183,15 +179,13 @@ def _plain_call(m: Machine, value: Object) -> Variable:
 
 
 @known("typing.cast")
-def _cast(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _cast(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return args[1]
 
 
 @known("functools.update_wrapper")
-def _update_wrapper(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _update_wrapper(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """Copies names and documentation: of them only ``__wrapped__`` matters to a function made in the frame."""
-    from .functions import Function
-
     wrapper = m.realize(args[0] if args else kwargs["wrapper"])
     wrapped = m.realize(args[1] if len(args) > 1 else kwargs["wrapped"])
     if not isinstance(wrapper, Function) or wrapper.real is not None:
@@ -203,20 +197,12 @@ def _update_wrapper(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 
 @known("functools.wraps")
-def _wraps(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
-    import functools
-
-    from .functions import Partial
-
+def _wraps(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.created(Partial(m.known(functools.update_wrapper), [], {"wrapped": args[0], **kwargs}))
 
 
 @known("copy.copy")
-def _copy(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
-    from .mappings import Dict, Set
-    from .objects import MISSING, InstanceDict, class_lookup
-    from .sequences import List, Tuple
-
+def _copy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = m.realize(args[0])
     if isinstance(value, Constant | Tuple):
         return value
@@ -234,20 +220,14 @@ def _copy(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
 
 
 @known("copy.deepcopy")
-def _deepcopy(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _deepcopy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if len(args) > 1 or kwargs:
         raise Unsupported("copy.deepcopy with a memo")
     return _deep(m, args[0], {})
 
 
-def _deep(m: Machine, value: Variable, memo: dict[int, Variable]) -> Variable:
+def _deep(m: Interpreter, value: Variable, memo: dict[int, Variable]) -> Variable:
     """The deep copy of anything without a ``__deepcopy__`` of its own; objects met twice are copied once."""
-    from .constants import Known
-    from .functions import Function
-    from .mappings import Dict, Set
-    from .objects import InstanceDict
-    from .sequences import List, Tuple
-
     value = m.realize(value)
     if isinstance(value, Constant | Known | Function):
         return value
@@ -286,10 +266,8 @@ _COPY = (
 _DEEP_COPY = ("__deepcopy__", *_COPY)
 
 
-def _copied_by_default(m: Machine, cls: type, names: tuple[str, ...]) -> bool:
+def _copied_by_default(m: Interpreter, cls: type, names: tuple[str, ...]) -> bool:
     """Whether nothing was said of how objects of this class are copied."""
-    from .objects import MISSING, class_lookup, made_by_object
-
     if cls in copyreg.dispatch_table:
         return False
     m.guard(Const(copyreg.dispatch_table, "copyreg.dispatch_table"), GuardKind.NO_KEY, cls)
@@ -302,7 +280,7 @@ def _log(name: str) -> None:
     level = getattr(logging, name.upper())
 
     @known(f"logging.Logger.{name}")
-    def silent(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    def silent(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         """A record below the logger's level: nothing happens. Others are written, which breaks the graph."""
         logger = m.realize(args[0])
         real = logger.value if isinstance(logger, Object) else None
@@ -316,7 +294,7 @@ for _level in ("debug", "info", "warning", "error", "critical"):
     _log(_level)
 
 
-def warn_once(m: Machine, function: Any, args: Args, kwargs: Kwargs) -> Variable:
+def warn_once(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) -> Variable:
     """A cached function that logs on its first call: made now, after which it does nothing."""
     try:
         real = [a.value if isinstance(a, Object) and not a.attrs else m.to_python(a) for a in map(m.realize, args)]

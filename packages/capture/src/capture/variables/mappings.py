@@ -5,18 +5,17 @@ from __future__ import annotations
 import collections
 import itertools
 from collections.abc import Callable, Hashable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.sources import DictKeyAt, DictValueAt, Source
 
-from .base import Args, Kwargs, Lazy, Variable, VarKey, shown_type
+from .base import Args, Interpreter, Kwargs, Lazy, Variable, VarKey, shown_type
 from .constants import BoundBuiltin, Constant
+from .iterators import Iterator, SequenceIterator
 from .sequences import DUNDERS, builtin_method
-
-if TYPE_CHECKING:
-    from capture.evaluator.machine import Machine
+from .signals import StopIter
 
 
 class Dict(Variable):
@@ -38,26 +37,26 @@ class Dict(Variable):
     def python_type(self) -> type:
         return self.cls
 
-    def as_python(self, m: Machine) -> Any:
+    def as_python(self, m: Interpreter) -> Any:
         if self.cls is not dict or self.source is not None:
             raise NotConstant(self)
         return {m.to_python(k): m.to_python(v) for k, v in self.entries.values()}
 
-    def whole(self, m: Machine) -> dict[Hashable, tuple[Variable, Variable]]:
+    def whole(self, m: Interpreter) -> dict[Hashable, tuple[Variable, Variable]]:
         """The entries, for uses that depend on which keys there are."""
         if self.guard_keys is not None:
             guard, self.guard_keys, self.guard_absent = self.guard_keys, None, None
             guard()
         return self.entries
 
-    def in_order(self, m: Machine) -> dict[Hashable, tuple[Variable, Variable]]:
+    def in_order(self, m: Interpreter) -> dict[Hashable, tuple[Variable, Variable]]:
         """The entries, for uses that depend on how many there are, and look at the keys themselves."""
         return self.whole(m)
 
-    def hash_key(self, m: Machine) -> Hashable:
+    def hash_key(self, m: Interpreter) -> Hashable:
         m.throw(TypeError, f"unhashable type: {shown_type(self.cls)!r}")
 
-    def find(self, m: Machine, key: Variable) -> Variable | None:
+    def find(self, m: Interpreter, key: Variable) -> Variable | None:
         """The value under ``key``, or None; guarded either way."""
         if isinstance(key, Lazy) and isinstance(key.source, DictKeyAt) and not self.entries:
             self.whole(m)
@@ -74,24 +73,22 @@ class Dict(Variable):
             m.reach(entry[1], self.source, hashed)
         return entry[1]
 
-    def truth(self, m: Machine) -> bool:
+    def truth(self, m: Interpreter) -> bool:
         return bool(self.in_order(m))
 
-    def length(self, m: Machine) -> Variable:
+    def length(self, m: Interpreter) -> Variable:
         return Constant(len(self.in_order(m)))
 
-    def iterate(self, m: Machine) -> Variable:
-        from .iterators import DictIterator
-
+    def iterate(self, m: Interpreter) -> Variable:
         return m.created(DictIterator(m, self, "keys"))
 
-    def contains(self, m: Machine, value: Variable) -> bool:
+    def contains(self, m: Interpreter, value: Variable) -> bool:
         found = self.find(m, value)
         if found is not None:
             found.realize(m)  # reading the value at guard time is what shows that the key is there
         return found is not None
 
-    def item(self, m: Machine, key: Variable) -> Variable:
+    def item(self, m: Interpreter, key: Variable) -> Variable:
         found = self.find(m, key)
         if found is None:
             if self.factory is not None and not m.is_none(self.factory):
@@ -101,7 +98,7 @@ class Dict(Variable):
             m.throw_value(KeyError, [m.realize(key)])
         return found
 
-    def set_item(self, m: Machine, key: Variable, value: Variable) -> None:
+    def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
         key = m.realize(key)
         hashed = key.hash_key(m)
         old = self.entries.get(hashed)
@@ -110,14 +107,14 @@ class Dict(Variable):
         self.entries[hashed] = (key if old is None else old[0], value)
         m.mutated(self)
 
-    def delete_item(self, m: Machine, key: Variable) -> None:
+    def delete_item(self, m: Interpreter, key: Variable) -> None:
         if self.find(m, key) is None:
             m.throw_value(KeyError, [m.realize(key)])
         self.whole(m)
         del self.entries[m.realize(key).hash_key(m)]
         m.mutated(self)
 
-    def attribute(self, m: Machine, name: str) -> Variable:
+    def attribute(self, m: Interpreter, name: str) -> Variable:
         if name == "__class__":
             return m.known(self.cls)
         if name == "default_factory" and self.cls is collections.defaultdict:
@@ -128,30 +125,30 @@ class Dict(Variable):
             return BoundBuiltin(self, name)
         raise Unsupported(f"{self.cls.__name__}.{name}")
 
-    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name in ("update", "__init__"):
             self.update(m, [m.realize(a) for a in args], kwargs)
             return Constant(None)
         return builtin_method(self, m, name, args, kwargs)
 
-    def update(self, m: Machine, args: Args, kwargs: Kwargs) -> None:
+    def update(self, m: Interpreter, args: Args, kwargs: Kwargs) -> None:
         for source in args:
             for key, value in m.pairs(source):
                 self.set_item(m, key, value)
         for name, value in kwargs.items():
             self.set_item(m, Constant(name), value)
 
-    def py_get(self, m: Machine, key: Variable, default: Variable | None = None) -> Variable:
+    def py_get(self, m: Interpreter, key: Variable, default: Variable | None = None) -> Variable:
         return self.find(m, key) or default or Constant(None)
 
-    def py_setdefault(self, m: Machine, key: Variable, default: Variable | None = None) -> Variable:
+    def py_setdefault(self, m: Interpreter, key: Variable, default: Variable | None = None) -> Variable:
         found = self.find(m, key)
         if found is None:
             found = default or Constant(None)
             self.set_item(m, key, found)
         return found
 
-    def py_pop(self, m: Machine, key: Variable, default: Variable | None = None) -> Variable:
+    def py_pop(self, m: Interpreter, key: Variable, default: Variable | None = None) -> Variable:
         found = self.find(m, key)
         if found is None:
             if default is None:
@@ -160,7 +157,7 @@ class Dict(Variable):
         self.delete_item(m, key)
         return found
 
-    def py_popitem(self, m: Machine, last: Variable | None = None) -> Variable:
+    def py_popitem(self, m: Interpreter, last: Variable | None = None) -> Variable:
         if not self.whole(m):
             m.throw(KeyError, "popitem(): dictionary is empty")
         newest = last is None or m.truth(last)
@@ -169,7 +166,7 @@ class Dict(Variable):
         m.mutated(self)
         return m.created_tuple([key, value])
 
-    def py_move_to_end(self, m: Machine, key: Variable, last: Variable | None = None) -> Variable:
+    def py_move_to_end(self, m: Interpreter, key: Variable, last: Variable | None = None) -> Variable:
         if self.find(m, key) is None:
             m.throw_value(KeyError, [key])
         hashed = key.hash_key(m)
@@ -184,21 +181,21 @@ class Dict(Variable):
         m.mutated(self)
         return Constant(None)
 
-    def py_clear(self, m: Machine) -> Variable:
+    def py_clear(self, m: Interpreter) -> Variable:
         self.whole(m).clear()
         m.mutated(self)
         return Constant(None)
 
-    def py_copy(self, m: Machine) -> Variable:
+    def py_copy(self, m: Interpreter) -> Variable:
         return m.created(Dict(dict(self.whole(m)), self.cls, self.factory))
 
-    def py_keys(self, m: Machine) -> Variable:
+    def py_keys(self, m: Interpreter) -> Variable:
         return m.created(DictView(self, "keys"))
 
-    def py_values(self, m: Machine) -> Variable:
+    def py_values(self, m: Interpreter) -> Variable:
         return m.created(DictView(self, "values"))
 
-    def py_items(self, m: Machine) -> Variable:
+    def py_items(self, m: Interpreter) -> Variable:
         return m.created(DictView(self, "items"))
 
 
@@ -219,22 +216,22 @@ class Numbered(Dict):
         self.original = dict(entries)
         self.guard_keys = guard_length
 
-    def whole(self, m: Machine) -> dict[Hashable, tuple[Variable, Variable]]:
+    def whole(self, m: Interpreter) -> dict[Hashable, tuple[Variable, Variable]]:
         for key, _ in self.in_order(m).values():
             key.realize(m)
         return self.entries
 
-    def in_order(self, m: Machine) -> dict[Hashable, tuple[Variable, Variable]]:
+    def in_order(self, m: Interpreter) -> dict[Hashable, tuple[Variable, Variable]]:
         return super().whole(m)
 
-    def find(self, m: Machine, key: Variable) -> Variable | None:
+    def find(self, m: Interpreter, key: Variable) -> Variable | None:
         if isinstance(key, NumberAt) and key.seen is None and self.has_keys_of(m, key.owner):
             entry = self.entries.get(key.value)
             return None if entry is None else entry[1]
         self.whole(m)
         return super().find(m, key)
 
-    def has_keys_of(self, m: Machine, other: Numbered) -> bool:
+    def has_keys_of(self, m: Interpreter, other: Numbered) -> bool:
         """Whether all keys are objects that another has as keys; guarded. Then places tell what it shares with that one."""
         theirs = {id(key.value): key.source for key, _ in other.original.values() if isinstance(key, Lazy)}
         ours = [key for key, _ in self.original.values() if isinstance(key, Lazy)]
@@ -260,6 +257,32 @@ def view_of(owner: Dict, kind: str) -> Any:
     return getattr(collections.OrderedDict() if owner.cls is collections.OrderedDict else {}, kind)()
 
 
+class DictIterator(Iterator):
+    """Over the keys, values or items of a dict; a change of size while it runs is the user's error."""
+
+    def __init__(self, m: Interpreter, owner: Dict, kind: str) -> None:
+        self.owner = owner
+        self.kind = kind
+        self.keys = list(owner.in_order(m))
+        self.position = 0
+
+    def python_type(self) -> type:
+        return type(iter(view_of(self.owner, self.kind)))
+
+    def next(self, m: Interpreter) -> Variable:
+        if len(self.owner.entries) != len(self.keys):
+            m.throw(RuntimeError, "dictionary changed size during iteration")
+        if self.position >= len(self.keys):
+            raise StopIter
+        if self.keys[self.position] not in self.owner.entries:
+            raise Unsupported("a dictionary's keys changed during iteration")
+        key, value = self.owner.entries[self.keys[self.position]]
+        self.position += 1
+        if self.kind == "items":
+            return m.created_tuple([key, value])
+        return key if self.kind == "keys" else value
+
+
 class DictView(Variable):
     """``d.keys()``, ``d.values()`` or ``d.items()`` (``kind``)."""
 
@@ -270,7 +293,7 @@ class DictView(Variable):
     def python_type(self) -> type:
         return type(view_of(self.owner, self.kind))
 
-    def elements(self, m: Machine) -> list[Variable]:
+    def elements(self, m: Interpreter) -> list[Variable]:
         entries = self.owner.in_order(m).values()
         if self.kind == "keys":
             return [k for k, _ in entries]
@@ -278,31 +301,29 @@ class DictView(Variable):
             return [v for _, v in entries]
         return [m.created_tuple([k, v]) for k, v in entries]
 
-    def truth(self, m: Machine) -> bool:
+    def truth(self, m: Interpreter) -> bool:
         return bool(self.owner.in_order(m))
 
-    def length(self, m: Machine) -> Variable:
+    def length(self, m: Interpreter) -> Variable:
         return Constant(len(self.owner.in_order(m)))
 
-    def iterate(self, m: Machine) -> Variable:
-        from .iterators import DictIterator
-
+    def iterate(self, m: Interpreter) -> Variable:
         return m.created(DictIterator(m, self.owner, self.kind))
 
-    def contains(self, m: Machine, value: Variable) -> bool:
+    def contains(self, m: Interpreter, value: Variable) -> bool:
         return self.owner.contains(m, value) if self.kind == "keys" else super().contains(m, value)
 
-    def as_set(self, m: Machine) -> Set:
+    def as_set(self, m: Interpreter) -> Set:
         if self.kind == "values":
             raise Unsupported("set operation on dict values")
         return Set.of(m, self.elements(m))
 
-    def attribute(self, m: Machine, name: str) -> Variable:
+    def attribute(self, m: Interpreter, name: str) -> Variable:
         if name == "isdisjoint" or name in DUNDERS:
             return BoundBuiltin(self, name)
         return super().attribute(m, name)
 
-    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name == "isdisjoint":
             return self.as_set(m).method(m, name, args, kwargs)
         return builtin_method(self, m, name, args, kwargs)
@@ -324,7 +345,7 @@ class Set(Variable):
         self.only_grew = self.in_order = False
 
     @classmethod
-    def of(cls, m: Machine, elements: Iterable[Variable], kind: type = set, *, in_order: bool = False) -> Set:
+    def of(cls, m: Interpreter, elements: Iterable[Variable], kind: type = set, *, in_order: bool = False) -> Set:
         entries: dict[Hashable, Variable] = {}
         for element in elements:
             real = m.realize(element)
@@ -337,20 +358,20 @@ class Set(Variable):
     def python_type(self) -> type:
         return self.cls
 
-    def as_python(self, m: Machine) -> Any:
+    def as_python(self, m: Interpreter) -> Any:
         if self.source is not None:
             raise NotConstant(self)
         return self.cls(m.to_python(x) for x in self.entries.values())
 
-    def hash_key(self, m: Machine) -> Hashable:
+    def hash_key(self, m: Interpreter) -> Hashable:
         if self.cls is set:
             m.throw(TypeError, "unhashable type: 'set'")
         return frozenset(self.entries)
 
-    def truth(self, m: Machine) -> bool:
+    def truth(self, m: Interpreter) -> bool:
         return bool(self.entries)
 
-    def length(self, m: Machine) -> Variable:
+    def length(self, m: Interpreter) -> Variable:
         return Constant(len(self.entries))
 
     def known_order(self) -> list[Variable] | None:
@@ -375,29 +396,27 @@ class Set(Variable):
         """Whether adding the elements one by one, in the order of ``entries``, gives a set with the real one's order."""
         return (self.only_grew and self.in_order) or self.known_order() is not None
 
-    def ordered(self, m: Machine) -> list[Variable]:
+    def ordered(self, m: Interpreter) -> list[Variable]:
         """The elements in the order in which the real set gives them."""
         order = self.known_order()
         if order is None:
             raise Unsupported("iteration over a set, whose order is not known")
         return order
 
-    def iterate(self, m: Machine) -> Variable:
-        from .iterators import SequenceIterator
-
+    def iterate(self, m: Interpreter) -> Variable:
         return m.created(SequenceIterator(m.created_tuple(self.ordered(m))))
 
-    def contains(self, m: Machine, value: Variable) -> bool:
+    def contains(self, m: Interpreter, value: Variable) -> bool:
         return m.realize(value).hash_key(m) in self.entries
 
-    def attribute(self, m: Machine, name: str) -> Variable:
+    def attribute(self, m: Interpreter, name: str) -> Variable:
         if not hasattr(self.cls, name):
             m.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
         if hasattr(self, "py_" + name) or name in SET_ALGEBRA or name in DUNDERS:
             return BoundBuiltin(self, name)
         raise Unsupported(f"{self.cls.__name__}.{name}")
 
-    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         algebra = SET_ALGEBRA.get(name)
         if algebra is not None:
             result: Variable = self
@@ -406,32 +425,32 @@ class Set(Variable):
             return result if args else self.py_copy(m)
         return builtin_method(self, m, name, args, kwargs)
 
-    def changed(self, m: Machine) -> Variable:
+    def changed(self, m: Interpreter) -> Variable:
         m.mutated(self)
         return Constant(None)
 
-    def py_add(self, m: Machine, value: Variable) -> Variable:
+    def py_add(self, m: Interpreter, value: Variable) -> Variable:
         self.entries.setdefault(value.hash_key(m), value)
         return self.changed(m)
 
-    def py_discard(self, m: Machine, value: Variable) -> Variable:
+    def py_discard(self, m: Interpreter, value: Variable) -> Variable:
         self.entries.pop(value.hash_key(m), None)
         self.only_grew = False
         return self.changed(m)
 
-    def py_remove(self, m: Machine, value: Variable) -> Variable:
+    def py_remove(self, m: Interpreter, value: Variable) -> Variable:
         if value.hash_key(m) not in self.entries:
             m.throw_value(KeyError, [value])
         return self.py_discard(m, value)
 
-    def py_clear(self, m: Machine) -> Variable:
+    def py_clear(self, m: Interpreter) -> Variable:
         self.entries.clear()
         return self.changed(m)
 
-    def py_copy(self, m: Machine) -> Variable:
+    def py_copy(self, m: Interpreter) -> Variable:
         return m.created(Set(dict(self.entries), self.cls))
 
-    def py_update(self, m: Machine, *others: Variable) -> Variable:
+    def py_update(self, m: Interpreter, *others: Variable) -> Variable:
         self.in_order = False
         for other in others:
             for x in unordered(m, other):
@@ -439,30 +458,30 @@ class Set(Variable):
                 self.entries.setdefault(real.hash_key(m), real)
         return self.changed(m)
 
-    def py_issubset(self, m: Machine, other: Variable) -> Variable:
+    def py_issubset(self, m: Interpreter, other: Variable) -> Variable:
         return Constant(self.entries.keys() <= Set.of(m, unordered(m, other)).entries.keys())
 
-    def py_issuperset(self, m: Machine, other: Variable) -> Variable:
+    def py_issuperset(self, m: Interpreter, other: Variable) -> Variable:
         return Constant(self.entries.keys() >= Set.of(m, unordered(m, other)).entries.keys())
 
-    def py_isdisjoint(self, m: Machine, other: Variable) -> Variable:
+    def py_isdisjoint(self, m: Interpreter, other: Variable) -> Variable:
         return Constant(self.entries.keys().isdisjoint(Set.of(m, unordered(m, other)).entries.keys()))
 
 
-def unordered(m: Machine, value: Variable) -> list[Variable]:
+def unordered(m: Interpreter, value: Variable) -> list[Variable]:
     """Elements of anything iterable where their order does not matter."""
     return list(value.entries.values()) if isinstance(value, Set) else m.elements(value)
 
 
-def _algebra(keep: Callable[[Set, Set], dict[Hashable, Variable]]) -> Callable[[Machine, Any, Set], Variable]:
-    def combine(m: Machine, left: Any, right: Set) -> Variable:
+def _algebra(keep: Callable[[Set, Set], dict[Hashable, Variable]]) -> Callable[[Interpreter, Any, Set], Variable]:
+    def combine(m: Interpreter, left: Any, right: Set) -> Variable:
         return m.created(Set(keep(left, right), left.cls))
 
     return combine
 
 
 #: Named and operator forms of the set operations.
-SET_ALGEBRA: dict[str, Callable[[Machine, Any, Set], Variable]] = {
+SET_ALGEBRA: dict[str, Callable[[Interpreter, Any, Set], Variable]] = {
     "union": _algebra(lambda a, b: {**a.entries, **{k: v for k, v in b.entries.items() if k not in a.entries}}),
     "intersection": _algebra(lambda a, b: {k: v for k, v in a.entries.items() if k in b.entries}),
     "difference": _algebra(lambda a, b: {k: v for k, v in a.entries.items() if k not in b.entries}),

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.nn.modules import module as torch_module
 
 from capture.errors import Unsupported
 
-from .base import Args, Kwargs, Variable, shown_type
+from .base import Args, Interpreter, Kwargs, Variable, shown_type
 from .constants import Constant
 from .mappings import Dict
 from .objects import Object, class_lookup
 from .tensors import Tensor
-
-if TYPE_CHECKING:
-    from capture.evaluator.machine import Machine
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 _REGISTRATION_HOOKS = {
@@ -43,7 +40,7 @@ class Module(Object):
     def __init__(self, cls: type, value: torch.nn.Module | None = None) -> None:
         super().__init__(cls, value)
 
-    def registered(self, m: Machine, name: str) -> Variable | None:
+    def registered(self, m: Interpreter, name: str) -> Variable | None:
         """From the registries, as ``Module.__getattr__`` looks."""
         for registry in _REGISTRIES:
             table = self.registry(m, registry)
@@ -54,14 +51,14 @@ class Module(Object):
                 return found
         return None
 
-    def missing_attribute(self, m: Machine, name: str) -> Variable:
+    def missing_attribute(self, m: Interpreter, name: str) -> Variable:
         fallback, _ = class_lookup(m, self.cls, "__getattr__")
         if fallback is _GETATTR:
             m.note_code_of(_GETATTR)
             return self.registered_or_error(m, name)
         return super().missing_attribute(m, name)
 
-    def registered_or_error(self, m: Machine, name: str) -> Variable:
+    def registered_or_error(self, m: Interpreter, name: str) -> Variable:
         found = self.registered(m, name)
         if found is not None:
             return found
@@ -72,7 +69,7 @@ class Module(Object):
         m.guard_not_shadowed(self, name)
         m.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
 
-    def set_attribute(self, m: Machine, name: str, value: Variable) -> None:
+    def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
         setter, _ = class_lookup(m, self.cls, "__setattr__")
         if setter is not _SETATTR:
             super().set_attribute(m, name, value)
@@ -80,7 +77,7 @@ class Module(Object):
         m.note_code_of(_SETATTR)
         self.module_set(m, name, value)
 
-    def module_set(self, m: Machine, name: str, value: Variable) -> None:
+    def module_set(self, m: Interpreter, name: str, value: Variable) -> None:
         """``Module.__setattr__``: into the registry that the value's kind or the name's present place asks for."""
         value = m.realize(value)
         wanted = None
@@ -105,24 +102,24 @@ class Module(Object):
             m.throw(AttributeError, f"cannot assign {wanted[1:-1]} before Module.__init__() call")
         self.generic_set(m, name, value)
 
-    def registry(self, m: Machine, name: str) -> Dict | None:
+    def registry(self, m: Interpreter, name: str) -> Dict | None:
         """One of the tables of parameters, buffers or modules; None before ``Module.__init__``."""
         entries = self.instance_attribute(m, name)
         table = None if entries is None else m.realize(entries)
         return table if isinstance(table, Dict) else None
 
-    def delete_attribute(self, m: Machine, name: str) -> None:
+    def delete_attribute(self, m: Interpreter, name: str) -> None:
         if self.registered(m, name) is not None:
             raise Unsupported(f"deleting {name!r} of a module")
         self.generic_delete(m, name)
 
-    def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         raw, owner = class_lookup(m, self.cls, "__call__")
         if raw is not _CALL:
             return m.call(m.created_method(m.class_attribute(owner, "__call__", raw), self), args, kwargs)
         return self.call_as_module(m, args, kwargs)
 
-    def call_as_module(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    def call_as_module(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         """``torch.nn.Module.__call__``, whatever the class makes of it."""
         if not m.is_none(m.realize(self.attribute(m, "_compiled_call_impl"))):
             raise Unsupported("module with its own compiled call")
@@ -136,7 +133,7 @@ class Module(Object):
             return m.call(self.attribute(m, "_call_impl"), args, kwargs)
         return m.call(self.attribute(m, "forward"), args, kwargs)
 
-    def hooked(self, m: Machine) -> bool:
+    def hooked(self, m: Interpreter) -> bool:
         """Whether any hook would run; guards that none does."""
         own = self.instance_dict()
         for name in _HOOKS:
@@ -152,7 +149,7 @@ class Module(Object):
         return f"<module {self.cls.__name__}>"
 
 
-def module_getattr(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def module_getattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """``torch.nn.Module.__getattr__`` called as a function, say through ``super()``."""
     owner = m.realize(args[0])
     if not isinstance(owner, Module):
@@ -160,7 +157,7 @@ def module_getattr(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     return owner.registered_or_error(m, m.to_python(args[1]))
 
 
-def module_setattr(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def module_setattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """``torch.nn.Module.__setattr__`` called as a function."""
     owner = m.realize(args[0])
     if not isinstance(owner, Module):
@@ -169,7 +166,7 @@ def module_setattr(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
     return Constant(None)
 
 
-def module_call(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def module_call(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """``torch.nn.Module.__call__`` called as a function, say through ``super()``."""
     owner = m.realize(args[0])
     if not isinstance(owner, Module):

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import fx
 
 from capture.errors import Unsupported
 
-from .base import Args, Kwargs, Variable
+from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
-
-if TYPE_CHECKING:
-    from capture.evaluator.machine import Machine
 
 _PYTHON_TYPES = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 
@@ -30,25 +27,25 @@ class Symbolic(Variable):
     def python_type(self) -> type:
         return _PYTHON_TYPES[type(self.value)]
 
-    def truth(self, m: Machine) -> bool:
+    def truth(self, m: Interpreter) -> bool:
         return bool(self.value)
 
-    def specialise(self, m: Machine) -> Any:
+    def specialise(self, m: Interpreter) -> Any:
         """The number itself, guarded to stay so."""
         return self.python_type()(self.value)
 
-    def hash_key(self, m: Machine) -> Hashable:
+    def hash_key(self, m: Interpreter) -> Hashable:
         key: Hashable = self.specialise(m)
         return key
 
-    def attribute(self, m: Machine, name: str) -> Variable:
+    def attribute(self, m: Interpreter, name: str) -> Variable:
         if name in ("real", "numerator"):
             return self
         if name in ("is_integer", "bit_length", "__int__", "__index__", "__float__"):
             return BoundBuiltin(self, name)
         raise Unsupported(f"attribute {name!r} of a symbolic number")
 
-    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name in ("__int__", "__index__") and self.python_type() is int:
             return self
         if name in ("is_integer", "bit_length"):

@@ -8,19 +8,18 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from capture import _native
-from capture.errors import NotConstant, SymbolicRaise, Unsupported
+from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Const
 
-from .base import Args, Kwargs, Variable, shown_type
-from .constants import BoundBuiltin, Constant, Known, check_own_class
+from .base import Args, Interpreter, Kwargs, Variable, shown_type
+from .constants import BoundBuiltin, Constant, Known
 from .functions import Function, Method
-
-if TYPE_CHECKING:
-    from capture.evaluator.machine import Machine
+from .mappings import Dict
+from .signals import SymbolicRaise
 
 
 class _Missing:
@@ -34,12 +33,18 @@ _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not compiled into the interpreter
 _DATA_DESCRIPTORS = (property, types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
-def class_lookup(m: Machine, cls: type, name: str) -> tuple[Any, type]:
+def class_lookup(m: Interpreter, cls: type, name: str) -> tuple[Any, type]:
     """The raw class attribute and the class of the MRO that has it; ``MISSING`` if none does. Leaves a guard."""
     return m.class_entry(cls, name)
 
 
-def is_data_descriptor(m: Machine, raw: Any) -> bool:
+def check_own_class(m: Interpreter, cls: type) -> None:
+    """Objects of some classes claim another class, as mocks do: what they answer is not known here."""
+    if class_lookup(m, cls, "__class__")[1] is not object:
+        raise Unsupported(f"the class that a {cls.__name__} claims to have")
+
+
+def is_data_descriptor(m: Interpreter, raw: Any) -> bool:
     """Whether it takes precedence over the instance's dictionary."""
     return isinstance(raw, _DATA_DESCRIPTORS) or any(
         class_lookup(m, type(raw), name)[0] is not MISSING for name in ("__set__", "__delete__")
@@ -61,7 +66,7 @@ def _generic(owner: type) -> tuple[bool, bool]:
     return (True, True) if owner is object else _native.generic_attributes(owner)
 
 
-def descriptor_get(m: Machine, raw: Any, owner: type, obj: Variable | None, cls: type, name: str) -> Variable:
+def descriptor_get(m: Interpreter, raw: Any, owner: type, obj: Variable | None, cls: type, name: str) -> Variable:
     """What ``raw``, found in ``owner``, gives when read through ``obj`` (or through the class, if None)."""
     if isinstance(raw, types.FunctionType):
         function = m.class_attribute(owner, name, raw)
@@ -100,7 +105,7 @@ def descriptor_get(m: Machine, raw: Any, owner: type, obj: Variable | None, cls:
     return m.wrap_class_value(owner, name, raw)
 
 
-def _bound_slot(m: Machine, raw: Any, obj: Variable, cls: type, name: str) -> Variable:
+def _bound_slot(m: Interpreter, raw: Any, obj: Variable, cls: type, name: str) -> Variable:
     """A method written in C, of an object, which must be of the class that it is for."""
     if not issubclass(cls, getattr(raw, "__objclass__", cls)):
         m.fold(raw.__get__, [_alike(cls)])
@@ -135,7 +140,7 @@ class Object(Variable):
     def python_type(self) -> type:
         return self.cls
 
-    def as_python(self, m: Machine) -> Any:
+    def as_python(self, m: Interpreter) -> Any:
         raise NotConstant(self)
 
     # Attributes
@@ -148,7 +153,7 @@ class Object(Variable):
             return {}
         return found if isinstance(found, dict) else {}
 
-    def instance_attribute(self, m: Machine, name: str) -> Variable | None:
+    def instance_attribute(self, m: Interpreter, name: str) -> Variable | None:
         """From the instance itself: its dictionary or a slot."""
         if name in self.attrs:
             return self.attrs[name]
@@ -166,7 +171,7 @@ class Object(Variable):
             return m.input_attribute(self, name, value)
         return None
 
-    def attribute(self, m: Machine, name: str) -> Variable:
+    def attribute(self, m: Interpreter, name: str) -> Variable:
         override, owner = class_lookup(m, self.cls, "__getattribute__")
         if isinstance(override, types.FunctionType):
             return m.call(m.class_attribute(owner, "__getattribute__", override), [self, Constant(name)], {})
@@ -174,25 +179,25 @@ class Object(Variable):
             raise Unsupported(f"attribute of a {self.cls.__name__}, which is read by code in C")
         return self.attribute_or_fallback(m, name)
 
-    def attribute_or_fallback(self, m: Machine, name: str) -> Variable:
+    def attribute_or_fallback(self, m: Interpreter, name: str) -> Variable:
         """``object.__getattribute__``, then the class's ``__getattr__``."""
         found = self.generic_attribute(m, name)
         if isinstance(found, Variable):
             return found
         return self.missing_attribute(m, name)
 
-    def missing_attribute(self, m: Machine, name: str) -> Variable:
+    def missing_attribute(self, m: Interpreter, name: str) -> Variable:
         fallback, owner = class_lookup(m, self.cls, "__getattr__")
         if isinstance(fallback, types.FunctionType):
             return m.call(m.class_attribute(owner, "__getattr__", fallback), [self, Constant(name)], {})
         self.no_attribute(m, name)
 
-    def no_attribute(self, m: Machine, name: str) -> NoReturn:
+    def no_attribute(self, m: Interpreter, name: str) -> NoReturn:
         if self.source is not None:
             m.guard_no_attribute(self, name)
         m.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
 
-    def empty_slot(self, m: Machine, slot: types.MemberDescriptorType, words: str) -> NoReturn:
+    def empty_slot(self, m: Interpreter, slot: types.MemberDescriptorType, words: str) -> NoReturn:
         """What reading or emptying a slot gives in which nothing is."""
         name = slot.__name__
         if self.source is not None and name not in self.attrs:
@@ -202,7 +207,7 @@ class Object(Variable):
                 m.guard_predicate(self, functools.partial(_is_empty, slot), f"nothing is in {{}}'s slot {name!r}")
         m.throw(AttributeError, words)
 
-    def generic_attribute(self, m: Machine, name: str) -> Variable | _Missing:
+    def generic_attribute(self, m: Interpreter, name: str) -> Variable | _Missing:
         """``object.__getattribute__`` without its error."""
         if name == "__class__":
             check_own_class(m, self.cls)
@@ -228,7 +233,7 @@ class Object(Variable):
         m.guard_not_shadowed(self, name)
         return MISSING
 
-    def set_attribute(self, m: Machine, name: str, value: Variable) -> None:
+    def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
         setter, owner = class_lookup(m, self.cls, "__setattr__")
         if isinstance(setter, types.FunctionType):
             m.call(m.class_attribute(owner, "__setattr__", setter), [self, Constant(name), value], {})
@@ -240,7 +245,7 @@ class Object(Variable):
         if not _generic(owner)[1]:
             raise Unsupported(f"attribute of a {self.cls.__name__}, which is set by code in C")
 
-    def generic_set(self, m: Machine, name: str, value: Variable) -> None:
+    def generic_set(self, m: Interpreter, name: str, value: Variable) -> None:
         """``object.__setattr__``."""
         if name == "__dict__":
             raise Unsupported("replacing __dict__")
@@ -268,7 +273,7 @@ class Object(Variable):
     def has_dict(self) -> bool:
         return any("__dict__" in c.__dict__ for c in self.cls.__mro__)
 
-    def delete_attribute(self, m: Machine, name: str) -> None:
+    def delete_attribute(self, m: Interpreter, name: str) -> None:
         deleter, owner = class_lookup(m, self.cls, "__delattr__")
         if isinstance(deleter, types.FunctionType):
             m.call(m.class_attribute(owner, "__delattr__", deleter), [self, Constant(name)], {})
@@ -276,7 +281,7 @@ class Object(Variable):
         self.check_generic_set(owner)
         self.generic_delete(m, name)
 
-    def generic_delete(self, m: Machine, name: str) -> None:
+    def generic_delete(self, m: Interpreter, name: str) -> None:
         raw, owner = class_lookup(m, self.cls, name)
         if isinstance(raw, property):
             if raw.fdel is None:
@@ -300,7 +305,7 @@ class Object(Variable):
 
     # Everything else goes through methods of the class
 
-    def special(self, m: Machine, name: str) -> Variable | None:
+    def special(self, m: Interpreter, name: str) -> Variable | None:
         """A method that an operator looks for on the class, bound; None if there is none."""
         raw, owner = class_lookup(m, self.cls, name)
         if raw is MISSING or raw is None:
@@ -309,20 +314,18 @@ class Object(Variable):
             return None if owner is object else _bound_slot(m, raw, self, self.cls, name)
         return descriptor_get(m, raw, owner, self, self.cls, name)
 
-    def call_special(self, m: Machine, name: str, args: Args) -> Variable | None:
+    def call_special(self, m: Interpreter, name: str, args: Args) -> Variable | None:
         found = self.special(m, name)
         return None if found is None else m.call(found, args, {})
 
-    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         raw, owner = class_lookup(m, self.cls, name)
         if isinstance(raw, _OBJECT_SLOTS):
             return self.builtin(m, owner, name, args, kwargs)
         return m.call(self.attribute(m, name), args, kwargs)
 
-    def builtin(self, m: Machine, owner: type, name: str, args: Args, kwargs: Kwargs) -> Variable:
+    def builtin(self, m: Interpreter, owner: type, name: str, args: Args, kwargs: Kwargs) -> Variable:
         """A method written in C, of ``object`` or of the built-in base class."""
-        from .mappings import Dict
-
         if owner is object or name in OBJECT_METHODS:
             own = OBJECT_METHODS.get(name)
             if own is not None and (owner is object or self.payload is None):
@@ -335,20 +338,20 @@ class Object(Variable):
             return self.payload.method(m, name, args, kwargs)
         raise Unsupported(f"method {name!r} of {self.cls.__name__}, which is written in C")
 
-    def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         found = self.special(m, "__call__")
         if found is None:
             m.throw(TypeError, f"{shown_type(self.cls)!r} object is not callable")
         return m.call(found, args, kwargs)
 
-    def truth(self, m: Machine) -> bool:
+    def truth(self, m: Interpreter) -> bool:
         answer = self.call_special(m, "__bool__", [])
         if answer is not None:
             return m.truth(answer)
         size = self.call_special(m, "__len__", [])
         return True if size is None else m.truth(size)
 
-    def hash_key(self, m: Machine) -> Hashable:
+    def hash_key(self, m: Interpreter) -> Hashable:
         raw, owner = class_lookup(m, self.cls, "__hash__")
         if owner is object:
             return m.by_identity(self)
@@ -356,38 +359,38 @@ class Object(Variable):
             return self.payload.hash_key(m)
         raise Unsupported(f"hash of {self.cls.__name__}, which defines __hash__")
 
-    def length(self, m: Machine) -> Variable:
+    def length(self, m: Interpreter) -> Variable:
         size = self.call_special(m, "__len__", [])
         if size is None:
             m.throw(TypeError, f"object of type {shown_type(self.cls)!r} has no len()")
         return size
 
-    def iterate(self, m: Machine) -> Variable:
+    def iterate(self, m: Interpreter) -> Variable:
         method = self.special(m, "__iter__")
         if method is None:
             raise Unsupported(f"iteration over {self.cls.__name__} by __getitem__")
         return m.iterate_with(method)
 
-    def next(self, m: Machine) -> Variable:
+    def next(self, m: Interpreter) -> Variable:
         return m.next_of_object(self)
 
-    def item(self, m: Machine, key: Variable) -> Variable:
+    def item(self, m: Interpreter, key: Variable) -> Variable:
         found = self.call_special(m, "__getitem__", [key])
         if found is None:
             m.throw(TypeError, f"{shown_type(self.cls)!r} object is not subscriptable")
         return found
 
-    def set_item(self, m: Machine, key: Variable, value: Variable) -> None:
+    def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
         if self.call_special(m, "__setitem__", [key, value]) is None:
             m.throw(TypeError, f"{shown_type(self.cls)!r} object does not support item assignment")
 
-    def delete_item(self, m: Machine, key: Variable) -> None:
+    def delete_item(self, m: Interpreter, key: Variable) -> None:
         if self.call_special(m, "__delitem__", [key]) is None:
             if not self.cls.__flags__ & _HEAP_TYPE:
                 raise Unsupported(f"deleting an item of a {self.cls.__name__}")
             m.throw(TypeError, f"{shown_type(self.cls)!r} object doesn't support item deletion")
 
-    def contains(self, m: Machine, value: Variable) -> bool:
+    def contains(self, m: Interpreter, value: Variable) -> bool:
         answer = self.call_special(m, "__contains__", [value])
         return super().contains(m, value) if answer is None else m.truth(answer)
 
@@ -395,21 +398,21 @@ class Object(Variable):
         return f"<{self.cls.__name__} object>"
 
 
-def _object_init(m: Machine, self: Object, args: Args) -> Variable:
+def _object_init(m: Interpreter, self: Object, args: Args) -> Variable:
     return Constant(None)
 
 
-def _object_setattr(m: Machine, self: Object, args: Args) -> Variable:
+def _object_setattr(m: Interpreter, self: Object, args: Args) -> Variable:
     self.generic_set(m, m.to_python(args[0]), args[1])
     return Constant(None)
 
 
-def _object_delattr(m: Machine, self: Object, args: Args) -> Variable:
+def _object_delattr(m: Interpreter, self: Object, args: Args) -> Variable:
     self.generic_delete(m, m.to_python(args[0]))
     return Constant(None)
 
 
-def _object_getattribute(m: Machine, self: Object, args: Args) -> Variable:
+def _object_getattribute(m: Interpreter, self: Object, args: Args) -> Variable:
     name = m.to_python(args[0])
     found = self.generic_attribute(m, name)
     if isinstance(found, Variable):
@@ -417,15 +420,15 @@ def _object_getattribute(m: Machine, self: Object, args: Args) -> Variable:
     self.no_attribute(m, name)
 
 
-def _object_eq(m: Machine, self: Object, args: Args) -> Variable:
+def _object_eq(m: Interpreter, self: Object, args: Args) -> Variable:
     return Constant(True) if m.is_(self, args[0]) else Constant(NotImplemented)
 
 
-def _object_ne(m: Machine, self: Object, args: Args) -> Variable:
+def _object_ne(m: Interpreter, self: Object, args: Args) -> Variable:
     return Constant(not m.equal(self, args[0]))
 
 
-def _object_init_subclass(m: Machine, self: Object, args: Args) -> Variable:
+def _object_init_subclass(m: Interpreter, self: Object, args: Args) -> Variable:
     return Constant(None)
 
 
@@ -447,7 +450,7 @@ class Traceback(Variable):
     def python_type(self) -> type:
         return types.TracebackType
 
-    def truth(self, m: Machine) -> bool:
+    def truth(self, m: Interpreter) -> bool:
         return True
 
 
@@ -459,7 +462,7 @@ class ExceptionObject(Object):
         self.args = args
         self.origin = -1
 
-    def instance_attribute(self, m: Machine, name: str) -> Variable | None:
+    def instance_attribute(self, m: Interpreter, name: str) -> Variable | None:
         if name in self.attrs:
             return self.attrs[name]
         if name == "args":
@@ -472,7 +475,7 @@ class ExceptionObject(Object):
             return self.args[0] if self.args else Constant(None)
         return super().instance_attribute(m, name)
 
-    def generic_attribute(self, m: Machine, name: str) -> Variable | _Missing:
+    def generic_attribute(self, m: Interpreter, name: str) -> Variable | _Missing:
         if name in ("args", "__cause__", "__context__", "value") or name in self.attrs:
             found = self.instance_attribute(m, name)
             if found is not None:
@@ -481,11 +484,11 @@ class ExceptionObject(Object):
             raise Unsupported("traceback of an exception")
         return super().generic_attribute(m, name)
 
-    def generic_set(self, m: Machine, name: str, value: Variable) -> None:
+    def generic_set(self, m: Interpreter, name: str, value: Variable) -> None:
         self.attrs[name] = value
         m.mutated(self)
 
-    def builtin(self, m: Machine, owner: type, name: str, args: Args, kwargs: Kwargs) -> Variable:
+    def builtin(self, m: Interpreter, owner: type, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name == "__init__":
             if kwargs:
                 raise Unsupported(f"{self.cls.__name__} with keyword arguments")
@@ -503,7 +506,7 @@ class ExceptionObject(Object):
         built_in = (c for c in self.cls.__mro__ if issubclass(c, BaseException) and not c.__flags__ & _HEAP_TYPE)
         return any(c.__basicsize__ != BaseException.__basicsize__ for c in built_in)
 
-    def text(self, m: Machine, how: Any) -> Variable:
+    def text(self, m: Interpreter, how: Any) -> Variable:
         base = next(c for c in self.cls.__mro__ if c.__module__ == "builtins")
         if how is repr and base is not self.cls:
             raise Unsupported("repr of a user's exception")
@@ -512,7 +515,7 @@ class ExceptionObject(Object):
         except NotConstant:
             raise Unsupported("text of an exception with arguments that are not constant") from None
 
-    def hash_key(self, m: Machine) -> Hashable:
+    def hash_key(self, m: Interpreter) -> Hashable:
         return m.by_identity(self)
 
 
@@ -525,13 +528,13 @@ class InstanceDict(Variable):
     def python_type(self) -> type:
         return dict
 
-    def name(self, m: Machine, key: Variable) -> str:
+    def name(self, m: Interpreter, key: Variable) -> str:
         name = m.to_python(key)
         if not isinstance(name, str):
             raise Unsupported("__dict__ key that is not a string")
         return name
 
-    def snapshot(self, m: Machine) -> dict[str, Variable]:
+    def snapshot(self, m: Interpreter) -> dict[str, Variable]:
         """All attributes, in order; guards the set of names for an input."""
         owner = self.owner
         names: dict[str, Variable] = {}
@@ -549,53 +552,51 @@ class InstanceDict(Variable):
                 names[name] = value
         return names
 
-    def as_dict(self, m: Machine) -> Variable:
-        from .mappings import Dict
-
+    def as_dict(self, m: Interpreter) -> Variable:
         return m.created(Dict({k: (Constant(k), v) for k, v in self.snapshot(m).items()}))
 
-    def truth(self, m: Machine) -> bool:
+    def truth(self, m: Interpreter) -> bool:
         return bool(self.snapshot(m))
 
-    def length(self, m: Machine) -> Variable:
+    def length(self, m: Interpreter) -> Variable:
         return Constant(len(self.snapshot(m)))
 
-    def iterate(self, m: Machine) -> Variable:
+    def iterate(self, m: Interpreter) -> Variable:
         return self.as_dict(m).iterate(m)
 
-    def contains(self, m: Machine, value: Variable) -> bool:
+    def contains(self, m: Interpreter, value: Variable) -> bool:
         found = self.find(m, self.name(m, value))
         if found is not None:
             found.realize(m)
         return found is not None
 
-    def find(self, m: Machine, name: str) -> Variable | None:
+    def find(self, m: Interpreter, name: str) -> Variable | None:
         found = self.owner.instance_attribute(m, name)
         if found is None and self.owner.source is not None and name not in self.owner.attrs:
             m.guard_not_shadowed(self.owner, name)
         return found
 
-    def item(self, m: Machine, key: Variable) -> Variable:
+    def item(self, m: Interpreter, key: Variable) -> Variable:
         found = self.find(m, self.name(m, key))
         if found is None:
             m.throw_value(KeyError, [key])
         return found
 
-    def set_item(self, m: Machine, key: Variable, value: Variable) -> None:
+    def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
         self.owner.attrs[self.name(m, key)] = value
         m.mutated(self.owner)
 
-    def delete_item(self, m: Machine, key: Variable) -> None:
+    def delete_item(self, m: Interpreter, key: Variable) -> None:
         name = self.name(m, key)
         if self.find(m, name) is None:
             m.throw_value(KeyError, [key])
         self.owner.attrs[name] = None
         m.mutated(self.owner)
 
-    def attribute(self, m: Machine, name: str) -> Variable:
+    def attribute(self, m: Interpreter, name: str) -> Variable:
         return BoundBuiltin(self, name)
 
-    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         args = [m.realize(a) for a in args]
         if name == "get":
             return self.find(m, self.name(m, args[0])) or (args[1] if len(args) > 1 else Constant(None))
@@ -642,7 +643,7 @@ class Super(Variable):
     def python_type(self) -> type:
         return super
 
-    def attribute(self, m: Machine, name: str) -> Variable:
+    def attribute(self, m: Interpreter, name: str) -> Variable:
         through_class = isinstance(self.obj, Known) and isinstance(self.obj.value, type)
         cls = self.check(m)
         mro = cls.__mro__
@@ -658,7 +659,7 @@ class Super(Variable):
             m.note_no_own_entry(owner, name)
         m.throw(AttributeError, f"'super' object has no attribute {name!r}")
 
-    def check(self, m: Machine) -> type:
+    def check(self, m: Interpreter) -> type:
         """The class whose MRO is looked through; the start must be of it, which Python asks when ``super()`` is made."""
         known = isinstance(self.obj, Known) and isinstance(self.obj.value, type)
         cls: type = self.obj.value if known else self.obj.python_type()  # type: ignore[attr-defined]
@@ -667,7 +668,7 @@ class Super(Variable):
             raise Unsupported("super() of an unrelated class")
         return cls
 
-    def set_attribute(self, m: Machine, name: str, value: Variable) -> None:
+    def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
         raise Unsupported("setting an attribute of super()")
 
 
@@ -682,10 +683,10 @@ class SuperBuiltin(Variable):
     def python_type(self) -> type:
         return types.BuiltinMethodType
 
-    def truth(self, m: Machine) -> bool:
+    def truth(self, m: Interpreter) -> bool:
         return True
 
-    def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         if isinstance(self.obj, Object):
             return self.obj.builtin(m, self.owner, self.name, args, kwargs)
         if isinstance(self.obj, Known) and self.name in ("__init_subclass__",):

@@ -11,23 +11,21 @@ import functools
 import gc
 import itertools
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from capture.errors import NotConstant, SymbolicRaise, Unsupported
+from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Const, Item
 
-from .base import Args, Kwargs, Variable
+from .base import Args, Interpreter, Kwargs, Variable
 from .known_functions import is_once, warn_once
 from .numbers import Symbolic
-
-if TYPE_CHECKING:
-    from capture.evaluator.machine import Machine
+from .signals import SymbolicRaise
 
 _LINK = "_lru_list_elem"  # what the dictionary of a cache with a limit holds: key and result in a list by last use
 
 
-def call_remembering(m: Machine, function: Any, args: Args, kwargs: Kwargs) -> Variable:
+def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) -> Variable:
     """The result of a call of an ``lru_cache``; ``Unsupported`` if it would run more than can be done ahead."""
     cache, body, mark = _parts(function)
     if is_once(body):
@@ -55,7 +53,7 @@ def call_remembering(m: Machine, function: Any, args: Args, kwargs: Kwargs) -> V
     return found
 
 
-def _real(m: Machine, variable: Variable) -> Any:
+def _real(m: Interpreter, variable: Variable) -> Any:
     value = m.realize(variable)
     return value.specialise(m) if isinstance(value, Symbolic) else m.to_python(value)
 
@@ -81,13 +79,13 @@ def _key(function: Any, mark: Any, args: list[Any], kwargs: dict[str, Any]) -> A
     return (*key, *map(type, args), *map(type, kwargs.values())) if typed else key
 
 
-def _evaluated(m: Machine, function: Any, body: Any) -> Variable:
+def _evaluated(m: Interpreter, function: Any, body: Any) -> Variable:
     if not isinstance(body, types.FunctionType):
         raise Unsupported(f"first call of {function.__qualname__}, which remembers")
     return m.trusted_function(body)
 
 
-def _check_effects(m: Machine, function: Any, body: Any, args: Args, kwargs: Kwargs) -> None:
+def _check_effects(m: Interpreter, function: Any, body: Any, args: Args, kwargs: Kwargs) -> None:
     """Evaluate the body, to see that a call does nothing but compute."""
     m.probing = True
     before = m.changes
@@ -101,7 +99,7 @@ def _check_effects(m: Machine, function: Any, body: Any, args: Args, kwargs: Kwa
         raise Unsupported(f"first call of {function.__qualname__}, which remembers and has effects")
 
 
-def _counted_once(m: Machine, function: Any, key: Any, call: Any) -> Any:
+def _counted_once(m: Interpreter, function: Any, key: Any, call: Any) -> Any:
     """What makes the call; the first time not, where that one was made ahead."""
     if (function, key) not in m.ran_ahead or (function, key) in m.counted:
         return call
@@ -110,7 +108,7 @@ def _counted_once(m: Machine, function: Any, key: Any, call: Any) -> Any:
     return functools.partial(next, itertools.chain([None], later))
 
 
-def _read(m: Machine, function: Any, cache: dict[Any, Any], key: Any) -> Variable:
+def _read(m: Interpreter, function: Any, cache: dict[Any, Any], key: Any) -> Variable:
     """What is remembered; guards that it is still that."""
     entry = cache[key]
     m.guard(Item(Const(cache, f"{function.__qualname__}.cache"), key), GuardKind.ID, entry)

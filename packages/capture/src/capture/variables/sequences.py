@@ -6,17 +6,15 @@ import inspect
 import operator
 import types
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import torch
 
 from capture.errors import NotConstant, Unsupported
 
-from .base import Args, Kwargs, Variable, shown_type
+from .base import Args, Interpreter, Kwargs, Variable, shown_type
 from .constants import BoundBuiltin, Constant
-
-if TYPE_CHECKING:
-    from capture.evaluator.machine import Machine
+from .iterators import RangeIterator, SequenceIterator
 
 
 class Sequence(Variable):
@@ -32,22 +30,22 @@ class Sequence(Variable):
     def python_type(self) -> type:
         return self.cls
 
-    def truth(self, m: Machine) -> bool:
+    def truth(self, m: Interpreter) -> bool:
         return bool(self.items)
 
-    def length(self, m: Machine) -> Variable:
+    def length(self, m: Interpreter) -> Variable:
         return Constant(len(self.items))
 
-    def make(self, m: Machine, items: list[Variable]) -> Variable:
+    def make(self, m: Interpreter, items: list[Variable]) -> Variable:
         """A new object as slicing and arithmetic give it."""
         return m.created(type(self)(items, self.cls))
 
-    def item(self, m: Machine, key: Variable) -> Variable:
+    def item(self, m: Interpreter, key: Variable) -> Variable:
         if isinstance(key, Slice):
             return self.make(m, self.items[key.as_python(m)])
         return self.items[self.place(m, key, f"{self.base.__name__} index out of range")]
 
-    def place(self, m: Machine, key: Variable, beyond: str) -> int:
+    def place(self, m: Interpreter, key: Variable, beyond: str) -> int:
         """Where an index points to; ``beyond`` are the words for one that is too large."""
         if m.is_constant(key) and not hasattr(m.to_python(key), "__index__"):
             m.fold(operator.getitem, [self.twin(), m.to_python(key)])
@@ -60,12 +58,10 @@ class Sequence(Variable):
         """A container of the same kind, for its own words on what it refuses."""
         return () if issubclass(self.cls, tuple) else self.cls()
 
-    def iterate(self, m: Machine) -> Variable:
-        from .iterators import SequenceIterator
-
+    def iterate(self, m: Interpreter) -> Variable:
         return m.created(SequenceIterator(self))
 
-    def attribute(self, m: Machine, name: str) -> Variable:
+    def attribute(self, m: Interpreter, name: str) -> Variable:
         if name == "__class__":
             return m.known(self.cls)
         if not hasattr(self.cls, name):
@@ -74,10 +70,10 @@ class Sequence(Variable):
             return BoundBuiltin(self, name)
         raise Unsupported(f"{self.cls.__name__}.{name}")
 
-    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         return builtin_method(self, m, name, args, kwargs)
 
-    def py_index(self, m: Machine, value: Variable, *bounds: Variable) -> Variable:
+    def py_index(self, m: Interpreter, value: Variable, *bounds: Variable) -> Variable:
         start, stop, _ = slice(*(m.index(b) for b in bounds) if bounds else (None,)).indices(len(self.items))
         if len(bounds) == 1:
             start, stop = slice(m.index(bounds[0]), None).indices(len(self.items))[:2]
@@ -88,13 +84,13 @@ class Sequence(Variable):
             m.throw(ValueError, "tuple.index(x): x not in tuple")
         self.not_found(m, value)
 
-    def not_found(self, m: Machine, value: Variable) -> NoReturn:
+    def not_found(self, m: Interpreter, value: Variable) -> NoReturn:
         """The error that shows the value that was looked for."""
         if not m.is_constant(value):
             raise Unsupported("a message that shows a value that is not constant")
         m.throw(ValueError, f"{m.to_python(value)!r} is not in {self.cls.__name__}")
 
-    def py_count(self, m: Machine, value: Variable) -> Variable:
+    def py_count(self, m: Interpreter, value: Variable) -> Variable:
         return Constant(sum(m.equal(x, value) for x in list(self.items)))
 
 
@@ -110,7 +106,7 @@ def check_call(handler: Callable[..., Variable], args: list[Any], kwargs: Kwargs
             raise Unsupported(f"{error} in a call of a built-in method") from None
 
 
-def builtin_method(var: Variable, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+def builtin_method(var: Variable, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
     """Call a method that a family implements as ``py_<name>``, or one of the operator methods."""
     own: Callable[..., Variable] | None = getattr(var, "py_" + name, None)
     if own is not None:
@@ -123,17 +119,17 @@ def builtin_method(var: Variable, m: Machine, name: str, args: Args, kwargs: Kwa
     raise Unsupported(f"method {name!r} of {var!r}")
 
 
-def _set_item(m: Machine, v: Variable, k: Variable, x: Variable) -> Variable:
+def _set_item(m: Interpreter, v: Variable, k: Variable, x: Variable) -> Variable:
     v.set_item(m, k, x)
     return Constant(None)
 
 
-def _delete_item(m: Machine, v: Variable, k: Variable) -> Variable:
+def _delete_item(m: Interpreter, v: Variable, k: Variable) -> Variable:
     v.delete_item(m, k)
     return Constant(None)
 
 
-def _init(m: Machine, v: Variable, *args: Variable) -> Variable:
+def _init(m: Interpreter, v: Variable, *args: Variable) -> Variable:
     if isinstance(v, List):
         v.items[:] = m.elements(args[0]) if args else []
         return v.changed(m)
@@ -174,7 +170,7 @@ class Tuple(Sequence):
         #: The object itself, of one that a code object holds.
         self.literal: tuple[Any, ...] | None = None
 
-    def as_python(self, m: Machine) -> Any:
+    def as_python(self, m: Interpreter) -> Any:
         values = [m.to_python(x) for x in self.items]
         if self.cls is tuple:
             return tuple(values)
@@ -182,14 +178,14 @@ class Tuple(Sequence):
             return torch.Size(values)
         raise NotConstant(self)
 
-    def hash_key(self, m: Machine) -> Hashable:
+    def hash_key(self, m: Interpreter) -> Hashable:
         return tuple(m.realize(x).hash_key(m) for x in self.items)
 
-    def make(self, m: Machine, items: list[Variable]) -> Variable:
+    def make(self, m: Interpreter, items: list[Variable]) -> Variable:
         cls = self.cls if self.cls is torch.Size else tuple
         return m.created(Tuple(items, cls))
 
-    def attribute(self, m: Machine, name: str) -> Variable:
+    def attribute(self, m: Interpreter, name: str) -> Variable:
         if self.cls not in (tuple, torch.Size):
             fields = [n for n in dir(self.cls) if isinstance(getattr(self.cls, n), types.MemberDescriptorType)]
             if name in fields:
@@ -197,40 +193,11 @@ class Tuple(Sequence):
                 return self.items[getattr(probe, name)]
         return super().attribute(m, name)
 
-    def py_numel(self, m: Machine) -> Variable:
+    def py_numel(self, m: Interpreter) -> Variable:
         out: Variable = Constant(1)
         for x in self.items:
             out = m.binary("*", out, x)
         return out
-
-
-class NamedTuple(Tuple):
-    """An instance of a ``collections.namedtuple`` class (or a class that adds only methods to one)."""
-
-    def attribute(self, m: Machine, name: str) -> Variable:
-        from .objects import MISSING, class_lookup, descriptor_get
-
-        fields: tuple[str, ...] = self.cls._fields  # type: ignore[attr-defined]
-        raw, owner = class_lookup(m, self.cls, name)
-        if name in fields and not isinstance(raw, property):
-            return self.items[fields.index(name)]
-        if name == "__class__":
-            return m.known(self.cls)
-        if name == "__dict__" or raw is MISSING:
-            m.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
-        if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
-            return descriptor_get(m, raw, owner, self, self.cls, name)
-        if name == "_fields":
-            return m.from_python(fields)
-        return super().attribute(m, name)
-
-    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
-        from .objects import class_lookup
-
-        raw, _ = class_lookup(m, self.cls, name)
-        if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
-            return m.call(self.attribute(m, name), args, kwargs)
-        return super().method(m, name, args, kwargs)
 
 
 class List(Sequence):
@@ -242,23 +209,23 @@ class List(Sequence):
         super().__init__(items, cls)
         self.is_payload = False
 
-    def as_python(self, m: Machine) -> Any:
+    def as_python(self, m: Interpreter) -> Any:
         if self.cls is not list or self.source is not None:
             raise NotConstant(self)
         return [m.to_python(x) for x in self.items]
 
-    def hash_key(self, m: Machine) -> Hashable:
+    def hash_key(self, m: Interpreter) -> Hashable:
         m.throw(TypeError, f"unhashable type: {shown_type(self.cls)!r}")
 
-    def changed(self, m: Machine) -> Variable:
+    def changed(self, m: Interpreter) -> Variable:
         m.mutated(self)
         return Constant(None)
 
-    def resized(self, m: Machine) -> Variable:
+    def resized(self, m: Interpreter) -> Variable:
         """After elements came or went."""
         return self.changed(m)
 
-    def set_item(self, m: Machine, key: Variable, value: Variable) -> None:
+    def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
         if isinstance(key, Slice):
             index = key.as_python(m)
             values = m.elements(value)
@@ -269,26 +236,26 @@ class List(Sequence):
             self.items[self.place(m, key, "list assignment index out of range")] = value
         self.changed(m)
 
-    def delete_item(self, m: Machine, key: Variable) -> None:
+    def delete_item(self, m: Interpreter, key: Variable) -> None:
         if isinstance(key, Slice):
             del self.items[key.as_python(m)]
         else:
             del self.items[self.place(m, key, "list assignment index out of range")]
         self.changed(m)
 
-    def py_append(self, m: Machine, value: Variable) -> Variable:
+    def py_append(self, m: Interpreter, value: Variable) -> Variable:
         self.items.append(value)
         return self.resized(m)
 
-    def py_extend(self, m: Machine, values: Variable) -> Variable:
+    def py_extend(self, m: Interpreter, values: Variable) -> Variable:
         self.items.extend(m.elements(values))
         return self.resized(m)
 
-    def py_insert(self, m: Machine, at: Variable, value: Variable) -> Variable:
+    def py_insert(self, m: Interpreter, at: Variable, value: Variable) -> Variable:
         self.items.insert(m.index(at), value)
         return self.resized(m)
 
-    def py_pop(self, m: Machine, at: Variable | None = None) -> Variable:
+    def py_pop(self, m: Interpreter, at: Variable | None = None) -> Variable:
         i = -1 if at is None else m.index(at)
         if not self.items:
             m.throw(IndexError, "pop from empty list")
@@ -298,25 +265,25 @@ class List(Sequence):
         self.changed(m)
         return value
 
-    def py_clear(self, m: Machine) -> Variable:
+    def py_clear(self, m: Interpreter) -> Variable:
         self.items.clear()
         return self.resized(m)
 
-    def py_reverse(self, m: Machine) -> Variable:
+    def py_reverse(self, m: Interpreter) -> Variable:
         self.items.reverse()
         return self.changed(m)
 
-    def py_copy(self, m: Machine) -> Variable:
+    def py_copy(self, m: Interpreter) -> Variable:
         return self.make(m, list(self.items))
 
-    def py_remove(self, m: Machine, value: Variable) -> Variable:
+    def py_remove(self, m: Interpreter, value: Variable) -> Variable:
         for i, x in enumerate(self.items):
             if m.equal(x, value):
                 del self.items[i]
                 return self.resized(m)
         m.throw(ValueError, "list.remove(x): x not in list")
 
-    def py_sort(self, m: Machine, *, key: Variable | None = None, reverse: Variable | None = None) -> Variable:
+    def py_sort(self, m: Interpreter, *, key: Variable | None = None, reverse: Variable | None = None) -> Variable:
         self.items[:] = m.sort(list(self.items), key, reverse)
         return self.changed(m)
 
@@ -330,17 +297,17 @@ class Slice(Variable):
     def python_type(self) -> type:
         return slice
 
-    def as_python(self, m: Machine) -> Any:
+    def as_python(self, m: Interpreter) -> Any:
         return slice(*(None if m.is_none(p) else m.index(p) for p in self.parts))
 
-    def attribute(self, m: Machine, name: str) -> Variable:
+    def attribute(self, m: Interpreter, name: str) -> Variable:
         if name in ("start", "stop", "step"):
             return self.parts[("start", "stop", "step").index(name)]
         if name == "indices":
             return BoundBuiltin(self, name)
         return super().attribute(m, name)
 
-    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name == "indices":
             return m.from_python(m.fold(self.as_python(m).indices, [m.index(args[0])]))
         return super().method(m, name, args, kwargs)
@@ -355,30 +322,28 @@ class Range(Variable):
     def python_type(self) -> type:
         return range
 
-    def as_python(self, m: Machine) -> Any:
+    def as_python(self, m: Interpreter) -> Any:
         return self.value
 
-    def hash_key(self, m: Machine) -> Hashable:
+    def hash_key(self, m: Interpreter) -> Hashable:
         return self.value
 
-    def truth(self, m: Machine) -> bool:
+    def truth(self, m: Interpreter) -> bool:
         return bool(self.value)
 
-    def length(self, m: Machine) -> Variable:
+    def length(self, m: Interpreter) -> Variable:
         return Constant(len(self.value))
 
-    def item(self, m: Machine, key: Variable) -> Variable:
+    def item(self, m: Interpreter, key: Variable) -> Variable:
         return m.from_python(m.fold(lambda a, b: a[b], [self.value, m.to_python(key)]))
 
-    def contains(self, m: Machine, value: Variable) -> bool:
+    def contains(self, m: Interpreter, value: Variable) -> bool:
         return m.to_python(value) in self.value
 
-    def iterate(self, m: Machine) -> Variable:
-        from .iterators import RangeIterator
-
+    def iterate(self, m: Interpreter) -> Variable:
         return m.created(RangeIterator(self.value))
 
-    def attribute(self, m: Machine, name: str) -> Variable:
+    def attribute(self, m: Interpreter, name: str) -> Variable:
         if name in ("start", "stop", "step"):
             return Constant(getattr(self.value, name))
         return super().attribute(m, name)

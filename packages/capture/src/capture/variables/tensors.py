@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import operator
 import types
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import fx
 
 from capture.errors import NotConstant, Unsupported
-from capture.evaluator.scope import module_of
+from capture.trace_rules import module_of
 
-from .base import Args, Kwargs, Variable
+from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
+from .iterators import SequenceIterator
 from .objects import class_lookup, descriptor_get
 from .sequences import Tuple
-
-if TYPE_CHECKING:
-    from capture.evaluator.machine import Machine
 
 #: Attributes that the fake answers as a plain value.
 METADATA = frozenset({"dtype", "layout", "ndim", "itemsize", "nbytes", "requires_grad", "is_nested", "is_quantized"})
@@ -51,25 +50,25 @@ class Tensor(Variable):
     def python_type(self) -> type:
         return self.cls
 
-    def hash_key(self, m: Machine) -> Hashable:
+    def hash_key(self, m: Interpreter) -> Hashable:
         return m.by_identity(self)
 
-    def truth(self, m: Machine) -> bool:
+    def truth(self, m: Interpreter) -> bool:
         raise Unsupported("branch on a tensor's value")
 
-    def replaced(self, m: Machine, name: str) -> Any:
+    def replaced(self, m: Interpreter, name: str) -> Any:
         """What a program has put in the place of one of torch's methods, or beside them; None if it has not."""
         raw, _ = class_lookup(m, self.cls, name)
         code = raw.fget if isinstance(raw, property) else getattr(raw, "__func__", raw)
         foreign = isinstance(code, types.FunctionType) and module_of(code).partition(".")[0] != "torch"
         return raw if foreign else None
 
-    def check_operator(self, m: Machine, name: str) -> None:
+    def check_operator(self, m: Interpreter, name: str) -> None:
         """The operator is torch's."""
         if self.replaced(m, name) is not None:
             raise Unsupported(f"Tensor.{name}, which the program has replaced")
 
-    def attribute(self, m: Machine, name: str) -> Variable:
+    def attribute(self, m: Interpreter, name: str) -> Variable:
         raw = self.replaced(m, name)
         if raw is not None:
             return descriptor_get(m, raw, self.cls, self, self.cls, name)
@@ -104,15 +103,15 @@ class Tensor(Variable):
             return BoundBuiltin(self, name)
         raise Unsupported(f"Tensor.{name}")
 
-    def grad(self, m: Machine) -> Variable:
+    def grad(self, m: Interpreter) -> Variable:
         if self.value is None or self.source is None:
             raise Unsupported("Tensor.grad of a tensor made in the frame")
         return m.wrap(self.value.grad, m.attribute_source(self, "grad"))
 
-    def set_attribute(self, m: Machine, name: str, value: Variable) -> None:
+    def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
         raise Unsupported(f"setting attribute {name!r} of a tensor")
 
-    def method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         args = [m.realize(a) for a in args]
         raw = self.replaced(m, name)
         if raw is not None:
@@ -127,7 +126,7 @@ class Tensor(Variable):
             return m.call(self.attribute(m, name), args, kwargs)
         return m.record("call_method", name, [self, *args], kwargs)
 
-    def special_method(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+    def special_method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name in ("register_hook", "retain_grad"):
             m.note_places(self)
         elif name == "backward":
@@ -147,7 +146,7 @@ class Tensor(Variable):
             return Constant(self.fake.type().replace("capture.", "torch."))
         raise Unsupported(f"Tensor.{name}()")
 
-    def measure(self, m: Machine, name: str, args: Args, kwargs: Kwargs) -> Variable:
+    def measure(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         """Sizes, strides and counts: constants where they are, else a node per symbolic number."""
         try:
             real = [m.to_python(a) for a in args]
@@ -161,40 +160,34 @@ class Tensor(Variable):
             return m.created(Tuple(items, cls))
         return self.number(m, name, real, value, named)
 
-    def number(self, m: Machine, name: str, args: list[Any], value: Any, kwargs: Any = None) -> Variable:
+    def number(self, m: Interpreter, name: str, args: list[Any], value: Any, kwargs: Any = None) -> Variable:
         if not isinstance(value, torch.SymInt):
             return Constant(value)
         return m.graph_number(self, name, args, kwargs or {}, value)
 
-    def length(self, m: Machine) -> Variable:
+    def length(self, m: Interpreter) -> Variable:
         if self.fake.dim() == 0:
             m.throw(TypeError, "len() of a 0-d tensor")
         return self.measure(m, "size", [Constant(0)], {})
 
-    def iterate(self, m: Machine) -> Variable:
-        from .iterators import SequenceIterator
-
+    def iterate(self, m: Interpreter) -> Variable:
         if self.fake.dim() == 0:
             m.throw(TypeError, "iteration over a 0-d tensor")
         parts = m.record("call_method", "unbind", [self, Constant(0)], {})
         return m.created(SequenceIterator(parts))
 
-    def item(self, m: Machine, key: Variable) -> Variable:
-        import operator
-
+    def item(self, m: Interpreter, key: Variable) -> Variable:
         self.check_operator(m, "__getitem__")
         return m.record("call_function", operator.getitem, [self, key], {})
 
-    def set_item(self, m: Machine, key: Variable, value: Variable) -> None:
-        import operator
-
+    def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
         self.check_operator(m, "__setitem__")
         m.record("call_function", operator.setitem, [self, key, value], {})
 
-    def contains(self, m: Machine, value: Variable) -> bool:
+    def contains(self, m: Interpreter, value: Variable) -> bool:
         raise Unsupported("membership test on a tensor")
 
-    def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         m.throw(TypeError, f"'{self.cls.__name__}' object is not callable")
 
     def __repr__(self) -> str:

@@ -9,21 +9,20 @@ import math
 import operator
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from capture.errors import NotConstant, Unsupported
-from capture.evaluator.scope import is_operator_overload, is_recorded_builtin
+from capture.trace_rules import is_operator_overload, is_recorded_builtin
 
-from .base import Args, Kwargs, Variable, shown_type
+from .base import Args, Interpreter, Kwargs, Variable, shown_type
+from .classes import allocate
 from .constants import BoundBuiltin, Known
 from .objects import Object, class_lookup
+from .remembered import call_remembering
 
-if TYPE_CHECKING:
-    from capture.evaluator.machine import Machine
-
-Handler = Callable[["Machine", Args, Kwargs], Variable]
+Handler = Callable[[Interpreter, Args, Kwargs], Variable]
 
 #: Functions written in C that are understood one by one; filled by ``builtin``.
 BUILTINS: dict[Any, Handler] = {}
@@ -62,10 +61,10 @@ def builtin(*functions: Any) -> Callable[[Handler], Handler]:
 class BuiltinFunction(Known):
     """A function or method descriptor written in C, or a ``torch.ops`` operator."""
 
-    def truth(self, m: Machine) -> bool:
+    def truth(self, m: Interpreter) -> bool:
         return True
 
-    def call(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         function = self.value
         handler = _find(function)
         if handler is not None:
@@ -77,8 +76,6 @@ class BuiltinFunction(Known):
                 raise Unsupported(f"torch.{name}")
             return m.record("call_function", function, args, kwargs)
         if isinstance(function, functools._lru_cache_wrapper):
-            from .remembered import call_remembering
-
             return call_remembering(m, function, args, kwargs)
         if isinstance(function, types.MethodDescriptorType | types.WrapperDescriptorType) and args:
             return self.unbound(m, m.realize(args[0]), args[1:], kwargs)
@@ -88,7 +85,7 @@ class BuiltinFunction(Known):
             return self.compute(m, args, kwargs)
         raise Unsupported(f"call of {_label(function)}, which is written in C")
 
-    def unbound(self, m: Machine, owner: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    def unbound(self, m: Interpreter, owner: Variable, args: Args, kwargs: Kwargs) -> Variable:
         """``list.append(x, 1)``."""
         if isinstance(owner, Object):
             return owner.builtin(m, self.value.__objclass__, self.value.__name__, args, kwargs)
@@ -98,16 +95,14 @@ class BuiltinFunction(Known):
             raise Unsupported(f"{_label(self.value)}, which a subclass overrides or the program has replaced")
         return owner.method(m, self.value.__name__, args, kwargs)
 
-    def new(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
-        from .classes import allocate
-
+    def new(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         cls = m.to_python(args[0])
         owner = self.value.__self__
         if not isinstance(cls, type):
             raise Unsupported("__new__ of something that is not a class")
         return allocate(m, cls, owner, args[1:], kwargs)
 
-    def compute(self, m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+    def compute(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         try:
             real = [m.to_python(a) for a in args]
             named = {k: m.to_python(v) for k, v in kwargs.items()}
@@ -115,7 +110,7 @@ class BuiltinFunction(Known):
             raise Unsupported(f"{_label(self.value)} of a value that is not constant") from None
         return m.from_python(m.fold(self.value, real, named))
 
-    def attribute(self, m: Machine, name: str) -> Variable:
+    def attribute(self, m: Interpreter, name: str) -> Variable:
         if name == "__get__" and hasattr(self.value, name):
             return BoundBuiltin(self, name)
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):

@@ -7,10 +7,9 @@ from typing import Any
 import torch
 
 from capture.errors import Unsupported
-from capture.evaluator.machine import Machine
 from capture.guards import GuardKind
 
-from .base import Args, Kwargs, Variable
+from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
 from .objects import MISSING, Object, class_lookup
 from .sequences import Sequence
@@ -89,7 +88,7 @@ def _query(function: Any) -> Handler:
     return lambda m, args, kwargs: _ask(m, function, args, kwargs)
 
 
-def _set(m: Machine, function: Any, args: Args) -> Variable:
+def _set(m: Interpreter, function: Any, args: Args) -> Variable:
     if function is torch.set_autocast_enabled:
         _note_autocast(m, m.to_python(args[0]))
     m.graph_state_call(function, args)
@@ -98,7 +97,7 @@ def _set(m: Machine, function: Any, args: Args) -> Variable:
     return Constant(None)
 
 
-def _ask(m: Machine, function: Any, args: Args, kwargs: Kwargs) -> Variable:
+def _ask(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) -> Variable:
     real = [m.to_python(a) for a in args]
     answer = m.fold(function, real, {k: m.to_python(v) for k, v in kwargs.items()})
     if function is torch.get_autocast_dtype or function is torch.is_autocast_cache_enabled:
@@ -108,7 +107,7 @@ def _ask(m: Machine, function: Any, args: Args, kwargs: Kwargs) -> Variable:
     return m.from_python(answer)
 
 
-def _note_autocast(m: Machine, device: str) -> None:
+def _note_autocast(m: Interpreter, device: str) -> None:
     """What autocast would do on a device counts, though it was off where the frame began; the frame may have set it."""
     if device not in ("cpu", "cuda"):
         raise Unsupported(f"autocast on {device}")
@@ -120,7 +119,7 @@ def _note_autocast(m: Machine, device: str) -> None:
 _register()
 
 
-def _has_torch_function(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _has_torch_function(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """Plain tensors have no overrides, and other objects that are asked about rarely."""
     for value in [v for a in args for v in _each(m.realize(a))]:
         real = m.realize(value)
@@ -138,7 +137,7 @@ for _name in ("_has_torch_function", "_has_torch_function_unary", "_has_torch_fu
 
 
 @builtin(torch._C._log_api_usage_once)
-def _log_api_usage(m: Machine, args: Args, kwargs: Kwargs) -> Variable:
+def _log_api_usage(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return Constant(None)
 
 

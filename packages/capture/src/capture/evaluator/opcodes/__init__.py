@@ -1,6 +1,5 @@
-"""Handlers of operations, by family; ``handler_of`` finds one by name."""
+"""Handlers of operations, by family; importing this package registers them."""
 
 from . import calls, containers, control, exceptions, variables
-from .registry import handler_of
 
-__all__ = ["calls", "containers", "control", "exceptions", "handler_of", "variables"]
+__all__ = ["calls", "containers", "control", "exceptions", "variables"]

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from capture.errors import Unsupported
+from capture.evaluator.frame import Frame
+from capture.evaluator.machine import Machine
+from capture.evaluator.program import Op
 from capture.variables.base import NULL, Kwargs, Variable
 from capture.variables.constants import Constant
 from capture.variables.functions import Cell, Function
 from capture.variables.sequences import List, Tuple
 
 from .registry import operation
-
-if TYPE_CHECKING:
-    from capture.evaluator.frame import Frame
-    from capture.evaluator.machine import Machine
-    from capture.evaluator.program import Op
 
 
 @operation("KW_NAMES")
@@ -99,9 +95,7 @@ def _call_intrinsic_1(m: Machine, frame: Frame, op: Op) -> None:
             value = m.make_exception(RuntimeError, [Constant("generator raised StopIteration")])
         frame.push(value)
     elif op.arg == 5:  # UNARY_POSITIVE
-        from capture.evaluator.operators import unary
-
-        frame.push(unary(m, "+", value))
+        frame.push(m.unary("+", value))
     elif op.arg == 6:  # LIST_TO_TUPLE
         assert isinstance(value, List)
         frame.push(m.created_tuple(list(value.items)))

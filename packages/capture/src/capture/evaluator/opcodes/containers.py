@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from capture.errors import SymbolicRaise, Unsupported
-from capture.evaluator import operators
+from capture.errors import Unsupported
+from capture.evaluator.frame import Frame
+from capture.evaluator.machine import Machine
+from capture.evaluator.program import Op
 from capture.variables.base import Variable, shown_type
+from capture.variables.builtins import as_ascii
 from capture.variables.constants import Constant
 from capture.variables.mappings import Dict, Set
 from capture.variables.objects import Object
+from capture.variables.operations import INPLACE
 from capture.variables.sequences import List, Slice
+from capture.variables.signals import SymbolicRaise
 
 from .registry import operation
-
-if TYPE_CHECKING:
-    from capture.evaluator.frame import Frame
-    from capture.evaluator.machine import Machine
-    from capture.evaluator.program import Op
 
 
 @operation("BUILD_TUPLE")
@@ -66,8 +64,6 @@ def _build_string(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("FORMAT_VALUE")
 def _format_value(m: Machine, frame: Frame, op: Op) -> None:
-    from capture.variables.builtins import as_ascii, format_value
-
     spec = m.to_python(frame.pop(m)) if op.arg & 4 else ""
     value = frame.pop(m)
     conversion = op.arg & 3
@@ -75,7 +71,7 @@ def _format_value(m: Machine, frame: Frame, op: Op) -> None:
         value = as_ascii(m, value)
     elif conversion:
         value = m.text(value, "str" if conversion == 1 else "repr")
-    frame.push(format_value(m, value, spec))
+    frame.push(m.format(value, spec))
 
 
 @operation("LIST_APPEND")
@@ -211,7 +207,7 @@ def _store_slice(m: Machine, frame: Frame, op: Op) -> None:
 @operation("BINARY_OP")
 def _binary_op(m: Machine, frame: Frame, op: Op) -> None:
     right, left = frame.pop(m), frame.pop(m)
-    if op.value in operators.INPLACE:
+    if op.value in INPLACE:
         frame.push(m.inplace(op.value, left, right))
     else:
         frame.push(m.binary(op.value, left, right))
@@ -239,17 +235,17 @@ def _contains_op(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("UNARY_NEGATIVE")
 def _negative(m: Machine, frame: Frame, op: Op) -> None:
-    frame.push(operators.unary(m, "-", frame.pop(m)))
+    frame.push(m.unary("-", frame.pop(m)))
 
 
 @operation("UNARY_POSITIVE")
 def _positive(m: Machine, frame: Frame, op: Op) -> None:
-    frame.push(operators.unary(m, "+", frame.pop(m)))
+    frame.push(m.unary("+", frame.pop(m)))
 
 
 @operation("UNARY_INVERT")
 def _invert(m: Machine, frame: Frame, op: Op) -> None:
-    frame.push(operators.unary(m, "~", frame.pop(m)))
+    frame.push(m.unary("~", frame.pop(m)))
 
 
 @operation("UNARY_NOT")

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
-from capture.errors import StopIter, Unsupported
-from capture.evaluator.frame import RETURN, YIELD
+from capture.errors import Unsupported
+from capture.evaluator.frame import RETURN, YIELD, Frame
+from capture.evaluator.machine import Machine
+from capture.evaluator.program import Op
 from capture.variables.base import Variable
 from capture.variables.constants import Constant
 from capture.variables.functions import Generator
 from capture.variables.iterators import Iterator
+from capture.variables.signals import StopIter
 
 from .registry import operation
-
-if TYPE_CHECKING:
-    from capture.evaluator.frame import Frame
-    from capture.evaluator.machine import Machine
-    from capture.evaluator.program import Op
 
 
 @operation("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING
 
-from capture.errors import SymbolicRaise, Unsupported
-from capture.evaluator.frame import HandlerState
+from capture.errors import Unsupported
+from capture.evaluator.frame import Frame, HandlerState
+from capture.evaluator.machine import Machine
+from capture.evaluator.program import Op
 from capture.variables.base import Variable, shown_type
 from capture.variables.constants import Constant
 from capture.variables.functions import Method
 from capture.variables.objects import MISSING, Object, Traceback, class_lookup, descriptor_get
+from capture.variables.signals import SymbolicRaise
 
 from .registry import operation
-
-if TYPE_CHECKING:
-    from capture.evaluator.frame import Frame
-    from capture.evaluator.machine import Machine
-    from capture.evaluator.program import Op
 
 
 @operation("PUSH_EXC_INFO")

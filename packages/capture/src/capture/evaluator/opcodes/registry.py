@@ -1,4 +1,4 @@
-"""The table of operation handlers.
+"""How an operation's handler is registered.
 
 A handler gets (machine, frame, operation), changes the frame, and returns None, or RETURN or YIELD to leave the loop.
 Names that differ between versions simply have an entry each.
@@ -7,17 +7,12 @@ Names that differ between versions simply have an entry each.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from capture.errors import Unsupported
+from capture.evaluator.frame import Frame
+from capture.evaluator.machine import Machine
+from capture.evaluator.program import HANDLERS, Op
 
-if TYPE_CHECKING:
-    from capture.evaluator.frame import Frame
-    from capture.evaluator.machine import Machine
-    from capture.evaluator.program import Op
-
-Handler = Callable[["Machine", "Frame", "Op"], str | None]
-_HANDLERS: dict[str, Handler] = {}
+Handler = Callable[[Machine, Frame, Op], str | None]
 
 
 def operation(*names: str) -> Callable[[Handler], Handler]:
@@ -25,16 +20,7 @@ def operation(*names: str) -> Callable[[Handler], Handler]:
 
     def register(handler: Handler) -> Handler:
         for name in names:
-            _HANDLERS[name] = handler
+            HANDLERS[name] = handler
         return handler
 
     return register
-
-
-def _unknown(m: Machine, frame: Frame, op: Op) -> str | None:
-    raise Unsupported(f"operation {op.name}")
-
-
-def handler_of(name: str) -> Handler:
-    """The handler, or one that breaks the graph."""
-    return _HANDLERS.get(name, _unknown)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
-from capture.errors import SymbolicRaise, Unsupported
+from capture.errors import Unsupported
+from capture.evaluator.frame import Frame
+from capture.evaluator.machine import Machine
+from capture.evaluator.program import Op
 from capture.variables.base import NULL, Variable
 from capture.variables.functions import Cell
 from capture.variables.objects import Super
 from capture.variables.sequences import Tuple
+from capture.variables.signals import SymbolicRaise
 from capture.variables.torch_calls import BuiltinFunction
 
 from .registry import operation
-
-if TYPE_CHECKING:
-    from capture.evaluator.frame import Frame
-    from capture.evaluator.machine import Machine
-    from capture.evaluator.program import Op
 
 
 @operation("NOP", "RESUME", "CACHE", "COPY_FREE_VARS", "SETUP_ANNOTATIONS", "EXTENDED_ARG")

@@ -65,7 +65,7 @@ def test_an_equal_function_of_the_users_is_captured() -> None:
 
 
 def test_code_made_from_text_belongs_to_its_module(tmp_path: Path) -> None:
-    from capture.evaluator.scope import file_of, is_infrastructure
+    from capture.trace_rules import file_of, is_infrastructure
 
     made = compile("def f(x): return x", "<string>", "exec")
     assert is_infrastructure(file_of(made, {"__file__": __import__("fractions").__file__}))

@@ -1,0 +1,49 @@
+"""Members of enumerations."""
+
+from __future__ import annotations
+
+import enum
+import types
+
+from capture.errors import NotConstant, Unsupported
+from capture.sources import Attr, Const
+
+from .base import Args, Interpreter, Kwargs, Variable, shown_type
+from .constants import BoundBuiltin, Constant, Known
+from .objects import MISSING, check_own_class, class_lookup, descriptor_get
+
+
+class EnumMember(Known):
+    """A member of an enumeration: immutable, compared by identity or as its mixed-in type does."""
+
+    def attribute(self, m: Interpreter, name: str) -> Variable:
+        if name in ("value", "name") and class_lookup(m, type(self.value), name)[1] is enum.Enum:
+            name = f"_{name}_"
+        if name in ("_value_", "_name_") and name in vars(self.value):
+            source = Attr(self.source or Const(self.value, str(self.value)), name, via_dict=True)
+            return m.wrap(vars(self.value)[name], source)
+        if name == "__class__":
+            check_own_class(m, type(self.value))
+            return m.known(type(self.value))
+        raw, owner = class_lookup(m, type(self.value), name)
+        if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
+            return descriptor_get(m, raw, owner, self, type(self.value), name)
+        if raw is MISSING and name not in vars(self.value):
+            m.throw(AttributeError, f"{shown_type(type(self.value))!r} object has no attribute {name!r}")
+        found = m.fold(getattr, [self.value, name])
+        if callable(found) and getattr(found, "__self__", None) is self.value:
+            return BoundBuiltin(self, name)
+        return m.from_python(found)
+
+    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        raw, _ = class_lookup(m, type(self.value), name)
+        if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
+            return m.call(self.attribute(m, name), args, kwargs)
+        try:
+            real = [m.to_python(a) for a in args]
+        except NotConstant:
+            raise Unsupported(f"enum method {name}") from None
+        return m.from_python(m.fold(getattr(self.value, name), real, {}))
+
+    def iterate(self, m: Interpreter) -> Variable:
+        return Constant(m.fold(str, [self.value])).iterate(m) if isinstance(self.value, str) else super().iterate(m)
