@@ -33,7 +33,6 @@ LIBRARIES = (
     "peft", "accelerate", "diffusers", "lightning", "pytorch-lightning", "torch_geometric", "einops", "kornia",
     "torchmetrics",
 )  # fmt: skip
-SOURCES = ("packages", "tests_integration", "benchmarks", "noxfile.py", "conftest.py", "hatch_metadata.py")
 
 
 def install_packages(session: nox.Session, *names: str, torch: str) -> None:
@@ -43,9 +42,10 @@ def install_packages(session: nox.Session, *names: str, torch: str) -> None:
     session.install(*paths)
 
 
-def run_tests(session: nox.Session) -> None:
+def run_tests(session: nox.Session, *options: str) -> None:
     """Each part's own tests, then the parts together."""
-    session.run("pytest", "-n", "auto", "--timeout=600", *(session.posargs or ["packages", "tests_integration"]))
+    asked = session.posargs or ["packages", "tests_integration"]
+    session.run("pytest", "-n", "auto", "--timeout=600", *options, *asked)
 
 
 @nox.session
@@ -110,11 +110,19 @@ def wheels(session: nox.Session) -> None:
 
 
 @nox.session
+def coverage(session: nox.Session) -> None:
+    """What the tests run of our Python, line by line and branch by branch: a table, and htmlcov/ to look at."""
+    install_packages(session, torch=TORCH)
+    session.install(*TEST_TOOLS, "pytest-cov", "transformers>=4.50")
+    report = ["--cov", "--cov-report=term:skip-covered", "--cov-report=html"]
+    run_tests(session, *report)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
-    """Style, formatting, forbidden imports and the arrows between the packages."""
-    session.install("ruff>=0.9", "import-linter>=2.1")
-    session.run("ruff", "check", *SOURCES, "docs")
-    session.run("ruff", "format", "--check", *SOURCES, "docs")
+    """What .pre-commit-config.yaml asks for, over all files; and the arrows between the packages."""
+    session.install("pre-commit>=4", "import-linter>=2.1")
+    session.run("pre-commit", "run", "--all-files", "--show-diff-on-failure")
     env = {"PYTHONPATH": os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)}
     session.run("lint-imports", env=env)
 

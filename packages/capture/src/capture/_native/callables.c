@@ -272,6 +272,7 @@ static PyGetSetDef wrapper_getset[] = {
     {NULL},
 };
 
+/* clang-format off */
 #define WRAPPER(NAME, DOC, NEW)                                                                     \
     {                                                                                               \
         PyVarObject_HEAD_INIT(NULL, 0).tp_name = "capture._native." NAME,                           \
@@ -294,6 +295,7 @@ static PyGetSetDef wrapper_getset[] = {
         .tp_weaklistoffset = offsetof(Wrapper, weak_references),                                    \
         .tp_vectorcall_offset = offsetof(Wrapper, vectorcall),                                      \
     }
+/* clang-format on */
 
 PyTypeObject CompiledCallable_Type =
     WRAPPER("CompiledCallable", "Calls a function with a session in force.", compiled_new);

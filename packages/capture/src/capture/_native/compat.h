@@ -30,12 +30,12 @@ typedef struct _PyInterpreterFrame Frame;
 #define frame_set_code(f, co) ((f)->f_code = (co))
 #define frame_func(f) ((PyObject *)(f)->f_funcobj)
 /* Until 3.12 the frame remembers the unit before the next one. */
-#define frame_point_at(f, co, unit) ((f)->prev_instr = _PyCode_CODE(co) + (unit)-1)
+#define frame_point_at(f, co, unit) ((f)->prev_instr = _PyCode_CODE(co) + (unit) - 1)
 #else
 #define frame_code(f) ((f)->f_code)
 #define frame_set_code(f, co) ((f)->f_code = (co))
 #define frame_func(f) ((PyObject *)(f)->f_func)
-#define frame_point_at(f, co, unit) ((f)->prev_instr = _PyCode_CODE(co) + (unit)-1)
+#define frame_point_at(f, co, unit) ((f)->prev_instr = _PyCode_CODE(co) + (unit) - 1)
 #endif
 
 #if PY_VERSION_HEX >= 0x030C0000

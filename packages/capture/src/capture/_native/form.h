@@ -6,7 +6,13 @@
 
 /* Words from the rank on: the rank, sizes, strides, storage offset, number of elements, the flags with dtype and device, the
    dispatch keys. */
-enum { INLINE_DIMS = 5, SIZES = 1, STRIDES = SIZES + INLINE_DIMS, FLAGS = STRIDES + INLINE_DIMS + 2, KEYS };
+enum {
+    INLINE_DIMS = 5,
+    SIZES = 1,
+    STRIDES = SIZES + INLINE_DIMS,
+    FLAGS = STRIDES + INLINE_DIMS + 2,
+    KEYS,
+};
 
 /* Where they lie; all 0 until it is known. In the C++ object: the pointer to what autograd knows, and the rank. In what autograd knows: a byte and a pointer,
    either of which makes the tensor require a gradient; a view's class, other than the `plain` one, asks its base too. */

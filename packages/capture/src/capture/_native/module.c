@@ -198,7 +198,10 @@ static PyModuleDef_Slot slots[] = {
 };
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, .m_name = "capture._native", .m_methods = methods, .m_slots = slots,
+    PyModuleDef_HEAD_INIT,
+    .m_name = "capture._native",
+    .m_methods = methods,
+    .m_slots = slots,
     .m_doc = "Frame hook, code cache and guard programs.",
 };
 

@@ -10,7 +10,11 @@ typedef struct {
     PyObject *const *roots; /* for what lives on: what the call brought that it hangs from */
 } GuardFrame;
 
-enum { GUARDS_HOLD = -1, GUARDS_ERROR = -2, GUARDS_UNBOUND = -3 };
+enum {
+    GUARDS_HOLD = -1,
+    GUARDS_ERROR = -2,
+    GUARDS_UNBOUND = -3,
+};
 
 extern PyTypeObject GuardProgram_Type;
 

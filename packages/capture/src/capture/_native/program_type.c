@@ -11,6 +11,7 @@
 static const struct {
     const char *name, *uses;
 } operations[] = {
+    /* clang-format off */
     [LOCAL] = {"local", "d"}, [FREE] = {"free", "d"}, [FREE_CELL] = {"free_cell", "d"}, [ROOT] = {"root", "d"},
     [CONST] = {"const", "do"}, [ATTR] = {"attr", "dso"},
     [DICT_ATTR] = {"dict_attr", "dso"}, [INDEX] = {"index", "ds"}, [KEY] = {"key", "dso"},
@@ -26,6 +27,7 @@ static const struct {
     [NO_ATTR] = {"no_attr", "so"}, [PREDICATE] = {"predicate", "so"}, [SAME] = {"same", "st"},
     [DISTINCT] = {"distinct", "o"}, [GRAD_MODE] = {"grad_mode", ""}, [STATE] = {"state", "o"},
     [CALL_EQUALS] = {"call_equals", "o"}, [SHAPE] = {"shape", "o"},
+    /* clang-format on */
     [SHAPE_PREDICATE] = {"shape_predicate", "o"},
 };
 
@@ -77,7 +79,7 @@ build_extra(GuardProgram *self, Step *step)
     PyObject *inputs = step->object, *body = NULL;
     int plain = step->op == DISTINCT || step->op == APART;
     if (!plain && (!PyTuple_Check(step->object) ||
-                                 !PyArg_ParseTuple(step->object, "O!O", &PyTuple_Type, &inputs, &body))) {
+                   !PyArg_ParseTuple(step->object, "O!O", &PyTuple_Type, &inputs, &body))) {
         if (!PyErr_Occurred()) {
             PyErr_SetString(PyExc_TypeError, "a shape's object is a tuple");
         }
@@ -130,10 +132,17 @@ object_suits(const Step *step)
 {
     PyObject *object = step->object;
     switch (step->op) {
-    case ATTR: case DICT_ATTR: case KWDEFAULT: case FUNC_GLOBAL: case HAS_ATTR:
-    case NO_ATTR: case TYPE_ENTRY: case NO_TYPE_ENTRY:
+    case ATTR:
+    case DICT_ATTR:
+    case KWDEFAULT:
+    case FUNC_GLOBAL:
+    case HAS_ATTR:
+    case NO_ATTR:
+    case TYPE_ENTRY:
+    case NO_TYPE_ENTRY:
         return PyUnicode_Check(object);
-    case IS_WEAK: case DEREF:
+    case IS_WEAK:
+    case DEREF:
         return PyWeakref_CheckRef(object);
     case TENSOR:
         return Py_IS_TYPE(object, &TensorSpec_Type);
@@ -187,7 +196,8 @@ build_step(GuardProgram *self, Step *step, PyObject *item, char *written)
         ok = ok && written[step->dst];
     }
     if (step->op == LOCAL || step->op == FREE || step->op == FREE_CELL || step->op == ROOT) {
-        Py_ssize_t *most = step->op == LOCAL ? &self->locals : step->op == ROOT ? &self->roots : &self->frees;
+        Py_ssize_t *most = step->op == LOCAL ? &self->locals : step->op == ROOT ? &self->roots
+                                                                                : &self->frees;
         ok = ok && step->number >= 0;
         *most = Py_MAX(*most, step->number + 1);
     }

@@ -3,17 +3,21 @@
 #include <string.h>
 
 enum {
+    /* clang-format off */
     PUSH, INPUT, ADD, SUB, MUL, FLOORDIV, MOD, MIN, MAX, LT, LE, EQ, NE, GT, GE, AND, OR, NEG, NOT,
+    /* clang-format on */
 };
 
 static const struct {
     const char *name;
     int takes;
 } operations[] = {
+    /* clang-format off */
     [PUSH] = {"push", 0}, [INPUT] = {"input", 0}, [ADD] = {"add", 2}, [SUB] = {"sub", 2},
     [MUL] = {"mul", 2}, [FLOORDIV] = {"floordiv", 2}, [MOD] = {"mod", 2}, [MIN] = {"min", 2},
     [MAX] = {"max", 2}, [LT] = {"lt", 2}, [LE] = {"le", 2}, [EQ] = {"eq", 2}, [NE] = {"ne", 2},
     [GT] = {"gt", 2}, [GE] = {"ge", 2}, [AND] = {"and", 2}, [OR] = {"or", 2}, [NEG] = {"neg", 1},
+    /* clang-format on */
     [NOT] = {"not", 1},
 };
 
@@ -112,6 +116,7 @@ shape_run(const ShapeCode *code, const int64_t *inputs)
             a = *--top;
         }
         switch (step->op) {
+            /* clang-format off */
         case PUSH: result = step->number; break;
         case INPUT: result = inputs[step->number]; break;
         case ADD: if (__builtin_add_overflow(a, b, &result)) return 0; break;
@@ -131,6 +136,7 @@ shape_run(const ShapeCode *code, const int64_t *inputs)
         case OR: result = a || b; break;
         case NEG: if (__builtin_sub_overflow((int64_t)0, b, &result)) return 0; break;
         case NOT: result = !b; break;
+            /* clang-format on */
         }
         *top++ = result;
     }

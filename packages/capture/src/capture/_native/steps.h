@@ -8,6 +8,7 @@
 
 enum {
     /* reads: dst = ... */
+    /* clang-format off */
     LOCAL, FREE, CONST, ATTR, DICT_ATTR, INDEX, KEY, TYPE_OF, KEY_AT, VALUE_AT, DEFAULT, KWDEFAULT, CELL,
     FUNC_GLOBAL, TYPE_ENTRY, REFERENT, CLASS_DICT, GLOBALS, BUILTINS, FREE_CELL, ROOT, DEREF, PINNED,
     LAST_READ = PINNED,
@@ -16,9 +17,12 @@ enum {
     PREDICATE,
     /* checks of several registers, or of none */
     SAME, DISTINCT, GRAD_MODE, STATE, CALL_EQUALS, SHAPE, SHAPE_PREDICATE, APART, BOUND, WATCHED,
+    /* clang-format on */
 };
 
-enum { VALUE = READ_OFFSET + 1 }; /* a shape's input that is a Python int itself */
+enum {
+    VALUE = READ_OFFSET + 1,
+}; /* a shape's input that is a Python int itself */
 
 typedef struct {
     int reg, what;

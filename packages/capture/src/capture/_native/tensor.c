@@ -338,7 +338,7 @@ static PyObject *
 spec_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"python_type", "dtype", "device", "layout", "requires_grad",
-                            "sizes",       "strides", "codes", "keys",  NULL};
+                            "sizes", "strides", "codes", "keys", NULL};
     PyObject *python_type, *dtype, *device, *layout, *sizes, *strides, *codes, *keys;
     int requires_grad;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OOOpO!OOO:TensorSpec", names, &PyType_Type, &python_type,

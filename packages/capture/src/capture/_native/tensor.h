@@ -11,7 +11,11 @@ int tensor_fits(PyObject *spec, PyObject *value);
 /* Whether that runs no Python. */
 int tensor_fits_quietly(PyObject *spec, PyObject *value);
 
-enum { READ_SIZE, READ_STRIDE, READ_OFFSET };
+enum {
+    READ_SIZE,
+    READ_STRIDE,
+    READ_OFFSET,
+};
 /* One integer of a tensor's metadata. 1 read, 0 not there, -1 with an exception. */
 int tensor_number(PyObject *tensor, int what, Py_ssize_t dim, int64_t *out);
 

@@ -336,7 +336,8 @@ note_read(Watch *watch, const Step *step, PyObject *source, PyObject *value)
 {
     PyObject *held;
     switch (step->op) {
-    case GLOBALS: case BUILTINS:
+    case GLOBALS:
+    case BUILTINS:
         note_frame_value(watch, step, value);
         return;
     case DEREF:
@@ -345,7 +346,9 @@ note_read(Watch *watch, const Step *step, PyObject *source, PyObject *value)
     case REFERENT:
         note_word(watch, &((PyWeakReference *)source)->wr_object);
         return;
-    case CONST: case CLASS_DICT: case ROOT:
+    case CONST:
+    case CLASS_DICT:
+    case ROOT:
         return; /* the program or the class holds it for good, or what is looked at is bound to it */
     case ATTR:
         note_attribute(watch, step, source, value);
@@ -368,7 +371,8 @@ note_read(Watch *watch, const Step *step, PyObject *source, PyObject *value)
     case TYPE_OF:
         note_type(watch, source);
         return;
-    case KEY_AT: case VALUE_AT:
+    case KEY_AT:
+    case VALUE_AT:
         if (order_tells(source)) {
             note_dict(watch, source, NULL, NULL, 0);
             return;
@@ -428,7 +432,9 @@ note_check(Watch *watch, const Step *step, PyObject *source)
     case IS_WEAK:
         note_word(watch, &((PyWeakReference *)step->object)->wr_object);
         return;
-    case IS: case SAME: case DISTINCT:
+    case IS:
+    case SAME:
+    case DISTINCT:
         return; /* what was read is the same object, and these look at nothing that changes within it */
     case TENSOR:
         note_again(watch, tensor_fits_quietly(name, source) ? TENSOR_META : CHECK_AGAIN, step, source, NULL);
@@ -442,7 +448,8 @@ note_check(Watch *watch, const Step *step, PyObject *source)
             return;
         }
         break;
-    case HAS_KEY: case NO_KEY:
+    case HAS_KEY:
+    case NO_KEY:
         note_dict(watch, source, PyUnicode_CheckExact(name) ? name : NULL, step->op == HAS_KEY ? name : NULL, 1);
         return;
     case NO_TYPE_ENTRY:
@@ -451,7 +458,9 @@ note_check(Watch *watch, const Step *step, PyObject *source)
     case EMPTY_CELL:
         note_word(watch, &((PyCellObject *)source)->ob_ref);
         return;
-    case HAS_ATTR: case NO_ATTR: case PREDICATE:
+    case HAS_ATTR:
+    case NO_ATTR:
+    case PREDICATE:
         break;
     default:
         watch->hopeless = 1;
