@@ -718,4 +718,37 @@ def f(x):
 """,
         ("call(f, torch.ones(3))", "held.v = 3", "call(f, torch.ones(3))", "call(f, torch.ones(3))"),
     ),
+    "what a kernel refuses is caught by the program": (
+        """
+def f(x, n):
+    out = []
+    for act in F.silu, lambda v: F.softmax(v, -1), lambda v: v - True, lambda v: v @ n, lambda v: v.lerp(v, 0.5), F.relu:
+        try:
+            out.append(act(x))
+        except (RuntimeError, NotImplementedError) as error:
+            out.append((type(error).__name__, str(error)))
+    return x + 1, out
+""",
+        (
+            "call(f, torch.ones(3), torch.ones(3).half())",
+            "call(f, torch.arange(3), torch.ones(3).half())",
+            "call(f, torch.ones(3).bfloat16(), torch.ones(3).bfloat16())",
+        ),
+    ),
+    "call that fails in a loop, within a call of a method": (
+        """
+@capture.disable
+def failing(x):
+    raise RuntimeError('no')
+def f(x):
+    out = []
+    for act in failing, F.silu, failing, F.relu:
+        try:
+            out.append(act(x))
+        except RuntimeError as error:
+            out.append(type(error).__name__)
+    return out
+""",
+        ("call(f, torch.ones(3))",),
+    ),
 }

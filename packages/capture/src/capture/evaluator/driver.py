@@ -500,7 +500,10 @@ class Attempt:
 
 
 def _merge(kept: list[Instruction], group: list[Instruction], step: list[Instruction]) -> list[Instruction]:
-    """The handlers' code with the broken step put in front, or in its place if they lead back to it."""
+    """The handlers' code with the broken step put in front, or in its place if they lead back to it.
+
+    What leads back brings the stack as evaluation has it: with a NULL below each method, never a self.
+    """
     members = {id(i) for i in group}
     if not any(id(i) in members for i in kept):
         return [*step, *kept]
@@ -512,7 +515,7 @@ def _merge(kept: list[Instruction], group: list[Instruction], step: list[Instruc
                 out.extend(step)
                 placed = True
         else:
-            out.append(instruction)
+            out.extend(plain_form(instruction))
     return out
 
 

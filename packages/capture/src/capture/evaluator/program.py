@@ -21,9 +21,12 @@ def _unknown(m: Any, frame: Any, op: Op) -> str | None:
 
 
 class Op:
-    """One operation. ``target`` is the index jumped to, ``catch`` the index of its exception handler."""
+    """One operation. ``target`` is the index jumped to, ``catch`` the index of its exception handler.
 
-    __slots__ = ("arg", "catch", "depth", "handler", "index", "lasti", "line", "name", "target", "value")
+    ``catches`` tells an ``except`` from a ``finally`` or a ``with``, which go on raising.
+    """
+
+    __slots__ = ("arg", "catch", "catches", "depth", "handler", "index", "lasti", "line", "name", "target", "value")
 
     def __init__(self, index: int, instruction: Instruction, handler: Handler) -> None:
         self.index = index
@@ -34,6 +37,7 @@ class Op:
         self.handler = handler
         self.target = -1
         self.catch = -1
+        self.catches = False
         self.depth = 0
         self.lasti = False
 
@@ -56,6 +60,13 @@ class Program:
                 op.depth = instruction.handler.depth
                 op.lasti = instruction.handler.lasti
             self.ops.append(op)
+        for op in self.ops:
+            op.catches = op.catch >= 0 and self._is_except(op.catch)
+
+    def _is_except(self, index: int) -> bool:
+        ends = ("CHECK_EXC_MATCH", "POP_EXCEPT", "RERAISE", "WITH_EXCEPT_START")
+        first = next((op.name for op in self.ops[index:] if op.name in ends), "")
+        return self.ops[index].name == "PUSH_EXC_INFO" and first in ("CHECK_EXC_MATCH", "POP_EXCEPT")
 
 
 _programs: CodeMap[Program] = CodeMap()

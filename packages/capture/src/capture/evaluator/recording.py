@@ -21,6 +21,7 @@ from capture.variables.sequences import List, Range, Sequence, Slice, Tuple
 from capture.variables.tensors import Tensor
 from symshapes import DataDependentError
 
+from .trials import refusal
 from .values import Values
 
 #: The dtypes that torch takes Python's number classes for.
@@ -135,6 +136,8 @@ class Recording(Values):
                 raise Unsupported(f"{_name(target)}, whose answer is not in a tensor's metadata")
             return self.from_python(result)
         refused = self.refusals.reason(target, fake_args, fake_kwargs, result)
+        if refused is None and any(frame.op.catches for frame in self.frames):
+            refused = self.refused_by_kernel(op, target, fake_args, fake_kwargs)
         if refused is not None:
             raise Unsupported(refused)
         fx_args = tuple(p[0] for p in lowered)
@@ -147,6 +150,11 @@ class Recording(Values):
         return (
             self.from_python(result) if result is not None and self.is_plain(result) else self.wrap_result(node, result)
         )
+
+    def refused_by_kernel(self, op: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> str | None:
+        """Why a call that a handler of the program surrounds is not for a graph, which would raise outside of it."""
+        words = refusal(getattr(type(args[0]), target) if op == "call_method" else target, args, kwargs)
+        return None if words is None else f"{_name(target)} raises {words}"
 
     def run_on_fakes(self, op: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         function: Callable[..., Any] = getattr(args[0], target) if op == "call_method" else target
