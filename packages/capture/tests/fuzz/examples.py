@@ -13,14 +13,14 @@ from . import parts_data, parts_functions, parts_objects, parts_torch  # noqa: F
 from .parts import HOLES, PARTS, Part
 from .values import ANY
 
-# No integers: of many functions that take them only the kernel says that it does not, which a handler of the program's
-# around the call cannot catch once it is in a graph.
 INPUTS = (
     "torch.tensor([-1.0, 2.0, 0.5])",
     "torch.tensor([-1.0, 2.0, 0.5], requires_grad=True)",
     "torch.tensor([-1.0, 2.0, 0.5], dtype=torch.float64)",
     "torch.arange(6.0).reshape(2, 3) - 2.5",
     "torch.tensor([-1.0, 2.0, 0.5]).bfloat16()",
+    "torch.tensor([-1, 2, 0])",
+    "torch.tensor([True, False, True])",
 )
 MODES = (
     "torch.no_grad()", "torch.inference_mode()", "torch.enable_grad()", "torch.autocast('cpu', dtype=torch.bfloat16)",

@@ -751,4 +751,28 @@ def f(x):
 """,
         ("call(f, torch.ones(3))",),
     ),
+    "parameter under a name of the class": (
+        """
+class Own(nn.Module):
+    k = 3
+own, weight = Own(), nn.Parameter(torch.ones(3))
+def f(x):
+    try:
+        own.k = weight
+    except KeyError as error:
+        return x, str(error)
+    return x * own.k
+""",
+        ("call(f, torch.ones(3))", "del Own.k", "call(f, torch.ones(3))"),
+    ),
+    "kernel's refusal while an exception is handled": (
+        """
+def f(x):
+    try:
+        raise ValueError('first')
+    except ValueError:
+        return x - True
+""",
+        ("call(f, torch.ones(3))",),
+    ),
 }

@@ -136,7 +136,7 @@ class Recording(Values):
                 raise Unsupported(f"{_name(target)}, whose answer is not in a tensor's metadata")
             return self.from_python(result)
         refused = self.refusals.reason(target, fake_args, fake_kwargs, result)
-        if refused is None and any(frame.op.catches for frame in self.frames):
+        if refused is None and (self.handled is not None or any(frame.op.catches for frame in self.frames)):
             refused = self.refused_by_kernel(op, target, fake_args, fake_kwargs)
         if refused is not None:
             raise Unsupported(refused)

@@ -12,7 +12,7 @@ from capture.errors import Unsupported
 from .base import Args, Interpreter, Kwargs, Variable, shown_type
 from .constants import Constant
 from .mappings import Dict
-from .objects import Object, class_lookup
+from .objects import MISSING, Object, class_lookup
 from .tensors import Tensor
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
@@ -92,7 +92,8 @@ class Module(Object):
             fits = m.is_none(value) or registry == wanted or (registry == "_buffers" and isinstance(value, Tensor))
             if not fits or (wanted is not None and registry != wanted):
                 raise Unsupported(f"replacing {name!r} in a module's {registry}")
-            if wanted is not None and self.instance_attribute(m, name) is not None:
+            taken = self.instance_attribute(m, name) is not None or class_lookup(m, self.cls, name)[0] is not MISSING
+            if wanted is not None and taken:
                 raise Unsupported(f"registering {name!r}, which is a plain attribute")
             if len(vars(torch_module)[_REGISTRATION_HOOKS[registry]]):
                 raise Unsupported("module registration hooks")
