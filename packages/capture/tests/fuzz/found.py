@@ -769,9 +769,12 @@ def f(x):
         """
 def f(x):
     try:
-        raise ValueError('first')
-    except ValueError:
-        return x - True
+        try:
+            raise ValueError('first')
+        except ValueError:
+            return x - True
+    except RuntimeError as error:
+        return x, type(error.__context__).__name__
 """,
         ("call(f, torch.ones(3))",),
     ),
