@@ -25,9 +25,8 @@ from aotgrad.errors import Unsupported
 from aotgrad.interpret import attached_tensors, interpret, swapped
 from aotgrad.module import module_of
 from aotgrad.routes import reached_inputs, separate_groups
-from aotgrad.strides import is_dense
 from aotgrad.trace import Tracer
-from symshapes import FakeMode, FakeTensor, finalizers_outside_modes, undisturbed_autograd
+from symshapes import FakeMode, FakeTensor, finalizers_outside_modes, is_dense, undisturbed_autograd
 
 aten = torch.ops.aten
 

@@ -12,7 +12,7 @@ import torch
 
 from aotgrad import rng
 from aotgrad.errors import Unsupported
-from aotgrad.strides import same_sizes
+from symshapes import same_sizes, uncastable, unlike_sizes, unlike_target
 
 aten = torch.ops.aten
 
@@ -43,13 +43,18 @@ def _copy(self: torch.Tensor, src: torch.Tensor, non_blocking: bool = False) -> 
 
 def _refuse_unlike(size: torch.Size, given: torch.Size) -> None:
     """Raise eager's error if `given` does not broadcast to `size` (symbolic sizes are left to `expand`)."""
+    extra = given[: max(len(given) - len(size), 0)]
+    grown = [*size]
+    fits = not extra
     for back in range(1, min(len(size), len(given)) + 1):
         a, b = size[-back], given[-back]
         if type(a) is int and type(b) is int and b not in (1, a):
-            raise RuntimeError(
-                f"The size of tensor a ({a}) must match the size of tensor b ({b}) "
-                f"at non-singleton dimension {len(size) - back}"
-            )
+            if a != 1:
+                raise unlike_sizes(a, b, max(len(size), len(given)) - back)
+            grown[-back] = b
+            fits = False
+    if not fits:
+        raise unlike_target(size, [*extra, *grown])
 
 
 @_mutation(aten.fill_.Scalar)
@@ -75,23 +80,9 @@ def assignable(func: Any, target: torch.Tensor, value: torch.Tensor, is_out: boo
     if not same_sizes(target, value):
         if is_out:
             raise Unsupported(f"{func} would resize its out= argument")
-        raise RuntimeError(
-            f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(value.shape)}"
-        )
+        raise unlike_target(target.shape, value.shape)
     if value.dtype == target.dtype:
         return value
     if not torch.can_cast(value.dtype, target.dtype):
-        names = [_scalar_name(t.dtype) for t in (value, target)]
-        raise RuntimeError(f"result type {names[0]} can't be cast to the desired output type {names[1]}")
+        raise uncastable(value.dtype, target.dtype)
     return aten._to_copy.default(value, dtype=target.dtype)
-
-
-def _scalar_name(dtype: torch.dtype) -> str:
-    name = str(dtype).removeprefix("torch.")
-    return _EAGER_NAMES.get(name, name)
-
-
-_EAGER_NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "bool": "Bool"}
-_EAGER_NAMES |= {"int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte"}
-_EAGER_NAMES |= {"complex64": "ComplexFloat", "complex128": "ComplexDouble"}
-"""What eager calls dtypes in its messages."""

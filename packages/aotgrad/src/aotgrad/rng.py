@@ -12,28 +12,28 @@ from typing import Any
 import torch
 
 from aotgrad.errors import Unsupported
-from aotgrad.strides import inverse_order, is_dense, order_of
+from symshapes import inverse_permutation, is_dense, memory_order
 
 aten = torch.ops.aten
 
 
 def _blank(self: torch.Tensor) -> torch.Tensor:
     """A dense tensor with the dimensions of `self` in the same order in memory, the order that kernels draw in."""
-    order = order_of(self)
+    order = memory_order(self)
     size = [self.shape[dim] for dim in order]
     blank = aten.empty.memory_format(size, dtype=self.dtype, device=self.device)
-    return blank if order == sorted(order) else aten.permute.default(blank, inverse_order(order))
+    return blank if order == sorted(order) else aten.permute.default(blank, inverse_permutation(order))
 
 
 def bernoulli(self: torch.Tensor, p: float = 0.5, *, generator: Any = None) -> torch.Tensor:
     """What `self.bernoulli_(p)` leaves in `self`."""
     # The functional op draws for a contiguous tensor whatever the strides of its argument.
-    order = order_of(self)
+    order = memory_order(self)
     size = [self.shape[dim] for dim in order]
     drawn = aten.bernoulli.p(
         aten.empty.memory_format(size, dtype=self.dtype, device=self.device), p, generator=generator
     )
-    return drawn if order == sorted(order) else aten.permute.default(drawn, inverse_order(order))
+    return drawn if order == sorted(order) else aten.permute.default(drawn, inverse_permutation(order))
 
 
 def normal(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:

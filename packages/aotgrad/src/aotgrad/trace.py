@@ -23,11 +23,25 @@ from aotgrad.errors import Unsupported
 from aotgrad.lowering import Lowering, values_of
 from aotgrad.mutations import MUTATIONS, assignable
 from aotgrad.restride import layout_of, view_of
-from aotgrad.strides import inverse_order, is_dense, order_of, same_layout, same_metadata, same_size, same_sizes
 from aotgrad.symbols import SymbolNodes
 from aotgrad.tracked import Tracked, fresh
 from aotgrad.views import COMPOSED, IDENTITIES, ViewStep, base_of, is_view, write_back
-from symshapes import DataDependentError, FakeMode, FakeTensor, OperatorFacts, expr_of, facts_of
+from symshapes import (
+    NUMBER_DTYPES,
+    DataDependentError,
+    FakeMode,
+    FakeTensor,
+    OperatorFacts,
+    expr_of,
+    facts_of,
+    inverse_permutation,
+    is_dense,
+    memory_order,
+    same_layout,
+    same_metadata,
+    same_size,
+    same_sizes,
+)
 
 aten = torch.ops.aten
 
@@ -38,10 +52,6 @@ COPIES = {aten.clone.default, aten._to_copy.default, aten._unsafe_view.default}
 
 RESHAPES = {aten.view.default, aten.expand.default, aten.squeeze.dim, aten.squeeze.dims, aten.squeeze.default}
 """View ops that do nothing where they leave the sizes as they are."""
-
-
-#: The dtypes that torch takes Python's number classes for.
-_NUMBER_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 
 
 class Tracer(TorchDispatchMode):
@@ -337,7 +347,7 @@ class Tracer(TorchDispatchMode):
         if same_layout(node.meta["val"], fake):
             return node
         if is_dense(fake):
-            return self._permuted(node, order_of(fake))
+            return self._permuted(node, memory_order(fake))
         lowering = Lowering(self)
         (size, stride) = lowering.tuple((tuple(fake.shape), tuple(fake.stride())))
         named = {"dtype": fake.dtype, "device": fake.device}
@@ -354,7 +364,7 @@ class Tracer(TorchDispatchMode):
         value = torch.clone(value, memory_format=torch.contiguous_format)
         named = {"memory_format": torch.contiguous_format}
         node = self._record(aten.clone.default, (node,), named, (node, "contiguous"), value)
-        back = inverse_order(order)
+        back = inverse_permutation(order)
         return self._record(aten.permute.default, (node, back), {}, (node, *back), value.permute(back))
 
     def _make_exact(self, tracked: Tracked) -> None:
@@ -553,10 +563,10 @@ def _replaced(value: Any, old: Any, new: Any) -> Any:
 
 def _of_number(value: Any) -> torch.Tensor:
     """A number of the program's that autograd holds as a tensor, and the dispatcher hands over as a number: as a tensor."""
-    if type(value) not in _NUMBER_DTYPES:
+    if type(value) not in NUMBER_DTYPES:
         raise Unsupported(f"a view of a {type(value).__name__}")
     with _disable_current_modes():
-        return torch.scalar_tensor(value, dtype=_NUMBER_DTYPES[type(value)], device="cpu")
+        return torch.scalar_tensor(value, dtype=NUMBER_DTYPES[type(value)], device="cpu")
 
 
 def _same_layouts(value: Any, result: Any) -> bool:

@@ -15,8 +15,7 @@ import torch
 from torch import fx
 
 from aotgrad.errors import Unsupported
-from aotgrad.strides import same_size
-from symshapes import facts_if_operator
+from symshapes import facts_if_operator, inverse_permutation, same_size
 
 aten = torch.ops.aten
 
@@ -149,10 +148,7 @@ def _view_dtype(base: torch.Tensor, value: torch.Tensor, _: torch.dtype) -> torc
 
 @_inverse(aten.permute.default)
 def _permute(base: torch.Tensor, value: torch.Tensor, dims: list[int]) -> torch.Tensor:
-    order = [0] * len(dims)
-    for position, dim in enumerate(dims):
-        order[dim] = position
-    return value.permute(order)
+    return value.permute(inverse_permutation(dims))
 
 
 @_inverse(aten.transpose.int)

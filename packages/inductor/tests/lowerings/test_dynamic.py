@@ -33,7 +33,12 @@ def positions(x: Any, w: Any) -> Any:
     return (x.sum(-1)[:, None, :] * mask).amax(-1), x.flatten().view(s, b, -1) + 1, x.var(0), x.argmax(1)
 
 
-@pytest.mark.parametrize("function", [heads, positions])
+def scaled(x: Any, w: Any) -> Any:
+    whole = x.int()
+    return whole * (x.shape[0] / 4), whole + x.shape[1] ** 0.5, whole > x.shape[1] / 2, whole * (x.shape[1] // 2)
+
+
+@pytest.mark.parametrize("function", [heads, positions, scaled])
 def test_one_program_serves_every_size(function: Any) -> None:
     mode = FakeMode(ShapeEnv())
     w = torch.randn(16, 8)

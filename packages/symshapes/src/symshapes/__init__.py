@@ -20,7 +20,24 @@ from symshapes.expr import (
     simplify_with_ranges,
     size_symbol,
 )
-from symshapes.facts import OperatorFacts, WrittenArgument, facts_if_operator, facts_of
+from symshapes.facts import (
+    NUMBER_DTYPES,
+    OperatorFacts,
+    WrittenArgument,
+    facts_if_operator,
+    facts_of,
+    inverse_permutation,
+    is_dense,
+    memory_order,
+    result_dtype,
+    same_layout,
+    same_metadata,
+    same_size,
+    same_sizes,
+    uncastable,
+    unlike_sizes,
+    unlike_target,
+)
 from symshapes.fake import FakeMode, FakeTensor, reset_rules
 from symshapes.finalizers import TraceSpoiled, finalizers_outside_modes
 from symshapes.generated import (
@@ -51,6 +68,7 @@ from symshapes.straight_line import StraightLine, names_in
 from symshapes.undisturbed import undisturbed_autograd
 
 __all__ = [
+    "NUMBER_DTYPES",
     "Ambient",
     "DataDependentError",
     "DimMark",
@@ -86,12 +104,15 @@ __all__ = [
     "fixed_ambient",
     "hint_of",
     "index_symbol",
+    "inverse_permutation",
+    "is_dense",
     "is_generated",
     "is_own_file",
     "mark_dynamic",
     "mark_generated",
     "mark_static",
     "mark_unbacked",
+    "memory_order",
     "missing_rules",
     "names_in",
     "on_generated",
@@ -102,9 +123,17 @@ __all__ = [
     "register_rule",
     "reset_generated",
     "reset_rules",
+    "result_dtype",
+    "same_layout",
+    "same_metadata",
+    "same_size",
+    "same_sizes",
     "simplify_with_ranges",
     "size_symbol",
+    "uncastable",
     "undisturbed_autograd",
+    "unlike_sizes",
+    "unlike_target",
 ]
 
 _install_magic()

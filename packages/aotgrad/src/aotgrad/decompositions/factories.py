@@ -9,8 +9,7 @@ from torch import Tensor
 
 from aotgrad.decompositions.pointwise import number
 from aotgrad.decompositions.registry import decomposition
-from aotgrad.strides import inverse_order, is_dense, order_of
-from symshapes import ambient
+from symshapes import ambient, inverse_permutation, is_dense, memory_order
 
 aten = torch.ops.aten
 
@@ -87,9 +86,9 @@ def full_like(
         like = torch.empty_like(like)
         if like.is_contiguous():
             return _full(like.shape, fill_value, dtype, device)
-    order = order_of(like)
+    order = memory_order(like)
     made = _full([like.shape[dim] for dim in order], fill_value, dtype, device)
-    return aten.permute.default(made, inverse_order(order))
+    return aten.permute.default(made, inverse_permutation(order))
 
 
 @decomposition(aten.zeros_like.default)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from aotgrad.strides import inverse_order, is_dense, order_of, same_layout
+from symshapes import inverse_permutation, is_dense, memory_order, same_layout
 
 aten = torch.ops.aten
 
@@ -24,10 +24,10 @@ def laid_out_like(value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
         like = torch.empty_like(like)
     if same_layout(value, like):
         return value
-    order = order_of(like)
+    order = memory_order(like)
     copied = aten.clone.default(aten.permute.default(value, order), memory_format=torch.contiguous_format)
-    return aten.permute.default(copied, inverse_order(order))
+    return aten.permute.default(copied, inverse_permutation(order))
 
 
 def _permuted(like: torch.Tensor) -> bool:
-    return order_of(like) != list(range(like.dim()))
+    return memory_order(like) != list(range(like.dim()))

@@ -11,7 +11,7 @@ from torch import Tensor
 from aotgrad.decompositions.layout import laid_out_like
 from aotgrad.decompositions.precision import cast, in_opmath, opmath, widen
 from aotgrad.decompositions.registry import decomposition
-from aotgrad.strides import same_sizes
+from symshapes import same_sizes
 
 aten = torch.ops.aten
 

@@ -18,7 +18,7 @@ from aotgrad.cleanup import remove_dead
 from aotgrad.joint import JointGraph
 from aotgrad.module import module_of
 from aotgrad.partition.split import Partition, Saved
-from aotgrad.strides import inverse_order
+from symshapes import inverse_permutation
 
 aten = torch.ops.aten
 
@@ -93,7 +93,7 @@ def _zeros(graph: fx.Graph, node: fx.Node, others: Sequence[fx.Node]) -> fx.Node
         # In the strides of what they stand for, on which those of the call's result depend.
         order = sorted(range(value.dim()), key=lambda dim: -value.stride(dim))
         sizes = [1 if value.stride(dim) == 0 else value.shape[dim] for dim in order]
-        steps = [(aten.permute.default, inverse_order(order)), (aten.expand.default, list(value.shape))]
+        steps = [(aten.permute.default, inverse_permutation(order)), (aten.expand.default, list(value.shape))]
         made = graph.call_function(aten.full.default, (sizes, 0), options)
         fake = value.new_empty(sizes)
         made.meta = {**node.meta, "val": fake}

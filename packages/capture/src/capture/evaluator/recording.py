@@ -19,13 +19,11 @@ from capture.variables.mappings import Dict
 from capture.variables.numbers import Symbolic
 from capture.variables.sequences import List, Range, Sequence, Slice, Tuple
 from capture.variables.tensors import Tensor
-from symshapes import DataDependentError
+from symshapes import NUMBER_DTYPES, DataDependentError
 
 from .trials import refusal
 from .values import Values
 
-#: The dtypes that torch takes Python's number classes for.
-_NUMBER_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 #: Questions whose answers follow from what is guarded of tensors.
 _FOLLOWS = frozenset(
     {
@@ -238,8 +236,8 @@ class Recording(Values):
 
 def _written_type(cls: type) -> Any:
     """What stands for a class in a graph, whose source could not name the class itself."""
-    if cls in _NUMBER_DTYPES:
-        return _NUMBER_DTYPES[cls]
+    if cls in NUMBER_DTYPES:
+        return NUMBER_DTYPES[cls]
     if isinstance(cls, type(torch.FloatTensor)):
         return f"{cls.__module__}.{cls.__name__}"
     raise Unsupported(f"class {cls.__qualname__} as argument of a torch operation")

@@ -10,7 +10,6 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import sympy
 import torch
 
 from inductor.body import Expr
@@ -21,7 +20,7 @@ from inductor.ir.scalar import HALVES, Scalar, convert, lift, rounded
 from inductor.ir.tensor import Cost, TensorValue
 from inductor.ir.views import Expand
 from inductor.ops import install, ops
-from symshapes import ambient
+from symshapes import ambient, result_dtype
 
 Lowering = Callable[..., Any]
 
@@ -154,7 +153,8 @@ def elementwise(
     raw = raw or {}
     common = dtype
     if promote:
-        common = promoted(value for name, value in operands.items() if name not in own)
+        operating = (value for name, value in operands.items() if name not in own)
+        common = result_dtype(operating, ambient().default_dtype)
     values = {
         name: broadcast(builder, builder.to_device(value, device), size) if isinstance(value, TensorValue) else value
         for name, value in operands.items()
@@ -231,41 +231,3 @@ def realize_if_costly(builder: Builder, value: TensorValue) -> TensorValue:
     if value.source.buffer is None and (cost.checks or cost.expensive or cost.operations > 2 or len(cost.reads) > 1):
         builder.realize(value)
     return value
-
-
-def promoted(operands: Iterable[Any]) -> torch.dtype:
-    """The dtype torch computes in: tensors with dimensions decide, then 0-dim tensors, then numbers, of the highest
-    category (bool, integer, float, complex)."""
-    ranks: list[torch.dtype | None] = [None, None, None]
-    for operand in operands:
-        if operand is None:
-            continue
-        if isinstance(operand, TensorValue):
-            at, dtype = (0 if operand.size else 1), operand.dtype
-        else:
-            at, dtype = 2, number_dtype(operand)
-        known = ranks[at]
-        ranks[at] = dtype if known is None else torch.promote_types(known, dtype)
-    result: torch.dtype | None = None
-    for dtype in (d for d in ranks if d is not None):
-        if result is None:
-            result = dtype
-        elif _category(dtype) > _category(result):
-            result = torch.promote_types(result, dtype)
-    assert result is not None
-    return result
-
-
-def number_dtype(number: Any) -> torch.dtype:
-    """The dtype of a Python number among tensors."""
-    if isinstance(number, bool):
-        return torch.bool
-    if isinstance(number, int | sympy.Basic):
-        return torch.int64
-    return ambient().default_dtype if isinstance(number, float) else torch.complex64
-
-
-def _category(dtype: torch.dtype) -> int:
-    if dtype is torch.bool:
-        return 0
-    return 3 if dtype.is_complex else 2 if dtype.is_floating_point else 1

@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import symshapes.rules  # noqa: F401  (registers every rule)
 from symshapes import _torch
-from symshapes.facts import OperatorFacts, facts_of, forget_operators
+from symshapes.facts import OperatorFacts, errors, facts_of, forget_operators
 from symshapes.fake.convert import Converter
 from symshapes.fake.fallback import run_meta_kernel
 from symshapes.fake.tensor import FakeTensor, fake_class, meta_of
@@ -246,30 +246,6 @@ def check_target(func: Any, target: FakeTensor, result: Any, resizable: bool) ->
     if not same_size(target.shape, result.size):
         if resizable:
             raise NotImplementedError(f"{func} would resize its out= argument of size {list(target.shape)}")
-        raise RuntimeError(
-            f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.size)}"
-        )
+        raise errors.unlike_target(target.shape, result.size)
     if not torch.can_cast(result.dtype, target.dtype):
-        raise RuntimeError(
-            f"result type {_name(result.dtype)} can't be cast to the desired output type {_name(target.dtype)}"
-        )
-
-
-# How eager's messages call dtypes.
-_NAMES = dict(
-    zip(
-        (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
-        ("Bool", "Byte", "Char", "Short", "Int", "Long"),
-        strict=True,
-    )
-) | dict(
-    zip(
-        (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128),
-        ("Half", "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble"),
-        strict=True,
-    )
-)
-
-
-def _name(dtype: torch.dtype) -> str:
-    return _NAMES.get(dtype, str(dtype))
+        raise errors.uncastable(result.dtype, target.dtype)

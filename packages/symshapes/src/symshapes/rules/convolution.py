@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from symshapes import _torch
+from symshapes.facts import common_device
 from symshapes.rules.layout import (
     Size,
     Sizes,
@@ -15,7 +16,6 @@ from symshapes.rules.layout import (
     strides_for,
     suggest_format,
 )
-from symshapes.rules.promotion import common_device
 from symshapes.rules.registry import rule
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from symshapes.facts import errors
 from symshapes.rules import views
 from symshapes.rules.layout import (
     Same,
@@ -72,10 +73,9 @@ def to_copy(
 @rule("copy_")
 def copy_(self: TensorMeta, src: TensorMeta, non_blocking: bool = False) -> Same:
     """Write `src`, broadcast, into `self`."""
-    if not same_size(broadcast(self.size, src.size), self.size):
-        raise RuntimeError(
-            f"The size of tensor a ({list(self.size)}) must match the size of tensor b ({list(src.size)})"
-        )
+    both = broadcast(self.size, src.size)
+    if not same_size(both, self.size):
+        raise errors.unlike_target(self.size, both)
     return Same()
 
 

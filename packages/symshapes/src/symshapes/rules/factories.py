@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from symshapes.facts import number_dtype
 from symshapes.rules.copies import like
 from symshapes.rules.layout import (
     Size,
@@ -16,7 +17,6 @@ from symshapes.rules.layout import (
     suggest_format,
 )
 from symshapes.rules.pointwise import elementwise
-from symshapes.rules.promotion import number_dtype
 from symshapes.rules.registry import rule
 
 

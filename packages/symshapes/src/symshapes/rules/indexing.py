@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from symshapes.facts import Operand
 from symshapes.rules.copies import like
 from symshapes.rules.layout import (
     Same,
@@ -20,7 +21,6 @@ from symshapes.rules.layout import (
     strides_in_order,
     wrap_dim,
 )
-from symshapes.rules.promotion import Operand
 from symshapes.rules.registry import DataDependentError, rule
 
 _WIDE = (torch.int64, torch.int32)

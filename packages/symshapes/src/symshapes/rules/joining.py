@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
+from symshapes.facts import common_device, result_dtype
 from symshapes.rules.copies import like, same_geometry
 from symshapes.rules.layout import (
     Size,
@@ -16,7 +17,6 @@ from symshapes.rules.layout import (
     wrap_dim,
     wrap_dims,
 )
-from symshapes.rules.promotion import common_device, result_dtype
 from symshapes.rules.registry import rule
 from symshapes.rules.views import slice_, unsqueeze, view
 

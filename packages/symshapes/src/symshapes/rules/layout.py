@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from symshapes.facts import errors
+
 # int | torch.SymInt; torch is untyped to mypy here, so the alias says it in words.
 Size = Any
 Sizes = tuple[Size, ...]
@@ -235,10 +237,7 @@ def broadcast(*sizes: Sequence[Size]) -> Sizes:
                 if have == 1:
                     out[lead + dim] = length
                     continue
-                raise RuntimeError(
-                    f"The size of tensor a ({have}) must match the size of tensor b ({length}) "
-                    f"at non-singleton dimension {lead + dim}"
-                )
+                raise errors.unlike_sizes(have, length, lead + dim)
     return tuple(out)
 
 

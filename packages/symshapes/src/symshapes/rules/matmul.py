@@ -4,10 +4,10 @@ from typing import Any
 
 import torch
 
+from symshapes.facts import common_device
 from symshapes.rules.copies import like
 from symshapes.rules.layout import CONJ, TensorMeta, broadcast, fresh, same_size
 from symshapes.rules.pointwise import elementwise
-from symshapes.rules.promotion import common_device
 from symshapes.rules.registry import rule
 
 

@@ -5,6 +5,14 @@ from typing import Any
 
 import torch
 
+from symshapes.facts import (
+    Operand,
+    common_device,
+    complex_dtype,
+    float_dtype,
+    real_dtype,
+    result_dtype,
+)
 from symshapes.rules.layout import (
     Sizes,
     TensorMeta,
@@ -20,14 +28,6 @@ from symshapes.rules.layout import (
     same_size,
     strides_in_order,
     wrap_dim,
-)
-from symshapes.rules.promotion import (
-    Operand,
-    common_device,
-    complex_dtype,
-    float_dtype,
-    real_dtype,
-    result_dtype,
 )
 from symshapes.rules.registry import rule
 

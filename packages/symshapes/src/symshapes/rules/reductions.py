@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from symshapes.facts import Operand, float_dtype, real_dtype, result_dtype
 from symshapes.rules.layout import (
     Size,
     TensorMeta,
@@ -14,7 +15,6 @@ from symshapes.rules.layout import (
     wrap_dim,
     wrap_dims,
 )
-from symshapes.rules.promotion import Operand, float_dtype, real_dtype, result_dtype
 from symshapes.rules.registry import rule
 
 Dims = Sequence[int] | int | None

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from symshapes.facts import complex_dtype, real_dtype
 from symshapes.rules.layout import (
     CONJ,
     NEG,
@@ -22,7 +23,6 @@ from symshapes.rules.layout import (
     view_of,
     wrap_dim,
 )
-from symshapes.rules.promotion import complex_dtype, real_dtype
 from symshapes.rules.registry import rule
 
 

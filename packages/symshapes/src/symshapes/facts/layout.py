@@ -1,4 +1,4 @@
-"""Comparing layouts without adding guards on symbolic sizes."""
+"""Layouts of tensors, compared and described without adding guards on symbolic sizes (`symshapes.rules.layout` may guard)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from symshapes import expr_of, hint_of
+from symshapes.expr.symbols import expr_of, hint_of
 
 
 def same_size(a: Any, b: Any) -> bool:
@@ -52,13 +52,13 @@ def is_dense(t: torch.Tensor) -> bool:
     return True
 
 
-def order_of(like: torch.Tensor) -> list[int]:
+def memory_order(like: torch.Tensor) -> list[int]:
     """Dimensions from outermost to innermost in memory."""
     strides = [hint_of(stride) for stride in like.stride()]
     return sorted(range(like.dim()), key=lambda dim: -strides[dim])
 
 
-def inverse_order(order: list[int]) -> list[int]:
+def inverse_permutation(order: list[int]) -> list[int]:
     """The permutation that undoes `order`."""
     inverse = [0] * len(order)
     for position, dim in enumerate(order):

@@ -1,14 +1,29 @@
-"""Type promotion and common device of an op's operands, as torch's elementwise ops do them."""
+"""Type promotion and common device of an op's operands, as torch's elementwise ops do them.
+
+An operand is None; a number, also a symbolic one or an expression of sizes; or whatever describes a tensor: it has `dtype`,
+`size` (a sequence, empty of a 0-d tensor) and, where the device is asked for, `device`.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
+import sympy
 import torch
 
-from symshapes.rules.layout import TensorMeta
+from symshapes.expr.floats import is_int
+from symshapes.facts import errors
 
-# A tensor's metadata, or a number: bool, int, float, complex or a symbolic one of these.
 Operand = Any
+
+NUMBER_DTYPES: dict[type, torch.dtype] = {
+    bool: torch.bool,
+    int: torch.int64,
+    float: torch.float64,
+    complex: torch.complex128,
+}
+"""The dtypes that torch takes Python's classes of numbers for where one is given as a dtype; a number holds as many bits."""
 
 _REAL = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.complex128: torch.float64}
 _COMPLEX = {real: complex_ for complex_, real in _REAL.items()} | {torch.bfloat16: torch.complex64}
@@ -24,15 +39,21 @@ def complex_dtype(dtype: torch.dtype) -> torch.dtype:
     return dtype if dtype.is_complex else _COMPLEX[dtype]
 
 
-def number_dtype(value: Any) -> torch.dtype:
-    """The dtype a Python or symbolic number has as an operand."""
-    if isinstance(value, (bool, torch.SymBool)):
+def number_dtype(value: Any, default: torch.dtype | None = None) -> torch.dtype:
+    """The dtype a number has as an operand where `default` is the default dtype; None: the one of this moment."""
+    if isinstance(value, sympy.Basic):
+        if not isinstance(value, sympy.Expr):
+            return torch.bool  # a condition on sizes
+        kind: type = int if is_int(value) else float
+    else:
+        kind = type(value)
+    if issubclass(kind, (bool, torch.SymBool)):
         return torch.bool
-    if isinstance(value, (int, torch.SymInt)):
+    if issubclass(kind, (int, torch.SymInt)):
         return torch.int64
-    if isinstance(value, (float, torch.SymFloat)):
-        return torch.get_default_dtype()
-    return complex_dtype(torch.get_default_dtype())
+    if default is None:
+        default = torch.get_default_dtype()
+    return complex_dtype(default) if issubclass(kind, complex) else default
 
 
 def _join(first: torch.dtype | None, second: torch.dtype | None) -> torch.dtype | None:
@@ -54,17 +75,22 @@ def _override(higher: torch.dtype | None, lower: torch.dtype | None) -> torch.dt
     return higher
 
 
-def result_dtype(operands: Iterable[Operand]) -> torch.dtype:
-    """`torch.result_type` over any number of operands: tensors rank over 0-d tensors, and those over numbers."""
+def result_dtype(operands: Iterable[Operand], default: torch.dtype | None = None) -> torch.dtype:
+    """`torch.result_type` over any number of operands: tensors rank over 0-d tensors, and those over numbers.
+
+    `default`: see `number_dtype`.
+    """
     ranked: list[torch.dtype | None] = [None, None, None]
     for operand in operands:
-        if isinstance(operand, TensorMeta):
-            rank = 0 if operand.size else 1
-            ranked[rank] = _join(ranked[rank], operand.dtype)
-        elif operand is not None:
-            ranked[2] = _join(ranked[2], number_dtype(operand))
+        if operand is None:
+            continue
+        dtype = getattr(operand, "dtype", None)
+        rank = 2 if dtype is None else 0 if operand.size else 1
+        ranked[rank] = _join(ranked[rank], number_dtype(operand, default) if dtype is None else dtype)
     found = _override(ranked[0], _override(ranked[1], ranked[2]))
-    return torch.get_default_dtype() if found is None else found
+    if found is None:
+        return torch.get_default_dtype() if default is None else default
+    return found
 
 
 def float_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -80,15 +106,13 @@ def common_device(operands: Iterable[Operand]) -> torch.device:
     scalar: torch.device | None = None
     device: torch.device | None = None
     for operand in operands:
-        if not isinstance(operand, TensorMeta):
+        its_own: torch.device | None = getattr(operand, "device", None)
+        if its_own is None:
             continue
-        if not operand.size and operand.device.type == "cpu":
-            scalar = operand.device
+        if not operand.size and its_own.type == "cpu":
+            scalar = its_own
         elif device is None:
-            device = operand.device
-        elif device != operand.device:
-            raise RuntimeError(
-                "Expected all tensors to be on the same device, but found at least two devices, "
-                f"{device} and {operand.device}!"
-            )
+            device = its_own
+        elif device != its_own:
+            raise errors.on_two_devices(device, its_own)
     return device or scalar or torch.device("cpu")

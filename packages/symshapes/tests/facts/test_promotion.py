@@ -4,8 +4,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from symshapes import DimPolicy, ShapeEnv
+from symshapes.facts import number_dtype, result_dtype
 from symshapes.rules.layout import TensorMeta, contiguous_strides
-from symshapes.rules.promotion import result_dtype
 
 DTYPES = [
     torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,
@@ -32,3 +33,18 @@ def test_result_dtype(first, second):
     if not isinstance(first, torch.Tensor) and not isinstance(second, torch.Tensor):
         return
     assert result_dtype([_meta(first), _meta(second)]) is torch.result_type(first, second)
+
+
+def test_expressions_and_the_default_dtype():
+    env = ShapeEnv()
+    size = env.create_size(7, "x.size(0)", DimPolicy.DYNAMIC)
+    half = size / 2
+    for number in (half, half.node.expr):
+        assert number_dtype(number) is torch.float32
+        assert number_dtype(number, torch.float64) is torch.float64
+    for number in (size, size.node.expr, size // 2, (size // 2).node.expr, 3):
+        assert number_dtype(number, torch.float64) is torch.int64
+    assert number_dtype((size > 9).node.expr) is torch.bool
+    assert number_dtype(1j, torch.float64) is torch.complex128
+    assert result_dtype([None, 2.0], torch.float64) is torch.float64
+    assert result_dtype([], torch.float64) is torch.float64

@@ -1,0 +1,52 @@
+"""What eager says where it refuses operands, for all parts that must refuse them in its words: exceptions, to be raised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+_KINDS = {
+    torch.bool: "Bool",
+    torch.uint8: "Byte",
+    torch.int8: "Char",
+    torch.int16: "Short",
+    torch.int32: "Int",
+    torch.int64: "Long",
+    torch.float16: "Half",
+    torch.bfloat16: "BFloat16",
+    torch.float32: "Float",
+    torch.float64: "Double",
+    torch.complex32: "ComplexHalf",
+    torch.complex64: "ComplexFloat",
+    torch.complex128: "ComplexDouble",
+    torch.uint16: "UInt16",
+    torch.uint32: "UInt32",
+    torch.uint64: "UInt64",
+}
+
+
+def unlike_sizes(first: Any, second: Any, dim: int) -> RuntimeError:
+    """Two sizes in dimension `dim` (of the result) that do not broadcast."""
+    return RuntimeError(
+        f"The size of tensor a ({first}) must match the size of tensor b ({second}) at non-singleton dimension {dim}"
+    )
+
+
+def unlike_target(size: Sequence[Any], result: Sequence[Any]) -> RuntimeError:
+    """A result of another size than what it is to be written to."""
+    return RuntimeError(f"output with shape {list(size)} doesn't match the broadcast shape {list(result)}")
+
+
+def uncastable(result: torch.dtype, target: torch.dtype) -> RuntimeError:
+    """A result whose dtype is of a higher category than what it is to be written to."""
+    kinds = [_KINDS.get(dtype) or str(dtype).removeprefix("torch.").capitalize() for dtype in (result, target)]
+    return RuntimeError(f"result type {kinds[0]} can't be cast to the desired output type {kinds[1]}")
+
+
+def on_two_devices(first: torch.device, second: torch.device) -> RuntimeError:
+    """Operands on two devices."""
+    return RuntimeError(
+        f"Expected all tensors to be on the same device, but found at least two devices, {first} and {second}!"
+    )
