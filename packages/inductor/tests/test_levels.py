@@ -4,6 +4,7 @@ import sympy
 import torch
 
 from inductor.body import Body, record
+from inductor.ir.operations import Elementwise
 from inductor.levels import split
 from inductor.ops import ops
 
@@ -11,7 +12,8 @@ i, j = sympy.symbols("i j", integer=True, nonnegative=True)
 
 
 def _names(body: Body, positions: tuple[int, ...]) -> list[str]:
-    return [body.ops[at].name for at in positions]
+    ops = (body.ops[at] for at in positions)
+    return [op.primitive if isinstance(op, Elementwise) else op.opcode for op in ops]
 
 
 def test_pointwise_has_no_pass() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import sympy
 
 from cpu_codegen.index import Expr, Symbol, stride
-from inductor import Body, Kernel
+from inductor import Body, Kernel, Reduce
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ def simplify(kernel: Kernel) -> tuple[Body, tuple[Loop, ...], tuple[Loop, ...]]:
     body = kernel.body
     outer = [Loop(v, sympy.sympify(s)) for v, s in zip(body.outer_vars, kernel.outer_sizes, strict=True)]
     inner = [Loop(v, sympy.sympify(s)) for v, s in zip(body.inner_vars, kernel.inner_sizes, strict=True)]
-    reduces = any(op.name == "reduce" for op in body.ops) or bool(inner)
+    reduces = any(isinstance(op, Reduce) for op in body.ops) or bool(inner)
     zero = sympy.S.Zero
     values: dict[Symbol, Expr] = {loop.variable: zero for loop in (*outer, *inner) if loop.static == 1}
     outer = [loop for loop in outer if loop.static != 1]
     inner = [loop for loop in inner if loop.static != 1]
     body = body.substitute(values, [loop.variable for loop in outer], [loop.variable for loop in inner])
-    indices = [e for op in body.ops if (e := op.index()) is not None]
+    indices = [op.index for op in body.ops if op.index is not None]
     outer, indices, merged_outer = _merge(outer, indices)
     inner, indices, merged_inner = _merge(inner, indices)
     for merge in (merged_outer, merged_inner):

@@ -16,7 +16,22 @@ from cpu_codegen.operations import format_of
 from cpu_codegen.text import Lines
 from cpu_codegen.types import MEMORY, SCALAR, VECTOR, literal
 from cpu_codegen.vectorize import Plan, contiguous
-from inductor import INDEX_RULES, Kernel, Op, Ref
+from inductor import (
+    INDEX_RULES,
+    Bitcast,
+    Cast,
+    Constant,
+    Elementwise,
+    IndexExpr,
+    Indirect,
+    Kernel,
+    Load,
+    Op,
+    Ref,
+    Round,
+    Store,
+    Where,
+)
 
 STATUSES: dict[type[Exception], str] = {IndexError: "INDEX_ERROR", RuntimeError: "RUNTIME_ERROR"}
 """What a kernel returns, as `kernel.h` names it, for the launcher to raise."""
@@ -44,10 +59,10 @@ class OperationPrinter:
         self._text: dict[int, str] = {}
         self._buffers = argument_names(kernel)
         self._names: dict[Symbol, str] = {s: self._buffers[s.name] for s in kernel.symbols}
-        indirects = {at: op for at, op in enumerate(self.body.ops) if op.name == "indirect"}
+        indirects = self.body.indirects()
         self.has_indirect = bool(indirects)
-        self._lane_symbols = frozenset(op.args[2] for at, op in indirects.items() if plan.varying[at])
-        self._names.update({op.args[2]: f"indirect{k}" for k, op in enumerate(indirects.values())})
+        self._lane_symbols = frozenset(symbol for symbol, at in indirects.items() if plan.varying[at])
+        self._names.update({symbol: f"indirect{k}" for k, symbol in enumerate(indirects)})
         self.index = IndexPrinter(self._names)
         by_lane = {symbol: f"{self._names[symbol]}[lane]" for symbol in self._lane_symbols}
         variable = plan.vector.variable
@@ -68,7 +83,7 @@ class OperationPrinter:
 
     def is_value(self, at: int) -> bool:
         """Whether the operation is printed as a value (rather than a literal, a store or an array of positions)."""
-        return self.body.ops[at].name not in ("store", "constant", "indirect")
+        return not isinstance(self.body.ops[at], Store | Constant | Indirect)
 
     def scalar(self, at: int) -> str:
         """The value as a scalar; it must be the same in all lanes."""
@@ -78,15 +93,14 @@ class OperationPrinter:
         """The value as a vector."""
         if self._is_vector(at):
             return self._text[at]
-        dtype = self.body.ops[at].dtype
-        assert dtype is not None
+        dtype = self.body.dtype(at)
         text, scalar = self._text[at], SCALAR[dtype]
         if text.startswith(f"{scalar}(") and text.endswith(")") and dtype is not torch.bool:
             return f"{VECTOR[dtype]}({text[len(scalar) + 1 : -1]})"
         return f"{VECTOR[dtype]}({text})"
 
     def _is_vector(self, at: int) -> bool:
-        return self.plan.varying[at] and self.body.ops[at].name != "constant"
+        return self.plan.varying[at] and not isinstance(self.body.ops[at], Constant)
 
     def position(self, expr: Expr, vector: bool) -> str:
         """An integer expression over loop variables as a value."""
@@ -107,80 +121,71 @@ class OperationPrinter:
     def emit(self, at: int, keep_in: str | None = None) -> None:
         """Print operation `at`; `keep_in`: assign its value to this place instead of a new name."""
         op = self.body.ops[at]
-        if op.name == "constant":
-            assert op.dtype is not None
-            self._text[at] = literal(op.args[0], op.dtype)
-            return
-        if op.name == "store":
-            self._store(op)
-            return
-        if op.name == "indirect":
-            self._indirect(at, op)
-            return
-        assert op.dtype is not None
-        vector = self._is_vector(at)
-        text = self._vector_text(op) if vector else self._scalar_text(op)
-        if keep_in is not None:
-            self.out(f"{keep_in} = {text};")
-            self._text[at] = keep_in
-            return
-        name = f"v{at}"
-        self.out(f"const {(VECTOR if vector else SCALAR)[op.dtype]} {name} = {text};")
-        self._text[at] = name
+        match op:
+            case Constant(number, dtype):
+                self._text[at] = literal(number, dtype)
+            case Store():
+                self._store(op)
+            case Indirect():
+                self._indirect(at, op)
+            case _:
+                vector = self._is_vector(at)
+                text = self._vector_text(op) if vector else self._scalar_text(op)
+                name = f"v{at}" if keep_in is None else keep_in
+                declared = f"const {(VECTOR if vector else SCALAR)[op.dtype]} " if keep_in is None else ""
+                self.out(f"{declared}{name} = {text};")
+                self._text[at] = name
 
     def emit_as(self, at: int, place: str) -> None:
         """Print load `at` as one from another place, where its value lies in lane order."""
-        dtype = self.body.ops[at].dtype
-        assert dtype is not None
-        self.out(f"const {VECTOR[dtype]} v{at} = load<{VECTOR[dtype]}>({place}, lanes);")
+        vector = VECTOR[self.body.dtype(at)]
+        self.out(f"const {vector} v{at} = load<{vector}>({place}, lanes);")
         self._text[at] = f"v{at}"
 
-    def element(self, op: Op) -> str:
+    def element(self, op: Load) -> str:
         """The one element that a load without mask reads at the current point."""
-        buffer, index, _ = op.args
-        return f"load({self._buffers[buffer]} + {self.index.factor(index)})"
+        return f"load({self._buffers[op.buffer]} + {self.index.factor(op.index)})"
 
     def _scalar_text(self, op: Op) -> str:
-        assert op.dtype is not None
-        if op.name == "load":
-            load, mask = self.element(op), op.args[2]
-            return load if mask is None else f"{self.scalar(mask.at)} ? {load} : {literal(0, op.dtype)}"
-        if op.name == "index_expr":
-            return f"({SCALAR[op.dtype]})({self.index(op.args[0])})"
-        return self._pure_text(op, [self.scalar(ref.at) for ref in op.operands()], SCALAR)
+        match op:
+            case Load(mask=None):
+                return self.element(op)
+            case Load(mask=Ref(mask), dtype=dtype):
+                return f"{self.scalar(mask)} ? {self.element(op)} : {literal(0, dtype)}"
+            case IndexExpr(index, dtype):
+                return f"({SCALAR[dtype]})({self.index(index)})"
+        return self._pure_text(op, [self.scalar(ref.at) for ref in op.operands])
 
     def _vector_text(self, op: Op) -> str:
-        assert op.dtype is not None
-        if op.name == "load":
-            return self._vector_load(op)
-        if op.name == "index_expr":
-            return self._vector_index(op)
-        return self._pure_text(op, [self.vector(ref.at) for ref in op.operands()], VECTOR)
+        match op:
+            case Load():
+                return self._vector_load(op)
+            case IndexExpr():
+                return self._vector_index(op)
+        return self._pure_text(op, [self.vector(ref.at) for ref in op.operands])
 
-    def _pure_text(self, op: Op, operands: list[str], types: dict[torch.dtype, str]) -> str:
-        assert op.dtype is not None
-        if op.name == "to_dtype":
-            source = self.body.ops[op.args[0].at].dtype
-            if op.dtype is torch.bool:
-                return f"truth({operands[0]})"
-            return operands[0] if source is op.dtype else f"convert<{SCALAR[op.dtype]}>({operands[0]})"
-        if op.name == "round_to":
-            name = {torch.bfloat16: "bfloat16_round", torch.float16: "float16_round"}.get(op.args[1])
-            if name is None:
-                raise NotImplementedError(f"rounding to {op.args[1]}")
-            return f"{name}({operands[0]})"
-        if op.name == "bitcast":
-            return f"bitcast<{SCALAR[op.dtype]}>({operands[0]})"
-        if op.name == "where":
-            return f"select({', '.join(operands)})"
-        first = op.args[0]
-        assert isinstance(first, Ref)
-        operand_dtype = self.body.ops[first.at].dtype
-        assert operand_dtype is not None
-        template = format_of(op.name, operand_dtype)
-        if template is None:
-            raise NotImplementedError(f"no C++ for {op.name} of {operand_dtype}")
-        return template.format(*operands)
+    def _pure_text(self, op: Op, operands: list[str]) -> str:
+        match op:
+            case Cast(value, dtype):
+                if dtype is torch.bool:
+                    return f"truth({operands[0]})"
+                return operands[0] if self.body.dtype(value.at) is dtype else f"convert<{SCALAR[dtype]}>({operands[0]})"
+            case Round(to=to):
+                name = {torch.bfloat16: "bfloat16_round", torch.float16: "float16_round"}.get(to)
+                if name is None:
+                    raise NotImplementedError(f"rounding to {to}")
+                return f"{name}({operands[0]})"
+            case Bitcast(dtype=dtype):
+                return f"bitcast<{SCALAR[dtype]}>({operands[0]})"
+            case Where():
+                return f"select({', '.join(operands)})"
+            case Elementwise(primitive, (first, *_)):
+                dtype = self.body.dtype(first.at)
+                template = format_of(primitive, dtype)
+                if template is None:
+                    raise NotImplementedError(f"no C++ for {primitive} of {dtype}")
+                return template.format(*operands)
+        raise AssertionError(f"{op.opcode} is no expression")
 
     # ---- Memory
 
@@ -188,9 +193,8 @@ class OperationPrinter:
         lane = self._lane_index.factor(index)
         return f"[&](Index lane) INLINE_BODY {{ return {self._buffers[buffer]} + {lane}; }}"
 
-    def _vector_load(self, op: Op) -> str:
-        buffer, index, mask = op.args
-        assert op.dtype is not None
+    def _vector_load(self, op: Load) -> str:
+        buffer, index, mask = op.buffer, op.index, op.mask
         lanes = "lanes" if mask is None else f"active(lanes) & {self.vector(mask.at)}"
         vector = VECTOR[op.dtype]
         if contiguous(index, self.plan.vector.variable, self._lane_symbols):
@@ -208,18 +212,16 @@ class OperationPrinter:
         symbols = index.free_symbols
         return self.plan.vector.variable in symbols or not self._lane_symbols.isdisjoint(symbols)
 
-    def _vector_index(self, op: Op) -> str:
-        assert op.dtype is not None
-        (index,) = op.args
-        scalar, variable = SCALAR[op.dtype], self.plan.vector.variable
+    def _vector_index(self, op: IndexExpr) -> str:
+        index, scalar, variable = op.index, SCALAR[op.dtype], self.plan.vector.variable
         step = stride(index, variable) if self._lane_symbols.isdisjoint(index.free_symbols) else None
         if step is not None and op.dtype is not torch.bool:
             return f"ramp<{scalar}>({self.index(index)}, {self.index(step)})"
         lane = f"({scalar})({self._lane_index(index)})"
         return f"by_lane<{VECTOR[op.dtype]}>([&](Index lane) INLINE_BODY {{ return {lane}; }})"
 
-    def _store(self, op: Op) -> None:
-        buffer, index, value, mode = op.args
+    def _store(self, op: Store) -> None:
+        buffer, index, value, mode = op.buffer, op.index, op.value, op.mode
         if mode not in (None, "add"):
             raise NotImplementedError(f"store mode {mode!r}")
         place = f"{self._buffers[buffer]} + {self.index.factor(index)}"
@@ -232,10 +234,10 @@ class OperationPrinter:
             return
         self.out(f"{'scatter_add' if mode else 'scatter'}({x}, lanes, {self._lane_address(buffer, index)});")
 
-    def _indirect(self, at: int, op: Op) -> None:
-        value, size, symbol, mask, rule = op.args
-        name, size_text = self._names[symbol], self.index(size)
-        test = "wrap" if INDEX_RULES[rule].wraps else "within"
+    def _indirect(self, at: int, op: Indirect) -> None:
+        value, mask, rule = op.value, op.mask, INDEX_RULES[op.rule]
+        name, size_text = self._names[op.symbol], self.index(op.size)
+        test = "wrap" if rule.wraps else "within"
         if self.plan.varying[at]:
             lanes = "lanes" if mask is None else f"active(lanes) & {self.vector(mask.at)}"
             self.out(f"Index {name}[LANES];")
@@ -247,7 +249,7 @@ class OperationPrinter:
             m = self.scalar(mask.at)
             self.out(f"Index {name} = {m} ? {self.scalar(value.at)} : 0;")
             check = f"{m} && !{test}({name}, {size_text})"
-        status = STATUSES[INDEX_RULES[rule].error]
+        status = STATUSES[rule.error]
         self.out(f"if ({check}) {{ status = {status}; return{self._return_value()}; }}")
         self._text[at] = f"{name}"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 
 from cpu_codegen.text import words
+from inductor import Elementwise, Load, Op, Store
 
 
 def _infix(text: str, pattern: str = "{0} %s {1}") -> dict[str, str]:
@@ -80,12 +81,19 @@ MODERATE: frozenset[str] = frozenset(words("exp exp2 expm1 log log1p log2 sin co
 """Primitives that are vectorised polynomials."""
 
 
-def cost_of(name: str, dtype: torch.dtype | None) -> float:
+def is_slow(op: Op) -> bool:
+    """Whether an operation is worth keeping the result of."""
+    return isinstance(op, Elementwise) and op.primitive in MODERATE | SLOW
+
+
+def cost_of(op: Op) -> float:
     """Rough cost of one element, in quarter nanoseconds of one core."""
-    if name in SLOW or (name in MODERATE and dtype is torch.float64):
-        return 40.0
-    if name in MODERATE:
-        return 4.0
-    if name in ("load", "store"):
-        return 1.5
-    return 0.3
+    match op:
+        case Elementwise(primitive, dtype=dtype):
+            if primitive in SLOW or (primitive in MODERATE and dtype is torch.float64):
+                return 40.0
+            return 4.0 if primitive in MODERATE else 0.3
+        case Load() | Store():
+            return 1.5
+        case _:
+            return 0.3

@@ -18,7 +18,7 @@ from cpu_codegen.reductions import OPERATION, ReductionPrinter
 from cpu_codegen.text import Lines
 from cpu_codegen.types import SCALAR, VECTOR
 from cpu_codegen.vectorize import Plan
-from inductor import Kernel, Pass
+from inductor import Constant, Indirect, Kernel, Pass
 
 PARTS = 64
 
@@ -52,20 +52,17 @@ class SplitPrinter:
         plan, needs = self.plan, self.reductions.needs
         inside = set(step.ops)
         read = {n for at in (*step.ops, *step.reductions) for n in needs[at]} - inside
-        return sorted(at for at in read if plan.body.ops[at].name != "constant")
+        return sorted(at for at in read if not isinstance(plan.body.ops[at], Constant))
 
     def _declaration(self, at: int) -> tuple[str, str]:
         """Type and name of an outer value."""
         op = self.plan.body.ops[at]
-        if op.name == "indirect":
-            return "Index", self.index(op.args[2])
-        assert op.dtype is not None
-        return SCALAR[op.dtype], f"v{at}"
+        if isinstance(op, Indirect):
+            return "Index", self.index(op.symbol)
+        return SCALAR[self.plan.body.dtype(at)], f"v{at}"
 
     def _partial_type(self, at: int) -> str:
-        kind, value = self.plan.body.ops[at].args
-        dtype = torch.bool if kind in ("any", "all") else self.plan.body.ops[value.at].dtype
-        assert dtype is not None
+        kind, dtype = self.plan.body.reduction(at).kind, self.reductions.accumulated(at)
         if kind in ("argmax", "argmin"):
             name = "u8" if dtype is torch.bool else SCALAR[dtype]
             return f"ScalarArgBest<{'true' if kind == 'argmax' else 'false'}, {name}>"
@@ -110,7 +107,7 @@ class SplitPrinter:
             out("return status;" if self.ops.has_indirect else "return DONE;")
 
     def _constants(self) -> None:
-        self.ops.emit_all(at for at, op in enumerate(self.plan.body.ops) if op.name == "constant")
+        self.ops.emit_all(at for at, op in enumerate(self.plan.body.ops) if isinstance(op, Constant))
 
     def _entry(self) -> None:
         out, plan, name = self.out, self.plan, self.name
@@ -155,9 +152,7 @@ class SplitPrinter:
 
     def _combine(self, k: int, at: int) -> None:
         out = self.out
-        kind = self.plan.body.ops[at].args[0]
-        dtype = self.plan.body.ops[at].dtype
-        assert dtype is not None
+        kind = self.plan.body.reduction(at).kind
         partial = self._partial_type(at)
         if kind in ("argmax", "argmin"):
             out(f"{partial} sum{at};")
@@ -215,10 +210,7 @@ class ColumnSplitPrinter:
             out("return failed;")
 
     def _element(self, at: int) -> str:
-        kind, value = self.plan.body.ops[at].args
-        dtype = torch.bool if kind in ("any", "all") else self.plan.body.ops[value.at].dtype
-        assert dtype is not None
-        return SCALAR[dtype]
+        return SCALAR[self.reductions.accumulated(at)]
 
     def _function(self, suffix: str) -> ExitStack:
         stack = ExitStack()
@@ -248,9 +240,7 @@ class ColumnSplitPrinter:
             self.out(f"{self.reductions.accumulator(at, 1, cascade=False)} sum{at}[WIDTH];")
         with self.out.block("for (Index p = 0; p < shared.parts; ++p) {"), self.reductions.each_vector():
             for at in self.step.reductions:
-                kind = self.plan.body.ops[at].args[0]
-                dtype = torch.bool if kind in ("any", "all") else self.plan.body.ops[at].dtype
-                assert dtype is not None
+                dtype = self.plan.body.dtype(at)
                 place = f"shared.sum{at} + (p * {self.columns} + {self._column()})"
                 self.out(f"sum{at}[u].add(load<{VECTOR[dtype]}>({place}, lanes), lanes);")
         for at in self.step.reductions:

@@ -12,14 +12,13 @@ from contextlib import ExitStack
 import sympy
 import torch
 
-from cpu_codegen.dependence import needs_of, symbols_of
 from cpu_codegen.index import Symbol
 from cpu_codegen.loops import Loop
 from cpu_codegen.operation_printer import OperationPrinter
 from cpu_codegen.text import Lines
 from cpu_codegen.types import SCALAR, VECTOR
 from cpu_codegen.vectorize import FOLD, Mode, Plan
-from inductor import Kernel, Pass
+from inductor import Kernel, Pass, Reduce, dependencies
 
 OPERATION = {"sum": "Sum", "prod": "Prod", "max": "Max", "min": "Min", "any": "Any", "all": "All"}
 
@@ -31,7 +30,7 @@ class ReductionPrinter:
         self.kernel, self.plan, self.ops, self.out, self.lanes = kernel, plan, ops, out, lanes
         self.index = ops.index
         self.tile = plan.unroll * lanes
-        self.needs = needs_of(plan.body)
+        self.needs = dependencies(plan.body)
         self.inner_symbols = self._inner_symbols()
         self.kept_so_far: set[int] = set()
 
@@ -81,8 +80,7 @@ class ReductionPrinter:
 
     def result(self, at: int) -> None:
         """The value of a finished reduction, the same for all lanes."""
-        dtype = self.plan.body.ops[at].dtype
-        assert dtype is not None
+        dtype = self.plan.body.dtype(at)
         cast = f"({SCALAR[dtype]})" if dtype in (torch.int8, torch.int16, torch.uint8) else ""
         self.out(f"const {SCALAR[dtype]} v{at} = {cast}sum{at}.result();")
         self.ops.define(at, f"v{at}")
@@ -91,8 +89,7 @@ class ReductionPrinter:
         """Memory of one row for each value kept from one pass to the next."""
         points = " * ".join(self.index.factor(loop.size) for loop in self.plan.inner)
         for at in sorted(self.plan.kept):
-            dtype = self.plan.body.ops[at].dtype
-            assert dtype is not None
+            dtype = self.plan.body.dtype(at)
             self.out(f"Row<{SCALAR[dtype]}> kept{at}({points});")
 
     def _emit_kept(self, at: int) -> None:
@@ -159,27 +156,29 @@ class ReductionPrinter:
         reach: list[set[Symbol]] = []
         for at, op in enumerate(body.ops):
             mine: set[Symbol] = set()
-            if op.name != "reduce":
-                mine.update(symbols_of(op) & inner, *(reach[n] for n in self.needs[at]))
+            if not isinstance(op, Reduce):
+                mine.update(op.symbols() & inner, *(reach[n] for n in self.needs[at]))
             reach.append(mine)
         return reach
 
     # ---- Accumulators
 
     def _cascades(self, at: int) -> bool:
-        op = self.plan.body.ops[at]
-        if op.name != "reduce" or op.args[0] != "sum" or op.dtype is not torch.float32:
+        op = self.plan.body.reduction(at)
+        if op.kind != "sum" or op.dtype is not torch.float32:
             return False
         points = self.plan.inner_points
         per_part = FOLD * (self.plan.unroll * self.lanes if self.plan.mode is Mode.INNER else 1)
         return points is None or points > per_part
 
+    def accumulated(self, at: int) -> torch.dtype:
+        """The dtype of a reduction's partial results."""
+        op = self.plan.body.reduction(at)
+        return torch.bool if op.kind in ("any", "all") else self.plan.body.dtype(op.value.at)
+
     def accumulator(self, at: int, parts: int, cascade: bool = True) -> str:
         """Type of a reduction's accumulator of `parts` partial results."""
-        op = self.plan.body.ops[at]
-        kind, value = op.args
-        dtype = torch.bool if kind in ("any", "all") else self.plan.body.ops[value.at].dtype
-        assert dtype is not None
+        kind, dtype = self.plan.body.reduction(at).kind, self.accumulated(at)
         vector = self.plan.mode is Mode.INNER or self.plan.varying[at]
         name = VECTOR[dtype] if vector else SCALAR[dtype]
         if kind in ("argmax", "argmin"):
@@ -191,11 +190,11 @@ class ReductionPrinter:
         return f"Accumulate<{OPERATION[kind]}, {name}{f', {parts}' if parts > 1 else ''}>"
 
     def _accumulate(self, at: int, target: str, lanes: str) -> None:
-        op = self.plan.body.ops[at]
-        kind, value = op.args
+        op = self.plan.body.reduction(at)
+        kind, value = op.kind, op.value
         vector = self.plan.mode is Mode.INNER or self.plan.varying[at]
         text = self.ops.vector(value.at) if vector else self.ops.scalar(value.at)
-        dtype = self.plan.body.ops[value.at].dtype
+        dtype = self.plan.body.dtype(value.at)
         if kind in ("any", "all"):
             text = f"truth({text})"
         if kind in ("argmax", "argmin"):
@@ -254,8 +253,7 @@ class ReductionPrinter:
         varying = [at for at in positions if plan.varying[at]]
         kept = [at for at in varying if self.ops.is_value(at) and self._used_later(at, k)]
         for at in kept:
-            dtype = plan.body.ops[at].dtype
-            assert dtype is not None
+            dtype = plan.body.dtype(at)
             self.out(f"{VECTOR[dtype]} v{at}[WIDTH];")
         if varying:
             with self.each_vector():

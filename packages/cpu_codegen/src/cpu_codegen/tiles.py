@@ -10,6 +10,7 @@ from cpu_codegen.operation_printer import OperationPrinter
 from cpu_codegen.text import Lines
 from cpu_codegen.types import SCALAR
 from cpu_codegen.vectorize import TILE, Plan
+from inductor import Load
 
 
 def print_tiles(plan: Plan, ops: OperationPrinter, out: Lines, part: str) -> None:
@@ -25,7 +26,7 @@ def print_tiles(plan: Plan, ops: OperationPrinter, out: Lines, part: str) -> Non
         out(f"const Index last = at_most(first + {TILE}, {size});")
         for at in sorted(plan.staged):
             op = plan.body.ops[at]
-            assert op.dtype is not None
+            assert isinstance(op, Load)
             out(f"{SCALAR[op.dtype]} turned{at}[{TILE}][{TILE}];")
             with (
                 out.block(f"for (Index {c} = first; {c} < last; ++{c}) {{"),

@@ -10,11 +10,23 @@ import enum
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from cpu_codegen.dependence import needs_of, symbols_of
 from cpu_codegen.index import Expr, Symbol, stride
 from cpu_codegen.loops import Loop, product, simplify
-from cpu_codegen.operations import MODERATE, SLOW, cost_of
-from inductor import Body, Kernel, Levels, Op, Pass
+from cpu_codegen.operations import MODERATE, cost_of, is_slow
+from inductor import (
+    Body,
+    Elementwise,
+    IndexExpr,
+    Indirect,
+    Kernel,
+    Levels,
+    Load,
+    Op,
+    Pass,
+    Reduce,
+    Store,
+    dependencies,
+)
 from inductor import split as split_levels
 
 
@@ -81,7 +93,7 @@ class Plan:
 def make_plan(kernel: Kernel, lanes: int) -> Plan:
     """Plan `kernel` for vectors of `lanes` lanes."""
     body, outer, inner = simplify(kernel)
-    needs = needs_of(body)
+    needs = dependencies(body)
     levels = _stores_after_loads(split_levels(body), body, needs)
     vector = _choose_vector(body, levels, needs, outer, inner, lanes)
     reduces = bool(levels.passes)
@@ -122,7 +134,7 @@ def make_plan(kernel: Kernel, lanes: int) -> Plan:
     kept = _kept(levels, needs, body, varying, inner) if mode is Mode.INNER and not split else frozenset()
     if kept:
         levels = replace(levels, passes=_passes_without(levels, needs, kept))
-    per_point = sum(cost_of(op.name, op.dtype) for op in body.ops)
+    per_point = sum(cost_of(op) for op in body.ops)
     return Plan(
         body=body,
         levels=levels,
@@ -150,23 +162,23 @@ def _few_columns(body: Body, levels: Levels, varying: tuple[bool, ...], vector: 
         return False
     if len(levels.passes) != 1 or levels.passes[0].stores:
         return False
-    if any(body.ops[at].name in ("store", "indirect") for at in levels.outer[0]):
+    if any(isinstance(body.ops[at], Store | Indirect) for at in levels.outer[0]):
         return False
-    return all(varying[at] and body.ops[at].args[0] not in ("argmax", "argmin") for at in levels.passes[0].reductions)
+    return all(
+        varying[at] and body.reduction(at).kind not in ("argmax", "argmin") for at in levels.passes[0].reductions
+    )
 
 
 def _stores_after_loads(levels: Levels, body: Body, needs: list[tuple[int, ...]]) -> Levels:
     """Move inner stores behind the last pass that loads from the buffer they overwrite (one given as "inout"): a pass that
     loads again has to find what was there."""
     passes = list(levels.passes)
+    loads = [{op.buffer for at in p.ops if isinstance(op := body.ops[at], Load)} for p in passes]
     for k, step in enumerate(levels.passes):
         for store in step.stores:
-            buffer = body.ops[store].args[0]
-            last = max(
-                q
-                for q, p in enumerate(levels.passes)
-                if q == k or any(body.ops[at].name == "load" and body.ops[at].args[0] == buffer for at in p.ops)
-            )
+            written = body.ops[store]
+            assert isinstance(written, Store)
+            last = max(q for q, read in enumerate(loads) if q == k or written.buffer in read)
             if last <= k:
                 continue
             stays = tuple(s for s in passes[k].stores if s != store)
@@ -193,8 +205,8 @@ def _kept(
     kept: set[int] = set()
     before: set[int] = set()
     for step in levels.passes:
-        repeated = {at for at in step.ops if at in before and varying[at] and body.ops[at].name != "indirect"}
-        expensive = {at for at in repeated if body.ops[at].name in MODERATE | SLOW}
+        repeated = {at for at in step.ops if at in before and varying[at] and not isinstance(body.ops[at], Indirect)}
+        expensive = {at for at in repeated if is_slow(body.ops[at])}
         reached: set[int] = set()
         for at in sorted(repeated):
             if at in expensive or not reached.isdisjoint(needs[at]):
@@ -226,19 +238,19 @@ def _passes_without(levels: Levels, needs: list[tuple[int, ...]], kept: frozense
 
 def _choose_tile(body: Body, vector: Loop, outer: tuple[Loop, ...]) -> tuple[Loop, frozenset[int]] | None:
     """The loop to tile with `vector`, and the loads to copy by tiles; None where there is none."""
-    symbols = {op.args[2] for op in body.ops if op.name == "indirect"}
+    symbols = body.indirects().keys()
     if vector.static is not None and vector.static < TILE:
         return None
     found: Counter[Symbol] = Counter()
     loads: dict[Symbol, set[int]] = {}
     for at, op in enumerate(body.ops):
-        if op.name != "load" or op.args[2] is not None or symbols & op.args[1].free_symbols:
+        if not isinstance(op, Load) or op.mask is not None or symbols & op.index.free_symbols:
             continue
-        step = stride(op.args[1], vector.variable)
+        step = stride(op.index, vector.variable)
         if step is None or step in (0, 1):
             continue
         for loop in outer:
-            if stride(op.args[1], loop.variable) == 1 and not (loop.static is not None and loop.static < TILE):
+            if stride(op.index, loop.variable) == 1 and not (loop.static is not None and loop.static < TILE):
                 found[loop.variable] += 1
                 loads.setdefault(loop.variable, set()).add(at)
     if not found:
@@ -249,8 +261,8 @@ def _choose_tile(body: Body, vector: Loop, outer: tuple[Loop, ...]) -> tuple[Loo
 
 def _writes_collide(body: Body) -> bool:
     """Whether several points may write one element: then they run in order, on one thread."""
-    indirect = {op.args[2] for op in body.ops if op.name == "indirect"}
-    return any(op.args[3] is not None or not indirect.isdisjoint(op.args[1].free_symbols) for op in body.stores())
+    indirects = body.indirects().keys()
+    return any(op.mode is not None or not indirects.isdisjoint(op.index.free_symbols) for op in body.stores())
 
 
 def _unroll(
@@ -265,7 +277,7 @@ def _unroll(
         return 1
     weight = [_code_size(op, vector.variable) if varying[at] else 0 for at, op in enumerate(body.ops)]
     for at, op in enumerate(body.ops):
-        if op.name == "reduce" and op.args[0] in ("argmax", "argmin"):
+        if isinstance(op, Reduce) and op.kind in ("argmax", "argmin"):
             weight[at] = 32
     size = max((sum(weight[at] for at in (*p.ops, *p.reductions)) for p in levels.passes if p.reductions), default=0)
     if mode is Mode.INNER:
@@ -282,20 +294,26 @@ def _unroll(
 
 def _code_size(op: Op, variable: Symbol) -> int:
     """Rough number of instructions' worth of an operation over lanes: code that is repeated has to stay small."""
-    if op.name in ("load", "store"):
-        step = stride(op.args[1], variable)
+    if isinstance(op, Load | Store):
+        step = stride(op.index, variable)
         return 1 if step is not None and step in (0, 1) else 16
-    return 4 if op.dtype is not None and op.dtype.itemsize == 8 else 8 if op.name in MODERATE else 1
+    return (
+        4
+        if op.dtype is not None and op.dtype.itemsize == 8
+        else 8
+        if isinstance(op, Elementwise) and op.primitive in MODERATE
+        else 1
+    )
 
 
 def varying_ops(body: Body, needs: list[tuple[int, ...]], variable: Symbol, through_reduce: bool) -> tuple[bool, ...]:
     """For each operation whether `variable` reaches it; a `reduce` over the variable itself ends its reach."""
     varying: list[bool] = []
     for at, op in enumerate(body.ops):
-        if op.name == "reduce" and not through_reduce:
+        if isinstance(op, Reduce) and not through_reduce:
             varying.append(False)
         else:
-            varying.append(variable in symbols_of(op) or any(varying[n] for n in needs[at]))
+            varying.append(variable in op.symbols() or any(varying[n] for n in needs[at]))
     return tuple(varying)
 
 
@@ -331,20 +349,20 @@ def _memory_cost(
     body: Body, levels: Levels, needs: list[tuple[int, ...]], loop: Loop, is_inner: bool, lanes: int
 ) -> float:
     varying = varying_ops(body, needs, loop.variable, through_reduce=not is_inner)
-    lane_symbols = frozenset(op.args[2] for at, op in enumerate(body.ops) if op.name == "indirect" and varying[at])
+    lane_symbols = frozenset(symbol for symbol, at in body.indirects().items() if varying[at])
     reads_outer_indirect = not is_inner and levels.passes
     cost = 0.0
     for at, op in enumerate(body.ops):
         # What runs once an outer point hardly counts beside what runs at each inner point.
         weight = 1.0 if at in levels.inner or not levels.passes else 0.01
-        if op.name == "indirect" and varying[at] and reads_outer_indirect and at not in levels.inner:
+        if isinstance(op, Indirect) and varying[at] and reads_outer_indirect and at not in levels.inner:
             return float("inf")
-        index = op.index()
-        if index is None or (op.dtype is None and op.name != "store"):
+        index = op.index
+        if index is None:
             continue
         if not varying[at] and loop.variable not in index.free_symbols:
             cost += 0.1 * weight
-        elif op.name == "index_expr":
+        elif isinstance(op, IndexExpr):
             cost += weight * (
                 0.3
                 if lane_symbols.isdisjoint(index.free_symbols) and stride(index, loop.variable) is not None

@@ -2,7 +2,7 @@
 
 from inductor.api import compile_graph
 from inductor.artefact import CompiledGraph, Stats, load_stored
-from inductor.body import Body, Op, Ref, record
+from inductor.body import Body, record
 from inductor.cache import DiskCache, Entry, cache_root, scratch_folder
 from inductor.cache import reset as reset_cache
 from inductor.device import (
@@ -16,8 +16,23 @@ from inductor.device import (
     register_backend,
 )
 from inductor.handlers.reference import ReferenceBackend
+from inductor.ir.operations import (
+    Bitcast,
+    Cast,
+    Constant,
+    Elementwise,
+    IndexExpr,
+    Indirect,
+    Load,
+    Op,
+    Reduce,
+    Ref,
+    Round,
+    Store,
+    Where,
+)
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
-from inductor.levels import Levels, Pass, split
+from inductor.levels import Levels, Pass, dependencies, split
 from inductor.lower import lower
 from inductor.ops import INDEX_RULES, PRIMITIVES, REDUCTIONS, IndexRule, Primitive, compute_dtype, ops
 from inductor.options import Options
@@ -28,35 +43,47 @@ __all__ = [
     "INDEX_RULES",
     "PRIMITIVES",
     "REDUCTIONS",
+    "Bitcast",
     "Body",
     "Buffer",
     "BuildError",
+    "Cast",
     "CompiledGraph",
+    "Constant",
     "DeviceBackend",
     "DiskCache",
+    "Elementwise",
     "Entry",
     "ExternOp",
+    "IndexExpr",
     "IndexRule",
+    "Indirect",
     "Kernel",
     "KernelArg",
     "KernelCall",
     "KernelSource",
     "Levels",
+    "Load",
     "LoopOp",
     "Op",
     "Options",
     "Pass",
     "Primitive",
     "Program",
+    "Reduce",
     "Ref",
     "ReferenceBackend",
+    "Round",
     "Schedule",
     "Stats",
+    "Store",
     "StridedView",
+    "Where",
     "backend_for",
     "cache_root",
     "compile_graph",
     "compute_dtype",
+    "dependencies",
     "load_stored",
     "lower",
     "ops",

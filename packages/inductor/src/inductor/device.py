@@ -15,7 +15,8 @@ from typing import Literal, Protocol, runtime_checkable
 
 import torch
 
-from inductor.body import Body, Expr, Symbol
+from inductor.body import Body
+from inductor.ir.operations import Expr, Symbol
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-import sympy
-
-from inductor.body import Body, Op
+from inductor.body import Body
+from inductor.ir.operations import Reduce, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +62,17 @@ def split(body: Body) -> Levels:
         for source in operands[at]:
             is_inner[at] |= is_inner[source]
             depth[at] = max(depth[at], depth[source])
-        if op.name == "reduce":
+        if isinstance(op, Reduce):
             is_inner[at] = False
             depth[at] += 1
         elif not is_inner[at]:
-            is_inner[at] = not inner_vars.isdisjoint(op_symbols(op))
+            is_inner[at] = not inner_vars.isdisjoint(op.symbols())
 
     count = 0
     for at, op in enumerate(body.ops):
-        if live[at] and op.name == "reduce":
+        if live[at] and isinstance(op, Reduce):
             count = max(count, depth[at])
-        elif live[at] and op.name == "store" and is_inner[at]:
+        elif live[at] and isinstance(op, Store) and is_inner[at]:
             count = max(count, depth[at] + 1)
     return Levels(
         inner=frozenset(at for at, inner in enumerate(is_inner) if inner),
@@ -82,7 +81,7 @@ def split(body: Body) -> Levels:
             tuple(
                 at
                 for at, op in enumerate(body.ops)
-                if live[at] and not is_inner[at] and op.name != "reduce" and depth[at] == k
+                if live[at] and not is_inner[at] and not isinstance(op, Reduce) and depth[at] == k
             )
             for k in range(count + 1)
         ),
@@ -92,9 +91,11 @@ def split(body: Body) -> Levels:
 def _pass(
     body: Body, k: int, operands: list[tuple[int, ...]], is_inner: list[bool], depth: list[int], live: list[bool]
 ) -> Pass:
-    reductions = tuple(at for at, op in enumerate(body.ops) if live[at] and op.name == "reduce" and depth[at] == k + 1)
+    reductions = tuple(
+        at for at, op in enumerate(body.ops) if live[at] and isinstance(op, Reduce) and depth[at] == k + 1
+    )
     stores = tuple(
-        at for at, op in enumerate(body.ops) if live[at] and op.name == "store" and is_inner[at] and depth[at] == k
+        at for at, op in enumerate(body.ops) if live[at] and isinstance(op, Store) and is_inner[at] and depth[at] == k
     )
     needed: set[int] = set()
     todo = list(stores)
@@ -108,23 +109,15 @@ def _pass(
     return Pass(tuple(sorted(needed)), reductions, stores)
 
 
-def op_symbols(op: Op) -> set[sympy.Symbol]:
-    """The symbols in an operation's own expressions (not in its operands'), but for the one an `indirect` defines."""
-    if op.name == "indirect":
-        return set(op.args[1].free_symbols)
-    index = op.index()
-    return set(index.free_symbols) if index is not None else set()
-
-
 def dependencies(body: Body) -> list[tuple[int, ...]]:
     """For each operation the positions it needs: value operands, masks, and the `indirect`s whose symbols its
     expressions use."""
-    defined = {op.args[2]: at for at, op in enumerate(body.ops) if op.name == "indirect"}
+    defined = body.indirects()
     result: list[tuple[int, ...]] = []
     for op in body.ops:
-        needs = {ref.at for ref in op.operands()}
+        needs = {ref.at for ref in op.operands}
         if defined:
-            needs.update(defined[symbol] for symbol in op_symbols(op) if symbol in defined)
+            needs.update(defined[symbol] for symbol in op.symbols() if symbol in defined)
         result.append(tuple(sorted(needs)))
     return result
 
@@ -132,7 +125,7 @@ def dependencies(body: Body) -> list[tuple[int, ...]]:
 def live_ops(body: Body, operands: list[tuple[int, ...]] | None = None, dropped: Collection[str] = ()) -> list[bool]:
     """For each operation whether a store (to a buffer other than the `dropped`) needs it."""
     operands = dependencies(body) if operands is None else operands
-    live = [op.name == "store" and op.args[0] not in dropped for op in body.ops]
+    live = [isinstance(op, Store) and op.buffer not in dropped for op in body.ops]
     for at in range(len(body.ops) - 1, -1, -1):
         if live[at]:
             for source in operands[at]:

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any
 
 import sympy
 import torch
 
-from inductor.body import Body, Op, Ref
+from inductor.body import Body
 from inductor.cache.place import FORMAT
 from inductor.cache.tensors import DTYPES, Unstorable, pack, unpack
 from inductor.codegen.wrapper import WrapperSource
 from inductor.device import Kernel, KernelArg, KernelSource
+from inductor.ir.operations import OPERATIONS, Ref
 from inductor.parts import CHECKED, WRAPPER, KernelModule, Parts
 from symshapes import ExprWriter, read_exprs
 
@@ -103,8 +105,7 @@ class _Writer:
             "inner": list(map(place, kernel.inner_sizes)),
             "variables": [list(map(place, kernel.body.outer_vars)), list(map(place, kernel.body.inner_vars))],
             "ops": [
-                [op.name, None if op.dtype is None else str(op.dtype), *map(self.value, op.args)]
-                for op in kernel.body.ops
+                [op.opcode, *(self.value(getattr(op, field.name)) for field in fields(op))] for op in kernel.body.ops
             ],
             "args": [[arg.name, arg.role, str(arg.dtype)] for arg in kernel.args],
             "symbols": list(map(place, kernel.symbols)),
@@ -114,6 +115,8 @@ class _Writer:
     def value(self, value: Any) -> Any:
         if isinstance(value, Ref):
             return {"ref": value.at}
+        if isinstance(value, tuple):
+            return {"refs": [ref.at for ref in value]}
         if value is None or isinstance(value, str | bool | int):
             return value
         if isinstance(value, sympy.Basic):
@@ -132,6 +135,7 @@ class _Reader:
         self.exprs = exprs
         self.kinds: dict[str, Callable[[Any], Any]] = {
             "ref": Ref,
+            "refs": lambda places: tuple(map(Ref, places)),
             "expr": exprs.__getitem__,
             "float": float.fromhex,
             "complex": lambda parts: complex(*map(float.fromhex, parts)),
@@ -142,10 +146,7 @@ class _Reader:
         return tuple(self.exprs[place] for place in places)
 
     def kernel(self, data: dict[str, Any]) -> Kernel:
-        ops = tuple(
-            Op(name, tuple(map(self.value, args)), None if dtype is None else DTYPES[dtype])
-            for name, dtype, *args in data["ops"]
-        )
+        ops = tuple(OPERATIONS[opcode](*map(self.value, values)) for opcode, *values in data["ops"])
         outer, inner = data["variables"]
         return Kernel(
             data["name"],

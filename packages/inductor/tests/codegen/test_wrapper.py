@@ -192,7 +192,7 @@ def test_default_dtype_and_device_do_not_matter() -> None:
 def test_a_kernel_no_backend_prints_is_interpreted() -> None:
     class Picky(ReferenceBackend):
         def supports(self, kernel) -> bool:
-            return all(op.name != "sin" for op in kernel.body.ops)
+            return "sin(" not in str(kernel.body)
 
     def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         y = torch.mm(x, x.t())

@@ -27,7 +27,7 @@ def copy(read: sympy.Expr, write: sympy.Expr) -> Body:
 def accesses(body: Body, sizes: list[sympy.Expr]) -> list[tuple[int, int]]:
     points = itertools.product(*(range(int(n)) for n in sizes))
     at = [dict(zip(body.outer_vars, p, strict=True)) for p in points]
-    return [tuple(evaluate(op.args[1], a) for op in body.ops) for a in at]  # type: ignore[misc]
+    return [tuple(evaluate(op.index, a) for op in body.ops) for a in at]  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_the_same_elements_in_the_same_order(read: sympy.Expr, loops: int) -> No
     new, outer, _ = split(body, sizes, [])
     assert accesses(new, outer) == accesses(body, sizes)
     assert len(outer) == loops
-    assert (loops == 2) == any(op.args[1].has(FloorDiv, Mod) for op in new.ops)
+    assert (loops == 2) == any(op.index.has(FloorDiv, Mod) for op in new.ops)
 
 
 def test_spans() -> None:

@@ -31,7 +31,7 @@ def copy(read: sympy.Expr, write: sympy.Expr, count: int = 3) -> Body:
 
 def accesses(body: Body, sizes: tuple[sympy.Expr, ...]) -> list[tuple[int, int]]:
     """(element read, element written) at every point."""
-    read, write = body.ops[0].args[1], body.ops[1].args[1]
+    read, write = body.ops[0].index, body.ops[1].index
     points = itertools.product(*(range(int(n)) for n in sizes))
     at = [dict(zip(body.outer_vars, p, strict=True)) for p in points]
     return [(evaluate(read, a), evaluate(write, a)) for a in at]
@@ -61,7 +61,7 @@ def test_the_same_elements_move(size: list[int], order: list[int], divisor: int,
 
 def test_contiguous_loops_become_one() -> None:
     body, outer, _ = canonicalise(copy(12 * I0 + 4 * I1 + I2, 12 * I0 + 4 * I1 + I2), _sizes(2, 3, 4), (), int, False)
-    assert outer == (24,) and body.ops[0].args[1] == I0
+    assert outer == (24,) and body.ops[0].index == I0
 
 
 def test_a_broadcast_dimension_stays() -> None:
@@ -73,7 +73,7 @@ def test_symbolic_sizes_merge() -> None:
     s0 = sympy.Symbol("s0", integer=True, positive=True)
     body = copy(s0 * I0 + I1, s0 * I0 + I1, 2)
     new, outer, _ = canonicalise(body, (sympy.Integer(8), s0), (), lambda e: 5, False)
-    assert outer == (8 * s0,) and new.ops[0].args[1] == I0
+    assert outer == (8 * s0,) and new.ops[0].index == I0
 
 
 def test_inner_loops_follow_the_strides_of_the_load() -> None:
@@ -82,7 +82,7 @@ def test_inner_loops_follow_the_strides_of_the_load() -> None:
 
     body = record(function, [I0], [R0, R1], lambda name: torch.float32)
     new, _, inner = canonicalise(body, _sizes(5), _sizes(4, 3), int, False)
-    assert inner == (12,) and new.ops[0].args[1] == 12 * I0 + R0
+    assert inner == (12,) and new.ops[0].index == 12 * I0 + R0
     _, _, kept = canonicalise(body, _sizes(5), _sizes(4, 3), int, True)
     assert kept == (4, 3)
 

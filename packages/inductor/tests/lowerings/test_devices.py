@@ -25,7 +25,7 @@ def reads_stay_on_their_device(program: Program) -> bool:
         program.buffers[name].device == op.device
         for op in program.operations
         if isinstance(op, LoopOp)
-        for name in [*op.writes, *(load.args[0] for load in op.body.loads())]
+        for name in [*op.writes, *(load.buffer for load in op.body.loads())]
     )
 
 

@@ -97,9 +97,7 @@ def test_scatter_is_not_read_in_its_own_kernel() -> None:
         return torch.zeros(6, 8).scatter_add(0, index, x[:1].exp()) * 2
 
     plan = check_schedule(f, X)
-    scatters = [
-        s for s in plan.steps if hasattr(s, "loop") and any(o.name == "store" and o.args[3] for o in s.loop.body.ops)
-    ]
+    scatters = [s for s in plan.steps if hasattr(s, "loop") and any(o.mode for o in s.loop.body.stores())]
     assert len(scatters) == 1
     assert launches(plan) >= 2
 

@@ -17,9 +17,10 @@ from typing import Any
 import sympy
 import torch
 
-from inductor.body import Expr, Symbol, checks_positions
+from inductor.body import checks_positions
 from inductor.codegen.extern import ArgumentPrinter, unpacked
 from inductor.ir.indexing import is_empty
+from inductor.ir.operations import Expr, Symbol
 from inductor.ir.program import Buffer, ExternOp, StridedView
 from inductor.schedule.extern import writes_into
 from inductor.schedule.kernels import origins

@@ -15,9 +15,22 @@ import sympy
 import torch
 from torch.utils import _pytree as pytree
 
-from inductor.body import Symbol
+from inductor.ir.operations import (
+    Bitcast,
+    Cast,
+    Constant,
+    Elementwise,
+    IndexExpr,
+    Indirect,
+    Load,
+    Reduce,
+    Round,
+    Store,
+    Symbol,
+    Where,
+)
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
-from inductor.ops import INDEX_RULES, PRIMITIVES
+from inductor.ops import INDEX_RULES
 from symshapes import FloorDiv, Mod
 
 Number = Any
@@ -83,73 +96,66 @@ class Interpreter:
         value = evaluate(expr, self.symbols)
         return torch.as_tensor(value, dtype=torch.int64, device=self.device)
 
-    def __getattr__(self, name: str) -> Callable[..., torch.Tensor]:
-        if name not in PRIMITIVES:
-            raise AttributeError(name)
-        function = _FUNCTIONS.get(name) or getattr(torch, name)
+    def elementwise(self, op: Elementwise, *operands: torch.Tensor) -> torch.Tensor:
+        function = _FUNCTIONS.get(op.primitive) or getattr(torch, op.primitive)
+        result: torch.Tensor = function(*operands)
+        assert result.dtype is op.dtype, f"{op.primitive} gave {result.dtype}, recorded as {op.dtype}"
+        return result
 
-        def call(*operands: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-            result = function(*operands)
-            assert result.dtype is dtype, f"{name} gave {result.dtype}, recorded as {dtype}"
-            return result
+    def constant(self, op: Constant) -> torch.Tensor:
+        return torch.tensor(op.value, dtype=op.dtype, device=self.device)
 
-        return call
+    def index_expr(self, op: IndexExpr) -> torch.Tensor:
+        return self._grid(op.index).to(op.dtype)
 
-    def constant(self, value: Any, dtype: torch.dtype) -> torch.Tensor:
-        return torch.tensor(value, dtype=dtype, device=self.device)
-
-    def index_expr(self, expr: Any, dtype: torch.dtype) -> torch.Tensor:
-        return self._grid(expr).to(dtype)
-
-    def load(self, buffer: str, index: Any, mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
-        flat, at = self.memory[buffer], self._grid(index)
+    def load(self, op: Load, mask: torch.Tensor | None = None) -> torch.Tensor:
+        flat, at = self.memory[op.buffer], self._grid(op.index)
         if mask is None:
-            self._check(buffer, at)
-            return flat[at].to(dtype)
+            self._check(op.buffer, at)
+            return flat[at].to(op.dtype)
         at, mask = torch.broadcast_tensors(at, mask)
         at = torch.where(mask, at, 0)
         if not bool(mask.any()):
-            return torch.zeros(at.shape, dtype=dtype, device=self.device)
-        self._check(buffer, at)
-        return torch.where(mask, flat[at].to(dtype), torch.zeros((), dtype=dtype, device=self.device))
+            return torch.zeros(at.shape, dtype=op.dtype, device=self.device)
+        self._check(op.buffer, at)
+        return torch.where(mask, flat[at].to(op.dtype), torch.zeros((), dtype=op.dtype, device=self.device))
 
     def _check(self, buffer: str, at: torch.Tensor) -> None:
         count = self.memory[buffer].numel()
         if at.numel() and not (int(at.min()) >= 0 and int(at.max()) < count):
             raise AssertionError(f"{buffer}: index {int(at.min())}..{int(at.max())} in memory of {count}")
 
-    def store(self, buffer: str, index: Any, value: torch.Tensor, mode: str | None, dtype: None) -> None:
-        flat, at = self.memory[buffer], self._grid(index)
+    def store(self, op: Store, value: torch.Tensor) -> None:
+        flat, at = self.memory[op.buffer], self._grid(op.index)
         shape = self.extent[: self.outer] + [1] * (len(self.extent) - self.outer)
         at, value, _ = torch.broadcast_tensors(at, value, torch.empty(shape, device=self.device))
-        self._check(buffer, at)
-        flat.index_put_((at.reshape(-1),), value.reshape(-1).to(flat.dtype), accumulate=mode == "add")
+        self._check(op.buffer, at)
+        flat.index_put_((at.reshape(-1),), value.reshape(-1).to(flat.dtype), accumulate=op.mode == "add")
 
-    def to_dtype(self, value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        return value.to(dtype)
+    def to_dtype(self, op: Cast, value: torch.Tensor) -> torch.Tensor:
+        return value.to(op.dtype)
 
-    def round_to(self, value: torch.Tensor, low: torch.dtype, dtype: torch.dtype) -> torch.Tensor:
-        return value.to(low).to(dtype)
+    def round_to(self, op: Round, value: torch.Tensor) -> torch.Tensor:
+        return value.to(op.to).to(op.dtype)
 
-    def bitcast(self, value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        return value.view(dtype)
+    def bitcast(self, op: Bitcast, value: torch.Tensor) -> torch.Tensor:
+        return value.view(op.dtype)
 
-    def where(self, condition: torch.Tensor, a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        return torch.where(condition, a, b)
+    def where(self, op: Where, condition: torch.Tensor, then: torch.Tensor, otherwise: torch.Tensor) -> torch.Tensor:
+        return torch.where(condition, then, otherwise)
 
-    def indirect(
-        self, value: torch.Tensor, size: Any, symbol: Symbol, mask: torch.Tensor | None, rule: str, dtype: torch.dtype
-    ) -> torch.Tensor:
-        count = self._grid(size)
+    def indirect(self, op: Indirect, value: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        rule, count = INDEX_RULES[op.rule], self._grid(op.size)
         if mask is not None:
             value = torch.where(mask, value, 0)
-        outside = (value < (-count if INDEX_RULES[rule].wraps else 0)) | (value >= count)
+        outside = (value < (-count if rule.wraps else 0)) | (value >= count)
         if bool((outside if mask is None else outside & mask).any()):
-            raise INDEX_RULES[rule].error(f"index out of range for size {int(count)}")
-        self.symbols[symbol] = torch.where(value < 0, value + count, value)
-        return self.symbols[symbol]
+            raise rule.error(f"index out of range for size {int(count)}")
+        self.symbols[op.symbol] = torch.where(value < 0, value + count, value)
+        return self.symbols[op.symbol]
 
-    def reduce(self, kind: str, value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    def reduce(self, op: Reduce, value: torch.Tensor) -> torch.Tensor:
+        kind, dtype = op.kind, op.dtype
         inner = self.extent[self.outer :]
         if not inner:
             inner_shape: list[int] = []

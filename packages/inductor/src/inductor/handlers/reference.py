@@ -13,6 +13,7 @@ import torch
 
 from inductor.device import Kernel, KernelCall, KernelSource
 from inductor.handlers.interpreter import Interpreter, flat_view
+from inductor.ir.operations import Load
 from inductor.ir.program import LoopOp
 
 
@@ -47,8 +48,8 @@ class ReferenceBackend:
 class _Overwriting(Interpreter):
     """Also right where a kernel stores into memory it has loaded from: what is loaded is a copy."""
 
-    def load(self, buffer: str, index: Any, mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
-        return super().load(buffer, index, mask, dtype).clone()
+    def load(self, op: Load, mask: torch.Tensor | None = None) -> torch.Tensor:
+        return super().load(op, mask).clone()
 
 
 def interpreted(kernel: Kernel) -> KernelCall:

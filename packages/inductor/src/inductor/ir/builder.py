@@ -14,9 +14,10 @@ import sympy
 import torch
 from torch import fx
 
-from inductor.body import Body, Expr
+from inductor.body import Body
 from inductor.ir.indexing import ONE, ZERO, Index, contiguous_strides, is_empty, product, same
 from inductor.ir.loops import canonicalise, inner_symbol, outer_symbol
+from inductor.ir.operations import Expr
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
 from inductor.ir.recording import LoopRecorder, used
 from inductor.ir.scalar import Scalar

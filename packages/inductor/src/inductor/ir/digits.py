@@ -7,12 +7,12 @@ variable as the digits of a number in a mixed base, so that all its accesses are
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 import sympy
 
-from inductor.body import Body, Expr, Symbol
+from inductor.body import Body
+from inductor.ir.operations import Expr, Symbol
 from symshapes import FloorDiv, Mod
 
 NARROWEST = 8
@@ -68,7 +68,7 @@ def base_of(expressions: Sequence[Expr], variable: Symbol, size: Expr) -> list[i
 
 def split(body: Body, outer_sizes: Sequence[Expr], inner_sizes: Sequence[Expr]) -> tuple[Body, list[Expr], list[Expr]]:
     """The body with divided variables split. New variables are named after the one they are digits of."""
-    expressions = [arg for op in body.ops if op.index() is not None for arg in op.args if isinstance(arg, sympy.Expr)]
+    expressions = [op.index for op in body.ops if op.index is not None]
     if not any(expr.has(FloorDiv, Mod) for expr in expressions):
         return body, list(outer_sizes), list(inner_sizes)
     digits: dict[Symbol, list[tuple[int, int | None, Symbol]]] = {}
@@ -95,12 +95,7 @@ def split(body: Body, outer_sizes: Sequence[Expr], inner_sizes: Sequence[Expr]) 
     if not digits:
         return body, list(outer_sizes), list(inner_sizes)
     known = {expr: _rewritten(expr, digits) for expr in set(expressions)}
-    ops = tuple(
-        replace(op, args=tuple(known.get(a, a) if isinstance(a, sympy.Expr) else a for a in op.args))
-        if op.index() is not None
-        else op
-        for op in body.ops
-    )
+    ops = tuple(op.with_index(known.__getitem__) for op in body.ops)
     return Body(tuple(loops[0][0]), tuple(loops[1][0]), ops), loops[0][1], loops[1][1]
 
 

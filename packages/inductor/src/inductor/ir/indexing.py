@@ -10,7 +10,7 @@ from typing import Any
 
 import sympy
 
-from inductor.body import Expr, Symbol
+from inductor.ir.operations import Expr, Symbol
 from symshapes import FloorDiv, Mod
 
 Index = Sequence[Expr]

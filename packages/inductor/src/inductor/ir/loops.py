@@ -7,14 +7,15 @@ expressions are taken apart once into linear forms, since general simplification
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import sympy
 
-from inductor.body import Body, Expr, Op, Symbol
+from inductor.body import Body
 from inductor.ir.digits import split
 from inductor.ir.indexing import same
+from inductor.ir.operations import Expr, Symbol
 from symshapes import FloorDiv, Mod
 
 
@@ -89,12 +90,6 @@ def take_apart(expr: Expr, variables: frozenset[Symbol]) -> Linear:
     return linear
 
 
-def _index_arguments(op: Op) -> Iterator[int]:
-    for at, arg in enumerate(op.args):
-        if isinstance(arg, sympy.Basic) and op.name in ("load", "store", "index_expr"):
-            yield at
-
-
 def _merged(variables: Sequence[Symbol], sizes: Sequence[Expr], forms: Sequence[Linear]) -> list[list[int]]:
     """Runs of adjacent variables that every linear form lets become one."""
 
@@ -132,9 +127,8 @@ def canonicalise(
         return body, (), ()
     apart: dict[Expr, Linear] = {}
     for op in body.ops:
-        for at in _index_arguments(op):
-            if op.args[at] not in apart:
-                apart[op.args[at]] = take_apart(op.args[at], variables)
+        if op.index is not None and op.index not in apart:
+            apart[op.index] = take_apart(op.index, variables)
     inner = list(range(len(body.inner_vars)))
     if len(inner) > 1 and not keep_inner_order:
         inner = _inner_order(body, apart, hint)
@@ -155,23 +149,15 @@ def canonicalise(
         new_vars.append(tuple(symbol(at) for at in range(len(runs))))
     if all(old is new for old, new in replaced.items()):
         return body, tuple(outer_sizes), tuple(inner_sizes)
-    ops = []
-    for op in body.ops:
-        places = list(_index_arguments(op))
-        if places:
-            args = list(op.args)
-            for at in places:
-                args[at] = apart[args[at]].rebuild(replaced)
-            op = replace(op, args=tuple(args))
-        ops.append(op)
-    return Body(new_vars[0], new_vars[1], tuple(ops)), new_sizes[0], new_sizes[1]
+    ops = tuple(op.with_index(lambda index: apart[index].rebuild(replaced)) for op in body.ops)
+    return Body(new_vars[0], new_vars[1], ops), new_sizes[0], new_sizes[1]
 
 
 def _inner_order(body: Body, apart: dict[Expr, Linear], hint: Callable[[Expr], int]) -> list[int]:
     """Inner loops by descending stride of the load that uses most of them."""
     best: dict[Symbol, int] = {}
     for op in body.loads():
-        linear = apart[op.args[1]]
+        linear = apart[op.index]
         strides = {v: abs(hint(c)) for v, c in linear.coefficients.items() if v in body.inner_vars}
         if len(strides) > len(best):
             best = strides

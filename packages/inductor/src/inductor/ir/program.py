@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from inductor.body import Body, Expr, Symbol
+from inductor.body import Body
+from inductor.ir.operations import Expr, Symbol
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import sympy
 import torch
 from torch import fx
 
-from inductor.body import Expr, Op, Recorder, Ref, Symbol
+from inductor.body import Recorder
 from inductor.ir.indexing import within
+from inductor.ir.operations import Constant, Elementwise, Expr, IndexExpr, Indirect, Load, Op, Ref, Store, Symbol, Where
 
 _ARITHMETIC: dict[str, Callable[[Expr, Expr], Expr]] = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
 
@@ -49,29 +49,30 @@ class LoopRecorder(Recorder):
         op = self.recorded[value.at]
         if op.dtype is not torch.int64:
             return None
-        if op.name == "index_expr":
-            return op.args[0]
-        if op.name == "constant":
-            return sympy.Integer(op.args[0])
-        if op.name not in _ARITHMETIC or depth == 0:
-            return None
-        a, b = (self._expression(part, depth - 1) for part in op.args)
-        return None if a is None or b is None else sympy.expand(_ARITHMETIC[op.name](a, b))
+        match op:
+            case IndexExpr(index):
+                return index
+            case Constant(number):
+                return sympy.Integer(number)
+            case Elementwise(name, operands) if name in _ARITHMETIC and depth > 0:
+                a, b = (self._expression(part, depth - 1) for part in operands)
+                return None if a is None or b is None else sympy.expand(_ARITHMETIC[name](a, b))
+        return None
 
     def reads(self, symbol: Symbol) -> bool:
         """Whether some index recorded so far uses `symbol`."""
-        return any(symbol in index.free_symbols for op in self.recorded if (index := op.index()) is not None)
+        return any(symbol in index.free_symbols for op in self.recorded if (index := op.index) is not None)
 
     def where(self, condition: Ref, a: Ref, b: Ref) -> Ref:
         """A branch that asks the same condition again already knows the answer, and a masked load is zero outside."""
         first, second = self.recorded[a.at], self.recorded[b.at]
-        if first.name == "where" and first.args[0] == condition:
-            a = first.args[1]
-        if second.name == "where" and second.args[0] == condition:
-            b = second.args[2]
+        if isinstance(first, Where) and first.condition == condition:
+            a = first.then
+        if isinstance(second, Where) and second.condition == condition:
+            b = second.otherwise
         first, second = self.recorded[a.at], self.recorded[b.at]
-        zero = second.name == "constant" and second.args[0] == 0 and not str(second.args[0]).startswith("-")
-        if zero and first.name == "load" and first.args[2] == condition:
+        zero = isinstance(second, Constant) and second.value == 0 and not str(second.value).startswith("-")
+        if zero and isinstance(first, Load) and first.mask == condition:
             return a
         return super().where(condition, a, b)
 
@@ -91,17 +92,16 @@ class LoopRecorder(Recorder):
 
 def used(recorded: Sequence[Op]) -> tuple[Op, ...]:
     """The operations that some store needs, with references renumbered."""
-    defined = {op.args[2]: at for at, op in enumerate(recorded) if op.name == "indirect"}
-    needed = [op.name == "store" for op in recorded]
+    defined = {op.symbol: at for at, op in enumerate(recorded) if isinstance(op, Indirect)}
+    needed = [isinstance(op, Store) for op in recorded]
     for at in range(len(recorded) - 1, -1, -1):
         if not needed[at]:
             continue
         op = recorded[at]
-        for operand in op.operands():
+        for operand in op.operands:
             needed[operand.at] = True
-        index = op.index()
-        if defined and index is not None:
-            for symbol in index.free_symbols & defined.keys():
+        if defined and op.index is not None:
+            for symbol in op.index.free_symbols & defined.keys():
                 needed[defined[symbol]] = True
     if all(needed):
         return tuple(recorded)
@@ -110,6 +110,5 @@ def used(recorded: Sequence[Op]) -> tuple[Op, ...]:
     for at, op in enumerate(recorded):
         if needed[at]:
             place[at] = Ref(len(kept))
-            args = tuple(place[a.at] if isinstance(a, Ref) else a for a in op.args)
-            kept.append(op if args == op.args else replace(op, args=args))
+            kept.append(op.with_operands(lambda ref: place[ref.at]))
     return tuple(kept)

@@ -11,7 +11,7 @@ from typing import Any
 import sympy
 import torch
 
-from inductor.body import Expr, Ref
+from inductor.ir.operations import Constant, Elementwise, Expr, Load, Ref, Round, Where
 from inductor.ir.size_floats import is_size_float, size_float
 from inductor.ops import DISCRETE_REDUCTIONS, PRIMITIVES, compute_dtype, ops
 from symshapes import expr_of
@@ -55,7 +55,7 @@ class Scalar:
     def is_one(self) -> bool:
         """Whether it is the constant 1."""
         made = ops.recorded[self.ref.at]
-        return bool(made.name == "constant" and made.args[0] == 1)
+        return isinstance(made, Constant) and made.value == 1
 
     def _with(self, name: str, other: Any, swapped: bool = False) -> Scalar:
         pair = (lift(other, self.dtype), self) if swapped else (self, lift(other, self.dtype))
@@ -197,15 +197,21 @@ def rounded(value: Scalar, dtype: torch.dtype) -> Scalar:
 
 def _is_rounded(ref: Ref, dtype: torch.dtype, depth: int = 3) -> bool:
     """Whether the value is known to be one that memory of `dtype` can hold."""
-    made = ops.recorded[ref.at]
-    if made.name == "load":
-        return ops.memory_dtype(made.args[0]) is dtype
-    if made.name == "constant":
-        return bool(torch.tensor(made.args[0], dtype=dtype).item() == made.args[0])
-    if made.name in _ROUNDING_PASSES or made.name == "where":
-        parts = made.args[1:] if made.name == "where" else made.args
-        return depth > 0 and all(_is_rounded(part, dtype, depth - 1) for part in parts)
-    return made.name == "round_to" and made.args[1] is dtype
+    parts: tuple[Ref, ...]
+    match ops.recorded[ref.at]:
+        case Load(buffer):
+            return bool(ops.memory_dtype(buffer) is dtype)
+        case Constant(number):
+            return bool(torch.tensor(number, dtype=dtype).item() == number)
+        case Round(to=to):
+            return to is dtype
+        case Where(_, then, otherwise):
+            parts = (then, otherwise)
+        case Elementwise(primitive, operands) if primitive in _ROUNDING_PASSES:
+            parts = operands
+        case _:
+            return False
+    return depth > 0 and all(_is_rounded(part, dtype, depth - 1) for part in parts)
 
 
 def where(condition: Scalar, a: Scalar | Number, b: Scalar | Number) -> Scalar:

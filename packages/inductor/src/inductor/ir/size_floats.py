@@ -11,7 +11,7 @@ from typing import Any
 import sympy
 import torch
 
-from inductor.body import Ref
+from inductor.ir.operations import Ref
 from inductor.ops import PRIMITIVES, ops
 
 _NAMED_ALIKE = "Add Sub Mul Pow Neg Abs Floor Ceil Trunc Round"

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import fx
 
-from inductor.body import Expr
 from inductor.ir.indexing import Index
+from inductor.ir.operations import Expr
 from inductor.ir.program import Buffer
 from inductor.ir.scalar import Scalar, element_of
 from inductor.ir.views import Layout, View

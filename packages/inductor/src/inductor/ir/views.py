@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
-from inductor.body import Expr
 from inductor.ir.indexing import ONE, ZERO, Index, contiguous_strides, groups, linear_index, reshape_index
+from inductor.ir.operations import Expr
 from inductor.ops import ops
 
 

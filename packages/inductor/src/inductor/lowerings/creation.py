@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from inductor.body import Expr
 from inductor.ir.builder import MEMORY_DTYPES, Builder
 from inductor.ir.indexing import Index
+from inductor.ir.operations import Expr
 from inductor.ir.scalar import Scalar, convert, index_value, lift, prim, rounded, settled
 from inductor.ir.tensor import TensorValue
 from inductor.lowerings.registry import elementwise, lowering

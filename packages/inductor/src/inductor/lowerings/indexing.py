@@ -8,10 +8,11 @@ from typing import Any
 import sympy
 import torch
 
-from inductor.body import Expr, checks_positions
+from inductor.body import checks_positions
 from inductor.ir.builder import Builder
 from inductor.ir.indexing import ZERO, Index, is_empty, same
 from inductor.ir.loops import outer_symbol
+from inductor.ir.operations import Expr
 from inductor.ir.recording import LoopRecorder
 from inductor.ir.scalar import Scalar, checked, convert, index_value, indirect, masked, prim, where
 from inductor.ir.tensor import Cost, TensorValue

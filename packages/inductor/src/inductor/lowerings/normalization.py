@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from inductor.body import Expr
 from inductor.ir.builder import Builder
 from inductor.ir.indexing import ZERO, contiguous_strides, is_empty, product
+from inductor.ir.operations import Expr
 from inductor.ir.scalar import Scalar, convert, lift, prim, reduce
 from inductor.ir.tensor import TensorValue
 from inductor.lowerings.reductions import moments, number

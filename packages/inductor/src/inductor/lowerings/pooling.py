@@ -10,9 +10,9 @@ from typing import Any
 import sympy
 import torch
 
-from inductor.body import Expr
 from inductor.ir.builder import Builder
 from inductor.ir.indexing import Index, is_empty
+from inductor.ir.operations import Expr
 from inductor.ir.scalar import Scalar, index_value, lift, masked, prim, where
 from inductor.ir.tensor import Cost, TensorValue
 from inductor.lowerings.indexing import like_node

@@ -8,9 +8,9 @@ from typing import Any
 import sympy
 import torch
 
-from inductor.body import Expr
 from inductor.ir.builder import Builder
 from inductor.ir.indexing import is_empty, product
+from inductor.ir.operations import Expr
 from inductor.ir.scalar import Scalar, convert, lift, prim, reduce, truth, where
 from inductor.ir.tensor import TensorValue
 from inductor.ir.views import Dims

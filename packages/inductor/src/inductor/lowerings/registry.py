@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from inductor.body import Expr
 from inductor.ir.builder import Builder
 from inductor.ir.indexing import Index, is_empty, same
+from inductor.ir.operations import Cast, Constant, Elementwise, Expr, Load
 from inductor.ir.recording import LoopRecorder
 from inductor.ir.scalar import HALVES, Scalar, convert, lift, rounded
 from inductor.ir.tensor import Cost, TensorValue
@@ -208,8 +208,8 @@ def measured(sample: Callable[[], Scalar], dtype_of: Callable[[str], torch.dtype
     recorder = LoopRecorder(dtype_of, {})
     with install(recorder):
         sample()
-    work = [op for op in recorder.recorded if op.name not in ("load", "constant", "to_dtype")]
-    return Cost(len(work), sum(op.name in EXPENSIVE for op in work))
+    work = [op for op in recorder.recorded if not isinstance(op, Load | Constant | Cast)]
+    return Cost(len(work), sum(isinstance(op, Elementwise) and op.primitive in EXPENSIVE for op in work))
 
 
 def broadcast(builder: Builder, value: TensorValue, size: tuple[Expr, ...]) -> TensorValue:

@@ -7,9 +7,9 @@ from typing import Any
 
 import sympy
 
-from inductor.body import Expr
 from inductor.ir.builder import Builder
 from inductor.ir.indexing import is_empty
+from inductor.ir.operations import Expr
 from inductor.ir.tensor import TensorValue
 from inductor.ir.views import AsStrided, Diagonal, Dims, Reshape, Select, Slice, Unfold
 from inductor.lowerings.registry import broadcast, view

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import torch
 
-from inductor.body import Symbol
+from inductor.ir.operations import Symbol
 from inductor.levels import split
 from inductor.options import Options
 from inductor.schedule.merge import merge

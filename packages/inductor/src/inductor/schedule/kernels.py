@@ -14,10 +14,11 @@ import sympy
 import torch
 from torch import fx
 
-from inductor.body import Body, Ref, Symbol
+from inductor.body import Body
 from inductor.device import Kernel, KernelArg
+from inductor.ir.operations import Load, Ref, Store, Symbol
 from inductor.ir.program import LoopOp, Program
-from inductor.levels import op_symbols
+from inductor.ir.text import free_symbols
 from inductor.schedule.merge import without_dead
 
 _NAME_LENGTH = 60
@@ -56,9 +57,8 @@ class KernelTable:
 
 def kernel_content(kernel: Kernel) -> Any:
     """What tells two kernels apart, but for their names and origins."""
-    # 0.0 equals -0.0 and no NaN equals itself, so constants are compared by their text.
-    ops = tuple((op.name, op.dtype, repr(op.args[0]) if op.name == "constant" else op.args) for op in kernel.body.ops)
-    return kernel.device, kernel.args, kernel.outer_sizes, kernel.inner_sizes, kernel.body.inner_vars, ops
+    body = kernel.body
+    return kernel.device, kernel.args, kernel.outer_sizes, kernel.inner_sizes, body.inner_vars, body.ops
 
 
 def draft_kernel(program: Program, loop: LoopOp, inplace: Mapping[str, str]) -> KernelCallSite:
@@ -69,22 +69,18 @@ def draft_kernel(program: Program, loop: LoopOp, inplace: Mapping[str, str]) -> 
     ins: dict[str, str] = {}
     outs: dict[str, str] = {}
     inouts: dict[str, str] = {}
-    for op in body.ops:
-        if op.name == "store":
-            name = op.args[0]
-            if name in partial or name in inplace or op.args[3] is not None:
-                inouts.setdefault(name, f"io{len(inouts)}")
-            else:
-                outs.setdefault(name, f"out{len(outs)}")
-    for op in body.loads():
-        if op.args[0] not in overwritten:
-            ins.setdefault(op.args[0], f"in{len(ins)}")
+    for store in body.stores():
+        if store.buffer in partial or store.buffer in inplace or store.mode is not None:
+            inouts.setdefault(store.buffer, f"io{len(inouts)}")
+        else:
+            outs.setdefault(store.buffer, f"out{len(outs)}")
+    for load in body.loads():
+        if load.buffer not in overwritten:
+            ins.setdefault(load.buffer, f"in{len(ins)}")
     local = {**ins, **outs, **inouts}
     local.update({read: local[written] for read, written in overwritten.items()})
-    renamed = tuple(
-        replace(op, args=(local[op.args[0]], *op.args[1:])) if op.name in ("load", "store") else op for op in body.ops
-    )
-    body = Body(body.outer_vars, body.inner_vars, renamed)
+    renamed = (replace(op, buffer=local[op.buffer]) if isinstance(op, Load | Store) else op for op in body.ops)
+    body = Body(body.outer_vars, body.inner_vars, tuple(renamed))
     if inplace:
         body = stores_last(body)
     symbols = size_symbols(body, loop)
@@ -112,28 +108,19 @@ def draft_kernel(program: Program, loop: LoopOp, inplace: Mapping[str, str]) -> 
 
 def stores_last(body: Body) -> Body:
     """The body with its stores behind everything else, so that what is overwritten in place has been read."""
-    order = [at for at, op in enumerate(body.ops) if op.name != "store"]
-    order += [at for at, op in enumerate(body.ops) if op.name == "store"]
-    place = {old: new for new, old in enumerate(order)}
-
-    def move(arg: Any) -> Any:
-        return Ref(place[arg.at]) if isinstance(arg, Ref) else arg
-
-    ops = tuple(replace(op, args=tuple(map(move, op.args))) for op in (body.ops[at] for at in order))
+    order = [at for at, op in enumerate(body.ops) if not isinstance(op, Store)]
+    order += [at for at, op in enumerate(body.ops) if isinstance(op, Store)]
+    place = {old: Ref(new) for new, old in enumerate(order)}
+    ops = tuple(body.ops[at].with_operands(lambda ref: place[ref.at]) for at in order)
     return Body(body.outer_vars, body.inner_vars, ops)
 
 
 def size_symbols(body: Body, loop: LoopOp) -> tuple[Symbol, ...]:
     """Symbols a loop needs the values of, by name."""
-    bound = {*body.outer_vars, *body.inner_vars}
-    used: set[Symbol] = set()
+    used: set[Symbol] = free_symbols(body.outer_vars, body.inner_vars, body.ops)
     for size in (*loop.outer_sizes, *loop.inner_sizes):
         used |= sympy.sympify(size).free_symbols
-    for op in body.ops:
-        used |= op_symbols(op)
-        if op.name == "indirect":
-            bound.add(op.args[2])
-    return tuple(sorted(used - bound, key=lambda s: s.name))
+    return tuple(sorted(used, key=lambda s: s.name))
 
 
 def origins(nodes: Iterable[fx.Node]) -> tuple[str, ...]:

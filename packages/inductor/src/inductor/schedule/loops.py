@@ -7,6 +7,7 @@ contiguous in.
 from __future__ import annotations
 
 from inductor.body import Body
+from inductor.ir.operations import Load, Store
 from inductor.schedule.nodes import Graph, Group
 from inductor.schedule.space import Dim, Index, estimate, index_of
 
@@ -22,9 +23,9 @@ def loop_order(group: Group, body: Body, graph: Graph) -> tuple[Dim, ...]:
         return group.outer
     accesses: dict[tuple[str, Index], int] = {}
     for op in body.ops:
-        if op.name in ("load", "store"):
-            index = index_of(op.args[1], variables)
-            accesses[op.args[0], index] = graph.bytes(op.args[0]) * (2 if op.name == "store" else 1)
+        if isinstance(op, Load | Store):
+            index = index_of(op.index, variables)
+            accesses[op.buffer, index] = graph.bytes(op.buffer) * (2 if isinstance(op, Store) else 1)
 
     def cost(order: tuple[Dim, ...]) -> int:
         total = 0

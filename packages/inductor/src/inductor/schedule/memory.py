@@ -14,6 +14,7 @@ import sympy
 import torch
 
 from inductor.body import Body
+from inductor.ir.operations import Load, Store
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Operation, Program, StridedView
 from inductor.levels import split
 from inductor.options import Options
@@ -98,7 +99,7 @@ def _adoptable(program: Program, step: LoopOp, name: str, source: str) -> bool:
     return (
         (here.size, here.stride) == (there.size, there.stride)
         and sum(earlier == source for _, earlier in step.initial) == 1
-        and all(op.args[0] != source for op in step.body.loads())
+        and all(load.buffer != source for load in step.body.loads())
     )
 
 
@@ -128,8 +129,8 @@ def _last_uses(program: Program, steps: Sequence[Operation]) -> dict[str, int]:
             if name is not None:
                 last[name] = at
         if isinstance(step, LoopOp):
-            for op in step.body.loads():
-                last[op.args[0]] = at
+            for load in step.body.loads():
+                last[load.buffer] = at
             for _, source in step.initial:
                 last[source] = at
         else:
@@ -158,18 +159,18 @@ def _key(buffer: Buffer) -> Key:
 def overwrites(body: Body, read: str, written: str) -> bool:
     """Whether a kernel may write `written` into the memory of `read`: each element is read at the point that writes it,
     and not in a later walk over the inner space."""
-    stores = [(at, op) for at, op in enumerate(body.ops) if op.name == "store" and op.args[0] == written]
-    loads = {at for at, op in enumerate(body.ops) if op.name == "load" and op.args[0] == read}
+    stores = [(at, op) for at, op in enumerate(body.ops) if isinstance(op, Store) and op.buffer == written]
+    loads = {at: op for at, op in enumerate(body.ops) if isinstance(op, Load) and op.buffer == read}
     if len(stores) != 1 or not loads:
         return False
     place, store = stores[0]
-    if store.args[3] is not None or any(body.ops[at].args[1] != store.args[1] for at in loads):
+    if store.mode is not None or any(load.index != store.index for load in loads.values()):
         return False
-    if any(op.name == "indirect" and op.args[2] in store.args[1].free_symbols for op in body.ops):
+    if not body.indirects().keys().isdisjoint(store.index.free_symbols):
         return False
     levels = split(body)
     moments = [levels.outer[0]]
     for k, walk in enumerate(levels.passes):
         moments += [walk.ops, levels.outer[k + 1]]
     written_at = next(k for k, moment in enumerate(moments) if place in moment)
-    return not any(loads.intersection(moment) for moment in moments[written_at + 1 :])
+    return not any(loads.keys() & moment for moment in moments[written_at + 1 :])

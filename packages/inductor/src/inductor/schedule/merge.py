@@ -13,7 +13,8 @@ from typing import Any
 import sympy
 import torch
 
-from inductor.body import Body, Expr, Op, Ref, Symbol
+from inductor.body import Body
+from inductor.ir.operations import Constant, Expr, Indirect, Load, Op, Ref, Round, Store, Symbol, Where
 from inductor.levels import live_ops
 from inductor.ops import compute_dtype
 from inductor.schedule.nodes import Group, Member
@@ -50,9 +51,8 @@ def without_dead(body: Body, dropped: Collection[str] = ()) -> Body:
     ops: list[Op] = []
     for at, op in enumerate(body.ops):
         if live[at]:
-            args = tuple(place[a.at] if isinstance(a, Ref) else a for a in op.args)
             place[at] = Ref(len(ops))
-            ops.append(replace(op, args=args))
+            ops.append(op.with_operands(lambda ref: place[ref.at]))
     return Body(body.outer_vars, body.inner_vars, tuple(ops))
 
 
@@ -62,9 +62,9 @@ class _Merger:
         self._dtype_of = dtype_of
         self._variables = group.variables()
         self._sizes: dict[Symbol, Number] = {d.var: d.size for d in group.dims}
-        self._known: dict[Any, Ref] = {}
+        self._known: dict[Op, Ref] = {}
         self._stored: dict[str, Ref] = {}
-        self._indirects: dict[Any, Symbol] = {}
+        self._indirects: dict[Any, tuple[Symbol, Ref]] = {}
 
     def add(self, member: Member) -> None:
         old_vars = frozenset(member.remap)
@@ -81,45 +81,36 @@ class _Merger:
                 rewritten[expr] = index.expr().xreplace(renamed)
             return rewritten[expr]
 
-        def move(arg: Any) -> Any:
-            if isinstance(arg, Ref):
-                return values[arg.at]
-            return rewrite(arg) if isinstance(arg, sympy.Basic) else arg
-
         for op in member.loop.body.ops:
-            if op.name == "indirect":
-                values.append(self._indirect(op, renamed, move))
-                continue
-            args = tuple(map(move, op.args))
-            if op.name == "load" and op.args[0] in self._stored:
-                values.append(self._forward(op.args[0], args[2]))
-            elif op.name == "store":
-                self.ops.append(replace(op, args=args))
-                self._stored[op.args[0]] = args[2]
-                values.append(Ref(len(self.ops) - 1))
-            else:
-                values.append(self._append(replace(op, args=args)))
+            moved = op.with_operands(lambda ref: values[ref.at])
+            match moved:
+                case Indirect():
+                    values.append(self._indirect(moved, renamed))
+                case Load(buffer, mask=mask) if buffer in self._stored:
+                    values.append(self._forward(buffer, mask))
+                case Store(buffer, value=value):
+                    self.ops.append(moved.with_index(rewrite))
+                    self._stored[buffer] = value
+                    values.append(Ref(len(self.ops) - 1))
+                case _:
+                    values.append(self._append(moved.with_index(rewrite)))
 
     def _append(self, op: Op) -> Ref:
-        # 0.0 equals -0.0 and no NaN equals itself, so constants are told apart by their text.
-        key: Any = (op.dtype, repr(op.args[0])) if op.name == "constant" else op
-        found = self._known.get(key)
+        found = self._known.get(op)
         if found is None:
             self.ops.append(op)
-            found = self._known[key] = Ref(len(self.ops) - 1)
+            found = self._known[op] = Ref(len(self.ops) - 1)
         return found
 
-    def _indirect(self, op: Op, renamed: dict[Symbol, Symbol], move: Callable[[Any], Any]) -> Ref:
-        value, size, old, mask, rule = op.args
-        key = (move(value), size, move(mask), rule)
-        if key in self._indirects:
-            renamed[old] = self._indirects[key]
-            return self._known[key]
-        symbol = sympy.Symbol(f"indirect{len(self._indirects)}", integer=True, nonnegative=True)
-        renamed[old] = self._indirects[key] = symbol
-        self.ops.append(Op("indirect", (key[0], size, symbol, key[2], rule), op.dtype))
-        self._known[key] = Ref(len(self.ops) - 1)
-        return self._known[key]
+    def _indirect(self, op: Indirect, renamed: dict[Symbol, Symbol]) -> Ref:
+        """Members may give one name to different positions, and different names to one."""
+        key = (op.value, op.size, op.mask, op.rule)
+        if key not in self._indirects:
+            symbol = sympy.Symbol(f"indirect{len(self._indirects)}", integer=True, nonnegative=True)
+            self.ops.append(replace(op, symbol=symbol))
+            self._indirects[key] = symbol, Ref(len(self.ops) - 1)
+        renamed[op.symbol], ref = self._indirects[key]
+        return ref
 
     def _forward(self, buffer: str, mask: Ref | None) -> Ref:
         """What a load of a buffer this body has stored yields."""
@@ -127,10 +118,10 @@ class _Merger:
         dtype = self._dtype_of(buffer)
         if dtype in _HALF:
             made = self.ops[value.at]
-            if not (made.name == "round_to" and made.args[1] is dtype):
-                value = self._append(Op("round_to", (value, dtype), torch.float32))
+            if not (isinstance(made, Round) and made.to is dtype):
+                value = self._append(Round(value, dtype))
         if mask is None:
             return value
         compute = compute_dtype(dtype)
         zero = False if compute is torch.bool else 0.0 if compute.is_floating_point else 0
-        return self._append(Op("where", (mask, value, self._append(Op("constant", (zero,), compute))), compute))
+        return self._append(Where(mask, value, self._append(Constant(zero, compute)), compute))

@@ -16,7 +16,8 @@ from typing import Any
 import sympy
 import torch
 
-from inductor.body import Body, Op, Ref, Symbol
+from inductor.body import Body
+from inductor.ir.operations import Constant, Elementwise, Load, Op, Reduce, Ref, Store, Symbol
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
 from inductor.schedule.space import Dim, Index, Number, Remap, estimate, index_of, number, product, remap_index
 from symshapes import facts_if_operator
@@ -161,19 +162,19 @@ def group_of(at: int, loop: LoopOp) -> Group:
     outer = tuple(Dim(var, number(size)) for var, size in zip(body.outer_vars, loop.outer_sizes, strict=True))
     inner = tuple(Dim(var, number(size)) for var, size in zip(body.inner_vars, loop.inner_sizes, strict=True))
     variables = frozenset((*body.outer_vars, *body.inner_vars))
-    indirects = {op.args[2] for op in body.ops if op.name == "indirect"}
+    indirects = set(body.indirects())
 
     loads: dict[str, dict[Index, None]] = {}
     stores: dict[str, Index] = {}
     opaque = {name for name, _ in loop.initial}
     for op in body.ops:
-        if op.name == "load":
-            loads.setdefault(op.args[0], {})[_own(index_of(op.args[1], variables), indirects, at)] = None
-        elif op.name == "store":
-            name = op.args[0]
-            if op.args[3] is not None or name in stores or not indirects.isdisjoint(op.args[1].free_symbols):
-                opaque.add(name)
-            stores[name] = _own(index_of(op.args[1], variables), indirects, at)
+        match op:
+            case Load(name, index):
+                loads.setdefault(name, {})[_own(index_of(index, variables), indirects, at)] = None
+            case Store(name, index, mode=mode):
+                if mode is not None or name in stores or not indirects.isdisjoint(index.free_symbols):
+                    opaque.add(name)
+                stores[name] = _own(index_of(index, variables), indirects, at)
     for name in loop.writes:
         if name not in stores:  # nothing but its initial content
             stores[name] = Index(frozenset(), 0)
@@ -187,7 +188,7 @@ def group_of(at: int, loop: LoopOp) -> Group:
         opaque=opaque,
         copied={source for _, source in loop.initial},
         ops=len(body.ops),
-        keep_inner_order=any(op.name == "reduce" and op.args[0] in _ARG_REDUCTIONS for op in body.ops),
+        keep_inner_order=any(isinstance(op, Reduce) and op.kind in _ARG_REDUCTIONS for op in body.ops),
         indirect=bool(indirects),
         bits=1 << at,
     )
@@ -196,28 +197,27 @@ def group_of(at: int, loop: LoopOp) -> Group:
 def without_trivial_reductions(loop: LoopOp) -> LoopOp:
     """A loop that reduces over one element as one that reduces nothing: in a kernel with inner loops, its `reduce`s would
     combine over those."""
-    if any(size != 1 for size in loop.inner_sizes) or all(op.name != "reduce" for op in loop.body.ops):
+    if any(size != 1 for size in loop.inner_sizes) or not any(isinstance(op, Reduce) for op in loop.body.ops):
         return loop
     zero = sympy.Integer(0)
     body = loop.body.substitute(dict.fromkeys(loop.body.inner_vars, zero), loop.body.outer_vars, ())
     ops: list[Op] = []
     place: list[Ref] = []
     for op in body.ops:
-        op = replace(op, args=tuple(place[a.at] if isinstance(a, Ref) else a for a in op.args))
-        if op.name != "reduce":
+        op = op.with_operands(lambda ref: place[ref.at])
+        if not isinstance(op, Reduce):
             ops.append(op)
             place.append(Ref(len(ops) - 1))
             continue
-        kind, value = op.args
-        dtype = ops[value.at].dtype
-        if kind in _ARG_REDUCTIONS:
-            ops.append(Op("constant", (0,), torch.int64))
-        elif kind in ("any", "all") and dtype is not torch.bool:
+        dtype = ops[op.value.at].dtype
+        if op.kind in _ARG_REDUCTIONS:
+            ops.append(Constant(0, torch.int64))
+        elif op.kind in ("any", "all") and dtype is not torch.bool:
             assert dtype is not None
-            ops.append(Op("constant", (0.0 if dtype.is_floating_point else 0,), dtype))
-            ops.append(Op("ne", (value, Ref(len(ops) - 1)), torch.bool))
+            ops.append(Constant(0.0 if dtype.is_floating_point else 0, dtype))
+            ops.append(Elementwise("ne", (op.value, Ref(len(ops) - 1)), torch.bool))
         else:
-            place.append(value)
+            place.append(op.value)
             continue
         place.append(Ref(len(ops) - 1))
     return replace(loop, inner_sizes=(), body=Body(body.outer_vars, (), tuple(ops)))
@@ -307,7 +307,7 @@ def live(program: Program) -> list[bool]:
         if effect or not wanted.isdisjoint(op.writes):
             result[at] = True
             if isinstance(op, LoopOp):
-                wanted.update(load.args[0] for load in op.body.loads())
+                wanted.update(load.buffer for load in op.body.loads())
                 wanted.update(source for _, source in op.initial)
             else:
                 wanted.update(view.buffer for view in views(op))
@@ -318,7 +318,7 @@ def symbols_of(op: LoopOp | ExternOp, program: Program) -> set[str]:
     """Names of all symbols that running `op` needs a value for."""
     todo: list[Any] = [program.buffers[name].size + program.buffers[name].stride for name in op.writes if name]
     if isinstance(op, LoopOp):
-        todo += [op.outer_sizes, op.inner_sizes, *(o.args for o in op.body.ops)]
+        todo += [op.outer_sizes, op.inner_sizes, *(e for o in op.body.ops for e in o.symbols())]
     else:
         todo += [op.args, op.kwargs]
     return symbol_names(todo)

@@ -14,7 +14,7 @@ from typing import Any
 
 import sympy
 
-from inductor.body import Expr, Symbol
+from inductor.ir.operations import Expr, Symbol
 from symshapes import simplify_with_ranges
 
 Number = Any

@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import sympy
 
-from inductor.body import Body, Expr, Op, Ref, Symbol
+from inductor.body import Body
 from inductor.ir.indexing import contiguous_strides
+from inductor.ir.operations import Expr, Load, Op, Reduce, Ref, Store, Symbol
 from inductor.ir.program import Buffer, LoopOp, Operation, Program
 from inductor.levels import dependencies, split
 from inductor.options import Options
@@ -52,9 +53,9 @@ def _parts(loop: LoopOp) -> int:
         return 1
     levels = split(loop.body)
     ops = loop.body.ops
-    if len(levels.passes) != 1 or levels.passes[0].stores or any(ops[at].name == "store" for at in levels.outer[0]):
+    if len(levels.passes) != 1 or levels.passes[0].stores or any(isinstance(ops[at], Store) for at in levels.outer[0]):
         return 1
-    if any(ops[at].args[0] not in _KINDS for at in levels.passes[0].reductions):
+    if any(loop.body.reduction(at).kind not in _KINDS for at in levels.passes[0].reductions):
         return 1
     most = min(row // SHORTEST_PART, PARTS_WANTED // rows, int(loop.inner_sizes[0]))
     return next((parts for parts in range(most, 1, -1) if int(loop.inner_sizes[0]) % parts == 0), 1)
@@ -100,19 +101,13 @@ def _first_step(
     ranges.update(zip(body.inner_vars, (length, *inner_sizes[1:]), strict=True))
     ranges[part] = count
     ops = _only(_simplified(moved, ranges), set(partial))
-    stores = [Op("store", (name, place, ops[1][at], None), None) for at, name in partial.items()]
+    stores = [Store(name, place, ops[1][at], None) for at, name in partial.items()]
     return Body(moved.outer_vars, moved.inner_vars, (*ops[0], *stores))
 
 
 def _simplified(body: Body, ranges: dict[Symbol, Expr]) -> Body:
-    def rewrite(op: Op) -> Op:
-        if op.index() is None:
-            return op
-        return replace(
-            op, args=tuple(simplify_with_ranges(a, ranges) if isinstance(a, sympy.Basic) else a for a in op.args)
-        )
-
-    return Body(body.outer_vars, body.inner_vars, tuple(map(rewrite, body.ops)))
+    ops = tuple(op.with_index(lambda index: simplify_with_ranges(index, ranges)) for op in body.ops)
+    return Body(body.outer_vars, body.inner_vars, ops)
 
 
 def _only(body: Body, wanted: set[int]) -> tuple[list[Op], dict[int, Ref]]:
@@ -125,9 +120,8 @@ def _only(body: Body, wanted: set[int]) -> tuple[list[Op], dict[int, Ref]]:
     place: dict[int, Ref] = {}
     ops: list[Op] = []
     for at in sorted(needed):
-        op = body.ops[at]
         place[at] = Ref(len(ops))
-        ops.append(replace(op, args=tuple(place[a.at] if isinstance(a, Ref) else a for a in op.args)))
+        ops.append(body.ops[at].with_operands(lambda ref: place[ref.at]))
     return ops, place
 
 
@@ -138,11 +132,11 @@ def _second_step(body: Body, partial: dict[int, str], place: Expr, part: Symbol)
     levels = split(body)
     outer = {at for level in levels.outer for at in level}
     for at, op in enumerate(body.ops):
-        if at in partial:
-            ops.append(Op("load", (partial[at], place, None), op.dtype))
-            ops.append(Op("reduce", (op.args[0], Ref(len(ops) - 1)), op.dtype))
+        if isinstance(op, Reduce) and at in partial:
+            ops.append(Load(partial[at], place, None, op.dtype))
+            ops.append(Reduce(op.kind, Ref(len(ops) - 1), op.dtype))
         elif at in outer:
-            ops.append(replace(op, args=tuple(moved[a.at] if isinstance(a, Ref) else a for a in op.args)))
+            ops.append(op.with_operands(lambda ref: moved[ref.at]))
         else:
             continue
         moved[at] = Ref(len(ops) - 1)

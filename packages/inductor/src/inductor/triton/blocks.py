@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import sympy
 
-from inductor.body import Expr
 from inductor.device import Kernel
+from inductor.ir.operations import Expr
 
 PERSISTENT_LIMIT = 4096
 """Longest reduction whose whole row is held in registers; longer or symbolic ones loop."""

@@ -8,15 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import sympy
 import torch
 
-from inductor.body import Body, Expr, Op, Ref, Symbol, checks_positions
+from inductor.body import Body, checks_positions
 from inductor.device import Kernel
+from inductor.ir.operations import (
+    Bitcast,
+    Cast,
+    Constant,
+    Elementwise,
+    Expr,
+    IndexExpr,
+    Indirect,
+    Load,
+    Op,
+    Reduce,
+    Ref,
+    Round,
+    Store,
+    Symbol,
+    Where,
+)
 from inductor.levels import Levels, Pass, dependencies, split
-from inductor.ops import INDEX_RULES, PRIMITIVES
+from inductor.ops import INDEX_RULES
 from inductor.triton.blocks import Blocks, choose, product
 from inductor.triton.checks import code_of
 from inductor.triton.expressions import TRITON_DTYPES, convert, literal, neutral, template
@@ -52,10 +68,12 @@ def _late_stores(body: Body, plan: Levels) -> Levels:
     """
     needs = dependencies(body)
     passes = [list(walk.ops) for walk in plan.passes]
-    loads = [{body.ops[at].args[0] for at in ops if body.ops[at].name == "load"} for ops in passes]
+    loads = [{op.buffer for at in ops if isinstance(op := body.ops[at], Load)} for ops in passes]
     for k, walk in enumerate(plan.passes):
         for at in walk.stores:
-            readers = [later for later in range(k + 1, len(passes)) if body.ops[at].args[0] in loads[later]]
+            store = body.ops[at]
+            assert isinstance(store, Store)
+            readers = [later for later in range(k + 1, len(passes)) if store.buffer in loads[later]]
             if not readers:
                 continue
             passes[k].remove(at)
@@ -66,7 +84,7 @@ def _late_stores(body: Body, plan: Levels) -> Levels:
                     passes[readers[-1]].append(one)
                     wanted.extend(needs[one])
     # Values in order of definition, then stores: a pass reads a point before it writes it.
-    ordered = [sorted(ops, key=lambda at: (body.ops[at].name == "store", at)) for ops in passes]
+    ordered = [sorted(ops, key=lambda at: (isinstance(body.ops[at], Store), at)) for ops in passes]
     return replace(plan, passes=tuple(replace(w, ops=tuple(o)) for w, o in zip(plan.passes, ordered, strict=True)))
 
 
@@ -98,7 +116,7 @@ class KernelPrinter:
         self._lines: list[str] = []
         self._depth = 1
         self._names: dict[int, str] = {}
-        self._indirects = {op.args[2] for op in kernel.body.ops if op.name == "indirect"}
+        self._indirects = kernel.body.indirects().keys()
         self._int = "tl.int64" if self._needs_int64() else "tl.int32"
 
     def text(self) -> str:
@@ -145,9 +163,9 @@ class KernelPrinter:
         sizes = dict(zip(body.outer_vars, kernel.outer_sizes, strict=True))
         sizes |= dict(zip(body.inner_vars, kernel.inner_sizes, strict=True))
         last = {var: size - 1 for var, size in sizes.items()}
-        last |= {op.args[2]: op.args[1] - 1 for op in body.ops if op.name == "indirect"}
-        indices = {index for op in body.ops if (index := op.index()) is not None}
-        indices |= {op.args[1] for op in body.ops if op.name == "indirect"}
+        last |= {op.symbol: op.size - 1 for op in body.ops if isinstance(op, Indirect)}
+        indices = {op.index for op in body.ops if op.index is not None}
+        indices |= {op.size for op in body.ops if isinstance(op, Indirect)}
         # The last block of a walk reaches beyond the end.
         counts = {product(kernel.outer_sizes) + self.blocks.x, product(kernel.inner_sizes) + self.blocks.r}
         sizes_at_most = [_magnitude(expr, last) for expr in (*indices, *counts)]
@@ -171,89 +189,84 @@ class KernelPrinter:
         for at in positions:
             self._operation(at)
 
-    def _operand(self, value: Any) -> str:
-        return self._names[value.at] if isinstance(value, Ref) else literal(value)
-
-    def _dtype(self, value: Ref) -> torch.dtype:
-        dtype = self.kernel.body.ops[value.at].dtype
-        assert dtype is not None
-        return dtype
+    def _operand(self, value: Ref) -> str:
+        return self._names[value.at]
 
     def _operation(self, at: int) -> None:
         op = self.kernel.body.ops[at]
-        if op.name in PRIMITIVES:
-            pattern = template(op.name, self._dtype(op.args[0]))
-            assert pattern is not None, f"supports() let {op.name} through"
-            self._value(at, pattern.format(*map(self._operand, op.args)))
-        else:
-            getattr(self, f"_print_{op.name}")(at, op)
+        match op:
+            case Load():
+                self._load(at, op)
+            case Store():
+                self._store(at, op)
+            case Indirect():
+                self._indirect(at, op)
+            case _:
+                self._value(at, self._expression(op))
 
-    def _print_constant(self, at: int, op: Op) -> None:
-        assert op.dtype is not None
-        self._value(at, f"tl.full([1, 1], {literal(op.args[0])}, {TRITON_DTYPES[op.dtype]})")
+    def _expression(self, op: Op) -> str:
+        """The text of an operation that touches no memory."""
+        match op:
+            case Constant(number, dtype):
+                return f"tl.full([1, 1], {literal(number)}, {TRITON_DTYPES[dtype]})"
+            case IndexExpr(index, dtype):
+                block = f"({self._index(index)}) + tl.zeros([1, 1], {self._int})"
+                return f"({block}).to({TRITON_DTYPES[dtype]})"
+            case Elementwise(primitive, operands):
+                pattern = template(primitive, self.kernel.body.dtype(operands[0].at))
+                assert pattern is not None, f"supports() let {primitive} through"
+                return pattern.format(*map(self._operand, operands))
+            case Cast(value, dtype):
+                return convert(self._operand(value), self.kernel.body.dtype(value.at), dtype)
+            case Round(value, to):
+                return f"{self._operand(value)}.to({TRITON_DTYPES[to]}).to(tl.float32)"
+            case Bitcast(value, dtype):
+                return f"{self._operand(value)}.to({TRITON_DTYPES[dtype]}, bitcast=True)"
+            case Where():
+                return f"tl.where({', '.join(map(self._operand, op.operands))})"
+        raise AssertionError(f"{op.opcode} is no expression")
 
-    def _print_index_expr(self, at: int, op: Op) -> None:
-        assert op.dtype is not None
-        block = f"({self._index(op.args[0])}) + tl.zeros([1, 1], {self._int})"
-        self._value(at, f"({block}).to({TRITON_DTYPES[op.dtype]})")
-
-    def _access(self, at: int, op: Op, mask: Ref | None) -> tuple[str, str]:
+    def _access(self, at: int, op: Load | Store, mask: Ref | None) -> tuple[str, str]:
         """Pointer block and mask of a load or store. Every pointer is a block, since a mask needs one."""
         inner = at in self.plan.inner
         guard = "r_mask" if inner else "x_mask"
         if mask is not None:
             guard = f"{guard} & {self._operand(mask)}"
         # Where a position is out of range no memory is touched.
-        for symbol in sorted(op.args[1].free_symbols & self._indirects, key=str):
+        for symbol in sorted(op.index.free_symbols & self._indirects, key=str):
             guard = f"{guard} & {symbol}_good"
         shape = "[XBLOCK, RBLOCK]" if inner else "[XBLOCK, 1]"
-        index = self._index(op.args[1])
+        index = self._index(op.index)
         # The compiler has no broadcast for a constant.
         block = (
-            f"tl.full({shape}, {index}, {self._int})" if op.args[1].is_Integer else f"tl.broadcast_to({index}, {shape})"
+            f"tl.full({shape}, {index}, {self._int})" if op.index.is_Integer else f"tl.broadcast_to({index}, {shape})"
         )
-        return f"{op.args[0]} + {block}", guard
+        return f"{op.buffer} + {block}", guard
 
-    def _print_load(self, at: int, op: Op) -> None:
-        assert op.dtype is not None
-        pointer, guard = self._access(at, op, op.args[2])
-        memory = next(arg.dtype for arg in self.kernel.args if arg.name == op.args[0])
+    def _load(self, at: int, op: Load) -> None:
+        pointer, guard = self._access(at, op, op.mask)
+        memory = next(arg.dtype for arg in self.kernel.args if arg.name == op.buffer)
         widen = "" if memory is op.dtype else f".to({TRITON_DTYPES[op.dtype]})"
         self._value(at, f"tl.load({pointer}, mask={guard}, other=0){widen}")
 
-    def _print_store(self, at: int, op: Op) -> None:
+    def _store(self, at: int, op: Store) -> None:
         pointer, guard = self._access(at, op, None)
         shape = "[XBLOCK, RBLOCK]" if at in self.plan.inner else "[XBLOCK, 1]"
-        value = f"tl.broadcast_to({self._operand(op.args[2])}, {shape})"
-        write = "tl.atomic_add" if op.args[3] == "add" else "tl.store"
+        value = f"tl.broadcast_to({self._operand(op.value)}, {shape})"
+        write = "tl.atomic_add" if op.mode == "add" else "tl.store"
         self._line(f"{write}({pointer}, {value}, mask={guard})")
 
-    def _print_to_dtype(self, at: int, op: Op) -> None:
-        assert op.dtype is not None
-        self._value(at, convert(self._operand(op.args[0]), self._dtype(op.args[0]), op.dtype))
-
-    def _print_round_to(self, at: int, op: Op) -> None:
-        self._value(at, f"{self._operand(op.args[0])}.to({TRITON_DTYPES[op.args[1]]}).to(tl.float32)")
-
-    def _print_bitcast(self, at: int, op: Op) -> None:
-        assert op.dtype is not None
-        self._value(at, f"{self._operand(op.args[0])}.to({TRITON_DTYPES[op.dtype]}, bitcast=True)")
-
-    def _print_where(self, at: int, op: Op) -> None:
-        self._value(at, f"tl.where({', '.join(map(self._operand, op.args))})")
-
-    def _print_indirect(self, at: int, op: Op) -> None:
-        value, size, symbol, mask, rule = op.args
-        text, bound = self._operand(value), self._index(size)
+    def _indirect(self, at: int, op: Indirect) -> None:
+        symbol, text, bound = op.symbol, self._operand(op.value), self._index(op.size)
         guard, shape = ("r_mask", "[XBLOCK, RBLOCK]") if at in self.plan.inner else ("x_mask", "[XBLOCK, 1]")
-        if mask is not None:
-            guard = f"{guard} & {self._operand(mask)}"
-        if INDEX_RULES[rule].wraps:
+        if op.mask is not None:
+            guard = f"{guard} & {self._operand(op.mask)}"
+        if INDEX_RULES[op.rule].wraps:
             text = f"tl.where({text} < 0, {text} + {bound}, {text})"
         self._line(f"{symbol} = {text}")
         self._line(f"{symbol}_good = (0 <= {symbol}) & ({symbol} < {bound})")
         self._line(f"{symbol}_bad = tl.broadcast_to({guard} & ({symbol}_good == 0), {shape})")
-        self._line(f"tl.store({CHECKS} + tl.zeros({shape}, tl.int32), {code_of(rule)}, mask={symbol}_bad)")
+        self._line(f"tl.store({CHECKS} + tl.zeros({shape}, tl.int32), {code_of(op.rule)}, mask={symbol}_bad)")
         self._line(f"{symbol} = tl.where({symbol}_good, {symbol}, 0).to({self._int})")
         self._names[at] = str(symbol)
 
@@ -261,10 +274,9 @@ class KernelPrinter:
 
     def _contribution(self, at: int) -> str:
         """What a reduction sums: its operand where the inner point exists, else the neutral element."""
-        op = self.kernel.body.ops[at]
-        kind, value = op.args
-        dtype = self._dtype(value)
-        text = self._operand(value)
+        op = self.kernel.body.reduction(at)
+        kind, dtype = op.kind, self.kernel.body.dtype(op.value.at)
+        text = self._operand(op.value)
         if kind in ("any", "all") and dtype is not torch.bool:
             text, dtype = f"({text} != 0)", torch.bool
         empty = f"tl.full([1, 1], {neutral(kind, dtype)}, {TRITON_DTYPES[dtype]})"
@@ -274,7 +286,7 @@ class KernelPrinter:
         # A pure inner operation listed again is already there: the whole row is in registers.
         self._operations(tuple(at for at in walk.ops if at not in self._names))
         for at in walk.reductions:
-            kind = self.kernel.body.ops[at].args[0]
+            kind = self.kernel.body.reduction(at).kind
             contribution = self._contribution(at)
             if kind in ("argmax", "argmin"):
                 self._line(f"a{at} = {contribution}")
@@ -299,8 +311,8 @@ class KernelPrinter:
 
     def _looped_pass(self, k: int, walk: Pass) -> None:
         for at in walk.reductions:
-            kind, value = self.kernel.body.ops[at].args
-            dtype = torch.bool if kind in ("any", "all") else self._dtype(value)
+            op = self.kernel.body.reduction(at)
+            kind, dtype = op.kind, torch.bool if op.kind in ("any", "all") else self.kernel.body.dtype(op.value.at)
             self._line(f"a{at} = tl.full([XBLOCK, RBLOCK], {neutral(kind, dtype)}, {TRITON_DTYPES[dtype]})")
             if kind in ("argmax", "argmin"):
                 self._line(f"p{at} = tl.full([XBLOCK, RBLOCK], 0, {self._int}) + r_count")
@@ -310,7 +322,7 @@ class KernelPrinter:
         self._inner_variables(f"start{k}")
         self._operations(walk.ops)
         for at in walk.reductions:
-            kind = self.kernel.body.ops[at].args[0]
+            kind = self.kernel.body.reduction(at).kind
             contribution = self._contribution(at)
             if kind in ("argmax", "argmin"):
                 combine = "prelude.arg_max" if kind == "argmax" else "prelude.arg_min"
@@ -322,7 +334,7 @@ class KernelPrinter:
         self._depth -= 1
         self._names = outside
         for at in walk.reductions:
-            kind = self.kernel.body.ops[at].args[0]
+            kind = self.kernel.body.reduction(at).kind
             if kind in ("argmax", "argmin"):
                 self._finish_position(at, kind, f"a{at}", f"p{at}")
             else:
@@ -333,14 +345,15 @@ def unsupported(kernel: Kernel) -> str | None:
     """Why this backend can't print the kernel, or None."""
     body = kernel.body
     for op in body.ops:
-        if op.name in PRIMITIVES:
-            dtype = body.ops[op.args[0].at].dtype
-            if dtype is None or template(op.name, dtype) is None:
-                return f"{op.name} on {dtype}"
-        if op.name == "reduce" and body.ops[op.args[1].at].dtype is torch.bool and op.args[0] not in ("any", "all"):
-            return f"{op.args[0]} of bool"
-        if op.name == "store" and op.args[3] == "add":
-            memory = next(arg.dtype for arg in kernel.args if arg.name == op.args[0])
-            if memory not in (torch.float32, torch.float64, torch.int32, torch.int64):
-                return f"atomic addition on {memory}"
+        match op:
+            case Elementwise(primitive, operands):
+                dtype = body.ops[operands[0].at].dtype
+                if dtype is None or template(primitive, dtype) is None:
+                    return f"{primitive} on {dtype}"
+            case Reduce(kind, value) if body.ops[value.at].dtype is torch.bool and kind not in ("any", "all"):
+                return f"{kind} of bool"
+            case Store(buffer, mode="add"):
+                memory = next(arg.dtype for arg in kernel.args if arg.name == buffer)
+                if memory not in (torch.float32, torch.float64, torch.int32, torch.int64):
+                    return f"atomic addition on {memory}"
     return None

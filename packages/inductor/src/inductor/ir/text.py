@@ -1,0 +1,105 @@
+"""The text of a body: a Python function of its loop variables, one line an operation, that `ir/parse.py` reads back.
+
+Flows in: loop variables and operations. Flows out: text such as
+
+    def body(i0, *, r0):
+        tmp0: float32 = load("x", 8*i0 + r0)
+        tmp1: float32 = reduce("sum", tmp0)
+        store("y", i0, tmp1)
+
+Inner variables stand behind the star; size symbols, where there are any, are declared first with what is known of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import torch
+
+from inductor.ir.operations import (
+    Bitcast,
+    Cast,
+    Constant,
+    Elementwise,
+    Expr,
+    IndexExpr,
+    Indirect,
+    Load,
+    Op,
+    Reduce,
+    Ref,
+    Round,
+    Store,
+    Symbol,
+    Where,
+)
+
+ASSUMPTIONS = ("positive", "nonnegative", "integer")
+"""What a size symbol may be declared as; the first that holds is."""
+
+
+def print_body(outer_vars: Sequence[Symbol], inner_vars: Sequence[Symbol], ops: Sequence[Op]) -> str:
+    """The text of a body."""
+    variables = [*map(str, outer_vars), *(["*", *map(str, inner_vars)] if inner_vars else [])]
+    lines = [f"def body({', '.join(variables)}):"]
+    lines += [f"{symbol}: {declared(symbol)}" for symbol in sorted(free_symbols(outer_vars, inner_vars, ops), key=str)]
+    names = [str(op.symbol) if isinstance(op, Indirect) else f"tmp{at}" for at, op in enumerate(ops)]
+    for name, op in zip(names, ops, strict=True):
+        call = f"{op.primitive if isinstance(op, Elementwise) else op.opcode}({', '.join(_arguments(op, names))})"
+        lines.append(call if op.dtype is None else f"{name}: {dtype_name(op.dtype)} = {call}")
+    return "\n    ".join(lines)
+
+
+def free_symbols(outer_vars: Iterable[Symbol], inner_vars: Iterable[Symbol], ops: Iterable[Op]) -> set[Symbol]:
+    """The symbols whose value comes from outside of the body: sizes."""
+    bound = {*outer_vars, *inner_vars}
+    used: set[Symbol] = set()
+    for op in ops:
+        if isinstance(op, Indirect):
+            bound.add(op.symbol)
+        used |= op.symbols()
+    return used - bound
+
+
+def declared(symbol: Symbol) -> str:
+    """What is known of a symbol, in one word."""
+    return next((word for word in ASSUMPTIONS if symbol.assumptions0.get(word)), "number")
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """ "float32" for `torch.float32`."""
+    return str(dtype).removeprefix("torch.")
+
+
+def _arguments(op: Op, names: Sequence[str]) -> list[str]:
+    def value(ref: Ref) -> str:
+        return names[ref.at]
+
+    def masked(mask: Ref | None) -> list[str]:
+        return [] if mask is None else [f"mask={value(mask)}"]
+
+    match op:
+        case Constant(number):
+            return [str(number)]
+        case IndexExpr(index):
+            return [_expr(index)]
+        case Load(buffer, index, mask):
+            return [f'"{buffer}"', _expr(index), *masked(mask)]
+        case Store(buffer, index, stored, mode):
+            return [f'"{buffer}"', _expr(index), value(stored), *([] if mode is None else [f'mode="{mode}"'])]
+        case Elementwise(_, operands):
+            return list(map(value, operands))
+        case Cast(source) | Bitcast(source):
+            return [value(source)]
+        case Round(source, to):
+            return [value(source), dtype_name(to)]
+        case Where(condition, then, otherwise):
+            return [value(condition), value(then), value(otherwise)]
+        case Reduce(kind, source):
+            return [f'"{kind}"', value(source)]
+        case Indirect(source, size, _, mask, rule):
+            return [value(source), _expr(size), f'"{rule}"', *masked(mask)]
+
+
+def _expr(expr: Expr) -> str:
+    return str(expr)
