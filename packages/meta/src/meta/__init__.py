@@ -4,10 +4,11 @@ from importlib.metadata import version as _version
 
 from meta import backends
 from meta.api import compile, reset
+from meta.modes import MODES, Mode
 from meta.report import Explanation, explain
 from symshapes import own_folders as _own_folders
 
-__all__ = ["Explanation", "backends", "compile", "explain", "reset"]
+__all__ = ["MODES", "Explanation", "Mode", "backends", "compile", "explain", "reset"]
 
 _own_folders(__path__)
 

@@ -7,12 +7,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 import capture
-from meta.backends import Backend, backend_named, options_from
+from meta.backends import BACKENDS, WITH_MODES, Backend, backend_named, inductor
+from meta.modes import mode_named
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-MODES = ("default",)
-"""What `mode` may name; None is "default"."""
 
 
 @overload
@@ -54,9 +52,9 @@ def compile(
 
     Args:
         fn_or_module: what to compile. None returns a decorator.
-        backend: a name in `meta.backends.BACKENDS`, or a callable `(graph_module, example_inputs) -> callable` (with
-            `options=` as a keyword argument where options are given).
-        mode: a name in `MODES`.
+        backend: a name in `meta.backends.BACKENDS` or of the entry-point group `torch_dynamo_backends`, or a callable
+            `(graph_module, example_inputs) -> callable` (with `options=` as a keyword argument where options are given).
+        mode: a name in `MODES`; other backends than inductor and aot_eager have none.
         options: fields of `inductor.Options` by name.
         dynamic: True makes tensor sizes symbolic from the first call, so that one compile serves many.
         fullgraph: raise at the first graph break, with its reason and line.
@@ -66,20 +64,23 @@ def compile(
 
     Raises:
         TypeError: `fn_or_module` is not callable, or backend neither a name nor callable.
-        ValueError: an unknown backend, mode or option; the message lists the valid ones.
+        ValueError: an unknown backend, mode or option (the message lists the valid ones), or one that the backend does not take.
     """
-    if mode is not None and mode not in MODES:
-        raise ValueError(f"unknown mode {mode!r}; the modes are {', '.join(MODES)}")
+    chosen_mode = mode_named(mode)
     if isinstance(backend, str):
         chosen: Any = backend_named(backend)
-        if options is not None and backend != "inductor":
+        if options is not None and chosen is not inductor and BACKENDS.get(backend) is chosen:
             raise ValueError(f"backend {backend!r} takes no options")
-        if options is not None:
-            options_from(options)
     elif callable(backend):
         chosen = backend
     else:
         raise TypeError(f"backend must be a name or a callable, not {type(backend).__name__}")
+    if chosen is inductor:
+        chosen_mode.options_with(options)
+    if any(chosen is one for one in WITH_MODES.values()):
+        chosen = functools.partial(chosen, mode=chosen_mode)
+    elif mode not in (None, "default"):
+        raise ValueError(f"mode {mode!r} is for the backends {', '.join(WITH_MODES)}")
     if options is not None:
         # As they are now, and compared by what they are: equal choices share what is compiled.
         chosen = functools.partial(_with_options, chosen, tuple(sorted(options.items())))

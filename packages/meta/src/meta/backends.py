@@ -6,7 +6,8 @@ Flows in: a captured fx graph of torch calls and its fake inputs. Flows out: wha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
+from importlib.metadata import entry_points
 from typing import Any, Protocol
 
 import torch
@@ -15,6 +16,7 @@ from torch import fx
 import aotgrad
 import capture
 from inductor import CompiledGraph, Options, compile_graph
+from meta.modes import MODES, Mode
 
 Compiled = Callable[..., Any]
 
@@ -25,40 +27,37 @@ class Backend(Protocol):
     def __call__(self, graph_module: fx.GraphModule, example_inputs: Sequence[torch.Tensor], /) -> Compiled: ...
 
 
-def _differentiated(graph_module: fx.GraphModule, example_inputs: Sequence[torch.Tensor], **how: Any) -> Compiled:
+def _differentiated(
+    graph_module: fx.GraphModule, example_inputs: Sequence[torch.Tensor], mode: Mode, **compilers: Any
+) -> Compiled:
     """`aotgrad.compile`; what it has no form of becomes a graph break."""
     try:
-        return aotgrad.compile(graph_module, example_inputs, **how)
+        return aotgrad.compile(
+            graph_module,
+            example_inputs,
+            decompositions=mode.decompositions(),
+            partitioner=mode.partitioner,
+            **compilers,
+        )
     except aotgrad.Unsupported as refusal:
         raise capture.GraphRefused(str(refusal), refusal.call) from refusal
-
-
-def options_from(values: dict[str, Any] | None) -> Options:
-    """Inductor's options from a dictionary.
-
-    Raises:
-        ValueError: an option has no such name; the message lists those there are.
-    """
-    valid = [field.name for field in fields(Options)]
-    unknown = sorted(set(values or {}) - set(valid))
-    if unknown:
-        raise ValueError(f"unknown option {unknown[0]!r}; the options are {', '.join(valid)}")
-    return Options(**(values or {}))
 
 
 def inductor(
     graph_module: fx.GraphModule,
     example_inputs: Sequence[torch.Tensor],
     *,
+    mode: Mode = MODES["default"],
     options: dict[str, Any] | None = None,
     on_compiled: Callable[[CompiledGraph], None] | None = None,
 ) -> Compiled:
     """Differentiate ahead of time and generate fused kernels.
 
     Args:
+        mode: how; `options` go before the mode's.
         on_compiled: told of every graph compiled: one in inference, a forward and a backward one in training.
     """
-    chosen = options_from(options)
+    chosen = mode.options_with(options)
     # A backward's positions are its forward's, which waited for their check: it need not hold up the host once more.
     unhurried = replace(chosen, index_checks="async") if chosen.index_checks == "sync" else chosen
 
@@ -77,10 +76,10 @@ def inductor(
     return _differentiated(
         graph_module,
         example_inputs,
+        mode,
         inference_compiler=compiler,
         forward_compiler=compiler,
         backward_compiler=compiler_with(unhurried),
-        decompositions=aotgrad.core_decompositions(),
     )
 
 
@@ -89,7 +88,9 @@ def eager(graph_module: fx.GraphModule, example_inputs: Sequence[torch.Tensor]) 
     return graph_module.forward
 
 
-def aot_eager(graph_module: fx.GraphModule, example_inputs: Sequence[torch.Tensor]) -> Compiled:
+def aot_eager(
+    graph_module: fx.GraphModule, example_inputs: Sequence[torch.Tensor], *, mode: Mode = MODES["default"]
+) -> Compiled:
     """Differentiate ahead of time and run the ATen graphs with eager's kernels: tells a fault of aotgrad from inductor's."""
 
     def compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
@@ -98,23 +99,38 @@ def aot_eager(graph_module: fx.GraphModule, example_inputs: Sequence[torch.Tenso
     return _differentiated(
         graph_module,
         example_inputs,
+        mode,
         inference_compiler=compiler,
         forward_compiler=compiler,
         backward_compiler=compiler,
     )
 
 
-BACKENDS: dict[str, Backend] = {"inductor": inductor, "aot_eager": aot_eager, "eager": eager}
-"""What `compile(backend="...")` knows."""
+WITH_MODES: dict[str, Backend] = {"inductor": inductor, "aot_eager": aot_eager}
+"""The backends that a mode is for: they have a keyword argument `mode`."""
+
+BACKENDS: dict[str, Backend] = {**WITH_MODES, "eager": eager}
+"""What `compile(backend="...")` knows besides what is installed."""
+
+GROUP = "torch_dynamo_backends"
+"""The entry-point group of installed backends: the one that `torch.compile` asks, whose backends are called as ours are."""
 
 
 def backend_named(name: str) -> Backend:
-    """The backend of that name.
+    """The backend of that name: of `BACKENDS`, else of an installed distribution.
 
     Raises:
         ValueError: there is none; the message lists those there are.
+        TypeError: what is installed under the name is not callable.
     """
-    try:
-        return BACKENDS[name]
-    except KeyError:
-        raise ValueError(f"unknown backend {name!r}; the backends are {', '.join(BACKENDS)}") from None
+    known = BACKENDS.get(name)
+    if known is not None:
+        return known
+    installed = entry_points(group=GROUP)
+    if name not in installed.names:
+        names = dict.fromkeys((*BACKENDS, *sorted(installed.names)))
+        raise ValueError(f"unknown backend {name!r}; the backends are {', '.join(names)}")
+    found: Backend = installed[name].load()
+    if not callable(found):
+        raise TypeError(f"the installed backend {name!r} is not callable but a {type(found).__name__}")
+    return found

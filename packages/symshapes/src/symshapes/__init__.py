@@ -38,7 +38,7 @@ from symshapes.facts import (
     unlike_sizes,
     unlike_target,
 )
-from symshapes.fake import FakeMode, FakeTensor, reset_rules
+from symshapes.fake import FakeMode, FakeTensor
 from symshapes.finalizers import TraceSpoiled, finalizers_outside_modes
 from symshapes.generated import (
     build_python,
@@ -63,7 +63,15 @@ from symshapes.policy import (
     policy_of,
 )
 from symshapes.ranges import ValueRange, bound
-from symshapes.rules import DataDependentError, missing_rules, register_rule
+from symshapes.rules import (
+    DataDependentError,
+    TensorMeta,
+    View,
+    contiguous_strides,
+    missing_rules,
+    register_rule,
+    reset_rules,
+)
 from symshapes.straight_line import StraightLine, names_in
 from symshapes.undisturbed import undisturbed_autograd
 
@@ -88,14 +96,17 @@ __all__ = [
     "ShapeGuardCode",
     "StraightLine",
     "SymNode",
+    "TensorMeta",
     "TraceSpoiled",
     "UnbackedError",
     "ValueRange",
+    "View",
     "WrittenArgument",
     "ambient",
     "bound",
     "build_python",
     "constrain_range",
+    "contiguous_strides",
     "evaluate",
     "expr_of",
     "facts_if_operator",

@@ -1,6 +1,6 @@
 """Fake tensors: `FakeMode`, `FakeTensor`, conversion of real tensors, and the fallback to torch's meta kernels."""
 
-from symshapes.fake.mode import FakeMode, reset_rules
+from symshapes.fake.mode import FakeMode
 from symshapes.fake.tensor import FakeTensor
 
-__all__ = ["FakeMode", "FakeTensor", "reset_rules"]
+__all__ = ["FakeMode", "FakeTensor"]

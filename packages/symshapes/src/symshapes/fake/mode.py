@@ -10,13 +10,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import symshapes.rules  # noqa: F401  (registers every rule)
 from symshapes import _torch
-from symshapes.facts import OperatorFacts, errors, facts_of, forget_operators
+from symshapes.facts import OperatorFacts, errors
 from symshapes.fake.convert import Converter
 from symshapes.fake.fallback import run_meta_kernel
 from symshapes.fake.tensor import FakeTensor, fake_class, meta_of
 from symshapes.rules import registry
 from symshapes.rules.layout import Same, TensorMeta, View, same_size
-from symshapes.rules.registry import DataDependentError, Rule
+from symshapes.rules.registry import DataDependentError, rule_and_facts
 
 _ATOMS = frozenset(
     {int, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Generator}
@@ -33,23 +33,6 @@ _CONCRETE: dict[Any, Any] = {
     torch.ops.aten.numel.default: lambda t: int(t.numel()),
     torch.ops.aten.storage_offset.default: lambda t: int(t.storage_offset()),
 }
-
-_KNOWN: dict[Any, tuple[Rule | None, OperatorFacts]] = {}
-
-
-def _known(func: Any) -> tuple[Rule | None, OperatorFacts]:
-    """The rule of an operator, if it has one, and its facts: one look-up for both."""
-    found = _KNOWN.get(func)
-    if found is None:
-        found = _KNOWN[func] = registry.RULES.get(func), facts_of(func)
-    return found
-
-
-def reset_rules() -> None:
-    """Forget memoised answers, what is known of ops, and the counts of missing rules."""
-    _KNOWN.clear()
-    forget_operators()
-    registry.reset()
 
 
 class FakeMode(TorchDispatchMode):
@@ -123,7 +106,7 @@ class FakeMode(TorchDispatchMode):
             return self._answer(func, args, kwargs)
 
     def _answer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        rule, facts = _known(func)
+        rule, facts = rule_and_facts(func)
         if facts.acts:
             self.effects += 1
             self.writes += bool(facts.written)
@@ -214,7 +197,7 @@ class FakeMode(TorchDispatchMode):
             raise DataDependentError(func)
         functional = facts.functional
         if functional is not None and facts.returns_written and -1 not in facts.returns_written:
-            rule, _ = _known(functional)
+            rule, _ = rule_and_facts(functional)
             if rule is not None and len(functional._schema.returns) == len(facts.returns_written):
                 outs = {argument.name for argument in facts.written if argument.is_out}
                 plan = self._plan(functional, rule, args, {k: v for k, v in kwargs.items() if k not in outs})

@@ -16,6 +16,15 @@ from symshapes.rules import (  # noqa: F401
     rnn,
     views,
 )
-from symshapes.rules.registry import DataDependentError, missing_rules, register_rule
+from symshapes.rules.layout import TensorMeta, View, contiguous_strides
+from symshapes.rules.registry import DataDependentError, missing_rules, register_rule, reset_rules
 
-__all__ = ["DataDependentError", "missing_rules", "register_rule"]
+__all__ = [
+    "DataDependentError",
+    "TensorMeta",
+    "View",
+    "contiguous_strides",
+    "missing_rules",
+    "register_rule",
+    "reset_rules",
+]

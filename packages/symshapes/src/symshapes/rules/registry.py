@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import torch
 
+from symshapes.facts import OperatorFacts, facts_of, forget_operators
+
 Rule = Callable[..., Any]
 RuleT = TypeVar("RuleT", bound=Rule)
 
@@ -17,6 +19,7 @@ RULES: dict[Any, Rule] = {}
 MEMO: dict[Any, Any] = {}
 MEMO_BOUND = 65536
 _MISSING: Counter[str] = Counter()
+_KNOWN: dict[Any, tuple[Rule | None, OperatorFacts]] = {}
 
 
 class DataDependentError(RuntimeError):
@@ -37,10 +40,18 @@ def register_rule(*ops: Any) -> Callable[[RuleT], RuleT]:
                     RULES[getattr(op, name)] = rule
             else:
                 RULES[op] = rule
-        reset()
+        reset_rules()
         return rule
 
     return register
+
+
+def rule_and_facts(op: Any) -> tuple[Rule | None, OperatorFacts]:
+    """The rule of an operator, if it has one, and its facts: one look-up for both."""
+    found = _KNOWN.get(op)
+    if found is None:
+        found = _KNOWN[op] = RULES.get(op), facts_of(op)
+    return found
 
 
 def aten(name: str) -> list[Any]:
@@ -66,7 +77,9 @@ def missing_rules() -> Counter[str]:
     return Counter(_MISSING)
 
 
-def reset() -> None:
-    """Forget memoised answers and the counts of missing rules."""
+def reset_rules() -> None:
+    """Forget memoised answers, what is known of ops, and the counts of missing rules."""
     MEMO.clear()
+    _KNOWN.clear()
+    forget_operators()
     _MISSING.clear()

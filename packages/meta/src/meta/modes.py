@@ -1,0 +1,60 @@
+"""The modes by name: each says how the compiler's parts are set together. Flows in: a name. Flows out: a `Mode`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import aotgrad
+from inductor import Options
+
+
+@dataclass(frozen=True)
+class Mode:
+    """One way to compile; what is left out is the default.
+
+    Raises:
+        ValueError: an option has no such name; the message lists those there are.
+    """
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of `inductor.Options`, by name; those given to `compile` go before."""
+    partitioner: aotgrad.Partitioner = aotgrad.partition_default
+    """What of a training step's forward is saved for its backward, and what is computed again there."""
+    decompositions: Callable[[], Mapping[Any, Callable[..., Any]]] = aotgrad.core_decompositions
+    """Which operators are taken apart into simpler ones; asked at each compile."""
+
+    def __post_init__(self) -> None:
+        self.options_with(None)
+
+    def options_with(self, given: Mapping[str, Any] | None) -> Options:
+        """Inductor's options: the mode's, and `given` over them.
+
+        Raises:
+            ValueError: an option has no such name; the message lists those there are.
+        """
+        values = {**self.options, **(given or {})}
+        valid = [one.name for one in fields(Options)]
+        unknown = sorted(values.keys() - set(valid))
+        if unknown:
+            raise ValueError(f"unknown option {unknown[0]!r}; the options are {', '.join(valid)}")
+        return Options(**values)
+
+
+MODES: dict[str, Mode] = {
+    "default": Mode(),
+}
+"""What `compile(mode="...")` may name; without a name it is "default"."""
+
+
+def mode_named(name: str | None) -> Mode:
+    """The mode of that name; None is "default".
+
+    Raises:
+        ValueError: there is none; the message lists those there are.
+    """
+    try:
+        return MODES["default" if name is None else name]
+    except KeyError:
+        raise ValueError(f"unknown mode {name!r}; the modes are {', '.join(MODES)}") from None
