@@ -16,8 +16,8 @@ from . import _native, _torch, config
 from ._torch import hide_from_torch_compile
 from .bytecode import argument_names
 from .code_map import CodeMap
+from .driver import Capture, FrameInput, capture_frame
 from .errors import CaptureError, GraphBreakError, GraphRefused, InternalError, SkipCall, SkipFrame
-from .evaluator.driver import Capture, FrameInput, capture_frame
 from .evaluator.refusals import Refusals
 from .guards import build_tree, guard_program
 from .notices import tell, warnings_kept_from_raising

@@ -5,6 +5,7 @@ Locals and cells are addressed by name; `assemble` finds their place.
 
 from __future__ import annotations
 
+import opcode
 from collections.abc import Sequence
 from typing import Any
 
@@ -154,8 +155,6 @@ def return_value() -> list[Instruction]:
 
 def compare(operator: str) -> list[Instruction]:
     """Pop b, then a; push a `operator` b, for < <= == != > >=."""
-    import opcode
-
     dialect = current()
     arg = opcode.cmp_op.index(operator) << dialect.compare_shift | dialect.compare_hints.get(operator, 0)
     return [Instruction("COMPARE_OP", arg, operator)]

@@ -15,39 +15,39 @@ import torch
 from torch import fx
 from torch.autograd import forward_ad
 
-from capture import _native
-from capture import rebuild as _rebuild
-from capture._torch import dispatch_mode_depth
-from capture.aliasing import separated
-from capture.bytecode import Instruction, argument_names, assemble, build, decode, liveness
-from capture.bytecode.dialect import current
-from capture.effects import Effects, mode_calls
-from capture.emit import CannotRebuild, Emitter, resolved
-from capture.errors import CaptureError, GraphBreakError, GraphRefused, NotConstant, SkipCall, SkipFrame, Unsupported
-from capture.graph import Break, CapturedGraph
-from capture.guards import GlobalState, Guard, GuardKind
-from capture.resume import continuation, group_end, names_beside, origin_of, plain_form, reachable, stack_after, stub
-from capture.sources import Closure, ClosureCell, Local, ModuleGlobal, Source
-from capture.variables import builtins as _builtins
-from capture.variables import constructors as _constructors
-from capture.variables import torch_state as _torch_state
-from capture.variables.base import NULL, Lazy, Variable
-from capture.variables.constants import Constant
-from capture.variables.functions import Cell
-from capture.variables.numbers import Symbolic
-from capture.variables.signals import SymbolicRaise
-from capture.variables.tensors import Tensor
-from capture.visits import Visit, passing
 from symshapes import undisturbed_autograd
 
-from . import opcodes as _opcodes
-from .frame import BreakHere, Frame, check_no_handler_state, run
-from .machine import Machine
-from .places import earlier_step
-from .program import program_of
-from .recording import torch_modes_restored
-from .refusals import Refusals
-from .state import torch_state
+from . import _native
+from . import rebuild as _rebuild
+from ._torch import dispatch_mode_depth
+from .aliasing import separated
+from .bytecode import Instruction, argument_names, assemble, build, decode, liveness
+from .bytecode.dialect import current
+from .effects import Effects, mode_calls
+from .emit import CannotRebuild, Emitter, resolved
+from .errors import CaptureError, GraphBreakError, GraphRefused, NotConstant, SkipCall, SkipFrame, Unsupported
+from .evaluator import opcodes as _opcodes
+from .evaluator.frame import BreakHere, Frame, check_no_handler_state, run
+from .evaluator.machine import Machine
+from .evaluator.places import earlier_step
+from .evaluator.program import program_of
+from .evaluator.recording import torch_modes_restored
+from .evaluator.refusals import Refusals
+from .evaluator.state import torch_state
+from .graph import Break, CapturedGraph
+from .guards import GlobalState, Guard, GuardKind
+from .resume import continuation, group_end, names_beside, origin_of, plain_form, reachable, stack_after, stub
+from .sources import Closure, ClosureCell, Local, ModuleGlobal, Source
+from .variables import builtins as _builtins
+from .variables import constructors as _constructors
+from .variables import torch_state as _torch_state
+from .variables.base import NULL, Lazy, Variable
+from .variables.constants import Constant
+from .variables.functions import Cell
+from .variables.numbers import Symbolic
+from .variables.signals import SymbolicRaise
+from .variables.tensors import Tensor
+from .visits import Visit, passing
 
 _REGISTERED = (_builtins, _constructors, _opcodes, _rebuild, _torch_state)
 _FRAME_SETUP = frozenset({"MAKE_CELL", "COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})
