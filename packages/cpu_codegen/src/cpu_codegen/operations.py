@@ -1,99 +1,123 @@
-"""C++ of every primitive operation, as a format over its operands; the same text serves scalars and vectors.
+"""C++ of every primitive, as formats over its operands, and what it costs: one row each. The same text serves scalars and
+vectors.
 
-What is in no table here, the backend does not support for that dtype.
+What is in no row here, the backend does not support for that dtype.
 """
 
 from __future__ import annotations
 
+import enum
+from dataclasses import dataclass
+
 import torch
 
-from cpu_codegen.text import words
 from inductor import Elementwise, Load, Op, Store
 
 
-def _infix(text: str, pattern: str = "{0} %s {1}") -> dict[str, str]:
-    """Formats of operators, from a text of names and symbols in turn."""
-    names_and_symbols = words(text)
-    return {
-        name: pattern % symbol for name, symbol in zip(names_and_symbols[::2], names_and_symbols[1::2], strict=True)
-    }
+class Cost(enum.Enum):
+    """How a primitive is computed, which says how long it takes."""
+
+    INSTRUCTION = "an instruction or a few"
+    POLYNOMIAL = "a vectorised polynomial; of float64 lane by lane"
+    BY_LANE = "lane by lane, by libm or a division"
 
 
-def _calls(text: str, arity: int) -> dict[str, str]:
-    """Formats of functions that the headers name as the IR does."""
-    operands = ", ".join(f"{{{k}}}" for k in range(arity))
-    return {name: f"{name}({operands})" for name in words(text)}
+@dataclass(frozen=True)
+class Cpp:
+    """A primitive's formats over floating, integer and bool operands; None where there is none."""
+
+    floating: str | None
+    integer: str | None = None
+    boolean: str | None = None
+    cost: Cost = Cost.INSTRUCTION
 
 
-_ORDERED = _infix("eq == ne != lt < le <= gt > ge >=")
-_ANY_NUMBER: dict[str, str] = {
-    "neg": "-{0}",
-    **_infix("add + sub - mul *"),
-    **_calls("abs sign", 1),
-    **_calls("floordiv truncdiv fmod remainder pow maximum minimum", 2),
-    **_ORDERED,
-    **_infix("logical_and & logical_or |", "truth({0}) %s truth({1})"),
-    "logical_not": "!truth({0})",
+# Integers have neither fractions nor special values; of bools false < true.
+CPP: dict[str, Cpp] = {
+    "neg": Cpp("-{0}", "-{0}"),
+    "abs": Cpp("abs({0})", "abs({0})", "{0}"),
+    "exp": Cpp("exp({0})", cost=Cost.POLYNOMIAL),
+    "exp2": Cpp("exp2({0})", cost=Cost.POLYNOMIAL),
+    "expm1": Cpp("expm1({0})", cost=Cost.POLYNOMIAL),
+    "log": Cpp("log({0})", cost=Cost.POLYNOMIAL),
+    "log1p": Cpp("log1p({0})", cost=Cost.POLYNOMIAL),
+    "log2": Cpp("log2({0})", cost=Cost.POLYNOMIAL),
+    "log10": Cpp("log10({0})", cost=Cost.BY_LANE),
+    "sqrt": Cpp("sqrt({0})"),
+    "rsqrt": Cpp("rsqrt({0})"),
+    "reciprocal": Cpp("reciprocal({0})"),
+    "sin": Cpp("sin({0})", cost=Cost.POLYNOMIAL),
+    "cos": Cpp("cos({0})", cost=Cost.POLYNOMIAL),
+    "tan": Cpp("tan({0})", cost=Cost.BY_LANE),
+    "asin": Cpp("asin({0})", cost=Cost.BY_LANE),
+    "acos": Cpp("acos({0})", cost=Cost.BY_LANE),
+    "atan": Cpp("atan({0})", cost=Cost.BY_LANE),
+    "sinh": Cpp("sinh({0})", cost=Cost.BY_LANE),
+    "cosh": Cpp("cosh({0})", cost=Cost.BY_LANE),
+    "tanh": Cpp("tanh({0})", cost=Cost.POLYNOMIAL),
+    "asinh": Cpp("asinh({0})", cost=Cost.BY_LANE),
+    "acosh": Cpp("acosh({0})", cost=Cost.BY_LANE),
+    "atanh": Cpp("atanh({0})", cost=Cost.BY_LANE),
+    "erf": Cpp("erf({0})", cost=Cost.POLYNOMIAL),
+    "erfc": Cpp("erfc({0})", cost=Cost.BY_LANE),
+    "lgamma": Cpp("lgamma({0})", cost=Cost.BY_LANE),
+    "sigmoid": Cpp("sigmoid({0})", cost=Cost.POLYNOMIAL),
+    "bitwise_not": Cpp(None, "~{0}", "!{0}"),
+    "floor": Cpp("floor({0})", "{0}"),
+    "ceil": Cpp("ceil({0})", "{0}"),
+    "trunc": Cpp("trunc({0})", "{0}"),
+    "round": Cpp("round({0})", "{0}"),
+    "sign": Cpp("sign({0})", "sign({0})", "{0}"),
+    "isnan": Cpp("isnan({0})"),
+    "isinf": Cpp("isinf({0})"),
+    "signbit": Cpp("signbit({0})"),
+    "logical_not": Cpp("!truth({0})", "!truth({0})", "!{0}"),
+    "add": Cpp("{0} + {1}", "{0} + {1}", "{0} | {1}"),
+    "sub": Cpp("{0} - {1}", "{0} - {1}"),
+    "mul": Cpp("{0} * {1}", "{0} * {1}", "{0} & {1}"),
+    "truediv": Cpp("{0} / {1}"),
+    "pow": Cpp("pow({0}, {1})", "pow({0}, {1})", cost=Cost.POLYNOMIAL),
+    "maximum": Cpp("maximum({0}, {1})", "maximum({0}, {1})", "{0} | {1}"),
+    "minimum": Cpp("minimum({0}, {1})", "minimum({0}, {1})", "{0} & {1}"),
+    "atan2": Cpp("atan2({0}, {1})", cost=Cost.BY_LANE),
+    "copysign": Cpp("copysign({0}, {1})"),
+    "bitwise_and": Cpp(None, "{0} & {1}", "{0} & {1}"),
+    "bitwise_or": Cpp(None, "{0} | {1}", "{0} | {1}"),
+    "bitwise_xor": Cpp(None, "{0} ^ {1}", "{0} != {1}"),
+    "lshift": Cpp(None, "lshift({0}, {1})"),
+    "rshift": Cpp(None, "rshift({0}, {1})"),
+    "floordiv": Cpp("floordiv({0}, {1})", "floordiv({0}, {1})", cost=Cost.BY_LANE),
+    "truncdiv": Cpp("truncdiv({0}, {1})", "truncdiv({0}, {1})", cost=Cost.BY_LANE),
+    "fmod": Cpp("fmod({0}, {1})", "fmod({0}, {1})", cost=Cost.BY_LANE),
+    "remainder": Cpp("remainder({0}, {1})", "remainder({0}, {1})", cost=Cost.BY_LANE),
+    "eq": Cpp("{0} == {1}", "{0} == {1}", "{0} == {1}"),
+    "ne": Cpp("{0} != {1}", "{0} != {1}", "{0} != {1}"),
+    "lt": Cpp("{0} < {1}", "{0} < {1}", "(!{0}) & {1}"),
+    "le": Cpp("{0} <= {1}", "{0} <= {1}", "(!{0}) | {1}"),
+    "gt": Cpp("{0} > {1}", "{0} > {1}", "{0} & (!{1})"),
+    "ge": Cpp("{0} >= {1}", "{0} >= {1}", "{0} | (!{1})"),
+    "logical_and": Cpp("truth({0}) & truth({1})", "truth({0}) & truth({1})", "{0} & {1}"),
+    "logical_or": Cpp("truth({0}) | truth({1})", "truth({0}) | truth({1})", "{0} | {1}"),
 }
-_FLOAT: dict[str, str] = {
-    **_ANY_NUMBER,
-    "truediv": "{0} / {1}",
-    **_calls(
-        "exp exp2 expm1 log log1p log2 log10 sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh asinh acosh"
-        " atanh erf erfc lgamma sigmoid floor ceil trunc round isnan isinf signbit",
-        1,
-    ),
-    **_calls("atan2 copysign", 2),
-}
-_BITWISE = _infix("bitwise_and & bitwise_or |")
-_INTEGER: dict[str, str] = {
-    **_ANY_NUMBER,
-    **_BITWISE,
-    "bitwise_xor": "{0} ^ {1}",
-    "bitwise_not": "~{0}",
-    **_calls("lshift rshift", 2),
-    # Integers have neither fractions nor special values.
-    **dict.fromkeys(words("floor ceil trunc round"), "{0}"),
-}
-_BOOL: dict[str, str] = {
-    **_BITWISE,
-    **_infix("logical_and & logical_or | mul & add | minimum & maximum |"),
-    **_infix("eq == ne != bitwise_xor !="),
-    # false < true
-    **_infix("lt & le |", "(!{0}) %s {1}"),
-    **_infix("gt & ge |", "{0} %s (!{1})"),
-    **dict.fromkeys(words("logical_not bitwise_not"), "!{0}"),
-    **dict.fromkeys(words("abs sign"), "{0}"),
-}
+"""By primitive."""
 
 
 def format_of(name: str, dtype: torch.dtype) -> str | None:
     """The format of primitive `name` over operands of `dtype`; None where there is none."""
-    table = _BOOL if dtype is torch.bool else _FLOAT if dtype.is_floating_point else _INTEGER
-    return table.get(name)
+    row = CPP.get(name)
+    if row is None:
+        return None
+    return row.boolean if dtype is torch.bool else row.floating if dtype.is_floating_point else row.integer
 
 
-SLOW: frozenset[str] = frozenset(
-    words("log10 tan asin acos atan sinh cosh asinh acosh atanh erfc lgamma floordiv fmod remainder truncdiv atan2")
-)
-"""Primitives computed lane by lane, by libm or a division."""
-MODERATE: frozenset[str] = frozenset(words("exp exp2 expm1 log log1p log2 sin cos tanh erf sigmoid pow"))
-"""Primitives that are vectorised polynomials."""
-
-
-def is_slow(op: Op) -> bool:
-    """Whether an operation is worth keeping the result of."""
-    return isinstance(op, Elementwise) and op.primitive in MODERATE | SLOW
+def way_of(op: Op) -> Cost:
+    """How an operation is computed."""
+    return CPP[op.primitive].cost if isinstance(op, Elementwise) and op.primitive in CPP else Cost.INSTRUCTION
 
 
 def cost_of(op: Op) -> float:
     """Rough cost of one element, in quarter nanoseconds of one core."""
-    match op:
-        case Elementwise(primitive, dtype=dtype):
-            if primitive in SLOW or (primitive in MODERATE and dtype is torch.float64):
-                return 40.0
-            return 4.0 if primitive in MODERATE else 0.3
-        case Load() | Store():
-            return 1.5
-        case _:
-            return 0.3
+    way = way_of(op)
+    if way is Cost.BY_LANE or (way is Cost.POLYNOMIAL and op.dtype is torch.float64):
+        return 40.0
+    return 4.0 if way is Cost.POLYNOMIAL else 1.5 if isinstance(op, Load | Store) else 0.3

@@ -18,7 +18,7 @@ from cpu_codegen.reductions import OPERATION, ReductionPrinter
 from cpu_codegen.text import Lines
 from cpu_codegen.types import SCALAR, VECTOR
 from cpu_codegen.vectorize import Plan
-from inductor import Constant, Indirect, Kernel, Pass
+from inductor import REDUCTIONS, Constant, Indirect, Kernel, Pass
 
 PARTS = 64
 
@@ -63,7 +63,7 @@ class SplitPrinter:
 
     def _partial_type(self, at: int) -> str:
         kind, dtype = self.plan.body.reduction(at).kind, self.reductions.accumulated(at)
-        if kind in ("argmax", "argmin"):
+        if REDUCTIONS[kind].finds_position:
             name = "u8" if dtype is torch.bool else SCALAR[dtype]
             return f"ScalarArgBest<{'true' if kind == 'argmax' else 'false'}, {name}>"
         return SCALAR[dtype]
@@ -154,7 +154,7 @@ class SplitPrinter:
         out = self.out
         kind = self.plan.body.reduction(at).kind
         partial = self._partial_type(at)
-        if kind in ("argmax", "argmin"):
+        if REDUCTIONS[kind].finds_position:
             out(f"{partial} sum{at};")
             add = f"sum{at}.add(part.sum{at}.best, part.sum{at}.at, Full());"
         else:

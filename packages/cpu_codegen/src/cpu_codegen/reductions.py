@@ -18,7 +18,7 @@ from cpu_codegen.operation_printer import OperationPrinter
 from cpu_codegen.text import Lines
 from cpu_codegen.types import SCALAR, VECTOR
 from cpu_codegen.vectorize import FOLD, Mode, Plan
-from inductor import Kernel, Pass, Reduce, dependencies
+from inductor import REDUCTIONS, Kernel, Pass, Reduce, dependencies
 
 OPERATION = {"sum": "Sum", "prod": "Prod", "max": "Max", "min": "Min", "any": "Any", "all": "All"}
 
@@ -174,14 +174,14 @@ class ReductionPrinter:
     def accumulated(self, at: int) -> torch.dtype:
         """The dtype of a reduction's partial results."""
         op = self.plan.body.reduction(at)
-        return torch.bool if op.kind in ("any", "all") else self.plan.body.dtype(op.value.at)
+        return torch.bool if REDUCTIONS[op.kind].of_truth else self.plan.body.dtype(op.value.at)
 
     def accumulator(self, at: int, parts: int, cascade: bool = True) -> str:
         """Type of a reduction's accumulator of `parts` partial results."""
         kind, dtype = self.plan.body.reduction(at).kind, self.accumulated(at)
         vector = self.plan.mode is Mode.INNER or self.plan.varying[at]
         name = VECTOR[dtype] if vector else SCALAR[dtype]
-        if kind in ("argmax", "argmin"):
+        if REDUCTIONS[kind].finds_position:
             if dtype is torch.bool:
                 name = "U8" if vector else "u8"
             return f"{'ArgBest' if vector else 'ScalarArgBest'}<{'true' if kind == 'argmax' else 'false'}, {name}>"
@@ -195,9 +195,9 @@ class ReductionPrinter:
         vector = self.plan.mode is Mode.INNER or self.plan.varying[at]
         text = self.ops.vector(value.at) if vector else self.ops.scalar(value.at)
         dtype = self.plan.body.dtype(value.at)
-        if kind in ("any", "all"):
+        if REDUCTIONS[kind].of_truth:
             text = f"truth({text})"
-        if kind in ("argmax", "argmin"):
+        if REDUCTIONS[kind].finds_position:
             if dtype is torch.bool:
                 text = f"convert<u8>({text})"
             position: sympy.Expr = sympy.S.Zero

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from cpu_codegen.index import Expr, Symbol, stride
 from cpu_codegen.loops import Loop, product, simplify
-from cpu_codegen.operations import MODERATE, cost_of, is_slow
+from cpu_codegen.operations import Cost, cost_of, way_of
 from inductor import (
+    REDUCTIONS,
     Body,
-    Elementwise,
     IndexExpr,
     Indirect,
     Kernel,
@@ -165,7 +165,7 @@ def _few_columns(body: Body, levels: Levels, varying: tuple[bool, ...], vector: 
     if any(isinstance(body.ops[at], Store | Indirect) for at in levels.outer[0]):
         return False
     return all(
-        varying[at] and body.reduction(at).kind not in ("argmax", "argmin") for at in levels.passes[0].reductions
+        varying[at] and not REDUCTIONS[body.reduction(at).kind].finds_position for at in levels.passes[0].reductions
     )
 
 
@@ -206,7 +206,7 @@ def _kept(
     before: set[int] = set()
     for step in levels.passes:
         repeated = {at for at in step.ops if at in before and varying[at] and not isinstance(body.ops[at], Indirect)}
-        expensive = {at for at in repeated if is_slow(body.ops[at])}
+        expensive = {at for at in repeated if way_of(body.ops[at]) is not Cost.INSTRUCTION}
         reached: set[int] = set()
         for at in sorted(repeated):
             if at in expensive or not reached.isdisjoint(needs[at]):
@@ -277,7 +277,7 @@ def _unroll(
         return 1
     weight = [_code_size(op, vector.variable) if varying[at] else 0 for at, op in enumerate(body.ops)]
     for at, op in enumerate(body.ops):
-        if isinstance(op, Reduce) and op.kind in ("argmax", "argmin"):
+        if isinstance(op, Reduce) and REDUCTIONS[op.kind].finds_position:
             weight[at] = 32
     size = max((sum(weight[at] for at in (*p.ops, *p.reductions)) for p in levels.passes if p.reductions), default=0)
     if mode is Mode.INNER:
@@ -297,13 +297,7 @@ def _code_size(op: Op, variable: Symbol) -> int:
     if isinstance(op, Load | Store):
         step = stride(op.index, variable)
         return 1 if step is not None and step in (0, 1) else 16
-    return (
-        4
-        if op.dtype is not None and op.dtype.itemsize == 8
-        else 8
-        if isinstance(op, Elementwise) and op.primitive in MODERATE
-        else 1
-    )
+    return 4 if op.dtype is not None and op.dtype.itemsize == 8 else 8 if way_of(op) is Cost.POLYNOMIAL else 1
 
 
 def varying_ops(body: Body, needs: list[tuple[int, ...]], variable: Symbol, through_reduce: bool) -> tuple[bool, ...]:

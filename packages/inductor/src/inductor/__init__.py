@@ -34,8 +34,9 @@ from inductor.ir.operations import (
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
 from inductor.levels import Levels, Pass, dependencies, split
 from inductor.lower import lower
-from inductor.ops import INDEX_RULES, PRIMITIVES, REDUCTIONS, IndexRule, Primitive, compute_dtype, ops
+from inductor.ops import INDEX_RULES, IndexRule, compute_dtype, ops
 from inductor.options import Options
+from inductor.primitives import PRIMITIVES, REDUCTIONS, Primitive, Reduction
 from inductor.schedule import Schedule, schedule
 from symshapes import own_folders as _own_folders
 
@@ -71,6 +72,7 @@ __all__ = [
     "Primitive",
     "Program",
     "Reduce",
+    "Reduction",
     "Ref",
     "ReferenceBackend",
     "Round",

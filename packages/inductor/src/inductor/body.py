@@ -33,7 +33,8 @@ from inductor.ir.operations import (
     Where,
 )
 from inductor.ir.text import print_body
-from inductor.ops import PRIMITIVES, ResultType, compute_dtype, install
+from inductor.ops import compute_dtype, install
+from inductor.primitives import PRIMITIVES, REDUCTIONS
 
 
 @dataclass(frozen=True)
@@ -133,8 +134,7 @@ class Recorder:
             dtypes = {self.dtype(x) for x in operands}
             if len(dtypes) != 1:
                 raise TypeError(f"ops.{name} got operands of several dtypes: {sorted(map(str, dtypes))}")
-            dtype = torch.bool if primitive.result is ResultType.BOOL else dtypes.pop()
-            return self._append(Elementwise(name, operands, dtype))
+            return self._append(Elementwise(name, operands, primitive.result_dtype(dtypes.pop())))
 
         return call
 
@@ -173,10 +173,7 @@ class Recorder:
         return self._append(Where(condition, a, b, self.dtype(a)))
 
     def reduce(self, kind: str, value: Ref) -> Ref:
-        dtype = {"argmax": torch.int64, "argmin": torch.int64, "any": torch.bool, "all": torch.bool}.get(
-            kind, self.dtype(value)
-        )
-        return self._append(Reduce(kind, value, dtype))
+        return self._append(Reduce(kind, value, REDUCTIONS[kind].result or self.dtype(value)))
 
     def indirect(self, value: Ref, size: Any, rule: str = "wrap") -> Any:
         value, size = self.to_dtype(value, torch.int64), sympy.sympify(size)

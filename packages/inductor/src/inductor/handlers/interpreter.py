@@ -31,21 +31,11 @@ from inductor.ir.operations import (
 )
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
 from inductor.ops import INDEX_RULES
+from inductor.primitives import PRIMITIVES, REDUCTIONS
 from symshapes import FloorDiv, Mod
 
 Number = Any
 """A Python int, or an int64 tensor: the value of an index expression at every point."""
-
-
-_FUNCTIONS: dict[str, Callable[..., torch.Tensor]] = {
-    "truediv": torch.true_divide,
-    "floordiv": lambda a, b: torch.div(a, b, rounding_mode="floor"),
-    "truncdiv": lambda a, b: torch.div(a, b, rounding_mode="trunc"),
-    "atan2": torch.atan2,
-    "lshift": torch.bitwise_left_shift,
-    "rshift": torch.bitwise_right_shift,
-}
-"""Primitives that torch names otherwise."""
 
 
 def evaluate(expr: Any, symbols: Mapping[Symbol, Number]) -> Number:
@@ -97,8 +87,7 @@ class Interpreter:
         return torch.as_tensor(value, dtype=torch.int64, device=self.device)
 
     def elementwise(self, op: Elementwise, *operands: torch.Tensor) -> torch.Tensor:
-        function = _FUNCTIONS.get(op.primitive) or getattr(torch, op.primitive)
-        result: torch.Tensor = function(*operands)
+        result = PRIMITIVES[op.primitive].function(*operands)
         assert result.dtype is op.dtype, f"{op.primitive} gave {result.dtype}, recorded as {op.dtype}"
         return result
 
@@ -155,7 +144,6 @@ class Interpreter:
         return self.symbols[op.symbol]
 
     def reduce(self, op: Reduce, value: torch.Tensor) -> torch.Tensor:
-        kind, dtype = op.kind, op.dtype
         inner = self.extent[self.outer :]
         if not inner:
             inner_shape: list[int] = []
@@ -165,19 +153,8 @@ class Interpreter:
             shape = torch.broadcast_shapes(value.shape, [1] * self.outer + inner)
             value = value.expand(shape)
             value = value.reshape((*value.shape[: self.outer], -1))
-        if value.dtype is torch.bool and kind in ("argmax", "argmin"):
-            value = value.to(torch.uint8)
-        result = {
-            "sum": lambda v: v.sum(-1, dtype=dtype),
-            "prod": lambda v: v.prod(-1, dtype=dtype),
-            "max": lambda v: v.amax(-1),
-            "min": lambda v: v.amin(-1),
-            "argmax": lambda v: v.argmax(-1),
-            "argmin": lambda v: v.argmin(-1),
-            "any": lambda v: (v != 0).any(-1),
-            "all": lambda v: (v != 0).all(-1),
-        }[kind](value)
-        assert result.dtype is dtype, f"{kind} gave {result.dtype}, recorded as {dtype}"
+        result = REDUCTIONS[op.kind].function(value, op.dtype)
+        assert result.dtype is op.dtype, f"{op.kind} gave {result.dtype}, recorded as {op.dtype}"
         return result.reshape((*result.shape, *inner_shape))
 
 

@@ -144,7 +144,7 @@ class Store(_OfOneValue):
 
 @dataclass(frozen=True, slots=True)
 class Elementwise(_Operation):
-    """A primitive of `ops.PRIMITIVES` of values of one dtype."""
+    """A primitive of `primitives.PRIMITIVES` of values of one dtype."""
 
     opcode = "elementwise"
     primitive: str
@@ -212,7 +212,7 @@ class Where(_Operation):
 
 @dataclass(frozen=True, slots=True)
 class Reduce(_OfOneValue):
-    """`value` combined over all inner loop variables; `kind` is one of `ops.REDUCTIONS`."""
+    """`value` combined over all inner loop variables; `kind` is one of `primitives.REDUCTIONS`."""
 
     opcode = "reduce"
     kind: str

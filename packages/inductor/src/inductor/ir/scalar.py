@@ -13,16 +13,13 @@ import torch
 
 from inductor.ir.operations import Constant, Elementwise, Expr, Load, Ref, Round, Where
 from inductor.ir.size_floats import is_size_float, size_float
-from inductor.ops import DISCRETE_REDUCTIONS, PRIMITIVES, compute_dtype, ops
+from inductor.ops import compute_dtype, ops
+from inductor.primitives import PRIMITIVES, REDUCTIONS
 from symshapes import expr_of
 
 Number = float | int | bool
 
 HALVES = (torch.float16, torch.bfloat16)
-_ROUNDING_PASSES = frozenset({"neg", "abs", "maximum", "minimum"})
-"""Primitives of which rounding the result is the same as rounding the operands."""
-_PICKING = frozenset({"max", "min"})
-"""Reductions whose result is one of the values: whoever asks which one finds it only if both are rounded alike."""
 
 
 class Scalar:
@@ -123,9 +120,10 @@ prim = _Primitives()
 
 def apply(name: str, *operands: Scalar) -> Scalar:
     """A primitive of Scalars of one dtype."""
-    if PRIMITIVES[name].discrete:
+    primitive = PRIMITIVES[name]
+    if primitive.discrete:
         operands = tuple(settled(x) for x in operands)
-    unrounded = next((x.unrounded for x in operands if x.unrounded), None) if name in _ROUNDING_PASSES else None
+    unrounded = next((x.unrounded for x in operands if x.unrounded), None) if primitive.keeps_rounding else None
     return _made(getattr(ops, name), operands, unrounded)
 
 
@@ -207,7 +205,7 @@ def _is_rounded(ref: Ref, dtype: torch.dtype, depth: int = 3) -> bool:
             return to is dtype
         case Where(_, then, otherwise):
             parts = (then, otherwise)
-        case Elementwise(primitive, operands) if primitive in _ROUNDING_PASSES:
+        case Elementwise(primitive, operands) if PRIMITIVES[primitive].keeps_rounding:
             parts = operands
         case _:
             return False
@@ -249,7 +247,7 @@ def reduce(kind: str, value: Scalar) -> Scalar:
     """Combine over all inner loop variables. The largest and smallest of bools are any and all."""
     if value.dtype is torch.bool:
         kind = {"max": "any", "min": "all"}.get(kind, kind)
-    if kind in DISCRETE_REDUCTIONS or kind in _PICKING:
+    if REDUCTIONS[kind].discrete:
         value = settled(value)
     return Scalar(ops.reduce(kind, value.ref))
 

@@ -12,7 +12,8 @@ import sympy
 import torch
 
 from inductor.ir.operations import Ref
-from inductor.ops import PRIMITIVES, ops
+from inductor.ops import ops
+from inductor.primitives import PRIMITIVES
 
 _NAMED_ALIKE = "Add Sub Mul Pow Neg Abs Floor Ceil Trunc Round"
 #: Primitives by the functions of `symshapes` over floats; a function of one float (`Sqrt`) has its own name in lower case.

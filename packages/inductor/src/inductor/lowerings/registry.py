@@ -20,6 +20,7 @@ from inductor.ir.scalar import HALVES, Scalar, convert, lift, rounded
 from inductor.ir.tensor import Cost, TensorValue
 from inductor.ir.views import Expand
 from inductor.ops import install, ops
+from inductor.primitives import PRIMITIVES
 from symshapes import ambient, result_dtype
 
 Lowering = Callable[..., Any]
@@ -30,37 +31,6 @@ LOWERINGS: dict[Any, Lowering] = {}
 VIEWS: set[Any] = set()
 """Overloads whose result is their first argument seen otherwise: they compute nothing."""
 
-EXPENSIVE = frozenset(
-    [
-        "exp",
-        "exp2",
-        "expm1",
-        "log",
-        "log1p",
-        "log2",
-        "log10",
-        "sin",
-        "cos",
-        "tan",
-        "asin",
-        "acos",
-        "atan",
-        "sinh",
-        "cosh",
-        "tanh",
-        "asinh",
-        "acosh",
-        "atanh",
-        "erf",
-        "erfc",
-        "lgamma",
-        "sigmoid",
-        "pow",
-        "atan2",
-        "fmod",
-        "remainder",
-    ]
-)
 """Primitives of many instructions."""
 
 
@@ -209,7 +179,7 @@ def measured(sample: Callable[[], Scalar], dtype_of: Callable[[str], torch.dtype
     with install(recorder):
         sample()
     work = [op for op in recorder.recorded if not isinstance(op, Load | Constant | Cast)]
-    return Cost(len(work), sum(isinstance(op, Elementwise) and op.primitive in EXPENSIVE for op in work))
+    return Cost(len(work), sum(isinstance(op, Elementwise) and PRIMITIVES[op.primitive].expensive for op in work))
 
 
 def broadcast(builder: Builder, value: TensorValue, size: tuple[Expr, ...]) -> TensorValue:

@@ -19,10 +19,9 @@ import torch
 from inductor.body import Body
 from inductor.ir.operations import Constant, Elementwise, Load, Op, Reduce, Ref, Store, Symbol
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
+from inductor.primitives import REDUCTIONS
 from inductor.schedule.space import Dim, Index, Number, Remap, estimate, index_of, number, product, remap_index
 from symshapes import facts_if_operator
-
-_ARG_REDUCTIONS = ("argmax", "argmin")
 
 
 @dataclass
@@ -188,7 +187,7 @@ def group_of(at: int, loop: LoopOp) -> Group:
         opaque=opaque,
         copied={source for _, source in loop.initial},
         ops=len(body.ops),
-        keep_inner_order=any(isinstance(op, Reduce) and op.kind in _ARG_REDUCTIONS for op in body.ops),
+        keep_inner_order=any(isinstance(op, Reduce) and REDUCTIONS[op.kind].finds_position for op in body.ops),
         indirect=bool(indirects),
         bits=1 << at,
     )
@@ -210,9 +209,9 @@ def without_trivial_reductions(loop: LoopOp) -> LoopOp:
             place.append(Ref(len(ops) - 1))
             continue
         dtype = ops[op.value.at].dtype
-        if op.kind in _ARG_REDUCTIONS:
+        if REDUCTIONS[op.kind].finds_position:
             ops.append(Constant(0, torch.int64))
-        elif op.kind in ("any", "all") and dtype is not torch.bool:
+        elif REDUCTIONS[op.kind].of_truth and dtype is not torch.bool:
             assert dtype is not None
             ops.append(Constant(0.0 if dtype.is_floating_point else 0, dtype))
             ops.append(Elementwise("ne", (op.value, Ref(len(ops) - 1)), torch.bool))

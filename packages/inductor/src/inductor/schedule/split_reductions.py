@@ -16,6 +16,7 @@ from inductor.ir.operations import Expr, Load, Op, Reduce, Ref, Store, Symbol
 from inductor.ir.program import Buffer, LoopOp, Operation, Program
 from inductor.levels import dependencies, split
 from inductor.options import Options
+from inductor.primitives import REDUCTIONS
 from symshapes import simplify_with_ranges
 
 ROWS_ENOUGH = 512
@@ -24,7 +25,6 @@ LONG_ROW = 1 << 14
 PARTS_WANTED = 1024
 """Parts of all rows together."""
 SHORTEST_PART = 1024
-_KINDS = ("sum", "prod", "max", "min", "any", "all")
 
 
 def split_reductions(program: Program, options: Options) -> Program:
@@ -55,7 +55,7 @@ def _parts(loop: LoopOp) -> int:
     ops = loop.body.ops
     if len(levels.passes) != 1 or levels.passes[0].stores or any(isinstance(ops[at], Store) for at in levels.outer[0]):
         return 1
-    if any(loop.body.reduction(at).kind not in _KINDS for at in levels.passes[0].reductions):
+    if any(REDUCTIONS[loop.body.reduction(at).kind].finds_position for at in levels.passes[0].reductions):
         return 1
     most = min(row // SHORTEST_PART, PARTS_WANTED // rows, int(loop.inner_sizes[0]))
     return next((parts for parts in range(most, 1, -1) if int(loop.inner_sizes[0]) % parts == 0), 1)

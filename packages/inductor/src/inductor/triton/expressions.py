@@ -6,6 +6,8 @@ Flows in: operand texts and dtypes. Flows out: expression text for the body of a
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 
@@ -22,11 +24,34 @@ TRITON_DTYPES: dict[torch.dtype, str] = {
     torch.float64: "tl.float64",
 }
 
-# Templates take operand texts {0}, {1}. A name may have entries for floats ("f"), integers ("i") and bool ("b");
+# One row a primitive. Templates take operand texts {0}, {1}. A name may have entries for floats ("f"), integers ("i") and bool ("b");
 # a name with "*" serves the classes that have none of their own.
-_TEMPLATES: dict[str, dict[str, str]] = {
+TRITON: dict[str, dict[str, str]] = {
     "neg": {"*": "-{0}"},
     "abs": {"*": "tl.abs({0})", "b": "{0}"},
+    "exp": {"f": "libdevice.exp({0})"},
+    "exp2": {"f": "libdevice.exp2({0})"},
+    "expm1": {"f": "libdevice.expm1({0})"},
+    "log": {"f": "libdevice.log({0})"},
+    "log1p": {"f": "libdevice.log1p({0})"},
+    "log2": {"f": "libdevice.log2({0})"},
+    "log10": {"f": "libdevice.log10({0})"},
+    "rsqrt": {"f": "libdevice.rsqrt({0})"},
+    "sin": {"f": "libdevice.sin({0})"},
+    "cos": {"f": "libdevice.cos({0})"},
+    "tan": {"f": "libdevice.tan({0})"},
+    "asin": {"f": "libdevice.asin({0})"},
+    "acos": {"f": "libdevice.acos({0})"},
+    "atan": {"f": "libdevice.atan({0})"},
+    "sinh": {"f": "libdevice.sinh({0})"},
+    "cosh": {"f": "libdevice.cosh({0})"},
+    "tanh": {"f": "libdevice.tanh({0})"},
+    "asinh": {"f": "libdevice.asinh({0})"},
+    "acosh": {"f": "libdevice.acosh({0})"},
+    "atanh": {"f": "libdevice.atanh({0})"},
+    "erf": {"f": "libdevice.erf({0})"},
+    "erfc": {"f": "libdevice.erfc({0})"},
+    "lgamma": {"f": "libdevice.lgamma({0})"},
     "sqrt": {"f": "libdevice.sqrt({0})"},
     "reciprocal": {"f": "prelude.divide(1.0, {0})"},
     "sigmoid": {"f": "prelude.divide(1.0, 1.0 + libdevice.exp(-{0}))"},
@@ -67,12 +92,6 @@ _TEMPLATES: dict[str, dict[str, str]] = {
     "logical_and": {"*": "({0} != 0) & ({1} != 0)"},
     "logical_or": {"*": "({0} != 0) | ({1} != 0)"},
 }
-# The accurate functions of the device library, named alike here and there.
-for _name in (
-    *("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan"),
-    *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma"),
-):
-    _TEMPLATES[_name] = {"f": f"libdevice.{_name}({{0}})"}
 
 
 def dtype_class(dtype: torch.dtype) -> str:
@@ -82,7 +101,7 @@ def dtype_class(dtype: torch.dtype) -> str:
 
 def template(name: str, dtype: torch.dtype) -> str | None:
     """The expression for a primitive on operands of `dtype`; None if this backend has none."""
-    entry = _TEMPLATES.get(name, {})
+    entry = TRITON.get(name, {})
     return entry.get(dtype_class(dtype), entry.get("*"))
 
 
@@ -102,22 +121,35 @@ def convert(text: str, source: torch.dtype, target: torch.dtype) -> str:
     return f"{text}.to({TRITON_DTYPES[target]})"
 
 
-NEUTRAL: dict[str, dict[str, str]] = {
-    "sum": {"*": "0"},
-    "prod": {"*": "1"},
-    "max": {"f": "float('-inf')", "b": "0"},
-    "min": {"f": "float('inf')", "b": "1"},
-    "argmax": {"f": "float('-inf')", "b": "0"},
-    "argmin": {"f": "float('inf')", "b": "1"},
-    "any": {"*": "0"},
-    "all": {"*": "1"},
+def _least(dtype: torch.dtype) -> str:
+    if dtype.is_floating_point:
+        return "float('-inf')"
+    return "0" if dtype is torch.bool else str(torch.iinfo(dtype).min)
+
+
+def _greatest(dtype: torch.dtype) -> str:
+    if dtype.is_floating_point:
+        return "float('inf')"
+    return "1" if dtype is torch.bool else str(torch.iinfo(dtype).max)
+
+
+@dataclass(frozen=True)
+class TritonReduction:
+    """What a reduction of values of a dtype starts from; how two accumulators combine (for a position: the function that keeps
+    one of two pairs of value and position), and how one block of them ends as a column."""
+
+    neutral: Callable[[torch.dtype], str]
+    combine: str
+    finish: str = ""
+
+
+TRITON_REDUCTIONS: dict[str, TritonReduction] = {
+    "sum": TritonReduction(lambda _: "0", "{a} + {b}", "tl.sum({0}, 1)[:, None]"),
+    "prod": TritonReduction(lambda _: "1", "{a} * {b}", "tl.reduce({0}, 1, prelude.multiply)[:, None]"),
+    "max": TritonReduction(_least, "prelude.maximum({a}, {b})", "tl.reduce({0}, 1, prelude.maximum)[:, None]"),
+    "min": TritonReduction(_greatest, "prelude.minimum({a}, {b})", "tl.reduce({0}, 1, prelude.minimum)[:, None]"),
+    "argmax": TritonReduction(_least, "prelude.arg_max"),
+    "argmin": TritonReduction(_greatest, "prelude.arg_min"),
+    "any": TritonReduction(lambda _: "0", "{a} | {b}", "tl.max({0}.to(tl.int8), 1)[:, None] != 0"),
+    "all": TritonReduction(lambda _: "1", "{a} & {b}", "tl.min({0}.to(tl.int8), 1)[:, None] != 0"),
 }
-
-
-def neutral(kind: str, dtype: torch.dtype) -> str:
-    """What a reduction of `kind` over values of `dtype` starts from."""
-    entry = NEUTRAL[kind]
-    if dtype_class(dtype) == "i" and "*" not in entry:
-        info = torch.iinfo(dtype)
-        return str(info.min if kind in ("max", "argmax") else info.max)
-    return entry.get(dtype_class(dtype), entry.get("*", "0"))

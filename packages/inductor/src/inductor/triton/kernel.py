@@ -7,7 +7,7 @@ level [XBLOCK, RBLOCK]; a kernel without reduction is the same with RBLOCK = 1. 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import sympy
 import torch
@@ -33,32 +33,15 @@ from inductor.ir.operations import (
 )
 from inductor.levels import Levels, Pass, dependencies, split
 from inductor.ops import INDEX_RULES
+from inductor.primitives import REDUCTIONS
 from inductor.triton.blocks import Blocks, choose, product
 from inductor.triton.checks import code_of
-from inductor.triton.expressions import TRITON_DTYPES, convert, literal, neutral, template
+from inductor.triton.expressions import TRITON_DTYPES, TRITON_REDUCTIONS, convert, literal, template
 from symshapes import print_expr
 
 INT32_LIMIT = 2**31 - 1
 CHECKS = "index_checks"
 """The parameter of a kernel that checks positions: where it writes what is wrong (see `checks.py`)."""
-
-
-@dataclass(frozen=True)
-class _Reduction:
-    """How two accumulators combine, and how one block of them ends as a column."""
-
-    combine: str
-    finish: str
-
-
-_REDUCTIONS = {
-    "sum": _Reduction("{a} + {b}", "tl.sum({0}, 1)[:, None]"),
-    "prod": _Reduction("{a} * {b}", "tl.reduce({0}, 1, prelude.multiply)[:, None]"),
-    "max": _Reduction("prelude.maximum({a}, {b})", "tl.reduce({0}, 1, prelude.maximum)[:, None]"),
-    "min": _Reduction("prelude.minimum({a}, {b})", "tl.reduce({0}, 1, prelude.minimum)[:, None]"),
-    "any": _Reduction("{a} | {b}", "tl.max({0}.to(tl.int8), 1)[:, None] != 0"),
-    "all": _Reduction("{a} & {b}", "tl.min({0}.to(tl.int8), 1)[:, None] != 0"),
-}
 
 
 def _late_stores(body: Body, plan: Levels) -> Levels:
@@ -277,9 +260,9 @@ class KernelPrinter:
         op = self.kernel.body.reduction(at)
         kind, dtype = op.kind, self.kernel.body.dtype(op.value.at)
         text = self._operand(op.value)
-        if kind in ("any", "all") and dtype is not torch.bool:
+        if REDUCTIONS[kind].of_truth and dtype is not torch.bool:
             text, dtype = f"({text} != 0)", torch.bool
-        empty = f"tl.full([1, 1], {neutral(kind, dtype)}, {TRITON_DTYPES[dtype]})"
+        empty = f"tl.full([1, 1], {TRITON_REDUCTIONS[kind].neutral(dtype)}, {TRITON_DTYPES[dtype]})"
         return f"tl.where(r_mask, {text}, {empty})"
 
     def _persistent_pass(self, walk: Pass) -> None:
@@ -288,16 +271,16 @@ class KernelPrinter:
         for at in walk.reductions:
             kind = self.kernel.body.reduction(at).kind
             contribution = self._contribution(at)
-            if kind in ("argmax", "argmin"):
+            if REDUCTIONS[kind].finds_position:
                 self._line(f"a{at} = {contribution}")
                 self._finish_position(
                     at, kind, f"a{at}", "tl.broadcast_to(tl.where(r_mask, r_index, r_count), a.shape)"
                 )
             else:
-                self._value(at, _REDUCTIONS[kind].finish.format(contribution))
+                self._value(at, TRITON_REDUCTIONS[kind].finish.format(contribution))
 
     def _finish_position(self, at: int, kind: str, values: str, positions: str) -> None:
-        combine = "prelude.arg_max" if kind == "argmax" else "prelude.arg_min"
+        combine = TRITON_REDUCTIONS[kind].combine
         positions = positions.replace("a.shape", f"{values}.shape")
         self._line(f"_, p{at} = tl.reduce(({values}, {positions}), 1, {combine})")
         self._value(at, f"p{at}[:, None].to(tl.int64)")
@@ -312,9 +295,11 @@ class KernelPrinter:
     def _looped_pass(self, k: int, walk: Pass) -> None:
         for at in walk.reductions:
             op = self.kernel.body.reduction(at)
-            kind, dtype = op.kind, torch.bool if op.kind in ("any", "all") else self.kernel.body.dtype(op.value.at)
-            self._line(f"a{at} = tl.full([XBLOCK, RBLOCK], {neutral(kind, dtype)}, {TRITON_DTYPES[dtype]})")
-            if kind in ("argmax", "argmin"):
+            kind, dtype = op.kind, torch.bool if REDUCTIONS[op.kind].of_truth else self.kernel.body.dtype(op.value.at)
+            self._line(
+                f"a{at} = tl.full([XBLOCK, RBLOCK], {TRITON_REDUCTIONS[kind].neutral(dtype)}, {TRITON_DTYPES[dtype]})"
+            )
+            if REDUCTIONS[kind].finds_position:
                 self._line(f"p{at} = tl.full([XBLOCK, RBLOCK], 0, {self._int}) + r_count")
         outside = dict(self._names)
         self._line(f"for start{k} in range(0, {self._loop_end()}, RBLOCK):")
@@ -324,21 +309,21 @@ class KernelPrinter:
         for at in walk.reductions:
             kind = self.kernel.body.reduction(at).kind
             contribution = self._contribution(at)
-            if kind in ("argmax", "argmin"):
-                combine = "prelude.arg_max" if kind == "argmax" else "prelude.arg_min"
+            if REDUCTIONS[kind].finds_position:
+                combine = TRITON_REDUCTIONS[kind].combine
                 self._line(f"n{at} = tl.broadcast_to({contribution}, [XBLOCK, RBLOCK])")
                 self._line(f"q{at} = tl.broadcast_to(tl.where(r_mask, r_index, r_count), [XBLOCK, RBLOCK])")
                 self._line(f"a{at}, p{at} = {combine}(a{at}, p{at}, n{at}, q{at})")
             else:
-                self._line(f"a{at} = {_REDUCTIONS[kind].combine.format(a=f'a{at}', b=contribution)}")
+                self._line(f"a{at} = {TRITON_REDUCTIONS[kind].combine.format(a=f'a{at}', b=contribution)}")
         self._depth -= 1
         self._names = outside
         for at in walk.reductions:
             kind = self.kernel.body.reduction(at).kind
-            if kind in ("argmax", "argmin"):
+            if REDUCTIONS[kind].finds_position:
                 self._finish_position(at, kind, f"a{at}", f"p{at}")
             else:
-                self._value(at, _REDUCTIONS[kind].finish.format(f"a{at}"))
+                self._value(at, TRITON_REDUCTIONS[kind].finish.format(f"a{at}"))
 
 
 def unsupported(kernel: Kernel) -> str | None:
@@ -350,7 +335,7 @@ def unsupported(kernel: Kernel) -> str | None:
                 dtype = body.ops[operands[0].at].dtype
                 if dtype is None or template(primitive, dtype) is None:
                     return f"{primitive} on {dtype}"
-            case Reduce(kind, value) if body.ops[value.at].dtype is torch.bool and kind not in ("any", "all"):
+            case Reduce(kind, value) if body.ops[value.at].dtype is torch.bool and not REDUCTIONS[kind].of_truth:
                 return f"{kind} of bool"
             case Store(buffer, mode="add"):
                 memory = next(arg.dtype for arg in kernel.args if arg.name == buffer)
