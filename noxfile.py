@@ -119,6 +119,15 @@ def coverage(session: nox.Session) -> None:
 
 
 @nox.session
+def docs(session: nox.Session) -> None:
+    """Build the documentation's site into site/; a link to nowhere fails. `nox -s docs -- serve` shows it while it is written."""
+    session.install("mkdocs-material>=9.6", "mkdocstrings[python]>=1.0", "ruff")
+    # Docstrings are read from the sources: none of the packages is installed, nor torch.
+    env = {"NO_MKDOCS_2_WARNING": "1"}
+    session.run("mkdocs", *(session.posargs or ["build", "--strict", "--clean"]), env=env)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """What .pre-commit-config.yaml asks for, over all files; and the arrows between the packages."""
     session.install("pre-commit>=4", "import-linter>=2.1")

@@ -132,5 +132,5 @@ def backend_for(device: torch.device) -> DeviceBackend:
             return _registered[device.type]
     raise LookupError(
         f"no device backend for {device.type!r} is installed"
-        + {"cpu": ": pip install cpu_codegen", "cuda": ": pip install 'inductor[triton]'"}.get(device.type, "")
+        + {"cpu": ": cpu_codegen brings one", "cuda": ": pip install triton"}.get(device.type, "")
     )
