@@ -121,7 +121,7 @@ def coverage(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """Build the documentation's site into site/; a link to nowhere fails. `nox -s docs -- serve` shows it while it is written."""
-    session.install("mkdocs-material>=9.6", "mkdocstrings[python]>=1.0", "ruff")
+    session.install("mkdocs-material>=9.6", "mkdocstrings[python]>=1.0", "ruff", "grimp", "networkx")
     # Docstrings are read from the sources: none of the packages is installed, nor torch.
     env = {"NO_MKDOCS_2_WARNING": "1"}
     session.run("mkdocs", *(session.posargs or ["build", "--strict", "--clean"]), env=env)
