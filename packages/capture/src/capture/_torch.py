@@ -1,24 +1,23 @@
 """The one file that touches private parts of torch; each says why nothing public serves.
 
-It finds, at import, the C functions by which guards read tensors and global settings. Of those outside the stable ABI the
-mangled name fixes the arguments; what they return is a guess until each has been tried against the public Python function,
-on several values that differ. What is missing or disagrees is read by Python instead (`native_failures` says why).
+It finds, at import, the C functions by which guards read tensors (`settings` does so for global settings). Of those outside
+the stable ABI the mangled name fixes the arguments; what they return is a guess until each has been tried against the public
+Python function, on several values that differ. What is missing or disagrees is read by Python instead (`native_failures`
+says why).
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
 import torch
 from torch.utils._device import DeviceContext
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from capture import _native
 from capture._form import FormPlaces, find_places
@@ -122,15 +121,15 @@ native_failures: dict[str, str] = {}
 
 
 @cache
-def _libraries() -> tuple[ctypes.CDLL, ...]:
+def libraries() -> tuple[ctypes.CDLL, ...]:
     folder = Path(torch.__file__).parent / "lib"
     found = (folder / f"lib{name}{suffix}" for name in ("torch_cpu", "c10") for suffix in (".so", ".dylib"))
     return tuple(ctypes.CDLL(str(path)) for path in found if path.exists())
 
 
-def _address(symbol: str) -> int:
+def address_of(symbol: str) -> int:
     """Where a C function of torch's libraries lies; 0 if they do not have it."""
-    for library in _libraries():
+    for library in libraries():
         function = getattr(library, symbol, None)
         if function is not None:
             return ctypes.cast(function, ctypes.c_void_p).value or 0
@@ -219,7 +218,7 @@ def _tensor_addresses(samples: list[torch.Tensor], offset: int) -> dict[str, int
     addresses = {}
     for name, reader in TENSOR_READERS.items():
         native_failures.pop(name, None)
-        address = addresses[name] = _address(reader.symbol)
+        address = addresses[name] = address_of(reader.symbol)
         if not address or not offset:
             native_failures[name] = f"no {reader.symbol}" if not address else "tensors are laid out otherwise"
             continue
@@ -300,53 +299,7 @@ def tensor_codes(dtype: torch.dtype, device: torch.device) -> tuple[int, int, in
     return by_dtype[0], by_device[1], by_device[2], by_dtype[3]
 
 
-# ---- global settings ----
-
-
-Change = Callable[[], AbstractContextManager[Any]]
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A setting that changes what torch functions do. `read` is its public reader and `native` a C++ twin, if any.
-
-    `native` is (mangled symbol, argument, bits of the result); a method of at::Context has the argument "context".
-    `changes` put other values in force, for the comparison of the two. `only_if` names a setting without which this one
-    means nothing.
-    """
-
-    read: Callable[[], Any]
-    native: tuple[str, int | str, int] | None
-    changes: tuple[Change, ...]
-    only_if: str = ""
-    in_thread_keys: bool = False  # changes with the thread's dispatch keys
-    inverse: bool = False  # the native twin of a bool says the opposite
-
-
-def _set(set_: Callable[[Any], Any], read: Callable[[], Any], value: Any) -> Change:
-    """Sets a value, and puts back what was read before."""
-
-    @contextmanager
-    def changed() -> Iterator[None]:
-        before = read()
-        set_(value)
-        try:
-            yield
-        finally:
-            set_(before)
-
-    return changed
-
-
-def _nested(*changes: Change) -> Change:
-    @contextmanager
-    def all_in_force() -> Iterator[None]:
-        with ExitStack() as stack:
-            for change in changes:
-                stack.enter_context(change())
-            yield
-
-    return all_in_force
+# ---- modes ----
 
 
 def _function_modes() -> list[Any]:
@@ -367,222 +320,22 @@ def watcher_in_force() -> str:
     return "a function transform (vmap, grad, ...) runs" if _in_transform() else ""
 
 
-_CPU, _CUDA = 0, 1  # c10::DeviceType, part of the stable ABI
+def set_deterministic(value: tuple[bool, bool]) -> None:
+    """Switch deterministic algorithms, and whether they only warn.
 
-
-def _autocast_settings(device: str, number: int) -> dict[str, Setting]:
-    enabled, dtype = f"autocast on {device}", f"autocast dtype on {device}"
-    cached = "_ZN2at8autocast25is_autocast_cache_enabledEv"
-
-    def is_enabled() -> bool:
-        return torch.is_autocast_enabled(device)
-
-    def dtype_of() -> torch.dtype:
-        return torch.get_autocast_dtype(device)
-
-    def put(value: bool) -> None:
-        torch.set_autocast_enabled(device, value)
-
-    def put_dtype(value: torch.dtype) -> None:
-        torch.set_autocast_dtype(device, value)
-
-    return {
-        enabled: Setting(
-            is_enabled,
-            ("_ZN2at8autocast19is_autocast_enabledEN3c1010DeviceTypeE", number, 8),
-            (_set(put, is_enabled, True), _set(put, is_enabled, False)),
-            in_thread_keys=True,
-        ),
-        dtype: Setting(
-            dtype_of,
-            ("_ZN2at8autocast18get_autocast_dtypeEN3c1010DeviceTypeE", number, 8),
-            (_set(put_dtype, dtype_of, torch.float16), _set(put_dtype, dtype_of, torch.bfloat16)),
-            only_if=enabled,
-        ),
-        f"autocast cache for {device}": Setting(
-            torch.is_autocast_cache_enabled,
-            (cached, 0, 8),
-            tuple(_set(torch.set_autocast_cache_enabled, torch.is_autocast_cache_enabled, x) for x in (True, False)),
-            only_if=enabled,
-        ),
-    }
-
-
-def _deterministic(value: tuple[bool, bool]) -> None:
-    # The public setter imports torch's own compiler, to tell it too: seconds, for what is put back at once.
+    The public setter imports torch's own compiler, to tell it too: seconds, for what is put back at once.
+    """
     torch._C._set_deterministic_algorithms(value[0], warn_only=value[1])
 
 
-def _is_deterministic() -> tuple[bool, bool]:
-    return (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled())
-
-
-class _FunctionMode(torch.overrides.TorchFunctionMode):
-    """Changes nothing but the depth of modes."""
-
-
-class _DispatchMode(TorchDispatchMode):
-    """Changes nothing but the depth of modes."""
-
-
-# The default dtype and determinism are the process's: changed for the microseconds of the comparison, at import.
-_DETERMINISM = tuple(_set(_deterministic, _is_deterministic, x) for x in ((True, False), (True, True), (False, False)))
-_DTYPES = (torch.float64, torch.float32, torch.bfloat16)
-
-STATE: dict[str, Setting] = {
-    **_autocast_settings("cpu", _CPU),
-    **_autocast_settings("cuda", _CUDA),
-    "default dtype": Setting(
-        torch.get_default_dtype,
-        ("_ZN3c1031get_default_dtype_as_scalartypeEv", 0, 8),
-        tuple(_set(torch.set_default_dtype, torch.get_default_dtype, dtype) for dtype in _DTYPES),
-    ),
-    "inference mode": Setting(
-        torch.is_inference_mode_enabled,
-        ("_ZN3c1013InferenceMode10is_enabledEv", 0, 8),
-        (torch.inference_mode, lambda: torch.inference_mode(False)),
-        in_thread_keys=True,
-    ),
-    "deterministic algorithms": Setting(
-        torch.are_deterministic_algorithms_enabled,
-        ("_ZNK2at7Context23deterministicAlgorithmsEv", "context", 8),
-        _DETERMINISM,
-    ),
-    "deterministic algorithms only warn": Setting(
-        torch.is_deterministic_algorithms_warn_only_enabled,
-        ("_ZNK2at7Context31deterministicAlgorithmsWarnOnlyEv", "context", 8),
-        _DETERMINISM,
-        only_if="deterministic algorithms",
-    ),
-    "torch-function modes": Setting(
-        torch_function_depth,
-        ("_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv", 0, 64),
-        (_FunctionMode, _nested(_FunctionMode, _FunctionMode)),
-    ),
-    # Torch's own reader of the default device makes a tensor to name a device in full.
-    "default devices": Setting(default_devices, None, (lambda: torch.device("meta"),), only_if="torch-function modes"),
-    "torch functions of subclasses": Setting(
-        torch_function_enabled,
-        ("_ZN2at4impl22PythonTorchFunctionTLS18get_disabled_stateEv", 0, 8),
-        (torch._C.DisableTorchFunctionSubclass, torch._C.DisableTorchFunction),
-        inverse=True,
-    ),
-    "dispatch modes": Setting(
-        dispatch_mode_depth,
-        ("_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv", 0, 64),
-        (_DispatchMode, _nested(_DispatchMode, _DispatchMode)),
-        in_thread_keys=True,
-    ),
-}
-GRAD_MODE = Setting(torch.is_grad_enabled, ("_ZN3c108GradMode10is_enabledEv", 0, 8), (torch.no_grad, torch.enable_grad))
-_GLOBAL_CONTEXT = "_ZN2at13globalContextEv"
-# Included and excluded dispatch keys of a thread: autocast, inference mode, dispatch modes and function transforms
-# all show in these two words, whose load costs less than one call.
-_THREAD_KEYS = "_ZN3c104impl26raw_local_dispatch_key_setE"
-_THREAD_KEY_WORDS = ("included dispatch keys", "excluded dispatch keys")
-
-# What `_native.read_state` reads, by its place there; the settings that are missing are read by Python.
-native_settings: dict[str, int] = {}
-# Whether guards on the grad mode are checked natively.
-native_grad_mode = False
-
-
-def _observed(setting: Setting, observe: Callable[[], Any]) -> list[tuple[Any, Any]]:
-    """(What is observed, the public answer) as it is, with each change in force, and after."""
-    pairs = [(observe(), setting.read())]
-    for change in setting.changes:
-        with change():
-            pairs.append((observe(), setting.read()))
-    return [*pairs, (observe(), setting.read())]
-
-
-def _setting_problem(setting: Setting, read: Callable[[], int]) -> str:
-    """Why the native twin can't be trusted; "" if it says the same as the public reader.
-
-    It may tell more apart than that does (there are two ways to switch torch functions off), never less.
-    """
-    pairs = _observed(setting, read)
-    for native, public in pairs:
-        said = bool(native) != setting.inverse if isinstance(public, bool) else native
-        if isinstance(public, int) and said != public:
-            return f"{native} instead of {public}"
-        for other, value in pairs:
-            if native == other and public != value:
-                return f"{native} for both {public} and {value}"
-    return "" if pairs[0] == pairs[-1] and len({str(public) for _, public in pairs}) > 1 else "no telling"
-
-
-def _reader(twin: tuple[str, int | str, int], context: int | None) -> tuple[int, int, int] | None:
-    """The native reader's (address, argument, bits), if it is there."""
-    symbol, argument, bits = twin
-    address = _address(symbol)
-    if not address or (argument == "context" and context is None):
-        return None
-    return address, (context or 0) if argument == "context" else int(argument), bits
-
-
-def _trusted(name: str, setting: Setting, context: int | None) -> tuple[int, int, int] | None:
-    """The reader, if it is there and agrees with the public one; else notes why not."""
-    native_failures.pop(name, None)
-    if setting.native is None:
-        return None
-    reader = _reader(setting.native, context)
-    if reader is None:
-        native_failures[name] = f"no {setting.native[0]}"
-        return None
-    _native.configure_state((reader,), 0, 0, "")
-    if problem := _setting_problem(setting, lambda: _native.read_state()[0]):
-        native_failures[name] = f"{setting.native[0]} says {problem}"
-        return None
-    return reader
-
-
-def configure_state(native: bool = True) -> None:
-    """Let guards read global settings by address where torch has the functions (and `native`)."""
-    global native_grad_mode
-    find_context = _address(_GLOBAL_CONTEXT)
-    context = ctypes.CFUNCTYPE(ctypes.c_void_p)(find_context)() if find_context else None
-    trusted = {name: _trusted(name, setting, context) for name, setting in STATE.items()} if native else {}
-    readers = {name: reader for name, reader in trusted.items() if reader is not None}
-    handle = _thread_keys_library() if native else 0
-    if handle:
-        readers.update({name: (0, word, 64) for word, name in enumerate(_THREAD_KEY_WORDS)})
-    grad = _trusted("grad mode", GRAD_MODE, None) if native else None
-    _native.configure_state(tuple(readers.values()), grad[0] if grad else 0, handle, _THREAD_KEYS)
-    native_settings.clear()
-    native_settings.update({name: place for place, name in enumerate(readers)})
-    native_grad_mode = grad is not None
-
-
-def _thread_keys_library() -> int:
-    """The handle of the library that has the thread's dispatch keys, or 0; they must follow the settings that they
-    stand for to be trusted."""
-    for library in _libraries():
-        try:
-            words = (ctypes.c_uint64 * 2).in_dll(library, _THREAD_KEYS)
-        except ValueError:
-            continue
-
-        for name, setting in STATE.items():
-            pairs = _observed(setting, partial(tuple, words)) if setting.in_thread_keys else []
-            if any(keys == others and bool(public) != bool(value) for keys, public in pairs for others, value in pairs):
-                native_failures[_THREAD_KEYS] = f"the dispatch keys do not follow {name}"
-                return 0
-        return library._handle
-    return 0
-
-
-def relevant_settings(values: dict[str, Any]) -> list[str]:
-    """The names of what a guard on these settings must check: natively readable first where one read says it all."""
-    keys = [name for name in _THREAD_KEY_WORDS if name in native_settings]
-    return keys + [
-        name
-        for name in values
-        if name in STATE
-        and not (keys and STATE[name].in_thread_keys)
-        and (not STATE[name].only_if or values[STATE[name].only_if])
-    ]
-
+# What the public context managers of the grad mode call, so that it is what a program's calls come down to.
+set_grad_enabled: Callable[[bool], None] = torch._C._set_grad_enabled
+# The two ways to switch subclasses' torch functions off: context managers without a public name.
+function_switches: tuple[Any, ...] = (torch._C.DisableTorchFunctionSubclass, torch._C.DisableTorchFunction)
+# Whether autocast is on for any device, whether deterministic algorithms are on, whether a torch-function mode is in
+# force: what torch's own Python asks, where the public questions are about one device, or add a frame.
+any_autocast: Callable[[], bool] = torch._C._is_any_autocast_enabled
+deterministic_algorithms: Callable[[], bool] = torch._C._get_deterministic_algorithms
+in_function_mode: Callable[[], bool] = torch._C._is_torch_function_mode_enabled
 
 configure_tensors()
-configure_state()

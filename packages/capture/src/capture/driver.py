@@ -23,7 +23,7 @@ from ._torch import dispatch_mode_depth
 from .aliasing import separated
 from .bytecode import Instruction, argument_names, assemble, build, decode, liveness
 from .bytecode.dialect import current
-from .effects import Effects, mode_calls
+from .effects import Effects
 from .emit import CannotRebuild, Emitter, resolved
 from .errors import CaptureError, GraphBreakError, GraphRefused, NotConstant, SkipCall, SkipFrame, Unsupported
 from .evaluator import opcodes as _opcodes
@@ -31,12 +31,11 @@ from .evaluator.frame import BreakHere, Frame, check_no_handler_state, run
 from .evaluator.machine import Machine
 from .evaluator.places import earlier_step
 from .evaluator.program import program_of
-from .evaluator.recording import torch_modes_restored
 from .evaluator.refusals import Refusals
-from .evaluator.state import torch_state
 from .graph import Break, CapturedGraph
 from .guards import GlobalState, Guard, GuardKind
 from .resume import continuation, group_end, names_beside, origin_of, plain_form, reachable, stack_after, stub
+from .settings import NESTING, calls_between, in_force, put_back, restored
 from .sources import Closure, ClosureCell, Local, ModuleGlobal, Source
 from .variables import builtins as _builtins
 from .variables import constructors as _constructors
@@ -108,7 +107,7 @@ def capture_frame(
         attempt.m.ran_ahead = ran_ahead
         attempt.m.refusals = refusals
         attempt.m.says_compiling = ways.says_compiling
-        with torch_modes_restored(), undisturbed_autograd():
+        with restored(), undisturbed_autograd():
             try:
                 attempt.evaluate(break_at)
                 if attempt.finished:
@@ -230,7 +229,7 @@ class Attempt:
         self.reason: str | None = None
         self.lasting: tuple[Source, ...] = ()
         self.bound: _native.BoundGraph | None = None
-        self.before = {**torch_state(), "nesting": 0}
+        self.before = in_force()
         self.m.guard(None, GuardKind.GRAD_MODE, torch.is_grad_enabled())
         self.m.guard(None, GuardKind.GLOBAL_STATE, GlobalState.now())
         self.m.guard(_FORWARD_LEVEL, GuardKind.EQUALS, _NO_LEVEL)
@@ -276,8 +275,8 @@ class Attempt:
     def finish(self, backend: Backend, breaks: list[Break]) -> Capture:
         """Compile the graph and write the replacement."""
         m, frame = self.m, self.frame
-        after = {**torch_state(), "nesting": m.autocast_nesting_change}
-        for function, args in mode_calls(after, self.before):
+        after = {**in_force(), NESTING: m.autocast_nesting_change}
+        for function, args in calls_between(after, self.before):
             m.graph.call("call_function", function, args, {}, self.line).meta["val"] = None
         effects = Effects(m, self.code.co_cellvars)
         e = Emitter(m, self.code.co_cellvars, names_beside(self.code))
@@ -294,7 +293,7 @@ class Attempt:
         m.guard_bound_apart()
         outputs = list(dict.fromkeys(v.node for v in e.results if isinstance(v, Tensor | Symbolic)))
         empty = m.graph.is_empty(outputs, m.graph.changes_inputs())
-        if empty and self.finished and not effects and not mode_calls(self.before, after):
+        if empty and self.finished and not effects and not calls_between(self.before, after):
             return Capture(self.guards(), None, None, breaks)
         graph = None
         if not empty:
@@ -304,7 +303,7 @@ class Attempt:
             for root in roots:
                 self.preload(e, root)
             effects.emit(e)
-        for function, args in mode_calls(self.before, after):
+        for function, args in calls_between(self.before, after):
             loads = [build.load_const(a) for a in args]
             e.emit(build.call_function(build.load_const(function), *loads), build.pop())
         for call in m.remembered:
@@ -341,10 +340,9 @@ class Attempt:
             m.fake_mode.shape_env,
             breaks,
         )
-        with torch_modes_restored():
+        with restored():
             # As they are where the graph begins; it may end within a block that changes them.
-            for function, args in mode_calls({**torch_state(), "nesting": 0}, self.before):
-                function(*args)
+            put_back(self.before)
             try:
                 if m.graph.laid_out_anew():
                     raise GraphRefused("an input gets other sizes or strides")

@@ -10,8 +10,6 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from .bytecode import Instruction, build
 from .emit import Emitter, method_of, resolved
 from .errors import Unsupported
@@ -189,24 +187,3 @@ _APPLY: dict[type[Variable], Callable[[Emitter, Any], None]] = {
     Object: _apply_object,
     Cell: _apply_cell,
 }
-
-
-# Torch's modes
-
-
-def mode_calls(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[Any, tuple[Any, ...]]]:
-    """Calls that bring torch's modes from one state to the other."""
-    calls: list[tuple[Any, tuple[Any, ...]]] = []
-    if before["grad"] != after["grad"]:
-        calls.append((torch._C._set_grad_enabled, (after["grad"],)))
-    for i, device in enumerate(("cpu", "cuda")):
-        if before["autocast_dtype"][i] != after["autocast_dtype"][i]:
-            calls.append((torch.set_autocast_dtype, (device, after["autocast_dtype"][i])))
-        if before["autocast"][i] != after["autocast"][i]:
-            calls.append((torch.set_autocast_enabled, (device, after["autocast"][i])))
-    if before["autocast_cache"] != after["autocast_cache"]:
-        calls.append((torch.set_autocast_cache_enabled, (after["autocast_cache"],)))
-    nesting = after["nesting"] - before["nesting"]
-    step = torch.autocast_increment_nesting if nesting > 0 else torch.autocast_decrement_nesting
-    calls.extend((step, ()) for _ in range(abs(nesting)))
-    return calls

@@ -9,7 +9,7 @@ import weakref
 import pytest
 import torch
 
-from capture import _native, _torch
+from capture import _native, _torch, settings
 from capture.guards import (
     GlobalState,
     Guard,
@@ -299,43 +299,40 @@ def test_reads_natively_here():
     """On the supported versions of torch the fallbacks are not in use."""
     assert _torch.configure_tensors()
     assert _native.tensor_keys(torch.ones(1)) is not None
-    assert set(_NATIVE_STATE) < set(_torch.native_settings) and _torch.native_grad_mode
+    assert set(_NATIVE_STATE) < set(settings.native_settings) and settings.native_grad_mode
     assert _torch.native_failures == {}
 
 
-_NATIVE_STATE = [name for name, setting in _torch.STATE.items() if setting.native is not None]
+_NATIVE_STATE = [name for name, row in settings.SETTINGS.items() if row.native is not None and not row.apart]
 _ALWAYS_FALSE = "_ZN3c1013InferenceMode10is_enabledEv"  # outside of inference mode, and of the same signature
 
 
 @pytest.mark.parametrize("name", [*_NATIVE_STATE, "grad mode"])
 @pytest.mark.parametrize("symbol", ["_ZN3c108GradMode10is_enabledEv", _ALWAYS_FALSE, "_ZN2at9no_suchEv"])
 def test_a_wrong_reader_of_a_setting_is_not_used(monkeypatch, name, symbol):
-    setting = _torch.GRAD_MODE if name == "grad mode" else _torch.STATE[name]
+    setting = settings.SETTINGS[name]
     if symbol == setting.native[0]:
         pytest.skip("it is the right one")
     wrong = dataclasses.replace(setting, native=(symbol, 0, setting.native[2]))
-    if name == "grad mode":
-        monkeypatch.setattr(_torch, "GRAD_MODE", wrong)
-    else:
-        monkeypatch.setitem(_torch.STATE, name, wrong)
-    before = [each.read() for each in _torch.STATE.values()]
+    monkeypatch.setitem(settings.SETTINGS, name, wrong)
+    before = [each.read() for each in settings.SETTINGS.values()]
     try:
-        _torch.configure_state()
+        settings.configure_state()
         assert set(_torch.native_failures) == {name}
-        assert name not in _torch.native_settings and _torch.native_grad_mode is (name != "grad mode")
-        assert [each.read() for each in _torch.STATE.values()] == before
+        assert name not in settings.native_settings and settings.native_grad_mode is (name != "grad mode")
+        assert [each.read() for each in settings.SETTINGS.values()] == before
         guard = Guard(None, GuardKind.GLOBAL_STATE, GlobalState.now())
         grad = Guard(None, GuardKind.GRAD_MODE, True)
         assert program(guard, grad).check((1, 2, (), {}))
         now = wrong.read()
         for change in wrong.changes:
             with change():
-                relevant = not wrong.only_if or _torch.STATE[wrong.only_if].read()
-                if wrong.read() != now and relevant:
+                values = {each: row.read() for each, row in settings.SETTINGS.items()}
+                if wrong.read() != now and wrong.matters(values):
                     assert not program(guard, grad).check((1, 2, (), {}))
     finally:
         monkeypatch.undo()
-        _torch.configure_state()
+        settings.configure_state()
     assert _torch.native_failures == {}
 
 
@@ -387,9 +384,9 @@ def test_shape_in_python():
 
 @pytest.fixture(params=[True, False], ids=["native", "python"])
 def state(request):
-    _torch.configure_state(request.param)
+    settings.configure_state(request.param)
     yield
-    _torch.configure_state()
+    settings.configure_state()
 
 
 def deterministic(**options):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -241,25 +240,6 @@ def _written_type(cls: type) -> Any:
     if isinstance(cls, type(torch.FloatTensor)):
         return f"{cls.__module__}.{cls.__name__}"
     raise Unsupported(f"class {cls.__qualname__} as argument of a torch operation")
-
-
-@contextlib.contextmanager
-def torch_modes_restored() -> Any:
-    """Undo changes of grad mode and autocast made while tracing."""
-    grad = torch.is_grad_enabled()
-    devices = ("cpu", "cuda")
-    autocast = [(d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in devices]
-    cache = torch.is_autocast_cache_enabled()
-    try:
-        yield
-    finally:
-        torch._C._set_grad_enabled(grad)
-        for device, enabled, dtype in autocast:
-            if torch.is_autocast_enabled(device) != enabled:
-                torch.set_autocast_enabled(device, enabled)
-            if torch.get_autocast_dtype(device) != dtype:
-                torch.set_autocast_dtype(device, dtype)
-        torch.set_autocast_cache_enabled(cache)
 
 
 def _name(target: Any) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NoReturn, cast
 
-import torch
 from torch import fx
 
 from capture import _native, config
 from capture.errors import NotConstant, Unsupported
 from capture.graph import GraphBuilder
 from capture.guards import Guard, GuardKind
+from capture.settings import in_force
 from capture.sources import Const, DictValueAt, Local, Source
 from capture.trace_rules import is_library_line
 from capture.variables.base import Lazy, Variable
@@ -38,7 +38,7 @@ class State:
         self.root_globals = root_globals
         self.dynamic_sizes = DynamicSizes(dynamic, self.where)
         #: Torch's settings where the frame begins.
-        self.entered_with = torch_state()
+        self.entered_with = in_force()
         self.fake_mode = FakeMode(self.dynamic_sizes.env)
         self.graph = GraphBuilder()
         self.guards: dict[Any, Guard] = {}
@@ -203,14 +203,3 @@ class State:
         for (source, kind, key), entry in self.reached.items():
             if entry.seen is None and entry.source not in looked_at:
                 yield Guard(source, kind, key)
-
-
-def torch_state() -> dict[str, Any]:
-    """The interpreter-wide settings that the program may change inside a graph."""
-    device_types = ("cpu", "cuda")
-    return {
-        "grad": torch.is_grad_enabled(),
-        "autocast": tuple(torch.is_autocast_enabled(d) for d in device_types),
-        "autocast_dtype": tuple(torch.get_autocast_dtype(d) for d in device_types),
-        "autocast_cache": torch.is_autocast_cache_enabled(),
-    }

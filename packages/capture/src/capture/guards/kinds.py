@@ -13,7 +13,8 @@ from typing import Any
 import torch
 
 from capture import _native
-from capture._torch import STATE, tensor_keys
+from capture._torch import tensor_keys
+from capture.settings import SETTINGS
 from capture.sources import FrameValues, Source
 
 
@@ -103,7 +104,7 @@ class GlobalState:
     @staticmethod
     def now() -> GlobalState:
         """The settings in force. To be called before a capture enters modes of its own."""
-        values = tuple((name, setting.read()) for name, setting in STATE.items())
+        values = tuple((name, setting.read()) for name, setting in SETTINGS.items() if not setting.apart)
         return GlobalState(values, _native.read_state())
 
     def differences(self, other: GlobalState) -> list[str]:
@@ -113,11 +114,7 @@ class GlobalState:
 
     def __str__(self) -> str:
         values = dict(self.values)
-        told = [
-            f"{name}={value}"
-            for name, value in values.items()
-            if value and all(values.get(needed, True) for needed in (STATE[name].only_if,) if needed)
-        ]
+        told = [f"{name}={value}" for name, value in values.items() if value and SETTINGS[name].matters(values)]
         return ", ".join([*told, "all else off"])
 
 

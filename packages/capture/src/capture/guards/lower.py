@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from capture import _native, _torch
+from capture import _native, _torch, settings
 from capture import sources as S
 from capture.bytecode.decode import argument_names
 from capture.guards.kinds import GlobalState, Guard, GuardKind, ShapePredicate
@@ -282,18 +282,19 @@ def _tensor(meta: Any) -> list[_Read]:
 
 def _global_state(expected: GlobalState) -> list[_Read]:
     values = dict(expected.values)
-    places = _torch.native_settings if len(expected.native) == len(_torch.native_settings) else {}
+    places = settings.native_settings if len(expected.native) == len(settings.native_settings) else {}
     pairs, by_python = b"", []
-    for name in _torch.relevant_settings(values):
+    for name in settings.relevant_settings(values):
         if name in places:
             pairs += struct.pack("=QQ", places[name], expected.native[places[name]])
         else:
-            by_python.append(("call_equals", 0, (_torch.STATE[name].read, (), values[name])))
+            setting = settings.SETTINGS[name]
+            by_python.append(("call_equals", 0, (setting.query, setting.args, values[name])))
     return [("state", 0, pairs), *by_python]
 
 
 def _grad_mode(expected: bool) -> list[_Read]:
-    if _torch.native_grad_mode:
+    if settings.native_grad_mode:
         return [("grad_mode", int(expected), None)]
     return [("call_equals", 0, (torch.is_grad_enabled, (), expected))]
 

@@ -8,6 +8,7 @@ import torch
 
 from capture.errors import Unsupported
 from capture.guards import GuardKind
+from capture.settings import ANSWERS, SETTERS, SETTINGS
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
@@ -15,82 +16,50 @@ from .objects import MISSING, Object, class_lookup
 from .sequences import Sequence
 from .torch_calls import BUILTINS, Handler, builtin
 
-#: Setters that the graph records and that the frame's end restates.
-_SETTERS = (
-    torch._C._set_grad_enabled,
-    torch.set_autocast_enabled,
-    torch.set_autocast_dtype,
-    torch.set_autocast_cache_enabled,
-    torch.autocast_increment_nesting,
-    torch.autocast_decrement_nesting,
-    torch.clear_autocast_cache,
-)
+#: What the graph records besides the setters of settings.
+_ACTIONS = (torch.autocast_increment_nesting, torch.autocast_decrement_nesting, torch.clear_autocast_cache)
 
-#: Queries answered by asking torch now: the capture is guarded on the state at entry and tracks its changes.
+#: Queries answered by asking torch now, besides those of settings; the capture is guarded on the answers.
 _QUERIES = (
-    torch.is_grad_enabled,
-    torch.is_inference_mode_enabled,
-    torch.is_autocast_enabled,
-    torch.get_autocast_dtype,
-    torch.is_autocast_cache_enabled,
-    torch.is_autocast_cpu_enabled,
-    torch.get_default_dtype,
-    torch.are_deterministic_algorithms_enabled,
-    torch._C._is_any_autocast_enabled,
     torch._C._is_autocast_available,
     torch._C._are_functorch_transforms_active,
-    torch._C._is_torch_function_mode_enabled,
     torch._C._get_cudnn_enabled,
     torch._C._get_flash_sdp_enabled,
     torch._C._get_mem_efficient_sdp_enabled,
     torch._C._get_math_sdp_enabled,
-    torch._C._get_deterministic_algorithms,
-    torch._C._len_torch_function_stack,
-    torch._C._len_torch_dispatch_stack,
     torch._C._get_privateuse1_backend_name,
-    torch._C._is_torch_function_enabled,
     torch._C._has_cuda if callable(getattr(torch._C, "_has_cuda", None)) else torch.is_grad_enabled,
 )
 
 
-#: Of those, the ones whose answers every capture is guarded on.
-_ALWAYS_GUARDED = frozenset(
-    {
-        torch.is_grad_enabled,
-        torch.is_inference_mode_enabled,
-        torch.is_autocast_enabled,
-        torch.is_autocast_cpu_enabled,
-        torch.get_default_dtype,
-        torch.are_deterministic_algorithms_enabled,
-        torch._C._is_any_autocast_enabled,
-        torch._C._is_torch_function_mode_enabled,
-        torch._C._get_deterministic_algorithms,
-        torch._C._len_torch_function_stack,
-        torch._C._len_torch_dispatch_stack,
-        torch._C._is_torch_function_enabled,
-    }
-)
-
-
 def _register() -> None:
-    for setter in _SETTERS:
+    for setter in (*_ACTIONS, *(function for function, _ in SETTERS)):
         BUILTINS[setter] = _setter(setter)
-    for query in _QUERIES:
+    for query in (*_QUERIES, *(function for function, _ in ANSWERS)):
         BUILTINS[query] = _query(query)
     BUILTINS[torch._C._get_tracing_state] = lambda m, args, kwargs: Constant(None)
 
 
 def _setter(function: Any) -> Handler:
-    return lambda m, args, kwargs: _set(m, function, args)
+    return lambda m, args, kwargs: _set(m, function, args, kwargs)
 
 
 def _query(function: Any) -> Handler:
     return lambda m, args, kwargs: _ask(m, function, args, kwargs)
 
 
-def _set(m: Interpreter, function: Any, args: Args) -> Variable:
-    if function is torch.set_autocast_enabled:
-        _note_autocast(m, m.to_python(args[0]))
+def _set(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) -> Variable:
+    if kwargs:
+        raise Unsupported(f"{function.__name__} by keyword")
+    if function not in _ACTIONS:
+        given = [m.to_python(a) for a in args]
+        name = SETTERS.get((function, tuple(given[:-1])))
+        if name is None:
+            raise Unsupported(f"{function.__name__} of {given[0] if given else 'nothing'}")
+        # What depends on it counts from here on, though it meant nothing where the frame began.
+        for other, setting in SETTINGS.items():
+            if name in setting.only_if:
+                _note(m, other)
     m.graph_state_call(function, args)
     if function in (torch.autocast_increment_nesting, torch.autocast_decrement_nesting):
         return Constant(m.autocast_nesting)  # the program clears the cache when it reaches 0
@@ -99,21 +68,22 @@ def _set(m: Interpreter, function: Any, args: Args) -> Variable:
 
 def _ask(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) -> Variable:
     real = [m.to_python(a) for a in args]
-    answer = m.fold(function, real, {k: m.to_python(v) for k, v in kwargs.items()})
-    if function is torch.get_autocast_dtype or function is torch.is_autocast_cache_enabled:
-        _note_autocast(m, real[0] if real else "cpu")
-    elif function not in _ALWAYS_GUARDED and not kwargs:
-        m.guard(None, GuardKind.ANSWER, (function, tuple(real), answer))
+    named = {k: m.to_python(v) for k, v in kwargs.items()}
+    answer = m.fold(function, real, named)
+    asked = (*real, *named.values())  # each takes one argument at most
+    name = ANSWERS.get((function, asked))
+    if name is None:
+        m.guard(None, GuardKind.ANSWER, (function, asked, answer))
+    elif SETTINGS[name].only_if:
+        _note(m, name)
     return m.from_python(answer)
 
 
-def _note_autocast(m: Interpreter, device: str) -> None:
-    """What autocast would do on a device counts, though it was off where the frame began; the frame may have set it."""
-    if device not in ("cpu", "cuda"):
-        raise Unsupported(f"autocast on {device}")
-    dtype = m.entered_with["autocast_dtype"][device == "cuda"]
-    m.guard(None, GuardKind.ANSWER, (torch.get_autocast_dtype, (device,), dtype))
-    m.guard(None, GuardKind.ANSWER, (torch.is_autocast_cache_enabled, (), m.entered_with["autocast_cache"]))
+def _note(m: Interpreter, name: str) -> None:
+    """A setting counts that is guarded only where others are on; the frame may have set it meanwhile."""
+    setting = SETTINGS[name]
+    before = m.entered_with[name] if name in m.entered_with else setting.read()
+    m.guard(None, GuardKind.ANSWER, (setting.query, setting.args, before))
 
 
 _register()
