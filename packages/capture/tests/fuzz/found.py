@@ -778,4 +778,34 @@ def f(x):
 """,
         ("call(f, torch.ones(3))",),
     ),
+    "one float in two places, or two": (
+        """
+items = [0.5, 1, 0.5]
+items[2] = items[0]
+def f(x):
+    return x + 1, items[0] is items[2], items[1] is 1
+""",
+        (
+            "call(f, torch.ones(3))",
+            "items[2] = float('0.5')",
+            "call(f, torch.ones(3))",
+            "items[2] = items[0]",
+            "call(f, torch.ones(3))",
+        ),
+    ),
+    "list whose class tells another length": (
+        """
+class Told(list):
+    def __len__(self):
+        return 1
+items = Told([1, 2])
+def f(x):
+    try:
+        del items[-1]
+    except IndexError as error:
+        return x, str(error)
+    return x + 1
+""",
+        ("call(f, torch.ones(3))", "call(f, torch.ones(3))", "call(f, torch.ones(3))"),
+    ),
 }

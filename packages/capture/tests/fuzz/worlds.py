@@ -171,7 +171,12 @@ class CapturedCalls(Calls):
 
         def run(*args: Any) -> Any:
             self.ran += 1
-            return forward(*args)
+            grad = torch.is_grad_enabled()
+            try:
+                return forward(*args)
+            except Exception:
+                torch.set_grad_enabled(grad)  # the graph, which switches it, did not come to its end
+                raise
 
         return run
 

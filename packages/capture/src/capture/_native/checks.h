@@ -15,6 +15,16 @@ compares_quietly(PyObject *key)
     return PyUnicode_CheckExact(key) || PyLong_CheckExact(key) || key == Py_None || PyBool_Check(key);
 }
 
+/* What a container holds, whatever `__len__` its class has. */
+static Py_ssize_t
+contents_size(PyObject *value)
+{
+    if (PyList_Check(value) || PyTuple_Check(value)) {
+        return Py_SIZE(value);
+    }
+    return PyDict_Check(value) ? PyDict_GET_SIZE(value) : PyAnySet_Check(value) ? PySet_GET_SIZE(value) : PyObject_Size(value);
+}
+
 static int
 keys_are(PyObject *dict, PyObject *wanted)
 {
@@ -192,7 +202,7 @@ check_value(const Step *step, PyObject *const *regs)
     case TENSOR:
         return tensor_fits(step->object, value);
     case LEN: {
-        Py_ssize_t size = PyObject_Size(value);
+        Py_ssize_t size = contents_size(value);
         return size < 0 ? -1 : size == step->number;
     }
     case DICT_KEYS:

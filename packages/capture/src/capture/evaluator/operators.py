@@ -7,7 +7,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from capture.errors import NotConstant, Unsupported
+from capture.errors import NotConstant, SkipFrame, Unsupported
+from capture.guards import GuardKind
 from capture.trace_rules import module_of
 from capture.variables.base import Interpreter, Variable, shown_type
 from capture.variables.classes import Class
@@ -353,6 +354,25 @@ def _equal_dicts(m: Interpreter, left: Dict, right: Dict) -> bool:
     return all(m.equal(v, b[k][1]) for k, (_, v) in a.items())
 
 
+#: Integers of which the interpreter makes one object each.
+_KEPT_INTEGERS = range(-5, 257)
+
+
+def _is_same_literal(m: Interpreter, a: Constant, b: Constant) -> bool:
+    """Whether equal literals are one object; guarded, since equality does not say it."""
+    same = a.value is b.value
+    first, second = (a.origin, b.origin) if a.origin is not None else (b.origin, a.origin)
+    if type(a.value) is int and a.value in _KEPT_INTEGERS:
+        return True
+    if first is not None and second is not None and first != second:
+        m.guard(first, *((GuardKind.SAME_OBJECT, second) if same else (GuardKind.DISTINCT, (second,))))
+    elif first is not None and second is None and same:
+        m.guard(first, GuardKind.ID, a.value)
+    elif not same:  # a break would not help: what code loads is one object again
+        raise SkipFrame(f"identity of equal literals {a!r}")
+    return same
+
+
 def is_same(m: Interpreter, left: Variable, right: Variable) -> bool:
     """``left is right``."""
     a, b = left.realize(m), right.realize(m)
@@ -363,9 +383,9 @@ def is_same(m: Interpreter, left: Variable, right: Variable) -> bool:
     if isinstance(a, Constant) and isinstance(b, Constant):
         if type(a.value) is not type(b.value) or a.value != b.value:
             return False
-        if type(a.value) in SINGLETON_TYPES or a.value is b.value:
+        if type(a.value) in SINGLETON_TYPES:
             return True
-        raise Unsupported(f"identity of equal literals {a!r}")
+        return _is_same_literal(m, a, b)
     if isinstance(a, EnumMember | Known) and isinstance(b, Known):
         return a.value is b.value
     if isinstance(a, Function) and isinstance(b, Function) and a.real is not None and b.real is not None:

@@ -80,9 +80,10 @@ class Values(Identity):
         """The variable of a real value read from ``source``; guards what it is. None: its identity is fixed."""
         cls = type(value)
         if cls in CONSTANT_TYPES:
-            if source is not None and not isinstance(source, Const):
-                self.guard(source, GuardKind.EQUALS, value)
-            return Constant(value)
+            if source is None or isinstance(source, Const):
+                return Constant(value)
+            self.guard(source, GuardKind.EQUALS, value)
+            return Constant(value, source)
         found = self.memo.get(id(value))
         if found is not None:
             return self.again(found, source)

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from capture.errors import NotConstant, Unsupported
+from capture.sources import Source
 
 from .base import Args, Interpreter, Kwargs, Variable
 
@@ -52,8 +53,10 @@ SINGLETON_TYPES: frozenset[type] = frozenset(
 class Constant(Variable):
     """A literal. Methods and attributes are computed for real; so are containers that hold only literals."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Any, origin: Source | None = None) -> None:
         self.value = value
+        #: Where it was read: that it is equal there does not make it the same object.
+        self.origin = origin
 
     def python_type(self) -> type:
         return type(self.value)

@@ -388,7 +388,9 @@ class Object(Variable):
         if self.call_special(m, "__delitem__", [key]) is None:
             if not self.cls.__flags__ & _HEAP_TYPE:
                 raise Unsupported(f"deleting an item of a {self.cls.__name__}")
-            m.throw(TypeError, f"{shown_type(self.cls)!r} object doesn't support item deletion")
+            by_place = hasattr(key.python_type(), "__index__")  # the interpreter has two places that say it
+            words = "doesn't support item deletion" if by_place else "does not support item deletion"
+            m.throw(TypeError, f"{shown_type(self.cls)!r} object {words}")
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
         answer = self.call_special(m, "__contains__", [value])
