@@ -808,4 +808,12 @@ def f(x):
 """,
         ("call(f, torch.ones(3))", "call(f, torch.ones(3))", "call(f, torch.ones(3))"),
     ),
+    "the built-in operand is asked when the other does not know": (
+        """
+counted = collections.Counter('aab')
+def f(x):
+    return x + 1, counted == {'a': 2, 'b': 1}, {'a': 2} == counted, counted != {'a': 2, 'b': 1}
+""",
+        ("call(f, torch.ones(3))", "counted['a'] = 5", "call(f, torch.ones(3))"),
+    ),
 }

@@ -311,6 +311,10 @@ def _compare_objects(
         result = m.call(found, [other], {}).realize(m)
         if not (isinstance(result, Constant) and result.value is NotImplemented):
             return result
+    for owner, other in ((left, right), (right, left)):
+        if isinstance(owner, Object) and owner.payload is not None and isinstance(other, type(owner.payload)):
+            # The built-in one is asked, too, and takes the other for one of its kind.
+            return compare(m, symbol if owner is left else _swapped(symbol), owner.payload, other)
     if symbol in ("==", "!="):
         if isinstance(left, Tensor) or isinstance(right, Tensor):
             raise Unsupported("comparison of a tensor with an object")
