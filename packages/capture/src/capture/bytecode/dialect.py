@@ -33,7 +33,9 @@ class Dialect:
     push_callable: Callable[[Sequence[Instruction]], list[Instruction]]
     call: Callable[[int, tuple[str, ...]], list[Instruction]]
     pop_jump: Mapping[str, str]  # "true" | "false" | "none" | "not_none" -> opname
-    end_for: Callable[[], list[Instruction]]  # what the target of a FOR_ITER starts with
+    end_for: Callable[[], list[Instruction]]  # what the target of a FOR_ITER starts with, passed at exhaustion
+    # Whether a SEND whose iterator is exhausted takes that off the stack; else an END_SEND does.
+    send_pops: bool
 
 
 @cache

@@ -33,4 +33,5 @@ DIALECT = Dialect(
     call=_call,
     pop_jump={c.lower(): f"POP_JUMP_FORWARD_IF_{c}" for c in _CONDITIONS},
     end_for=list,
+    send_pops=True,
 )

@@ -46,4 +46,5 @@ DIALECT = Dialect(
         "not_none": "POP_JUMP_IF_NOT_NONE",
     },
     end_for=_end_for,
+    send_pops=False,
 )

@@ -7,6 +7,7 @@ from types import CodeType
 from typing import Any
 
 from capture.bytecode import Instruction, decode
+from capture.bytecode.dialect import current
 from capture.code_map import CodeMap
 from capture.errors import Unsupported
 
@@ -23,15 +24,29 @@ def _unknown(m: Any, frame: Any, op: Op) -> str | None:
 class Op:
     """One operation. ``target`` is the index jumped to, ``catch`` the index of its exception handler.
 
-    ``catches`` tells an ``except`` from a ``finally`` or a ``with``, which go on raising.
+    ``flags`` are the bits of ``arg`` below a name's index. ``catches`` tells an ``except`` from a ``finally`` or a ``with``, which go on raising.
     """
 
-    __slots__ = ("arg", "catch", "catches", "depth", "handler", "index", "lasti", "line", "name", "target", "value")
+    __slots__ = (
+        "arg",
+        "catch",
+        "catches",
+        "depth",
+        "flags",
+        "handler",
+        "index",
+        "lasti",
+        "line",
+        "name",
+        "target",
+        "value",
+    )
 
-    def __init__(self, index: int, instruction: Instruction, handler: Handler) -> None:
+    def __init__(self, index: int, instruction: Instruction, handler: Handler, flag_bits: int) -> None:
         self.index = index
         self.name = instruction.opname
         self.arg = instruction.arg or 0
+        self.flags = self.arg & ((1 << flag_bits) - 1)
         self.value: Any = instruction.argval
         self.line = instruction.lineno
         self.handler = handler
@@ -49,9 +64,11 @@ class Program:
         self.instructions = decode(code)
         index = {id(instruction): i for i, instruction in enumerate(self.instructions)}
         self.ops: list[Op] = []
+        flag_bits = current().flag_bits
         line = code.co_firstlineno
         for i, instruction in enumerate(self.instructions):
-            op = Op(i, instruction, HANDLERS.get(instruction.opname, _unknown))
+            name = instruction.opname
+            op = Op(i, instruction, HANDLERS.get(name, _unknown), flag_bits.get(name, 0))
             line = op.line = op.line or line
             if instruction.target is not None:
                 op.target = index[id(instruction.target)]

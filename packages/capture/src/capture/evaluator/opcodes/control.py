@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
+from capture.bytecode.dialect import current
 from capture.errors import Unsupported
 from capture.evaluator.frame import RETURN, YIELD, Frame
 from capture.evaluator.machine import Machine
@@ -15,6 +14,9 @@ from capture.variables.iterators import Iterator
 from capture.variables.signals import StopIter
 
 from .registry import operation
+
+_PASSED = len(current().end_for())
+_SEND_POPS = current().send_pops
 
 
 @operation("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
@@ -78,8 +80,8 @@ def _for_iter(m: Machine, frame: Frame, op: Op) -> None:
         frame.push(iterator.next(m))
     except StopIter:
         frame.stack.pop()
-        # From 3.12 the target is an END_FOR for the interpreter's fast paths; exhaustion goes past it.
-        frame.ip = op.target + (sys.version_info >= (3, 12))
+        # What the target starts with is for the interpreter's fast paths; exhaustion goes past it.
+        frame.ip = op.target + _PASSED
 
 
 @operation("RETURN_VALUE")
@@ -123,7 +125,7 @@ def _send(m: Machine, frame: Frame, op: Op) -> None:
     try:
         result = _turn(m, inner, value)
     except StopIter as stop:
-        if sys.version_info < (3, 12):
+        if _SEND_POPS:
             frame.stack.pop()
         frame.push(stop.value or Constant(None))
         frame.ip = op.target

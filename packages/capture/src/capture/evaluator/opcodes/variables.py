@@ -134,7 +134,7 @@ def _delete_deref(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("LOAD_GLOBAL")
 def _load_global(m: Machine, frame: Frame, op: Op) -> None:
-    if op.arg & 1:
+    if op.flags & 1:
         frame.push(NULL)
     frame.push(read_global(m, frame, op.value))
 
@@ -168,9 +168,8 @@ def _delete_global(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("LOAD_ATTR")
 def _load_attr(m: Machine, frame: Frame, op: Op) -> None:
-    method_form = sys.version_info >= (3, 12) and op.arg & 1
     found = m.getattr(frame.pop(m), op.value)
-    if method_form:
+    if op.flags & 1:  # to be called as a method
         frame.push(NULL)
     frame.push(found)
 
@@ -186,7 +185,7 @@ def _load_method(m: Machine, frame: Frame, op: Op) -> None:
 def _load_super_attr(m: Machine, frame: Frame, op: Op) -> None:
     obj, cls, _ = frame.pop(m), frame.pop(m), frame.pop(m)
     found = m.created(Super(m.to_python(cls), obj)).attribute(m, op.value)
-    if op.arg & 1:
+    if op.flags & 1:
         frame.push(NULL)
     frame.push(found)
 
