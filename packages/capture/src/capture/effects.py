@@ -17,8 +17,9 @@ from .evaluator.machine import Machine
 from .variables.base import Variable
 from .variables.constants import Constant
 from .variables.functions import Cell
+from .variables.lookups import class_lookup, is_data_descriptor
 from .variables.mappings import Dict, Set
-from .variables.objects import Object, class_lookup, is_data_descriptor
+from .variables.objects import Object
 from .variables.sequences import List
 
 _WHOLE = slice(None)

@@ -16,7 +16,9 @@ from .variables.classes import PAYLOADS
 from .variables.constants import BoundBuiltin, Constant, Known
 from .variables.constructors import Getter
 from .variables.deques import Deque, DequeIterator
+from .variables.exceptions import ExceptionObject
 from .variables.functions import Cell, Function, Generator, Method, Partial
+from .variables.instances import InstanceDict
 from .variables.iterators import (
     Chain,
     Computed,
@@ -32,10 +34,12 @@ from .variables.iterators import (
     UserIterator,
     Zip,
 )
+from .variables.lookups import made_by_object
 from .variables.mappings import Dict, DictIterator, DictView, Set
 from .variables.numbers import Symbolic
-from .variables.objects import ExceptionObject, InstanceDict, Object, Super, SuperBuiltin, made_by_object
+from .variables.objects import Object
 from .variables.sequences import List, Range, Slice, Tuple
+from .variables.supers import Super, SuperBuiltin
 from .variables.tensors import Tensor
 
 Make = Callable[[Emitter, Any], None]

@@ -16,7 +16,7 @@ from capture.sources import Attr, ClassEntry, Const, Item, Source
 from capture.variables.base import Variable
 from capture.variables.constants import CONSTANT_TYPES
 from capture.variables.functions import Function
-from capture.variables.objects import MISSING
+from capture.variables.lookups import MISSING
 
 from .state import State
 

@@ -15,9 +15,11 @@ from capture.variables.classes import Class
 from capture.variables.constants import SINGLETON_TYPES, BoundBuiltin, Constant, Known
 from capture.variables.enums import EnumMember
 from capture.variables.functions import Function, Method
+from capture.variables.instances import InstanceDict
+from capture.variables.lookups import class_lookup
 from capture.variables.mappings import SET_ALGEBRA, SET_OPERATORS, Dict, DictView, Set
 from capture.variables.numbers import Symbolic
-from capture.variables.objects import InstanceDict, Object, class_lookup, descriptor_get
+from capture.variables.objects import Object, descriptor_get
 from capture.variables.operations import BINARY, COMPARE, INPLACE, UNARY
 from capture.variables.sequences import List, Range, Sequence, Slice, Tuple
 from capture.variables.tensors import Tensor

@@ -24,7 +24,8 @@ def _unknown(m: Any, frame: Any, op: Op) -> str | None:
 class Op:
     """One operation. ``target`` is the index jumped to, ``catch`` the index of its exception handler.
 
-    ``flags`` are the bits of ``arg`` below a name's index. ``catches`` tells an ``except`` from a ``finally`` or a ``with``, which go on raising.
+    ``catches`` tells an ``except`` from a ``finally`` or a ``with``, which go on raising. ``flags`` are the bits of ``arg``
+    below a name's index.
     """
 
     __slots__ = (

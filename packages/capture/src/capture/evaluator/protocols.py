@@ -14,11 +14,13 @@ from capture.trace_rules import is_foreign, is_recorded_python, module_of
 from capture.variables.base import Args, Kwargs, Variable, shown_type
 from capture.variables.constants import Constant, Known
 from capture.variables.functions import Function, Generator
+from capture.variables.instances import InstanceDict
 from capture.variables.iterators import Iterator, UserIterator
 from capture.variables.known_functions import handler_for
+from capture.variables.lookups import class_lookup
 from capture.variables.mappings import Dict, DictView
 from capture.variables.numbers import Symbolic
-from capture.variables.objects import InstanceDict, Object, class_lookup
+from capture.variables.objects import Object
 from capture.variables.sequences import List, Tuple
 from capture.variables.signals import StopIter, SymbolicRaise
 from capture.variables.tensors import Tensor

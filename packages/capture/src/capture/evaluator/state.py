@@ -16,7 +16,7 @@ from capture.sources import Const, DictValueAt, Local, Source
 from capture.trace_rules import is_library_line
 from capture.variables.base import Lazy, Variable
 from capture.variables.constants import Constant
-from capture.variables.objects import ExceptionObject
+from capture.variables.exceptions import ExceptionObject
 from capture.variables.signals import SymbolicRaise
 from capture.visits import Visit
 from symshapes import FakeMode

@@ -39,12 +39,13 @@ from capture.variables.classes import Class, PyModule
 from capture.variables.constants import CONSTANT_TYPES, Constant, Known, WeakReference
 from capture.variables.deques import Deque
 from capture.variables.enums import EnumMember
+from capture.variables.exceptions import ExceptionObject
 from capture.variables.functions import Cell, Function, Method, Partial
 from capture.variables.known_functions import handler_for
 from capture.variables.mappings import Dict, Numbered, Set, numbered
 from capture.variables.modules import Module
 from capture.variables.named_tuples import NamedTuple
-from capture.variables.objects import ExceptionObject, Object
+from capture.variables.objects import Object
 from capture.variables.sequences import List, Range, Slice, Tuple
 from capture.variables.tensors import Tensor
 from capture.variables.torch_calls import BuiltinFunction

@@ -23,9 +23,10 @@ from .constants import BoundBuiltin, Constant, Known
 from .enums import EnumMember
 from .functions import Function, Method, Partial
 from .iterators import CallableIterator, Computed
+from .lookups import MISSING, check_own_class, class_lookup
 from .modules import Module
 from .numbers import Symbolic
-from .objects import MISSING, Object, check_own_class, class_lookup
+from .objects import Object
 from .operations import BINARY, COMPARE, INPLACE, UNARY
 from .sequences import List, Sequence, Tuple
 from .signals import StopIter, SymbolicRaise

@@ -16,19 +16,14 @@ from capture.sources import Attr, Const
 
 from .base import Args, Interpreter, Kwargs, Variable, shown_type
 from .constants import BoundBuiltin, Constant, Known
+from .exceptions import ExceptionObject
 from .functions import Method
 from .iterators import SequenceIterator
+from .lookups import MISSING, class_lookup, is_data_descriptor
 from .mappings import Dict, Set
 from .modules import Module
 from .named_tuples import NamedTuple
-from .objects import (
-    MISSING,
-    ExceptionObject,
-    Object,
-    class_lookup,
-    descriptor_get,
-    is_data_descriptor,
-)
+from .objects import Object, descriptor_get
 from .sequences import List, Tuple
 
 Constructor = Callable[[Interpreter, Args, Kwargs], Variable]

@@ -23,8 +23,9 @@ from .functions import Cell, Method, Partial, own_attributes
 from .mappings import Dict, Set, unordered
 from .named_tuples import NamedTuple
 from .numbers import Symbolic
-from .objects import Object, Super
+from .objects import Object
 from .sequences import List, Range, Sequence, Slice, Tuple
+from .supers import Super
 from .tensors import Tensor
 from .torch_calls import builtin
 

@@ -10,7 +10,8 @@ from capture.sources import Attr, Const
 
 from .base import Args, Interpreter, Kwargs, Variable, shown_type
 from .constants import BoundBuiltin, Constant, Known
-from .objects import MISSING, check_own_class, class_lookup, descriptor_get
+from .lookups import MISSING, check_own_class, class_lookup
+from .objects import descriptor_get
 
 
 class EnumMember(Known):

@@ -21,8 +21,10 @@ from . import modules
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant, Known
 from .functions import Function, Method, Partial
+from .instances import InstanceDict
+from .lookups import MISSING, class_lookup, made_by_object
 from .mappings import Dict, Set
-from .objects import MISSING, InstanceDict, Object, class_lookup, made_by_object
+from .objects import Object
 from .sequences import List, Tuple
 from .tensors import Tensor
 

@@ -11,8 +11,9 @@ from capture.errors import Unsupported
 
 from .base import Args, Interpreter, Kwargs, Variable, shown_type
 from .constants import Constant
+from .lookups import MISSING, class_lookup
 from .mappings import Dict
-from .objects import MISSING, Object, class_lookup
+from .objects import Object
 from .tensors import Tensor
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import types
 
 from .base import Args, Interpreter, Kwargs, Variable, shown_type
-from .objects import MISSING, class_lookup, descriptor_get
+from .lookups import MISSING, class_lookup
+from .objects import descriptor_get
 from .sequences import Tuple
 
 

@@ -1,6 +1,6 @@
-"""Instances of classes written in Python: attribute look-up as the data model has it, construction, exceptions.
+"""Instances of classes written in Python: attribute look-up as the data model has it.
 
-``class_lookup`` and ``descriptor_get`` are the type half of ``object.__getattribute__``; ``Object`` the instance half.
+``descriptor_get`` is the type half of ``object.__getattribute__``; ``Object`` the instance half.
 """
 
 from __future__ import annotations
@@ -16,49 +16,12 @@ from capture.guards import GuardKind
 from capture.sources import Attr, Const
 
 from .base import Args, Interpreter, Kwargs, Variable, shown_type
-from .constants import BoundBuiltin, Constant, Known
-from .functions import Function, Method
+from .constants import BoundBuiltin, Constant
+from .functions import Method
+from .instances import Instance, InstanceDict
+from .lookups import C_METHODS, HEAP_TYPE, MISSING, Missing, check_own_class, class_lookup, is_data_descriptor
 from .mappings import Dict
 from .signals import SymbolicRaise
-
-
-class _Missing:
-    def __repr__(self) -> str:
-        return "MISSING"
-
-
-MISSING = _Missing()
-_OBJECT_SLOTS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.BuiltinFunctionType)
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not compiled into the interpreter
-_DATA_DESCRIPTORS = (property, types.MemberDescriptorType, types.GetSetDescriptorType)
-
-
-def class_lookup(m: Interpreter, cls: type, name: str) -> tuple[Any, type]:
-    """The raw class attribute and the class of the MRO that has it; ``MISSING`` if none does. Leaves a guard."""
-    return m.class_entry(cls, name)
-
-
-def check_own_class(m: Interpreter, cls: type) -> None:
-    """Objects of some classes claim another class, as mocks do: what they answer is not known here."""
-    if class_lookup(m, cls, "__class__")[1] is not object:
-        raise Unsupported(f"the class that a {cls.__name__} claims to have")
-
-
-def is_data_descriptor(m: Interpreter, raw: Any) -> bool:
-    """Whether it takes precedence over the instance's dictionary."""
-    return isinstance(raw, _DATA_DESCRIPTORS) or any(
-        class_lookup(m, type(raw), name)[0] is not MISSING for name in ("__set__", "__delete__")
-    )
-
-
-def made_by_object(cls: type) -> bool:
-    """Whether ``object.__new__`` makes its instances, as CPython's own check has it: there is no state in C."""
-    base: type | None = cls
-    while base is not None:
-        if isinstance(base.__dict__.get("__new__"), types.BuiltinFunctionType):
-            return base is object
-        base = base.__base__
-    return False
 
 
 @functools.cache
@@ -90,7 +53,7 @@ def descriptor_get(m: Interpreter, raw: Any, owner: type, obj: Variable | None, 
     if isinstance(raw, types.MemberDescriptorType) and isinstance(obj, Object):
         words = f"{shown_type(cls)!r} object has no attribute {name!r}"
         return obj.instance_attribute(m, name) or obj.empty_slot(m, raw, words)
-    if isinstance(raw, _OBJECT_SLOTS):
+    if isinstance(raw, C_METHODS):
         return m.known(raw) if obj is None else _bound_slot(m, raw, obj, cls, name)
     if isinstance(raw, functools._lru_cache_wrapper):
         return m.known(raw) if obj is None else m.created(Method(m.known(raw), obj))
@@ -125,51 +88,13 @@ def _alike(cls: type) -> Any:
     return type(cls.__name__, (), {"__qualname__": cls.__qualname__})()
 
 
-class Object(Variable):
-    """An instance of ``cls``. ``attrs`` holds what the frame wrote (None: deleted); an input falls back to ``value``.
-
-    ``payload`` is the built-in part of an instance of a subclass of dict, list, str and the like.
-    """
-
-    def __init__(self, cls: type, value: Any = None, payload: Variable | None = None) -> None:
-        self.cls = cls
-        self.value = value
-        self.payload = payload
-        self.attrs: dict[str, Variable | None] = {}
-
-    def python_type(self) -> type:
-        return self.cls
+class Object(Instance):
+    """An instance, whose behaviour its class says."""
 
     def as_python(self, m: Interpreter) -> Any:
         raise NotConstant(self)
 
     # Attributes
-
-    def instance_dict(self) -> dict[str, Any]:
-        """The real object's own dictionary, whatever its class says of ``__dict__``."""
-        try:
-            found = object.__getattribute__(self.value, "__dict__")
-        except AttributeError:
-            return {}
-        return found if isinstance(found, dict) else {}
-
-    def instance_attribute(self, m: Interpreter, name: str) -> Variable | None:
-        """From the instance itself: its dictionary or a slot."""
-        if name in self.attrs:
-            return self.attrs[name]
-        if self.source is None:
-            return None
-        real = self.instance_dict()
-        if name in real:
-            return m.input_attribute(self, name, real[name])
-        raw, _ = class_lookup(m, self.cls, name)
-        if isinstance(raw, types.MemberDescriptorType):
-            try:
-                value = raw.__get__(self.value, self.cls)
-            except AttributeError:
-                return None
-            return m.input_attribute(self, name, value)
-        return None
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         override, owner = class_lookup(m, self.cls, "__getattribute__")
@@ -207,13 +132,13 @@ class Object(Variable):
                 m.guard_predicate(self, functools.partial(_is_empty, slot), f"nothing is in {{}}'s slot {name!r}")
         m.throw(AttributeError, words)
 
-    def generic_attribute(self, m: Interpreter, name: str) -> Variable | _Missing:
+    def generic_attribute(self, m: Interpreter, name: str) -> Variable | Missing:
         """``object.__getattribute__`` without its error."""
         if name == "__class__":
             check_own_class(m, self.cls)
             return m.known(self.cls)
         raw, owner = class_lookup(m, self.cls, name)
-        if name == "__dict__" and isinstance(raw, types.GetSetDescriptorType | _Missing):
+        if name == "__dict__" and isinstance(raw, types.GetSetDescriptorType | Missing):
             return InstanceDict(self)
         if raw is not MISSING and is_data_descriptor(m, raw):
             try:
@@ -270,9 +195,6 @@ class Object(Variable):
         self.attrs[name] = value
         m.mutated(self)
 
-    def has_dict(self) -> bool:
-        return any("__dict__" in c.__dict__ for c in self.cls.__mro__)
-
     def delete_attribute(self, m: Interpreter, name: str) -> None:
         deleter, owner = class_lookup(m, self.cls, "__delattr__")
         if isinstance(deleter, types.FunctionType):
@@ -310,7 +232,7 @@ class Object(Variable):
         raw, owner = class_lookup(m, self.cls, name)
         if raw is MISSING or raw is None:
             return None
-        if isinstance(raw, _OBJECT_SLOTS):
+        if isinstance(raw, C_METHODS):
             return None if owner is object else _bound_slot(m, raw, self, self.cls, name)
         return descriptor_get(m, raw, owner, self, self.cls, name)
 
@@ -320,7 +242,7 @@ class Object(Variable):
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         raw, owner = class_lookup(m, self.cls, name)
-        if isinstance(raw, _OBJECT_SLOTS):
+        if isinstance(raw, C_METHODS):
             return self.builtin(m, owner, name, args, kwargs)
         return m.call(self.attribute(m, name), args, kwargs)
 
@@ -355,7 +277,7 @@ class Object(Variable):
         raw, owner = class_lookup(m, self.cls, "__hash__")
         if owner is object:
             return m.by_identity(self)
-        if self.payload is not None and isinstance(raw, _OBJECT_SLOTS):
+        if self.payload is not None and isinstance(raw, C_METHODS):
             return self.payload.hash_key(m)
         raise Unsupported(f"hash of {self.cls.__name__}, which defines __hash__")
 
@@ -386,7 +308,7 @@ class Object(Variable):
 
     def delete_item(self, m: Interpreter, key: Variable) -> None:
         if self.call_special(m, "__delitem__", [key]) is None:
-            if not self.cls.__flags__ & _HEAP_TYPE:
+            if not self.cls.__flags__ & HEAP_TYPE:
                 raise Unsupported(f"deleting an item of a {self.cls.__name__}")
             by_place = hasattr(key.python_type(), "__index__")  # the interpreter has two places that say it
             words = "doesn't support item deletion" if by_place else "does not support item deletion"
@@ -444,255 +366,3 @@ OBJECT_METHODS: dict[str, Any] = {
     "__ne__": _object_ne,
     "__init_subclass__": _object_init_subclass,
 }
-
-
-class Traceback(Variable):
-    """The traceback that ``__exit__`` is told: there is one, but no frame is real while evaluating."""
-
-    def python_type(self) -> type:
-        return types.TracebackType
-
-    def truth(self, m: Interpreter) -> bool:
-        return True
-
-
-class ExceptionObject(Object):
-    """An exception instance; ``args`` is kept as an attribute."""
-
-    def __init__(self, cls: type, args: list[Variable], value: Any = None) -> None:
-        super().__init__(cls, value)
-        self.args = args
-        self.origin = -1
-
-    def instance_attribute(self, m: Interpreter, name: str) -> Variable | None:
-        if name in self.attrs:
-            return self.attrs[name]
-        if name == "args":
-            return m.created_tuple(list(self.args))
-        if name == "__context__" and self.origin >= 0:
-            raise Unsupported("context of an exception that was raised")
-        if name in ("__cause__", "__context__"):
-            return Constant(None)
-        if name == "value" and issubclass(self.cls, StopIteration):
-            return self.args[0] if self.args else Constant(None)
-        return super().instance_attribute(m, name)
-
-    def generic_attribute(self, m: Interpreter, name: str) -> Variable | _Missing:
-        if name in ("args", "__cause__", "__context__", "value") or name in self.attrs:
-            found = self.instance_attribute(m, name)
-            if found is not None:
-                return found
-        if name == "__traceback__":
-            raise Unsupported("traceback of an exception")
-        return super().generic_attribute(m, name)
-
-    def generic_set(self, m: Interpreter, name: str, value: Variable) -> None:
-        self.attrs[name] = value
-        m.mutated(self)
-
-    def builtin(self, m: Interpreter, owner: type, name: str, args: Args, kwargs: Kwargs) -> Variable:
-        if name == "__init__":
-            if kwargs:
-                raise Unsupported(f"{self.cls.__name__} with keyword arguments")
-            self.args = list(args)
-            return Constant(None)
-        if name == "with_traceback":
-            return self
-        if name in ("__str__", "__repr__"):
-            return self.text(m, str if name == "__str__" else repr)
-        return super().builtin(m, owner, name, args, kwargs)
-
-    @property
-    def has_state_in_c(self) -> bool:
-        """Whether the built-in class beneath keeps more than arguments, context and notes."""
-        built_in = (c for c in self.cls.__mro__ if issubclass(c, BaseException) and not c.__flags__ & _HEAP_TYPE)
-        return any(c.__basicsize__ != BaseException.__basicsize__ for c in built_in)
-
-    def text(self, m: Interpreter, how: Any) -> Variable:
-        base = next(c for c in self.cls.__mro__ if c.__module__ == "builtins")
-        if how is repr and base is not self.cls:
-            raise Unsupported("repr of a user's exception")
-        try:
-            return Constant(how(base(*[m.to_python(a) for a in self.args])))
-        except NotConstant:
-            raise Unsupported("text of an exception with arguments that are not constant") from None
-
-    def hash_key(self, m: Interpreter) -> Hashable:
-        return m.by_identity(self)
-
-
-class InstanceDict(Variable):
-    """``obj.__dict__``: a view of an object's attributes."""
-
-    def __init__(self, owner: Object) -> None:
-        self.owner = owner
-
-    def python_type(self) -> type:
-        return dict
-
-    def name(self, m: Interpreter, key: Variable) -> str:
-        name = m.to_python(key)
-        if not isinstance(name, str):
-            raise Unsupported("__dict__ key that is not a string")
-        return name
-
-    def snapshot(self, m: Interpreter) -> dict[str, Variable]:
-        """All attributes, in order; guards the set of names for an input."""
-        owner = self.owner
-        names: dict[str, Variable] = {}
-        if owner.source is not None:
-            m.guard_dict_keys(owner)
-            for name, value in owner.instance_dict().items():
-                names[name] = m.input_attribute(owner, name, value)
-        for name, value in owner.attrs.items():
-            raw, _ = class_lookup(m, owner.cls, name)
-            if isinstance(raw, types.MemberDescriptorType):
-                continue
-            if value is None:
-                names.pop(name, None)
-            else:
-                names[name] = value
-        return names
-
-    def as_dict(self, m: Interpreter) -> Variable:
-        return m.created(Dict({k: (Constant(k), v) for k, v in self.snapshot(m).items()}))
-
-    def truth(self, m: Interpreter) -> bool:
-        return bool(self.snapshot(m))
-
-    def length(self, m: Interpreter) -> Variable:
-        return Constant(len(self.snapshot(m)))
-
-    def iterate(self, m: Interpreter) -> Variable:
-        return self.as_dict(m).iterate(m)
-
-    def contains(self, m: Interpreter, value: Variable) -> bool:
-        found = self.find(m, self.name(m, value))
-        if found is not None:
-            found.realize(m)
-        return found is not None
-
-    def find(self, m: Interpreter, name: str) -> Variable | None:
-        found = self.owner.instance_attribute(m, name)
-        if found is None and self.owner.source is not None and name not in self.owner.attrs:
-            m.guard_not_shadowed(self.owner, name)
-        return found
-
-    def item(self, m: Interpreter, key: Variable) -> Variable:
-        found = self.find(m, self.name(m, key))
-        if found is None:
-            m.throw_value(KeyError, [key])
-        return found
-
-    def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
-        self.owner.attrs[self.name(m, key)] = value
-        m.mutated(self.owner)
-
-    def delete_item(self, m: Interpreter, key: Variable) -> None:
-        name = self.name(m, key)
-        if self.find(m, name) is None:
-            m.throw_value(KeyError, [key])
-        self.owner.attrs[name] = None
-        m.mutated(self.owner)
-
-    def attribute(self, m: Interpreter, name: str) -> Variable:
-        return BoundBuiltin(self, name)
-
-    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
-        args = [m.realize(a) for a in args]
-        if name == "get":
-            return self.find(m, self.name(m, args[0])) or (args[1] if len(args) > 1 else Constant(None))
-        if name == "update":
-            for source in args:
-                for key, value in m.pairs(source):
-                    self.set_item(m, key, value)
-            for k, v in kwargs.items():
-                self.set_item(m, Constant(k), v)
-            return Constant(None)
-        if name == "pop":
-            found = self.find(m, self.name(m, args[0]))
-            if found is None:
-                if len(args) < 2:
-                    m.throw_value(KeyError, [args[0]])
-                return args[1]
-            self.delete_item(m, args[0])
-            return found
-        if name == "setdefault":
-            found = self.find(m, self.name(m, args[0]))
-            if found is None:
-                found = args[1] if len(args) > 1 else Constant(None)
-                self.set_item(m, args[0], found)
-            return found
-        if name == "__setitem__":
-            self.set_item(m, args[0], args[1])
-            return Constant(None)
-        if name in ("items", "keys", "values", "copy", "__len__", "__iter__", "__or__"):
-            return self.as_dict(m).method(m, name, args, kwargs)
-        if name == "__getitem__":
-            return self.item(m, args[0])
-        if name == "__contains__":
-            return Constant(self.contains(m, args[0]))
-        raise Unsupported(f"__dict__.{name}")
-
-
-class Super(Variable):
-    """``super()``: look-up that starts after ``start`` in the MRO of the object's class."""
-
-    def __init__(self, start: type, obj: Variable) -> None:
-        self.start = start
-        self.obj = obj
-
-    def python_type(self) -> type:
-        return super
-
-    def attribute(self, m: Interpreter, name: str) -> Variable:
-        through_class = isinstance(self.obj, Known) and isinstance(self.obj.value, type)
-        cls = self.check(m)
-        mro = cls.__mro__
-        for owner in mro[mro.index(self.start) + 1 :]:
-            if name in owner.__dict__:
-                raw = m.own_entry(owner, name)
-                if name == "__new__":
-                    raw = raw.__func__ if isinstance(raw, staticmethod) else raw
-                    return m.class_attribute(owner, name, raw) if isinstance(raw, types.FunctionType) else m.known(raw)
-                if isinstance(raw, _OBJECT_SLOTS):
-                    return m.created(SuperBuiltin(self.obj, owner, name))
-                return descriptor_get(m, raw, owner, None if through_class else self.obj, cls, name)
-            m.note_no_own_entry(owner, name)
-        m.throw(AttributeError, f"'super' object has no attribute {name!r}")
-
-    def check(self, m: Interpreter) -> type:
-        """The class whose MRO is looked through; the start must be of it, which Python asks when ``super()`` is made."""
-        known = isinstance(self.obj, Known) and isinstance(self.obj.value, type)
-        cls: type = self.obj.value if known else self.obj.python_type()  # type: ignore[attr-defined]
-        m.note_order(cls)
-        if self.start not in cls.__mro__:
-            raise Unsupported("super() of an unrelated class")
-        return cls
-
-    def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
-        raise Unsupported("setting an attribute of super()")
-
-
-class SuperBuiltin(Variable):
-    """A method written in C reached through ``super()``."""
-
-    def __init__(self, obj: Variable, owner: type, name: str) -> None:
-        self.obj = obj
-        self.owner = owner
-        self.name = name
-
-    def python_type(self) -> type:
-        return types.BuiltinMethodType
-
-    def truth(self, m: Interpreter) -> bool:
-        return True
-
-    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        if isinstance(self.obj, Object):
-            return self.obj.builtin(m, self.owner, self.name, args, kwargs)
-        if isinstance(self.obj, Known) and self.name in ("__init_subclass__",):
-            return Constant(None)
-        if isinstance(self.obj, Function):
-            raise Unsupported("super() of a function")
-        return self.obj.method(m, self.name, args, kwargs)

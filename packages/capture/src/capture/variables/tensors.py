@@ -16,7 +16,8 @@ from capture.trace_rules import module_of
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
 from .iterators import SequenceIterator
-from .objects import class_lookup, descriptor_get
+from .lookups import class_lookup
+from .objects import descriptor_get
 from .sequences import Tuple
 
 #: Attributes that the fake answers as a plain value.

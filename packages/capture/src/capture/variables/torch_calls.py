@@ -19,7 +19,8 @@ from capture.trace_rules import is_operator_overload, is_recorded_builtin
 from .base import Args, Interpreter, Kwargs, Variable, shown_type
 from .classes import allocate
 from .constants import BoundBuiltin, Known
-from .objects import Object, class_lookup
+from .lookups import class_lookup
+from .objects import Object
 from .remembered import call_remembering
 
 Handler = Callable[[Interpreter, Args, Kwargs], Variable]

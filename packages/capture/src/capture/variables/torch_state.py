@@ -12,7 +12,8 @@ from capture.settings import ANSWERS, SETTERS, SETTINGS
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
-from .objects import MISSING, Object, class_lookup
+from .lookups import MISSING, class_lookup
+from .objects import Object
 from .sequences import Sequence
 from .torch_calls import BUILTINS, Handler, builtin
 

@@ -10,8 +10,10 @@ from capture.evaluator.machine import Machine
 from capture.evaluator.program import Op
 from capture.variables.base import Variable, shown_type
 from capture.variables.constants import Constant
+from capture.variables.exceptions import Traceback
 from capture.variables.functions import Method
-from capture.variables.objects import MISSING, Object, Traceback, class_lookup, descriptor_get
+from capture.variables.lookups import MISSING, class_lookup
+from capture.variables.objects import Object, descriptor_get
 from capture.variables.signals import SymbolicRaise
 
 from .registry import operation

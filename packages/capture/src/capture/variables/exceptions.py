@@ -1,0 +1,89 @@
+"""Exception objects of the program."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Hashable
+from typing import Any
+
+from capture.errors import NotConstant, Unsupported
+
+from .base import Args, Interpreter, Kwargs, Variable
+from .constants import Constant
+from .lookups import HEAP_TYPE, Missing
+from .objects import Object
+
+
+class Traceback(Variable):
+    """The traceback that ``__exit__`` is told: there is one, but no frame is real while evaluating."""
+
+    def python_type(self) -> type:
+        return types.TracebackType
+
+    def truth(self, m: Interpreter) -> bool:
+        return True
+
+
+class ExceptionObject(Object):
+    """An exception instance; ``args`` is kept as an attribute."""
+
+    def __init__(self, cls: type, args: list[Variable], value: Any = None) -> None:
+        super().__init__(cls, value)
+        self.args = args
+        self.origin = -1
+
+    def instance_attribute(self, m: Interpreter, name: str) -> Variable | None:
+        if name in self.attrs:
+            return self.attrs[name]
+        if name == "args":
+            return m.created_tuple(list(self.args))
+        if name == "__context__" and self.origin >= 0:
+            raise Unsupported("context of an exception that was raised")
+        if name in ("__cause__", "__context__"):
+            return Constant(None)
+        if name == "value" and issubclass(self.cls, StopIteration):
+            return self.args[0] if self.args else Constant(None)
+        return super().instance_attribute(m, name)
+
+    def generic_attribute(self, m: Interpreter, name: str) -> Variable | Missing:
+        if name in ("args", "__cause__", "__context__", "value") or name in self.attrs:
+            found = self.instance_attribute(m, name)
+            if found is not None:
+                return found
+        if name == "__traceback__":
+            raise Unsupported("traceback of an exception")
+        return super().generic_attribute(m, name)
+
+    def generic_set(self, m: Interpreter, name: str, value: Variable) -> None:
+        self.attrs[name] = value
+        m.mutated(self)
+
+    def builtin(self, m: Interpreter, owner: type, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if name == "__init__":
+            if kwargs:
+                raise Unsupported(f"{self.cls.__name__} with keyword arguments")
+            self.args = list(args)
+            return Constant(None)
+        if name == "with_traceback":
+            return self
+        if name in ("__str__", "__repr__"):
+            return self.text(m, str if name == "__str__" else repr)
+        return super().builtin(m, owner, name, args, kwargs)
+
+    @property
+    def has_state_in_c(self) -> bool:
+        """Whether the built-in class beneath keeps more than arguments, context and notes."""
+        built_in = (c for c in self.cls.__mro__ if issubclass(c, BaseException) and not c.__flags__ & HEAP_TYPE)
+        return any(c.__basicsize__ != BaseException.__basicsize__ for c in built_in)
+
+    def text(self, m: Interpreter, how: Any) -> Variable:
+        base = next(c for c in self.cls.__mro__ if c.__module__ == "builtins")
+        if how is repr and base is not self.cls:
+            raise Unsupported("repr of a user's exception")
+        try:
+            return Constant(how(base(*[m.to_python(a) for a in self.args])))
+        except NotConstant:
+            raise Unsupported("text of an exception with arguments that are not constant") from None
+
+    def hash_key(self, m: Interpreter) -> Hashable:
+        return m.by_identity(self)

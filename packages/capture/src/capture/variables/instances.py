@@ -1,0 +1,172 @@
+"""What an object itself holds, in its dictionary and its slots; and that dictionary as the program sees it."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from capture.errors import Unsupported
+
+from .base import Args, Interpreter, Kwargs, Variable
+from .constants import BoundBuiltin, Constant
+from .lookups import class_lookup
+from .mappings import Dict
+
+
+class Instance(Variable):
+    """An instance of ``cls``. ``attrs`` holds what the frame wrote (None: deleted); an input falls back to ``value``.
+
+    ``payload`` is the built-in part of an instance of a subclass of dict, list, str and the like.
+    """
+
+    def __init__(self, cls: type, value: Any = None, payload: Variable | None = None) -> None:
+        self.cls = cls
+        self.value = value
+        self.payload = payload
+        self.attrs: dict[str, Variable | None] = {}
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def instance_dict(self) -> dict[str, Any]:
+        """The real object's own dictionary, whatever its class says of ``__dict__``."""
+        try:
+            found = object.__getattribute__(self.value, "__dict__")
+        except AttributeError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def instance_attribute(self, m: Interpreter, name: str) -> Variable | None:
+        """From the instance itself: its dictionary or a slot."""
+        if name in self.attrs:
+            return self.attrs[name]
+        if self.source is None:
+            return None
+        real = self.instance_dict()
+        if name in real:
+            return m.input_attribute(self, name, real[name])
+        raw, _ = class_lookup(m, self.cls, name)
+        if isinstance(raw, types.MemberDescriptorType):
+            try:
+                value = raw.__get__(self.value, self.cls)
+            except AttributeError:
+                return None
+            return m.input_attribute(self, name, value)
+        return None
+
+    def has_dict(self) -> bool:
+        return any("__dict__" in c.__dict__ for c in self.cls.__mro__)
+
+
+class InstanceDict(Variable):
+    """``obj.__dict__``: a view of an object's attributes."""
+
+    def __init__(self, owner: Instance) -> None:
+        self.owner = owner
+
+    def python_type(self) -> type:
+        return dict
+
+    def name(self, m: Interpreter, key: Variable) -> str:
+        name = m.to_python(key)
+        if not isinstance(name, str):
+            raise Unsupported("__dict__ key that is not a string")
+        return name
+
+    def snapshot(self, m: Interpreter) -> dict[str, Variable]:
+        """All attributes, in order; guards the set of names for an input."""
+        owner = self.owner
+        names: dict[str, Variable] = {}
+        if owner.source is not None:
+            m.guard_dict_keys(owner)
+            for name, value in owner.instance_dict().items():
+                names[name] = m.input_attribute(owner, name, value)
+        for name, value in owner.attrs.items():
+            raw, _ = class_lookup(m, owner.cls, name)
+            if isinstance(raw, types.MemberDescriptorType):
+                continue
+            if value is None:
+                names.pop(name, None)
+            else:
+                names[name] = value
+        return names
+
+    def as_dict(self, m: Interpreter) -> Variable:
+        return m.created(Dict({k: (Constant(k), v) for k, v in self.snapshot(m).items()}))
+
+    def truth(self, m: Interpreter) -> bool:
+        return bool(self.snapshot(m))
+
+    def length(self, m: Interpreter) -> Variable:
+        return Constant(len(self.snapshot(m)))
+
+    def iterate(self, m: Interpreter) -> Variable:
+        return self.as_dict(m).iterate(m)
+
+    def contains(self, m: Interpreter, value: Variable) -> bool:
+        found = self.find(m, self.name(m, value))
+        if found is not None:
+            found.realize(m)
+        return found is not None
+
+    def find(self, m: Interpreter, name: str) -> Variable | None:
+        found = self.owner.instance_attribute(m, name)
+        if found is None and self.owner.source is not None and name not in self.owner.attrs:
+            m.guard_not_shadowed(self.owner, name)
+        return found
+
+    def item(self, m: Interpreter, key: Variable) -> Variable:
+        found = self.find(m, self.name(m, key))
+        if found is None:
+            m.throw_value(KeyError, [key])
+        return found
+
+    def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
+        self.owner.attrs[self.name(m, key)] = value
+        m.mutated(self.owner)
+
+    def delete_item(self, m: Interpreter, key: Variable) -> None:
+        name = self.name(m, key)
+        if self.find(m, name) is None:
+            m.throw_value(KeyError, [key])
+        self.owner.attrs[name] = None
+        m.mutated(self.owner)
+
+    def attribute(self, m: Interpreter, name: str) -> Variable:
+        return BoundBuiltin(self, name)
+
+    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        args = [m.realize(a) for a in args]
+        if name == "get":
+            return self.find(m, self.name(m, args[0])) or (args[1] if len(args) > 1 else Constant(None))
+        if name == "update":
+            for source in args:
+                for key, value in m.pairs(source):
+                    self.set_item(m, key, value)
+            for k, v in kwargs.items():
+                self.set_item(m, Constant(k), v)
+            return Constant(None)
+        if name == "pop":
+            found = self.find(m, self.name(m, args[0]))
+            if found is None:
+                if len(args) < 2:
+                    m.throw_value(KeyError, [args[0]])
+                return args[1]
+            self.delete_item(m, args[0])
+            return found
+        if name == "setdefault":
+            found = self.find(m, self.name(m, args[0]))
+            if found is None:
+                found = args[1] if len(args) > 1 else Constant(None)
+                self.set_item(m, args[0], found)
+            return found
+        if name == "__setitem__":
+            self.set_item(m, args[0], args[1])
+            return Constant(None)
+        if name in ("items", "keys", "values", "copy", "__len__", "__iter__", "__or__"):
+            return self.as_dict(m).method(m, name, args, kwargs)
+        if name == "__getitem__":
+            return self.item(m, args[0])
+        if name == "__contains__":
+            return Constant(self.contains(m, args[0]))
+        raise Unsupported(f"__dict__.{name}")

@@ -1,0 +1,50 @@
+"""Looking up names along a class's MRO, each look-up with its guard; what the data model says of what is found there."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from capture.errors import Unsupported
+
+from .base import Interpreter
+
+
+class Missing:
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING = Missing()
+#: Types of what stands in a class for a method written in C.
+C_METHODS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.BuiltinFunctionType)
+HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not compiled into the interpreter
+_DATA_DESCRIPTORS = (property, types.MemberDescriptorType, types.GetSetDescriptorType)
+
+
+def class_lookup(m: Interpreter, cls: type, name: str) -> tuple[Any, type]:
+    """The raw class attribute and the class of the MRO that has it; ``MISSING`` if none does. Leaves a guard."""
+    return m.class_entry(cls, name)
+
+
+def check_own_class(m: Interpreter, cls: type) -> None:
+    """Objects of some classes claim another class, as mocks do: what they answer is not known here."""
+    if class_lookup(m, cls, "__class__")[1] is not object:
+        raise Unsupported(f"the class that a {cls.__name__} claims to have")
+
+
+def is_data_descriptor(m: Interpreter, raw: Any) -> bool:
+    """Whether it takes precedence over the instance's dictionary."""
+    return isinstance(raw, _DATA_DESCRIPTORS) or any(
+        class_lookup(m, type(raw), name)[0] is not MISSING for name in ("__set__", "__delete__")
+    )
+
+
+def made_by_object(cls: type) -> bool:
+    """Whether ``object.__new__`` makes its instances, as CPython's own check has it: there is no state in C."""
+    base: type | None = cls
+    while base is not None:
+        if isinstance(base.__dict__.get("__new__"), types.BuiltinFunctionType):
+            return base is object
+        base = base.__base__
+    return False

@@ -1,0 +1,76 @@
+"""``super()``, and methods written in C that are reached through it."""
+
+from __future__ import annotations
+
+import types
+
+from capture.errors import Unsupported
+
+from .base import Args, Interpreter, Kwargs, Variable
+from .constants import Constant, Known
+from .functions import Function
+from .lookups import C_METHODS
+from .objects import Object, descriptor_get
+
+
+class Super(Variable):
+    """``super()``: look-up that starts after ``start`` in the MRO of the object's class."""
+
+    def __init__(self, start: type, obj: Variable) -> None:
+        self.start = start
+        self.obj = obj
+
+    def python_type(self) -> type:
+        return super
+
+    def attribute(self, m: Interpreter, name: str) -> Variable:
+        through_class = isinstance(self.obj, Known) and isinstance(self.obj.value, type)
+        cls = self.check(m)
+        mro = cls.__mro__
+        for owner in mro[mro.index(self.start) + 1 :]:
+            if name in owner.__dict__:
+                raw = m.own_entry(owner, name)
+                if name == "__new__":
+                    raw = raw.__func__ if isinstance(raw, staticmethod) else raw
+                    return m.class_attribute(owner, name, raw) if isinstance(raw, types.FunctionType) else m.known(raw)
+                if isinstance(raw, C_METHODS):
+                    return m.created(SuperBuiltin(self.obj, owner, name))
+                return descriptor_get(m, raw, owner, None if through_class else self.obj, cls, name)
+            m.note_no_own_entry(owner, name)
+        m.throw(AttributeError, f"'super' object has no attribute {name!r}")
+
+    def check(self, m: Interpreter) -> type:
+        """The class whose MRO is looked through; the start must be of it, which Python asks when ``super()`` is made."""
+        known = isinstance(self.obj, Known) and isinstance(self.obj.value, type)
+        cls: type = self.obj.value if known else self.obj.python_type()  # type: ignore[attr-defined]
+        m.note_order(cls)
+        if self.start not in cls.__mro__:
+            raise Unsupported("super() of an unrelated class")
+        return cls
+
+    def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
+        raise Unsupported("setting an attribute of super()")
+
+
+class SuperBuiltin(Variable):
+    """A method written in C reached through ``super()``."""
+
+    def __init__(self, obj: Variable, owner: type, name: str) -> None:
+        self.obj = obj
+        self.owner = owner
+        self.name = name
+
+    def python_type(self) -> type:
+        return types.BuiltinMethodType
+
+    def truth(self, m: Interpreter) -> bool:
+        return True
+
+    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        if isinstance(self.obj, Object):
+            return self.obj.builtin(m, self.owner, self.name, args, kwargs)
+        if isinstance(self.obj, Known) and self.name in ("__init_subclass__",):
+            return Constant(None)
+        if isinstance(self.obj, Function):
+            raise Unsupported("super() of a function")
+        return self.obj.method(m, self.name, args, kwargs)
