@@ -31,6 +31,7 @@ from inductor.ir.operations import (
     Store,
     Where,
 )
+from inductor.ir.parse import parse_body
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
 from inductor.levels import Levels, Pass, dependencies, split
 from inductor.lower import lower
@@ -89,6 +90,7 @@ __all__ = [
     "load_stored",
     "lower",
     "ops",
+    "parse_body",
     "record",
     "register_backend",
     "reset_cache",

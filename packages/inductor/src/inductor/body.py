@@ -68,6 +68,11 @@ class Body:
         assert isinstance(op, Reduce)
         return op
 
+    def free_symbols(self) -> set[Symbol]:
+        """The symbols whose value comes from outside: sizes."""
+        used = {symbol for op in self.ops for symbol in op.symbols()}
+        return used - {*self.outer_vars, *self.inner_vars, *self.indirects()}
+
     def substitute(
         self, values: Mapping[Symbol, Expr], outer_vars: Sequence[Symbol], inner_vars: Sequence[Symbol]
     ) -> Body:

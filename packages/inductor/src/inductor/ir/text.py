@@ -7,12 +7,13 @@ Flows in: loop variables and operations. Flows out: text such as
         tmp1: float32 = reduce("sum", tmp0)
         store("y", i0, tmp1)
 
-Inner variables stand behind the star; size symbols, where there are any, are declared first with what is known of them.
+Inner variables stand behind the star. Symbols that are not made as loop variables are, such as sizes, are declared before
+the first operation: `s0: integer & positive`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import torch
 
@@ -21,7 +22,6 @@ from inductor.ir.operations import (
     Cast,
     Constant,
     Elementwise,
-    Expr,
     IndexExpr,
     Indirect,
     Load,
@@ -33,16 +33,15 @@ from inductor.ir.operations import (
     Symbol,
     Where,
 )
-
-ASSUMPTIONS = ("positive", "nonnegative", "integer")
-"""What a size symbol may be declared as; the first that holds is."""
+from symshapes import expr_text, index_symbol
 
 
 def print_body(outer_vars: Sequence[Symbol], inner_vars: Sequence[Symbol], ops: Sequence[Op]) -> str:
     """The text of a body."""
     variables = [*map(str, outer_vars), *(["*", *map(str, inner_vars)] if inner_vars else [])]
     lines = [f"def body({', '.join(variables)}):"]
-    lines += [f"{symbol}: {declared(symbol)}" for symbol in sorted(free_symbols(outer_vars, inner_vars, ops), key=str)]
+    used = {*outer_vars, *inner_vars}.union(*(op.symbols() for op in ops))
+    lines += [f"{one}: {_declared(one)}" for one in sorted(used, key=str) if one != index_symbol(one.name)]
     names = [str(op.symbol) if isinstance(op, Indirect) else f"tmp{at}" for at, op in enumerate(ops)]
     for name, op in zip(names, ops, strict=True):
         call = f"{op.primitive if isinstance(op, Elementwise) else op.opcode}({', '.join(_arguments(op, names))})"
@@ -50,20 +49,11 @@ def print_body(outer_vars: Sequence[Symbol], inner_vars: Sequence[Symbol], ops: 
     return "\n    ".join(lines)
 
 
-def free_symbols(outer_vars: Iterable[Symbol], inner_vars: Iterable[Symbol], ops: Iterable[Op]) -> set[Symbol]:
-    """The symbols whose value comes from outside of the body: sizes."""
-    bound = {*outer_vars, *inner_vars}
-    used: set[Symbol] = set()
-    for op in ops:
-        if isinstance(op, Indirect):
-            bound.add(op.symbol)
-        used |= op.symbols()
-    return used - bound
-
-
-def declared(symbol: Symbol) -> str:
-    """What is known of a symbol, in one word."""
-    return next((word for word in ASSUMPTIONS if symbol.assumptions0.get(word)), "number")
+def _declared(symbol: Symbol) -> str:
+    """What is known of a symbol, as it was made."""
+    _, given = symbol.__getnewargs_ex__()
+    known = [("" if value else "~") + name for name, value in sorted(given.items()) if value is not None]
+    return " & ".join(known) or "number"
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -82,11 +72,11 @@ def _arguments(op: Op, names: Sequence[str]) -> list[str]:
         case Constant(number):
             return [str(number)]
         case IndexExpr(index):
-            return [_expr(index)]
+            return [expr_text(index)]
         case Load(buffer, index, mask):
-            return [f'"{buffer}"', _expr(index), *masked(mask)]
+            return [f'"{buffer}"', expr_text(index), *masked(mask)]
         case Store(buffer, index, stored, mode):
-            return [f'"{buffer}"', _expr(index), value(stored), *([] if mode is None else [f'mode="{mode}"'])]
+            return [f'"{buffer}"', expr_text(index), value(stored), *([] if mode is None else [f'mode="{mode}"'])]
         case Elementwise(_, operands):
             return list(map(value, operands))
         case Cast(source) | Bitcast(source):
@@ -98,8 +88,4 @@ def _arguments(op: Op, names: Sequence[str]) -> list[str]:
         case Reduce(kind, source):
             return [f'"{kind}"', value(source)]
         case Indirect(source, size, _, mask, rule):
-            return [value(source), _expr(size), f'"{rule}"', *masked(mask)]
-
-
-def _expr(expr: Expr) -> str:
-    return str(expr)
+            return [value(source), expr_text(size), f'"{rule}"', *masked(mask)]

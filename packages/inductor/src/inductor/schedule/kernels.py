@@ -18,7 +18,6 @@ from inductor.body import Body
 from inductor.device import Kernel, KernelArg
 from inductor.ir.operations import Load, Ref, Store, Symbol
 from inductor.ir.program import LoopOp, Program
-from inductor.ir.text import free_symbols
 from inductor.schedule.merge import without_dead
 
 _NAME_LENGTH = 60
@@ -117,7 +116,7 @@ def stores_last(body: Body) -> Body:
 
 def size_symbols(body: Body, loop: LoopOp) -> tuple[Symbol, ...]:
     """Symbols a loop needs the values of, by name."""
-    used: set[Symbol] = free_symbols(body.outer_vars, body.inner_vars, body.ops)
+    used = body.free_symbols()
     for size in (*loop.outer_sizes, *loop.inner_sizes):
         used |= sympy.sympify(size).free_symbols
     return tuple(sorted(used, key=lambda s: s.name))

@@ -9,6 +9,7 @@ from symshapes.expr.plain import ExprWriter, read_exprs
 from symshapes.expr.printers import print_expr
 from symshapes.expr.simplify import simplify_with_ranges
 from symshapes.expr.symbols import expr_of, hint_of, index_symbol, size_symbol
+from symshapes.expr.text import expr_text, parse_expr
 
 __all__ = [
     "ExprWriter",
@@ -18,8 +19,10 @@ __all__ = [
     "Mod",
     "evaluate",
     "expr_of",
+    "expr_text",
     "hint_of",
     "index_symbol",
+    "parse_expr",
     "print_expr",
     "read_exprs",
     "reset_caches",

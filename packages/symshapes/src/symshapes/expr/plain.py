@@ -13,7 +13,7 @@ from sympy import Expr
 from symshapes.expr.floats import FLOAT_FUNCTIONS, constant
 from symshapes.expr.functions import FloorDiv, Mod
 
-_FUNCTIONS: dict[str, Any] = {
+FUNCTIONS: dict[str, Any] = {
     **{
         kind.__name__: kind
         for kind in (
@@ -23,7 +23,7 @@ _FUNCTIONS: dict[str, Any] = {
     },
     **FLOAT_FUNCTIONS,
 }
-_NAMES: dict[Any, str] = {kind: name for name, kind in _FUNCTIONS.items()}
+_NAMES: dict[Any, str] = {kind: name for name, kind in FUNCTIONS.items()}
 
 
 class ExprWriter:
@@ -93,5 +93,5 @@ def read_exprs(rows: list[Any]) -> list[Expr]:
         elif kind == "bool":
             found.append(sympy.true if rest[0] else sympy.false)
         else:
-            found.append(_FUNCTIONS[kind](*[found[place] for place in rest]))
+            found.append(FUNCTIONS[kind](*[found[place] for place in rest]))
     return found

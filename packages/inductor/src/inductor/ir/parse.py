@@ -1,0 +1,203 @@
+"""Reads bodies back from the text that they print as (`ir/text.py`).
+
+Flows in: text. Flows out: a `Body` that prints as this text, or an error with the line that is wrong.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+
+from inductor.body import Body
+from inductor.ir.operations import (
+    Bitcast,
+    Cast,
+    Constant,
+    Elementwise,
+    Expr,
+    IndexExpr,
+    Indirect,
+    Load,
+    Number,
+    Op,
+    Reduce,
+    Ref,
+    Round,
+    Store,
+    StoreMode,
+    Symbol,
+    Where,
+)
+from inductor.ops import COMPUTE_DTYPES, INDEX_RULES
+from inductor.primitives import PRIMITIVES, REDUCTIONS
+from symshapes import index_symbol, parse_expr
+
+T = TypeVar("T")
+_MODES: dict[str, StoreMode] = {"add": "add"}
+_DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in (*COMPUTE_DTYPES, torch.float16, torch.bfloat16)}
+
+
+def parse_body(text: str) -> Body:
+    """The body that printed as `text`.
+
+    Raises:
+        ValueError: the text is none of a body: with the line that is wrong, and why.
+    """
+    try:
+        parsed = ast.parse(text).body
+    except SyntaxError as error:
+        raise ValueError(f"no text of a body: {error}") from error
+    match parsed:
+        case [ast.FunctionDef(args=ast.arguments(posonlyargs=[], vararg=None, kwarg=None, defaults=[])) as function]:
+            variables = function.args
+        case _:
+            raise ValueError("no text of a body: it is one function")
+    reader = _Reader()
+    for line in function.body:
+        try:
+            reader.line(line)
+        except ValueError as error:
+            raise ValueError(f"line {line.lineno}, {ast.unparse(line)}: {error}") from error
+    return Body(
+        tuple(reader.symbol(arg.arg) for arg in variables.args),
+        tuple(reader.symbol(arg.arg) for arg in variables.kwonlyargs),
+        tuple(reader.ops),
+    )
+
+
+class _Reader:
+    """Reads the lines in their order; `ops` are those read so far."""
+
+    def __init__(self) -> None:
+        self.ops: list[Op] = []
+        self._values: dict[str, Ref] = {}
+        self._symbols: dict[str, Symbol] = {}
+
+    def symbol(self, name: str) -> Symbol:
+        """A symbol by name; one that no line declares is a loop variable, or a position."""
+        if name not in self._symbols:
+            self._symbols[name] = index_symbol(name)
+        return self._symbols[name]
+
+    def line(self, line: ast.stmt) -> None:
+        match line:
+            case ast.AnnAssign(ast.Name(name), declared, None):
+                self._symbols[name] = Symbol(name, **_assumptions(declared))
+            case ast.AnnAssign(ast.Name(name), ast.Name(dtype), ast.Call() as call):
+                op = self._operation(name, _named(_DTYPES, dtype, "dtype"), call)
+                self._values[name] = Ref(len(self.ops))
+                self.ops.append(op)
+            case ast.Expr(ast.Call(ast.Name("store"), [buffer, index, value], keywords)):
+                mode = _keyword(keywords, "mode", lambda node: _named(_MODES, _string(node), "mode of a store"))
+                self.ops.append(
+                    Store(
+                        _string(buffer),
+                        self._expr(index),
+                        self._value(value),
+                        mode,
+                    )
+                )
+            case _:
+                raise ValueError("no operation")
+
+    def _operation(self, name: str, dtype: torch.dtype, call: ast.Call) -> Op:
+        mask = _keyword(call.keywords, "mask", self._value)
+        opcode = ast.unparse(call.func)
+        if mask is not None and opcode not in ("load", "indirect"):
+            raise ValueError(f"{opcode} takes no mask")
+        match opcode, call.args:
+            case "constant", [number]:
+                return Constant(_number(number, dtype), dtype)
+            case "index_expr", [index]:
+                return IndexExpr(self._expr(index), dtype)
+            case "load", [buffer, index]:
+                return Load(_string(buffer), self._expr(index), mask, dtype)
+            case "to_dtype", [value]:
+                return Cast(self._value(value), dtype)
+            case "round_to", [value, ast.Name(to)]:
+                return Round(self._value(value), _named(_DTYPES, to, "dtype"))
+            case "bitcast", [value]:
+                return Bitcast(self._value(value), dtype)
+            case "where", [condition, then, otherwise]:
+                return Where(self._value(condition), self._value(then), self._value(otherwise), dtype)
+            case "reduce", [kind, value]:
+                return Reduce(_named(REDUCTIONS, _string(kind), "reduction").name, self._value(value), dtype)
+            case "indirect", [value, size, rule]:
+                _named(INDEX_RULES, _string(rule), "rule of an index")
+                return Indirect(self._value(value), self._expr(size), self.symbol(name), mask, _string(rule))
+            case _, operands:
+                return self._elementwise(opcode, tuple(map(self._value, operands)), dtype)
+
+    def _elementwise(self, name: str, operands: tuple[Ref, ...], dtype: torch.dtype) -> Elementwise:
+        primitive = _named(PRIMITIVES, name, "primitive")
+        if len(operands) != primitive.arity:
+            raise ValueError(f"{name} takes {primitive.arity} values, not {len(operands)}")
+        dtypes = {self.ops[operand.at].dtype for operand in operands}
+        if {dtype} != {known and primitive.result_dtype(known) for known in dtypes}:
+            raise ValueError(f"{name} of {', '.join(sorted(map(str, dtypes)))} gives no {dtype}")
+        return Elementwise(name, operands, dtype)
+
+    def _value(self, node: ast.expr) -> Ref:
+        return _named(self._values, ast.unparse(node), "value")
+
+    def _expr(self, node: ast.expr) -> Expr:
+        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        functions = {
+            part.func.id for part in ast.walk(node) if isinstance(part, ast.Call) and isinstance(part.func, ast.Name)
+        }
+        return parse_expr(ast.unparse(node), {name: self.symbol(name) for name in sorted(names - functions)})
+
+
+def _keyword(given: list[ast.keyword], name: str, read: Callable[[ast.expr], T]) -> T | None:
+    """The one keyword argument that there may be."""
+    match given:
+        case []:
+            return None
+        case [ast.keyword(arg, value)] if arg == name:
+            return read(value)
+    raise ValueError(f"no arguments but {name}= go by keyword")
+
+
+def _named(table: dict[str, Any], name: str, kind: str) -> Any:
+    if name not in table:
+        raise ValueError(f"no {kind}: {name}")
+    return table[name]
+
+
+def _string(node: ast.expr) -> str:
+    match node:
+        case ast.Constant(str(text)):
+            return text
+    raise ValueError(f"no string: {ast.unparse(node)}")
+
+
+def _number(node: ast.expr, dtype: torch.dtype) -> Number:
+    match node:
+        case ast.UnaryOp(ast.USub(), part):
+            return -_number(part, dtype)
+        case ast.Name("inf" | "nan" as name) if dtype.is_floating_point:
+            return math.inf if name == "inf" else math.nan
+        case ast.Constant(bool(number)) if dtype is torch.bool:
+            return number
+        case ast.Constant(float(number)) if dtype.is_floating_point:
+            return number
+        case ast.Constant(int(number)) if not dtype.is_floating_point and not isinstance(number, bool):
+            return number
+    raise ValueError(f"no {dtype}: {ast.unparse(node)}")
+
+
+def _assumptions(node: ast.expr) -> dict[str, bool]:
+    match node:
+        case ast.Name("number"):
+            return {}
+        case ast.Name(name):
+            return {name: True}
+        case ast.UnaryOp(ast.Invert(), ast.Name(name)):
+            return {name: False}
+        case ast.BinOp(left, ast.BitAnd(), right):
+            return {**_assumptions(left), **_assumptions(right)}
+    raise ValueError(f"nothing that is known of a symbol: {ast.unparse(node)}")
