@@ -108,7 +108,7 @@ class Again:
                 torch.set_rng_state(random)
             with torch.enable_grad():
                 # One input or cut may be computed from another: each gradient is the share that does not pass the others.
-                ends = [_Same.apply(value) for value in (*(args[i] for i in self.inputs), *cuts)]
+                ends = [_Same.apply(value) for value in (*(args[i] for i in self.inputs), *cuts)]  # type: ignore[no-untyped-call]
             modes.enter_context(torch.set_grad_enabled(self.grad_mode))
             copies = [a.clone() if i in self.written else a for i, a in enumerate(args)]
             for i, end in zip(self.inputs, ends, strict=False):

@@ -74,9 +74,10 @@ def attached_tensors(module: Any) -> list[tuple[torch.nn.Module, str, torch.Tens
 @contextmanager
 def swapped(places: Sequence[tuple[torch.nn.Module, str, torch.Tensor]], values: Sequence[Any]) -> Iterator[None]:
     """Let modules hold `values` where they hold the tensors of `places`."""
-    tables = []
+    tables: list[dict[str, Any]] = []
     for owner, name, tensor in places:
-        for table in (owner._parameters, owner._buffers, vars(owner)):
+        held: tuple[dict[str, Any], ...] = (owner._parameters, owner._buffers, vars(owner))
+        for table in held:
             if table.get(name) is tensor:
                 tables.append(table)
                 break

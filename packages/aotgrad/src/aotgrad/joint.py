@@ -160,7 +160,7 @@ class _Traced:
         names = _names(program, len(inputs)) + [f"held_{name}" for _, name, _ in places]
         for fake, name in zip(fakes, names, strict=True):
             if isinstance(fake, torch.Tensor):
-                tracer.add_input(fake, name)
+                tracer.add_input(fake, name)  # type: ignore[arg-type]
             elif isinstance(fake, torch.SymInt):
                 tracer.add_symbol(fake, name)
             else:
@@ -379,7 +379,7 @@ def _fresh_input(mode: FakeMode, value: Any) -> tuple[Any, Any]:
 
 def _like(known: torch.Tensor) -> torch.Tensor:
     """A new fake with the metadata of `known`."""
-    options = {"dtype": known.dtype, "device": known.device}
+    options: dict[str, Any] = {"dtype": known.dtype, "device": known.device}
     offset = known.storage_offset()
     if type(offset) is int and offset == 0:
         return torch.empty_strided(known.shape, known.stride(), **options)
@@ -387,9 +387,9 @@ def _like(known: torch.Tensor) -> torch.Tensor:
     return block.as_strided(known.shape, known.stride(), offset).detach()
 
 
-def _tangent(tensor: torch.Tensor) -> torch.Tensor:
+def _tangent(tensor: torch.Tensor) -> Any:
     """A fake gradient of a result: in its strides if they fill memory, else contiguous."""
-    options = {"dtype": tensor.dtype, "device": tensor.device}
+    options: dict[str, Any] = {"dtype": tensor.dtype, "device": tensor.device}
     if is_dense(tensor):
         return torch.empty_strided(tensor.shape, tensor.stride(), **options)
     return torch.empty(tensor.shape, **options)

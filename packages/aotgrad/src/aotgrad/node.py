@@ -315,7 +315,7 @@ def _refuse_second(compiled: Boxed, arguments: list[Any], reason: str) -> Any:
     mark = torch.empty(0, requires_grad=True)
     with torch.no_grad():
         gradients = compiled(arguments)
-    return _Once.apply(reason, len(gradients), *gradients, mark)
+    return _Once.apply(reason, len(gradients), *gradients, mark)  # type: ignore[no-untyped-call]
 
 
 def edges(part: JointGraph, whole: JointGraph) -> tuple[list[int], list[int]]:

@@ -58,7 +58,7 @@ class Tracer(TorchDispatchMode):
     """Records the ATen ops that run under it. Enter it inside its `fake_mode`; see `run`."""
 
     def __init__(self, fake_mode: FakeMode, table: Table) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.fake_mode = fake_mode
         self.graph = fx.Graph()
         self.constants: dict[str, torch.Tensor] = {}
@@ -190,7 +190,7 @@ class Tracer(TorchDispatchMode):
             self._tracked[id(result)] = fresh(result, self.read(known), known.exact)
         elif isinstance(result, torch.Tensor):
             node, exact = self._record_call(func, args, kwargs, result, pure)
-            self._tracked[id(result)] = fresh(result, node, exact)
+            self._tracked[id(result)] = fresh(result, node, exact)  # type: ignore[arg-type]
         elif isinstance(result, (tuple, list)) and any(isinstance(item, torch.Tensor) for item in result):
             node, exact = self._record_call(func, args, kwargs, result, pure)
             for index, item in enumerate(result):
@@ -332,7 +332,7 @@ class Tracer(TorchDispatchMode):
 
     def _reshape(self, node: fx.Node, fake: FakeTensor, size: Any) -> tuple[fx.Node, bool]:
         """A view in the program of a value that may have strides which allow none."""
-        value = torch.reshape(node.meta["val"], size)
+        value: Any = torch.reshape(node.meta["val"], size)
         if value.storage_key is not node.meta["val"].storage_key:
             copied = torch.clone(node.meta["val"], memory_format=torch.contiguous_format)
             named = {"memory_format": torch.contiguous_format}

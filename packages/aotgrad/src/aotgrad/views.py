@@ -56,14 +56,14 @@ def is_view(target: Any) -> bool:
 
 def _is_view(node: fx.Node) -> bool:
     while node.target is operator.getitem:
-        node = node.args[0]
+        node = node.args[0]  # type: ignore[assignment]
     return is_view(node.target)
 
 
 def base_of(node: fx.Node) -> fx.Node:
     """The node that a chain of views begins with: `node` is (part of) its memory."""
     while node.target is operator.getitem or is_view(node.target):
-        node = node.args[0]
+        node = node.args[0]  # type: ignore[assignment]
     return node
 
 

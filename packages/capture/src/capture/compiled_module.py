@@ -30,7 +30,7 @@ class CompiledModule(torch.nn.Module):
         return inspect.signature(self.forward)
 
     @property
-    def forward(self) -> Callable[..., Any]:
+    def forward(self) -> Callable[..., Any]:  # type: ignore[override]
         """The compiled call."""
         return type(self).__call__
 

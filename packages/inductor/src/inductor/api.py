@@ -112,7 +112,7 @@ def _stored(cache: DiskCache, key: str, stats: Stats, graph_module: fx.GraphModu
         return None
     stats.cache = "hit"
     # The graph's own tensors, of the same content as those stored with it.
-    constants = {
+    constants: dict[str, Any] = {
         node.name: functools.reduce(getattr, str(node.target).split("."), graph_module)
         for node in graph_module.graph.find_nodes(op="get_attr")
     }

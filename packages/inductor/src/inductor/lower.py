@@ -109,11 +109,11 @@ class _Lowering:
     # Calls
 
     def _call(self, node: fx.Node) -> Any:
-        target = node.target
+        target: Any = node.target
         if target is operator.getitem and isinstance(node.args[0], fx.Node):
             holder = self.env[node.args[0]]
             if isinstance(holder, tuple | list):
-                return holder[node.args[1]]
+                return holder[node.args[1]]  # type: ignore[index]
         value = node.meta.get("val")
         if isinstance(value, SYMBOLIC) and not _reads_data(node):
             return expr_of(value) if isinstance(value, torch.SymInt) else value

@@ -120,7 +120,7 @@ class _Probe(torch.Tensor):
     """Metadata alone, for questions to torch that look at nothing else."""
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         raise RuntimeError(f"a probe met {func}")
 
 
@@ -132,7 +132,7 @@ def is_slow_conv3d(input: tuple[Any, ...], weight: tuple[Any, ...], options: tup
     """
     probes = [wrapper_tensor(_Probe, m[0], m[1], 0, m[2], m[3], False, None) for m in (input, weight)]
     backend = torch._C._select_conv_backend(*probes, None, *options, None)
-    slow = torch._C._ConvBackend
+    slow = torch._C._ConvBackend  # type: ignore[attr-defined]
     return backend in (slow.Slow3d, slow.SlowDilated3d, slow.SlowTranspose3d)
 
 

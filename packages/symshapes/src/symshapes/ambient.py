@@ -58,7 +58,7 @@ class Ambient:
             default_device=torch.get_default_device(),
             deterministic=torch.are_deterministic_algorithms_enabled(),
             deterministic_warn_only=torch.is_deterministic_algorithms_warn_only_enabled(),
-            fill_uninitialized=deterministic.fill_uninitialized_memory,
+            fill_uninitialized=deterministic.fill_uninitialized_memory,  # type: ignore[attr-defined]
             threads=torch.get_num_threads(),
             kernel_choice=tuple((name, read()) for name, read in _KERNEL_CHOICE.items()),
             machine=machine(),
@@ -119,10 +119,10 @@ def _versions() -> tuple[tuple[str, str], ...]:
 _BACKENDS = torch.backends
 _KERNEL_CHOICE: dict[str, Callable[[], Any]] = {
     # The settings of each library, not `get_float32_matmul_precision`, which raises where old and new ones were mixed.
-    "float32": lambda: _BACKENDS.fp32_precision,
+    "float32": lambda: _BACKENDS.fp32_precision,  # type: ignore[attr-defined]
     "float32 cublas": lambda: _BACKENDS.cuda.matmul.fp32_precision,
-    "float32 cudnn": lambda: (_BACKENDS.cudnn.conv.fp32_precision, _BACKENDS.cudnn.rnn.fp32_precision),
-    "float32 mkldnn": lambda: (_BACKENDS.mkldnn.matmul.fp32_precision, _BACKENDS.mkldnn.conv.fp32_precision),
+    "float32 cudnn": lambda: (_BACKENDS.cudnn.conv.fp32_precision, _BACKENDS.cudnn.rnn.fp32_precision),  # type: ignore[attr-defined]
+    "float32 mkldnn": lambda: (_BACKENDS.mkldnn.matmul.fp32_precision, _BACKENDS.mkldnn.conv.fp32_precision),  # type: ignore[attr-defined]
     "reduced float16 sums": lambda: _BACKENDS.cuda.matmul.allow_fp16_reduced_precision_reduction,
     "reduced bfloat16 sums": lambda: _BACKENDS.cuda.matmul.allow_bf16_reduced_precision_reduction,
     "float16 accumulation": lambda: _BACKENDS.cuda.matmul.allow_fp16_accumulation,

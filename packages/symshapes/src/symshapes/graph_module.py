@@ -30,7 +30,7 @@ class LazyGraphModule(fx.GraphModule):
     def recompile(self) -> Any:
         """Forget generated code: the graph has changed."""
         self._text: str | None = None
-        type(self).forward = _Forward()
+        type(self).forward = _Forward()  # type: ignore[assignment]
         self._recompile_submodules()
 
     def generate(self) -> LazyGraphModule:
@@ -66,4 +66,4 @@ class LazyGraphModule(fx.GraphModule):
         return self.generate()._text
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return fx.GraphModule(self, self._graph, self._get_name()).__reduce__()
+        return fx.GraphModule(self, self._graph, self._get_name()).__reduce__()  # type: ignore[no-untyped-call]

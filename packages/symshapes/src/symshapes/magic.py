@@ -18,9 +18,9 @@ _torch_sym_ite = torch.SymBool.__sym_ite__
 def _sym_ite(self: torch.SymBool, then: Any, otherwise: Any) -> Any:
     if isinstance(self.node, SymNode):
         return then if bool(self) else otherwise
-    return _torch_sym_ite(self, then, otherwise)
+    return _torch_sym_ite(self, then, otherwise)  # type: ignore[no-untyped-call]
 
 
 def install() -> None:
     """Make `torch.sym_ite` choose by a guard where the condition is ours; others' conditions go to torch's method."""
-    torch.SymBool.__sym_ite__ = _sym_ite
+    torch.SymBool.__sym_ite__ = _sym_ite  # type: ignore[method-assign]

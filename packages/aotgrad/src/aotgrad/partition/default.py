@@ -6,6 +6,8 @@ forward values that the backward uses; views, casts and constants are made again
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import fx
 
@@ -61,7 +63,7 @@ def _sources(used: list[fx.Node], mutated: set[fx.Node]) -> list[fx.Node]:
         else:
             saved[node] = None
     for node in casts:
-        source = node.args[0]
+        source: Any = node.args[0]
         # A cast costs nothing in a fused backward, provided that its source is at hand anyway.
         at_hand = source in saved or source.op == "placeholder"
         if at_hand and source not in mutated:

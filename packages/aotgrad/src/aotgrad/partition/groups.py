@@ -88,11 +88,12 @@ def _zeros(graph: fx.Graph, node: fx.Node, others: Sequence[fx.Node]) -> fx.Node
     value = node.meta["val"]
     if not isinstance(value, torch.Tensor):
         return None
-    options = {"dtype": value.dtype, "device": value.device}
+    options: dict[str, Any] = {"dtype": value.dtype, "device": value.device}
     if all(type(n) is int for n in (*value.shape, *value.stride())):
         # In the strides of what they stand for, on which those of the call's result depend.
-        order = sorted(range(value.dim()), key=lambda dim: -value.stride(dim))
-        sizes = [1 if value.stride(dim) == 0 else value.shape[dim] for dim in order]
+        strides = value.stride()
+        order = sorted(range(value.dim()), key=lambda dim: -strides[dim])
+        sizes = [1 if strides[dim] == 0 else value.shape[dim] for dim in order]
         steps = [(aten.permute.default, inverse_permutation(order)), (aten.expand.default, list(value.shape))]
         made = graph.call_function(aten.full.default, (sizes, 0), options)
         fake = value.new_empty(sizes)

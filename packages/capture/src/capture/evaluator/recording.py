@@ -62,7 +62,7 @@ class Recording(Values):
             offset, source = other.fake.storage_offset(), other.source
             if other.value is None or source is None or type(offset) is not int:
                 continue
-            if other.fake.storage_key == tensor.fake.storage_key:
+            if other.fake.storage_key == tensor.fake.storage_key:  # type: ignore[attr-defined]
                 at = ShapePredicate((Size(source, "offset"),), ("offset",), f"offset == {offset}")
                 self.guard(None, GuardKind.SHAPE, at)
 

@@ -188,10 +188,10 @@ def run_program(program: Program, inputs: Sequence[Any]) -> list[Any]:
 
     def resolve(arg: Any) -> Any:
         if isinstance(arg, StridedView):
-            numbers = [[int(evaluate(e, sizes)) for e in part] for part in (arg.size, arg.stride)]
+            size, stride = ([int(evaluate(e, sizes)) for e in part] for part in (arg.size, arg.stride))
             flat = memory[arg.buffer]
             # torch counts offsets from the start of the storage, the program from the start of the buffer.
-            return flat.as_strided(*numbers, flat.storage_offset() + int(evaluate(arg.offset, sizes)))
+            return flat.as_strided(size, stride, flat.storage_offset() + int(evaluate(arg.offset, sizes)))
         if isinstance(arg, sympy.Basic):
             return evaluate(arg, sizes)
         if isinstance(arg, tuple | list):

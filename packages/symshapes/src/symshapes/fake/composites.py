@@ -115,7 +115,7 @@ def _with_plain_sizes(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function on views whose sizes are ints: each symbolic size is guarded to its hint."""
 
     def plain(value: Any) -> Any:
-        if isinstance(value, Tensor) and any(type(length) is torch.SymInt for length in value.shape):
+        if isinstance(value, Tensor) and any(type(length) is torch.SymInt for length in value.shape):  # type: ignore[comparison-overlap]
             return value.view([int(length) for length in value.shape])
         if isinstance(value, (list, tuple)):
             return type(value)(plain(item) for item in value)

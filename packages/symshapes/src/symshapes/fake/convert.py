@@ -42,7 +42,7 @@ class Converter:
             fake = made(mode, meta, key, t.requires_grad)
         else:
             with torch.enable_grad():
-                fake = _Computed.apply(made(mode, meta, key, True), mode, meta, key)
+                fake = _Computed.apply(made(mode, meta, key, True), mode, meta, key)  # type: ignore[no-untyped-call]
         if isinstance(t, torch.nn.Parameter):
             # What isinstance(t, Parameter) asks of tensors that are not of that exact class.
             fake._is_param = True

@@ -43,7 +43,7 @@ class FakeMode(TorchDispatchMode):
     """
 
     def __init__(self, shape_env: Any | None = None) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.shape_env = shape_env
         self.effects = 0
         """How many ops did more than give results: drew random numbers, wrote to an argument, or returned nothing."""
@@ -72,13 +72,13 @@ class FakeMode(TorchDispatchMode):
 
     def __enter__(self) -> "FakeMode":
         self._shadowed.append(_torch.clear_fake_slot() if _torch.current_fake_mode() is not None else None)
-        super().__enter__()
+        super().__enter__()  # type: ignore[no-untyped-call]
         self._lifting.append(_torch.lift_from_cpu(not _torch.has_gpu()))
         return self
 
     def __exit__(self, *exc: Any) -> None:
         _torch.lift_from_cpu(self._lifting.pop())
-        super().__exit__(*exc)
+        super().__exit__(*exc)  # type: ignore[no-untyped-call]
         shadowed = self._shadowed.pop()
         if shadowed is not None:
             _torch.set_fake_slot(shadowed)

@@ -26,7 +26,7 @@ class FakeTensor(torch.Tensor):
     lazy_flags: int
     __slots__ = ("fake_mode", "lazy_flags", "storage_key")  # no dictionary each
 
-    __torch_function__ = _torch.disabled_torch_function
+    __torch_function__ = _torch.disabled_torch_function  # type: ignore[assignment]
 
     @staticmethod
     def __new__(
@@ -38,7 +38,7 @@ class FakeTensor(torch.Tensor):
             _torch.allow_device_without_hardware(device)
             if device.index is None:
                 device = torch.device("cuda", torch.cuda.current_device() if torch.cuda.is_initialized() else 0)
-        fake = _torch.wrapper_tensor(
+        fake: Any = _torch.wrapper_tensor(
             cls,
             meta.size,
             meta.stride,
@@ -54,7 +54,7 @@ class FakeTensor(torch.Tensor):
         return fake
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Reached when no mode is active: the first fake argument's mode answers."""
@@ -63,7 +63,7 @@ class FakeTensor(torch.Tensor):
             return NotImplemented
         return mode.dispatch(func, args, kwargs or {})
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         dtype = str(self.dtype).removeprefix("torch.")
         grad = ", requires_grad=True" if self.requires_grad else ""
         return f"FakeTensor({dtype}{list(self.shape)}, {self.device}{grad})"
@@ -84,7 +84,7 @@ class SymbolicFakeTensor(FakeTensor):
     """A fake with a symbolic size: composite ops whose C++ knows plain sizes only go another way (composites.py)."""
 
     @classmethod
-    def __torch_function__(
+    def __torch_function__(  # type: ignore[override]
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         with _torch.no_torch_function():
@@ -106,7 +106,7 @@ def meta_of(fake: torch.Tensor) -> TensorMeta:
         fake.dtype,
         fake.device,
         fake.storage_offset(),
-        fake.lazy_flags,
+        fake.lazy_flags,  # type: ignore[attr-defined]
     )
 
 
