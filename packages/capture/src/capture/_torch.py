@@ -338,4 +338,25 @@ any_autocast: Callable[[], bool] = torch._C._is_any_autocast_enabled
 deterministic_algorithms: Callable[[], bool] = torch._C._get_deterministic_algorithms
 in_function_mode: Callable[[], bool] = torch._C._is_torch_function_mode_enabled
 
+
+# Questions of torch's own Python whose answers no setting tells: what this build has, which libraries' kernels may serve.
+QUERIES: tuple[Callable[..., Any], ...] = (
+    torch._C._is_autocast_available,
+    torch._C._are_functorch_transforms_active,
+    torch._C._get_cudnn_enabled,
+    torch._C._get_flash_sdp_enabled,
+    torch._C._get_mem_efficient_sdp_enabled,
+    torch._C._get_math_sdp_enabled,
+    torch._C._get_privateuse1_backend_name,
+)
+# What torch's own Python asks before it looks for overrides of an operation, in its three forms.
+OVERRIDE_QUERIES: tuple[Callable[..., bool], ...] = (
+    torch._C._has_torch_function,
+    torch._C._has_torch_function_unary,
+    torch._C._has_torch_function_variadic,
+)
+# What torch's own Python asks of the tracer of torch.jit, and tells who counts calls.
+tracing_state: Callable[[], Any] = torch._C._get_tracing_state
+log_api_usage: Callable[[str], None] = torch._C._log_api_usage_once
+
 configure_tensors()

@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from symshapes import HALF_DTYPES
+
 
 @dataclass(frozen=True)
 class IndexRule:
@@ -53,7 +55,7 @@ def compute_dtype(dtype: torch.dtype) -> torch.dtype:
     Raises:
         NotImplementedError: for a dtype the IR does not hold (complex, quantised, float8).
     """
-    if dtype in (torch.float16, torch.bfloat16):
+    if dtype in HALF_DTYPES:
         return torch.float32
     if dtype in COMPUTE_DTYPES:
         return dtype

@@ -23,6 +23,7 @@ from symshapes.expr import (
     size_symbol,
 )
 from symshapes.facts import (
+    HALF_DTYPES,
     NUMBER_DTYPES,
     OperatorFacts,
     WrittenArgument,
@@ -31,6 +32,7 @@ from symshapes.facts import (
     inverse_permutation,
     is_dense,
     memory_order,
+    opmath_dtype,
     result_dtype,
     same_layout,
     same_metadata,
@@ -78,6 +80,7 @@ from symshapes.straight_line import StraightLine, names_in
 from symshapes.undisturbed import undisturbed_autograd
 
 __all__ = [
+    "HALF_DTYPES",
     "NUMBER_DTYPES",
     "Ambient",
     "DataDependentError",
@@ -130,6 +133,7 @@ __all__ = [
     "missing_rules",
     "names_in",
     "on_generated",
+    "opmath_dtype",
     "own_folders",
     "parse_expr",
     "policy_of",

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symshapes import DimPolicy, ShapeEnv
+from symshapes import DimPolicy, ShapeEnv, opmath_dtype
 from symshapes.facts import number_dtype, result_dtype
 from symshapes.rules.layout import TensorMeta, contiguous_strides
 
@@ -48,3 +48,9 @@ def test_expressions_and_the_default_dtype():
     assert number_dtype(1j, torch.float64) is torch.complex128
     assert result_dtype([None, 2.0], torch.float64) is torch.float64
     assert result_dtype([], torch.float64) is torch.float64
+
+
+def test_what_kernels_on_half_types_compute_in():
+    assert [opmath_dtype(dtype) for dtype in (torch.float16, torch.bfloat16)] == [torch.float32] * 2
+    assert opmath_dtype(torch.complex32) is torch.complex64
+    assert all(opmath_dtype(d) is d for d in (torch.float32, torch.float64, torch.complex64, torch.int8, torch.bool))

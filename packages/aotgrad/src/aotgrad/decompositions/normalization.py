@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from aotgrad.decompositions.layout import contiguous, laid_out_like
-from aotgrad.decompositions.precision import cast, opmath, widen, widen_optional
+from aotgrad.decompositions.precision import cast, widen, widen_optional
 from aotgrad.decompositions.registry import Maybe, decomposition
+from symshapes import opmath_dtype
 
 aten = torch.ops.aten
 
@@ -28,7 +29,7 @@ def moments(x: Tensor, dims: list[int]) -> tuple[Tensor, Tensor]:
 def _statistics_dtype(x: Tensor, *parameters: Maybe) -> torch.dtype:
     """The CPU kernels keep statistics in the parameters' dtype, the GPU kernels in the accumulation dtype."""
     if x.device.type != "cpu":
-        return opmath(x.dtype)
+        return opmath_dtype(x.dtype)
     return next((p.dtype for p in parameters if p is not None), x.dtype)
 
 
@@ -362,7 +363,7 @@ def fused_rms_norm(x: Tensor, normalized_shape: Any, weight: Maybe, eps: float |
     dims = list(range(x.dim() - len(normalized_shape), x.dim()))
     wide = contiguous(widen(x))
     if eps is None:
-        eps = torch.finfo(opmath(x.dtype)).eps
+        eps = torch.finfo(opmath_dtype(x.dtype)).eps
     rstd = aten.rsqrt.default(aten.mean.dim(wide * wide, dims, True) + eps)
     out = wide * rstd
     if weight is not None:

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from aotgrad.decompositions.layout import laid_out_like
-from aotgrad.decompositions.precision import cast, in_opmath, opmath, widen
+from aotgrad.decompositions.precision import cast, in_opmath, widen
 from aotgrad.decompositions.registry import decomposition
-from symshapes import same_sizes
+from symshapes import opmath_dtype, same_sizes
 
 aten = torch.ops.aten
 
@@ -210,7 +210,7 @@ def native_dropout(x: Tensor, p: float, train: bool | None) -> tuple[Tensor, Ten
 
 @decomposition(aten.native_dropout_backward.default)
 def native_dropout_backward(grad: Tensor, mask: Tensor, scale: float) -> Tensor:
-    return cast(widen(grad) * (cast(mask, opmath(grad.dtype)) * scale), grad.dtype)
+    return cast(widen(grad) * (cast(mask, opmath_dtype(grad.dtype)) * scale), grad.dtype)
 
 
 @decomposition(aten.floor_divide.default)

@@ -11,17 +11,9 @@ from typing import Any
 
 import torch
 
+from symshapes import HALF_DTYPES, opmath_dtype
+
 aten = torch.ops.aten
-
-HALF = (torch.bfloat16, torch.float16)
-COMPLEX_OF_HALF = torch.complex32
-
-
-def opmath(dtype: torch.dtype) -> torch.dtype:
-    """The dtype that kernels on `dtype` compute in."""
-    if dtype in HALF:
-        return torch.float32
-    return torch.complex64 if dtype == COMPLEX_OF_HALF else dtype
 
 
 def cast(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -31,7 +23,7 @@ def cast(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 def widen(value: torch.Tensor) -> torch.Tensor:
     """`value` in the dtype that kernels compute in."""
-    return cast(value, opmath(value.dtype))
+    return cast(value, opmath_dtype(value.dtype))
 
 
 def widen_optional(value: torch.Tensor | None) -> torch.Tensor | None:
@@ -48,7 +40,7 @@ def in_opmath(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def wide(*args: Any, **kwargs: Any) -> Any:
         dtype = next(value.dtype for value in args if isinstance(value, torch.Tensor))
-        if dtype not in HALF:
+        if dtype not in HALF_DTYPES:
             return function(*args, **kwargs)
         result = function(*[_wide(value) for value in args], **{name: _wide(value) for name, value in kwargs.items()})
         if isinstance(result, tuple):
@@ -59,4 +51,4 @@ def in_opmath(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _wide(value: Any) -> Any:
-    return widen(value) if isinstance(value, torch.Tensor) and value.dtype in HALF else value
+    return widen(value) if isinstance(value, torch.Tensor) and value.dtype in HALF_DTYPES else value

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from capture import _torch
 from capture.errors import Unsupported
 from capture.guards import GuardKind
 from capture.settings import ANSWERS, SETTERS, SETTINGS
@@ -20,25 +21,13 @@ from .torch_calls import BUILTINS, Handler, builtin
 #: What the graph records besides the setters of settings.
 _ACTIONS = (torch.autocast_increment_nesting, torch.autocast_decrement_nesting, torch.clear_autocast_cache)
 
-#: Queries answered by asking torch now, besides those of settings; the capture is guarded on the answers.
-_QUERIES = (
-    torch._C._is_autocast_available,
-    torch._C._are_functorch_transforms_active,
-    torch._C._get_cudnn_enabled,
-    torch._C._get_flash_sdp_enabled,
-    torch._C._get_mem_efficient_sdp_enabled,
-    torch._C._get_math_sdp_enabled,
-    torch._C._get_privateuse1_backend_name,
-    torch._C._has_cuda if callable(getattr(torch._C, "_has_cuda", None)) else torch.is_grad_enabled,
-)
-
 
 def _register() -> None:
     for setter in (*_ACTIONS, *(function for function, _ in SETTERS)):
         BUILTINS[setter] = _setter(setter)
-    for query in (*_QUERIES, *(function for function, _ in ANSWERS)):
+    for query in (*_torch.QUERIES, *(function for function, _ in ANSWERS)):
         BUILTINS[query] = _query(query)
-    BUILTINS[torch._C._get_tracing_state] = lambda m, args, kwargs: Constant(None)
+    BUILTINS[_torch.tracing_state] = lambda m, args, kwargs: Constant(None)
 
 
 def _setter(function: Any) -> Handler:
@@ -103,11 +92,10 @@ def _each(value: Variable) -> list[Variable]:
     return value.items if isinstance(value, Sequence) else [value]
 
 
-for _name in ("_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic"):
-    BUILTINS[getattr(torch._C, _name)] = _has_torch_function
+BUILTINS.update(dict.fromkeys(_torch.OVERRIDE_QUERIES, _has_torch_function))
 
 
-@builtin(torch._C._log_api_usage_once)
+@builtin(_torch.log_api_usage)
 def _log_api_usage(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return Constant(None)
 

@@ -24,14 +24,14 @@ from inductor.ir.scalar import Scalar
 from inductor.ir.tensor import Cost, Source, TensorValue
 from inductor.ir.views import AsStrided, Slice
 from inductor.ops import COMPUTE_DTYPES, install, ops
-from symshapes import expr_of, hint_of
+from symshapes import HALF_DTYPES, expr_of, hint_of
 
 aten = torch.ops.aten
 
 Compute = Callable[[Index], Scalar]
 UNKNOWN = 64
 """The hint of a size that nobody knows yet; it orders loops and decides nothing else."""
-MEMORY_DTYPES = COMPUTE_DTYPES | {torch.float16, torch.bfloat16}
+MEMORY_DTYPES = COMPUTE_DTYPES | HALF_DTYPES
 """Dtypes that loops can load and store."""
 
 

@@ -15,11 +15,9 @@ from inductor.ir.operations import Constant, Elementwise, Expr, Load, Ref, Round
 from inductor.ir.size_floats import is_size_float, size_float
 from inductor.ops import compute_dtype, ops
 from inductor.primitives import PRIMITIVES, REDUCTIONS
-from symshapes import expr_of
+from symshapes import HALF_DTYPES, expr_of
 
 Number = float | int | bool
-
-HALVES = (torch.float16, torch.bfloat16)
 
 
 class Scalar:
@@ -145,7 +143,7 @@ def settled(value: Scalar) -> Scalar:
 
 def element_of(value: Scalar, dtype: torch.dtype) -> Scalar:
     """`value` as an element of a tensor of `dtype` that has not been in memory."""
-    unrounded = None if dtype not in HALVES or _is_rounded(value.ref, dtype) else dtype
+    unrounded = None if dtype not in HALF_DTYPES or _is_rounded(value.ref, dtype) else dtype
     if value.unrounded is unrounded and (value.settle is not None) == (unrounded is not None):
         return value  # such as a view, or an operation that passes rounding on
     if unrounded is None:
@@ -188,7 +186,7 @@ def convert(value: Scalar, dtype: torch.dtype) -> Scalar:
 
 def rounded(value: Scalar, dtype: torch.dtype) -> Scalar:
     """`value` as memory of `dtype` would hold it: float16 and bfloat16 round, unless the value is already that."""
-    if dtype not in HALVES:
+    if dtype not in HALF_DTYPES:
         return convert(value, dtype)
     return _made(lambda ref: _rounded_ref(ref, dtype), [value])
 

@@ -16,12 +16,12 @@ from inductor.ir.builder import Builder
 from inductor.ir.indexing import Index, is_empty, same
 from inductor.ir.operations import Cast, Constant, Elementwise, Expr, Load
 from inductor.ir.recording import LoopRecorder
-from inductor.ir.scalar import HALVES, Scalar, convert, lift, rounded
+from inductor.ir.scalar import Scalar, convert, lift, rounded
 from inductor.ir.tensor import Cost, TensorValue
 from inductor.ir.views import Expand
 from inductor.ops import install, ops
 from inductor.primitives import PRIMITIVES
-from symshapes import ambient, result_dtype
+from symshapes import HALF_DTYPES, ambient, result_dtype
 
 Lowering = Callable[..., Any]
 
@@ -166,7 +166,7 @@ def elementwise(
 
 
 def _is_narrowed(value: Any, common: torch.dtype, device: torch.device, wide: bool) -> bool:
-    if common not in HALVES or device.type != "cpu":
+    if common not in HALF_DTYPES or device.type != "cpu":
         return False
     if isinstance(value, TensorValue):
         return value.dtype is not common and not (wide and not value.size)

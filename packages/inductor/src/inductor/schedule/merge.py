@@ -19,8 +19,7 @@ from inductor.levels import live_ops
 from inductor.ops import compute_dtype
 from inductor.schedule.nodes import Group, Member
 from inductor.schedule.space import Number, index_of, remap_index
-
-_HALF = (torch.float16, torch.bfloat16)
+from symshapes import HALF_DTYPES
 
 
 def merge(group: Group, dtype_of: Callable[[str], torch.dtype], dropped: Collection[str] = ()) -> Body:
@@ -116,7 +115,7 @@ class _Merger:
         """What a load of a buffer this body has stored yields."""
         value = self._stored[buffer]
         dtype = self._dtype_of(buffer)
-        if dtype in _HALF:
+        if dtype in HALF_DTYPES:
             made = self.ops[value.at]
             if not (isinstance(made, Round) and made.to is dtype):
                 value = self._append(Round(value, dtype))

@@ -18,17 +18,20 @@ from symshapes.facts.operators import (
     forget_operators,
 )
 from symshapes.facts.promotion import (
+    HALF_DTYPES,
     NUMBER_DTYPES,
     Operand,
     common_device,
     complex_dtype,
     float_dtype,
     number_dtype,
+    opmath_dtype,
     real_dtype,
     result_dtype,
 )
 
 __all__ = [
+    "HALF_DTYPES",
     "NUMBER_DTYPES",
     "Operand",
     "OperatorFacts",
@@ -44,6 +47,7 @@ __all__ = [
     "memory_order",
     "number_dtype",
     "on_two_devices",
+    "opmath_dtype",
     "real_dtype",
     "result_dtype",
     "same_layout",

@@ -29,6 +29,17 @@ _REAL = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.c
 _COMPLEX = {real: complex_ for complex_, real in _REAL.items()} | {torch.bfloat16: torch.complex64}
 
 
+HALF_DTYPES = frozenset({torch.float16, torch.bfloat16})
+"""The dtypes that kernels load, widen to float32, compute in, and round once at the end."""
+
+
+def opmath_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The dtype that eager's kernels on `dtype` compute in."""
+    if dtype in HALF_DTYPES:
+        return torch.float32
+    return torch.complex64 if dtype is torch.complex32 else dtype
+
+
 def real_dtype(dtype: torch.dtype) -> torch.dtype:
     """The dtype of the parts of a complex dtype; any other dtype is itself."""
     return _REAL.get(dtype, dtype)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
+from symshapes.facts import opmath_dtype
 from symshapes.rules.copies import like
 from symshapes.rules.layout import (
     Size,
@@ -19,11 +20,6 @@ from symshapes.rules.registry import rule
 Maybe = TensorMeta | None
 
 
-def _wide(dtype: torch.dtype) -> torch.dtype:
-    """The dtype statistics are kept in."""
-    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
-
-
 def _vector(length: Size, like: TensorMeta, dtype: torch.dtype) -> TensorMeta:
     return TensorMeta((length,), (1,), dtype, like.device)
 
@@ -36,7 +32,7 @@ def _statistics_dtype(input: TensorMeta, weight: Maybe) -> torch.dtype:
     if input.device.type == "cpu":
         # CPU kernels keep statistics in the parameters' dtype.
         return weight.dtype if weight is not None else input.dtype
-    return _wide(input.dtype)
+    return opmath_dtype(input.dtype)
 
 
 def _batch_norm(input: TensorMeta, weight: Maybe, training: bool) -> tuple[TensorMeta, TensorMeta, TensorMeta]:
@@ -159,7 +155,7 @@ def native_batch_norm_backward(
             grad_input = fresh(input.size, input)
         elif is_channels_last(input.size, input.stride) and is_channels_last(grad_out.size, grad_out.stride):
             # The channels-last kernel gives an empty tensor for what was not asked for.
-            unasked = _vector(0, input, _wide(input.dtype))
+            unasked = _vector(0, input, opmath_dtype(input.dtype))
     return (
         grad_input if output_mask[0] else None,
         vector if output_mask[1] else unasked,
@@ -262,7 +258,7 @@ def fused_rms_norm(
     """The result and the inverse root mean square of each row."""
     inner = len(normalized_shape)
     rows = (*input.size[: len(input.size) - inner], *[1] * inner)
-    return fresh(input.size, input), TensorMeta(rows, contiguous_strides(rows), _wide(input.dtype), input.device)
+    return fresh(input.size, input), TensorMeta(rows, contiguous_strides(rows), opmath_dtype(input.dtype), input.device)
 
 
 @rule("_fused_rms_norm_backward")
