@@ -22,7 +22,8 @@ contents_size(PyObject *value)
     if (PyList_Check(value) || PyTuple_Check(value)) {
         return Py_SIZE(value);
     }
-    return PyDict_Check(value) ? PyDict_GET_SIZE(value) : PyAnySet_Check(value) ? PySet_GET_SIZE(value) : PyObject_Size(value);
+    return PyDict_Check(value) ? PyDict_GET_SIZE(value) : PyAnySet_Check(value) ? PySet_GET_SIZE(value)
+                                                                                : PyObject_Size(value);
 }
 
 static int
