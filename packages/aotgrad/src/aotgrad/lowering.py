@@ -5,15 +5,28 @@ In: arguments as an op got them. Out: arguments for a node, a key that identifie
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import fx
 
+from aotgrad.symbols import SymbolNodes
+from aotgrad.tracked import Tracked
 from symshapes import FakeTensor
 
-if TYPE_CHECKING:
-    from aotgrad.trace import Tracer
+
+class Values(Protocol):
+    """What the arguments of a call are to the tracer."""
+
+    symbols: SymbolNodes
+
+    def tracked(self, tensor: torch.Tensor) -> Tracked:
+        """What is known of a tensor."""
+        ...
+
+    def read(self, tracked: Tracked) -> fx.Node:
+        """The node of the tensor's present value."""
+        ...
 
 
 class Lowering:
@@ -24,7 +37,7 @@ class Lowering:
 
     __slots__ = ("_keys", "inexact", "tracer")
 
-    def __init__(self, tracer: Tracer) -> None:
+    def __init__(self, tracer: Values) -> None:
         self.tracer = tracer
         self.inexact = False
         self._keys: list[Any] = []

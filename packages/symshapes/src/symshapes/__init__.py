@@ -22,6 +22,7 @@ from symshapes.expr import (
     simplify_with_ranges,
     size_symbol,
 )
+from symshapes.expr.ranges import ValueRange, bound
 from symshapes.facts import (
     HALF_DTYPES,
     NUMBER_DTYPES,
@@ -66,7 +67,6 @@ from symshapes.policy import (
     mark_unbacked,
     policy_of,
 )
-from symshapes.ranges import ValueRange, bound
 from symshapes.rules import (
     DataDependentError,
     TensorMeta,

@@ -17,8 +17,8 @@ from sympy import Add, Expr, Integer, Mul, S, Symbol
 from symshapes.expr.floats import is_int
 from symshapes.expr.functions import FloorDiv, Mod
 from symshapes.expr.printers import print_expr
+from symshapes.expr.ranges import UNKNOWN, ValueRange, bound
 from symshapes.expr.terms import Term, content, exact_quotient, multiplied_out, product, sum_of, terms_of
-from symshapes.ranges import UNKNOWN, ValueRange, bound
 
 _NEGATED: dict[Any, Any] = {
     sympy.Eq: sympy.Ne,

@@ -17,12 +17,12 @@ from sympy import Integer, Symbol
 from symshapes.constraints import Constraints, negation, relation, truth
 from symshapes.expr.evaluate import evaluate
 from symshapes.expr.functions import as_expr
+from symshapes.expr.ranges import NON_NEGATIVE, UNKNOWN, ValueRange, bound
 from symshapes.expr.symbols import SYMBOLIC, size_symbol
 from symshapes.guards import ShapeGuard, ShapeGuardCode, condition_text, write_guards
 from symshapes.locate import user_line
 from symshapes.node import SymNode
 from symshapes.policy import DimMark, DimPolicy
-from symshapes.ranges import NON_NEGATIVE, UNKNOWN, ValueRange, bound
 
 
 class UnbackedError(RuntimeError):

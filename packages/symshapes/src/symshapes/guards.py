@@ -18,8 +18,8 @@ from sympy import Expr, Integer, Symbol
 from symshapes.constraints import RELATIONS, Constraints, is_integral, normal_form
 from symshapes.expr.functions import Mod
 from symshapes.expr.printers import print_expr
+from symshapes.expr.ranges import UNKNOWN, ValueRange, bound
 from symshapes.expr.terms import Term, sum_of, terms_of
-from symshapes.ranges import UNKNOWN, ValueRange, bound
 
 
 @dataclass(frozen=True, slots=True)

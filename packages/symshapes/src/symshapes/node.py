@@ -10,17 +10,40 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import sympy
 from sympy import Add, Expr, Integer, Max, Min, Mul, Pow, S
 
-from symshapes.constraints import negation, relation, truth
+from symshapes.constraints import Constraints, negation, relation, truth
 from symshapes.expr.floats import FLOAT_FUNCTIONS, constant
 from symshapes.expr.functions import FloorDiv, Mod
 
-if TYPE_CHECKING:
-    from symshapes.env import ShapeEnv
+
+class Environment(Protocol):
+    """What a node asks of the `ShapeEnv` that it belongs to."""
+
+    constraints: Constraints
+
+    def hint(self, expr: Any) -> Any:
+        """The value of an expression on the hints, or None if it has unbacked symbols."""
+        ...
+
+    def statically_known(self, condition: Any) -> bool | None:
+        """The truth of a condition for all inputs that pass the guards so far; None if it depends. No guard."""
+        ...
+
+    def evaluate(self, expr: Any, hint: Any = None) -> Any:
+        """The value of a condition or an expression, with a guard where it depends."""
+        ...
+
+    def evaluate_size_oblivious(self, condition: Any, hint: Any = None) -> bool:
+        """Like `evaluate`, but unbacked sizes are taken to be neither 0 nor 1."""
+        ...
+
+    def expect_true(self, condition: Any, hint: Any = None) -> bool:
+        """Whether a condition that the program promises holds."""
+        ...
 
 
 class SymNode:
@@ -28,7 +51,7 @@ class SymNode:
 
     __slots__ = ("__weakref__", "_expr", "_version", "env", "hint", "pytype")
 
-    def __init__(self, expr: Any, env: ShapeEnv, hint: Any, pytype: type) -> None:
+    def __init__(self, expr: Any, env: Environment, hint: Any, pytype: type) -> None:
         self._expr = expr
         self._version = 0  # of the constraints that the expression has been simplified by
         self.env = env

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from symshapes import FloorDiv, Max, Min, Mod, bound, evaluate, index_symbol, print_expr, size_symbol
+from symshapes.expr.ranges import ValueRange
 from symshapes.expr.terms import sum_of, terms_of
-from symshapes.ranges import ValueRange
 
 X, J = index_symbol("i"), index_symbol("j")
 S, T = size_symbol("s"), size_symbol("t")

@@ -15,7 +15,7 @@ from sympy import Symbol
 
 from symshapes.expr.floats import FLOAT_FUNCTIONS, FloatFunction, IntFunction, is_int
 from symshapes.expr.functions import FloorDiv, Mod
-from symshapes.ranges import ValueRange, bound
+from symshapes.expr.ranges import ValueRange, bound
 
 # Binding strengths, as in Python and C++: a child binding weaker than its place is parenthesised.
 _OR, _AND, _NOT, _COMPARE, _SUM, _PRODUCT, _UNARY, _POWER, _ATOM = range(9)

@@ -13,8 +13,8 @@ from typing import Any
 from sympy import Add, Expr, Integer, Mul, S, Symbol
 
 from symshapes.expr.functions import FloorDiv, Mod, as_expr
+from symshapes.expr.ranges import ValueRange, bound
 from symshapes.expr.terms import Term, exact_quotient, monomial_gcd, multiplied_out, product, scaled, sum_of, terms_of
-from symshapes.ranges import ValueRange, bound
 
 _MEMO_LIMIT = 1 << 16
 _memo: dict[tuple[Any, ...], Expr] = {}

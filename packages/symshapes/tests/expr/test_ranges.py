@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symshapes import FloorDiv, Mod, ValueRange, bound, index_symbol, size_symbol
-from symshapes.ranges import UNKNOWN, add, floor_div, mod, mul, power
+from symshapes.expr.ranges import UNKNOWN, add, floor_div, mod, mul, power
 
 SPANS = st.tuples(st.integers(-9, 9), st.integers(0, 6)).map(lambda p: ValueRange(p[0], p[0] + p[1]))
 RULES = [(add, operator.add), (mul, operator.mul), (floor_div, operator.floordiv), (mod, operator.mod)]
