@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 import sympy
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from symshapes import FloorDiv, Max, Min, Mod, bound, evaluate, index_symbol, print_expr, size_symbol
@@ -82,6 +82,9 @@ def test_random_expressions_equal_python(tree, points):
 
 @settings(max_examples=80, deadline=None)
 @given(TREES)
+@example(
+    ("floordiv", ("add", ("add", SYMBOLS[0], SYMBOLS[0]), ("mod", SYMBOLS[0], 2)), 2)
+)  # nothing is left of the remainder
 def test_sums_are_built_as_sympy_builds_them(tree):
     expr = sympy.sympify(build(tree))
     assert sum_of(terms_of(expr)) == expr

@@ -121,7 +121,7 @@ def _floor_div_by_number(above: Expr, number: int) -> Expr:
     if constant:
         rest.append((constant, S.One))
     quotient = _nested_floor_div(sum_of(rest), number)
-    return sum_of([*whole, (1, quotient)]) if whole else quotient
+    return sum_of([*whole, *terms_of(quotient)]) if whole else quotient
 
 
 def _nested_floor_div(above: Expr, number: int) -> Expr:
