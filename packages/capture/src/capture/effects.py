@@ -5,6 +5,7 @@ All new values are pushed to locals first, so that no source is read after the f
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import types
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from .errors import Unsupported
 from .evaluator.machine import Machine
 from .variables.base import Variable
 from .variables.constants import Constant
+from .variables.deques import Deque
 from .variables.functions import Cell
 from .variables.lookups import class_lookup, is_data_descriptor
 from .variables.mappings import Dict, Set
@@ -111,6 +113,14 @@ def _apply_list(e: Emitter, target: List) -> None:
     e.emit(build.call(2), build.pop())
 
 
+def _apply_deque(e: Emitter, target: Deque) -> None:
+    if target.age:
+        _apply_list(e, target)
+        return
+    for i, value in enumerate(target.items):  # in place: what iterates over it goes on
+        e.call_discarding(collections.deque.__setitem__, [target, Constant(i), value])
+
+
 def _entries_to_set(target: Dict) -> list[tuple[Variable, Variable]]:
     """What a dict is to be given: all that is new, or all that it holds where it must be filled anew.
 
@@ -182,6 +192,7 @@ def _apply_cell(e: Emitter, target: Cell) -> None:
 
 
 _APPLY: dict[type[Variable], Callable[[Emitter, Any], None]] = {
+    Deque: _apply_deque,
     List: _apply_list,
     Dict: _apply_dict,
     Set: _apply_set,

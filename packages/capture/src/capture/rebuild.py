@@ -431,7 +431,7 @@ def _sequence_iterator(e: Emitter, v: SequenceIterator) -> None:
 
 
 def _deque_iterator_parts(v: DequeIterator) -> Iterable[Variable]:
-    if v.age != v.deque.age:
+    if v.deque.age:
         raise CannotRebuild(v, "an iterator over a deque that was changed")
     return [v.deque]
 

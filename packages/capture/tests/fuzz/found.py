@@ -816,4 +816,63 @@ def f(x):
 """,
         ("call(f, torch.ones(3))", "counted['a'] = 5", "call(f, torch.ones(3))"),
     ),
+    "function written in C under another name": (
+        """
+class Own:
+    k = torch.tanh
+    c = torch.Tensor.cos
+class Mine(torch.Tensor):
+    other = torch.Tensor.cos
+own = Own()
+def f(x):
+    return own.k(x) * len(own.k.__name__)
+""",
+        ("call(f, torch.ones(3))", "Own.k = torch.relu", "call(f, torch.ones(3))"),
+    ),
+    "dictionaries compare values until one differs": (
+        """
+table = {'a': torch.ones(3), 'd': 3}
+def f(x):
+    try:
+        return x + 1, table == {'a': 1, 'b': 2}
+    except RuntimeError as error:
+        return x + 2, str(error)
+""",
+        (
+            "call(f, torch.ones(3))",
+            "table['e'] = 3",
+            "call(f, torch.ones(3))",
+            "table.pop('a')",
+            "call(f, torch.ones(3))",
+        ),
+    ),
+    "deque whose elements are replaced under its iterator": (
+        """
+queue = collections.deque([1, 2, 3], maxlen=4)
+def f(x):
+    queue[0] = 5
+    for item in queue:
+        x = x * item
+        outside(x)
+    return x
+def g(x):
+    queue.append(7)
+    for item in queue:
+        x = x * item
+        outside(x)
+    return x
+""",
+        ("call(f, torch.ones(3))", "call(g, torch.ones(3))"),
+    ),
+    "member of an enumeration that lost its name": (
+        """
+color = Color.RED
+def f(x):
+    try:
+        return x + 1, '{!r:.3}'.format(color)
+    except AttributeError as error:
+        return x + 2, str(error)
+""",
+        ("call(f, torch.ones(3))", "color.__dict__ = {'v': 3}", "call(f, torch.ones(3))"),
+    ),
 }

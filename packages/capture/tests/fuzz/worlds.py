@@ -137,7 +137,7 @@ class Calls:
         except Exception as error:
             outcome = told(error)
         modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.get_default_dtype()
-        state = {name: value for name, value in self.space.items() if name not in self.given and name[0] != "_"}
+        state = {name: self.space[name] for name in sorted(self.space) if name not in self.given and name[0] != "_"}
         with torch.no_grad():
             shown = DeepSnapshot()((result, args, state, self.space["LOG"]))
         self.records.append((outcome, shown, modes))

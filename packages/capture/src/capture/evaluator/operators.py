@@ -351,13 +351,13 @@ def _compare_sequences(m: Interpreter, symbol: str, left: Sequence, right: Seque
 
 def _equal_dicts(m: Interpreter, left: Dict, right: Dict) -> bool:
     a, b = left.whole(m), right.whole(m)
-    if a.keys() != b.keys():
+    if len(a) != len(b):
         return False
     if collections.OrderedDict in (left.cls, right.cls) and not all(m.is_constant(v) for _, v in a.values()):
         raise Unsupported("comparison of ordered dictionaries, whose values are met in another order than theirs")
     if left.cls is right.cls is collections.OrderedDict and list(a) != list(b):
         return False
-    return all(m.equal(v, b[k][1]) for k, (_, v) in a.items())
+    return all(k in b and m.equal(v, b[k][1]) for k, (_, v) in a.items())
 
 
 #: Integers of which the interpreter makes one object each.

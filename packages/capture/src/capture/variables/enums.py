@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import types
+from typing import Any
 
 from capture.errors import NotConstant, Unsupported
 from capture.sources import Attr, Const
@@ -16,6 +17,11 @@ from .objects import descriptor_get
 
 class EnumMember(Known):
     """A member of an enumeration: immutable, compared by identity or as its mixed-in type does."""
+
+    def as_python(self, m: Interpreter) -> Any:
+        for name in ("_name_", "_value_"):
+            self.attribute(m, name)  # what it is computed with
+        return super().as_python(m)
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if name in ("value", "name") and class_lookup(m, type(self.value), name)[1] is enum.Enum:

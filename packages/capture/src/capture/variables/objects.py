@@ -69,7 +69,11 @@ def descriptor_get(m: Interpreter, raw: Any, owner: type, obj: Variable | None, 
 
 
 def _bound_slot(m: Interpreter, raw: Any, obj: Variable, cls: type, name: str) -> Variable:
-    """A method written in C, of an object, which must be of the class that it is for."""
+    """A method written in C, of an object, which must be of the class that it is for; a function is itself."""
+    if isinstance(raw, types.BuiltinFunctionType):
+        return m.known(raw)
+    if raw.__name__ != name:
+        raise Unsupported(f"{raw.__name__} under the name {name!r}")
     if not issubclass(cls, getattr(raw, "__objclass__", cls)):
         m.fold(raw.__get__, [_alike(cls)])
     return m.created(BoundBuiltin(obj, name))
