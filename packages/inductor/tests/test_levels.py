@@ -3,7 +3,7 @@
 import sympy
 import torch
 
-from inductor.body import Body, record
+from inductor.ir.body import Body, record
 from inductor.ir.operations import Elementwise
 from inductor.levels import split
 from inductor.ops import ops

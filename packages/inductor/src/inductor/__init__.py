@@ -2,7 +2,6 @@
 
 from inductor.api import compile_graph
 from inductor.artefact import CompiledGraph, Stats, load_stored
-from inductor.body import Body, record
 from inductor.cache import DiskCache, Entry, cache_root, scratch_folder
 from inductor.cache import reset as reset_cache
 from inductor.device import (
@@ -16,6 +15,7 @@ from inductor.device import (
     register_backend,
 )
 from inductor.handlers.reference import ReferenceBackend
+from inductor.ir.body import Body, record
 from inductor.ir.operations import (
     Bitcast,
     Cast,

@@ -15,7 +15,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 import torch
 
-from inductor.body import Body
+from inductor.ir.body import Body
 from inductor.ir.operations import Expr, Symbol
 
 

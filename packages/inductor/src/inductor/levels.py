@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from inductor.body import Body
+from inductor.ir.body import Body
 from inductor.ir.operations import Reduce, Store
 
 

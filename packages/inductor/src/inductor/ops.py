@@ -1,8 +1,8 @@
 """The primitive operations of the loop IR.
 
 An IR body is a Python function over `ops`: calling `ops.add(a, b)` hands the call to the installed handler, so the same
-body records itself (`body.record`), runs on torch tensors (`handlers.interpreter`) or becomes kernel text.
-Flows in: lowerings. Flows out: `body.Body`, a flat list of primitive operations with dtypes.
+body records itself (`ir.body.record`), runs on torch tensors (`handlers.interpreter`) or becomes kernel text.
+Flows in: lowerings. Flows out: calls of a handler; what a primitive is says its row in `primitives.py`.
 
 Values have one of the compute dtypes: bool, uint8, int8, int16, int32, int64, float32, float64. bfloat16 and float16
 exist only in memory: a load widens to float32, a store rounds; `round_to` rounds a float32 value where the program does.

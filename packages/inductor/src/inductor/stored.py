@@ -13,11 +13,11 @@ from typing import Any
 import sympy
 import torch
 
-from inductor.body import Body
 from inductor.cache.place import FORMAT
 from inductor.cache.tensors import DTYPES, Unstorable, pack, unpack
 from inductor.codegen.wrapper import WrapperSource
 from inductor.device import Kernel, KernelArg, KernelSource
+from inductor.ir.body import Body
 from inductor.ir.operations import OPERATIONS, Ref
 from inductor.parts import CHECKED, WRAPPER, KernelModule, Parts
 from symshapes import ExprWriter, read_exprs

@@ -9,8 +9,8 @@ import pytest
 import sympy
 import torch
 
-from inductor.body import record
 from inductor.handlers.interpreter import evaluate, flat_view, run_loop
+from inductor.ir.body import record
 from inductor.ir.program import LoopOp
 from inductor.ops import ops
 

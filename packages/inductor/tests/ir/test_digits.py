@@ -8,8 +8,8 @@ import pytest
 import sympy
 import torch
 
-from inductor.body import Body, record
 from inductor.handlers.interpreter import evaluate
+from inductor.ir.body import Body, record
 from inductor.ir.digits import span, split
 from inductor.ir.loops import outer_symbol
 from inductor.ops import ops

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inductor.body import Body, record
 from inductor.handlers.interpreter import evaluate
+from inductor.ir.body import Body, record
 from inductor.ir.loops import canonicalise, inner_symbol, outer_symbol
 from inductor.ops import ops
 from symshapes import FloorDiv, Mod

@@ -14,8 +14,8 @@ import pytest
 import sympy
 import torch
 
-from inductor.body import record
 from inductor.device import DeviceBackend, Kernel, KernelArg
+from inductor.ir.body import record
 from inductor.ops import ops
 from symshapes import Mod
 
@@ -327,7 +327,7 @@ def test_an_integer_power_is_left_to_others() -> None:
 def test_kernels_compile_for_sm_90_without_a_gpu(tmp_path: Path) -> None:
     program = """
 import torch, sympy
-from inductor.body import record
+from inductor.ir.body import record
 from inductor.device import Kernel, KernelArg
 from inductor.ops import ops
 from inductor.triton import TritonBackend, compile_ahead

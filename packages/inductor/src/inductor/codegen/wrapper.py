@@ -17,8 +17,8 @@ from typing import Any
 import sympy
 import torch
 
-from inductor.body import checks_positions
 from inductor.codegen.extern import ArgumentPrinter, unpacked
+from inductor.ir.body import checks_positions
 from inductor.ir.indexing import is_empty
 from inductor.ir.operations import Expr, Symbol
 from inductor.ir.program import Buffer, ExternOp, StridedView

@@ -14,7 +14,7 @@ import sympy
 import torch
 from torch import fx
 
-from inductor.body import Body
+from inductor.ir.body import Body
 from inductor.ir.indexing import ONE, ZERO, Index, contiguous_strides, is_empty, product, same
 from inductor.ir.loops import canonicalise, inner_symbol, outer_symbol
 from inductor.ir.operations import Expr

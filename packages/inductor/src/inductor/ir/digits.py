@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import sympy
 
-from inductor.body import Body
+from inductor.ir.body import Body
 from inductor.ir.operations import Expr, Symbol
 from symshapes import FloorDiv, Mod
 

@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 
 import sympy
 
-from inductor.body import Body
+from inductor.ir.body import Body
 from inductor.ir.digits import split
 from inductor.ir.indexing import same
 from inductor.ir.operations import Expr, Symbol

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from inductor.body import Body
+from inductor.ir.body import Body
 from inductor.ir.operations import (
     Bitcast,
     Cast,

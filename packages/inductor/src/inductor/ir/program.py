@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from inductor.body import Body
+from inductor.ir.body import Body
 from inductor.ir.operations import Expr, Symbol
 
 

@@ -1,4 +1,4 @@
-"""The recorder of lowerings: `body.Recorder` plus what lazy values need to know while they are inlined.
+"""The recorder of lowerings: `ir.body.Recorder` plus what lazy values need to know while they are inlined.
 
 Flows in: loop variables with their sizes. Flows out: a `Body` and the fx nodes it computes.
 """
@@ -13,7 +13,7 @@ import sympy
 import torch
 from torch import fx
 
-from inductor.body import Recorder
+from inductor.ir.body import Recorder
 from inductor.ir.indexing import within
 from inductor.ir.operations import Constant, Elementwise, Expr, IndexExpr, Indirect, Load, Op, Ref, Store, Symbol, Where
 

@@ -8,7 +8,7 @@ from typing import Any
 import sympy
 import torch
 
-from inductor.body import checks_positions
+from inductor.ir.body import checks_positions
 from inductor.ir.builder import Builder
 from inductor.ir.indexing import ZERO, Index, is_empty, same
 from inductor.ir.loops import outer_symbol

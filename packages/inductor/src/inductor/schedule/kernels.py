@@ -14,8 +14,8 @@ import sympy
 import torch
 from torch import fx
 
-from inductor.body import Body
 from inductor.device import Kernel, KernelArg
+from inductor.ir.body import Body
 from inductor.ir.operations import Load, Ref, Store, Symbol
 from inductor.ir.program import LoopOp, Program
 from inductor.schedule.merge import without_dead

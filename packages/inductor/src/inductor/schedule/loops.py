@@ -6,7 +6,7 @@ contiguous in.
 
 from __future__ import annotations
 
-from inductor.body import Body
+from inductor.ir.body import Body
 from inductor.ir.operations import Load, Store
 from inductor.schedule.nodes import Graph, Group
 from inductor.schedule.space import Dim, Index, estimate, index_of

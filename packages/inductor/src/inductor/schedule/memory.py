@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import sympy
 import torch
 
-from inductor.body import Body
+from inductor.ir.body import Body
 from inductor.ir.operations import Load, Store
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Operation, Program, StridedView
 from inductor.levels import split

@@ -13,7 +13,7 @@ from typing import Any
 import sympy
 import torch
 
-from inductor.body import Body
+from inductor.ir.body import Body
 from inductor.ir.operations import Constant, Expr, Indirect, Load, Op, Ref, Round, Store, Symbol, Where
 from inductor.levels import live_ops
 from inductor.ops import compute_dtype

@@ -16,7 +16,7 @@ from typing import Any
 import sympy
 import torch
 
-from inductor.body import Body
+from inductor.ir.body import Body
 from inductor.ir.operations import Constant, Elementwise, Load, Op, Reduce, Ref, Store, Symbol
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
 from inductor.primitives import REDUCTIONS

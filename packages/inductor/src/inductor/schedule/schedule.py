@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import sympy
 
-from inductor.body import Body
 from inductor.device import Kernel
+from inductor.ir.body import Body
 from inductor.ir.loops import canonicalise
 from inductor.ir.program import ExternOp, LoopOp, Operation, Program
 from inductor.options import Options

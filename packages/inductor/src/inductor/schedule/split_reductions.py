@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import sympy
 
-from inductor.body import Body
+from inductor.ir.body import Body
 from inductor.ir.indexing import contiguous_strides
 from inductor.ir.operations import Expr, Load, Op, Reduce, Ref, Store, Symbol
 from inductor.ir.program import Buffer, LoopOp, Operation, Program

@@ -14,9 +14,9 @@ from typing import Any
 import sympy
 import torch
 
-from inductor.body import checks_positions
 from inductor.cache import own_room, usable
 from inductor.device import BuildError, Kernel, KernelCall, KernelSource
+from inductor.ir.body import checks_positions
 from inductor.triton.blocks import Blocks, choose, product
 from inductor.triton.checks import IndexChecks
 from inductor.triton.expressions import TRITON_DTYPES

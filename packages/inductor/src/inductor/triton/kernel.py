@@ -12,8 +12,8 @@ from dataclasses import replace
 import sympy
 import torch
 
-from inductor.body import Body, checks_positions
 from inductor.device import Kernel
+from inductor.ir.body import Body, checks_positions
 from inductor.ir.operations import (
     Bitcast,
     Cast,
