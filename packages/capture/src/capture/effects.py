@@ -20,9 +20,10 @@ from .variables.constants import Constant
 from .variables.deques import Deque
 from .variables.functions import Cell
 from .variables.lookups import class_lookup, is_data_descriptor
-from .variables.mappings import Dict, Set
+from .variables.mappings import Dict
 from .variables.objects import Object
 from .variables.sequences import List
+from .variables.sets import Set
 
 _WHOLE = slice(None)
 

@@ -35,10 +35,11 @@ from .variables.iterators import (
     Zip,
 )
 from .variables.lookups import made_by_object
-from .variables.mappings import Dict, DictIterator, DictView, Set
+from .variables.mappings import Dict, DictIterator, DictView
 from .variables.numbers import Symbolic
 from .variables.objects import Object
 from .variables.sequences import List, Range, Slice, Tuple
+from .variables.sets import Set
 from .variables.supers import Super, SuperBuiltin
 from .variables.tensors import Tensor
 

@@ -17,11 +17,12 @@ from capture.variables.enums import EnumMember
 from capture.variables.functions import Function, Method
 from capture.variables.instances import InstanceDict
 from capture.variables.lookups import class_lookup
-from capture.variables.mappings import SET_ALGEBRA, SET_OPERATORS, Dict, DictView, Set
+from capture.variables.mappings import Dict, DictView
 from capture.variables.numbers import Symbolic
 from capture.variables.objects import Object, descriptor_get
 from capture.variables.operations import BINARY, COMPARE, INPLACE, UNARY
 from capture.variables.sequences import List, Range, Sequence, Slice, Tuple
+from capture.variables.sets import SET_ALGEBRA, SET_OPERATORS, Set
 from capture.variables.tensors import Tensor
 
 

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import collections
-import enum
-import functools
 import sys
 import types
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import fx
 
-from capture import _native
-from capture.compiled_module import CompiledModule
 from capture.errors import NotConstant, SkipFrame, Unsupported
 from capture.guards import GuardKind, Predicate, TensorMeta
 from capture.sources import (
     Attr,
-    CellContent,
-    Closure,
     Const,
-    Default,
-    DictKeyAt,
     Global,
     Item,
-    KwDefault,
-    Local,
     ModuleGlobal,
     Namespace,
     Referent,
@@ -35,37 +26,18 @@ from capture.sources import (
 )
 from capture.trace_rules import is_foreign, is_recorded_python, module_of
 from capture.variables.base import Lazy, Variable
-from capture.variables.classes import Class, PyModule
-from capture.variables.constants import CONSTANT_TYPES, Constant, Known, WeakReference
-from capture.variables.deques import Deque
-from capture.variables.enums import EnumMember
+from capture.variables.building import builder_of
+from capture.variables.constants import CONSTANT_TYPES, Constant, Known
 from capture.variables.exceptions import ExceptionObject
-from capture.variables.functions import Cell, Function, Method, Partial
+from capture.variables.functions import Cell, Function, Method
 from capture.variables.known_functions import handler_for
-from capture.variables.mappings import Dict, Numbered, Set, numbered
-from capture.variables.modules import Module
-from capture.variables.named_tuples import NamedTuple
-from capture.variables.objects import Object
+from capture.variables.mappings import Dict
+from capture.variables.objects import Object, build_object
 from capture.variables.sequences import List, Range, Slice, Tuple
-from capture.variables.tensors import Tensor
-from capture.variables.torch_calls import BuiltinFunction
+from capture.variables.sets import Set
 
 from .facts import can_change
 from .identity import Identity
-
-_BUILTIN_FUNCTIONS = (
-    types.BuiltinFunctionType,
-    types.MethodDescriptorType,
-    types.WrapperDescriptorType,
-    types.MethodWrapperType,
-    types.ClassMethodDescriptorType,
-    types.GetSetDescriptorType,
-    types.MemberDescriptorType,
-    torch._ops.OpOverload,
-    torch._ops.OpOverloadPacket,
-    type(functools.lru_cache(lambda: None)),
-)
-_MAPPING_TYPES = (dict, collections.OrderedDict, collections.defaultdict, types.MappingProxyType)
 
 
 class Values(Identity):
@@ -73,7 +45,7 @@ class Values(Identity):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.fakes: dict[int, Tensor] = {}
+        self.fakes: dict[int, Any] = {}
 
     # Inputs
 
@@ -109,55 +81,7 @@ class Values(Identity):
         return variable
 
     def build(self, value: Any, source: Source | None) -> Variable:
-        cls = type(value)  # not isinstance(): an object may claim another class
-        if issubclass(cls, torch.Tensor):
-            return self.input_tensor(value, source)
-        if issubclass(cls, type):
-            return self.identity(Class(value), source)
-        if issubclass(cls, CompiledModule):
-            return self.wrap(value.original, _attr(source, "original"))
-        if cls is _native.CompiledCallable:
-            return self.wrap(value.__wrapped__, _attr(source, "__wrapped__"))
-        if cls is _native.DisabledCallable:
-            raise Unsupported("a function marked with capture.disable")
-        if issubclass(cls, torch.nn.Module):
-            if source is not None and not isinstance(source, Const):
-                self.guard(source, GuardKind.BOUND, cls)
-            self.type_guard(Const(value) if source is None else source, cls)
-            return Module(cls, value)
-        if isinstance(value, types.FunctionType):
-            return self.function(value, source)
-        if issubclass(cls, types.ModuleType):
-            return self.identity(PyModule(value), source)
-        if issubclass(cls, enum.Enum):
-            self.note_type(value)
-            return self.identity(EnumMember(value), source)
-        if isinstance(value, _BUILTIN_FUNCTIONS):
-            return self.builtin(value, source)
-        if cls is types.MethodType:
-            return self.bound_method(value, source)
-        if cls in (list, tuple, torch.Size, collections.deque) or (
-            issubclass(cls, tuple) and hasattr(cls, "_fields") and cls.__new__ is not tuple.__new__
-        ):
-            return self.sequence(value, source)
-        if cls in _MAPPING_TYPES:
-            return self.mapping(value, source)
-        if cls in (set, frozenset):
-            return self.set_of(value, source)
-        if cls is slice:
-            self.type_guard(source, cls)
-            return Slice(*(self.lazy(getattr(value, n), _attr(source, n)) for n in ("start", "stop", "step")))
-        if cls is range:
-            if source is not None and not isinstance(source, Const):
-                self.guard(source, GuardKind.EQUALS, value)
-            return Range(value)
-        if cls is functools.partial:
-            return self.partial(value, source)
-        if cls is types.CellType:
-            return self.cell(value, source)
-        if issubclass(cls, BaseException):
-            raise Unsupported("an exception object as input")
-        return self.instance(value, source)
+        return (builder_of(type(value)) or build_object)(self.me, value, source)
 
     def identity(self, variable: Known, source: Source | None) -> Known:
         if source is not None and not isinstance(source, Const):
@@ -171,75 +95,26 @@ class Values(Identity):
         if not isinstance(source, Const) or can_change(cls):
             self.guard(source, GuardKind.TYPE, cls)
 
-    def lazy(self, value: Any, source: Source | None) -> Variable:
-        """An input to be looked at when needed."""
-        if source is None:
-            raise Unsupported("input of unknown origin")
-        return Lazy(value, source)
-
-    def fake_of(self, value: torch.Tensor, source: Source) -> Any:
-        """The fake of an input."""
+    def graph_input(self, value: torch.Tensor, source: Source) -> tuple[fx.Node, Any]:
+        """A tensor from outside becomes an input of the graph: its node and its fake. Guards its metadata."""
         policy = self.dynamic_sizes.policy(value, source)
-        fake = self.fake_mode.from_tensor(value, source=source.name, policy=policy)
-        if policy is not None:
-            self.dynamic_sizes.note(fake, source)
-        return fake
-
-    def input_tensor(self, value: torch.Tensor, source: Source | None) -> Variable:
-        if type(value) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
-            raise Unsupported(f"tensor subclass {type(value).__name__}")
-        if value.layout is not torch.strided:
-            raise Unsupported(f"tensor of layout {value.layout}")
-        if value.is_nested or value.is_quantized:
-            raise Unsupported("nested or quantized tensor")
-        if source is None:
-            raise Unsupported("tensor of unknown origin")
         try:
-            value.is_leaf  # noqa: B018
-        except RuntimeError as error:  # a view whose base was written in a way that leaves it no place in autograd
-            raise Unsupported(f"a tensor that cannot be differentiated: {error}") from error
-        try:
-            fake = self.fake_of(value, source)
+            fake = self.fake_mode.from_tensor(value, source=source.name, policy=policy)
         except NotImplementedError as error:
             # A wrapper of a function transform (vmap, grad): its frames are the interpreter's.
             raise SkipFrame(f"a tensor without a storage of its own ({error})") from error
+        if policy is not None:
+            self.dynamic_sizes.note(fake, source)
         if not isinstance(source, Const):
             sizes = tuple(s if type(s) is int else None for s in fake.shape)
             strides = tuple(s if type(s) is int else None for s in fake.stride())
             self.guard(source, GuardKind.TENSOR, TensorMeta.of(value, sizes=sizes, strides=strides))
-        node = self.graph.placeholder(source, fake, self.where())
-        variable = Tensor(node, fake, type(value))
-        variable.value = value
-        self.fakes[id(fake)] = variable
-        return variable
-
-    def function(self, value: types.FunctionType, source: Source | None) -> Variable:
-        if source is None or isinstance(source, Const):
-            return self.function_parts(value, Const(value, value.__qualname__))
-        of_call = isinstance(source, Local | Closure | CellContent) or self.hangs_from_bound(source)
-        if of_call and not self.understood(value):
-            # Another one of the same code will do: one that is made anew for each call, or for each of equal modules.
-            self.guard(source, GuardKind.TYPE, types.FunctionType)
-            self.guard(_attr(source, "__code__"), GuardKind.ID, value.__code__)
-            self.guard(_attr(source, "__globals__"), GuardKind.ID, value.__globals__)
-        else:
-            self.guard(source, GuardKind.ID, value)
-        return self.function_parts(value, source)
+        return self.graph.placeholder(source, fake, self.where()), fake
 
     def understood(self, value: types.FunctionType) -> bool:
         """Whether a function is known as a whole: which one it is counts, not what it runs."""
         module = module_of(value)
         return handler_for(value, module) is not None or is_recorded_python(module) or is_foreign(module)
-
-    def function_parts(self, value: types.FunctionType, base: Source) -> Function:
-        defaults: list[Variable] = [Lazy(d, Default(base, i)) for i, d in enumerate(value.__defaults__ or ())]
-        keyword: dict[str, Variable] = {k: Lazy(d, KwDefault(base, k)) for k, d in (value.__kwdefaults__ or {}).items()}
-        cells: list[Cell] = []
-        for i, real in enumerate(value.__closure__ or ()):
-            cells.append(self.cell_at(real, CellContent(base, i), Item(Attr(base, "__closure__"), i)))
-        made = Function(value.__code__, value.__globals__, value.__qualname__, defaults, keyword, cells, value)
-        made.base = base
-        return made
 
     def cell_at(self, real: types.CellType, content: Source, source: Source) -> Cell:
         """The variable of a real cell, which ``source`` reads, and ``content`` what it holds."""
@@ -260,174 +135,6 @@ class Values(Identity):
         except ValueError:
             assert cell.source is not None
             self.guard(cell.source, GuardKind.EMPTY_CELL)
-
-    def cell(self, value: types.CellType, source: Source | None) -> Variable:
-        self.type_guard(source, types.CellType)
-        assert source is not None
-        cell = Cell()
-        cell.source = source
-        self.fill_cell(cell, value, Attr(source, "cell_contents"))
-        return cell
-
-    def builtin(self, value: Any, source: Source | None) -> Variable:
-        owner = getattr(value, "__self__", None)
-        if isinstance(value, functools._lru_cache_wrapper):
-            return self.identity(BuiltinFunction(value), source)
-        if isinstance(value, types.MethodWrapperType) or (
-            isinstance(value, types.BuiltinFunctionType)
-            and owner is not None
-            and not isinstance(owner, types.ModuleType | type)
-            and hasattr(type(owner), value.__name__)  # not so for functions of C++ bindings
-        ):
-            if source is None:
-                raise Unsupported(f"built-in method {value!r} of unknown origin")
-            self.guard(source, GuardKind.TYPE, type(value))
-            bound = self.wrap(owner, Attr(source, "__self__"))
-            self.guard(Attr(source, "__name__"), GuardKind.EQUALS, value.__name__)
-            return bound.attribute(self.me, value.__name__)
-        return self.identity(BuiltinFunction(value), source)
-
-    def bound_method(self, value: types.MethodType, source: Source | None) -> Variable:
-        if source is None or isinstance(source, Const):
-            source = Const(value)
-        else:
-            self.guard(source, GuardKind.TYPE, types.MethodType)
-        function = self.wrap(value.__func__, Attr(source, "__func__"))
-        owner = self.wrap(value.__self__, Attr(source, "__self__"))
-        return Method(function, owner)
-
-    def sequence(self, value: Any, source: Source | None) -> Variable:
-        cls = type(value)
-        if cls is tuple and isinstance(source, Attr) and _is_literal(value):
-            # Sizes, strides and the like in an attribute: one guard on the whole.
-            self.guard(source, GuardKind.EQUALS, value)
-            return Tuple([self.from_python(v) for v in value])
-        self.type_guard(source, cls)
-        assert source is not None
-        if not isinstance(source, Const) or cls in (list, collections.deque):
-            self.guard(source, GuardKind.LEN, len(value))
-        items: list[Variable] = [self.element(v, Item(source, i)) for i, v in enumerate(value)]
-        if cls is collections.deque:
-            self.guard(Attr(source, "maxlen"), GuardKind.EQUALS, value.maxlen)
-            return Deque(items, value.maxlen)
-        if cls is list:
-            return List(items)
-        return Tuple(items, cls) if cls in (tuple, torch.Size) else NamedTuple(items, cls)
-
-    def element(self, value: Any, source: Source) -> Variable:
-        return Lazy(value, source)
-
-    def mapping(self, value: dict[Any, Any], source: Source | None) -> Variable:
-        cls = type(value)
-        if any(namespace is value for namespace, _ in self.globals_written.values()):
-            raise Unsupported("the dictionary of a module of which a global was written")
-        self.type_guard(source, cls)
-        assert source is not None
-        if cls in (dict, collections.OrderedDict) and self.hangs_from_bound(source) and numbered(value):
-            return Numbered(value, source, lambda: self.guard(source, GuardKind.LEN, len(value)))
-        entries: dict[Hashable, tuple[Variable, Variable]] = {}
-        literal = True
-        for i, (k, v) in enumerate(value.items()):
-            if type(k) in CONSTANT_TYPES or isinstance(k, enum.Enum | type):
-                key: Variable = self.from_python(k)
-                entries[key.hash_key(self.me)] = (key, Lazy(v, Item(source, k)))
-            else:
-                literal = False
-                key = self.wrap(k, DictKeyAt(source, i))
-                entries[key.hash_key(self.me)] = (key, Lazy(v, Item(source, k)))
-        made = Dict(entries, cls)
-        made.original = dict(entries)
-        keys = tuple(value)
-        if literal:
-            made.guard_keys = lambda: self.guard(source, GuardKind.DICT_KEYS, keys)
-            made.guard_absent = lambda key: self.guard_absent_key(source, key, keys)
-        else:
-            self.guard(source, GuardKind.LEN, len(value))
-        if cls is collections.defaultdict:
-            factory: Any = value.default_factory  # type: ignore[attr-defined]
-            made.factory = self.wrap(factory, Attr(source, "default_factory"))
-        return made
-
-    def guard_absent_key(self, source: Source, key: Hashable, keys: tuple[Any, ...]) -> None:
-        if type(key) in CONSTANT_TYPES:
-            self.guard(source, GuardKind.NO_KEY, key)
-        else:
-            self.guard(source, GuardKind.DICT_KEYS, keys)
-
-    def set_of(self, value: Any, source: Source | None) -> Variable:
-        if all(type(x) in CONSTANT_TYPES or isinstance(x, enum.Enum | type) for x in value):
-            if source is not None and not (isinstance(source, Const) and type(value) is frozenset):
-                self.type_guard(source, type(value))
-                expected = frozenset(value)
-                text = f"{{}} == {set(value)!r}"[:200]
-                self.guard(source, GuardKind.CALLABLE, Predicate(lambda s: s == expected, text))
-            wrapped = [self.from_python(x) for x in value]
-            return Set({x.hash_key(self.me): x for x in wrapped}, type(value))
-        raise Unsupported("a set of values that are not constants, from outside the frame")
-
-    def partial(self, value: Any, source: Source | None) -> Variable:
-        self.type_guard(source, functools.partial)
-        assert source is not None
-        function = self.wrap(value.func, Attr(source, "func"))
-        args = Attr(source, "args")
-        self.guard(args, GuardKind.LEN, len(value.args))
-        keywords = Attr(source, "keywords")
-        self.guard(keywords, GuardKind.DICT_KEYS, tuple(value.keywords))
-        return Partial(
-            function,
-            [Lazy(a, Item(args, i)) for i, a in enumerate(value.args)],
-            {k: Lazy(v, Item(keywords, k)) for k, v in value.keywords.items()},
-            value,
-        )
-
-    def instance(self, value: Any, source: Source | None) -> Variable:
-        """Any other object: of a class written in Python, or opaque."""
-        cls = type(value)
-        if issubclass(cls, weakref.ref):
-            return self.identity(WeakReference(value), source)
-        if cls.__module__ == "typing" or cls in (types.GenericAlias, types.UnionType, property):
-            return self.identity(Known(value), source)
-        if source is None:
-            source = Const(value)
-        payload = self.payload(value, source)
-        self.type_guard(source, cls)
-        made = Object(cls, value, payload)
-        made.source = source
-        return made
-
-    def payload(self, value: Any, source: Source) -> Variable | None:
-        """The built-in part of an instance of a subclass of a built-in type."""
-        cls = type(value)
-        if issubclass(cls, dict):
-            entries: dict[Hashable, tuple[Variable, Variable]] = {}
-            for k, v in dict.items(value):
-                if type(k) not in CONSTANT_TYPES:
-                    raise Unsupported(f"keys of {type(value).__name__}")
-                entries[k] = (Constant(k), Lazy(v, Item(source, k, cls.__getitem__ is not dict.__getitem__)))
-            base = collections.OrderedDict if issubclass(cls, collections.OrderedDict) else dict
-            made = Dict(entries, base)
-            made.original = dict(entries)
-            keys = tuple(dict.keys(value))
-            made.guard_keys = lambda: self.guard(source, GuardKind.DICT_KEYS, keys)
-            made.guard_absent = lambda key: self.guard_absent_key(source, key, keys)
-            made.source = source
-            return made
-        if issubclass(cls, list):
-            self.guard(source, GuardKind.LEN, list.__len__(value))
-            if type(value).__getitem__ is not list.__getitem__:
-                raise Unsupported(f"list subclass {type(value).__name__} with its own __getitem__")
-            made_list = List([Lazy(v, Item(source, i)) for i, v in enumerate(list.__iter__(value))])
-            made_list.source = source
-            made_list.is_payload = True
-            return made_list
-        if issubclass(cls, tuple):
-            self.guard(source, GuardKind.LEN, tuple.__len__(value))
-            if type(value).__getitem__ is not tuple.__getitem__:
-                raise Unsupported(f"tuple subclass {type(value).__name__} with its own __getitem__")
-            return Tuple([Lazy(v, Item(source, i)) for i, v in enumerate(tuple.__iter__(value))])
-        if issubclass(cls, str | int | float | bytes | set | frozenset | complex):
-            raise Unsupported(f"input of type {type(value).__name__}")
-        return None
 
     # Parts of inputs
 
@@ -649,16 +356,3 @@ class Values(Identity):
     def is_none(self, variable: Variable) -> bool:
         real = variable.realize(self.me)
         return isinstance(real, Constant) and real.value is None
-
-
-def _is_literal(value: Any) -> bool:
-    """Whether a value consists of literals, down through tuples."""
-    if type(value) is tuple:
-        return len(value) <= 16 and all(map(_is_literal, value))
-    return type(value) in CONSTANT_TYPES
-
-
-def _attr(source: Source | None, name: str) -> Source:
-    if source is None:
-        raise Unsupported(f"attribute {name!r} of unknown origin")
-    return Attr(source, name)

@@ -10,6 +10,9 @@ import weakref
 from collections.abc import Callable, Hashable
 from typing import Any, NoReturn, Protocol
 
+import torch
+from torch import fx
+
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Source
@@ -59,6 +62,8 @@ class Interpreter(Protocol):
     #: By dictionary and name.
     globals_written: dict[tuple[int, str], tuple[dict[str, Any], Variable | None]]
     frames: list[Any]
+    #: The variables of tensors, by the identity of their fakes.
+    fakes: dict[int, Any]
 
     @property
     def frame(self) -> Any:
@@ -103,6 +108,21 @@ class Interpreter(Protocol):
     def wrap(self, value: Any, source: Source | None) -> Variable:
         """The variable of a real value read from ``source``; guards what it is. None: its identity is fixed."""
 
+    def identity(self, variable: Any, source: Source | None) -> Any:
+        """A variable of a known object, which ``source`` must go on to read."""
+
+    def graph_input(self, value: torch.Tensor, source: Source) -> tuple[fx.Node, Any]:
+        """A tensor from outside becomes an input of the graph: its node and its fake. Guards its metadata."""
+
+    def cell_at(self, real: types.CellType, content: Source, source: Source) -> Any:
+        """The variable of a real cell, which ``source`` reads, and ``content`` what it holds."""
+
+    def fill_cell(self, cell: Any, real: types.CellType, content: Source) -> None:
+        """Give a cell what the real one holds."""
+
+    def understood(self, value: types.FunctionType) -> bool:
+        """Whether a function is known as a whole: which one it is counts, not what it runs."""
+
     def known(self, value: Any) -> Variable:
         """A real object of fixed identity: no guard on which one it is."""
 
@@ -131,6 +151,12 @@ class Interpreter(Protocol):
 
     def guard(self, source: Source | None, kind: GuardKind, expected: Any = None) -> None:
         """Add a guard once; none on objects that were computed for this capture alone."""
+
+    def type_guard(self, source: Source | None, cls: type) -> None:
+        """An input is of exactly this class."""
+
+    def hangs_from_bound(self, source: Source) -> bool:
+        """Whether a source is read from a module that may be any one of its equals."""
 
     def guard_predicate(
         self, owner: Variable, check: Callable[[Any], object], text: str, subject: object = None

@@ -7,24 +7,27 @@ import enum
 import types
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
 from capture.errors import NotConstant, SkipFrame, Unsupported
 from capture.guards import GuardKind
-from capture.sources import Attr, Const
+from capture.sources import Attr, Const, Source
 
 from .base import Args, Interpreter, Kwargs, Variable, shown_type
+from .building import builds
 from .constants import BoundBuiltin, Constant, Known
 from .exceptions import ExceptionObject
 from .functions import Method
 from .iterators import SequenceIterator
 from .lookups import MISSING, class_lookup, is_data_descriptor
-from .mappings import Dict, Set
+from .mappings import Dict
 from .modules import Module
 from .named_tuples import NamedTuple
 from .objects import Object, descriptor_get
 from .sequences import List, Tuple
+from .sets import Set
 
 Constructor = Callable[[Interpreter, Args, Kwargs], Variable]
 
@@ -303,3 +306,13 @@ class PyModule(Known):
             raise Unsupported(f"setting attribute {name!r} of a {type(self.value).__name__}")
         m.note_type(self.value)
         m.set_global(self.value.__dict__, name, value)
+
+
+@builds(type, subclasses=True)
+def _build_class(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    return m.identity(Class(value), source)
+
+
+@builds(types.ModuleType, subclasses=True)
+def _build_module(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    return m.identity(PyModule(value), source)

@@ -15,6 +15,7 @@ from capture.errors import NotConstant, Unsupported
 from capture.sources import Source
 
 from .base import Args, Interpreter, Kwargs, Variable
+from .building import builds, builds_where
 
 #: Immutable types whose values are guarded by equality and computed with for real.
 CONSTANT_TYPES: frozenset[type] = frozenset(
@@ -220,3 +221,14 @@ class BoundBuiltin(Variable):
 
     def __repr__(self) -> str:
         return f"<method {self.name} of {self.owner!r}>"
+
+
+@builds(weakref.ref, subclasses=True)
+def _build_reference(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    return m.identity(WeakReference(value), source)
+
+
+@builds(types.GenericAlias, types.UnionType, property)
+@builds_where(lambda cls: cls.__module__ == "typing")
+def _build_known(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    return m.identity(Known(value), source)

@@ -20,11 +20,12 @@ from .classes import constructor
 from .constants import Constant, Known
 from .deques import Deque
 from .functions import Cell, Method, Partial, own_attributes
-from .mappings import Dict, Set, unordered
+from .mappings import Dict
 from .named_tuples import NamedTuple
 from .numbers import Symbolic
 from .objects import Object
 from .sequences import List, Range, Sequence, Slice, Tuple
+from .sets import Set, unordered
 from .supers import Super
 from .tensors import Tensor
 from .torch_calls import builtin

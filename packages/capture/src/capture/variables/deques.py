@@ -7,8 +7,11 @@ import operator
 from typing import Any
 
 from capture.errors import NotConstant, Unsupported
+from capture.guards import GuardKind
+from capture.sources import Attr, Item, Source
 
-from .base import Interpreter, Variable
+from .base import Interpreter, Lazy, Variable
+from .building import builds
 from .constants import Constant
 from .iterators import Iterator
 from .sequences import List, Slice
@@ -130,3 +133,12 @@ class DequeIterator(Iterator):
             m.throw(RuntimeError, "deque mutated during iteration")
         self.position += 1
         return self.deque.items[self.position - 1]
+
+
+@builds(collections.deque)
+def _build_deque(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    m.type_guard(source, collections.deque)
+    assert source is not None
+    m.guard(source, GuardKind.LEN, len(value))
+    m.guard(Attr(source, "maxlen"), GuardKind.EQUALS, value.maxlen)
+    return Deque([Lazy(v, Item(source, i)) for i, v in enumerate(value)], value.maxlen)

@@ -7,9 +7,10 @@ import types
 from typing import Any
 
 from capture.errors import NotConstant, Unsupported
-from capture.sources import Attr, Const
+from capture.sources import Attr, Const, Source
 
 from .base import Args, Interpreter, Kwargs, Variable, shown_type
+from .building import builds
 from .constants import BoundBuiltin, Constant, Known
 from .lookups import MISSING, check_own_class, class_lookup
 from .objects import descriptor_get
@@ -54,3 +55,9 @@ class EnumMember(Known):
 
     def iterate(self, m: Interpreter) -> Variable:
         return Constant(m.fold(str, [self.value])).iterate(m) if isinstance(self.value, str) else super().iterate(m)
+
+
+@builds(enum.Enum, subclasses=True)
+def _build_member(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    m.note_type(value)
+    return m.identity(EnumMember(value), source)

@@ -7,8 +7,10 @@ from collections.abc import Hashable
 from typing import Any
 
 from capture.errors import NotConstant, Unsupported
+from capture.sources import Source
 
 from .base import Args, Interpreter, Kwargs, Variable
+from .building import builds_where
 from .constants import Constant
 from .lookups import HEAP_TYPE, Missing
 from .objects import Object
@@ -87,3 +89,8 @@ class ExceptionObject(Object):
 
     def hash_key(self, m: Interpreter) -> Hashable:
         return m.by_identity(self)
+
+
+@builds_where(lambda cls: issubclass(cls, BaseException))
+def _build_exception(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    raise Unsupported("an exception object as input")

@@ -8,12 +8,14 @@ import types
 from collections.abc import Hashable
 from typing import Any, NoReturn
 
+from capture import _native
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
-from capture.sources import Attr, Source
+from capture.sources import Attr, CellContent, Closure, Const, Default, Item, KwDefault, Local, Source
 
-from .base import Args, Interpreter, Kwargs, Variable
+from .base import Args, Interpreter, Kwargs, Lazy, Variable
 from .binding import raise_wrong_arguments
+from .building import builds, part
 from .constants import BoundBuiltin, Constant
 from .iterators import Iterator
 from .signals import StopIter, SymbolicRaise
@@ -364,3 +366,77 @@ class Generator(Iterator):
                 return Constant(None)
             raise
         m.throw(RuntimeError, "generator ignored GeneratorExit")
+
+
+@builds(_native.CompiledCallable)
+def _build_compiled(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    return m.wrap(value.__wrapped__, part(source, "__wrapped__"))
+
+
+@builds(_native.DisabledCallable)
+def _build_disabled(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    raise Unsupported("a function marked with capture.disable")
+
+
+@builds(types.FunctionType)
+def _build_function(m: Interpreter, value: types.FunctionType, source: Source | None) -> Variable:
+    if source is None or isinstance(source, Const):
+        return _function_parts(m, value, Const(value, value.__qualname__))
+    of_call = isinstance(source, Local | Closure | CellContent) or m.hangs_from_bound(source)
+    if of_call and not m.understood(value):
+        # Another one of the same code will do: one that is made anew for each call, or for each of equal modules.
+        m.guard(source, GuardKind.TYPE, types.FunctionType)
+        m.guard(part(source, "__code__"), GuardKind.ID, value.__code__)
+        m.guard(part(source, "__globals__"), GuardKind.ID, value.__globals__)
+    else:
+        m.guard(source, GuardKind.ID, value)
+    return _function_parts(m, value, source)
+
+
+def _function_parts(m: Interpreter, value: types.FunctionType, base: Source) -> Function:
+    defaults: list[Variable] = [Lazy(d, Default(base, i)) for i, d in enumerate(value.__defaults__ or ())]
+    keyword: dict[str, Variable] = {k: Lazy(d, KwDefault(base, k)) for k, d in (value.__kwdefaults__ or {}).items()}
+    cells: list[Cell] = []
+    for i, real in enumerate(value.__closure__ or ()):
+        cells.append(m.cell_at(real, CellContent(base, i), Item(Attr(base, "__closure__"), i)))
+    made = Function(value.__code__, value.__globals__, value.__qualname__, defaults, keyword, cells, value)
+    made.base = base
+    return made
+
+
+@builds(types.CellType)
+def _build_cell(m: Interpreter, value: types.CellType, source: Source | None) -> Variable:
+    m.type_guard(source, types.CellType)
+    assert source is not None
+    cell = Cell()
+    cell.source = source
+    m.fill_cell(cell, value, Attr(source, "cell_contents"))
+    return cell
+
+
+@builds(types.MethodType)
+def _build_method(m: Interpreter, value: types.MethodType, source: Source | None) -> Variable:
+    if source is None or isinstance(source, Const):
+        source = Const(value)
+    else:
+        m.guard(source, GuardKind.TYPE, types.MethodType)
+    function = m.wrap(value.__func__, Attr(source, "__func__"))
+    owner = m.wrap(value.__self__, Attr(source, "__self__"))
+    return Method(function, owner)
+
+
+@builds(functools.partial)
+def _build_partial(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    m.type_guard(source, functools.partial)
+    assert source is not None
+    function = m.wrap(value.func, Attr(source, "func"))
+    args = Attr(source, "args")
+    m.guard(args, GuardKind.LEN, len(value.args))
+    keywords = Attr(source, "keywords")
+    m.guard(keywords, GuardKind.DICT_KEYS, tuple(value.keywords))
+    return Partial(
+        function,
+        [Lazy(a, Item(args, i)) for i, a in enumerate(value.args)],
+        {k: Lazy(v, Item(keywords, k)) for k, v in value.keywords.items()},
+        value,
+    )

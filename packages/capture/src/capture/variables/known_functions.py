@@ -23,9 +23,10 @@ from .constants import Constant, Known
 from .functions import Function, Method, Partial
 from .instances import InstanceDict
 from .lookups import MISSING, class_lookup, made_by_object
-from .mappings import Dict, Set
+from .mappings import Dict
 from .objects import Object
 from .sequences import List, Tuple
+from .sets import Set
 from .tensors import Tensor
 
 Handler = Callable[[Interpreter, Args, Kwargs], Variable]

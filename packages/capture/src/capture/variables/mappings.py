@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import collections
-import itertools
-from collections.abc import Callable, Hashable, Iterable
+import enum
+import types
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
-from capture.sources import DictKeyAt, DictValueAt, Source
+from capture.sources import Attr, DictKeyAt, DictValueAt, Item, Source
 
 from .base import Args, Interpreter, Kwargs, Lazy, Variable, VarKey, shown_type
-from .constants import BoundBuiltin, Constant
-from .iterators import Iterator, SequenceIterator
+from .building import builds
+from .constants import CONSTANT_TYPES, BoundBuiltin, Constant
+from .iterators import Iterator
 from .sequences import DUNDERS, builtin_method
+from .sets import Set
 from .signals import StopIter
 
 
@@ -329,167 +332,41 @@ class DictView(Variable):
         return builtin_method(self, m, name, args, kwargs)
 
 
-class Set(Variable):
-    """A set or frozenset (``cls``): hashed element -> element, in order of insertion.
-
-    Iteration order of a real set is by hash: iterating is allowed where the order of an equal real set is known.
-    """
-
-    #: As many elements fit into a table that was never enlarged.
-    SMALL = 4
-
-    def __init__(self, entries: dict[Hashable, Variable], cls: type = set) -> None:
-        self.entries = entries
-        self.cls = cls
-        #: The real set began empty, and elements were only added; in the order of ``entries``.
-        self.only_grew = self.in_order = False
-
-    @classmethod
-    def of(cls, m: Interpreter, elements: Iterable[Variable], kind: type = set, *, in_order: bool = False) -> Set:
-        entries: dict[Hashable, Variable] = {}
-        for element in elements:
-            real = m.realize(element)
-            entries.setdefault(real.hash_key(m), real)
-        made = cls(entries, kind)
-        made.only_grew, made.in_order = True, in_order
-        m.created(made)
-        return made
-
-    def python_type(self) -> type:
-        return self.cls
-
-    def as_python(self, m: Interpreter) -> Any:
-        if self.source is not None:
-            raise NotConstant(self)
-        return self.cls(m.to_python(x) for x in self.entries.values())
-
-    def hash_key(self, m: Interpreter) -> Hashable:
-        if self.cls is set:
-            m.throw(TypeError, "unhashable type: 'set'")
-        return frozenset(self.entries)
-
-    def truth(self, m: Interpreter) -> bool:
-        return bool(self.entries)
-
-    def length(self, m: Interpreter) -> Variable:
-        return Constant(len(self.entries))
-
-    def known_order(self) -> list[Variable] | None:
-        """The elements in the order in which the real set gives them, if that is certain."""
-        if len(self.entries) <= 1:
-            return list(self.entries.values())
-        if all(isinstance(x, Constant) for x in self.entries.values()):
-            # Order depends on the history of the table: only small integers without collisions are certain.
-            values = list(self.entries)
-            if all(type(v) is int and 0 <= v < 8 for v in values):
-                return [self.entries[v] for v in sorted(values)]  # type: ignore[type-var]
-            if self.only_grew and len(values) <= self.SMALL:
-                # Of two elements that want one place the first to come has it.
-                ways = [values] if self.in_order else itertools.permutations(values)
-                orders = {tuple(set(way)) for way in ways}
-                if len(orders) == 1:
-                    return [self.entries[v] for v in orders.pop()]
-        return None
-
-    @property
-    def is_rebuilt_alike(self) -> bool:
-        """Whether adding the elements one by one, in the order of ``entries``, gives a set with the real one's order."""
-        return (self.only_grew and self.in_order) or self.known_order() is not None
-
-    def ordered(self, m: Interpreter) -> list[Variable]:
-        """The elements in the order in which the real set gives them."""
-        order = self.known_order()
-        if order is None:
-            raise Unsupported("iteration over a set, whose order is not known")
-        return order
-
-    def iterate(self, m: Interpreter) -> Variable:
-        return m.created(SequenceIterator(m.created_tuple(self.ordered(m))))
-
-    def contains(self, m: Interpreter, value: Variable) -> bool:
-        return m.realize(value).hash_key(m) in self.entries
-
-    def attribute(self, m: Interpreter, name: str) -> Variable:
-        if not hasattr(self.cls, name):
-            m.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
-        if hasattr(self, "py_" + name) or name in SET_ALGEBRA or name in DUNDERS:
-            return BoundBuiltin(self, name)
-        raise Unsupported(f"{self.cls.__name__}.{name}")
-
-    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
-        algebra = SET_ALGEBRA.get(name)
-        if algebra is not None:
-            result: Variable = self
-            for other in args:
-                result = algebra(m, result, Set.of(m, unordered(m, m.realize(other))))
-            return result if args else self.py_copy(m)
-        return builtin_method(self, m, name, args, kwargs)
-
-    def changed(self, m: Interpreter) -> Variable:
-        m.mutated(self)
-        return Constant(None)
-
-    def py_add(self, m: Interpreter, value: Variable) -> Variable:
-        self.entries.setdefault(value.hash_key(m), value)
-        return self.changed(m)
-
-    def py_discard(self, m: Interpreter, value: Variable) -> Variable:
-        self.entries.pop(value.hash_key(m), None)
-        self.only_grew = False
-        return self.changed(m)
-
-    def py_remove(self, m: Interpreter, value: Variable) -> Variable:
-        if value.hash_key(m) not in self.entries:
-            m.throw_value(KeyError, [value])
-        return self.py_discard(m, value)
-
-    def py_clear(self, m: Interpreter) -> Variable:
-        self.entries.clear()
-        return self.changed(m)
-
-    def py_copy(self, m: Interpreter) -> Variable:
-        return m.created(Set(dict(self.entries), self.cls))
-
-    def py_update(self, m: Interpreter, *others: Variable) -> Variable:
-        self.in_order = False
-        for other in others:
-            for x in unordered(m, other):
-                real = m.realize(x)
-                self.entries.setdefault(real.hash_key(m), real)
-        return self.changed(m)
-
-    def py_issubset(self, m: Interpreter, other: Variable) -> Variable:
-        return Constant(self.entries.keys() <= Set.of(m, unordered(m, other)).entries.keys())
-
-    def py_issuperset(self, m: Interpreter, other: Variable) -> Variable:
-        return Constant(self.entries.keys() >= Set.of(m, unordered(m, other)).entries.keys())
-
-    def py_isdisjoint(self, m: Interpreter, other: Variable) -> Variable:
-        return Constant(self.entries.keys().isdisjoint(Set.of(m, unordered(m, other)).entries.keys()))
+@builds(dict, collections.OrderedDict, collections.defaultdict, types.MappingProxyType)
+def _build_mapping(m: Interpreter, value: dict[Any, Any], source: Source | None) -> Variable:
+    cls = type(value)
+    if any(namespace is value for namespace, _ in m.globals_written.values()):
+        raise Unsupported("the dictionary of a module of which a global was written")
+    m.type_guard(source, cls)
+    assert source is not None
+    if cls in (dict, collections.OrderedDict) and m.hangs_from_bound(source) and numbered(value):
+        return Numbered(value, source, lambda: m.guard(source, GuardKind.LEN, len(value)))
+    entries: dict[Hashable, tuple[Variable, Variable]] = {}
+    literal = True
+    for i, (k, v) in enumerate(value.items()):
+        if type(k) in CONSTANT_TYPES or isinstance(k, enum.Enum | type):
+            key: Variable = m.from_python(k)
+            entries[key.hash_key(m)] = (key, Lazy(v, Item(source, k)))
+        else:
+            literal = False
+            key = m.wrap(k, DictKeyAt(source, i))
+            entries[key.hash_key(m)] = (key, Lazy(v, Item(source, k)))
+    made = Dict(entries, cls)
+    made.original = dict(entries)
+    keys = tuple(value)
+    if literal:
+        made.guard_keys = lambda: m.guard(source, GuardKind.DICT_KEYS, keys)
+        made.guard_absent = lambda key: guard_absent_key(m, source, key, keys)
+    else:
+        m.guard(source, GuardKind.LEN, len(value))
+    if cls is collections.defaultdict:
+        factory: Any = value.default_factory  # type: ignore[attr-defined]
+        made.factory = m.wrap(factory, Attr(source, "default_factory"))
+    return made
 
 
-def unordered(m: Interpreter, value: Variable) -> list[Variable]:
-    """Elements of anything iterable where their order does not matter."""
-    return list(value.entries.values()) if isinstance(value, Set) else m.elements(value)
-
-
-def _algebra(keep: Callable[[Set, Set], dict[Hashable, Variable]]) -> Callable[[Interpreter, Any, Set], Variable]:
-    def combine(m: Interpreter, left: Any, right: Set) -> Variable:
-        return m.created(Set(keep(left, right), left.cls))
-
-    return combine
-
-
-#: Named and operator forms of the set operations.
-SET_ALGEBRA: dict[str, Callable[[Interpreter, Any, Set], Variable]] = {
-    "union": _algebra(lambda a, b: {**a.entries, **{k: v for k, v in b.entries.items() if k not in a.entries}}),
-    "intersection": _algebra(lambda a, b: {k: v for k, v in a.entries.items() if k in b.entries}),
-    "difference": _algebra(lambda a, b: {k: v for k, v in a.entries.items() if k not in b.entries}),
-    "symmetric_difference": _algebra(
-        lambda a, b: {
-            **{k: v for k, v in a.entries.items() if k not in b.entries},
-            **{k: v for k, v in b.entries.items() if k not in a.entries},
-        }
-    ),
-}
-SET_OPERATORS = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}
+def guard_absent_key(m: Interpreter, source: Source, key: Hashable, keys: tuple[Any, ...]) -> None:
+    if type(key) in CONSTANT_TYPES:
+        m.guard(source, GuardKind.NO_KEY, key)
+    else:
+        m.guard(source, GuardKind.DICT_KEYS, keys)

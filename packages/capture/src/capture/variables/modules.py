@@ -7,9 +7,13 @@ from typing import Any
 import torch
 from torch.nn.modules import module as torch_module
 
+from capture.compiled_module import CompiledModule
 from capture.errors import Unsupported
+from capture.guards import GuardKind
+from capture.sources import Const, Source
 
 from .base import Args, Interpreter, Kwargs, Variable, shown_type
+from .building import builds, part
 from .constants import Constant
 from .lookups import MISSING, class_lookup
 from .mappings import Dict
@@ -174,3 +178,17 @@ def module_call(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if not isinstance(owner, Module):
         raise Unsupported("Module.__call__ of an unknown object")
     return owner.call_as_module(m, args[1:], kwargs)
+
+
+@builds(torch.nn.Module, subclasses=True)
+def _build_module(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    cls = type(value)
+    if source is not None and not isinstance(source, Const):
+        m.guard(source, GuardKind.BOUND, cls)
+    m.type_guard(Const(value) if source is None else source, cls)
+    return Module(cls, value)
+
+
+@builds(CompiledModule, subclasses=True)
+def _build_compiled_module(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    return m.wrap(value.original, part(source, "original"))

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import types
+from typing import Any
 
-from .base import Args, Interpreter, Kwargs, Variable, shown_type
+from capture.guards import GuardKind
+from capture.sources import Const, Item, Source
+
+from .base import Args, Interpreter, Kwargs, Lazy, Variable, shown_type
+from .building import builds_where
 from .lookups import MISSING, class_lookup
 from .objects import descriptor_get
 from .sequences import Tuple
@@ -33,3 +38,12 @@ class NamedTuple(Tuple):
         if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
             return m.call(self.attribute(m, name), args, kwargs)
         return super().method(m, name, args, kwargs)
+
+
+@builds_where(lambda cls: issubclass(cls, tuple) and hasattr(cls, "_fields") and cls.__new__ is not tuple.__new__)
+def _build_named_tuple(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    m.type_guard(source, type(value))
+    assert source is not None
+    if not isinstance(source, Const):
+        m.guard(source, GuardKind.LEN, len(value))
+    return NamedTuple([Lazy(v, Item(source, i)) for i, v in enumerate(value)], type(value))

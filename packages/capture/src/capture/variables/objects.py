@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import types
 from collections.abc import Hashable
@@ -13,14 +14,15 @@ from typing import Any, NoReturn
 from capture import _native
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
-from capture.sources import Attr, Const
+from capture.sources import Attr, Const, Item, Source
 
-from .base import Args, Interpreter, Kwargs, Variable, shown_type
-from .constants import BoundBuiltin, Constant
+from .base import Args, Interpreter, Kwargs, Lazy, Variable, shown_type
+from .constants import CONSTANT_TYPES, BoundBuiltin, Constant
 from .functions import Method
 from .instances import Instance, InstanceDict
 from .lookups import C_METHODS, HEAP_TYPE, MISSING, Missing, check_own_class, class_lookup, is_data_descriptor
-from .mappings import Dict
+from .mappings import Dict, guard_absent_key
+from .sequences import List, Tuple
 from .signals import SymbolicRaise
 
 
@@ -370,3 +372,50 @@ OBJECT_METHODS: dict[str, Any] = {
     "__ne__": _object_ne,
     "__init_subclass__": _object_init_subclass,
 }
+
+
+def build_object(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    """Any other object: of a class written in Python, or opaque."""
+    cls = type(value)
+    if source is None:
+        source = Const(value)
+    payload = _payload(m, value, source)
+    m.type_guard(source, cls)
+    made = Object(cls, value, payload)
+    made.source = source
+    return made
+
+
+def _payload(m: Interpreter, value: Any, source: Source) -> Variable | None:
+    """The built-in part of an instance of a subclass of a built-in type."""
+    cls = type(value)
+    if issubclass(cls, dict):
+        entries: dict[Hashable, tuple[Variable, Variable]] = {}
+        for k, v in dict.items(value):
+            if type(k) not in CONSTANT_TYPES:
+                raise Unsupported(f"keys of {type(value).__name__}")
+            entries[k] = (Constant(k), Lazy(v, Item(source, k, cls.__getitem__ is not dict.__getitem__)))
+        base = collections.OrderedDict if issubclass(cls, collections.OrderedDict) else dict
+        made = Dict(entries, base)
+        made.original = dict(entries)
+        keys = tuple(dict.keys(value))
+        made.guard_keys = lambda: m.guard(source, GuardKind.DICT_KEYS, keys)
+        made.guard_absent = lambda key: guard_absent_key(m, source, key, keys)
+        made.source = source
+        return made
+    if issubclass(cls, list):
+        m.guard(source, GuardKind.LEN, list.__len__(value))
+        if type(value).__getitem__ is not list.__getitem__:
+            raise Unsupported(f"list subclass {type(value).__name__} with its own __getitem__")
+        made_list = List([Lazy(v, Item(source, i)) for i, v in enumerate(list.__iter__(value))])
+        made_list.source = source
+        made_list.is_payload = True
+        return made_list
+    if issubclass(cls, tuple):
+        m.guard(source, GuardKind.LEN, tuple.__len__(value))
+        if type(value).__getitem__ is not tuple.__getitem__:
+            raise Unsupported(f"tuple subclass {type(value).__name__} with its own __getitem__")
+        return Tuple([Lazy(v, Item(source, i)) for i, v in enumerate(tuple.__iter__(value))])
+    if issubclass(cls, str | int | float | bytes | set | frozenset | complex):
+        raise Unsupported(f"input of type {type(value).__name__}")
+    return None

@@ -11,9 +11,12 @@ from typing import Any, NoReturn
 import torch
 
 from capture.errors import NotConstant, Unsupported
+from capture.guards import GuardKind
+from capture.sources import Attr, Const, Item, Source
 
-from .base import Args, Interpreter, Kwargs, Variable, shown_type
-from .constants import BoundBuiltin, Constant
+from .base import Args, Interpreter, Kwargs, Lazy, Variable, shown_type
+from .building import builds, lazy, part
+from .constants import CONSTANT_TYPES, BoundBuiltin, Constant
 from .iterators import RangeIterator, SequenceIterator
 
 
@@ -347,3 +350,38 @@ class Range(Variable):
         if name in ("start", "stop", "step"):
             return Constant(getattr(self.value, name))
         return super().attribute(m, name)
+
+
+@builds(list, tuple, torch.Size)
+def _build_sequence(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    cls = type(value)
+    if cls is tuple and isinstance(source, Attr) and _is_literal(value):
+        # Sizes, strides and the like in an attribute: one guard on the whole.
+        m.guard(source, GuardKind.EQUALS, value)
+        return Tuple([m.from_python(v) for v in value])
+    m.type_guard(source, cls)
+    assert source is not None
+    if not isinstance(source, Const) or cls is list:
+        m.guard(source, GuardKind.LEN, len(value))
+    items: list[Variable] = [Lazy(v, Item(source, i)) for i, v in enumerate(value)]
+    return List(items) if cls is list else Tuple(items, cls)
+
+
+def _is_literal(value: Any) -> bool:
+    """Whether a value consists of literals, down through tuples."""
+    if type(value) is tuple:
+        return len(value) <= 16 and all(map(_is_literal, value))
+    return type(value) in CONSTANT_TYPES
+
+
+@builds(slice)
+def _build_slice(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    m.type_guard(source, slice)
+    return Slice(*(lazy(getattr(value, name), part(source, name)) for name in ("start", "stop", "step")))
+
+
+@builds(range)
+def _build_range(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    if source is not None and not isinstance(source, Const):
+        m.guard(source, GuardKind.EQUALS, value)
+    return Range(value)

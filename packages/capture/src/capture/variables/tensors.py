@@ -11,9 +11,11 @@ import torch
 from torch import fx
 
 from capture.errors import NotConstant, Unsupported
+from capture.sources import Source
 from capture.trace_rules import module_of
 
 from .base import Args, Interpreter, Kwargs, Variable
+from .building import builds
 from .constants import BoundBuiltin, Constant
 from .iterators import SequenceIterator
 from .lookups import class_lookup
@@ -193,3 +195,24 @@ class Tensor(Variable):
 
     def __repr__(self) -> str:
         return f"<tensor {self.node.name}>"
+
+
+@builds(torch.Tensor, subclasses=True)
+def _build_tensor(m: Interpreter, value: torch.Tensor, source: Source | None) -> Variable:
+    if type(value) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
+        raise Unsupported(f"tensor subclass {type(value).__name__}")
+    if value.layout is not torch.strided:
+        raise Unsupported(f"tensor of layout {value.layout}")
+    if value.is_nested or value.is_quantized:
+        raise Unsupported("nested or quantized tensor")
+    if source is None:
+        raise Unsupported("tensor of unknown origin")
+    try:
+        value.is_leaf  # noqa: B018
+    except RuntimeError as error:  # a view whose base was written in a way that leaves it no place in autograd
+        raise Unsupported(f"a tensor that cannot be differentiated: {error}") from error
+    node, fake = m.graph_input(value, source)
+    variable = Tensor(node, fake, type(value))
+    variable.value = value
+    m.fakes[id(fake)] = variable
+    return variable

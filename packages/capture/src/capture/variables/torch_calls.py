@@ -14,9 +14,12 @@ from typing import Any
 import torch
 
 from capture.errors import NotConstant, Unsupported
+from capture.guards import GuardKind
+from capture.sources import Attr, Source
 from capture.trace_rules import is_operator_overload, is_recorded_builtin
 
 from .base import Args, Interpreter, Kwargs, Variable, shown_type
+from .building import builds
 from .classes import allocate
 from .constants import BoundBuiltin, Known
 from .lookups import class_lookup
@@ -167,3 +170,35 @@ def _label(function: Any) -> str:
     module = getattr(function, "__module__", None)
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", repr(function))
     return f"{module}.{name}" if module and module != "builtins" else str(name)
+
+
+@builds(
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.MethodWrapperType,
+    types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    torch._ops.OpOverload,
+    torch._ops.OpOverloadPacket,
+    functools._lru_cache_wrapper,
+    subclasses=True,
+)
+def _build_builtin(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    owner = getattr(value, "__self__", None)
+    if isinstance(value, functools._lru_cache_wrapper):
+        return m.identity(BuiltinFunction(value), source)
+    if isinstance(value, types.MethodWrapperType) or (
+        isinstance(value, types.BuiltinFunctionType)
+        and owner is not None
+        and not isinstance(owner, types.ModuleType | type)
+        and hasattr(type(owner), value.__name__)  # not so for functions of C++ bindings
+    ):
+        if source is None:
+            raise Unsupported(f"built-in method {value!r} of unknown origin")
+        m.guard(source, GuardKind.TYPE, type(value))
+        bound = m.wrap(owner, Attr(source, "__self__"))
+        m.guard(Attr(source, "__name__"), GuardKind.EQUALS, value.__name__)
+        return bound.attribute(m, value.__name__)
+    return m.identity(BuiltinFunction(value), source)

@@ -9,10 +9,11 @@ from capture.evaluator.program import Op
 from capture.variables.base import Variable, shown_type
 from capture.variables.builtins import as_ascii
 from capture.variables.constants import Constant
-from capture.variables.mappings import Dict, Set
+from capture.variables.mappings import Dict
 from capture.variables.objects import Object
 from capture.variables.operations import INPLACE
 from capture.variables.sequences import List, Slice
+from capture.variables.sets import Set
 from capture.variables.signals import SymbolicRaise
 
 from .registry import operation

@@ -1,0 +1,67 @@
+"""Which function makes the variable of a real value: registered beside each family, found by the value's class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from capture.errors import Unsupported
+from capture.sources import Attr, Source
+
+from .base import Interpreter, Lazy, Variable
+
+#: Takes the interpreter, the value and where it was read (None: its identity is fixed); adds the guards on what it is.
+Builder = Callable[[Interpreter, Any, Source | None], Variable]
+
+#: Of exactly these classes.
+_EXACT: dict[type, Builder] = {}
+#: Of these classes and those made from them.
+_INHERITED: dict[type, Builder] = {}
+#: Of classes that are none of these, by a question.
+_OTHERS: list[tuple[Callable[[type], bool], Builder]] = []
+
+
+def builds(*classes: type, subclasses: bool = False) -> Callable[[Builder], Builder]:
+    """Register how values of these classes, and maybe of their subclasses, become variables."""
+
+    def register(builder: Builder) -> Builder:
+        (_INHERITED if subclasses else _EXACT).update(dict.fromkeys(classes, builder))
+        return builder
+
+    return register
+
+
+def builds_where(applies: Callable[[type], bool]) -> Callable[[Builder], Builder]:
+    """Register how values become variables whose class no other builder is for, and that ``applies`` says yes to."""
+
+    def register(builder: Builder) -> Builder:
+        _OTHERS.append((applies, builder))
+        return builder
+
+    return register
+
+
+def builder_of(cls: type) -> Builder | None:
+    """By the class that a value has, whatever it claims; None for instances of any other class."""
+    found = _EXACT.get(cls)
+    if found is not None:
+        return found
+    for base in cls.__mro__:
+        found = _INHERITED.get(base)
+        if found is not None:
+            return found
+    return next((builder for applies, builder in _OTHERS if applies(cls)), None)
+
+
+def part(source: Source | None, name: str) -> Source:
+    """Where an attribute of an input is read."""
+    if source is None:
+        raise Unsupported(f"attribute {name!r} of unknown origin")
+    return Attr(source, name)
+
+
+def lazy(value: Any, source: Source | None) -> Variable:
+    """An input to be looked at when needed."""
+    if source is None:
+        raise Unsupported("input of unknown origin")
+    return Lazy(value, source)

@@ -1,0 +1,197 @@
+"""Sets and frozen sets. Changes are tracked for replay."""
+
+from __future__ import annotations
+
+import enum
+import itertools
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
+
+from capture.errors import NotConstant, Unsupported
+from capture.guards import GuardKind, Predicate
+from capture.sources import Const, Source
+
+from .base import Args, Interpreter, Kwargs, Variable, shown_type
+from .building import builds
+from .constants import CONSTANT_TYPES, BoundBuiltin, Constant
+from .iterators import SequenceIterator
+from .sequences import DUNDERS, builtin_method
+
+
+class Set(Variable):
+    """A set or frozenset (``cls``): hashed element -> element, in order of insertion.
+
+    Iteration order of a real set is by hash: iterating is allowed where the order of an equal real set is known.
+    """
+
+    #: As many elements fit into a table that was never enlarged.
+    SMALL = 4
+
+    def __init__(self, entries: dict[Hashable, Variable], cls: type = set) -> None:
+        self.entries = entries
+        self.cls = cls
+        #: The real set began empty, and elements were only added; in the order of ``entries``.
+        self.only_grew = self.in_order = False
+
+    @classmethod
+    def of(cls, m: Interpreter, elements: Iterable[Variable], kind: type = set, *, in_order: bool = False) -> Set:
+        entries: dict[Hashable, Variable] = {}
+        for element in elements:
+            real = m.realize(element)
+            entries.setdefault(real.hash_key(m), real)
+        made = cls(entries, kind)
+        made.only_grew, made.in_order = True, in_order
+        m.created(made)
+        return made
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def as_python(self, m: Interpreter) -> Any:
+        if self.source is not None:
+            raise NotConstant(self)
+        return self.cls(m.to_python(x) for x in self.entries.values())
+
+    def hash_key(self, m: Interpreter) -> Hashable:
+        if self.cls is set:
+            m.throw(TypeError, "unhashable type: 'set'")
+        return frozenset(self.entries)
+
+    def truth(self, m: Interpreter) -> bool:
+        return bool(self.entries)
+
+    def length(self, m: Interpreter) -> Variable:
+        return Constant(len(self.entries))
+
+    def known_order(self) -> list[Variable] | None:
+        """The elements in the order in which the real set gives them, if that is certain."""
+        if len(self.entries) <= 1:
+            return list(self.entries.values())
+        if all(isinstance(x, Constant) for x in self.entries.values()):
+            # Order depends on the history of the table: only small integers without collisions are certain.
+            values = list(self.entries)
+            if all(type(v) is int and 0 <= v < 8 for v in values):
+                return [self.entries[v] for v in sorted(values)]  # type: ignore[type-var]
+            if self.only_grew and len(values) <= self.SMALL:
+                # Of two elements that want one place the first to come has it.
+                ways = [values] if self.in_order else itertools.permutations(values)
+                orders = {tuple(set(way)) for way in ways}
+                if len(orders) == 1:
+                    return [self.entries[v] for v in orders.pop()]
+        return None
+
+    @property
+    def is_rebuilt_alike(self) -> bool:
+        """Whether adding the elements one by one, in the order of ``entries``, gives a set with the real one's order."""
+        return (self.only_grew and self.in_order) or self.known_order() is not None
+
+    def ordered(self, m: Interpreter) -> list[Variable]:
+        """The elements in the order in which the real set gives them."""
+        order = self.known_order()
+        if order is None:
+            raise Unsupported("iteration over a set, whose order is not known")
+        return order
+
+    def iterate(self, m: Interpreter) -> Variable:
+        return m.created(SequenceIterator(m.created_tuple(self.ordered(m))))
+
+    def contains(self, m: Interpreter, value: Variable) -> bool:
+        return m.realize(value).hash_key(m) in self.entries
+
+    def attribute(self, m: Interpreter, name: str) -> Variable:
+        if not hasattr(self.cls, name):
+            m.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
+        if hasattr(self, "py_" + name) or name in SET_ALGEBRA or name in DUNDERS:
+            return BoundBuiltin(self, name)
+        raise Unsupported(f"{self.cls.__name__}.{name}")
+
+    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        algebra = SET_ALGEBRA.get(name)
+        if algebra is not None:
+            result: Variable = self
+            for other in args:
+                result = algebra(m, result, Set.of(m, unordered(m, m.realize(other))))
+            return result if args else self.py_copy(m)
+        return builtin_method(self, m, name, args, kwargs)
+
+    def changed(self, m: Interpreter) -> Variable:
+        m.mutated(self)
+        return Constant(None)
+
+    def py_add(self, m: Interpreter, value: Variable) -> Variable:
+        self.entries.setdefault(value.hash_key(m), value)
+        return self.changed(m)
+
+    def py_discard(self, m: Interpreter, value: Variable) -> Variable:
+        self.entries.pop(value.hash_key(m), None)
+        self.only_grew = False
+        return self.changed(m)
+
+    def py_remove(self, m: Interpreter, value: Variable) -> Variable:
+        if value.hash_key(m) not in self.entries:
+            m.throw_value(KeyError, [value])
+        return self.py_discard(m, value)
+
+    def py_clear(self, m: Interpreter) -> Variable:
+        self.entries.clear()
+        return self.changed(m)
+
+    def py_copy(self, m: Interpreter) -> Variable:
+        return m.created(Set(dict(self.entries), self.cls))
+
+    def py_update(self, m: Interpreter, *others: Variable) -> Variable:
+        self.in_order = False
+        for other in others:
+            for x in unordered(m, other):
+                real = m.realize(x)
+                self.entries.setdefault(real.hash_key(m), real)
+        return self.changed(m)
+
+    def py_issubset(self, m: Interpreter, other: Variable) -> Variable:
+        return Constant(self.entries.keys() <= Set.of(m, unordered(m, other)).entries.keys())
+
+    def py_issuperset(self, m: Interpreter, other: Variable) -> Variable:
+        return Constant(self.entries.keys() >= Set.of(m, unordered(m, other)).entries.keys())
+
+    def py_isdisjoint(self, m: Interpreter, other: Variable) -> Variable:
+        return Constant(self.entries.keys().isdisjoint(Set.of(m, unordered(m, other)).entries.keys()))
+
+
+def unordered(m: Interpreter, value: Variable) -> list[Variable]:
+    """Elements of anything iterable where their order does not matter."""
+    return list(value.entries.values()) if isinstance(value, Set) else m.elements(value)
+
+
+def _algebra(keep: Callable[[Set, Set], dict[Hashable, Variable]]) -> Callable[[Interpreter, Any, Set], Variable]:
+    def combine(m: Interpreter, left: Any, right: Set) -> Variable:
+        return m.created(Set(keep(left, right), left.cls))
+
+    return combine
+
+
+#: Named and operator forms of the set operations.
+SET_ALGEBRA: dict[str, Callable[[Interpreter, Any, Set], Variable]] = {
+    "union": _algebra(lambda a, b: {**a.entries, **{k: v for k, v in b.entries.items() if k not in a.entries}}),
+    "intersection": _algebra(lambda a, b: {k: v for k, v in a.entries.items() if k in b.entries}),
+    "difference": _algebra(lambda a, b: {k: v for k, v in a.entries.items() if k not in b.entries}),
+    "symmetric_difference": _algebra(
+        lambda a, b: {
+            **{k: v for k, v in a.entries.items() if k not in b.entries},
+            **{k: v for k, v in b.entries.items() if k not in a.entries},
+        }
+    ),
+}
+SET_OPERATORS = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}
+
+
+@builds(set, frozenset)
+def _build_set(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    if all(type(x) in CONSTANT_TYPES or isinstance(x, enum.Enum | type) for x in value):
+        if source is not None and not (isinstance(source, Const) and type(value) is frozenset):
+            m.type_guard(source, type(value))
+            expected = frozenset(value)
+            text = f"{{}} == {set(value)!r}"[:200]
+            m.guard(source, GuardKind.CALLABLE, Predicate(lambda s: s == expected, text))
+        wrapped = [m.from_python(x) for x in value]
+        return Set({x.hash_key(m): x for x in wrapped}, type(value))
+    raise Unsupported("a set of values that are not constants, from outside the frame")
