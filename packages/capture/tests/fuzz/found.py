@@ -875,4 +875,48 @@ def f(x):
 """,
         ("call(f, torch.ones(3))", "color.__dict__ = {'v': 3}", "call(f, torch.ones(3))"),
     ),
+    "name that a module of an own class lacks, and gets": (
+        """
+lib = types.ModuleType('drawn_lib')
+lib.__class__ = type('Own', (types.ModuleType,), {'other': 2})
+def f(x):
+    try:
+        return x * lib.scale
+    except AttributeError as error:
+        return x + 1, str(error)
+""",
+        (
+            "call(f, torch.ones(3))",
+            "lib.scale = 3",
+            "call(f, torch.ones(3))",
+            "del lib.scale",
+            "call(f, torch.ones(3))",
+        ),
+    ),
+    "__getattr__ is asked after a failing class attribute": (
+        """
+class Described:
+    @functools.cached_property
+    def once(self):
+        return self.v
+    def __getattr__(self, name):
+        raise AttributeError(name)
+described = Described()
+def f(x):
+    try:
+        return x * described.once
+    except AttributeError as error:
+        return x + 1, str(error)
+""",
+        ("call(f, torch.ones(3))",),
+    ),
+    "attribute of an ordered dictionary": (
+        """
+ordered = collections.OrderedDict(a=1)
+def f(x):
+    outside(x)
+    return x + 1, hasattr(ordered, 'k')
+""",
+        ("call(f, torch.ones(3))", "ordered.k = 3", "call(f, torch.ones(3))"),
+    ),
 }

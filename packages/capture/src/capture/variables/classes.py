@@ -295,7 +295,11 @@ class PyModule(Known):
         if isinstance(class_lookup(m, cls, "__getattribute__")[0], types.FunctionType):
             raise Unsupported(f"attribute of a {cls.__name__}, which reads them in its own way")
         raw, owner = class_lookup(m, cls, name)
-        if owner in types.ModuleType.__mro__ or (name in vars(self.value) and not is_data_descriptor(m, raw)):
+        if (
+            raw is MISSING
+            or owner in types.ModuleType.__mro__
+            or (name in vars(self.value) and not is_data_descriptor(m, raw))
+        ):
             return None
         if isinstance(raw, types.FunctionType | property | staticmethod | classmethod):
             return descriptor_get(m, raw, owner, self, cls, name)

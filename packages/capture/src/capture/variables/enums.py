@@ -20,8 +20,10 @@ class EnumMember(Known):
     """A member of an enumeration: immutable, compared by identity or as its mixed-in type does."""
 
     def as_python(self, m: Interpreter) -> Any:
-        for name in ("_name_", "_value_"):
-            self.attribute(m, name)  # what it is computed with
+        for name in ("_name_", "_value_"):  # what it is computed with
+            if name not in vars(self.value):
+                raise Unsupported(f"a member of an enumeration that lost its {name}")
+            self.attribute(m, name)
         return super().as_python(m)
 
     def attribute(self, m: Interpreter, name: str) -> Variable:

@@ -123,6 +123,8 @@ class Dict(Variable):
         if name == "default_factory" and self.cls is collections.defaultdict:
             return self.factory or Constant(None)
         if not hasattr(self.cls, name):
+            if self.cls is collections.OrderedDict and self.source is not None:
+                raise Unsupported("an attribute of an ordered dictionary's own")
             m.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
         if hasattr(self, "py_" + name) or name in DUNDERS or name == "update":
             return BoundBuiltin(self, name)

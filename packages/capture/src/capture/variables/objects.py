@@ -147,22 +147,23 @@ class Object(Instance):
         if name == "__dict__" and isinstance(raw, types.GetSetDescriptorType | Missing):
             return InstanceDict(self)
         if raw is not MISSING and is_data_descriptor(m, raw):
-            try:
-                return descriptor_get(m, raw, owner, self, self.cls, name)
-            except SymbolicRaise as raised:
-                if issubclass(raised.exception.python_type(), AttributeError):
-                    fallback, _ = class_lookup(m, self.cls, "__getattr__")
-                    if isinstance(fallback, types.FunctionType):
-                        return MISSING
-                raise
+            return self.class_attribute(m, raw, owner, name)
         found = self.instance_attribute(m, name)
         if found is not None:
             return found
-        if raw is not MISSING:
-            m.guard_not_shadowed(self, name)
-            return descriptor_get(m, raw, owner, self, self.cls, name)
         m.guard_not_shadowed(self, name)
-        return MISSING
+        return MISSING if raw is MISSING else self.class_attribute(m, raw, owner, name)
+
+    def class_attribute(self, m: Interpreter, raw: Any, owner: type, name: str) -> Variable | Missing:
+        """What a class's attribute gives; missing if it raises AttributeError and the class has a ``__getattr__``."""
+        try:
+            return descriptor_get(m, raw, owner, self, self.cls, name)
+        except SymbolicRaise as raised:
+            if issubclass(raised.exception.python_type(), AttributeError):
+                fallback, _ = class_lookup(m, self.cls, "__getattr__")
+                if isinstance(fallback, types.FunctionType):
+                    return MISSING
+            raise
 
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
         setter, owner = class_lookup(m, self.cls, "__setattr__")
