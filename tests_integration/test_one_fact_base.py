@@ -10,17 +10,12 @@ import pytest
 
 SOURCES = Path(__file__).parents[1] / "packages"
 
-READ_ONCE = {
-    # an operator's schema and tags
-    "alias_info": "symshapes/facts/operators.py",
-    "Tag": "symshapes/facts/operators.py",
-    # type promotion
-    "promote_types": "symshapes/facts/promotion.py",
-    # torch's settings that a graph may change
-    "set_autocast_enabled": "capture/settings.py",
-    "set_autocast_dtype": "capture/settings.py",
-    "set_autocast_cache_enabled": "capture/settings.py",
+READERS = {
+    "symshapes/facts/operators.py": ("alias_info", "Tag"),
+    "symshapes/facts/promotion.py": ("promote_types",),
+    "capture/settings.py": ("set_autocast_enabled", "set_autocast_dtype", "set_autocast_cache_enabled"),
 }
+READ_ONCE = {name: file for file, names in READERS.items() for name in names}
 """An attribute, and the one file that reads it. Naming a torch function in a table of functions is not reading it."""
 
 
