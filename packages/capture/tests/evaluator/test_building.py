@@ -36,7 +36,7 @@ class Table(dict):
         (object(), None),
         (unittest.mock.Mock(spec=types.FunctionType), None),
     ],
-    ids=str,
+    ids=lambda given: getattr(given, "__name__", type(given).__name__),
 )
 def test_by_class(value, family):
     builder = builder_of(type(value))

@@ -49,7 +49,7 @@ def test_functional_forms_of_all_operators_write_nothing_and_give_what_is_writte
         (aten.uniform_.default, {"acts", "random"}),
         (aten._assert_async.msg, {"acts"}),
     ],
-    ids=str,
+    ids=lambda given: "+".join(sorted(given)) if isinstance(given, set) else str(given),
 )
 def test_facts(op, true):
     facts = facts_of(op)
