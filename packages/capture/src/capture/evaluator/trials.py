@@ -6,8 +6,7 @@ In: a call on fakes. Out: the kernel's words for the same call on zeros.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -27,7 +26,8 @@ def refusal(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any
         return None
     if sum(_span(t) for t in tensors) > _MOST:
         return None
-    with _undisturbed({t.device for t in tensors}):
+    # Random numbers go on afterwards as they would have.
+    with torch.random.fork_rng(devices={t.device.index or 0 for t in tensors if t.device.type == "cuda"}):
         try:
             function(*tree_map(_real, args), **tree_map(_real, kwargs))
         except Exception as error:
@@ -56,11 +56,3 @@ def _real(value: Any) -> Any:
     memory = torch.zeros(_span(value), dtype=value.dtype, device=value.device)
     made = memory.as_strided([hint_of(size) for size in value.shape], [hint_of(stride) for stride in value.stride()])
     return made.requires_grad_(value.requires_grad) if value.is_leaf else made
-
-
-@contextlib.contextmanager
-def _undisturbed(devices: set[torch.device]) -> Iterator[None]:
-    """Random numbers go on afterwards as they would have."""
-    cuda = [device for device in devices if device.type == "cuda"]
-    with torch.random.fork_rng(devices=[d.index or 0 for d in cuda]):
-        yield

@@ -24,6 +24,11 @@ Args = list["Variable"]
 Kwargs = dict[str, "Variable"]
 
 
+def can_iterate(cls: type) -> bool:
+    """Whether ``iter()`` takes objects of a class."""
+    return hasattr(cls, "__iter__") or hasattr(cls, "__getitem__")
+
+
 def shown_type(cls: type) -> str:
     """A class's name as the interpreter's messages have it: of those made in C it may hold their module's."""
     if cls.__module__ == "builtins":

@@ -17,7 +17,7 @@ import torch
 from capture.errors import Unsupported
 from capture.trace_rules import module_of
 
-from .base import Args, Interpreter, Kwargs, Variable, shown_type
+from .base import Args, Interpreter, Kwargs, Variable, can_iterate, shown_type
 from .classes import Class
 from .constants import BoundBuiltin, Constant, Known
 from .enums import EnumMember
@@ -372,8 +372,7 @@ def _import(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 @builtin(functools.reduce)
 def _reduce(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    cls = m.realize(args[1]).python_type()
-    if not hasattr(cls, "__iter__") and not hasattr(cls, "__getitem__"):
+    if not can_iterate(m.realize(args[1]).python_type()):
         m.throw(TypeError, "reduce() arg 2 must support iteration")
     values = m.elements(args[1])
     if len(args) > 2:

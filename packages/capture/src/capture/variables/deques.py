@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import collections
 import operator
-from typing import Any
+from typing import Any, NoReturn
 
-from capture.errors import NotConstant, Unsupported
+from capture.errors import Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Item, Source
 
@@ -29,9 +29,6 @@ class Deque(List):
         #: Counts the changes that an iterator notices.
         self.age = 0
 
-    def as_python(self, m: Interpreter) -> Any:
-        raise NotConstant(self)
-
     def make(self, m: Interpreter, items: list[Variable]) -> Variable:
         made: Deque = m.created(Deque(items, self.maxlen))
         made.trim(left=True)
@@ -51,7 +48,6 @@ class Deque(List):
     def delete_item(self, m: Interpreter, key: Variable) -> None:
         self.refuse_slice(m, key)
         super().delete_item(m, key)
-        self.age += 1
 
     def refuse_slice(self, m: Interpreter, key: Variable) -> None:
         if isinstance(key, Slice):
@@ -108,11 +104,7 @@ class Deque(List):
         self.items[:] = turned
         return self.resized(m)
 
-    def py_remove(self, m: Interpreter, value: Variable) -> Variable:
-        for i, x in enumerate(self.items):
-            if m.equal(x, value):
-                del self.items[i]
-                return self.resized(m)
+    def refuse_removal(self, m: Interpreter, value: Variable) -> NoReturn:
         self.not_found(m, value)
 
 

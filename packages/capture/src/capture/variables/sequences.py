@@ -244,7 +244,7 @@ class List(Sequence):
             del self.items[key.as_python(m)]
         else:
             del self.items[self.place(m, key, "list assignment index out of range")]
-        self.changed(m)
+        self.resized(m)
 
     def py_append(self, m: Interpreter, value: Variable) -> Variable:
         self.items.append(value)
@@ -284,6 +284,10 @@ class List(Sequence):
             if m.equal(x, value):
                 del self.items[i]
                 return self.resized(m)
+        self.refuse_removal(m, value)
+
+    def refuse_removal(self, m: Interpreter, value: Variable) -> NoReturn:
+        """The error of removing what is not there."""
         m.throw(ValueError, "list.remove(x): x not in list")
 
     def py_sort(self, m: Interpreter, *, key: Variable | None = None, reverse: Variable | None = None) -> Variable:

@@ -6,7 +6,7 @@ from capture.errors import Unsupported
 from capture.evaluator.frame import Frame
 from capture.evaluator.machine import Machine
 from capture.evaluator.program import Op
-from capture.variables.base import Variable, shown_type
+from capture.variables.base import Variable, can_iterate, shown_type
 from capture.variables.builtins import as_ascii
 from capture.variables.constants import Constant
 from capture.variables.mappings import Dict
@@ -143,7 +143,7 @@ def _list_to_tuple(m: Machine, frame: Frame, op: Op) -> None:
 def _unpacked(m: Machine, value: Variable) -> list[Variable]:
     """The elements of what is unpacked; Python has words of its own for what is not iterable."""
     cls = value.python_type()
-    if not hasattr(cls, "__iter__") and not hasattr(cls, "__getitem__"):
+    if not can_iterate(cls):
         m.throw(TypeError, f"cannot unpack non-iterable {shown_type(cls)} object")
     return m.elements(value)
 
