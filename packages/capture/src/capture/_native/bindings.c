@@ -13,12 +13,12 @@ typedef struct Binding {
 typedef struct {
     PyObject_HEAD
     Py_ssize_t roots, count;
-    size_t room; /* a power of two */
+    size_t capacity; /* a power of two */
     Binding **buckets;
     Binding *last; /* found or bound last */
 } Bindings;
 
-#define FIRST_ROOM 8
+#define FIRST_CAPACITY 8
 
 PyObject *
 bindings_new(Py_ssize_t roots)
@@ -30,8 +30,8 @@ bindings_new(Py_ssize_t roots)
     self->roots = roots;
     self->count = 0;
     self->last = NULL;
-    self->room = FIRST_ROOM;
-    self->buckets = PyMem_Calloc(self->room, sizeof(Binding *));
+    self->capacity = FIRST_CAPACITY;
+    self->buckets = PyMem_Calloc(self->capacity, sizeof(Binding *));
     if (self->buckets == NULL) {
         Py_DECREF(self);
         return PyErr_NoMemory();
@@ -68,7 +68,7 @@ look_up(Bindings *self, PyObject *const *roots)
         return self->last;
     }
     size_t hash = hash_of(self, roots);
-    for (Binding *each = self->buckets[hash & (self->room - 1)]; each; each = each->next) {
+    for (Binding *each = self->buckets[hash & (self->capacity - 1)]; each; each = each->next) {
         if (each->hash == hash && is_of(self, each, roots)) {
             return self->last = each;
         }
@@ -87,7 +87,7 @@ bindings_find(PyObject *op, PyObject *const *roots, Watch **watch)
 static void
 take_out(Bindings *self, Binding *binding)
 {
-    Binding **link = &self->buckets[binding->hash & (self->room - 1)];
+    Binding **link = &self->buckets[binding->hash & (self->capacity - 1)];
     while (*link != binding) {
         link = &(*link)->next;
     }
@@ -111,22 +111,22 @@ drop(const Bindings *self, Binding *binding)
 static int
 grow(Bindings *self)
 {
-    size_t room = 2 * self->room;
-    Binding **buckets = PyMem_Calloc(room, sizeof(Binding *));
+    size_t capacity = 2 * self->capacity;
+    Binding **buckets = PyMem_Calloc(capacity, sizeof(Binding *));
     if (buckets == NULL) {
         PyErr_NoMemory();
         return -1;
     }
-    for (size_t i = 0; i < self->room; i++) {
+    for (size_t i = 0; i < self->capacity; i++) {
         for (Binding *each = self->buckets[i], *next; each; each = next) {
             next = each->next;
-            each->next = buckets[each->hash & (room - 1)];
-            buckets[each->hash & (room - 1)] = each;
+            each->next = buckets[each->hash & (capacity - 1)];
+            buckets[each->hash & (capacity - 1)] = each;
         }
     }
     PyMem_Free(self->buckets);
     self->buckets = buckets;
-    self->room = room;
+    self->capacity = capacity;
     return 0;
 }
 
@@ -141,7 +141,7 @@ bindings_put(PyObject *op, PyObject *const *roots, Watch *watch)
         watch_drop(before);
         return 0;
     }
-    if ((size_t)self->count >= self->room && grow(self) < 0) {
+    if ((size_t)self->count >= self->capacity && grow(self) < 0) {
         return -1;
     }
     binding = PyMem_Calloc(1, sizeof(Binding) + (self->roots + 1) * sizeof(PyObject *));
@@ -160,7 +160,7 @@ bindings_put(PyObject *op, PyObject *const *roots, Watch *watch)
         ((PyWeakReference *)binding->references[i])->hash = (Py_hash_t)binding->hash;
     }
     binding->watch = watch ? watch_share(watch) : NULL;
-    Binding **bucket = &self->buckets[binding->hash & (self->room - 1)];
+    Binding **bucket = &self->buckets[binding->hash & (self->capacity - 1)];
     binding->next = *bucket;
     *bucket = self->last = binding;
     self->count++;
@@ -171,7 +171,7 @@ void
 bindings_clear(PyObject *op)
 {
     Bindings *self = (Bindings *)op;
-    for (size_t i = 0; i < self->room; i++) {
+    for (size_t i = 0; i < self->capacity; i++) {
         while (self->buckets[i]) {
             Binding *binding = self->buckets[i];
             take_out(self, binding);
@@ -215,7 +215,7 @@ forget(PyObject *op, PyObject *args, PyObject *Py_UNUSED(kwargs))
         Py_RETURN_NONE;
     }
     size_t hash = (size_t)((PyWeakReference *)reference)->hash;
-    for (Binding *each = self->buckets[hash & (self->room - 1)]; each; each = each->next) {
+    for (Binding *each = self->buckets[hash & (self->capacity - 1)]; each; each = each->next) {
         if (has(self, each, reference)) { /* and no other has */
             take_out(self, each);
             drop(self, each);

@@ -63,20 +63,20 @@ cache_init(void)
     return made ? 0 : -1;
 }
 
-/* ---- shelves: what each session has, found by its address ---- */
+/* ---- what each session has, in a table by its address ---- */
 
-#define FIRST_ROOM 4
+#define FIRST_CAPACITY 4
 
-static Shelf **
+static SessionEntries **
 bucket_of(const CodeCache *cache, const PyObject *session)
 {
-    return &cache->shelves[((uintptr_t)session >> 4) * 0x9E3779B97F4A7C15u >> 40 & (cache->room - 1)];
+    return &cache->buckets[((uintptr_t)session >> 4) * 0x9E3779B97F4A7C15u >> 40 & (cache->capacity - 1)];
 }
 
-Shelf *
+SessionEntries *
 cache_find(CodeCache *cache, const PyObject *session)
 {
-    for (Shelf *each = cache->count ? *bucket_of(cache, session) : NULL; each; each = each->next) {
+    for (SessionEntries *each = cache->count ? *bucket_of(cache, session) : NULL; each; each = each->next) {
         if (weak_target(each->session) == session) {
             return cache->last = each;
         }
@@ -85,21 +85,21 @@ cache_find(CodeCache *cache, const PyObject *session)
 }
 
 static int
-make_room(CodeCache *cache)
+grow_table(CodeCache *cache)
 {
-    size_t room = cache->room ? 2 * cache->room : FIRST_ROOM;
-    Shelf **before = cache->shelves, **shelves = PyMem_Calloc(room, sizeof(Shelf *));
-    if (shelves == NULL) {
+    size_t capacity = cache->capacity ? 2 * cache->capacity : FIRST_CAPACITY;
+    SessionEntries **before = cache->buckets, **buckets = PyMem_Calloc(capacity, sizeof(SessionEntries *));
+    if (buckets == NULL) {
         PyErr_NoMemory();
         return -1;
     }
-    size_t old_room = cache->room;
-    cache->shelves = shelves;
-    cache->room = room;
-    for (size_t i = 0; i < old_room; i++) {
-        for (Shelf *each = before[i], *next; each; each = next) {
+    size_t old_capacity = cache->capacity;
+    cache->buckets = buckets;
+    cache->capacity = capacity;
+    for (size_t i = 0; i < old_capacity; i++) {
+        for (SessionEntries *each = before[i], *next; each; each = next) {
             next = each->next;
-            Shelf **bucket = bucket_of(cache, each->address);
+            SessionEntries **bucket = bucket_of(cache, each->address);
             each->next = *bucket;
             *bucket = each;
         }
@@ -110,68 +110,68 @@ make_room(CodeCache *cache)
 
 static void drop_dead(CodeCache *cache);
 
-static Shelf *
-make_shelf(CodeCache *cache, PyObject *session)
+static SessionEntries *
+make_session_entries(CodeCache *cache, PyObject *session)
 {
-    if ((size_t)cache->count >= cache->room) {
+    if ((size_t)cache->count >= cache->capacity) {
         drop_dead(cache); /* sessions come and go while their code stays */
-        Shelf *made = cache_find(cache, session);
-        if (made != NULL || (2 * (size_t)cache->count >= cache->room && make_room(cache) < 0)) {
+        SessionEntries *made = cache_find(cache, session);
+        if (made != NULL || (2 * (size_t)cache->count >= cache->capacity && grow_table(cache) < 0)) {
             return made;
         }
     }
     PyObject *reference = PyWeakref_NewRef(session, NULL);
-    Shelf *made = reference ? PyMem_Calloc(1, sizeof(Shelf)) : NULL;
+    SessionEntries *made = reference ? PyMem_Calloc(1, sizeof(SessionEntries)) : NULL;
     if (made == NULL) {
         Py_XDECREF(reference);
-        return (Shelf *)(reference ? PyErr_NoMemory() : NULL);
+        return (SessionEntries *)(reference ? PyErr_NoMemory() : NULL);
     }
-    Shelf **bucket = bucket_of(cache, session);
-    *made = (Shelf){.next = *bucket, .address = session, .session = reference};
+    SessionEntries **bucket = bucket_of(cache, session);
+    *made = (SessionEntries){.next = *bucket, .address = session, .session = reference};
     cache->count++;
     return *bucket = cache->last = made;
 }
 
 /* Takes it off first, since what is freed may run Python. */
 static void
-drop_shelf(CodeCache *cache, Shelf *shelf)
+drop_session_entries(CodeCache *cache, SessionEntries *entries)
 {
-    Shelf **link = bucket_of(cache, shelf->address);
-    while (*link != shelf) {
+    SessionEntries **link = bucket_of(cache, entries->address);
+    while (*link != entries) {
         link = &(*link)->next;
     }
-    *link = shelf->next;
+    *link = entries->next;
     cache->last = NULL;
     cache->count--;
     cache->version++;
-    for (Py_ssize_t i = 0; i < shelf->count; i++) {
-        Py_DECREF(shelf->slots[i].entry);
+    for (Py_ssize_t i = 0; i < entries->count; i++) {
+        Py_DECREF(entries->slots[i].entry);
     }
-    Py_DECREF(shelf->session);
-    PyMem_Free(shelf->slots);
-    PyMem_Free(shelf);
+    Py_DECREF(entries->session);
+    PyMem_Free(entries->slots);
+    PyMem_Free(entries);
 }
 
 int
 cache_add(CodeCache *cache, PyObject *entry, PyObject *session, int own)
 {
-    Shelf *shelf = cache_shelf(cache, session);
-    if (shelf == NULL && (shelf = make_shelf(cache, session)) == NULL) {
+    SessionEntries *entries = cache_session_entries(cache, session);
+    if (entries == NULL && (entries = make_session_entries(cache, session)) == NULL) {
         return -1;
     }
-    if (shelf->count == shelf->room) {
-        Py_ssize_t room = shelf->room ? 2 * shelf->room : 1;
-        Slot *slots = PyMem_Realloc(shelf->slots, room * sizeof(Slot));
+    if (entries->count == entries->capacity) {
+        Py_ssize_t capacity = entries->capacity ? 2 * entries->capacity : 1;
+        Slot *slots = PyMem_Realloc(entries->slots, capacity * sizeof(Slot));
         if (slots == NULL) {
             PyErr_NoMemory();
             return -1;
         }
-        shelf->slots = slots;
-        shelf->room = room;
+        entries->slots = slots;
+        entries->capacity = capacity;
     }
-    memmove(shelf->slots + 1, shelf->slots, shelf->count * sizeof(Slot));
-    shelf->slots[0] = (Slot){(Entry *)Py_NewRef(entry), (char)own};
-    shelf->count++;
+    memmove(entries->slots + 1, entries->slots, entries->count * sizeof(Slot));
+    entries->slots[0] = (Slot){(Entry *)Py_NewRef(entry), (char)own};
+    entries->count++;
     cache->version++;
     return 0;
 }
@@ -179,13 +179,13 @@ cache_add(CodeCache *cache, PyObject *entry, PyObject *session, int own)
 void
 cache_promote(CodeCache *cache, const PyObject *session, const Entry *entry)
 {
-    Shelf *shelf = cache_shelf(cache, session);
-    for (Py_ssize_t i = 0; shelf && i < shelf->count; i++) {
-        if (shelf->slots[i].entry == entry) {
+    SessionEntries *entries = cache_session_entries(cache, session);
+    for (Py_ssize_t i = 0; entries && i < entries->count; i++) {
+        if (entries->slots[i].entry == entry) {
             if (i > 0) {
-                Slot slot = shelf->slots[i];
-                memmove(shelf->slots + 1, shelf->slots, i * sizeof(Slot));
-                shelf->slots[0] = slot;
+                Slot slot = entries->slots[i];
+                memmove(entries->slots + 1, entries->slots, i * sizeof(Slot));
+                entries->slots[0] = slot;
                 cache->version++;
             }
             return;
@@ -196,15 +196,15 @@ cache_promote(CodeCache *cache, const PyObject *session, const Entry *entry)
 static void
 drop_dead(CodeCache *cache)
 {
-    for (size_t i = 0; i < cache->room; i++) {
-        for (Shelf *each = cache->shelves[i]; each;) {
+    for (size_t i = 0; i < cache->capacity; i++) {
+        for (SessionEntries *each = cache->buckets[i]; each;) {
             if (weak_target(each->session) != NULL) {
                 each = each->next;
                 continue;
             }
-            drop_shelf(cache, each);
+            drop_session_entries(cache, each);
             /* Freeing it may have run Python that changed the table. */
-            each = i < cache->room ? cache->shelves[i] : NULL;
+            each = i < cache->capacity ? cache->buckets[i] : NULL;
         }
     }
 }
@@ -213,10 +213,10 @@ Py_ssize_t
 cache_prune(CodeCache *cache, const PyObject *session)
 {
     drop_dead(cache);
-    const Shelf *shelf = cache_shelf(cache, session);
+    const SessionEntries *entries = cache_session_entries(cache, session);
     Py_ssize_t ours = 0;
-    for (Py_ssize_t i = 0; shelf && i < shelf->count; i++) {
-        ours += shelf->slots[i].own && shelf->slots[i].entry->code != NULL;
+    for (Py_ssize_t i = 0; entries && i < entries->count; i++) {
+        ours += entries->slots[i].own && entries->slots[i].entry->code != NULL;
     }
     return ours;
 }
@@ -224,14 +224,14 @@ cache_prune(CodeCache *cache, const PyObject *session)
 void
 cache_clear(CodeCache *cache)
 {
-    for (size_t i = 0; cache->count > 0; i = (i + 1) & (cache->room - 1)) {
-        if (cache->shelves[i]) {
-            drop_shelf(cache, cache->shelves[i]);
+    for (size_t i = 0; cache->count > 0; i = (i + 1) & (cache->capacity - 1)) {
+        if (cache->buckets[i]) {
+            drop_session_entries(cache, cache->buckets[i]);
         }
     }
-    PyMem_Free(cache->shelves);
-    cache->shelves = NULL;
-    cache->room = 0;
+    PyMem_Free(cache->buckets);
+    cache->buckets = NULL;
+    cache->capacity = 0;
 }
 
 void
@@ -253,8 +253,8 @@ PyObject *
 cache_entries(CodeCache *cache, PyObject *session)
 {
     PyObject *list = PyList_New(0);
-    for (size_t i = 0; list && cache && i < cache->room; i++) {
-        for (Shelf *each = cache->shelves[i]; list && each; each = each->next) {
+    for (size_t i = 0; list && cache && i < cache->capacity; i++) {
+        for (SessionEntries *each = cache->buckets[i]; list && each; each = each->next) {
             const PyObject *target = weak_target(each->session);
             int wanted = target != NULL && (session == Py_None || target == session);
             for (Py_ssize_t at = 0; list && wanted && at < each->count; at++) {
@@ -270,11 +270,11 @@ cache_entries(CodeCache *cache, PyObject *session)
 
 /* ---- what sessions share ---- */
 
-/* How the shelf's session stands to this one: 1 captures alike, 0 does not or is this one, -1 with an exception. */
+/* How the session of `entries` stands to this one: 1 captures alike, 0 does not or is this one, -1 with an exception. */
 static int
-captures_alike(const Shelf *shelf, const PyObject *session, const PyObject *group)
+captures_alike(const SessionEntries *entries, const PyObject *session, const PyObject *group)
 {
-    PyObject *target = weak_target(shelf->session);
+    PyObject *target = weak_target(entries->session);
     if (target == NULL || target == session) {
         return 0;
     }
@@ -288,8 +288,8 @@ cache_shared(CodeCache *cache, PyObject *session, const PyObject *group)
 {
     PyObject *found = PyDict_New(), *own = cache_entries(cache, session); /* in order, each once */
     int ok = found && own;
-    for (size_t i = 0; ok && i < cache->room; i++) {
-        for (const Shelf *each = cache->shelves[i]; ok && each; each = each->next) {
+    for (size_t i = 0; ok && i < cache->capacity; i++) {
+        for (const SessionEntries *each = cache->buckets[i]; ok && each; each = each->next) {
             int alike = captures_alike(each, session, group);
             ok = alike >= 0;
             for (Py_ssize_t at = 0; ok && alike && at < each->count; at++) {

@@ -20,13 +20,13 @@ typedef struct {
 } Slot;
 
 /* What one session has of a code, in order of last use. */
-typedef struct Shelf {
-    struct Shelf *next; /* in its bucket */
+typedef struct SessionEntries {
+    struct SessionEntries *next; /* in its bucket */
     PyObject *address;  /* borrowed, to find the bucket alone: the session may be gone */
     PyObject *session;  /* strong, a weak reference: an entry does not keep its session alive */
-    Py_ssize_t count, room;
+    Py_ssize_t count, capacity;
     Slot *slots;
-} Shelf;
+} SessionEntries;
 
 enum {
     SKIP_CODE = 1,      /* never captured */
@@ -37,10 +37,10 @@ enum {
 typedef struct CodeCache {
     struct CodeCache *previous, *next; /* all caches, for reset */
     int flags;
-    unsigned version; /* changes with what lies on any shelf */
-    Py_ssize_t count; /* of shelves */
-    size_t room;      /* of the table: a power of two, or 0 */
-    Shelf **shelves, *last;
+    unsigned version; /* changes with any entry */
+    Py_ssize_t count; /* of sessions */
+    size_t capacity;  /* of the table: a power of two, or 0 */
+    SessionEntries **buckets, *last;
     struct Claim *claims; /* captures under way */
 } CodeCache;
 
@@ -59,11 +59,11 @@ cache_of(const PyCodeObject *code)
 
 /* Made if need be; NULL with an exception. */
 CodeCache *cache_make(PyCodeObject *code);
-/* The session's shelf, NULL if it has none. */
-Shelf *cache_find(CodeCache *cache, const PyObject *session);
+/* The session's entries, NULL if it has none. */
+SessionEntries *cache_find(CodeCache *cache, const PyObject *session);
 
-static inline Shelf *
-cache_shelf(CodeCache *cache, const PyObject *session)
+static inline SessionEntries *
+cache_session_entries(CodeCache *cache, const PyObject *session)
 {
     return cache->last && weak_target(cache->last->session) == session ? cache->last : cache_find(cache, session);
 }

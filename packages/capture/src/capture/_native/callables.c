@@ -18,7 +18,7 @@ typedef struct {
     PyObject *dict, *weak_references;
 } Wrapper;
 
-/* Wrappers of wrappers take room on the C stack and none in the interpreter's own count of frames. */
+/* Wrappers of wrappers take space on the C stack and none in the interpreter's own count of frames. */
 static PyObject *
 call_within(PyObject *fn, PyObject *const *args, size_t count, PyObject *names)
 {

@@ -112,11 +112,11 @@ all_distinct(const Extra *extra, PyObject *const *regs)
         return 1;
     }
     /* A set of addresses, less than half full, with linear probing. */
-    size_t room = 32;
-    while (room < 2 * (size_t)extra->count) {
-        room *= 2;
+    size_t capacity = 32;
+    while (capacity < 2 * (size_t)extra->count) {
+        capacity *= 2;
     }
-    PyObject **set = PyMem_Calloc(room, sizeof(PyObject *));
+    PyObject **set = PyMem_Calloc(capacity, sizeof(PyObject *));
     if (set == NULL) {
         PyErr_NoMemory();
         return -1;
@@ -124,9 +124,9 @@ all_distinct(const Extra *extra, PyObject *const *regs)
     int distinct = 1;
     for (Py_ssize_t i = 0; distinct && i < extra->count; i++) {
         PyObject *object = regs[extra->inputs[i].reg];
-        size_t at = ((uintptr_t)object >> 4) * 0x9E3779B97F4A7C15u >> 20 & (room - 1);
+        size_t at = ((uintptr_t)object >> 4) * 0x9E3779B97F4A7C15u >> 20 & (capacity - 1);
         while (set[at] != NULL && set[at] != object) {
-            at = (at + 1) & (room - 1);
+            at = (at + 1) & (capacity - 1);
         }
         distinct = set[at] == NULL;
         set[at] = object;

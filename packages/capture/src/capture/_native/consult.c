@@ -1,11 +1,11 @@
-/* Asking a session: with nothing in force, with room to work, and its answer checked. */
+/* Asking a session: with nothing in force, with frames to spare, and its answer checked. */
 #include "consult.h"
 #include "program.h"
 #include "stack.h"
 
 /* The frames that a session's own work may nest, however deep the program is in its limit: what inlining takes at its
    deepest (`evaluator/state.py`) and some. */
-#define ROOM_TO_WORK 2500
+#define SPARE_FRAMES 2500
 
 static PyObject *skip, *skip_recursive; /* what a callback may return */
 
@@ -16,11 +16,11 @@ consult(PyObject *session, const char *method, PyObject *args)
     PyObject *function = args ? get_attribute(session, method) : NULL, *answer = NULL;
     Scope scope;
     if (function && scope_begin(&scope, tstate, stack_here(tstate), NULL, NULL, 1) == 0) {
-        int room = ROOM_TO_WORK - frames_remaining(tstate);
-        room = room > 0 ? room : 0;
-        frames_remaining(tstate) += room;
+        int extra = SPARE_FRAMES - frames_remaining(tstate);
+        extra = extra > 0 ? extra : 0;
+        frames_remaining(tstate) += extra;
         answer = PyObject_CallObject(function, args);
-        frames_remaining(tstate) -= room;
+        frames_remaining(tstate) -= extra;
         scope_end(&scope);
     }
     Py_XDECREF(function);

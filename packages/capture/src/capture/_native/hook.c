@@ -81,9 +81,9 @@ look_through(CodeCache *cache, Stack *stack, Frame *frame, int traced, int bound
              Stash *stash)
 {
     int limited = 0, restarts = 0;
-    const Shelf *shelf = cache_shelf(cache, stack->session);
-    for (Py_ssize_t i = 0; shelf && i < shelf->count; i++) {
-        Entry *entry = shelf->slots[i].entry;
+    const SessionEntries *entries = cache_session_entries(cache, stack->session);
+    for (Py_ssize_t i = 0; entries && i < entries->count; i++) {
+        Entry *entry = entries->slots[i].entry;
         if (entry->limit) {
             limited = 1;
             continue;
@@ -110,7 +110,7 @@ look_through(CodeCache *cache, Stack *stack, Frame *frame, int traced, int bound
             if (++restarts > MOST_RESTARTS) {
                 return EAGER;
             }
-            shelf = cache_shelf(cache, stack->session);
+            entries = cache_session_entries(cache, stack->session);
             i = -1;
             limited = 0;
         }

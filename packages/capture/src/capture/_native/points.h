@@ -60,18 +60,18 @@ typedef struct {
 } Sweep;
 
 struct Watch {
-    int owners, hopeless, made_loose;
+    int owners, unwatchable, made_loose;
     int reason; /* the text of the step that cannot be watched; -1: all of it can be */
     int late;   /* the first point that may run Python */
     int doubt;  /* a dictionary that tells has told that an entry looked at may change */
     int gone;   /* a dictionary died: the points cannot be looked at any more */
-    Py_ssize_t count, parts, room, pins;
+    Py_ssize_t count, parts, capacity, pins;
     Point *points;
     Sweep sweep;
     struct Listed **listed; /* the dictionaries that tell; NULL: none does */
     Py_ssize_t told;
     Part *part;
-    PyObject **pin, **kept; /* `kept` until sealed: strong; `pin` from then on, strong if hopeless */
+    PyObject **pin, **kept; /* `kept` until sealed: strong; `pin` from then on, strong if unwatchable */
     PyObject **constant; /* strong: what equals a constant of a guard; its address is not another's meanwhile */
     Py_ssize_t held, constants;
     int *found; /* until sealed: a table from objects to points */

@@ -15,9 +15,9 @@ typedef struct Stack {
                                     one's to look at */
     const _PyStackChunk *anchor; /* lives as long as the innermost scope, and belongs to no other stack */
     int scopes;                  /* open ones; 0: free for the next call on any stack */
-    int nested;                  /* frames running nested through the hook, each of which takes room on the C stack */
+    int nested;                  /* frames running nested through the hook, each of which takes space on the C stack */
     struct Stash *stash;         /* of the innermost frame that runs an entry, in its C frame */
-    int calls;                   /* compiled callables running nested, which take room there too */
+    int calls;                   /* compiled callables running nested, which take space there too */
     char disabled;               /* hold the hook back */
     char compiling;              /* within a session's callback: compiled callables run their plain function */
     StackThread *thread;

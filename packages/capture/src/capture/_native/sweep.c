@@ -104,7 +104,7 @@ words_of(const Watch *watch, const Point *at, Word *out)
 
 /* ---- tensors ---- */
 
-/* Tensors that are alike share a form, so that few are looked at. There is room for one each. */
+/* Tensors that are alike share a form, so that few are looked at. There is space for one each. */
 static Form *
 shared_form(Sweep *sweep, const Form *form)
 {

@@ -38,7 +38,7 @@ sort_points(Watch *watch)
 int
 watch_seal(Watch *watch, PyObject *const *pins, const GuardFrame *frame)
 {
-    if (!watch->hopeless) {
+    if (!watch->unwatchable) {
         PyMem_Free(watch->found);
         watch->found = NULL;
         if (sort_points(watch) < 0) {
@@ -54,13 +54,13 @@ watch_seal(Watch *watch, PyObject *const *pins, const GuardFrame *frame)
         if (holds < 0) {
             return -1;
         }
-        watch->hopeless = !holds;
+        watch->unwatchable = !holds;
         if (holds && (watch_listen(watch) < 0 || sweep_make(watch) < 0)) {
             return -1;
         }
     }
     for (Py_ssize_t i = 0; i < watch->pins; i++) {
-        watch->pin[i] = watch->hopeless ? Py_XNewRef(pins[i]) : pins[i];
+        watch->pin[i] = watch->unwatchable ? Py_XNewRef(pins[i]) : pins[i];
     }
     PyObject **kept = watch->kept;
     watch->kept = NULL;
@@ -117,7 +117,7 @@ all_late_hold(Watch *watch, const GuardFrame *frame)
 int
 watch_stands(Watch *watch, const GuardFrame *frame)
 {
-    if (watch->hopeless || watch->gone) {
+    if (watch->unwatchable || watch->gone) {
         return 0;
     }
     if (!watch->doubt) {
@@ -131,7 +131,7 @@ watch_stands(Watch *watch, const GuardFrame *frame)
 int
 watch_is_quiet(const Watch *watch)
 {
-    return !watch->hopeless && watch->late == watch->count;
+    return !watch->unwatchable && watch->late == watch->count;
 }
 
 int
@@ -162,7 +162,7 @@ watch_reason(const Watch *watch)
 Py_ssize_t
 watch_points(const Watch *watch)
 {
-    return watch->hopeless ? -1 : watch->count;
+    return watch->unwatchable ? -1 : watch->count;
 }
 
 /* ---- owning ---- */
@@ -185,7 +185,7 @@ watch_drop(Watch *watch)
     for (Py_ssize_t i = 0; watch->kept && i < watch->held; i++) {
         Py_DECREF(watch->kept[i]);
     }
-    for (Py_ssize_t i = 0; watch->hopeless && i < watch->pins; i++) {
+    for (Py_ssize_t i = 0; watch->unwatchable && i < watch->pins; i++) {
         Py_XDECREF(watch->pin[i]);
     }
     watches--;

@@ -14,7 +14,7 @@ typedef struct Listed {
 
 static struct {
     int watcher; /* -1: not asked for yet; -2: none to be had */
-    size_t room, count;
+    size_t capacity, count;
     Listed **heads;
 } registry = {.watcher = -1};
 
@@ -22,7 +22,7 @@ static Listed **
 head_of(PyObject *dict)
 {
     size_t hash = ((uintptr_t)dict >> 4) * 0x9E3779B97F4A7C15u >> 20;
-    return &registry.heads[hash & (registry.room - 1)];
+    return &registry.heads[hash & (registry.capacity - 1)];
 }
 
 static void
@@ -48,22 +48,22 @@ link_out(Listed *listed)
 }
 
 static int
-make_room(size_t more)
+grow_table(size_t more)
 {
-    if (registry.count + more <= registry.room) {
+    if (registry.count + more <= registry.capacity) {
         return 0;
     }
-    size_t before = registry.room, room = before ? before : 1024;
-    while (room < registry.count + more) {
-        room *= 2;
+    size_t before = registry.capacity, capacity = before ? before : 1024;
+    while (capacity < registry.count + more) {
+        capacity *= 2;
     }
-    Listed **old = registry.heads, **heads = PyMem_Calloc(room, sizeof(Listed *));
+    Listed **old = registry.heads, **heads = PyMem_Calloc(capacity, sizeof(Listed *));
     if (heads == NULL) {
         PyErr_NoMemory();
         return -1;
     }
     registry.heads = heads;
-    registry.room = room;
+    registry.capacity = capacity;
     for (size_t i = 0; i < before; i++) {
         for (Listed *each = old[i], *next; each; each = next) {
             next = each->next;
@@ -100,7 +100,7 @@ concerns(const Listed *listed, PyDict_WatchEvent event, PyObject *key)
 static int
 told(PyDict_WatchEvent event, PyObject *dict, PyObject *key, PyObject *Py_UNUSED(value))
 {
-    if (registry.room == 0) {
+    if (registry.capacity == 0) {
         return 0;
     }
     for (Listed *each = *head_of(dict), *next; each; each = next) {
@@ -171,7 +171,7 @@ watch_listen(Watch *watch)
     if (!begin()) {
         return 0;
     }
-    if (make_room(watch->count) < 0) {
+    if (grow_table(watch->count) < 0) {
         return -1;
     }
     watch->listed = PyMem_Calloc(watch->count + 1, sizeof(Listed *));

@@ -15,16 +15,16 @@ watch_new(Py_ssize_t steps, Py_ssize_t registers, Py_ssize_t pins)
     watches++;
     watch->owners = 1;
     watch->reason = -1;
-    watch->room = 6 * steps + 6; /* no step has more points */
+    watch->capacity = 6 * steps + 6; /* no step has more points */
     watch->pins = pins;
     watch->table = 64;
-    while (watch->table < 2 * (size_t)watch->room) {
+    while (watch->table < 2 * (size_t)watch->capacity) {
         watch->table *= 2;
     }
-    watch->points = PyMem_Calloc(watch->room, sizeof(Point));
-    watch->part = PyMem_Calloc(watch->room, sizeof(Part));
-    watch->kept = PyMem_Calloc(watch->room, sizeof(PyObject *));
-    watch->constant = PyMem_Calloc(watch->room, sizeof(PyObject *));
+    watch->points = PyMem_Calloc(watch->capacity, sizeof(Point));
+    watch->part = PyMem_Calloc(watch->capacity, sizeof(Part));
+    watch->kept = PyMem_Calloc(watch->capacity, sizeof(PyObject *));
+    watch->constant = PyMem_Calloc(watch->capacity, sizeof(PyObject *));
     watch->pin = PyMem_Calloc(pins + 1, sizeof(PyObject *));
     watch->found = PyMem_Calloc(watch->table, sizeof(int));
     watch->loose = PyMem_Calloc(registers + 1, 1);
@@ -356,7 +356,7 @@ note_read(Watch *watch, const Step *step, PyObject *source, PyObject *value)
     case DICT_ATTR:
         held = note_dict_of(watch, source);
         if (held == NULL) {
-            watch->hopeless = 1;
+            watch->unwatchable = 1;
             return;
         }
         note_dict(watch, held, step->object, value, 0);
@@ -400,7 +400,7 @@ note_read(Watch *watch, const Step *step, PyObject *source, PyObject *value)
         note_class(watch, source, step->object, value);
         return;
     default:
-        watch->hopeless = 1;
+        watch->unwatchable = 1;
     }
 }
 
@@ -463,7 +463,7 @@ note_check(Watch *watch, const Step *step, PyObject *source)
     case PREDICATE:
         break;
     default:
-        watch->hopeless = 1;
+        watch->unwatchable = 1;
         return;
     }
     note_again(watch, CHECK_AGAIN, step, source, NULL);
@@ -478,7 +478,7 @@ note(Watch *watch, const Step *step, PyObject *const *regs, PyObject *value)
     watch->made_loose = 0;
     if (step->op <= LAST_READ) {
         if (Py_REFCNT(value) == 1) { /* made by the reading: nothing holds it */
-            watch->hopeless = 1;
+            watch->unwatchable = 1;
             return;
         }
         keep(watch, value);
@@ -489,7 +489,7 @@ note(Watch *watch, const Step *step, PyObject *const *regs, PyObject *value)
     }
     /* What hangs from a value that nothing watched holds could be gone when it is looked at. */
     if (loose && watch->count + watch->parts > before && step->op != IS_WEAK) {
-        watch->hopeless = 1;
+        watch->unwatchable = 1;
     }
     if (step->op <= LAST_READ) {
         watch->loose[step->dst] = (char)(loose || watch->made_loose);
@@ -499,8 +499,8 @@ note(Watch *watch, const Step *step, PyObject *const *regs, PyObject *value)
 void
 watch_note(Watch *watch, const Step *step, PyObject *const *regs, PyObject *value)
 {
-    if (!watch->hopeless) {
+    if (!watch->unwatchable) {
         note(watch, step, regs, value);
-        watch->reason = watch->hopeless ? step->text : -1;
+        watch->reason = watch->unwatchable ? step->text : -1;
     }
 }
