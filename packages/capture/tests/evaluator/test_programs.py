@@ -13,7 +13,10 @@ import torch
 
 import capture
 
-_spec = importlib.util.spec_from_file_location("programs", pathlib.Path(__file__).with_name("programs.py"))
+_folder = pathlib.Path(__file__).with_name("programs")
+_spec = importlib.util.spec_from_file_location(
+    "programs", _folder / "__init__.py", submodule_search_locations=[str(_folder)]
+)
 assert _spec is not None and _spec.loader is not None
 programs = importlib.util.module_from_spec(_spec)
 sys.modules["programs"] = programs

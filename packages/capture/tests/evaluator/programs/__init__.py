@@ -1,0 +1,9 @@
+"""Small programs over tensors and plain Python, run eagerly and captured by ``test_programs``.
+
+Each of ``PROGRAMS`` is a function of a tensor; everything it returns, raises or changes is compared.
+"""
+
+from . import breaks, classes, containers, exceptions, functions, iteration, language, tensors
+from .registry import PROGRAMS
+
+__all__ = ["PROGRAMS", "breaks", "classes", "containers", "exceptions", "functions", "iteration", "language", "tensors"]

@@ -1,0 +1,110 @@
+# ruff: noqa
+"""Containers of the language, and tensors in them."""
+
+from __future__ import annotations
+
+import collections
+
+import torch
+
+from .registry import program
+
+
+@program
+def lists(x):
+    a = [x, x + 1]
+    a.append(a[0] * 2)
+    a.extend([1, 2])
+    a[0] = a[1] - 1
+    del a[3]
+    a.insert(1, "s")
+    b = a[1:3] + [None]
+    b.reverse()
+    a += [x]
+    return a, b, len(a), a.index("s"), a.pop(), a * 2
+
+
+@program
+def alias_kept(x):
+    a = [x]
+    b = [a, a]
+    a.append(x + 1)
+    return b, b[0] is b[1], a
+
+
+@program
+def cyclic_list(x):
+    a = [x]
+    a.append(a)
+    return a[1] is a, len(a)
+
+
+@program
+def dicts(x):
+    d = {"a": x, 1: x + 1, None: 3, (1, 2): "t"}
+    d["b"] = d.pop("a")
+    d.update(c=4, a=x)
+    d.setdefault("z", []).append(1)
+    del d[1]
+    other = {**d, "n": 1}
+    merged = d | {"m": 2}
+    return d, other, merged, list(d), list(d.values())[0], "a" in d, d.get("q", 7), dict(d.items()), len(d)
+
+
+@program
+def ordered_and_default(x):
+    od = collections.OrderedDict([("a", x), ("b", 2)])
+    od.move_to_end("a")
+    dd = collections.defaultdict(list)
+    dd["k"].append(x)
+    dd["k"].append(2)
+    return od, list(od), dd, dd["missing"]
+
+
+@program
+def sets(x):
+    s = {1, 2, 3}
+    s.add(5)
+    s.discard(1)
+    t = s & {2, 5} | {7}
+    return (x if 5 in s else -x), sorted(t), len(s), s == {2, 3, 5}, s - t == {3}, frozenset([1]) <= {1, 2}
+
+
+@program
+def tuples(x):
+    t = (x, 1, (2, 3))
+    a, *b = t
+    (c, d) = t[2]
+    return t + (4,), a, b, c * d, t[::-1][0], t == t, hash((1, 2)) == hash((1, 2)), (1, 2) < (1, 3)
+
+
+@program
+def comprehensions(x):
+    ys = [x * i for i in range(4) if i % 2]
+    d = {f"k{i}": y for i, y in enumerate(ys)}
+    s = {i for i in range(3)}
+    g = sum(i * x for i in range(3))
+    nested = [[i + j for j in range(2)] for i in range(2)]
+    return ys, d, s == {0, 1, 2}, g, nested
+
+
+@program
+def comprehension_scope(x):
+    i = 10
+    ys = [x + i for i in range(2)]
+    return ys, i
+
+
+@program
+def slices(x):
+    s = slice(0, 2)
+    y = x[..., s], x[0], x[:, None], x[x.shape[0] - 1], x[-1:], x[[0, 1]], x[torch.tensor([0])]
+    return y, s.start, [1, 2, 3, 4][s], list(range(10))[slice(None, None, 3)]
+
+
+@program
+def deque(x):
+    d = collections.deque([x], maxlen=2)
+    d.append(x + 1)
+    d.append(x + 2)
+    return list(d), d[0], len(d)

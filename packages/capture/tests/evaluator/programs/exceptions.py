@@ -1,0 +1,152 @@
+# ruff: noqa
+"""Exceptions and context managers."""
+
+from __future__ import annotations
+
+import contextlib
+
+import torch
+
+from .registry import program
+
+
+class Custom(ValueError):
+    def __init__(self, message, code):
+        super().__init__(message)
+        self.code = code
+
+
+@program
+def exceptions(x):
+    out = []
+    try:
+        raise Custom("bad", 7)
+    except ValueError as e:
+        out.append((e.code, str(e), e.args))
+    finally:
+        out.append("finally")
+    try:
+        {}["k"]
+    except (IndexError, KeyError) as e:
+        out.append(repr(e))
+    else:
+        out.append("else")
+    try:
+        try:
+            int("x")
+        except ValueError as e:
+            raise RuntimeError("outer") from e
+    except RuntimeError as e:
+        out.append(str(e))
+    for i in range(3):
+        try:
+            if i == 1:
+                continue
+            x = x + i
+        finally:
+            out.append(i)
+    return out, x
+
+
+def _finally_return(x):
+    try:
+        return x + 1
+    finally:
+        x = x * 0
+
+
+@program
+def finally_returns(x):
+    return _finally_return(x)
+
+
+@program
+def assertion(x):
+    assert x.dim() >= 1, "message"
+    try:
+        assert x.shape[0] > 10000, f"got {x.shape[0]}"
+    except AssertionError as e:
+        return str(e), x
+
+
+@program
+def nested_function_raises(x):
+    def f(i):
+        if i > 1:
+            raise KeyError(i)
+        return i
+
+    got = []
+    for i in range(4):
+        try:
+            got.append(f(i))
+        except KeyError as e:
+            got.append(-e.args[0])
+    return got, x * sum(got)
+
+
+class Manager:
+    def __init__(self, log):
+        self.log = log
+
+    def __enter__(self):
+        self.log.append("enter")
+        return self
+
+    def __exit__(self, kind, value, tb):
+        self.log.append(kind.__name__ if kind else None)
+        return kind is KeyError
+
+
+@contextlib.contextmanager
+def managed(log, v):
+    log.append(v)
+    try:
+        yield v + 1
+    finally:
+        log.append("out")
+
+
+@program
+def context_managers(x):
+    log = []
+    with Manager(log) as m, managed(log, 3) as v:
+        x = x + v
+    with Manager(log):
+        raise KeyError("swallowed")
+    with contextlib.suppress(ValueError):
+        int("z")
+    with contextlib.nullcontext(5) as five:
+        x = x * five
+    return x, log, m.log is log
+
+
+@program
+def grad_modes(x):
+    a = torch.is_grad_enabled()
+    with torch.no_grad():
+        b = torch.is_grad_enabled()
+        y = x * 2
+        with torch.enable_grad():
+            z = x * 3
+    with torch.set_grad_enabled(False):
+        w = x + 1
+    return a, b, y, z, w, y.requires_grad, torch.is_grad_enabled()
+
+
+@torch.no_grad()
+def _decorated(x):
+    return x * 2, torch.is_grad_enabled()
+
+
+@program
+def no_grad_decorator(x):
+    return _decorated(x), torch.is_grad_enabled()
+
+
+@program
+def autocast(x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = x @ x.t()
+        inside = torch.is_autocast_enabled("cpu")
+    return y, y.dtype, inside, (x @ x.t()).dtype, torch.is_autocast_enabled("cpu")

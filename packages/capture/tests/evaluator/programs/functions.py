@@ -1,0 +1,93 @@
+# ruff: noqa
+"""Functions, closures and their arguments."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+
+from .registry import program
+
+
+@program
+def closures(x):
+    n = 1
+
+    def bump():
+        nonlocal n
+        n += 1
+        return x + n
+
+    return bump(), bump(), n
+
+
+@program
+def defaults_and_keywords(x):
+    def f(a, b=2, /, c=3, *args, d, e=5, **kw):
+        return a + b * c, args, d, e, kw
+
+    return f(x, d=1), f(x, 1, 2, 3, d=x, z=9), (lambda q, w=x: q + w)(1)
+
+
+@program
+def partials(x):
+    f = functools.partial(torch.add, x, alpha=2)
+    g = functools.partial(lambda a, b, c: a + b * c, 1, c=3)
+    return f(1), g(x), g.args
+
+
+@program
+def wrapped(x):
+    def twice(fn):
+        @functools.wraps(fn)
+        def inner(*args, **kwargs):
+            return fn(*args, **kwargs) * 2
+
+        return inner
+
+    @twice
+    def f(y):
+        "doc"
+        return y + 1
+
+    return f(x), f.__name__
+
+
+@program
+def recursion(x):
+    def fact(n):
+        return 1 if n <= 1 else n * fact(n - 1)
+
+    return x * fact(5)
+
+
+@program
+def returned_closure(x):
+    y = x * 2
+    k = [1]
+
+    def f(z):
+        k.append(z)
+        return y + z + len(k)
+
+    return f(1), k
+
+
+GLOBAL_COUNT = 0
+
+
+@program
+def global_write(x):
+    global GLOBAL_COUNT
+    GLOBAL_COUNT = GLOBAL_COUNT + 1
+    before = GLOBAL_COUNT
+    GLOBAL_COUNT = 0
+    return x + before
+
+
+@program
+def strings(x):
+    n = x.shape[0]
+    s = f"{n:>3}|{1.5:.2f}|{'a'!r}|{n + 1}"
+    return s, "%d-%s" % (1, "b"), f"{1} {2}", ",".join(str(i) for i in range(3)), s.split("|"), "a" in s

@@ -1,0 +1,119 @@
+"""Examples about classes, patterns, enumerations and modules."""
+
+CLASSES = {
+    "what is looked for and not there": (
+        """
+held = [1, 2]
+queue = collections.deque([1])
+def f(x):
+    out = []
+    for look in lambda: held.index('b'), lambda: queue.index(3), lambda: queue.remove(3), lambda: held.remove(3), lambda: (1,).index(3):
+        try:
+            look()
+        except ValueError as error:
+            out.append(str(error))
+    return x + 1, out
+""",
+        ("call(f, torch.ones(3))",),
+    ),
+    "class pattern over what is not there, or claims to be": (
+        """
+class Claims(type):
+    def __instancecheck__(cls, other):
+        return True
+class Any(metaclass=Claims):
+    __match_args__ = ('v',)
+box = Box(2)
+def f(x):
+    out = []
+    for held in box, Box('a'):
+        try:
+            match held:
+                case Box(v=int()):
+                    x = x + 10
+                case Any(v):
+                    out.append(v)
+                case _:
+                    x = x - 10
+        except AttributeError as error:
+            out.append(str(error))
+    return x, out
+""",
+        (
+            "call(f, torch.ones(3))",
+            "del box.v",
+            "call(f, torch.ones(3))",
+            "box.v = 'b'",
+            "call(f, torch.ones(3))",
+            "Any.__match_args__ = ('get',)",
+            "call(f, torch.ones(3))",
+        ),
+    ),
+    "import of what a module does not have": (
+        """
+sys.modules['drawn_lib'] = space(act=double)
+sys.modules['drawn_lib.sub'] = space()
+def f(x):
+    out = []
+    try:
+        import drawn_lib.sub as sub
+        out.append(type(sub).__name__)
+    except (AttributeError, ImportError) as error:
+        out.append(type(error).__name__)
+    try:
+        from drawn_lib import other
+    except ImportError as error:
+        out.append(type(error).__name__)
+    return x + 1, out
+""",
+        ("call(f, torch.ones(3))", "del sys.modules['drawn_lib.sub']", "call(f, torch.ones(3))"),
+    ),
+    "patterns ask a class whether it is a sequence": (
+        """
+held = memoryview(b'ab')
+def f(x):
+    match held:
+        case [v, *_]:
+            return x + v
+        case _:
+            return x * 3
+""",
+        ("call(f, torch.ones(3))",),
+    ),
+    "enumeration member that is given another class": (
+        """
+color = Color.RED
+def f(x):
+    try:
+        return x * len(color.name)
+    except AttributeError as error:
+        return x + 1, str(error)
+""",
+        ("call(f, torch.ones(3))", "color.__class__ = Other", "call(f, torch.ones(3))"),
+    ),
+    "enumeration whose members become callable": (
+        """
+held = (Color.RED, Color.GREEN)
+def f(x):
+    return x * (2 if callable(held[0]) else 3), '{!r:.4}'.format(held[1])
+""",
+        (
+            "call(f, torch.ones(3))",
+            "Color.__call__ = lambda self, x: x",
+            "call(f, torch.ones(3))",
+            "Color.GREEN.__class__ = Other",
+            "call(f, torch.ones(3))",
+        ),
+    ),
+    "member of an enumeration that lost its name": (
+        """
+color = Color.RED
+def f(x):
+    try:
+        return x + 1, '{!r:.3}'.format(color)
+    except AttributeError as error:
+        return x + 2, str(error)
+""",
+        ("call(f, torch.ones(3))", "color.__dict__ = {'v': 3}", "call(f, torch.ones(3))"),
+    ),
+}
