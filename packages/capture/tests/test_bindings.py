@@ -4,122 +4,20 @@ from __future__ import annotations
 
 import copy
 import functools
-import gc
-import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from equal_blocks import WAYS, Block, Counting, in_turn, made, pause, results
 from torch import nn
 
 import capture
-from capture import _native
-
-LAYERS = 24
-
-
-@pytest.fixture(autouse=True)
-def _strict(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture.config, "on_error", "raise")
-
-
-class Counting:
-    """A backend that counts the graphs it is given."""
-
-    def __init__(self) -> None:
-        self.graphs = 0
-
-    def __call__(self, graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        self.graphs += 1
-        return graph.forward
-
-
-class Block(nn.Module):
-    def __init__(self, scale: float = 0.5) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(4)
-        self.first = nn.Linear(4, 4)
-        self.second = nn.Linear(4, 4)
-        self.act = lambda x: torch.relu(x) * scale
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x + self.second(self.act(self.first(self.norm(x))))
-
-
-@capture.disable
-def pause() -> None:
-    pass
-
-
-class Parent(nn.Module):
-    def __init__(self, blocks: list[nn.Module]) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(blocks)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for layer in self.layers:
-            x = layer(x)
-            pause()
-        return x
-
-
-Run = Callable[[torch.Tensor], torch.Tensor]
-
-
-def in_turn(calls: list[Any]) -> Run:
-    def run(x: torch.Tensor) -> torch.Tensor:
-        for call in calls:
-            x = call(x)
-        return x
-
-    return run
-
-
-def one_by_one(blocks: list[nn.Module], backend: Counting) -> Run:
-    return in_turn([capture.compile(block, backend) for block in blocks])
-
-
-def as_an_argument(blocks: list[nn.Module], backend: Counting) -> Run:
-    def call(block: nn.Module, x: torch.Tensor) -> torch.Tensor:
-        return block(x)
-
-    compiled = capture.compile(call, backend)
-    return in_turn([lambda x, block=block: compiled(block, x) for block in blocks])
-
-
-def forward_replaced(blocks: list[nn.Module], backend: Counting) -> Run:
-    for block in blocks:
-        block.forward = capture.compile(block.forward, backend)  # type: ignore[method-assign]
-    return in_turn(blocks)
-
-
-def in_a_parents_loop(blocks: list[nn.Module], backend: Counting) -> Run:
-    return capture.compile(Parent(blocks), backend)
-
-
-WAYS = (one_by_one, as_an_argument, forward_replaced, in_a_parents_loop)
 
 
 @pytest.fixture(params=WAYS)
 def way(request: pytest.FixtureRequest) -> Any:
     return request.param
-
-
-def made(copied: bool, count: int = LAYERS) -> list[nn.Module]:
-    if not copied:
-        return [Block() for _ in range(count)]
-    first = Block()
-    return [copy.deepcopy(first) for _ in range(count)]
-
-
-def results(blocks: list[nn.Module], run: Run, x: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """What a call gives, and the gradients that it leaves."""
-    for block in blocks:
-        block.zero_grad()
-    y = run(x)
-    y.sum().backward()
-    return y, [p.grad for block in blocks for p in block.parameters() if p.grad is not None]
 
 
 @pytest.mark.parametrize("copied", [False, True], ids=["made", "copied"])
@@ -310,79 +208,6 @@ def test_the_limit_counts_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert backend.graphs == 2
 
 
-def programs() -> list[Any]:
-    gc.collect()
-    return [each for each in gc.get_objects() if type(each) is _native.GuardProgram]
-
-
-def bindings() -> int:
-    return sum(program.bindings for program in programs())
-
-
-@pytest.fixture
-def _nothing_captured() -> Iterator[None]:
-    capture.reset()
-    yield
-    capture.reset()
-
-
-@pytest.mark.usefixtures("_nothing_captured")
-def test_bindings_go_with_their_modules() -> None:
-    def call(block: nn.Module, x: torch.Tensor) -> torch.Tensor:
-        return block(x)
-
-    compiled, x = capture.compile(call), torch.randn(2, 4)
-    compiled(Block(), x)
-    gc.collect()
-    before, programs_before, watches = bindings(), len(programs()), _native.stats()["watches"]
-    references = []
-    for _ in range(1000):
-        block = Block()
-        references.append(weakref.ref(block))
-        compiled(block, x)
-        del block
-    assert bindings() == before == 0
-    assert _native.stats()["watches"] == watches
-    assert len(programs()) == programs_before
-    assert not any(reference() for reference in references)
-
-
-@pytest.mark.usefixtures("_nothing_captured")
-def test_bindings_of_living_modules_stay_until_they_die() -> None:
-    def call(first: nn.Module, second: nn.Module, x: torch.Tensor) -> torch.Tensor:
-        return second(first(x))
-
-    compiled, x, blocks = capture.compile(call), torch.randn(2, 4), made(False, 12)
-    pairs = [(a, b) for a in blocks for b in blocks if a is not b]
-    for _ in range(2):
-        for a, b in pairs:
-            torch.testing.assert_close(compiled(a, b, x), b(a(x)), rtol=0, atol=0)
-    (program,) = [each for each in programs() if each.bindings]
-    assert program.bindings == program.verified == len(pairs)
-    del blocks[:6], pairs, a, b
-    gc.collect()
-    assert program.bindings == 6 * 5
-
-
-def test_a_module_at_the_address_of_a_dead_one() -> None:
-    def call(block: Any, x: torch.Tensor) -> torch.Tensor:
-        return x * block.factor
-
-    class Scale(nn.Module):
-        def __init__(self, factor: int) -> None:
-            super().__init__()
-            self.factor = factor
-
-    compiled, x = capture.compile(call), torch.ones(1)
-    addresses = set()
-    for i in range(64):
-        module = Scale(i % 2)
-        addresses.add(id(module))
-        assert compiled(module, x).item() == i % 2
-        del module
-    assert len(addresses) < 64
-
-
 def test_what_is_captured_alike_is_shared_only_by_equal_backends() -> None:
     first, second, x = Counting(), Counting(), torch.randn(2, 4)
     kept = [capture.compile(Block(), backend) for backend in (first, second, first)]
@@ -392,20 +217,6 @@ def test_what_is_captured_alike_is_shared_only_by_equal_backends() -> None:
     dynamic = capture.compile(Block(), first, dynamic=True)
     dynamic(x)
     assert first.graphs == 2
-
-
-def test_a_backend_that_leads_to_what_it_compiled_goes_with_it() -> None:
-    class Holder:
-        def backend(self, graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-            return graph.forward
-
-    holder = Holder()
-    holder.compiled = capture.compile(lambda x: x + 1, holder.backend)  # type: ignore[attr-defined]
-    holder.partial = capture.compile(lambda x: x - 1, functools.partial(holder.backend))  # type: ignore[attr-defined]
-    gone = weakref.ref(holder)
-    del holder
-    gc.collect()
-    assert gone() is None
 
 
 def test_functions_of_one_code_with_other_globals() -> None:
@@ -461,58 +272,6 @@ def test_backends_that_are_written_alike_share_nothing() -> None:
         assert [call(x).tolist() for call in kept] == [[1.0, 1.0], [2.0, 2.0]]
 
 
-def test_a_backend_that_reaches_what_is_compiled_with_it_is_not_kept() -> None:
-    class Trainer:
-        def __init__(self) -> None:
-            self.step = capture.compile(Block(), self.backend)
-            self.again = capture.compile(Block(), functools.partial(Trainer.backend, self))
-
-        def backend(self, graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-            return graph.forward
-
-    trainer = Trainer()
-    trainer.step(torch.randn(2, 4))
-    trainer.again(torch.randn(2, 4))
-    gone = weakref.ref(trainer)
-    del trainer
-    gc.collect()
-    assert gone() is None
-
-
-@pytest.mark.usefixtures("_nothing_captured")
-def test_sessions_go_from_a_code_that_stays(way: Any) -> None:
-    def references() -> int:
-        gc.collect()
-        return sum(type(each) is weakref.ref and each() is None for each in gc.get_objects())
-
-    backend, x = Counting(), torch.randn(2, 4, requires_grad=True)
-    kept: list[nn.Module] = [Block(), Block()]
-    run = way(kept, backend)
-    run(x)
-    before = references()
-    for _ in range(64):
-        way([Block(), Block()], backend)(x)
-    assert references() - before < 32
-    assert backend.graphs == 1
-
-
-@pytest.mark.usefixtures("_nothing_captured")
-def test_a_pair_of_which_one_dies_is_forgotten_alone() -> None:
-    def call(first: nn.Module, second: nn.Module, x: torch.Tensor) -> torch.Tensor:
-        return second(first(x))
-
-    compiled, x, blocks = capture.compile(call), torch.randn(2, 4), made(False, 9)
-    for first in blocks:
-        for second in blocks:
-            if first is not second:
-                compiled(first, second, x)
-    (program,) = [each for each in programs() if each.bindings]
-    while len(blocks) > 1:
-        del first, second, blocks[len(blocks) // 2]
-        first, second = blocks[0], blocks[-1]
-        assert program.bindings == len(blocks) * (len(blocks) - 1)
-
-
 def _with_names(module: nn.Module, args: Any, names: dict[str, Any], out: torch.Tensor) -> torch.Tensor:
     return out * 3 + len(names)
 
@@ -561,28 +320,3 @@ def test_hooks_that_take_keywords_are_found_by_place(first: int) -> None:
     assert backend.graphs == 1
     for module in (*modules, *modules):
         torch.testing.assert_close(compiled(module, x), module(x), rtol=0, atol=0)
-
-
-def test_what_is_undone_is_not_verified_anew() -> None:
-    class Scaled(nn.Module):
-        by = 1
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x * self.by
-
-    module, x = Scaled(), torch.ones(1)
-    capture.reset()
-    compiled = capture.compile(module)
-    for _ in range(2):
-        for by in (2, 3):
-            module.by = by
-            assert compiled(x).item() == by
-    made = [program for program in programs() if program.bindings]
-    before = [program.verified for program in made]
-    for _ in range(10):
-        for by in (2, 3):
-            module.by = by
-            assert compiled(x).item() == by
-    # Each time the program that does not fit is asked, and the one that does is known to.
-    assert [program.verified - n for program, n in zip(made, before, strict=True)] == [10, 10]
-    assert [program.bindings for program in made] == [1, 1]
