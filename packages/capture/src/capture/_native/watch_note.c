@@ -4,38 +4,6 @@
 #include <structmember.h>
 #include <string.h>
 
-Watch *
-watch_new(Py_ssize_t steps, Py_ssize_t registers, Py_ssize_t pins)
-{
-    Watch *watch = PyMem_Calloc(1, sizeof(Watch));
-    if (watch == NULL) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    watches++;
-    watch->owners = 1;
-    watch->reason = -1;
-    watch->capacity = 6 * steps + 6; /* no step has more points */
-    watch->pins = pins;
-    watch->table = 64;
-    while (watch->table < 2 * (size_t)watch->capacity) {
-        watch->table *= 2;
-    }
-    watch->points = PyMem_Calloc(watch->capacity, sizeof(Point));
-    watch->part = PyMem_Calloc(watch->capacity, sizeof(Part));
-    watch->kept = PyMem_Calloc(watch->capacity, sizeof(PyObject *));
-    watch->constant = PyMem_Calloc(watch->capacity, sizeof(PyObject *));
-    watch->pin = PyMem_Calloc(pins + 1, sizeof(PyObject *));
-    watch->found = PyMem_Calloc(watch->table, sizeof(int));
-    watch->loose = PyMem_Calloc(registers + 1, 1);
-    if (!watch->points || !watch->part || !watch->kept || !watch->constant || !watch->pin || !watch->found || !watch->loose) {
-        watch_drop(watch);
-        PyErr_NoMemory();
-        return NULL;
-    }
-    return watch;
-}
-
 static Point *
 point(Watch *watch, int kind, PyObject *object)
 {
