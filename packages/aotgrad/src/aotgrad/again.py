@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 
 from aotgrad.alias import Computed
 from aotgrad.cleanup import stays
-from aotgrad.interpret import attached_tensors, swapped
+from aotgrad.interpret import QuietInterpreter, attached_tensors, swapped
 from aotgrad.joint import JointGraph
 from aotgrad.partition import Partition
 from symshapes import facts_of
@@ -37,13 +37,12 @@ class _Same(torch.autograd.Function):
         return gradient
 
 
-class _Continued(fx.Interpreter):
+class _Continued(QuietInterpreter):
     """Runs a graph with given values in place of some of its own."""
 
     def __init__(self, module: fx.GraphModule, values: Mapping[fx.Node, torch.Tensor]) -> None:
         super().__init__(module)
         self.values = values
-        self.extra_traceback = False
 
     def run_node(self, n: fx.Node) -> Any:
         value = super().run_node(n)

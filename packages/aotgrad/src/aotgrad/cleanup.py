@@ -14,11 +14,7 @@ aten = torch.ops.aten
 
 def remove_dead(graph: fx.Graph) -> None:
     """Erase calls whose results nobody uses, but for those that do something besides."""
-    for node in reversed(graph.nodes):
-        if node.users or node.op not in ("call_function", "get_attr"):
-            continue
-        if not stays(node):
-            graph.erase_node(node)
+    graph.eliminate_dead_code(lambda node: node.op in ("placeholder", "output") or stays(node))
 
 
 def stays(node: fx.Node) -> bool:

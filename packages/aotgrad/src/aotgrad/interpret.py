@@ -11,48 +11,41 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.fx.node import map_arg
 
 from aotgrad.whole import WHOLE
 
 Enter = Callable[[fx.Node], None]
 
 
-def interpret(module: fx.GraphModule, inputs: Sequence[Any], enter: Enter, made: dict[int, fx.Node]) -> Any:
-    """Run the graph of `module`; `enter` hears of each call before it runs. `made`: gets the node that first has a value, by `id`."""
-    env: dict[fx.Node, Any] = {}
-    remaining = iter(inputs)
+class QuietInterpreter(fx.Interpreter):
+    """FX's interpreter, but errors of the program come through as they are."""
 
-    def value_of(node: fx.Node) -> Any:
-        return env[node]
-
-    for node in module.graph.nodes:
-        kind = node.op
-        if kind == "placeholder":
-            env[node] = next(remaining) if not node.args else next(remaining, node.args[0])
-            continue
-        if kind == "output":
-            return map_arg(node.args[0], value_of)
-        if kind == "get_attr":
-            env[node] = _attribute(module, node.target)
-            continue
-        enter(node)
-        args = map_arg(node.args, value_of)
-        kwargs = map_arg(node.kwargs, value_of)
-        if kind == "call_function":
-            env[node] = WHOLE.get(node.target, node.target)(*args, **kwargs)
-        elif kind == "call_method":
-            env[node] = getattr(args[0], node.target)(*args[1:], **kwargs)
-        else:
-            env[node] = module.get_submodule(node.target)(*args, **kwargs)
-        made.setdefault(id(env[node]), node)
-    return None
+    def __init__(self, module: fx.GraphModule, *, keep_values: bool = False) -> None:
+        super().__init__(module, garbage_collect_values=not keep_values)
+        self.extra_traceback = False
 
 
-def _attribute(module: Any, path: str) -> Any:
-    for name in path.split("."):
-        module = getattr(module, name)
-    return module
+class TracedRun(QuietInterpreter):
+    """One run of a captured graph under a tracer. `enter` hears of each call before it runs.
+
+    What the calls gave stays alive with it, so that `call_of` can tell values apart by identity.
+    """
+
+    def __init__(self, module: fx.GraphModule, enter: Enter) -> None:
+        super().__init__(module, keep_values=True)
+        self.enter = enter
+
+    def run_node(self, n: fx.Node) -> Any:
+        if n.op.startswith("call_"):
+            self.enter(n)
+        return super().run_node(n)
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return super().call_function(WHOLE.get(target, target), args, kwargs)
+
+    def call_of(self, value: Any) -> fx.Node | None:
+        """The first call that gave this very value; None if none did."""
+        return next((n for n, given in self.env.items() if given is value and n.op.startswith("call_")), None)
 
 
 def attached_tensors(module: Any) -> list[tuple[torch.nn.Module, str, torch.Tensor]]:

@@ -22,7 +22,7 @@ from aotgrad.alias import Alias, Computed, History, InputItself, Signature, sign
 from aotgrad.chains import Chains, Edge, chains
 from aotgrad.cleanup import clean_values, remove_dead
 from aotgrad.errors import Unsupported
-from aotgrad.interpret import attached_tensors, interpret, swapped
+from aotgrad.interpret import TracedRun, attached_tensors, swapped
 from aotgrad.module import module_of
 from aotgrad.routes import reached_inputs, separate_groups
 from aotgrad.trace import Tracer
@@ -141,7 +141,7 @@ class _Traced:
     tensors: list[Any]
     signature: Signature
     returned: list[Any]
-    calls: dict[int, fx.Node]
+    ran: TracedRun | None
     history: list[History]
 
     @classmethod
@@ -170,17 +170,14 @@ class _Traced:
             for fake in fakes
         ]
         given, held = fakes[: len(inputs)], fakes[len(inputs) :]
-        calls: dict[int, fx.Node] = {}
+        ran = TracedRun(program, tracer.enter_call) if isinstance(program, fx.GraphModule) else None
         with _grad_mode_kept(), fake_mode, tracer, swapped(places, held):
-            if isinstance(program, fx.GraphModule):
-                returned = interpret(program, given, tracer.enter_call, calls)
-            else:
-                returned = program(*given)
+            returned = program(*given) if ran is None else ran.run(*given)
         results, signature = sign(tracer, fakes, returned, history)
         if signature.mutations:
             _refuse_aliased_writes((*inputs, *(place[2] for place in places)), signature)
         flat = pytree.tree_leaves(returned, is_leaf=lambda value: type(value) is torch.Size)
-        return cls(tracer, leaves, results.nodes, results.tensors, signature, flat, calls, history)
+        return cls(tracer, leaves, results.nodes, results.tensors, signature, flat, ran, history)
 
     def inference(self) -> InferenceGraph:
         graph = self.tracer.graph
@@ -261,7 +258,8 @@ class _Traced:
             if output is not None:
                 _refuse_written_later(signature, output)
             tensor = self.returned[output] if output is not None else self.tensors[results[place]]
-            call = None if tracer.tracked(tensor).storage.written else self.calls.get(id(tensor))
+            written_to = tracer.tracked(tensor).storage.written
+            call = None if self.ran is None or written_to else self.ran.call_of(tensor)
             cuts.append(Cut(result, output, output is not None or result in places or result in written, call))
         for node, number in found.hidden:
             fact = node._input_metadata[number]
