@@ -12,7 +12,7 @@ from cpu_codegen.kernel import print_kernel
 from cpu_codegen.launcher import make_call, open_library
 from cpu_codegen.names import entry_name
 from cpu_codegen.types import MEMORY
-from inductor import BuildError, Kernel, KernelCall, KernelSource
+from inductor import BuildError, DeviceTraits, Kernel, KernelCall, KernelSource
 
 _MAX_ARGS = 256
 _KERNELS_PER_FILE = 3
@@ -24,7 +24,7 @@ class CpuBackend:
 
     device_type = "cpu"
     file_suffix = ".cpp"
-    raises_later = False
+    traits = DeviceTraits(orders_writes=True)
 
     @property
     def isa(self) -> Isa:
@@ -33,7 +33,7 @@ class CpuBackend:
 
     def supports(self, kernel: Kernel) -> bool:
         """Whether the kernel can be printed: its dtypes, operations and index expressions."""
-        if kernel.device.type != "cpu" or len(kernel.args) > _MAX_ARGS:
+        if kernel.device.type != self.device_type or len(kernel.args) > _MAX_ARGS:
             return False
         if any(arg.dtype not in MEMORY for arg in kernel.args):
             return False

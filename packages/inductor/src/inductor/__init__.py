@@ -2,6 +2,7 @@
 
 from inductor.api import compile_graph
 from inductor.artefact import CompiledGraph, Stats, load_stored
+from inductor.backends import backend_for, register_backend, traits_of
 from inductor.cache import DiskCache, Entry, cache_root, scratch_folder
 from inductor.cache import reset as reset_cache
 from inductor.device import (
@@ -11,8 +12,6 @@ from inductor.device import (
     KernelArg,
     KernelCall,
     KernelSource,
-    backend_for,
-    register_backend,
 )
 from inductor.handlers.reference import ReferenceBackend
 from inductor.ir.body import Body, record
@@ -39,6 +38,7 @@ from inductor.ops import INDEX_RULES, IndexRule, compute_dtype, ops
 from inductor.options import Options
 from inductor.primitives import PRIMITIVES, REDUCTIONS, Primitive, Reduction
 from inductor.schedule import Schedule, schedule
+from inductor.traits import DeviceTraits
 from symshapes import own_folders as _own_folders
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "CompiledGraph",
     "Constant",
     "DeviceBackend",
+    "DeviceTraits",
     "DiskCache",
     "Elementwise",
     "Entry",
@@ -97,6 +98,7 @@ __all__ = [
     "schedule",
     "scratch_folder",
     "split",
+    "traits_of",
 ]
 
 _own_folders(__path__)

@@ -14,15 +14,17 @@ import torch
 from torch import fx
 
 from inductor.artefact import CompiledGraph, Stats
+from inductor.backends import BackendOf, Devices, NoBackend
 from inductor.cache import DiskCache
 from inductor.cache.key import Surroundings, Uncacheable, graph_key
 from inductor.cache.tensors import Unstorable
 from inductor.codegen.wrapper import generate
-from inductor.device import DeviceBackend, Kernel, backend_for
+from inductor.device import DeviceBackend, Kernel
+from inductor.host import HOST
 from inductor.ir.program import LoopOp
 from inductor.lower import lower
 from inductor.options import Options
-from inductor.parts import BackendOf, KernelModule, Parts
+from inductor.parts import KernelModule, Parts
 from inductor.schedule import ExternStep, KernelStep, Schedule, schedule
 from inductor.stored import files_of, parts_of
 from symshapes import ambient, fixed_ambient
@@ -49,13 +51,13 @@ def compile_graph(
         BuildError: if a kernel's compiler fails.
         LookupError: if a device of the graph has no backend.
     """
-    with fixed_ambient(), _computing_on_the_cpu():
+    with fixed_ambient(), _computing_on_the_host():
         return _compile(graph_module, example_inputs, Options() if options is None else options, backends)
 
 
-def _computing_on_the_cpu() -> AbstractContextManager[Any]:
+def _computing_on_the_host() -> AbstractContextManager[Any]:
     """The compiler computes with numbers of its own; where the program's tensors go by default is no matter of theirs."""
-    return nullcontext() if ambient().default_device.type == "cpu" else torch.device("cpu")
+    return nullcontext() if ambient().default_device.type == HOST.type else HOST
 
 
 def _compile(
@@ -65,29 +67,26 @@ def _compile(
     backends: Mapping[str, DeviceBackend] | None,
 ) -> CompiledGraph:
     stats = Stats()
-
-    def backend(device: torch.device) -> DeviceBackend:
-        given = (backends or {}).get(device.type)
-        return backend_for(device) if given is None else given
+    devices = Devices(backends or {}, options.backends)
 
     def make() -> Parts:
-        return _make(graph_module, example_inputs, options, backend, stats)
+        return _make(graph_module, example_inputs, options, devices, stats)
 
     if not options.cache or backends:
-        return CompiledGraph(make(), None, stats, backend)
+        return CompiledGraph(make(), None, stats, devices.backend)
     cache = DiskCache(ROOM, options.cache_dir)
     try:
         with stats.phase("key"):
-            surroundings = Surroundings.of(ambient(), options, _backends(graph_module))
+            surroundings = Surroundings.of(ambient(), options, _backends(graph_module, devices))
             key = graph_key(graph_module, example_inputs, surroundings)
     except Uncacheable as why:
         stats.cache = f"not cached: {why}"
-        return CompiledGraph(make(), None, stats)
-    found = _stored(cache, key, stats, graph_module)
+        return CompiledGraph(make(), None, stats, devices.backend)
+    found = _stored(cache, key, stats, graph_module, devices)
     if found is not None:
         return found
     with cache.lock(key):
-        found = _stored(cache, key, stats, graph_module)  # by a process that held the lock
+        found = _stored(cache, key, stats, graph_module, devices)  # by a process that held the lock
         if found is not None:
             return found
         parts = make()
@@ -98,10 +97,12 @@ def _compile(
                 stats.cache = "miss"
             except (Unstorable, OSError) as why:
                 stats.cache = f"not cached: {why}"
-    return CompiledGraph(parts, folder, stats)
+    return CompiledGraph(parts, folder, stats, devices.backend)
 
 
-def _stored(cache: DiskCache, key: str, stats: Stats, graph_module: fx.GraphModule) -> CompiledGraph | None:
+def _stored(
+    cache: DiskCache, key: str, stats: Stats, graph_module: fx.GraphModule, devices: Devices
+) -> CompiledGraph | None:
     with stats.phase("load"):
         entry = cache.get(key)
         if entry is None:
@@ -116,10 +117,10 @@ def _stored(cache: DiskCache, key: str, stats: Stats, graph_module: fx.GraphModu
         node.name: functools.reduce(getattr, str(node.target).split("."), graph_module)
         for node in graph_module.graph.find_nodes(op="get_attr")
     }
-    return CompiledGraph(parts, entry.folder, stats, constants=constants)
+    return CompiledGraph(parts, entry.folder, stats, devices.backend, constants)
 
 
-def _backends(graph_module: fx.GraphModule) -> Iterable[DeviceBackend]:
+def _backends(graph_module: fx.GraphModule, devices: Devices) -> Iterable[DeviceBackend]:
     """The backends of the graph's devices, as far as there are any."""
     types = {
         value.device.type
@@ -129,8 +130,8 @@ def _backends(graph_module: fx.GraphModule) -> Iterable[DeviceBackend]:
     }
     for device_type in sorted(types):
         try:
-            yield backend_for(torch.device(device_type))
-        except LookupError:  # needed only if there is something to print for it
+            yield devices.backend(torch.device(device_type))
+        except NoBackend:  # needed only if there is something to print for it
             continue
 
 
@@ -139,21 +140,19 @@ def _flat(value: Any) -> Iterable[Any]:
 
 
 def _make(
-    graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: Options, backend: BackendOf, stats: Stats
+    graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: Options, devices: Devices, stats: Stats
 ) -> Parts:
     with stats.phase("lower"):
-        ordered = options.unordered_writes if ambient().deterministic else ()
-        program = lower(graph_module, example_inputs, ordered)
+        program = lower(graph_module, example_inputs, options, devices.traits)
     with stats.phase("schedule"):
-        plan = schedule(program, options, lambda kernel: backend(kernel.device).supports(kernel))
+        plan = schedule(
+            program, options, lambda kernel: devices.backend(kernel.device).supports(kernel), devices.traits
+        )
     with stats.phase("emit"):
-        modules, interpreted = _emit(plan, backend)
+        modules, interpreted = _emit(plan, devices.backend)
     with stats.phase("wrap"):
-        types = {kernel.device.type: kernel.device for kernel in plan.kernels}
-        later = [name for name, device in types.items() if backend(device).raises_later]
-        checks = {name: options.index_checks == "sync" for name in later if options.index_checks != "off"}
-        wrapper = generate(plan, checks=checks)
-        checked = generate(plan, check=True, checks=checks).text
+        wrapper = generate(plan, index_checks=options.index_checks, traits=devices.traits)
+        checked = generate(plan, check=True, index_checks=options.index_checks, traits=devices.traits).text
     return Parts(
         wrapper=wrapper,
         checked=None if checked == wrapper.text else checked,

@@ -1,8 +1,7 @@
 """The seam between the scheduler and a device: `DeviceBackend`.
 
 Flows in: a `Kernel` (one fused loop nest). Flows out: source text, then callables the wrapper calls. A new device is one
-class, registered under the entry-point group `inductor.device_backends` (name: torch device type) or by
-`register_backend`. Everything device-independent (fusion, forwarding of stores to loads, removal of buffers no one else
+class (`backends` says how it is found). Everything device-independent (fusion, forwarding of stores to loads, removal of buffers no one else
 reads) has happened before a kernel gets here.
 """
 
@@ -10,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from typing import Literal, Protocol, runtime_checkable
 
 import torch
 
 from inductor.ir.body import Body
 from inductor.ir.operations import Expr, Symbol
+from inductor.traits import DeviceTraits
 
 
 @dataclass(frozen=True)
@@ -73,10 +72,8 @@ class DeviceBackend(Protocol):
     """torch device type: "cpu", "cuda"."""
     file_suffix: str
     """Of the generated kernel file: ".cpp", ".py"."""
-    raises_later: bool
-    """Whether kernels run after their call returned, so that a position out of range (`ops.indirect`) can't be raised by it.
-    Then `build` also returns, for a graph that checks positions, `_mark_<device type>()` for after the last kernel that
-    does, and `_settle_<device type>(wait)`, which raises (with `wait`: after waiting for the marked point)."""
+    traits: DeviceTraits
+    """What all other parts of the compiler ask about the device."""
 
     def supports(self, kernel: Kernel) -> bool:
         """Whether this backend can print the kernel (dtypes, operations, atomics). What it can't print is not fused, and
@@ -97,7 +94,8 @@ class DeviceBackend(Protocol):
         ...
 
     def build(self, module_text: str, sources: Sequence[KernelSource]) -> Mapping[str, KernelCall]:
-        """Compile (or take from the disk cache, by content) one artefact for the graph; kernel name to callable.
+        """Compile (or take from the disk cache, by content) one artefact for the graph; kernel name to callable. It may
+        return before that is done: then the first calls wait.
 
         Raises:
             BuildError: with the compiler's message and the place of the source.
@@ -107,30 +105,3 @@ class DeviceBackend(Protocol):
 
 class BuildError(RuntimeError):
     """A kernel's compiler failed; the message holds its output and the source's place."""
-
-
-_registered: dict[str, DeviceBackend] = {}
-
-
-def register_backend(backend: DeviceBackend) -> None:
-    """Use `backend` for its device type from now on, before any found by entry point."""
-    _registered[backend.device_type] = backend
-
-
-def backend_for(device: torch.device) -> DeviceBackend:
-    """The backend of a device type: registered, else found by entry point (ours for "cuda" is Triton's).
-
-    Raises:
-        LookupError: none is installed; the message names what to install.
-    """
-    found = _registered.get(device.type)
-    if found is not None:
-        return found
-    for entry in entry_points(group="inductor.device_backends"):
-        if entry.name == device.type:
-            register_backend(entry.load()())
-            return _registered[device.type]
-    raise LookupError(
-        f"no device backend for {device.type!r} is installed"
-        + {"cpu": ": cpu_codegen brings one", "cuda": ": pip install triton"}.get(device.type, "")
-    )

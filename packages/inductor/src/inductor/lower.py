@@ -5,20 +5,25 @@ Flows in: an fx graph whose nodes carry fake values in `meta["val"]`. Flows out:
 
 from __future__ import annotations
 
+import functools
 import operator
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import sympy
 import torch
 from torch import fx
 
+from inductor.backends import traits_of
 from inductor.ir.builder import MEMORY_DTYPES, Builder, numel
 from inductor.ir.indexing import is_empty, product, same
 from inductor.ir.program import ExternOp, Program, StridedView
 from inductor.ir.tensor import Source, TensorValue
 from inductor.lowerings import LOWERINGS, VIEWS
 from inductor.lowerings.fallback import fallback
+from inductor.options import Options
+from inductor.traits import DeviceTraits, TraitsOf
 from symshapes import expr_of
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -27,27 +32,43 @@ MANY_READS = 12
 """Beyond these a pending value is put in memory even for one user: kernels would grow without end."""
 
 
-def lower(graph_module: fx.GraphModule, example_inputs: Sequence[Any], ordered: Collection[str] = ()) -> Program:
+def lower(
+    graph_module: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    options: Options | None = None,
+    traits: TraitsOf = traits_of,
+) -> Program:
     """Lower a functional ATen graph.
 
     Args:
         graph_module: nodes are placeholders, get_attr tensors, calls of `OpOverload`s, `operator.getitem` and arithmetic of
             symbolic ints; the output is a flat tuple. Every node has `meta["val"]`.
         example_inputs: one fake tensor or SymInt a placeholder, used where a placeholder lacks `meta["val"]`.
-        ordered: device types on which writes that may collide are left to ATen, which knows an order for them.
+        traits: what is true of each device.
 
     Raises:
         NotImplementedError: for a call that writes to an argument, or a layout that is not strided.
     """
-    return _Lowering(graph_module, ordered).run(example_inputs)
+    return _Lowering(graph_module, _told(traits, options or Options())).run(example_inputs)
+
+
+def _told(traits: TraitsOf, options: Options) -> TraitsOf:
+    """The traits of each device, looked up once, and as the options want them."""
+
+    @functools.cache
+    def of(device: torch.device) -> DeviceTraits:
+        found, unordered = traits(device), options.unordered_writes
+        return found if unordered == "auto" else replace(found, orders_writes=not unordered)
+
+    return of
 
 
 class _Lowering:
     """The walk over one graph: `env` holds each node's lowered value."""
 
-    def __init__(self, graph_module: fx.GraphModule, ordered: Collection[str]) -> None:
+    def __init__(self, graph_module: fx.GraphModule, traits: TraitsOf) -> None:
         self.module = graph_module
-        self.builder = Builder({node.name for node in graph_module.graph.nodes}, ordered)
+        self.builder = Builder({node.name for node in graph_module.graph.nodes}, traits)
         self.env: dict[fx.Node, Any] = {}
 
     def run(self, example_inputs: Sequence[Any]) -> Program:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
+
+IndexChecks = Literal["sync", "async", "off"]
 
 
 @dataclass(frozen=True)
@@ -22,21 +25,23 @@ class Options:
     """With fewer than `min_rows` outer points a reduction over more elements than this is not fused with a walk over the
     same elements that has to wait for its result: each alone can be spread over all processors."""
     min_rows: int = 64
-    split_reductions: tuple[str, ...] = ("cuda",)
-    """Device types for which long reductions of few rows run in two steps, since their processors don't share a row."""
-    unordered_writes: tuple[str, ...] = ("cuda",)
-    """Device types whose kernels write to one place in an order that varies: where torch is told to be deterministic, what
-    may collide there is left to ATen."""
-    index_checks: Literal["sync", "async", "off"] = "sync"
+    split_reductions: bool | Literal["auto"] = "auto"
+    """Run long reductions of few rows in two steps; "auto": where a device's processors don't share a row."""
+    unordered_writes: bool | Literal["auto"] = "auto"
+    """Whether kernels write to one place in an order that varies: then what may collide there is left to ATen where torch is
+    told to be deterministic. "auto": as the device's backend says."""
+    index_checks: IndexChecks = "sync"
     """When a position out of range that a GPU kernel met is raised (no memory is touched at it in any case). "sync": by the
     call itself, which waits at its end for the last kernel that checks one, while later kernels run on. "async": by a later
-    call of the graph, without waiting. "off": never. Devices whose kernels raise by themselves always do."""
+    call of the graph, without waiting. "off": never. Kernels that have run when their calls return always raise by themselves."""
     reuse_memory: bool = True
     """Give the memory of dead buffers to later ones."""
     reuse_window: int = 24
     """For at most this many steps dead memory is held for a later buffer; after that it goes back to the allocator."""
     inplace: bool = True
     """Let a kernel write over an input that dies with it."""
+    backends: Mapping[str, str] = field(default_factory=dict)
+    """Device type to the name of the installed distribution whose backend to take for it; needed where several are installed."""
     cache: bool = True
     """Take compiled graphs from the disk cache, and put them there."""
     cache_dir: str | None = None

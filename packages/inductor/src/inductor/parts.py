@@ -5,19 +5,18 @@ Flows in: what code generation made, or a cache entry holds. Flows out: what the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from inductor.backends import BackendOf
 from inductor.codegen.wrapper import WrapperSource
-from inductor.device import DeviceBackend, Kernel, KernelSource
+from inductor.device import Kernel, KernelSource
 from inductor.handlers.reference import interpreted
 
 WRAPPER, CHECKED = "wrapper.py", "wrapper_checked.py"
-
-BackendOf = Callable[[torch.device], DeviceBackend]
 
 
 @dataclass(frozen=True)

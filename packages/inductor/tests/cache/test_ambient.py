@@ -10,7 +10,7 @@ from inductor_tracing import trace
 
 import symshapes
 from inductor import Options, ReferenceBackend, compile_graph, register_backend
-from inductor import device as device_module
+from inductor import backends as backends_module
 from symshapes import Ambient, ambient, fixed_ambient
 
 AMBIENT = (
@@ -24,6 +24,7 @@ AMBIENT = (
 
 ELSEWHERE = {
     "inductor/cache/place.py": "where the cache lies: no compiled code depends on it",
+    "inductor/backends.py": "which backend serves a device: its class and what it reads are part of the key",
     "cpu_codegen/environment.py": "the one place of this backend that reads the environment; `facts` reports it",
     "cpu_codegen/launcher.py": "the launcher is compiled for this Python, which is in its own key",
 }
@@ -31,7 +32,7 @@ ELSEWHERE = {
 
 @pytest.fixture(autouse=True)
 def reference_backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(device_module, "_registered", {})
+    monkeypatch.setattr(backends_module, "_registered", {})
     register_backend(ReferenceBackend())
     yield
 

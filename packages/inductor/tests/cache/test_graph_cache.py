@@ -12,14 +12,14 @@ import torch
 from inductor_tracing import trace
 
 from inductor import CompiledGraph, DiskCache, Options, ReferenceBackend, compile_graph, load_stored, register_backend
-from inductor import device as device_module
+from inductor import backends as backends_module
 from inductor.cache import Untrusted, place, read_entry, store
 from inductor.cache.tensors import Unstorable, pack, unpack
 
 
 @pytest.fixture(autouse=True)
 def reference_backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(device_module, "_registered", {})
+    monkeypatch.setattr(backends_module, "_registered", {})
     register_backend(ReferenceBackend())
     yield
 

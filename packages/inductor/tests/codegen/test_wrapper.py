@@ -30,7 +30,7 @@ from inductor import (
     register_backend,
     schedule,
 )
-from inductor import device as device_module
+from inductor import backends as backends_module
 from inductor.codegen import generate
 from inductor.codegen.module import LayoutMismatch
 from inductor.codegen.wrapper import straight_line
@@ -207,7 +207,7 @@ def test_a_kernel_no_backend_prints_is_interpreted() -> None:
 
 
 def test_the_file_benchmarks_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_module, "_registered", {})
+    monkeypatch.setattr(backends_module, "_registered", {})
     register_backend(ReferenceBackend())
     graph, _ = trace(lambda x: torch.mm(x, x.t()).exp(), X)
     path = compile_graph(graph, [X], Options(cache_dir=str(tmp_path))).wrapper_path

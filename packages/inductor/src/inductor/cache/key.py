@@ -11,6 +11,7 @@ import importlib
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -48,7 +49,7 @@ class Surroundings:
             kind = type(backend)
             packages[kind.__module__.partition(".")[0]] = None
             name = f"{backend.device_type} {kind.__module__}.{kind.__qualname__}"
-            facts.append((name, tuple(sorted(backend.facts().items()))))
+            facts.append((name, (("traits", repr(backend.traits)), *sorted(backend.facts().items()))))
         # Where the cache lies changes nothing that is in it.
         given = replace(options, cache_dir=None)
         return Surroundings(ambient, given, tuple(facts), tuple((name, package_hash(name)) for name in packages))
@@ -146,9 +147,11 @@ def _target(module: fx.GraphModule, node: fx.Node, digest: Any) -> str:
 
 @functools.cache
 def package_hash(name: str) -> str:
-    """Hash of an installed package's Python sources and headers."""
+    """Hash of an installed package's Python sources and headers, or of a module that is one file."""
     package = importlib.import_module(name)
     digest = hashlib.sha256()
+    if not hasattr(package, "__path__") and getattr(package, "__file__", None):
+        digest.update(Path(package.__file__ or "").read_bytes())
     for root in getattr(package, "__path__", ()):
         for folder, inner, files in os.walk(root):
             inner.sort()

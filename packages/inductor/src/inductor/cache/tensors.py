@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from inductor.host import HOST
+
 DTYPES = {str(value): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
 
 
@@ -25,7 +27,7 @@ def is_plain(value: Any) -> bool:
     """Whether a tensor is no more than memory of the CPU with a layout."""
     return (
         type(value) in (torch.Tensor, torch.nn.Parameter)
-        and value.device.type == "cpu"
+        and value.device.type == HOST.type
         and value.layout is torch.strided
         and not (value.is_conj() or value.is_neg() or value.is_quantized)
     )
@@ -57,7 +59,7 @@ def unpack(rows: list[Any], content: bytes) -> dict[str, tuple[str, Any]]:
     """What `pack` was given, with the same strides."""
     found: dict[str, tuple[str, Any]] = {}
     for variable, name, dtype, size, stride, at, length in rows:
-        memory = torch.empty(length, dtype=torch.uint8, device="cpu")  # aligned as torch's own
+        memory = torch.empty(length, dtype=torch.uint8, device=HOST)  # aligned as torch's own
         if length:
             memory.copy_(torch.frombuffer(bytearray(content[at : at + length]), dtype=torch.uint8))
         found[variable] = name, memory.view(DTYPES[dtype]).as_strided(size, stride)

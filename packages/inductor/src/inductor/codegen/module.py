@@ -5,6 +5,7 @@ Flows in: wrapper text with a namespace. Flows out: its `call`.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import torch
 
+from inductor.backends import traits_of
 from symshapes import build_python
 
 Call = Callable[[list[Any]], tuple[Any, ...]]
@@ -93,14 +95,15 @@ def benchmark(path: str, inputs: Sequence[Metadata | int], seconds: float = 1.0)
 
     call = load_stored(Path(path).parent)
     values = [random_input(meta) for meta in inputs]
-    devices = {v.device.type for v in values if isinstance(v, torch.Tensor)}
+    modules = {traits_of(value.device).module for value in values if isinstance(value, torch.Tensor)}
+    waits = [functools.reduce(getattr, module.split(".")[1:], torch).synchronize for module in modules if module]
 
     def timed(count: int) -> float:
         start = time.perf_counter()
         for _ in range(count):
             call(list(values))
-        if "cuda" in devices:
-            torch.cuda.synchronize()
+        for wait in waits:
+            wait()
         return (time.perf_counter() - start) / count
 
     with torch.no_grad():

@@ -10,24 +10,28 @@ import keyword
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import sympy
 import torch
 
+from inductor.backends import traits_of
 from inductor.codegen.extern import ArgumentPrinter, unpacked
+from inductor.codegen.guards import DeviceGuards, without_head
 from inductor.ir.body import checks_positions
 from inductor.ir.indexing import is_empty
 from inductor.ir.operations import Expr, Symbol
 from inductor.ir.program import Buffer, ExternOp, StridedView
+from inductor.options import IndexChecks
 from inductor.schedule.extern import writes_into
 from inductor.schedule.kernels import origins
 from inductor.schedule.memory import extent
 from inductor.schedule.nodes import symbol_names, views
 from inductor.schedule.schedule import ExternStep, KernelStep, Schedule, Step
 from inductor.schedule.space import estimate, number
+from inductor.traits import TraitsOf
 from symshapes import StraightLine, print_expr
 
 
@@ -43,7 +47,13 @@ class WrapperSource:
     kernels: tuple[str, ...]
 
 
-def generate(schedule: Schedule, *, check: bool = False, checks: Mapping[str, bool] | None = None) -> WrapperSource:
+def generate(
+    schedule: Schedule,
+    *,
+    check: bool = False,
+    index_checks: IndexChecks = "off",
+    traits: TraitsOf = traits_of,
+) -> WrapperSource:
     """The wrapper of `schedule`.
 
     Args:
@@ -51,9 +61,10 @@ def generate(schedule: Schedule, *, check: bool = False, checks: Mapping[str, bo
             shape rules and real kernels might disagree, and generated kernels would then read the wrong elements. Strides
             are compared on every call, since a library may choose others each time; what differs goes through a function
             `_fit` in the module's namespace.
-        checks: device types whose kernels can't raise for a position out of range themselves; whether to wait for them.
+        index_checks: when a position out of range is raised, on devices whose kernels can't do so themselves.
+        traits: what is true of each device.
     """
-    return _Writer(schedule, check, checks or {}).write()
+    return _Writer(schedule, check, index_checks, traits).write()
 
 
 _PRINTED = frozenset(
@@ -65,10 +76,10 @@ Geometry = tuple[tuple[Expr, ...], tuple[Expr, ...]]
 
 
 class _Writer:
-    def __init__(self, schedule: Schedule, check: bool, checks: Mapping[str, bool]) -> None:
+    def __init__(self, schedule: Schedule, check: bool, index_checks: IndexChecks, traits: TraitsOf) -> None:
         self.schedule = schedule
-        self.checks = checks
-        self.last_checks = last_checks(schedule, checks)
+        self.waits = index_checks == "sync"
+        self.last_checks = {} if index_checks == "off" else last_checks(schedule, traits)
         self.program = schedule.program
         self.memory = schedule.memory
         self.check = check
@@ -87,11 +98,7 @@ class _Writer:
         self.fresh: set[str] = set()
         """Tensors with storage offset 0."""
         self.defined: set[str] = set()
-        self.gpus = {
-            kernel.device.index
-            for kernel in schedule.kernels
-            if kernel.device.type == "cuda" and kernel.device.index is not None
-        }
+        self.guards = DeviceGuards((kernel.device for kernel in schedule.kernels), traits, self.bind)
         self.used = self.used_symbols()
         self.relied = relied_on(schedule)
         self.preferred = preferred_geometries(schedule)
@@ -167,16 +174,17 @@ class _Writer:
         for name in program.constants:
             self.enter(name, (self.buffer(name).size, self.buffer(name).stride))
         body = self.lines
-        self.guard_device()
+        body += self.guards.head()
         self.unpack()
         for at, step in enumerate(self.schedule.steps):
             self.step(at, step)
-            if at in self.last_checks and self.checks[self.last_checks[at].type]:
-                self.lines.append(self.on_device(self.last_checks[at], f"_mark_{self.last_checks[at].type}()"))
+            if self.waits and at in self.last_checks:
+                device = self.last_checks[at]
+                self.lines.append(self.guards.within(device, f"_mark_{device.type}()"))
             self.free(self.memory.frees[at])
         outputs = [self.output(out) for out in program.outputs]
         for name in dict.fromkeys(device.type for device in self.last_checks.values()):
-            body.append(f"_settle_{name}({self.checks[name]})")
+            body.append(f"_settle_{name}({self.waits})")
         body.append(f"return ({', '.join(outputs)}{',' if len(outputs) == 1 else ''})")
         undefined = self.used - self.defined
         if undefined:
@@ -188,16 +196,6 @@ class _Writer:
         if isinstance(out, StridedView):
             return self.view(out)
         return self.printer.text(out)
-
-    def guard_device(self) -> None:
-        """Kernels launch on the current GPU, which need not be the one their tensors are on."""
-        if len(self.gpus) == 1:
-            (gpu,) = self.gpus
-            self.lines += [
-                f"if {self.bind('_current_device', 'torch.cuda.current_device')}() != {gpu}:",
-                f"    with {self.bind('_device', 'torch.cuda.device')}({gpu}):",
-                "        return call(args)",
-            ]
 
     def unpack(self) -> None:
         program = self.program
@@ -250,17 +248,11 @@ class _Writer:
             for written, read in inplace.items():
                 arguments[step.buffers.index(written)] = self.name(read)
             launch = f"{step.kernel.name}({', '.join(arguments)})"
-            self.lines.append(self.on_device(step.kernel.device, launch))
+            self.lines.append(self.guards.within(step.kernel.device, launch))
             for written, read in inplace.items():
                 self.take_over(written, read)
         else:
             self.extern(step)
-
-    def on_device(self, device: torch.device, statement: str) -> str:
-        """A statement run on one of several GPUs; a single one is current anyway."""
-        if len(self.gpus) <= 1:
-            return statement
-        return f"with {self.bind('_device', 'torch.cuda.device')}({device.index}): {statement}"
 
     def comment(self, nodes: Sequence[Any]) -> None:
         for text in origins(nodes):
@@ -404,10 +396,7 @@ def straight_line(text: str, namespace: Mapping[str, Any]) -> StraightLine:
     """The body of `call` in a wrapper's text, for another function to take in. `namespace`: what the text refers to."""
     head, _, rest = text.partition("\n\n\ndef call(args):\n")
     lines = [line[4:] for line in rest.partition("\n\n\nif __name__")[0].split("\n")]
-    only_if = ""
-    if lines[0].startswith("if "):  # the right GPU is current, or `call` calls itself
-        only_if = f"not ({lines[0].removeprefix('if ').removesuffix(':')})"
-        del lines[:3]
+    only_if = without_head(lines)
     inputs: tuple[str, ...] = ()
     if lines[0] != "args.clear()":
         inputs = tuple(name for name in lines.pop(0).removesuffix(" = args").strip("(),").split(", "))
@@ -422,15 +411,13 @@ def straight_line(text: str, namespace: Mapping[str, Any]) -> StraightLine:
     )
 
 
-def last_checks(schedule: Schedule, types: Collection[str]) -> dict[int, torch.device]:
-    """The step after which each device (of the given types) has checked all positions that it will."""
+def last_checks(schedule: Schedule, traits: TraitsOf) -> dict[int, torch.device]:
+    """The step after which each device whose kernels raise later has checked all positions that it will."""
     last: dict[torch.device, int] = {}
     for at, step in enumerate(schedule.steps):
-        if not isinstance(step, KernelStep) or step.kernel.device.type not in types:
-            continue
-        if checks_positions(step.kernel.body.ops):
+        if isinstance(step, KernelStep) and checks_positions(step.kernel.body.ops):
             last[step.kernel.device] = at
-    return {at: device for device, at in last.items()}
+    return {at: device for device, at in last.items() if traits(device).raises_later}
 
 
 def relied_on(schedule: Schedule) -> frozenset[str]:

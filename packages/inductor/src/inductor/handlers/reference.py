@@ -13,17 +13,19 @@ import torch
 
 from inductor.device import Kernel, KernelCall, KernelSource
 from inductor.handlers.interpreter import Interpreter, flat_view
+from inductor.host import HOST
 from inductor.ir.operations import Load
 from inductor.ir.program import LoopOp
+from inductor.traits import DeviceTraits
 
 
 class ReferenceBackend:
     """`DeviceBackend` that interprets kernels, on any device torch has."""
 
     file_suffix = ".txt"
-    raises_later = False
+    traits = DeviceTraits(orders_writes=True)
 
-    def __init__(self, device_type: str = "cpu") -> None:
+    def __init__(self, device_type: str = HOST.type) -> None:
         self.device_type = device_type
 
     def supports(self, kernel: Kernel) -> bool:

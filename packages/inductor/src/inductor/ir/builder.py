@@ -24,6 +24,7 @@ from inductor.ir.scalar import Scalar
 from inductor.ir.tensor import Cost, Source, TensorValue
 from inductor.ir.views import AsStrided, Slice
 from inductor.ops import COMPUTE_DTYPES, install, ops
+from inductor.traits import TraitsOf
 from symshapes import HALF_DTYPES, expr_of, hint_of
 
 aten = torch.ops.aten
@@ -40,12 +41,12 @@ class Builder:
 
     Args:
         given: names of tensors that come from outside, which no buffer made here may take.
-        ordered: device types on which no loop may write to one place twice.
+        traits: what is true of each device.
     """
 
-    def __init__(self, given: Collection[str] = (), ordered: Collection[str] = ()) -> None:
+    def __init__(self, given: Collection[str], traits: TraitsOf) -> None:
         self._given = frozenset(given)
-        self.ordered = frozenset(ordered)
+        self.traits = traits
         self.program = Program()
         self.node: fx.Node | None = None
         self.hints: dict[sympy.Symbol, int] = {}

@@ -115,8 +115,7 @@ def elementwise(
 ) -> TensorValue:
     """A pending tensor like the node's fake value: `function` of the operands (tensors, numbers, expressions, None).
 
-    Eager on the CPU casts what is not of the operands' common dtype to it, numbers too: in bfloat16 `x > 1.2` compares with
-    1.203125. Operands in `wide` are those that its kernels read as float32 all the same."""
+    Where a device's `casts_operands`, what is not of the operands' common dtype is cast to it, numbers too. Operands in `wide` are those that its kernels read as float32 all the same."""
     out = builder.meta()
     size = builder.sizes(out.size())
     device, dtype = out.device, out.dtype
@@ -130,7 +129,9 @@ def elementwise(
         for name, value in operands.items()
     }
 
-    narrow = {name for name, value in operands.items() if _is_narrowed(value, common, device, name in wide)}
+    narrow: set[str] = set()
+    if common in HALF_DTYPES and builder.traits(device).casts_operands:
+        narrow = {name for name, value in operands.items() if _is_narrowed(value, common, name in wide)}
 
     def prepared(name: str, value: Any, element: Scalar | None) -> Scalar | None:
         if value is None:
@@ -165,9 +166,7 @@ def elementwise(
     return builder.pointwise(device, dtype, size, compute, cost)
 
 
-def _is_narrowed(value: Any, common: torch.dtype, device: torch.device, wide: bool) -> bool:
-    if common not in HALF_DTYPES or device.type != "cpu":
-        return False
+def _is_narrowed(value: Any, common: torch.dtype, wide: bool) -> bool:
     if isinstance(value, TensorValue):
         return value.dtype is not common and not (wide and not value.size)
     return not wide

@@ -17,9 +17,7 @@ from inductor.lowerings.arithmetic import masked_fill
 from inductor.lowerings.indexing import Positions, integer_indices, position
 from inductor.lowerings.registry import broadcast, elementwise, lowering, realize_if_costly
 from inductor.lowerings.views import reshaped, wrap
-
-ACCUMULATING = frozenset({torch.float32, torch.float64, torch.int32, torch.int64})
-"""Dtypes that stores of mode "add" take on every device."""
+from symshapes import ambient
 
 Write = Callable[[Index], tuple[Index, Scalar]]
 """From a point of the loop to the place written and the value."""
@@ -50,9 +48,10 @@ def scattered(
 
 def _can(builder: Builder, add: bool, *values: TensorValue) -> bool:
     out = builder.meta()
-    if out.device.type in builder.ordered:
+    traits = builder.traits(out.device)
+    if not traits.orders_writes and ambient().deterministic:
         return False
-    return (not add or out.dtype in ACCUMULATING) and all(
+    return (not add or out.dtype in traits.accumulates) and all(
         not is_empty(value.size) and value.device == out.device for value in values
     )
 

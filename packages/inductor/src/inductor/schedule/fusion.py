@@ -21,6 +21,7 @@ from inductor.options import Options
 from inductor.schedule.merge import merge
 from inductor.schedule.nodes import ExternNode, Graph, Group, Node, fresh_symbols
 from inductor.schedule.space import Alignment, Dim, Index, Linear, align, estimate
+from inductor.traits import DeviceTraits, TraitsOf
 
 _NEIGHBOURS = 6
 """Readers of one buffer before and after a node that are tried for horizontal fusion."""
@@ -37,7 +38,7 @@ class Mapping:
     splits: bool
 
 
-def can_fuse(first: Group, second: Group, options: Options) -> Group | None:
+def can_fuse(first: Group, second: Group, options: Options, traits: TraitsOf) -> Group | None:
     """The group of both, or None. `first` must not read from `second`; paths through third nodes are the caller's check."""
     if first.device != second.device:
         return None
@@ -67,7 +68,7 @@ def can_fuse(first: Group, second: Group, options: Options) -> Group | None:
             continue
         group = _join(one, two, mapping.outer, mapping.inner)
         if _serial(group, options) and (
-            passes(group) > max(passes(first), passes(second)) or not _rows_are_shared(group)
+            passes(group) > max(passes(first), passes(second)) or not _rows_are_shared(group, traits(group.device))
         ):
             continue
         return group
@@ -98,11 +99,11 @@ def _serial(group: Group, options: Options) -> bool:
     return row > options.max_serial_row and rows < options.min_rows
 
 
-def _rows_are_shared(group: Group) -> bool:
-    """Whether the device's processors can work on one row together. On a GPU only reductions do, which are split before;
-    a loop that stores each element would come down to one block."""
+def _rows_are_shared(group: Group, traits: DeviceTraits) -> bool:
+    """Whether the device's processors can work on one row together. On some only on reductions, which are split before;
+    a loop that stores each element would come down to one processor a row."""
     inner = {d.var for d in group.inner}
-    return group.device.type == "cpu" or all(
+    return traits.shares_rows or all(
         var not in inner for index in group.stores.values() for var, _ in index.coefficients
     )
 
@@ -252,9 +253,10 @@ def score_fusion(graph: Graph, first: Group, second: Group) -> int:
 class Fuser:
     """The queue of candidate pairs and the groups so far."""
 
-    def __init__(self, graph: Graph, options: Options) -> None:
+    def __init__(self, graph: Graph, options: Options, traits: TraitsOf) -> None:
         self.graph = graph
         self.options = options
+        self.traits = traits
         self.nodes: dict[int, Node] = dict(enumerate(graph.nodes))
         self.readers: dict[str, list[int]] = {}
         self.home: dict[int, int] = {at: at for at in self.nodes}
@@ -348,7 +350,7 @@ class Fuser:
         for at in _positions(self.direct[b] & ~first.bits):
             if self.behind[self.home[at]] & first.bits:
                 return
-        group = can_fuse(first, second, self.options)
+        group = can_fuse(first, second, self.options, self.traits)
         if group is None:
             return
         key, self._next = self._next, self._next + 1
@@ -374,8 +376,8 @@ def _positions(bits: int) -> Iterator[int]:
         bits ^= low
 
 
-def fuse(graph: Graph, options: Options) -> list[Node]:
+def fuse(graph: Graph, options: Options, traits: TraitsOf) -> list[Node]:
     """The graph's nodes with loops fused, in program order of their first members (not yet an order to run in)."""
     if not options.fuse:
         return list(graph.nodes)
-    return Fuser(graph, options).run()
+    return Fuser(graph, options, traits).run()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import sympy
 
+from inductor.backends import traits_of
 from inductor.device import Kernel
 from inductor.ir.body import Body
 from inductor.ir.loops import canonicalise
@@ -24,6 +25,7 @@ from inductor.schedule.nodes import ExternNode, Graph, Group, Member, Node, buil
 from inductor.schedule.order import order
 from inductor.schedule.space import estimate, number
 from inductor.schedule.split_reductions import split_reductions
+from inductor.traits import TraitsOf
 
 Supports = Callable[[Kernel], bool]
 
@@ -82,16 +84,22 @@ class Schedule:
         return "\n".join(lines)
 
 
-def schedule(program: Program, options: Options | None = None, supports: Supports | None = None) -> Schedule:
+def schedule(
+    program: Program,
+    options: Options | None = None,
+    supports: Supports | None = None,
+    traits: TraitsOf = traits_of,
+) -> Schedule:
     """Fuse, order and plan `program`.
 
     Args:
         supports: whether the device's backend can print a kernel; a fused one it can't is taken apart again.
+        traits: what is true of each device.
     """
     options = Options() if options is None else options
-    program = split_reductions(program, options)
+    program = split_reductions(program, options, traits)
     graph = build(program)
-    nodes = order(graph, fuse(graph, options))
+    nodes = order(graph, fuse(graph, options, traits))
     merged = {key: merged_loop(graph, node) for key, node in enumerate(nodes) if isinstance(node, Group)}
     apart: set[int] = set()
     while True:

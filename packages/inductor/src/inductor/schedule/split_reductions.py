@@ -17,6 +17,7 @@ from inductor.ir.program import Buffer, LoopOp, Operation, Program
 from inductor.levels import dependencies, split
 from inductor.options import Options
 from inductor.primitives import REDUCTIONS
+from inductor.traits import TraitsOf
 from symshapes import simplify_with_ranges
 
 ROWS_ENOUGH = 512
@@ -27,14 +28,18 @@ PARTS_WANTED = 1024
 SHORTEST_PART = 1024
 
 
-def split_reductions(program: Program, options: Options) -> Program:
-    """The program with long reductions of few rows in two steps, for `options.split_reductions`' devices."""
-    if not any(isinstance(op, LoopOp) and op.device.type in options.split_reductions for op in program.operations):
+def split_reductions(program: Program, options: Options, traits: TraitsOf) -> Program:
+    """The program with long reductions of few rows in two steps, as the options say or where a device wants it."""
+    devices = {op.device for op in program.operations if isinstance(op, LoopOp)}
+    wanted = options.split_reductions
+    if wanted == "auto":
+        devices = {device for device in devices if not traits(device).shares_rows}
+    if not wanted or not devices:
         return program
     operations: list[Operation] = []
     buffers = dict(program.buffers)
     for op in program.operations:
-        parts = _parts(op) if isinstance(op, LoopOp) and op.device.type in options.split_reductions else 1
+        parts = _parts(op) if isinstance(op, LoopOp) and op.device in devices else 1
         if isinstance(op, LoopOp) and parts > 1:
             operations += _split(op, parts, buffers)
         else:

@@ -17,6 +17,7 @@ import torch
 from inductor.cache import own_room, usable
 from inductor.device import BuildError, Kernel, KernelCall, KernelSource
 from inductor.ir.body import checks_positions
+from inductor.traits import DeviceTraits
 from inductor.triton.blocks import Blocks, choose, product
 from inductor.triton.checks import IndexChecks
 from inductor.triton.expressions import TRITON_DTYPES
@@ -38,10 +39,15 @@ class TritonBackend:
     """`DeviceBackend` for "cuda"; any device type may be given, which the interpreter's tests use."""
 
     file_suffix = ".py"
-    raises_later = True
 
     def __init__(self, device_type: str = "cuda") -> None:
         self.device_type = device_type
+        self.traits = DeviceTraits(
+            shares_rows=False,
+            casts_operands=device_type == "cpu",
+            raises_later=True,
+            module=f"torch.{device_type}",
+        )
 
     def supports(self, kernel: Kernel) -> bool:
         return unsupported(kernel) is None

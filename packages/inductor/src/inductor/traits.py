@@ -1,0 +1,41 @@
+"""What is true of a device besides how its kernels are printed: `DeviceTraits`, which each backend states of its own.
+
+Whatever prints nothing (lowerings, scheduler, wrapper) asks these, and never which device it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class DeviceTraits:
+    """Facts of one device type. The defaults are a processor's whose kernels have run when their calls return."""
+
+    shares_rows: bool = True
+    """Whether processors work together on one row (the inner points of one outer point), whatever a kernel does there. If
+    only on nothing or on reductions, long reductions of few rows run in two steps, and no long row that is stored element by
+    element becomes part of a kernel of few rows."""
+    orders_writes: bool = False
+    """Whether writes of a kernel to one place happen in an order that is the same in every run. If not, what may collide is
+    left to ATen where torch is told to be deterministic."""
+    accumulates: tuple[torch.dtype, ...] = (torch.float32, torch.float64, torch.int32, torch.int64)
+    """Memory dtypes that stores of mode "add" take, whoever adds to one place at a time. Sums at computed places in others are
+    left to ATen."""
+    casts_operands: bool = True
+    """Whether eager's elementwise kernels for the device cast operands (numbers too) to the operands' common dtype first:
+    those for the CPU do, in bfloat16 `x > 1.2` compares with 1.203125. If not, they compute with what they are given."""
+    raises_later: bool = False
+    """Whether kernels run after their call returned, so that a position out of range (`ops.indirect`) can't be raised by it.
+    Then a backend's `build` also returns, for a graph that checks positions, `_mark_<device type>()` for after the last
+    kernel that does, and `_settle_<device type>(wait)`, which raises (with `wait`: after waiting for the marked point)."""
+    module: str | None = None
+    """Where there may be several devices of the type, or their work goes on after a call: the module, as text of an
+    expression over `torch`, with the functions that torch's device modules have ("torch.cuda"): `current_device()`, the
+    context manager `device(index)`, within which kernels are launched, and `synchronize()`. None: there is one device."""
+
+
+TraitsOf = Callable[[torch.device], DeviceTraits]
