@@ -37,9 +37,6 @@ from .guards import GlobalState, Guard, GuardKind
 from .resume import continuation, group_end, names_beside, origin_of, plain_form, reachable, stack_after, stub
 from .settings import NESTING, calls_between, in_force, put_back, restored
 from .sources import Closure, ClosureCell, Local, ModuleGlobal, Source
-from .variables import builtins as _builtins
-from .variables import constructors as _constructors
-from .variables import torch_state as _torch_state
 from .variables.base import NULL, Lazy, Variable
 from .variables.constants import Constant
 from .variables.functions import Cell
@@ -48,7 +45,7 @@ from .variables.signals import SymbolicRaise
 from .variables.tensors import Tensor
 from .visits import Visit, passing
 
-_REGISTERED = (_builtins, _constructors, _opcodes, _rebuild, _torch_state)
+_REGISTERED = (_opcodes, _rebuild)
 _FRAME_SETUP = frozenset({"MAKE_CELL", "COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})
 #: Built-ins that read the calling frame's locals; ``vars`` and ``dir`` do without arguments.
 _FRAME_READERS = frozenset({"locals", "vars", "dir", "eval", "exec"})

@@ -14,9 +14,9 @@ from capture.trace_rules import is_foreign, is_recorded_python, module_of
 from capture.variables.base import Args, Kwargs, Variable, shown_type
 from capture.variables.constants import Constant, Known
 from capture.variables.functions import Function, Generator
+from capture.variables.handlers import handler_of
 from capture.variables.instances import InstanceDict
 from capture.variables.iterators import Iterator, UserIterator
-from capture.variables.known_functions import handler_for
 from capture.variables.lookups import class_lookup
 from capture.variables.mappings import Dict, DictView
 from capture.variables.numbers import Symbolic
@@ -48,7 +48,7 @@ class Protocols(Recording):
         self.note_code(function)
         if real is not None:
             module = module_of(real)
-            handler = handler_for(real, module)
+            handler = handler_of(real, module)
             if handler is not None:
                 return handler(self.me, args, kwargs)
             if is_recorded_python(module) and any(self.has_tensor(v) for v in (*args, *kwargs.values())):

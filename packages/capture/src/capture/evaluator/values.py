@@ -30,7 +30,7 @@ from capture.variables.building import builder_of
 from capture.variables.constants import CONSTANT_TYPES, Constant, Known
 from capture.variables.exceptions import ExceptionObject
 from capture.variables.functions import Cell, Function, Method
-from capture.variables.known_functions import handler_for
+from capture.variables.handlers import handler_of
 from capture.variables.mappings import Dict
 from capture.variables.objects import Object, build_object
 from capture.variables.sequences import List, Range, Slice, Tuple
@@ -114,7 +114,7 @@ class Values(Identity):
     def understood(self, value: types.FunctionType) -> bool:
         """Whether a function is known as a whole: which one it is counts, not what it runs."""
         module = module_of(value)
-        return handler_for(value, module) is not None or is_recorded_python(module) or is_foreign(module)
+        return handler_of(value, module) is not None or is_recorded_python(module) or is_foreign(module)
 
     def cell_at(self, real: types.CellType, content: Source, source: Source) -> Cell:
         """The variable of a real cell, which ``source`` reads, and ``content`` what it holds."""

@@ -22,6 +22,7 @@ from .classes import Class
 from .constants import BoundBuiltin, Constant, Known
 from .enums import EnumMember
 from .functions import Function, Method, Partial
+from .handlers import Handler, folds, handles, refuses
 from .iterators import CallableIterator, Computed
 from .lookups import MISSING, check_own_class, class_lookup
 from .modules import Module
@@ -31,22 +32,21 @@ from .operations import BINARY, COMPARE, INPLACE, UNARY
 from .sequences import List, Sequence, Tuple
 from .signals import StopIter, SymbolicRaise
 from .tensors import Tensor
-from .torch_calls import BUILTINS, Handler, builtin
 
 
-@builtin(len, operator.length_hint)
+@handles(len, operator.length_hint)
 def _len(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.realize(m.realize(args[0]).length(m))
 
 
-@builtin(iter)
+@handles(iter)
 def _iter(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if len(args) == 2:
         return m.created(CallableIterator(args[0], args[1]))
     return m.iterate(args[0])
 
 
-@builtin(next)
+@handles(next)
 def _next(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     iterator = m.realize(args[0])
     cls = iterator.python_type()
@@ -61,7 +61,7 @@ def _next(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         m.throw_value(StopIteration, [] if stop.value is None or m.is_none(stop.value) else [stop.value])
 
 
-@builtin(isinstance)
+@handles(isinstance)
 def _isinstance(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = m.realize(args[0])
     try:
@@ -133,7 +133,7 @@ _ABSTRACT_INSTANCE = abc.ABCMeta.__dict__["__instancecheck__"]
 _ABSTRACT_SUBCLASS = abc.ABCMeta.__dict__["__subclasscheck__"]
 
 
-@builtin(issubclass)
+@handles(issubclass)
 def _issubclass(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     cls = m.to_python(args[0])
     if not isinstance(cls, type):
@@ -155,7 +155,7 @@ def _is_subclass(m: Interpreter, own: type, cls: type) -> bool:
     return _is_abstract_subclass(m, own, cls)
 
 
-@builtin(hasattr)
+@handles(hasattr)
 def _hasattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     try:
         m.realize(m.getattr(args[0], m.to_python(args[1])))
@@ -166,7 +166,7 @@ def _hasattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return Constant(True)
 
 
-@builtin(getattr)
+@handles(getattr)
 def _getattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     try:
         return m.realize(m.getattr(args[0], m.to_python(args[1])))
@@ -176,19 +176,19 @@ def _getattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         raise
 
 
-@builtin(setattr)
+@handles(setattr)
 def _setattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     m.realize(args[0]).set_attribute(m, m.to_python(args[1]), args[2])
     return Constant(None)
 
 
-@builtin(delattr)
+@handles(delattr)
 def _delattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     m.realize(args[0]).delete_attribute(m, m.to_python(args[1]))
     return Constant(None)
 
 
-@builtin(callable)
+@handles(callable)
 def _callable(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = m.realize(args[0])
     if isinstance(value, Function | Method | Partial | BoundBuiltin | Class | Module):
@@ -200,7 +200,7 @@ def _callable(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return Constant(class_lookup(m, value.python_type(), "__call__")[0] is not MISSING)
 
 
-@builtin(id)
+@handles(id)
 def _id(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = m.realize(args[0])
     if isinstance(value, Module) or (isinstance(value, Known) and not isinstance(value, EnumMember)):
@@ -209,7 +209,7 @@ def _id(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     raise Unsupported("id() of an object")
 
 
-@builtin(hash)
+@handles(hash)
 def _hash(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = m.realize(args[0])
     if isinstance(value, Constant | Tuple) and m.is_constant(value):
@@ -221,7 +221,7 @@ def _hash(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     raise Unsupported(f"hash of {value!r}")
 
 
-@builtin(vars)
+@handles(vars)
 def _vars(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if not args:
         raise Unsupported("vars() of the frame")
@@ -233,12 +233,17 @@ def _vars(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         raise
 
 
-@builtin(dir, locals, globals, eval, exec, compile, open, input, print, breakpoint)
-def _not_traced(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    raise Unsupported("call of a built-in with effects outside the graph (print, open, eval, locals, ...)")
+refuses(
+    dir, locals, globals, eval, exec, compile, open, input, print, breakpoint,
+    why="call of a built-in with effects outside the graph (print, open, eval, locals, ...)",
+)  # fmt: skip
+refuses(builtins.__build_class__, why="class statement")
+
+# Text of a number, and back; numbers of the program's own classes are never known entirely.
+folds(bin, oct, hex, chr, ord)
 
 
-@builtin(any)
+@handles(any)
 def _any(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     iterator = m.iterate(args[0])
     while True:
@@ -249,7 +254,7 @@ def _any(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
             return Constant(False)
 
 
-@builtin(all)
+@handles(all)
 def _all(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     iterator = m.iterate(args[0])
     while True:
@@ -260,7 +265,7 @@ def _all(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
             return Constant(True)
 
 
-@builtin(sum)
+@handles(sum)
 def _sum(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     total = args[1] if len(args) > 1 else kwargs.get("start", Constant(0))
     for value in m.elements(args[0]):
@@ -298,21 +303,21 @@ def _symbolic_extreme(m: Interpreter, name: str, values: list[Variable]) -> Vari
     return best
 
 
-builtin(max)(_extreme(">", "max"))
-builtin(min)(_extreme("<", "min"))
+handles(max)(_extreme(">", "max"))
+handles(min)(_extreme("<", "min"))
 
 
-@builtin(sorted)
+@handles(sorted)
 def _sorted(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.created(List(m.sort(m.elements(args[0]), kwargs.get("key"), kwargs.get("reverse"))))
 
 
-@builtin(abs)
+@handles(abs)
 def _abs(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.unary("abs", args[0])
 
 
-@builtin(round)
+@handles(round)
 def _round(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = m.realize(args[0])
     if isinstance(value, Tensor):
@@ -323,24 +328,24 @@ def _round(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return Constant(m.fold(round, real, {k: m.to_python(v) for k, v in kwargs.items()}))
 
 
-@builtin(pow)
+@handles(pow)
 def _pow(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if len(args) == 2 and not kwargs:
         return m.binary("**", args[0], args[1])
     return m.from_python(m.fold(pow, [m.to_python(a) for a in args]))
 
 
-@builtin(divmod)
+@handles(divmod)
 def _divmod(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.created_tuple([m.binary("//", args[0], args[1]), m.binary("%", args[0], args[1])])
 
 
-@builtin(repr)
+@handles(repr)
 def _repr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.text(args[0], "repr")
 
 
-@builtin(ascii)
+@handles(ascii)
 def _ascii(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return as_ascii(m, args[0])
 
@@ -351,17 +356,12 @@ def as_ascii(m: Interpreter, value: Variable) -> Variable:
     return Constant(text.encode("ascii", "backslashreplace").decode("ascii"))
 
 
-@builtin(format)
+@handles(format)
 def _format(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.format(args[0], m.to_python(args[1]) if len(args) > 1 else "")
 
 
-@builtin(builtins.__build_class__)
-def _build_class(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    raise Unsupported("class statement")
-
-
-@builtin(builtins.__import__)
+@handles(builtins.__import__)
 def _import(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     name = m.to_python(args[0])
     if len(args) > 1 or kwargs or name not in sys.modules:
@@ -370,7 +370,7 @@ def _import(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.imported(name.partition(".")[0])
 
 
-@builtin(functools.reduce)
+@handles(functools.reduce)
 def _reduce(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if not can_iterate(m.realize(args[1]).python_type()):
         m.throw(TypeError, "reduce() arg 2 must support iteration")
@@ -404,31 +404,39 @@ def _unary(symbol: str) -> Handler:
     return lambda m, args, kwargs: m.unary(symbol, args[0])
 
 
-BUILTINS.update({function: _binary(symbol) for symbol, (function, _) in BINARY.items()})
-BUILTINS.update({function: _inplace(symbol) for symbol, function in INPLACE.items()})
-BUILTINS.update({function: _compare(symbol) for symbol, (function, _, _) in COMPARE.items()})
-BUILTINS.update({function: _unary(symbol) for symbol, (function, _) in UNARY.items()})
-BUILTINS[operator.not_] = lambda m, args, kwargs: Constant(not m.truth(args[0]))
-BUILTINS[operator.truth] = lambda m, args, kwargs: Constant(m.truth(args[0]))
-BUILTINS[operator.is_] = lambda m, args, kwargs: Constant(m.is_(args[0], args[1]))
-BUILTINS[operator.is_not] = lambda m, args, kwargs: Constant(not m.is_(args[0], args[1]))
-BUILTINS[operator.contains] = lambda m, args, kwargs: Constant(m.realize(args[0]).contains(m, m.realize(args[1])))
-BUILTINS[operator.getitem] = lambda m, args, kwargs: m.realize(args[0]).item(m, m.realize(args[1]))
-BUILTINS[operator.index] = lambda m, args, kwargs: _index(m, args[0])
+for _symbol, (_function, _) in BINARY.items():
+    handles(_function)(_binary(_symbol))
+for _symbol, _changing in INPLACE.items():
+    handles(_changing)(_inplace(_symbol))
+for _symbol, (_comparing, _, _) in COMPARE.items():
+    handles(_comparing)(_compare(_symbol))
+for _symbol, (_of_one, _) in UNARY.items():
+    handles(_of_one)(_unary(_symbol))
+handles(operator.inv)(_unary("~"))
+handles(operator.not_)(lambda m, args, kwargs: Constant(not m.truth(args[0])))
+handles(operator.truth)(lambda m, args, kwargs: Constant(m.truth(args[0])))
+handles(operator.is_)(lambda m, args, kwargs: Constant(m.is_(args[0], args[1])))
+handles(operator.is_not)(lambda m, args, kwargs: Constant(not m.is_(args[0], args[1])))
+handles(operator.contains)(lambda m, args, kwargs: Constant(m.realize(args[0]).contains(m, m.realize(args[1]))))
+handles(operator.getitem)(lambda m, args, kwargs: m.realize(args[0]).item(m, m.realize(args[1])))
+handles(operator.call)(lambda m, args, kwargs: m.call(args[0], args[1:], kwargs))
+# They ask sequences for their elements; those of known ones compare as they do for real.
+folds(operator.concat, operator.countOf, operator.indexOf)
 
 
-def _index(m: Interpreter, value: Variable) -> Variable:
-    real = m.realize(value)
+@handles(operator.index)
+def _index(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    real = m.realize(args[0])
     return real if isinstance(real, Symbolic) else Constant(m.index(real))
 
 
-@builtin(operator.setitem)
+@handles(operator.setitem)
 def _setitem(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     m.realize(args[0]).set_item(m, m.realize(args[1]), args[2])
     return Constant(None)
 
 
-@builtin(operator.delitem)
+@handles(operator.delitem)
 def _delitem(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     m.realize(args[0]).delete_item(m, m.realize(args[1]))
     return Constant(None)

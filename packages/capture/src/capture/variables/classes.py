@@ -20,6 +20,7 @@ from .building import builds
 from .constants import BoundBuiltin, Constant, Known
 from .exceptions import ExceptionObject
 from .functions import Method
+from .handlers import handler_of
 from .iterators import SequenceIterator
 from .lookups import MISSING, class_lookup, is_data_descriptor
 from .mappings import Dict
@@ -29,25 +30,9 @@ from .objects import Object, descriptor_get
 from .sequences import List, Tuple
 from .sets import Set
 
-Constructor = Callable[[Interpreter, Args, Kwargs], Variable]
-
-#: Classes whose call is understood as a whole; filled by ``constructor``.
-CONSTRUCTORS: dict[type, Constructor] = {}
-
 _METADATA = frozenset(
     {"__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__bases__", "__base__", "__annotations__"}
 )
-
-
-def constructor(*classes: type) -> Callable[[Constructor], Constructor]:
-    """Register what calling these classes does."""
-
-    def register(handler: Constructor) -> Constructor:
-        for cls in classes:
-            CONSTRUCTORS[cls] = handler
-        return handler
-
-    return register
 
 
 class Class(Known):
@@ -163,7 +148,7 @@ class Class(Known):
         return super().contains(m, value)
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        handler = CONSTRUCTORS.get(self.value)
+        handler = handler_of(self.value)
         if handler is not None:
             return handler(m, args, kwargs)
         return construct(m, self, args, kwargs)

@@ -16,10 +16,10 @@ from capture.errors import NotConstant, Unsupported
 from . import iterators
 from .base import Args, Interpreter, Kwargs, Variable, shown_type
 from .builtins import _products, sequence_of, tuples_iterator
-from .classes import constructor
 from .constants import Constant, Known
 from .deques import Deque
 from .functions import Cell, Method, Partial, own_attributes
+from .handlers import handles
 from .mappings import Dict
 from .named_tuples import NamedTuple
 from .numbers import Symbolic
@@ -28,17 +28,16 @@ from .sequences import List, Range, Sequence, Slice, Tuple
 from .sets import Set, unordered
 from .supers import Super
 from .tensors import Tensor
-from .torch_calls import builtin
 
 
-@constructor(type)
+@handles(type)
 def _type(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if len(args) != 1:
         raise Unsupported("class made by type()")
     return m.known(m.realize(args[0]).python_type())
 
 
-@constructor(super)
+@handles(super)
 def _super(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if args:
         start, obj = m.to_python(args[0]), m.realize(args[1])
@@ -58,7 +57,7 @@ def _super(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.created(made)
 
 
-@constructor(bool)
+@handles(bool)
 def _bool(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if not args:
         return Constant(False)
@@ -69,7 +68,7 @@ def _bool(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 
 def _number(cls: type, method: str) -> None:
-    @constructor(cls)
+    @handles(cls)
     def convert(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         if not args:
             return Constant(cls())
@@ -101,7 +100,7 @@ _number(float, "__float__")
 _number(complex, "__complex__")
 
 
-@constructor(str)
+@handles(str)
 def _str(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if not args:
         return Constant("")
@@ -110,17 +109,17 @@ def _str(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.text(args[0])
 
 
-@constructor(bytes)
+@handles(bytes)
 def _bytes(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return Constant(m.fold(bytes, [m.to_python(a) for a in args]))
 
 
-@constructor(list)
+@handles(list)
 def _list(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.created(List(m.elements(args[0]) if args else []))
 
 
-@constructor(collections.deque)
+@handles(collections.deque)
 def _deque(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     limit = args[1] if len(args) > 1 else kwargs.get("maxlen")
     made: Deque = m.created(Deque([], None if limit is None or m.is_none(limit) else m.index(limit)))
@@ -129,7 +128,7 @@ def _deque(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return made
 
 
-@constructor(tuple)
+@handles(tuple)
 def _tuple(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if args:
         value = m.realize(args[0])
@@ -138,17 +137,17 @@ def _tuple(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.created_tuple(m.elements(args[0]) if args else [])
 
 
-@constructor(torch.Size)
+@handles(torch.Size)
 def _size(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.created(Tuple(m.elements(args[0]) if args else [], torch.Size))
 
 
-@constructor(set)
+@handles(set)
 def _set(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return _set_of(m, args, set)
 
 
-@constructor(frozenset)
+@handles(frozenset)
 def _frozenset(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return _set_of(m, args, frozenset)
 
@@ -161,24 +160,24 @@ def _set_of(m: Interpreter, args: Args, cls: type) -> Set:
     return made
 
 
-@constructor(dict)
+@handles(dict)
 def _dict(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return _fill(m, m.created(Dict({})), args, kwargs)
 
 
-@constructor(collections.OrderedDict)
+@handles(collections.OrderedDict)
 def _ordered_dict(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return _fill(m, m.created(Dict({}, collections.OrderedDict)), args, kwargs)
 
 
-@constructor(collections.defaultdict)
+@handles(collections.defaultdict)
 def _defaultdict(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     made = m.created(Dict({}, collections.defaultdict, m.realize(args[0]) if args else Constant(None)))
     return _fill(m, made, args[1:], kwargs)
 
 
 def _fromkeys(cls: type) -> None:
-    @builtin(cls.fromkeys)  # type: ignore[attr-defined]
+    @handles(cls.fromkeys)  # type: ignore[attr-defined]
     def fromkeys(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         named = dict(zip(("iterable", "value"), args, strict=False)) | kwargs
         if "iterable" not in named or len(named) != len(args) + len(kwargs) or (kwargs and cls is dict):
@@ -199,41 +198,41 @@ def _fill(m: Interpreter, made: Dict, args: Args, kwargs: Kwargs) -> Variable:
     return made
 
 
-@constructor(slice)
+@handles(slice)
 def _slice(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     none = Constant(None)
     parts = [none, args[0], none] if len(args) == 1 else [*args, none][:3]
     return Slice(*parts)
 
 
-@constructor(range)
+@handles(range)
 def _range(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return Range(m.fold(range, [m.index(a) for a in args]))
 
 
-@constructor(enumerate)
+@handles(enumerate)
 def _enumerate(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     start = args[1] if len(args) > 1 else kwargs.get("start", Constant(0))
     return m.created(iterators.Enumerate(m.iterate(args[0]), m.index(start)))
 
 
-@constructor(zip)
+@handles(zip)
 def _zip(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     strict = "strict" in kwargs and m.truth(kwargs["strict"])
     return m.created(iterators.Zip([m.iterate(a) for a in args], strict))
 
 
-@constructor(map)
+@handles(map)
 def _map(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.created(iterators.Map(args[0], [m.iterate(a) for a in args[1:]]))
 
 
-@constructor(filter)
+@handles(filter)
 def _filter(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.created(iterators.Filter(args[0], m.iterate(args[1])))
 
 
-@constructor(reversed)
+@handles(reversed)
 def _reversed(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = m.realize(args[0])
     cls = value.python_type()
@@ -254,19 +253,19 @@ def _reversed(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.created(iterators.Computed(m.created_tuple(list(reversed(listed.items)))))
 
 
-@constructor(property)
+@handles(property)
 def _property(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     raise Unsupported("property made in the frame")
 
 
-@constructor(object)
+@handles(object)
 def _object(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if args or kwargs:
         m.fold(object, [None] * len(args), dict.fromkeys(kwargs))
     return m.created(Object(object))
 
 
-@constructor(functools.partial)
+@handles(functools.partial)
 def _partial(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     inner = m.realize(args[0])
     if isinstance(inner, Partial) and inner.own is None:  # one with attributes stays what it is
@@ -276,17 +275,17 @@ def _partial(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.created(Partial(inner, list(args[1:]), dict(kwargs)))
 
 
-@constructor(types.MethodType)
+@handles(types.MethodType)
 def _method(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.created(Method(m.realize(args[0]), m.realize(args[1])))
 
 
-@constructor(types.CellType)
+@handles(types.CellType)
 def _cell(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.created(Cell(args[0] if args else None))
 
 
-@constructor(types.SimpleNamespace)
+@handles(types.SimpleNamespace)
 def _namespace(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if args:
         raise Unsupported("SimpleNamespace of a mapping")
@@ -296,7 +295,7 @@ def _namespace(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return made
 
 
-@constructor(torch.device, torch.dtype)
+@handles(torch.device, torch.dtype)
 def _device(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     real = [m.to_python(a) for a in args]
     return Constant(m.fold(torch.device, real, {k: m.to_python(v) for k, v in kwargs.items()}))
@@ -306,7 +305,7 @@ def _folded(*classes: type) -> None:
     """Immutable information objects that are computed for real."""
     for cls in classes:
 
-        @constructor(cls)
+        @handles(cls)
         def make(m: Interpreter, args: Args, kwargs: Kwargs, cls: Any = cls) -> Variable:
             real = [m.to_python(a) for a in args]
             return InfoObject(m.fold(cls, real, {k: m.to_python(v) for k, v in kwargs.items()}))
@@ -328,52 +327,52 @@ _folded(torch.finfo, torch.iinfo)
 # itertools
 
 
-@constructor(itertools.chain)
+@handles(itertools.chain)
 def _chain(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.created(iterators.Chain(m.iterate(m.created_tuple(list(args))), itertools.chain))
 
 
-@constructor(itertools.count)
+@handles(itertools.count)
 def _count(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     start = args[0] if args else kwargs.get("start", Constant(0))
     step = args[1] if len(args) > 1 else kwargs.get("step", Constant(1))
     return m.created(iterators.Count(m.realize(start), m.realize(step), itertools.count))
 
 
-@constructor(itertools.repeat)
+@handles(itertools.repeat)
 def _repeat(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     times = args[1] if len(args) > 1 else kwargs.get("times")
     return m.created(iterators.Repeat(args[0], None if times is None else m.index(times), itertools.repeat))
 
 
-@constructor(itertools.product)
+@handles(itertools.product)
 def _product(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return tuples_iterator(m, _products(m, args, kwargs))
 
 
-@constructor(itertools.combinations)
+@handles(itertools.combinations)
 def _combinations(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return tuples_iterator(m, list(itertools.combinations(m.elements(args[0]), m.index(args[1]))))
 
 
-@constructor(itertools.permutations)
+@handles(itertools.permutations)
 def _permutations(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     size = m.index(args[1]) if len(args) > 1 else None
     return tuples_iterator(m, list(itertools.permutations(m.elements(args[0]), size)))
 
 
-@constructor(itertools.pairwise)
+@handles(itertools.pairwise)
 def _pairwise(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.created(iterators.Pairwise(m.iterate(args[0])))
 
 
-@constructor(itertools.zip_longest)
+@handles(itertools.zip_longest)
 def _zip_longest(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     fill = kwargs.get("fillvalue", Constant(None))
     return m.created(iterators.LongestZip([m.iterate(a) for a in args], fill))
 
 
-@constructor(itertools.islice)
+@handles(itertools.islice)
 def _islice(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     bounds = [None if m.is_none(a) else m.index(a) for a in args[1:]]
     m.fold(itertools.islice, [(), *bounds])  # it refuses negative ones
@@ -381,7 +380,7 @@ def _islice(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.created(iterators.Part(m.iterate(args[0]), limits.start or 0, limits.stop, limits.step or 1))
 
 
-@constructor(itertools.accumulate)
+@handles(itertools.accumulate)
 def _accumulate(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     function = args[1] if len(args) > 1 else kwargs.get("func")
     if function is not None and m.is_none(function):
@@ -425,6 +424,6 @@ class Getter(Variable):
 
 for _cls in (operator.itemgetter, operator.attrgetter, operator.methodcaller):
 
-    @constructor(_cls)
+    @handles(_cls)
     def _getter(m: Interpreter, args: Args, kwargs: Kwargs, cls: Any = _cls) -> Variable:
         return m.created(Getter(cls, [m.realize(a) for a in args], kwargs))

@@ -1,26 +1,31 @@
-"""Functions written in Python that are understood as a whole instead of being inlined, by where their code is."""
+"""Functions written in Python that are understood as a whole instead of being inlined."""
 
 from __future__ import annotations
 
+import copy
 import copyreg
 import functools
+import importlib.util
 import inspect
 import logging
+import posixpath
+import re
+import textwrap
 import types
-from collections.abc import Callable
+import typing
 from typing import Any
 
 import torch
 
-from capture.errors import NotConstant, Unsupported
+from capture.errors import Unsupported
 from capture.guards import GuardKind
 from capture.sources import Const
-from capture.trace_rules import module_of
 
 from . import modules
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant, Known
 from .functions import Function, Method, Partial
+from .handlers import Fold, folds, handles
 from .instances import InstanceDict
 from .lookups import MISSING, class_lookup, made_by_object
 from .mappings import Dict
@@ -29,94 +34,34 @@ from .sequences import List, Tuple
 from .sets import Set
 from .tensors import Tensor
 
-Handler = Callable[[Interpreter, Args, Kwargs], Variable]
+# Text and patterns in; out what cannot be changed, and depends on nothing else. That it is remembered meanwhile is not seen.
+folds(
+    re.match, re.fullmatch, re.search, re.sub, re.compile, posixpath.join, textwrap.dedent, "packaging.version.parse",
+    "torch.torch_version.TorchVersion._cmp_wrapper",
+)  # fmt: skip
+# Annotations themselves in, which cannot be changed.
+folds(typing.get_origin, typing.get_args)
+# A name has one logger as long as the process lives.
+folds(logging.getLogger)
+# What is installed, and which devices there are, does not change while a process runs what it has compiled for them.
+folds(
+    importlib.util.find_spec, "torch.cuda.is_available", "torch.cuda.device_count", "torch.cuda.is_bf16_supported",
+    "torch.cuda.get_device_capability", "torch.mps.is_available", "torch.xpu.is_available", "torch.distributed.is_available",
+)  # fmt: skip
 
-#: ``module.qualname`` -> handler; filled by ``known``.
-KNOWN: dict[str, Handler] = {}
-
-#: Functions whose result depends only on arguments that are known objects: computed for real.
-_COMPUTED = frozenset(
-    {
-        "inspect.isfunction",
-        "inspect.isclass",
-        "inspect.ismethod",
-        "inspect.getfullargspec",
-        "inspect.unwrap",
-        "re.match",
-        "re.fullmatch",
-        "re.search",
-        "re.sub",
-        "re.compile",
-        "dataclasses.is_dataclass",
-        "logging.getLogger",
-        "importlib.util.find_spec",
-        "packaging.version.parse",
-        "typing.get_type_hints",
-        "typing.get_origin",
-        "typing.get_args",
-        "os.path.join",
-        "posixpath.join",
-        "textwrap.dedent",
-        "torch.torch_version.TorchVersion._cmp_wrapper",
-        "torch.cuda.is_available",
-        "torch.cuda.device_count",
-        "torch.cuda.is_bf16_supported",
-        "torch.cuda.get_device_capability",
-        "torch.backends.mps.is_available",
-        "torch.mps.is_available",
-        "torch.xpu.is_available",
-        "torch.distributed.is_available",
-    }
-)
+handles(torch.nn.Module.__getattr__)(modules.module_getattr)
+handles(torch.nn.Module.__setattr__)(modules.module_setattr)
+handles("torch.nn.modules.module.Module._wrapped_call_impl")(modules.module_call)
 
 
-def known(*names: str) -> Callable[[Handler], Handler]:
-    """Register the meaning of Python functions."""
-
-    def register(handler: Handler) -> Handler:
-        for name in names:
-            KNOWN[name] = handler
-        return handler
-
-    return register
-
-
-def handler_for(function: types.FunctionType, module: str) -> Handler | None:
-    """The handler of a function whose code is of ``module``, if it has one."""
-    if not module:
-        return None
-    name = f"{module}.{function.__code__.co_qualname}"
-    found = KNOWN.get(name)
-    if found is None and name in _COMPUTED:
-        return _computed(function)
-    return found
-
-
-def _computed(function: Any) -> Handler:
-    def handler(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        try:
-            real = [m.to_python(a) for a in args]
-            named = {k: m.to_python(v) for k, v in kwargs.items()}
-        except NotConstant:
-            raise Unsupported(f"{function.__qualname__} of a value that is not constant") from None
-        return m.from_python(m.fold(function, real, named))
-
-    return handler
-
-
-KNOWN["torch.nn.modules.module.Module.__getattr__"] = modules.module_getattr
-KNOWN["torch.nn.modules.module.Module.__setattr__"] = modules.module_setattr
-KNOWN["torch.nn.modules.module.Module._wrapped_call_impl"] = modules.module_call
-
-
-@known("torch.compiler.is_compiling", "torch.compiler.is_dynamo_compiling", "torch._utils.is_compiling")
+@handles("torch.compiler.is_compiling", "torch.compiler.is_dynamo_compiling", "torch._utils.is_compiling")
 def _is_compiling(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """A captured program may ask whether a compiler traces it: one does, unless that makes it fail."""
     m.asked_compiling = True
     return Constant(m.says_compiling)
 
 
-@known(
+@handles(
     "torch.compiler.is_exporting",
     "torch.jit._script.is_scripting",
     "torch._jit_internal.is_scripting",
@@ -133,22 +78,22 @@ def _never(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return Constant(False)
 
 
-@known("torch._is_tensor", "torch.is_tensor")
+@handles(torch.is_tensor)
 def _is_tensor(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return Constant(isinstance(m.realize(args[0]), Tensor))
 
 
-@known("torch._tensor.Tensor.__iter__")
+@handles(torch.Tensor.__iter__)
 def _iter(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.iterate(args[0])
 
 
-@known("torch._tensor.Tensor.__len__")
+@handles(torch.Tensor.__len__)
 def _len(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.realize(args[0]).length(m)
 
 
-@known("inspect.signature")
+@handles(inspect.signature)
 def _signature(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """Of a real function, or of one bound to an object: what the object is does not matter."""
     value = m.realize(args[0])
@@ -163,6 +108,33 @@ def _signature(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if isinstance(value, Object) and value.source is not None:
         return _signature(m, [_plain_call(m, value)], {})
     raise Unsupported(f"signature of {value!r}")
+
+
+def _of_function(function: Any) -> None:
+    fold = Fold(function)
+
+    @handles(function)
+    def read(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        """It reads parts of a function, and of those that it wraps."""
+        value = m.realize(args[0]) if args else None
+        if isinstance(value, Function) and value.real is not None:
+            m.note_signature(value)
+        elif isinstance(value, Known) and isinstance(value.value, type):
+            _note_annotations(m, value.value)
+        return fold(m, args, kwargs)
+
+
+for _reader in (inspect.getfullargspec, inspect.unwrap, typing.get_type_hints):
+    _of_function(_reader)
+
+
+def _note_annotations(m: Interpreter, cls: type) -> None:
+    """The annotations of a class and its bases stay what they are."""
+    for base in cls.__mro__:
+        if "__annotations__" in vars(base):
+            found = m.realize(m.getattr(m.known(base), "__annotations__"))
+            for _, value in found.whole(m).values() if isinstance(found, Dict) else ():
+                m.realize(value)
 
 
 def _plain_call(m: Interpreter, value: Object) -> Variable:
@@ -181,12 +153,12 @@ def _plain_call(m: Interpreter, value: Object) -> Variable:
     return call
 
 
-@known("typing.cast")
+@handles(typing.cast)
 def _cast(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return args[1]
 
 
-@known("functools.update_wrapper")
+@handles(functools.update_wrapper)
 def _update_wrapper(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """Copies names and documentation: of them only ``__wrapped__`` matters to a function made in the frame."""
     wrapper = m.realize(args[0] if args else kwargs["wrapper"])
@@ -199,12 +171,12 @@ def _update_wrapper(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return wrapper
 
 
-@known("functools.wraps")
+@handles(functools.wraps)
 def _wraps(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.created(Partial(m.known(functools.update_wrapper), [], {"wrapped": args[0], **kwargs}))
 
 
-@known("copy.copy")
+@handles(copy.copy)
 def _copy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = m.realize(args[0])
     if isinstance(value, Constant | Tuple):
@@ -222,7 +194,7 @@ def _copy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     raise Unsupported(f"copy of {value!r}")
 
 
-@known("copy.deepcopy")
+@handles(copy.deepcopy)
 def _deepcopy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if len(args) > 1 or kwargs:
         raise Unsupported("copy.deepcopy with a memo")
@@ -282,7 +254,7 @@ def _copied_by_default(m: Interpreter, cls: type, names: tuple[str, ...]) -> boo
 def _log(name: str) -> None:
     level = getattr(logging, name.upper())
 
-    @known(f"logging.Logger.{name}")
+    @handles(getattr(logging.Logger, name))
     def silent(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         """A record below the logger's level: nothing happens. Others are written, which breaks the graph."""
         logger = m.realize(args[0])
@@ -295,24 +267,3 @@ def _log(name: str) -> None:
 
 for _level in ("debug", "info", "warning", "error", "critical"):
     _log(_level)
-
-
-def warn_once(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) -> Variable:
-    """A cached function that logs on its first call: made now, after which it does nothing."""
-    try:
-        real = [a.value if isinstance(a, Object) and not a.attrs else m.to_python(a) for a in map(m.realize, args)]
-        named = {k: m.to_python(v) for k, v in kwargs.items()}
-    except NotConstant:
-        raise Unsupported("logging of a value that is not constant") from None
-    return m.from_python(m.fold(function, real, named))
-
-
-#: Cached functions with that behaviour.
-_ONCE = frozenset({"transformers.utils.logging.warning_once", "transformers.utils.logging.info_once"})
-
-
-def is_once(function: Any) -> bool:
-    """Whether what is cached is one of them."""
-    return (
-        isinstance(function, types.FunctionType) and f"{module_of(function)}.{function.__code__.co_qualname}" in _ONCE
-    )

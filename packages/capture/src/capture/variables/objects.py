@@ -19,6 +19,7 @@ from capture.sources import Attr, Const, Item, Source
 from .base import Args, Interpreter, Kwargs, Lazy, Variable, shown_type
 from .constants import CONSTANT_TYPES, BoundBuiltin, Constant
 from .functions import Method
+from .handlers import handler_of
 from .instances import Instance, InstanceDict
 from .lookups import C_METHODS, HEAP_TYPE, MISSING, Missing, check_own_class, class_lookup, is_data_descriptor
 from .mappings import Dict, guard_absent_key
@@ -265,6 +266,9 @@ class Object(Instance):
                 return m.call(missing, args, {})
         if self.payload is not None:
             return self.payload.method(m, name, args, kwargs)
+        handler = handler_of(vars(owner).get(name))
+        if handler is not None:
+            return handler(m, [self, *args], kwargs)
         raise Unsupported(f"method {name!r} of {self.cls.__name__}, which is written in C")
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:

@@ -16,10 +16,11 @@ from typing import Any
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Const, Item
+from capture.trace_rules import module_of
 
 from .base import Args, Interpreter, Kwargs, Variable
-from .known_functions import is_once, warn_once
 from .numbers import Symbolic
+from .objects import Object
 from .signals import SymbolicRaise
 
 _LINK = "_lru_list_elem"  # what the dictionary of a cache with a limit holds: key and result in a list by last use
@@ -28,8 +29,8 @@ _LINK = "_lru_list_elem"  # what the dictionary of a cache with a limit holds: k
 def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) -> Variable:
     """The result of a call of an ``lru_cache``; ``Unsupported`` if it would run more than can be done ahead."""
     cache, body, mark = _parts(function)
-    if is_once(body):
-        return warn_once(m, function, args, kwargs)
+    if _is_once(body):
+        return _warn_once(m, function, args, kwargs)
     try:
         real = [_real(m, a) for a in args]
         named = {k: _real(m, v) for k, v in kwargs.items()}
@@ -51,6 +52,27 @@ def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) 
         m.activity += 1
         m.remembered.append(_counted_once(m, function, key, call))
     return found
+
+
+def _warn_once(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) -> Variable:
+    """A cached function that logs on its first call: made now, after which it does nothing."""
+    try:
+        real = [a.value if isinstance(a, Object) and not a.attrs else m.to_python(a) for a in map(m.realize, args)]
+        named = {k: m.to_python(v) for k, v in kwargs.items()}
+    except NotConstant:
+        raise Unsupported("logging of a value that is not constant") from None
+    return m.from_python(m.fold(function, real, named))
+
+
+#: Cached functions with that behaviour.
+_ONCE = frozenset({"transformers.utils.logging.warning_once", "transformers.utils.logging.info_once"})
+
+
+def _is_once(function: Any) -> bool:
+    """Whether what is cached is one of them."""
+    return (
+        isinstance(function, types.FunctionType) and f"{module_of(function)}.{function.__code__.co_qualname}" in _ONCE
+    )
 
 
 def _real(m: Interpreter, variable: Variable) -> Any:

@@ -1,19 +1,16 @@
-"""Functions written in C: torch operations become graph nodes, known built-ins have handlers, pure ones are computed."""
+"""Functions written in C: torch operations become graph nodes; methods are those of the value they are called on."""
 
 from __future__ import annotations
 
 import cmath
 import functools
-import inspect
 import math
-import operator
 import types
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from capture.errors import NotConstant, Unsupported
+from capture.errors import Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Source
 from capture.trace_rules import is_operator_overload, is_recorded_builtin
@@ -22,44 +19,19 @@ from .base import Args, Interpreter, Kwargs, Variable, shown_type
 from .building import builds
 from .classes import allocate
 from .constants import BoundBuiltin, Known
+from .handlers import Fold, check_arguments, folds, handler_of, label, refuses
 from .lookups import class_lookup
 from .objects import Object
 from .remembered import call_remembering
 
-Handler = Callable[[Interpreter, Args, Kwargs], Variable]
+# They read data, or change what a graph cannot carry.
+refuses(
+    torch._nested_tensor_from_tensor_list, torch.ops.aten._nested_tensor_from_tensor_list, torch.from_numpy, torch.from_file,
+    torch.ops.aten.from_file, torch.frombuffer, why="a tensor made of memory or files that are not torch's",
+)  # fmt: skip
 
-#: Functions written in C that are understood one by one; filled by ``builtin``.
-BUILTINS: dict[Any, Handler] = {}
-
-#: Functions whose result depends on nothing but their arguments, and which change nothing.
-PURE: set[Any] = {
-    abs, ascii, bin, chr, divmod, format, hash, hex, oct, ord, pow, round, callable, len, min, max, sum,
-    torch.promote_types, torch.result_type, torch.can_cast, torch.is_grad_enabled,
-    *(f for f in vars(math).values() if isinstance(f, types.BuiltinFunctionType)),
-    *(f for f in vars(cmath).values() if isinstance(f, types.BuiltinFunctionType)),
-    *(
-        f
-        for n, f in vars(operator).items()
-        if (isinstance(f, types.BuiltinFunctionType) and not n.startswith(("i", "set", "del"))) or n in ("index", "inv")
-    ),
-}  # fmt: skip
-PURE = {f for f in PURE if callable(f)}
-
-#: Operations never recorded: they read data or change what a graph cannot carry.
-DENIED = frozenset(
-    {"_nested_tensor_from_tensor_list", "from_numpy", "from_file", "frombuffer", "set_printoptions", "manual_seed"}
-)
-
-
-def builtin(*functions: Any) -> Callable[[Handler], Handler]:
-    """Register the meaning of functions written in C."""
-
-    def register(handler: Handler) -> Handler:
-        for function in functions:
-            BUILTINS[function] = handler
-        return handler
-
-    return register
+# Their arguments are numbers or small containers of numbers, which are known; the modules have no state.
+folds(*(f for module in (math, cmath) for f in vars(module).values() if isinstance(f, types.BuiltinFunctionType)))
 
 
 class BuiltinFunction(Known):
@@ -70,14 +42,12 @@ class BuiltinFunction(Known):
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         function = self.value
-        handler = _find(function)
+        handler = handler_of(function)
         if handler is not None:
-            check_arguments(function, args, kwargs)
+            if not isinstance(handler, Fold):
+                check_arguments(function, args, kwargs)
             return handler(m, args, kwargs)
         if is_recorded_builtin(function) or is_operator_overload(function):
-            name = getattr(function, "__name__", "")
-            if name in DENIED:
-                raise Unsupported(f"torch.{name}")
             return m.record("call_function", function, args, kwargs)
         if isinstance(function, functools._lru_cache_wrapper):
             return call_remembering(m, function, args, kwargs)
@@ -85,9 +55,7 @@ class BuiltinFunction(Known):
             return self.unbound(m, m.realize(args[0]), args[1:], kwargs)
         if getattr(function, "__name__", "") == "__new__" and isinstance(function.__self__, type):
             return self.new(m, args, kwargs)
-        if function in PURE:
-            return self.compute(m, args, kwargs)
-        raise Unsupported(f"call of {_label(function)}, which is written in C")
+        raise Unsupported(f"call of {label(function)}, which is written in C")
 
     def unbound(self, m: Interpreter, owner: Variable, args: Args, kwargs: Kwargs) -> Variable:
         """``list.append(x, 1)``."""
@@ -96,7 +64,7 @@ class BuiltinFunction(Known):
         if not issubclass(owner.python_type(), self.value.__objclass__):
             m.throw(TypeError, f"descriptor {self.value.__name__!r} for another type")
         if class_lookup(m, owner.python_type(), self.value.__name__)[0] is not self.value:
-            raise Unsupported(f"{_label(self.value)}, which a subclass overrides or the program has replaced")
+            raise Unsupported(f"{label(self.value)}, which a subclass overrides or the program has replaced")
         return owner.method(m, self.value.__name__, args, kwargs)
 
     def new(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
@@ -105,14 +73,6 @@ class BuiltinFunction(Known):
         if not isinstance(cls, type):
             raise Unsupported("__new__ of something that is not a class")
         return allocate(m, cls, owner, args[1:], kwargs)
-
-    def compute(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        try:
-            real = [m.to_python(a) for a in args]
-            named = {k: m.to_python(v) for k, v in kwargs.items()}
-        except NotConstant:
-            raise Unsupported(f"{_label(self.value)} of a value that is not constant") from None
-        return m.from_python(m.fold(self.value, real, named))
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if name == "__get__" and hasattr(self.value, name):
@@ -130,46 +90,6 @@ class BuiltinFunction(Known):
         if not hasattr(self.value, name):
             m.throw(AttributeError, f"{shown_type(type(self.value))!r} object has no attribute {name!r}")
         return super().attribute(m, name)
-
-
-def check_arguments(function: Any, args: Args, kwargs: Kwargs) -> None:
-    """What does not take such arguments is called for real, for its own words."""
-    signature = _signature(function)
-    if signature is None:
-        return
-    least, most = signature[1:]
-    if kwargs or not least <= len(args) <= most:
-        try:
-            signature[0].bind(*args, **kwargs)
-        except TypeError as error:
-            raise Unsupported(f"{_label(function)}: {error}") from None
-
-
-@functools.cache
-def _signature(function: Any) -> tuple[inspect.Signature, int, float] | None:
-    """A function's signature, how many positional arguments it needs and how many it takes."""
-    try:
-        signature = inspect.signature(function)
-    except (ValueError, TypeError):
-        return None
-    kinds = [(p.kind, p.default) for p in signature.parameters.values()]
-    positional = [default for kind, default in kinds if kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD]
-    least = sum(default is inspect.Parameter.empty for default in positional)
-    takes_any = any(kind is inspect.Parameter.VAR_POSITIONAL for kind, _ in kinds)
-    return signature, least, float("inf") if takes_any else len(positional)
-
-
-def _find(function: Any) -> Handler | None:
-    try:
-        return BUILTINS.get(function)
-    except TypeError:
-        return None
-
-
-def _label(function: Any) -> str:
-    module = getattr(function, "__module__", None)
-    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", repr(function))
-    return f"{module}.{name}" if module and module != "builtins" else str(name)
 
 
 @builds(

@@ -13,21 +13,21 @@ from capture.settings import ANSWERS, SETTERS, SETTINGS
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
+from .handlers import Handler, handles
 from .lookups import MISSING, class_lookup
 from .objects import Object
 from .sequences import Sequence
-from .torch_calls import BUILTINS, Handler, builtin
 
 #: What the graph records besides the setters of settings.
 _ACTIONS = (torch.autocast_increment_nesting, torch.autocast_decrement_nesting, torch.clear_autocast_cache)
 
 
 def _register() -> None:
-    for setter in (*_ACTIONS, *(function for function, _ in SETTERS)):
-        BUILTINS[setter] = _setter(setter)
-    for query in (*_torch.QUERIES, *(function for function, _ in ANSWERS)):
-        BUILTINS[query] = _query(query)
-    BUILTINS[_torch.tracing_state] = lambda m, args, kwargs: Constant(None)
+    for setter in dict.fromkeys((*_ACTIONS, *(function for function, _ in SETTERS))):
+        handles(setter)(_setter(setter))
+    for query in dict.fromkeys((*_torch.QUERIES, *(function for function, _ in ANSWERS))):
+        handles(query)(_query(query))
+    handles(_torch.tracing_state)(lambda m, args, kwargs: Constant(None))
 
 
 def _setter(function: Any) -> Handler:
@@ -92,10 +92,10 @@ def _each(value: Variable) -> list[Variable]:
     return value.items if isinstance(value, Sequence) else [value]
 
 
-BUILTINS.update(dict.fromkeys(_torch.OVERRIDE_QUERIES, _has_torch_function))
+handles(*_torch.OVERRIDE_QUERIES)(_has_torch_function)
 
 
-@builtin(_torch.log_api_usage)
+@handles(_torch.log_api_usage)
 def _log_api_usage(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return Constant(None)
 
@@ -104,6 +104,6 @@ def _tensor_method(name: str) -> Handler:
     return lambda m, args, kwargs: m.realize(args[0]).method(m, name, args[1:], kwargs)
 
 
-BUILTINS[torch.is_floating_point] = _tensor_method("is_floating_point")
-BUILTINS[torch.is_complex] = _tensor_method("is_complex")
-BUILTINS[torch.numel] = _tensor_method("numel")
+handles(torch.is_floating_point)(_tensor_method("is_floating_point"))
+handles(torch.is_complex)(_tensor_method("is_complex"))
+handles(torch.numel)(_tensor_method("numel"))

@@ -1,0 +1,150 @@
+"""What calls of real callables mean: one table of handlers, in which each family of values has its rows.
+
+In: a class, a function or method written in C, or a Python function. Out: what its call does in the evaluation, by the first of these that is there:
+
+1. the handler registered for the object itself, by ``handles``, ``folds`` or ``refuses``; a Python function must still run the code that it had then;
+2. of a Python function, the handler registered for the name of the place where its code stands, ``"module.qualname"``;
+3. what its kind does: torch's operations are recorded in the graph, methods written in C are those of the value that they are called on, classes make an
+   instance and initialise it, Python functions are evaluated into the graph; whatever else is written in C breaks it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from capture.errors import NotConstant, Unsupported
+from capture.trace_rules import module_of
+
+from .base import Args, Interpreter, Kwargs, Variable
+
+#: Takes the interpreter and the arguments, not looked at yet; gives the call's result.
+Handler = Callable[[Interpreter, Args, Kwargs], Variable]
+
+#: By the object, or by the name of the place of a Python function's code.
+_HANDLERS: dict[Any, Handler] = {}
+#: The code that those Python functions ran which are registered as objects.
+_CODE: dict[types.FunctionType, types.CodeType] = {}
+
+
+@dataclass(frozen=True)
+class Fold:
+    """The handler of what is called for real, on values that are known entirely."""
+
+    function: Any
+
+    def __call__(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        try:
+            real = [m.to_python(a) for a in args]
+            named = {k: m.to_python(v) for k, v in kwargs.items()}
+        except NotConstant:
+            raise Unsupported(f"{label(self.function)} of a value that is not constant") from None
+        return m.from_python(m.fold(self.function, real, named))
+
+
+def handles(*callables: Any) -> Callable[[Handler], Handler]:
+    """Register what calls of these objects mean; a string is the name of the place of a Python function's code.
+
+    Raises ``ValueError`` for one that has a handler.
+    """
+
+    def register(handler: Handler) -> Handler:
+        for each in callables:
+            _add(each, handler)
+        return handler
+
+    return register
+
+
+def folds(*callables: Any) -> None:
+    """Register functions whose result depends on nothing but their arguments, and which change nothing.
+
+    Which must be true whatever the arguments are, as long as they are known: say beside the row why it is.
+    """
+    for each in callables:
+        _add(each, _fold_later if isinstance(each, str) else Fold(each))
+
+
+def refuses(*callables: Any, why: str) -> None:
+    """Register what is never evaluated: a call breaks the graph, for the reason given."""
+
+    def refuse(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        raise Unsupported(why)
+
+    handles(*callables)(refuse)
+
+
+def unregister(*callables: Any) -> None:
+    """Take handlers away again; raises ``KeyError`` where there is none."""
+    for each in callables:
+        del _HANDLERS[each]
+        _CODE.pop(each, None)
+
+
+def _add(key: Any, handler: Handler) -> None:
+    is_python = isinstance(key, types.FunctionType)
+    if key in _HANDLERS or (is_python and _place(key, module_of(key)) in _HANDLERS):
+        raise ValueError(f"{key if isinstance(key, str) else label(key)} has a handler already")
+    _HANDLERS[key] = handler
+    if is_python:
+        _CODE[key] = key.__code__
+
+
+def _fold_later(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    raise AssertionError("which function it is must be known first")
+
+
+def handler_of(function: Any, module: str = "") -> Handler | None:
+    """The handler of a callable, if it has one. ``module`` is that of a Python function's code, if that is sure (``module_of``)."""
+    try:
+        found = _HANDLERS.get(function)
+    except TypeError:  # it has no hash
+        return None
+    if not isinstance(function, types.FunctionType):
+        return found
+    if found is not None and function.__code__ is _CODE[function]:
+        return found
+    found = _HANDLERS.get(_place(function, module)) if module else None
+    return Fold(function) if found is _fold_later else found
+
+
+def _place(function: types.FunctionType, module: str) -> str:
+    return f"{module}.{function.__code__.co_qualname}"
+
+
+def check_arguments(function: Any, args: Args, kwargs: Kwargs) -> None:
+    """What does not take such arguments is called for real, for its own words."""
+    signature = _signature(function)
+    if signature is None:
+        return
+    least, most = signature[1:]
+    if kwargs or not least <= len(args) <= most:
+        try:
+            signature[0].bind(*args, **kwargs)
+        except TypeError as error:
+            raise Unsupported(f"{label(function)}: {error}") from None
+
+
+@functools.cache
+def _signature(function: Any) -> tuple[inspect.Signature, int, float] | None:
+    """A function's signature, how many positional arguments it needs and how many it takes."""
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError):
+        return None
+    kinds = [(p.kind, p.default) for p in signature.parameters.values()]
+    positional = [default for kind, default in kinds if kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    least = sum(default is inspect.Parameter.empty for default in positional)
+    takes_any = any(kind is inspect.Parameter.VAR_POSITIONAL for kind, _ in kinds)
+    return signature, least, float("inf") if takes_any else len(positional)
+
+
+def label(function: Any) -> str:
+    """A callable's full name, for messages."""
+    module = getattr(function, "__module__", None)
+    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", repr(function))
+    return f"{module}.{name}" if module and module != "builtins" else str(name)

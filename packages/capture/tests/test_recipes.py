@@ -1,0 +1,125 @@
+"""CONTRIBUTING's recipes for capture, carried out from outside the package as they stand there."""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import capture
+from capture.variables.handlers import folds, handler_of, handles, unregister
+
+CONTRIBUTING = Path(__file__).parents[3] / "CONTRIBUTING.md"
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+USERS = """
+LOCK = threading.Lock()
+ANNOUNCED = []
+
+def scaled(x, factor):
+    with LOCK:  # which breaks the graph
+        return x * factor
+
+def number_of(word):
+    with LOCK:
+        return sum(ord(letter) - ord("a") + 1 for letter in word)
+
+def announce(x):
+    ANNOUNCED.append(x)
+    return x + 1
+"""
+
+
+def recipe(title: str) -> str:
+    """The examples of a section."""
+    text = CONTRIBUTING.read_text()
+    section = text[text.index(f"\n## {title}\n") :].partition("\n## ")[2].partition("\n## ")[0]
+    return "\n".join(BLOCK.findall(section))
+
+
+def carry_out(title: str) -> dict[str, Any]:
+    """The names that a recipe makes."""
+    namespace: dict[str, Any] = {"__name__": "__recipe__"}
+    exec(compile(recipe(title), f"{CONTRIBUTING}: {title}", "exec", dont_inherit=True), namespace)
+    return namespace
+
+
+@pytest.fixture
+def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A module of a user, outside all packages."""
+    file = tmp_path / "recipe.py"
+    file.write_text(USERS)
+    module: Any = types.ModuleType("recipe")
+    vars(module).update(threading=threading, __file__=str(file))
+    exec(compile(USERS, str(file), "exec", dont_inherit=True), vars(module))
+    monkeypatch.setitem(sys.modules, "recipe", module)
+    monkeypatch.setattr(capture.config, "on_error", "raise")
+    return module
+
+
+@pytest.fixture
+def handled(users: Any) -> Iterator[Any]:
+    names = (users.scaled, users.number_of, "recipe.announce")
+    carry_out("A callable")
+    yield users
+    unregister(*names)
+
+
+def test_a_callable(handled: Any) -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return handled.scaled(x, handled.number_of("abc")) + 1
+
+    x = torch.arange(3.0)
+    assert torch.equal(capture.compile(program, fullgraph=True)(x), program(x))
+
+
+def test_a_refused_callable_breaks_the_graph_for_its_reason(handled: Any) -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return handled.announce(x) * 2
+
+    x = torch.ones(2)
+    with pytest.raises(capture.GraphBreakError, match="an announcement"):
+        capture.compile(program, fullgraph=True)(x)
+    assert torch.equal(capture.compile(program)(x), program(x))
+
+
+def test_without_its_handler_a_callable_is_evaluated_again(users: Any) -> None:
+    carry_out("A callable")
+    unregister(users.scaled, users.number_of, "recipe.announce")
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return users.scaled(x, 2)
+
+    with pytest.raises(capture.GraphBreakError):
+        capture.compile(program, fullgraph=True)(torch.ones(2))
+
+
+def test_a_function_that_runs_other_code_has_lost_its_handler(handled: Any) -> None:
+    handled.scaled.__code__ = (lambda x, factor: x - factor).__code__
+    assert handler_of(handled.scaled) is None
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return handled.scaled(x, 2)
+
+    x = torch.ones(2)
+    assert torch.equal(capture.compile(program, fullgraph=True)(x), x - 2)
+
+
+@pytest.mark.parametrize("by", ["object", "place"])
+def test_two_handlers_for_one_callable_are_an_error(handled: Any, by: str) -> None:
+    first: Any = handled.scaled if by == "object" else "recipe.announce"
+    with pytest.raises(ValueError, match="has a handler already"):
+        folds(first)
+    with pytest.raises(ValueError, match="announce has a handler already"):
+        handles(handled.announce)(lambda m, args, kwargs: args[0])
+
+
+def test_taking_away_what_is_not_there_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        unregister("recipe.nothing")
