@@ -21,6 +21,7 @@ from aotgrad import _torch
 from aotgrad.alias import Alias, Computed, History, InputItself, Signature, sign
 from aotgrad.chains import Chains, Edge, chains
 from aotgrad.cleanup import clean_values, remove_dead
+from aotgrad.decompositions import core_decompositions
 from aotgrad.errors import Unsupported
 from aotgrad.interpret import TracedRun, attached_tensors, swapped
 from aotgrad.module import module_of
@@ -147,8 +148,6 @@ class _Traced:
     @classmethod
     def run(cls, program: Callable[..., Any], inputs: Sequence[Any], table: Table | None) -> _Traced:
         if table is None:
-            from aotgrad.decompositions import core_decompositions
-
             table = core_decompositions()
         fake_mode = _mode_of(inputs)
         tracer = Tracer(fake_mode, table)
@@ -351,7 +350,9 @@ def _mode_of(inputs: Sequence[Any]) -> FakeMode:
     modes = {id(t.fake_mode): t.fake_mode for t in inputs if isinstance(t, FakeTensor)}
     if len(modes) > 1:
         raise Unsupported("inputs that belong to several FakeModes")
-    return next(iter(modes.values()), None) or FakeMode()
+    mode = next(iter(modes.values()), None) or FakeMode()
+    assert isinstance(mode, FakeMode)
+    return mode
 
 
 def _fresh_input(mode: FakeMode, value: Any) -> tuple[Any, Any]:

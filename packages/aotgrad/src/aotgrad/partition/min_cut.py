@@ -48,7 +48,7 @@ _SINK = "sink"
 def partition_min_cut(joint: JointGraph) -> Partition:
     """Cut `joint` where the fewest bytes pass from forward to backward, and of such places nearest to the backward."""
     # Takes 0.2 s to be imported (all of aotgrad: 0.6 s), and only training has anything to cut.
-    import networkx
+    import networkx  # noqa: PLC0415  (the reason is above)
 
     used = backward_uses(joint)
     inputs = inputs_of(joint)

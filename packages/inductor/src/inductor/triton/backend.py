@@ -54,9 +54,9 @@ class TritonBackend:
 
     def facts(self) -> Mapping[str, str]:
         """Triton's version, and the GPUs: the choice of block sizes may depend on them."""
-        import triton
+        import triton  # noqa: PLC0415  (Triton may not be installed)
 
-        from inductor.triton.library import INTERPRETED
+        from inductor.triton.library import INTERPRETED  # noqa: PLC0415  (Triton may not be installed)
 
         found = {"triton": triton.__version__, "interpreted": str(INTERPRETED)}
         if torch.cuda.is_available():
@@ -95,9 +95,9 @@ _loaded: weakref.WeakValueDictionary[tuple[str, str], Any] = weakref.WeakValueDi
 def keep_to_own_folders() -> None:
     """Let Triton, which loads what it finds in its cache folder as it is, use none where others may write: there, and where
     it can't write itself, a folder of our cache takes its place. What it finds is verified."""
-    from triton import knobs
+    from triton import knobs  # noqa: PLC0415  (Triton may not be installed)
 
-    from inductor.triton.files import verify_files
+    from inductor.triton.files import verify_files  # noqa: PLC0415  (Triton may not be installed)
 
     verify_files()
     if not usable(Path(knobs.cache.dir)):
@@ -174,11 +174,11 @@ def compile_ahead(source: KernelSource, *, arch: int = 90) -> bytes:
     Raises:
         RuntimeError: under Triton's interpreter, which has no compiler.
     """
-    import triton
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
+    import triton  # noqa: PLC0415  (Triton may not be installed)
+    from triton.backends.compiler import GPUTarget  # noqa: PLC0415  (Triton may not be installed)
+    from triton.compiler import ASTSource  # noqa: PLC0415  (Triton may not be installed)
 
-    from inductor.triton.library import INTERPRETED
+    from inductor.triton.library import INTERPRETED  # noqa: PLC0415  (Triton may not be installed)
 
     if INTERPRETED:
         raise RuntimeError("TRITON_INTERPRET is set: kernels are bound to the interpreter and can't be compiled")

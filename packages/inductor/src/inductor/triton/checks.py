@@ -62,7 +62,7 @@ class _Points(threading.local):
     """Points of streams to wait for, each thread's own: one event a device."""
 
     def __init__(self) -> None:
-        from triton.runtime import driver
+        from triton.runtime import driver  # noqa: PLC0415  (it looks for a driver, which there is by now)
 
         self._stream_of = driver.active.get_current_stream
         self._events: dict[int, ctypes.c_void_p] = {}

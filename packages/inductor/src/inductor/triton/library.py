@@ -60,7 +60,7 @@ class _Interpreted:
         function = _NUMPY[name]
 
         def call(*operands: Any) -> Any:
-            from triton.runtime.interpreter import TensorHandle
+            from triton.runtime.interpreter import TensorHandle  # noqa: PLC0415  (only the interpreter needs it)
 
             operands = tl.broadcast(*operands) if len(operands) == 2 else operands
             first = operands[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from sympy import Expr, Function, Integer, Mul, S, sympify
+from sympy import Expr, Function, Integer, Mul, S, div, sympify
 
 from symshapes.expr import terms
 from symshapes.expr.terms import Term, common_factor, content, exact_quotient, sum_of, terms_of
@@ -167,8 +167,6 @@ def _cancelled(above: Expr, below: Expr) -> tuple[Expr, Expr, Expr] | None:
 
 
 def _polynomial_quotient(above: Expr, below: Expr) -> Expr:
-    from sympy import div
-
     quotient, remainder = div(above, below, domain="ZZ")
     if remainder != 0:
         raise ArithmeticError(f"{below} is no factor of {above}")

@@ -1,21 +1,18 @@
 """Real tensors in, their fakes out: one fake for one tensor, one storage key for one storage, both held weakly."""
 
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from symshapes.fake.tensor import FakeTensor, fake_class
+from symshapes.fake.tensor import FakeTensor, Mode, fake_class
 from symshapes.rules.layout import CONJ, NEG, Size, Sizes, TensorMeta
-
-if TYPE_CHECKING:
-    from symshapes.fake.mode import FakeMode
 
 
 class Converter:
     """The memo of one `FakeMode` from real tensors to fakes."""
 
-    def __init__(self, mode: "FakeMode") -> None:
+    def __init__(self, mode: Mode) -> None:
         self._mode = weakref.ref(mode)
         self._fakes: dict[int, tuple[Any, FakeTensor]] = {}
         self._storages: dict[int, tuple[Any, object]] = {}

@@ -3,21 +3,18 @@
 Its sizes are concrete: a symbolic size is guarded to its hint first, which is sound and merely specialised.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from symshapes.fake.tensor import FakeTensor
+from symshapes.fake.tensor import FakeTensor, Mode
 from symshapes.rules.layout import TensorMeta, View
-
-if TYPE_CHECKING:
-    from symshapes.fake.mode import FakeMode
 
 
 class _Lowering:
     """Arguments on the way to the meta device and results on the way back."""
 
-    def __init__(self, mode: "FakeMode") -> None:
+    def __init__(self, mode: Mode) -> None:
         self.mode = mode
         self.fakes: dict[int, FakeTensor] = {}
         self.tensors: list[tuple[torch.Tensor, FakeTensor]] = []
@@ -74,7 +71,7 @@ class _Lowering:
         )
 
 
-def run_meta_kernel(mode: "FakeMode", func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def run_meta_kernel(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run `func` on meta tensors and give its results the device eager would.
 
     Raises NotImplementedError if the op has no meta kernel.

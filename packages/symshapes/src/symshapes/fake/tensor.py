@@ -1,6 +1,11 @@
-"""`FakeTensor`: a tensor with sizes, strides, dtype and its real device, but no storage and no data."""
+"""`FakeTensor`: a tensor with sizes, strides, dtype and its real device, but no storage and no data.
 
-from typing import TYPE_CHECKING, Any
+What it needs of the mode that made it is the Protocol `Mode`, which `FakeMode` fulfils.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
 
 import torch
 
@@ -9,8 +14,20 @@ from symshapes.fake.composites import COMPOSITES
 from symshapes.rules.layout import CONJ, NEG, TensorMeta
 from symshapes.rules.registry import DataDependentError
 
-if TYPE_CHECKING:
-    from symshapes.fake.mode import FakeMode
+
+class Mode(Protocol):
+    """What answers for ops on fake tensors."""
+
+    shape_env: Any | None
+    """Makes symbols for the dynamic sizes of converted tensors, if given."""
+
+    def dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What an op gives. Raises what eager would, and DataDependentError where that depends on data."""
+        ...
+
+    def from_tensor(self, t: torch.Tensor) -> Any:
+        """The fake of a real tensor, all sizes static."""
+        ...
 
 
 class FakeTensor(torch.Tensor):
@@ -21,7 +38,7 @@ class FakeTensor(torch.Tensor):
     A fake of an `nn.Parameter` is an instance of `nn.Parameter` for `isinstance`.
     """
 
-    fake_mode: "FakeMode"
+    fake_mode: Mode
     storage_key: object
     lazy_flags: int
     __slots__ = ("fake_mode", "lazy_flags", "storage_key")  # no dictionary each
@@ -30,8 +47,8 @@ class FakeTensor(torch.Tensor):
 
     @staticmethod
     def __new__(
-        cls, mode: "FakeMode", meta: Any, storage_key: object | None = None, requires_grad: bool = False
-    ) -> "FakeTensor":
+        cls, mode: Mode, meta: Any, storage_key: object | None = None, requires_grad: bool = False
+    ) -> FakeTensor:
         flags = meta.flags
         device = meta.device
         if device.type == "cuda":
@@ -110,7 +127,7 @@ def meta_of(fake: torch.Tensor) -> TensorMeta:
     )
 
 
-def _find_mode(values: Any) -> "FakeMode | None":
+def _find_mode(values: Any) -> Mode | None:
     for value in values:
         if isinstance(value, FakeTensor):
             return value.fake_mode

@@ -49,6 +49,13 @@ def clone(self: TensorMeta, *, memory_format: torch.memory_format | None = None)
     return like(self, memory_format=memory_format)
 
 
+@rule("contiguous")
+def contiguous(self: TensorMeta, *, memory_format: torch.memory_format = torch.contiguous_format) -> Any:
+    """The input itself if it is in the format already, else a copy."""
+    made = clone(self, memory_format=memory_format)
+    return Same() if made.stride == self.stride else made
+
+
 @rule("lift_fresh_copy", "_conj_physical", "alias_copy", "detach_copy")
 def copy_like(self: TensorMeta) -> TensorMeta:
     """A copy that keeps the format."""

@@ -14,6 +14,7 @@ from symshapes.rules.layout import (
     contiguous_strides,
     fresh,
     strides_for,
+    strides_in_order,
     suggest_format,
 )
 from symshapes.rules.pointwise import elementwise
@@ -123,8 +124,6 @@ def empty_permuted(
     pin_memory: bool | None = None,
 ) -> TensorMeta:
     """A dense tensor whose dimensions lie in memory in the order given, outermost first."""
-    from symshapes.rules.layout import strides_in_order
-
     return made(size, dtype, device)._replace(stride=strides_in_order(size, list(physical_layout)[::-1]))
 
 

@@ -172,8 +172,6 @@ def embedding_dense_backward(
 @rule("embedding_renorm_")
 def embedding_renorm_(self: TensorMeta, indices: TensorMeta, max_norm: float, norm_type: float) -> Any:
     """Rescales rows in place."""
-    from symshapes.rules.layout import Same
-
     return Same()
 
 

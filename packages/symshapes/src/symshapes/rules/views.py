@@ -1,7 +1,6 @@
 """View ops: results that share the input's storage."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
@@ -9,7 +8,6 @@ from symshapes.facts import complex_dtype, real_dtype
 from symshapes.rules.layout import (
     CONJ,
     NEG,
-    Same,
     Size,
     Sizes,
     TensorMeta,
@@ -486,12 +484,3 @@ def conj(self: TensorMeta) -> View:
 def neg_view(self: TensorMeta) -> View:
     """The tensor with its negative bit flipped."""
     return View(self.size, self.stride, self.dtype, self.device, self.offset, self.flags ^ NEG)
-
-
-@rule("contiguous")
-def contiguous(self: TensorMeta, *, memory_format: torch.memory_format = torch.contiguous_format) -> Any:
-    """The input itself if it is in the format already, else a copy."""
-    from symshapes.rules.copies import clone
-
-    made = clone(self, memory_format=memory_format)
-    return Same() if made.stride == self.stride else made
