@@ -101,16 +101,16 @@ def capture_frame(
     ran_ahead: set[Any] = set()
     while True:
         attempt = Attempt(frame, dynamic)
-        attempt.m.ran_ahead = ran_ahead
-        attempt.m.refusals = refusals
-        attempt.m.says_compiling = ways.says_compiling
+        attempt.m.effects.ran_ahead = ran_ahead
+        attempt.m.recorder.refusals = refusals
+        attempt.m.state.says_compiling = ways.says_compiling
         with restored(), undisturbed_autograd():
             try:
                 attempt.evaluate(break_at)
                 if attempt.finished:
                     captured = attempt.finish(backend, [])
-                    if fullgraph and attempt.m.suspended:
-                        what = attempt.m.suspended[0]
+                    if fullgraph and attempt.m.effects.suspended:
+                        what = attempt.m.effects.suspended[0]
                         raise GraphBreakError(f"it hands out {what}, which runs later", attempt.stopped_line())
                     return captured
                 if break_at is None and ways.another(attempt.m):
@@ -121,8 +121,8 @@ def capture_frame(
                     reason = Break(attempt.reason or "unknown", attempt.stopped_line())
                 if fullgraph:
                     raise GraphBreakError(reason.reason, reason.user_line)
-                before = earlier_step(attempt.m.placed, attempt.m.step)
-                if before < attempt.m.step:
+                before = earlier_step(attempt.m.recorder.placed, attempt.m.state.step)
+                if before < attempt.m.state.step:
                     break_at = before
                     continue
                 return attempt.finish(backend, [reason])
@@ -140,7 +140,7 @@ def capture_frame(
                 if ways.another(attempt.m, raised=stopped.raised):
                     break_at, reason = None, reason if fullgraph else None
                     continue
-                break_at = earlier_step(attempt.m.placed, stopped.step)
+                break_at = earlier_step(attempt.m.recorder.placed, stopped.step)
             except Unsupported as problem:
                 raise SkipFrame(problem.reason) from problem
             except CaptureError:
@@ -181,8 +181,8 @@ class Ways:
 
     def another(self, m: Machine, *, raised: bool = False) -> bool:
         """After an evaluation that stopped: whether to start again, another way."""
-        raised = raised or m.refused_by_operator
-        if self._tried == 0 and m.asked_compiling and self.says_compiling:
+        raised = raised or m.recorder.refused_by_operator
+        if self._tried == 0 and m.state.asked_compiling and self.says_compiling:
             self._learnt.fails_traced = raised
         elif self._tried == 1 and self._learnt.fails_traced:
             self._learnt.fails_traced = not raised  # an exception of both ways is the program's own
@@ -217,19 +217,19 @@ class Attempt:
         }
         closure: list[Cell] = []
         for name, real in zip(self.code.co_freevars, frame.function.__closure__ or (), strict=True):
-            cell = self.m.cell_at(real, Closure(name), ClosureCell(name))
+            cell = self.m.builder.cell_at(real, Closure(name), ClosureCell(name))
             cell.name = name
             closure.append(cell)
         self.frame = Frame(self.code, frame.globals, frame.builtins, local, closure, is_root=True)
-        self.m.visit = Visit(self.code, last=_line_before(self.code)) if frame.traced else None
+        self.m.state.visit = Visit(self.code, last=_line_before(self.code)) if frame.traced else None
         self.finished = False
         self.reason: str | None = None
         self.lasting: tuple[Source, ...] = ()
         self.bound: _native.BoundGraph | None = None
         self.before = in_force()
-        self.m.guard(None, GuardKind.GRAD_MODE, torch.is_grad_enabled())
-        self.m.guard(None, GuardKind.GLOBAL_STATE, GlobalState.now())
-        self.m.guard(_FORWARD_LEVEL, GuardKind.EQUALS, _NO_LEVEL)
+        self.m.guards.add(None, GuardKind.GRAD_MODE, torch.is_grad_enabled())
+        self.m.guards.add(None, GuardKind.GLOBAL_STATE, GlobalState.now())
+        self.m.guards.add(_FORWARD_LEVEL, GuardKind.EQUALS, _NO_LEVEL)
 
     @property
     def line(self) -> str:
@@ -238,7 +238,7 @@ class Attempt:
     def evaluate(self, break_at: int | None) -> None:
         """Run to the end or to the given step; raises ``Stopped`` where it cannot go on."""
         m = self.m
-        m.break_at = break_at
+        m.state.break_at = break_at
         try:
             run(m, self.frame)
             self.finished = True
@@ -255,26 +255,26 @@ class Attempt:
             raise Stopped(self.stop_step(), "recursion too deep to inline", self.stopped_line()) from problem
         except SymbolicRaise as raised:
             origin = getattr(raised.exception, "origin", -1)
-            step = origin if 0 < origin <= m.step else m.step
+            step = origin if 0 < origin <= m.state.step else m.state.step
             reason = f"the program raises {_described(raised)}"
             raise Stopped(step, reason, self.stopped_line(), raised=True) from None
 
     def stop_step(self) -> int:
         """The root step that cannot be evaluated; the raising one if that is inside a handler."""
         origin = check_no_handler_state(self.frame)
-        return self.m.step if origin is None else origin
+        return self.m.state.step if origin is None else origin
 
     def stopped_line(self) -> str:
-        return self.m.last_line or self.line
+        return self.m.state.last_line or self.line
 
     # Generating code
 
     def finish(self, backend: Backend, breaks: list[Break]) -> Capture:
         """Compile the graph and write the replacement."""
         m, frame = self.m, self.frame
-        after = {**in_force(), NESTING: m.autocast_nesting_change}
+        after = {**in_force(), NESTING: m.recorder.autocast_nesting_change}
         for function, args in calls_between(after, self.before):
-            m.graph.call("call_function", function, args, {}, self.line).meta["val"] = None
+            m.recorder.graph.call("call_function", function, args, {}, self.line).meta["val"] = None
         effects = Effects(m, self.code.co_cellvars)
         e = Emitter(m, self.code.co_cellvars, names_beside(self.code))
         if self.finished:
@@ -285,11 +285,11 @@ class Attempt:
             cells = [c for n, c in frame.cells.items() if n in self.code.co_cellvars]
             roots = [*frame.stack, *restored.values(), *cells]
         e.plan([*roots, *effects.roots()])
-        m.guard_aliases(m.graph.changes_inputs())
-        m.guard_hashed()
-        m.guard_bound_apart()
+        m.identity.guard_aliases(m.recorder.graph.changes_inputs())
+        m.identity.guard_hashed()
+        m.identity.guard_bound_apart()
         outputs = list(dict.fromkeys(v.node for v in e.results if isinstance(v, Tensor | Symbolic)))
-        empty = m.graph.is_empty(outputs, m.graph.changes_inputs())
+        empty = m.recorder.graph.is_empty(outputs, m.recorder.graph.changes_inputs())
         if empty and self.finished and not effects and not calls_between(self.before, after):
             return Capture(self.guards(), None, None, breaks)
         graph = None
@@ -303,7 +303,7 @@ class Attempt:
         for function, args in calls_between(self.before, after):
             loads = [build.load_const(a) for a in args]
             e.emit(build.call_function(build.load_const(function), *loads), build.pop())
-        for call in m.remembered:
+        for call in m.effects.remembered:
             e.emit(build.call_function(build.load_const(call)), build.pop())
         instructions = self.returning(e) if self.finished else self.breaking(e, restored)
         code = self.assembled(instructions)
@@ -311,8 +311,8 @@ class Attempt:
 
     def guards(self) -> list[Guard]:
         """All that must hold for the capture to be used again."""
-        shapes = (Guard(None, GuardKind.SHAPE, p) for p in self.m.dynamic_sizes.predicates())
-        return [*self.m.guards.values(), *self.m.class_guards(), *shapes]
+        shapes = (Guard(None, GuardKind.SHAPE, p) for p in self.m.recorder.dynamic_sizes.predicates())
+        return [*self.m.guards.table.values(), *self.m.class_guards(), *shapes]
 
     def preload(self, e: Emitter, root: Variable) -> None:
         """Build a value before the effects, so that it is of the state that the program saw."""
@@ -328,25 +328,25 @@ class Attempt:
         self, e: Emitter, outputs: list[fx.Node], backend: Backend, breaks: list[Break]
     ) -> CapturedGraph:
         m = self.m
-        m.graph.finish(outputs)
+        m.recorder.graph.finish(outputs)
         captured = CapturedGraph(
-            m.graph.module(),
-            m.graph.inputs,
-            m.graph.sources,
+            m.recorder.graph.module(),
+            m.recorder.graph.inputs,
+            m.recorder.graph.sources,
             self.guards(),
-            m.fake_mode.shape_env,
+            m.recorder.fake_mode.shape_env,
             breaks,
         )
         with restored():
             # As they are where the graph begins; it may end within a block that changes them.
             put_back(self.before)
             try:
-                if m.graph.laid_out_anew():
+                if m.recorder.graph.laid_out_anew():
                     raise GraphRefused("an input gets other sizes or strides")
                 compiled = backend(captured.module, list(captured.inputs))
             except GraphRefused as refusal:
                 raise self.refused(refusal) from refusal
-        compiled = separated(compiled, captured.module, captured.sources, m.graph.changed_inputs())
+        compiled = separated(compiled, captured.module, captured.sources, m.recorder.graph.changed_inputs())
         # A backend may have asked about symbolic sizes too.
         captured.guards[:] = self.guards()
         self.call_graph(e, compiled, captured.sources)
@@ -365,7 +365,7 @@ class Attempt:
 
     def call_graph(self, e: Emitter, compiled: Callable[..., Any], sources: Sequence[Source]) -> None:
         """Push what the compiled graph gives. Inputs that live on are not loaded by code: the guards know them."""
-        places = tuple(i for i, source in enumerate(sources) if self.m.lives_on(source))
+        places = tuple(i for i, source in enumerate(sources) if self.m.identity.lives_on(source))
         brought = [source for i, source in enumerate(sources) if i not in set(places)]
         if places:
             self.lasting = tuple(sources[i] for i in places)
@@ -384,7 +384,7 @@ class Attempt:
             return SkipFrame(f"the backend refuses its graph: {refusal.reason}")
         name = call.target if isinstance(call.target, str) else getattr(call.target, "__name__", call.target)
         reason = f"the backend refuses {name}: {refusal.reason}"
-        self.m.refusals.note(call, reason)
+        self.m.recorder.refusals.note(call, reason)
         return Stopped(step, reason, call.meta["source"])
 
     def returning(self, e: Emitter) -> list[Instruction]:
@@ -482,8 +482,8 @@ class Attempt:
         # A closure's first instructions have no line; whatever runs here must have one for tracebacks.
         known = (i.positions for i in program_of(code).instructions)
         first = next(p for p in known if p is not None and p.lineno is not None)
-        if self.m.visit is not None:
-            passed = passing(self.m.visit)
+        if self.m.state.visit is not None:
+            passed = passing(self.m.state.visit)
             head[-1].positions = first
             first = passed[-1].positions or first if passed else first
             head += passed

@@ -34,8 +34,8 @@ class Effects:
     def __init__(self, m: Machine, cellvars: tuple[str, ...]) -> None:
         self.m = m
         self.cellvars = frozenset(cellvars)
-        self.targets = [v for v in m.changed.values() if self.is_outside(v)]
-        self.globals = list(m.globals_written.items())
+        self.targets = [v for v in m.effects.changed.values() if self.is_outside(v)]
+        self.globals = list(m.globals.written.items())
 
     def is_outside(self, variable: Variable) -> bool:
         if isinstance(variable, Cell) and variable.name is not None:

@@ -128,7 +128,7 @@ class Emitter:
             self.results.append(variable)
             return
         if isinstance(variable, _RUNS_LATER):
-            self.m.suspended.append(repr(variable))
+            self.m.effects.suspended.append(repr(variable))
         path.add(key)
         for part in kind_of(variable).parts(variable):
             self._visit(resolved(part), path)

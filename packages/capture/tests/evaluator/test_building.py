@@ -54,8 +54,8 @@ def test_a_family_of_its_own(monkeypatch):
 
     @builds(Celsius)
     def _build_celsius(m, value, source):
-        m.type_guard(source, Celsius)
-        return m.wrap(value.degrees, Attr(source, "degrees"))
+        m.guards.of_type(source, Celsius)
+        return m.builder.wrap(value.degrees, Attr(source, "degrees"))
 
     compiled = capture.compile(lambda x, t: x * t, backend=lambda graph, inputs: graph)
     x = torch.arange(3.0)

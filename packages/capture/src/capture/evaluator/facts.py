@@ -13,7 +13,7 @@ from typing import Any
 
 from capture.guards import Guard, GuardKind, Predicate
 from capture.sources import Attr, ClassEntry, Const, Item, Source
-from capture.variables.base import Variable
+from capture.variables.assumptions import Sourced
 from capture.variables.constants import CONSTANT_TYPES
 from capture.variables.functions import Function
 from capture.variables.lookups import MISSING
@@ -43,7 +43,7 @@ class Facts(State):
 
     # Classes
 
-    def class_entry(self, cls: type, name: str) -> tuple[Any, type]:
+    def entry(self, cls: type, name: str) -> tuple[Any, type]:
         """The raw class attribute and the class of the MRO that has it; ``MISSING`` if none does."""
         key = (id(cls), name)
         found = self.class_facts.get(key)
@@ -65,12 +65,12 @@ class Facts(State):
         raw = owner.__dict__[name]
         if can_change(owner):
             source = Item(Attr(Const(owner, _label(owner)), "__dict__"), name)
-            self.guard(source, GuardKind.EQUALS if type(raw) in CONSTANT_TYPES else GuardKind.ID, raw)
+            self.add(source, GuardKind.EQUALS if type(raw) in CONSTANT_TYPES else GuardKind.ID, raw)
         return raw
 
     def note_no_own_entry(self, owner: type, name: str) -> None:
         if can_change(owner):
-            self.guard(Attr(Const(owner, _label(owner)), "__dict__"), GuardKind.NO_KEY, name)
+            self.add(Attr(Const(owner, _label(owner)), "__dict__"), GuardKind.NO_KEY, name)
 
     def note_order(self, cls: type) -> None:
         """The classes along the MRO count: their order stays."""
@@ -82,7 +82,7 @@ class Facts(State):
         if self.unregistered is None:
             self.unregistered = Unregistered()
             predicate = Predicate(self.unregistered.check, "no class asked for was registered with an abstract one")
-            self.guard(Const(abc.get_cache_token, "abc.get_cache_token"), GuardKind.CALLABLE, predicate)
+            self.add(Const(abc.get_cache_token, "abc.get_cache_token"), GuardKind.CALLABLE, predicate)
         self.unregistered.add(own, cls)
 
     def note_type(self, value: Any) -> None:
@@ -90,7 +90,7 @@ class Facts(State):
         cls = type(value)
         # The class of a Python module can be replaced, although its class itself cannot change.
         if can_change(cls) or issubclass(cls, types.ModuleType):
-            self.note(value, "__class__", lambda base: self.guard(base, GuardKind.TYPE, cls))
+            self.note(value, "__class__", lambda base: self.add(base, GuardKind.TYPE, cls))
 
     def note(self, value: Any, what: str, state: Any) -> None:
         """State a fact about an object of fixed identity, once."""
@@ -122,17 +122,17 @@ class Facts(State):
 
     # Functions
 
-    def note_identity(self, variable: Variable, value: Any) -> None:
+    def note_identity(self, variable: Sourced, value: Any) -> None:
         """Which object an input is counts."""
         if variable.source is not None and not isinstance(variable.source, Const):
-            self.guard(variable.source, GuardKind.ID, value)
+            self.add(variable.source, GuardKind.ID, value)
 
     def note_code(self, function: Function) -> None:
         """What a function runs stays."""
         base = function.base
         if base is not None and (id(function), "__code__") not in self.noted:
             self.noted.add((id(function), "__code__"))
-            self.guard(Attr(base, "__code__"), GuardKind.ID, function.code)
+            self.add(Attr(base, "__code__"), GuardKind.ID, function.code)
 
     def note_defaults(self, function: Function) -> None:
         """How many defaults a function has, and of which keyword-only parameters; their values are read one by one."""
@@ -144,15 +144,15 @@ class Facts(State):
         if real.__code__.co_kwonlyargcount:
             source = Attr(base, "__kwdefaults__")
             if real.__kwdefaults__ is None:
-                self.guard(source, GuardKind.EQUALS, None)
+                self.add(source, GuardKind.EQUALS, None)
             else:
-                self.guard(source, GuardKind.DICT_KEYS, tuple(real.__kwdefaults__))
+                self.add(source, GuardKind.DICT_KEYS, tuple(real.__kwdefaults__))
 
     def note_size(self, source: Source, value: tuple[Any, ...] | None) -> None:
         if value is None:
-            self.guard(source, GuardKind.EQUALS, None)
+            self.add(source, GuardKind.EQUALS, None)
         else:
-            self.guard(source, GuardKind.LEN, len(value))
+            self.add(source, GuardKind.LEN, len(value))
 
     def note_signature(self, function: Function) -> None:
         """All that ``inspect.signature`` reads of a function, and of those that it wraps."""
@@ -161,28 +161,28 @@ class Facts(State):
         base = function.base or Const(real, _label(real))
         while isinstance(real, types.FunctionType) and (id(real), "signature") not in self.noted:
             self.noted.add((id(real), "signature"))
-            self.guard(Attr(base, "__code__"), GuardKind.ID, real.__code__)
+            self.add(Attr(base, "__code__"), GuardKind.ID, real.__code__)
             for name in ("__defaults__", "__kwdefaults__", "__annotations__"):
-                self.guard(Attr(base, name), GuardKind.ID, getattr(real, name))
+                self.add(Attr(base, name), GuardKind.ID, getattr(real, name))
             for name in ("__kwdefaults__", "__annotations__"):
                 if getattr(real, name) is not None:
                     self.guard_equal_entries(Attr(base, name), getattr(real, name))
             for name in ("__signature__", "__wrapped__", "__text_signature__"):
                 if name in real.__dict__:
-                    self.guard(Attr(base, name, via_dict=True), GuardKind.ID, real.__dict__[name])
+                    self.add(Attr(base, name, via_dict=True), GuardKind.ID, real.__dict__[name])
                 else:
-                    self.guard(Attr(base, "__dict__"), GuardKind.NO_KEY, name)
+                    self.add(Attr(base, "__dict__"), GuardKind.NO_KEY, name)
             real, base = real.__dict__.get("__wrapped__"), Attr(base, "__wrapped__", via_dict=True)
 
     def guard_equal_entries(self, source: Source, entries: dict[Any, Any]) -> None:
-        self.guard(source, GuardKind.DICT_KEYS, tuple(entries))
+        self.add(source, GuardKind.DICT_KEYS, tuple(entries))
         for key, value in entries.items():
             kind = GuardKind.EQUALS if type(value) in CONSTANT_TYPES else GuardKind.ID
-            self.guard(Item(source, key), kind, value)
+            self.add(Item(source, key), kind, value)
 
     def note_code_of(self, real: types.FunctionType) -> None:
         """The same for a function that is understood without being called."""
-        self.note(real, "__code__", lambda base: self.guard(Attr(base, "__code__"), GuardKind.ID, real.__code__))
+        self.note(real, "__code__", lambda base: self.add(Attr(base, "__code__"), GuardKind.ID, real.__code__))
 
 
 class Unregistered:

@@ -7,6 +7,7 @@ from types import CodeType
 from typing import Any, Protocol
 
 from capture.errors import Unsupported
+from capture.variables.assumptions import State
 from capture.variables.base import NULL, Interpreter, Variable
 from capture.variables.constants import Constant
 from capture.variables.functions import Cell
@@ -86,8 +87,8 @@ class Frame:
         return f"{os.path.basename(self.code.co_filename)}:{self.op.line} in {self.code.co_name}"
 
 
-class Evaluation(Interpreter, Protocol):
-    """What running a frame needs of the interpreter beside what variables do."""
+class Progress(State, Protocol):
+    """What running a frame needs of the evaluation's state beside what variables do."""
 
     #: Counts the root frame's operations.
     step: int
@@ -110,14 +111,21 @@ class Evaluation(Interpreter, Protocol):
         """Remember where evaluation stopped, before the frames are left."""
 
 
+class Evaluation(Interpreter, Protocol):
+    """The interpreter as running a frame needs it."""
+
+    @property
+    def state(self) -> Progress: ...
+
+
 def run(m: Evaluation, frame: Frame) -> str:
     """Evaluate until the frame returns or yields (``RETURN`` or ``YIELD``); ``frame.result`` holds the value."""
-    m.enter(frame)
-    caller = m.visit
+    m.state.enter(frame)
+    caller = m.state.visit
     ops = frame.program.ops
     if caller is not None:
-        m.visit = caller if frame.is_root else caller.call(frame.code)
-        ops = Watched(ops, m.visit)
+        m.state.visit = caller if frame.is_root else caller.call(frame.code)
+        ops = Watched(ops, m.state.visit)
     try:
         if frame.is_root:
             return _run_root(m, frame, ops)
@@ -131,31 +139,31 @@ def run(m: Evaluation, frame: Frame) -> str:
                         return signal
             except SymbolicRaise as raised:
                 unwind(m, frame, raised)
-            m.count_instructions(1)
+            m.state.count_instructions(1)
     except (SymbolicRaise, StopIter, BreakHere):
         raise
     except Exception:
-        m.note_line()
+        m.state.note_line()
         raise
     finally:
-        m.visit = caller
-        m.leave(frame)
+        m.state.visit = caller
+        m.state.leave(frame)
 
 
 def _run_root(m: Evaluation, frame: Frame, ops: list[Op]) -> str:
     """The same for the captured frame itself, where every operation may be a graph break."""
     while True:
         op = frame.op = ops[frame.ip]
-        m.begin_step(frame)
+        m.state.begin_step(frame)
         frame.ip += 1
-        stack, activity = frame.stack[:], m.activity
+        stack, activity = frame.stack[:], m.effects.activity
         try:
             signal = op.handler(m, frame, op)
         except SymbolicRaise as raised:
             unwind(m, frame, raised)
             continue
         except Unsupported as problem:
-            if m.activity != activity:
+            if m.effects.activity != activity:
                 raise
             # Nothing happened in this step: the frame is as it was before it, ready to break here.
             frame.stack, frame.ip, frame.kw_names = stack, op.index, ()
@@ -169,7 +177,7 @@ def unwind(m: Evaluation, frame: Frame, raised: SymbolicRaise) -> None:
     op = frame.op
     exception = raised.exception
     if getattr(exception, "origin", 0) < 0:
-        exception.origin = m.step  # type: ignore[attr-defined]
+        exception.origin = m.state.step  # type: ignore[attr-defined]
     if op.catch < 0:
         raise raised
     del frame.stack[op.depth :]

@@ -39,7 +39,7 @@ class Store:
 class Identity(Facts):
     """Guards on which inputs are the same object."""
 
-    def guard_distinct(self, first: Variable, *others: Variable) -> None:
+    def distinct(self, first: Variable, *others: Variable) -> None:
         """Inputs that are different objects stay so, where no guard on their identity says it."""
         inputs = [v for v in (first, *others) if v.source is not None and not isinstance(v, Constant)]
         if len(inputs) > 1 and not all(map(self.identity_fixed, inputs)):
@@ -47,9 +47,9 @@ class Identity(Facts):
 
     def guard_apart(self, sources: list[Source]) -> None:
         if len(sources) > 1:
-            self.guard(sources[0], GuardKind.DISTINCT, tuple(sources[1:]))
+            self.add(sources[0], GuardKind.DISTINCT, tuple(sources[1:]))
 
-    def by_identity(self, variable: Variable) -> VarKey:
+    def key(self, variable: Variable) -> VarKey:
         """The key of an object that is hashed and compared as such: two of them stay two."""
         if variable.source is not None:
             self.hashed[id(variable)] = variable
@@ -62,7 +62,7 @@ class Identity(Facts):
         """Whether a source always reads one object. A function keeps its cells."""
         if isinstance(source, Item) and isinstance(source.base, Attr) and source.base.attr == "__closure__":
             source = source.base.base
-        return isinstance(source, Const) or (source, GuardKind.ID) in self.guards
+        return isinstance(source, Const) or (source, GuardKind.ID) in self.table
 
     def is_same_cell(self, cell: Cell, source: Source) -> bool:
         """Whether another place holds a known cell whatever a call brings."""
@@ -70,20 +70,20 @@ class Identity(Facts):
 
     def hangs_from_bound(self, source: Source) -> bool:
         """Whether a source is read from a module that may be any one of its equals."""
-        return any((each, GuardKind.BOUND) in self.guards for each in source.path)
+        return any((each, GuardKind.BOUND) in self.table for each in source.path)
 
     def lives_on(self, source: Source) -> bool:
         """Whether a source hangs from an object of fixed identity, or from a bound module."""
-        return any(begins_lasting(each) or any((each, kind) in self.guards for kind in LASTING) for each in source.path)
+        return any(begins_lasting(each) or any((each, kind) in self.table for kind in LASTING) for each in source.path)
 
     def guard_hashed(self) -> None:
         if len(self.hashed) > 1:
-            self.guard_distinct(*self.hashed.values())
+            self.distinct(*self.hashed.values())
 
     def guard_bound_apart(self) -> None:
         """Modules, and what they own of the graph's inputs, stay different objects: equal ones may share them otherwise."""
         modules = [v.source for _, v in self.memo.values() if isinstance(v, Module) and v.source is not None]
-        if any((source, GuardKind.BOUND) in self.guards for source in modules):
+        if any((source, GuardKind.BOUND) in self.table for source in modules):
             owned = [source for source in self.graph.sources if self.lives_on(source)]
             self.guard_apart([s for s in dict.fromkeys([*modules, *owned]) if not isinstance(s, Const)])
 
@@ -94,7 +94,7 @@ class Identity(Facts):
         if not tensors_changed:
             tensors = [v for v in tensors if v.cls is torch.Tensor]
         if len(tensors) > 1:
-            self.guard_distinct(*tensors)
+            self.distinct(*tensors)
         if any(v.source is not None for v in self.changed.values()):
             stores = [store for value, v in self.memo.values() for store in self.stores(value, v)]
             for kind in dict.fromkeys(store.kind for store in stores if self.is_changed(store)):
@@ -129,7 +129,7 @@ class Identity(Facts):
                 continue
             if self.is_changed(store) or self.is_changed(other):
                 raise Unsupported(f"{store.source.name} and {other.source.name} are one object, which changes")
-            self.guard(store.source, GuardKind.SAME_OBJECT, other.source)
+            self.add(store.source, GuardKind.SAME_OBJECT, other.source)
         if any(store.owner.python_type() is types.MappingProxyType for store in stores):
             raise Unsupported("a view of a dictionary, while a dictionary changes")
         sources = list(dict.fromkeys(store.source for store in first.values()))

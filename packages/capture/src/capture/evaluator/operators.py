@@ -35,7 +35,7 @@ def binary(m: Interpreter, symbol: str, left: Variable, right: Variable, written
         if not isinstance(left, Object) and not isinstance(right, Object) and _numeric_pair(left, right):
             _check_operator(m, f"__{name}__", left)
             _check_operator(m, f"__r{name}__", right)
-            return m.record("call_function", function, [left, right], {})
+            return m.recorder.record("call_function", function, [left, right], {})
         if isinstance(right, Symbolic) and isinstance(left, Sequence) and symbol == "*":
             right = Constant(right.specialise(m))
         elif isinstance(left, Symbolic) and isinstance(right, Sequence) and symbol == "*":
@@ -85,19 +85,19 @@ def _fold(
         a, b = left.as_python(m), right.as_python(m)
     except NotConstant:
         raise Unsupported(f"{left!r} {symbol} {right!r}") from None
-    return m.from_python(m.fold(function, [a, b]))
+    return m.builder.from_python(m.builder.fold(function, [a, b]))
 
 
 def _sequence_arithmetic(m: Interpreter, symbol: str, left: Sequence, right: Variable) -> Variable | None:
     if symbol == "+" and isinstance(right, Sequence):
         if left.base is not right.base:
-            m.throw(
+            m.errors.throw(
                 TypeError,
                 f'can only concatenate {left.cls.__name__} (not "{right.cls.__name__}") to {left.cls.__name__}',
             )
         return left.make(m, [*left.items, *right.items])
     if symbol == "*":
-        return left.make(m, left.items * m.index(right))
+        return left.make(m, left.items * m.operators.index(right))
     return None
 
 
@@ -112,7 +112,7 @@ def _by_methods(
     for owner, other, method in order:
         found = _special(m, owner, method)
         if found is not None:
-            result = m.call(found, [other], {}).realize(m)
+            result = m.calls.call(found, [other], {}).realize(m)
             if not (isinstance(result, Constant) and result.value is NotImplemented):
                 return result
         elif isinstance(owner, Tensor | Constant | Sequence | Dict | Set) and not isinstance(other, Object):
@@ -124,7 +124,7 @@ def _by_methods(
     if any(hasattr(cls, "__getitem__") for cls in (left_type, right_type)):
         raise Unsupported(f"{left!r} {written} {right!r}, of which sequences have words of their own")
     shown = "** or pow()" if written == "**" else written
-    m.throw(
+    m.errors.throw(
         TypeError, f"unsupported operand type(s) for {shown}: {shown_type(left_type)!r} and {shown_type(right_type)!r}"
     )
 
@@ -152,13 +152,13 @@ def inplace(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Var
     if isinstance(left, Tensor):
         for method, value in ((f"__{name}__", left), (f"__{name[1:]}__", left), (f"__r{name[1:]}__", right)):
             _check_operator(m, method, value)
-        return m.record("call_function", INPLACE[symbol], [left, right], {})
+        return m.recorder.record("call_function", INPLACE[symbol], [left, right], {})
     if isinstance(left, List):
         if symbol == "+=":
             left.py_extend(m, right)
             return left
         if symbol == "*=":
-            left.items[:] = left.items * m.index(right)
+            left.items[:] = left.items * m.operators.index(right)
             left.resized(m)
             return left
     if isinstance(left, Dict) and symbol == "|=":
@@ -169,12 +169,12 @@ def inplace(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Var
         result: Any = binary(m, symbol[:-1], left, other)
         left.entries = result.entries
         left.only_grew, left.in_order = left.only_grew and symbol == "|=", False
-        m.mutated(left)
+        m.effects.mutated(left)
         return left
     if isinstance(left, Object):
         found = left.special(m, f"__{name}__")
         if found is not None:
-            result = m.call(found, [right], {}).realize(m)
+            result = m.calls.call(found, [right], {}).realize(m)
             if not (isinstance(result, Constant) and result.value is NotImplemented):
                 return result
     return binary(m, symbol[:-1], left, right, symbol)
@@ -186,13 +186,13 @@ def unary(m: Interpreter, symbol: str, value: Variable) -> Variable:
     value = value.realize(m)
     if isinstance(value, Tensor | Symbolic):
         _check_operator(m, name, value)
-        return m.record("call_function", function, [value], {})
+        return m.recorder.record("call_function", function, [value], {})
     if isinstance(value, Object):
         found = value.special(m, name)
         if found is not None:
-            return m.call(found, [], {})
+            return m.calls.call(found, [], {})
     try:
-        return m.from_python(m.fold(function, [value.as_python(m)]))
+        return m.builder.from_python(m.builder.fold(function, [value.as_python(m)]))
     except NotConstant:
         raise Unsupported(f"{name} of {value!r}") from None
 
@@ -210,14 +210,14 @@ def compare(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Var
         if found is not None:
             return found
     if isinstance(left, Tensor) or isinstance(right, Tensor):
-        if m.is_none(left) or m.is_none(right):
+        if m.builder.is_none(left) or m.builder.is_none(right):
             return Constant(symbol == "!=")
         _check_operator(m, name, left)
         _check_operator(m, reflected, right)
-        return m.record("call_function", function, [left, right], {})
+        return m.recorder.record("call_function", function, [left, right], {})
     if isinstance(left, Symbolic) or isinstance(right, Symbolic):
         if all(isinstance(v, Symbolic) or _is_real_number(v) for v in (left, right)):
-            return m.record("call_function", function, [left, right], {})
+            return m.recorder.record("call_function", function, [left, right], {})
         return Constant(symbol == "!=") if symbol in ("==", "!=") else _fold(m, function, symbol, left, right)
     if isinstance(left, Sequence) and isinstance(right, Sequence):
         return _compare_sequences(m, symbol, left, right)
@@ -235,7 +235,7 @@ def compare(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Var
         if symbol in ("==", "!="):
             return Constant(_plainly_equal(m, left, right) == (symbol == "=="))
         raise Unsupported(f"{left!r} {symbol} {right!r}") from None
-    return m.from_python(m.fold(function, [a, b]))
+    return m.builder.from_python(m.builder.fold(function, [a, b]))
 
 
 def _is_real_number(v: Variable) -> bool:
@@ -244,11 +244,11 @@ def _is_real_number(v: Variable) -> bool:
 
 def _plainly_equal(m: Interpreter, left: Variable, right: Variable) -> bool:
     """Equality of values at least one of which compares by identity."""
-    if m.is_(left, right):
+    if m.operators.is_(left, right):
         return True
     by_identity = (Function, Method, Known, BoundBuiltin, Slice, Range)
     if isinstance(left, Method) and isinstance(right, Method):
-        return _plainly_equal(m, left.function, right.function) and m.is_(left.owner, right.owner)
+        return _plainly_equal(m, left.function, right.function) and m.operators.is_(left.owner, right.owner)
     kinds = (Sequence, Dict, Set, Constant, *by_identity)
     if isinstance(left, kinds) and isinstance(right, kinds) and left.python_type() is not right.python_type():
         return False
@@ -274,10 +274,10 @@ def _compare_known_with(m: Interpreter, symbol: str, owner: Variable, other: Var
         found, inverted = _special(m, owner, "__eq__"), True
     if found is None:
         return None
-    result = m.call(found, [other], {}).realize(m)
+    result = m.calls.call(found, [other], {}).realize(m)
     if isinstance(result, Constant) and result.value is NotImplemented:
         return None
-    return Constant(not m.truth(result)) if inverted else result
+    return Constant(not m.operators.truth(result)) if inverted else result
 
 
 def _compare_objects(
@@ -301,17 +301,17 @@ def _compare_objects(
                 continue
             found = owner.special(m, "__eq__")
             assert found is not None
-            answer = m.call(found, [other], {}).realize(m)
+            answer = m.calls.call(found, [other], {}).realize(m)
             if isinstance(answer, Constant) and answer.value is NotImplemented:
                 continue
-            return Constant(not m.truth(answer))
+            return Constant(not m.operators.truth(answer))
         found = owner.special(m, method)
         if found is None:
             continue
         if owner.payload is not None and isinstance(found, BoundBuiltin):
             inner = other.payload if isinstance(other, Object) and other.payload is not None else other
             return compare(m, symbol if owner is left else _swapped(symbol), owner.payload, inner)
-        result = m.call(found, [other], {}).realize(m)
+        result = m.calls.call(found, [other], {}).realize(m)
         if not (isinstance(result, Constant) and result.value is NotImplemented):
             return result
     for owner, other in ((left, right), (right, left)):
@@ -321,8 +321,8 @@ def _compare_objects(
     if symbol in ("==", "!="):
         if isinstance(left, Tensor) or isinstance(right, Tensor):
             raise Unsupported("comparison of a tensor with an object")
-        return Constant(m.is_(left, right) == (symbol == "=="))
-    m.throw(
+        return Constant(m.operators.is_(left, right) == (symbol == "=="))
+    m.errors.throw(
         TypeError,
         f"{symbol!r} not supported between instances of {shown_type(left_type)!r} and {shown_type(right_type)!r}",
     )
@@ -336,16 +336,16 @@ def _compare_sequences(m: Interpreter, symbol: str, left: Sequence, right: Seque
     if left.base is not right.base:
         if symbol in ("==", "!="):
             return Constant(symbol == "!=")
-        m.throw(
+        m.errors.throw(
             TypeError,
             f"{symbol!r} not supported between instances of {shown_type(left.cls)!r} and {right.cls.__name__!r}",
         )
     a, b = list(left.items), list(right.items)
     if symbol in ("==", "!="):
-        same = len(a) == len(b) and all(m.equal(x, y) for x, y in zip(a, b, strict=True))
+        same = len(a) == len(b) and all(m.operators.equal(x, y) for x, y in zip(a, b, strict=True))
         return Constant(same == (symbol == "=="))
     for x, y in zip(a, b, strict=False):
-        if not m.equal(x, y):
+        if not m.operators.equal(x, y):
             return compare(m, symbol, x, y)
     return Constant(COMPARE[symbol][0](len(a), len(b)))
 
@@ -354,11 +354,11 @@ def _equal_dicts(m: Interpreter, left: Dict, right: Dict) -> bool:
     a, b = left.whole(m), right.whole(m)
     if len(a) != len(b):
         return False
-    if collections.OrderedDict in (left.cls, right.cls) and not all(m.is_constant(v) for _, v in a.values()):
+    if collections.OrderedDict in (left.cls, right.cls) and not all(m.builder.is_constant(v) for _, v in a.values()):
         raise Unsupported("comparison of ordered dictionaries, whose values are met in another order than theirs")
     if left.cls is right.cls is collections.OrderedDict and list(a) != list(b):
         return False
-    return all(k in b and m.equal(v, b[k][1]) for k, (_, v) in a.items())
+    return all(k in b and m.operators.equal(v, b[k][1]) for k, (_, v) in a.items())
 
 
 #: Integers of which the interpreter makes one object each.
@@ -372,9 +372,9 @@ def _is_same_literal(m: Interpreter, a: Constant, b: Constant) -> bool:
     if type(a.value) is int and a.value in _KEPT_INTEGERS:
         return True
     if first is not None and second is not None and first != second:
-        m.guard(first, *((GuardKind.SAME_OBJECT, second) if same else (GuardKind.DISTINCT, (second,))))
+        m.guards.add(first, *((GuardKind.SAME_OBJECT, second) if same else (GuardKind.DISTINCT, (second,))))
     elif first is not None and second is None and same:
-        m.guard(first, GuardKind.ID, a.value)
+        m.guards.add(first, GuardKind.ID, a.value)
     elif not same:  # a break would not help: what code loads is one object again
         raise SkipFrame(f"identity of equal literals {a!r}")
     return same
@@ -396,8 +396,8 @@ def is_same(m: Interpreter, left: Variable, right: Variable) -> bool:
     if isinstance(a, EnumMember | Known) and isinstance(b, Known):
         return a.value is b.value
     if isinstance(a, Function) and isinstance(b, Function) and a.real is not None and b.real is not None:
-        m.note_identity(a, a.real)
-        m.note_identity(b, b.real)
+        m.guards.note_identity(a, a.real)
+        m.guards.note_identity(b, b.real)
         return a.real is b.real
     if isinstance(a, Tuple) and isinstance(b, Tuple) and not a.items and not b.items:
         return a.cls is b.cls
@@ -409,5 +409,5 @@ def is_same(m: Interpreter, left: Variable, right: Variable) -> bool:
         raise Unsupported("identity of a symbolic number")
     if isinstance(a, InstanceDict) and isinstance(b, InstanceDict):
         return a.owner is b.owner
-    m.guard_distinct(a, b)
+    m.identity.distinct(a, b)
     return False

@@ -64,7 +64,7 @@ class Recording(Values):
                 continue
             if other.fake.storage_key == tensor.fake.storage_key:  # type: ignore[attr-defined]
                 at = ShapePredicate((Size(source, "offset"),), ("offset",), f"offset == {offset}")
-                self.guard(None, GuardKind.SHAPE, at)
+                self.add(None, GuardKind.SHAPE, at)
 
     def note_places(self, *variables: Variable) -> None:
         """The program acts on these tensors' places in autograd's graph, or on those of tensors within."""
@@ -210,7 +210,7 @@ class Recording(Values):
         got = self.graph.call("call_function", operator.getitem, (node, key), {}, self.where())
         return self.wrap_result(got, value)
 
-    def graph_number(self, tensor: Tensor, name: str, args: list[Any], kwargs: dict[str, Any], value: Any) -> Variable:
+    def number(self, tensor: Tensor, name: str, args: list[Any], kwargs: dict[str, Any], value: Any) -> Variable:
         """A symbolic size, stride or count of a tensor: one node per number."""
         key = (tensor.node, name, tuple(args), tuple(kwargs.items()))
         found = self.sizes.get(key)
@@ -220,7 +220,7 @@ class Recording(Values):
             found = self.sizes[key] = self.created(Symbolic(node, value))
         return found
 
-    def graph_state_call(self, target: Any, args: Args) -> None:
+    def state_call(self, target: Any, args: Args) -> None:
         """A call that changes torch's modes: recorded in the graph and made for real, to be undone after tracing."""
         self.activity += 1
         self.changes += 1

@@ -14,6 +14,7 @@ from capture.guards import Guard, GuardKind
 from capture.settings import in_force
 from capture.sources import Const, DictValueAt, Local, Source
 from capture.trace_rules import is_library_line
+from capture.variables.assumptions import Sourced
 from capture.variables.base import Lazy, Variable
 from capture.variables.constants import Constant
 from capture.variables.exceptions import ExceptionObject
@@ -41,10 +42,10 @@ class State:
         self.entered_with = in_force()
         self.fake_mode = FakeMode(self.dynamic_sizes.env)
         self.graph = GraphBuilder()
-        self.guards: dict[Any, Guard] = {}
+        self.table: dict[Any, Guard] = {}
         self.memo: dict[int, tuple[Any, Variable]] = {}
         self.globals_read: dict[tuple[int, str], Variable] = {}
-        self.globals_written: dict[tuple[int, str], tuple[dict[str, Any], Variable | None]] = {}
+        self.written: dict[tuple[int, str], tuple[dict[str, Any], Variable | None]] = {}
         #: Entries that the program read, where they are: what guards they come to is known once all is evaluated.
         self.reached: dict[tuple[Source, GuardKind, Any], Lazy] = {}
         self.changed: dict[int, Variable] = {}
@@ -148,7 +149,7 @@ class State:
             raise Unsupported("calls nested too deep to inline") from None
         except Exception as error:
             try:
-                values: list[Variable] = [self.me.from_python(a) for a in error.args]
+                values: list[Variable] = [self.me.builder.from_python(a) for a in error.args]
             except (Unsupported, NotConstant):
                 raise Unsupported(f"{type(error).__name__}: {error}") from error
             self.throw_value(type(error), values)
@@ -168,7 +169,7 @@ class State:
 
     # Guards
 
-    def guard(self, source: Source | None, kind: GuardKind, expected: Any = None) -> None:
+    def add(self, source: Source | None, kind: GuardKind, expected: Any = None) -> None:
         """Add a guard once; none on objects that were computed for this capture alone."""
         if source is not None and self.private:
             root = source.root
@@ -183,15 +184,15 @@ class State:
             GuardKind.CALLABLE,
         ):
             key = (source, kind, expected)
-        if key not in self.guards:
-            self.guards[key] = Guard(source, kind, expected, self.where())
+        if key not in self.table:
+            self.table[key] = Guard(source, kind, expected, self.where())
 
-    def reach(self, entry: Variable, table: Source, key: Any) -> None:
+    def reach(self, entry: Sourced, table: Source, key: Any) -> None:
         """Note that the program read a dictionary's entry, which must be there even if its value never counts."""
         if isinstance(entry, Lazy) and entry.seen is None and not isinstance(entry.source, DictValueAt):
             self.reached[(table, GuardKind.HAS_KEY, key)] = entry
 
-    def reach_content(self, content: Variable) -> None:
+    def reach_content(self, content: Sourced) -> None:
         """The same of what a cell or a slot holds."""
         source = content.source
         if isinstance(content, Lazy) and content.seen is None and source is not None and not isinstance(source, Local):
@@ -199,7 +200,7 @@ class State:
 
     def presence_guards(self) -> Iterator[Guard]:
         """That what was read and not looked at further is there: passed on, replaced, deleted."""
-        looked_at = {guard.source for guard in self.guards.values()}
+        looked_at = {guard.source for guard in self.table.values()}
         for (source, kind, key), entry in self.reached.items():
             if entry.seen is None and entry.source not in looked_at:
                 yield Guard(source, kind, key)

@@ -25,11 +25,12 @@ from capture.sources import (
     Source,
 )
 from capture.trace_rules import is_foreign, is_recorded_python, module_of
+from capture.variables.assumptions import Sourced
 from capture.variables.base import Lazy, Variable
 from capture.variables.building import builder_of
 from capture.variables.constants import CONSTANT_TYPES, Constant, Known
 from capture.variables.exceptions import ExceptionObject
-from capture.variables.functions import Cell, Function, Method
+from capture.variables.functions import Cell, Method
 from capture.variables.handlers import handler_of
 from capture.variables.mappings import Dict
 from capture.variables.objects import Object, build_object
@@ -55,7 +56,7 @@ class Values(Identity):
         if cls in CONSTANT_TYPES:
             if source is None or isinstance(source, Const):
                 return Constant(value)
-            self.guard(source, GuardKind.EQUALS, value)
+            self.add(source, GuardKind.EQUALS, value)
             return Constant(value, source)
         found = self.memo.get(id(value))
         if found is not None:
@@ -73,29 +74,29 @@ class Values(Identity):
         first = variable.source
         if source is not None and not isinstance(source, Const):
             if first is None or isinstance(first, Const):
-                self.guard(source, GuardKind.ID, value)
+                self.add(source, GuardKind.ID, value)
             elif first != source:
-                self.guard(source, GuardKind.SAME_OBJECT, first)
+                self.add(source, GuardKind.SAME_OBJECT, first)
         elif first is not None and not isinstance(first, Const):
-            self.guard(first, GuardKind.ID, value)
+            self.add(first, GuardKind.ID, value)
         return variable
 
     def build(self, value: Any, source: Source | None) -> Variable:
         return (builder_of(type(value)) or build_object)(self.me, value, source)
 
-    def identity(self, variable: Known, source: Source | None) -> Known:
+    def identified(self, variable: Known, source: Source | None) -> Known:
         if source is not None and not isinstance(source, Const):
-            self.guard(source, GuardKind.ID, variable.value)
+            self.add(source, GuardKind.ID, variable.value)
             variable.source = source
         return variable
 
-    def type_guard(self, source: Source | None, cls: type) -> None:
+    def of_type(self, source: Source | None, cls: type) -> None:
         if source is None:
             raise Unsupported(f"{cls.__name__} of unknown origin")
         if not isinstance(source, Const) or can_change(cls):
-            self.guard(source, GuardKind.TYPE, cls)
+            self.add(source, GuardKind.TYPE, cls)
 
-    def graph_input(self, value: torch.Tensor, source: Source) -> tuple[fx.Node, Any]:
+    def input(self, value: torch.Tensor, source: Source) -> tuple[fx.Node, Any]:
         """A tensor from outside becomes an input of the graph: its node and its fake. Guards its metadata."""
         policy = self.dynamic_sizes.policy(value, source)
         try:
@@ -108,7 +109,7 @@ class Values(Identity):
         if not isinstance(source, Const):
             sizes = tuple(s if type(s) is int else None for s in fake.shape)
             strides = tuple(s if type(s) is int else None for s in fake.stride())
-            self.guard(source, GuardKind.TENSOR, TensorMeta.of(value, sizes=sizes, strides=strides))
+            self.add(source, GuardKind.TENSOR, TensorMeta.of(value, sizes=sizes, strides=strides))
         return self.graph.placeholder(source, fake, self.where()), fake
 
     def understood(self, value: types.FunctionType) -> bool:
@@ -134,19 +135,9 @@ class Values(Identity):
             cell.content = Lazy(real.cell_contents, content)
         except ValueError:
             assert cell.source is not None
-            self.guard(cell.source, GuardKind.EMPTY_CELL)
+            self.add(cell.source, GuardKind.EMPTY_CELL)
 
     # Parts of inputs
-
-    def attribute_source(self, owner: Variable, name: str) -> Source:
-        if isinstance(owner, Function) and owner.source is None:
-            return Attr(Const(owner.real, owner.name), name)
-        if owner.source is None:
-            raise Unsupported(f"attribute {name!r} of an object of unknown origin")
-        return Attr(owner.source, name)
-
-    def known_attribute_source(self, value: Any, name: str) -> Source:
-        return Attr(Const(value, getattr(value, "__name__", "")), name)
 
     def input_attribute(self, owner: Object, name: str, value: Any) -> Variable:
         """An entry of an input's dictionary or slots."""
@@ -159,51 +150,42 @@ class Values(Identity):
             self.reach_content(entry)
         return entry
 
-    def guard_no_attribute(self, owner: Variable, name: str) -> None:
+    def no_attribute(self, owner: Sourced, name: str) -> None:
         source = owner.source
         if isinstance(owner, Object):
-            self.guard_not_shadowed(owner, name)
+            self.not_shadowed(owner, name)
         elif source is not None and not isinstance(source, Const):
-            self.guard(source, GuardKind.NO_ATTR, name)
+            self.add(source, GuardKind.NO_ATTR, name)
 
-    def guard_predicate(
-        self, owner: Variable, check: Callable[[Any], object], text: str, subject: object = None
-    ) -> None:
+    def predicate(self, owner: Sourced, check: Callable[[Any], object], text: str, subject: object = None) -> None:
         """A Python check on an input; none on objects of fixed identity that only guards can see change."""
         if owner.source is None:
             raise Unsupported("a condition on an object made in the frame")
-        self.guard(owner.source, GuardKind.CALLABLE, Predicate(check, text, subject))
+        self.add(owner.source, GuardKind.CALLABLE, Predicate(check, text, subject))
 
-    def guard_not_shadowed(self, owner: Object, name: str) -> None:
+    def not_shadowed(self, owner: Object, name: str) -> None:
         """The instance's own dictionary does not hold ``name``."""
         if owner.source is None or name in owner.attrs:
             return
         if isinstance(getattr(owner.value, "__dict__", None), dict):
-            self.guard(Attr(owner.source, "__dict__"), GuardKind.NO_KEY, name)
+            self.add(Attr(owner.source, "__dict__"), GuardKind.NO_KEY, name)
 
-    def guard_dict_keys(self, owner: Object) -> None:
+    def dict_keys(self, owner: Object) -> None:
         assert owner.source is not None
-        self.guard(Attr(owner.source, "__dict__"), GuardKind.DICT_KEYS, tuple(owner.instance_dict()))
+        self.add(Attr(owner.source, "__dict__"), GuardKind.DICT_KEYS, tuple(owner.instance_dict()))
 
-    def guard_empty(self, value: Any, owner: Source | None, name: str) -> bool:
+    def is_empty(self, value: Any, owner: Source | None, name: str) -> bool:
         """Guard that a dictionary in an attribute is empty, if it is, without looking at it further."""
         if value is None or owner is None or len(value) or id(value) in self.memo:
             return False
-        self.guard(Attr(owner, name, via_dict=True), GuardKind.LEN, 0)
+        self.add(Attr(owner, name, via_dict=True), GuardKind.LEN, 0)
         return True
 
-    def module_source(self, module: types.ModuleType) -> Source:
-        return Const(module, module.__name__)
-
-    def class_attribute(self, owner: type, name: str, value: Any) -> Variable:
+    def class_attribute(self, value: Any) -> Variable:
         """A function or other object stored in a class."""
         return self.wrap(value, None) if isinstance(value, types.FunctionType) else self.known(value)
 
-    def trusted_function(self, value: types.FunctionType) -> Variable:
-        """A function that was found in an object of fixed identity."""
-        return self.wrap(value, None)
-
-    def wrap_class_value(self, owner: type, name: str, raw: Any) -> Variable:
+    def class_value(self, owner: type, name: str, raw: Any) -> Variable:
         """A plain value stored in a class, of which the look-up has noted which one it is."""
         if type(raw) in CONSTANT_TYPES:
             return Constant(raw)
@@ -211,11 +193,11 @@ class Values(Identity):
 
     # Globals
 
-    def module_global(self, namespace: dict[str, Any], name: str) -> Variable:
+    def read(self, namespace: dict[str, Any], name: str) -> Variable:
         """A global that exists, as the program has it now."""
         self.check_namespace(namespace)
         key = (id(namespace), name)
-        written = self.globals_written.get(key)
+        written = self.written.get(key)
         if written is not None:
             if written[1] is None:
                 self.throw(NameError, f"name {name!r} is not defined")
@@ -243,21 +225,21 @@ class Values(Identity):
 
     def note_globals(self) -> None:
         """Another function of the same code may have other globals."""
-        self.guard(Namespace("globals"), GuardKind.ID, self.root_globals)
+        self.add(Namespace("globals"), GuardKind.ID, self.root_globals)
 
-    def has_global(self, namespace: dict[str, Any], name: str) -> bool:
+    def has(self, namespace: dict[str, Any], name: str) -> bool:
         """Whether a global exists, as the program has it now."""
         self.check_namespace(namespace)
-        written = self.globals_written.get((id(namespace), name))
+        written = self.written.get((id(namespace), name))
         if written is not None:
             return written[1] is not None
         if namespace is self.root_globals:
             self.note_globals()
         kind = GuardKind.HAS_KEY if name in namespace else GuardKind.NO_KEY
-        self.guard(Const(namespace, str(namespace.get("__name__", "?"))), kind, name)
+        self.add(Const(namespace, str(namespace.get("__name__", "?"))), kind, name)
         return name in namespace
 
-    def builtin_global(self, namespace: dict[str, Any], builtins: dict[str, Any], name: str) -> Variable:
+    def builtin(self, namespace: dict[str, Any], builtins: dict[str, Any], name: str) -> Variable:
         """A built-in; guards that no global hides it."""
         self.check_namespace(namespace)
         key = (id(namespace), name)
@@ -265,10 +247,10 @@ class Values(Identity):
         if found is None:
             if namespace is self.root_globals:
                 self.note_globals()
-                self.guard(Namespace("builtins"), GuardKind.ID, builtins)
-            self.guard(Const(namespace, str(namespace.get("__name__", "?"))), GuardKind.NO_KEY, name)
+                self.add(Namespace("builtins"), GuardKind.ID, builtins)
+            self.add(Const(namespace, str(namespace.get("__name__", "?"))), GuardKind.NO_KEY, name)
             if name not in builtins:
-                self.guard(Const(builtins, "builtins"), GuardKind.NO_KEY, name)
+                self.add(Const(builtins, "builtins"), GuardKind.NO_KEY, name)
                 self.throw(NameError, f"name '{name}' is not defined")
             found = self.globals_read[key] = self.builtin_entry(builtins, name)
         return found
@@ -280,12 +262,12 @@ class Values(Identity):
         """A module that is imported already."""
         return self.wrap(sys.modules[name], ModuleGlobal("sys.modules", name, sys.modules))
 
-    def set_global(self, namespace: dict[str, Any], name: str, value: Variable | None) -> None:
+    def write(self, namespace: dict[str, Any], name: str, value: Variable | None) -> None:
         if id(namespace) in self.memo:
             raise Unsupported("writing a global of a module whose dictionary was read")
         self.activity += 1
         self.changes += 1
-        self.globals_written[(id(namespace), name)] = (namespace, value)
+        self.written[(id(namespace), name)] = (namespace, value)
 
     # Values made in the frame
 
@@ -328,19 +310,16 @@ class Values(Identity):
             return self.created(ExceptionObject(cls, [self.from_python(a) for a in value.args]))
         return self.known(value)
 
-    def created_tuple(self, items: list[Variable]) -> Tuple:
+    def new_tuple(self, items: list[Variable]) -> Tuple:
         return self.created(Tuple(items))
 
-    def created_dict(self, values: dict[str, Variable]) -> Dict:
+    def new_dict(self, values: dict[str, Variable]) -> Dict:
         return self.created(Dict({k: (Constant(k), v) for k, v in values.items()}))
 
-    def created_method(self, function: Variable, owner: Variable) -> Method:
+    def new_method(self, function: Variable, owner: Variable) -> Method:
         return self.created(Method(function, owner))
 
     # Taking values out
-
-    def realize(self, variable: Variable) -> Variable:
-        return variable.realize(self.me)
 
     def to_python(self, variable: Variable) -> Any:
         """The real value; raises ``NotConstant``."""

@@ -14,8 +14,9 @@ import torch
 from torch import fx
 
 from capture.errors import NotConstant, Unsupported
-from capture.guards import GuardKind
 from capture.sources import Source
+
+from .assumptions import Classes, Guards, State
 
 #: Entries of a class whose representation tells the class's full name.
 _TELLING = (types.WrapperDescriptorType, types.MethodDescriptorType, types.GetSetDescriptorType)
@@ -39,45 +40,41 @@ def shown_type(cls: type) -> str:
     return cls.__name__
 
 
-class Interpreter(Protocol):
-    """What variables need of the interpreter that evaluates the program: nothing here is about a certain family of values.
+class Identity(Protocol):
+    """Which inputs are one object, and which are not."""
 
-    ``Any`` stands for values of families that are defined above this module.
-    """
+    def key(self, variable: Variable) -> VarKey:
+        """The key of an object that is hashed and compared as such: two of them stay two."""
 
-    # The evaluation so far
+    def distinct(self, first: Variable, *others: Variable) -> None:
+        """Inputs that are different objects stay so, where no guard on their identity says it."""
+
+    def hangs_from_bound(self, source: Source) -> bool:
+        """Whether a source is read from a module that may be any one of its equals."""
+
+
+class Effects(Protocol):
+    """What the program makes and changes, and what the generated code must do again."""
 
     #: Counts whatever may change the state of the evaluation beyond the root frame's stack.
     activity: int
     #: Counts what an evaluation leaves behind: changes of objects, and calls in the graph.
     changes: int
-    #: Whether a body is evaluated only to see what it does.
-    probing: bool
-    #: What the program is told when it asks whether a compiler traces it, and whether it has asked.
-    says_compiling: bool
-    asked_compiling: bool
-    #: Torch's settings where the frame begins, and how deep autocast is nested.
-    entered_with: dict[str, Any]
-    autocast_nesting: int
     #: Calls of functions that remember: to be made again, made before the frame ran, and of those told apart.
     remembered: list[Any]
     ran_ahead: set[Any]
     counted: set[Any]
     limits: dict[int, Any]
-    #: By dictionary and name.
-    globals_written: dict[tuple[int, str], tuple[dict[str, Any], Variable | None]]
-    frames: list[Any]
-    #: The variables of tensors, by the identity of their fakes.
-    fakes: dict[int, Any]
 
-    @property
-    def frame(self) -> Any:
-        """The innermost frame."""
+    def created(self, variable: Any) -> Any:
+        """Note at which step a value was made."""
 
-    # Errors of the program
+    def mutated(self, variable: Variable) -> None:
+        """Note a change of a tracked object."""
 
-    def make_exception(self, cls: type, args: list[Variable]) -> Variable:
-        """A new exception object."""
+
+class Errors(Protocol):
+    """Exceptions of the program under evaluation."""
 
     def throw(self, cls: type, message: str) -> NoReturn:
         """Raise an exception in the program under evaluation."""
@@ -85,48 +82,34 @@ class Interpreter(Protocol):
     def throw_value(self, cls: type, args: list[Variable]) -> NoReturn:
         """The same with any arguments."""
 
-    def exception_of(self, args: Args) -> Variable:
-        """The exception object that ``raise X`` or ``throw(X)`` means."""
+    def make_exception(self, cls: type, args: list[Variable]) -> Variable:
+        """A new exception object."""
 
-    # Objects made and changed
 
-    def fold(self, function: Any, args: list[Any], kwargs: dict[str, Any] | None = None) -> Any:
-        """Compute for real; an exception becomes the program's."""
+class Globals(Protocol):
+    """Globals of the program's modules."""
 
-    def created(self, variable: Any) -> Any:
-        """Note at which step a value was made."""
+    #: By dictionary and name; None for a deleted one.
+    written: dict[tuple[int, str], tuple[dict[str, Any], Variable | None]]
 
-    def created_tuple(self, items: list[Variable]) -> Any:
-        """A new tuple."""
+    def read(self, namespace: dict[str, Any], name: str) -> Variable:
+        """A global that exists, as the program has it now."""
 
-    def created_dict(self, values: dict[str, Variable]) -> Any:
-        """A new dictionary with these strings for keys."""
+    def write(self, namespace: dict[str, Any], name: str, value: Variable | None) -> None:
+        """Write a global; None deletes it."""
 
-    def created_method(self, function: Variable, owner: Variable) -> Any:
-        """A function bound to an object."""
+    def imported(self, name: str) -> Variable:
+        """A module that is imported already."""
 
-    def mutated(self, variable: Variable) -> None:
-        """Note a change of a tracked object."""
 
-    # Real values and variables
+class Builder(Protocol):
+    """Between real values and variables."""
 
     def wrap(self, value: Any, source: Source | None) -> Variable:
         """The variable of a real value read from ``source``; guards what it is. None: its identity is fixed."""
 
-    def identity(self, variable: Any, source: Source | None) -> Any:
+    def identified(self, variable: Any, source: Source | None) -> Any:
         """A variable of a known object, which ``source`` must go on to read."""
-
-    def graph_input(self, value: torch.Tensor, source: Source) -> tuple[fx.Node, Any]:
-        """A tensor from outside becomes an input of the graph: its node and its fake. Guards its metadata."""
-
-    def cell_at(self, real: types.CellType, content: Source, source: Source) -> Any:
-        """The variable of a real cell, which ``source`` reads, and ``content`` what it holds."""
-
-    def fill_cell(self, cell: Any, real: types.CellType, content: Source) -> None:
-        """Give a cell what the real one holds."""
-
-    def understood(self, value: types.FunctionType) -> bool:
-        """Whether a function is known as a whole: which one it is counts, not what it runs."""
 
     def known(self, value: Any) -> Variable:
         """A real object of fixed identity: no guard on which one it is."""
@@ -140,137 +123,65 @@ class Interpreter(Protocol):
     def to_python(self, variable: Variable) -> Any:
         """The real value; raises ``NotConstant``."""
 
-    def realize(self, variable: Variable) -> Variable:
-        """The variable itself; an input not looked at yet installs its guards here."""
-
     def is_constant(self, variable: Variable) -> bool:
         """Whether the real value is known entirely."""
 
     def is_none(self, variable: Variable) -> bool:
         """Whether it is known to be None."""
 
+    def fold(self, function: Any, args: list[Any], kwargs: dict[str, Any] | None = None) -> Any:
+        """Compute for real; an exception becomes the program's."""
+
+    def new_tuple(self, items: list[Variable]) -> Any:
+        """A new tuple."""
+
+    def new_dict(self, values: dict[str, Variable]) -> Any:
+        """A new dictionary with these strings for keys."""
+
+    def new_method(self, function: Variable, owner: Variable) -> Any:
+        """A function bound to an object."""
+
+    def cell_at(self, real: types.CellType, content: Source, source: Source) -> Any:
+        """The variable of a real cell, which ``source`` reads, and ``content`` what it holds."""
+
+    def fill_cell(self, cell: Any, real: types.CellType, content: Source) -> None:
+        """Give a cell what the real one holds."""
+
     def referent(self, value: weakref.ref[Any], source: Source | None) -> Variable:
         """What a weak reference refers to: read through it, for nothing may keep that alive."""
-
-    # Guards
-
-    def guard(self, source: Source | None, kind: GuardKind, expected: Any = None) -> None:
-        """Add a guard once; none on objects that were computed for this capture alone."""
-
-    def type_guard(self, source: Source | None, cls: type) -> None:
-        """An input is of exactly this class."""
-
-    def hangs_from_bound(self, source: Source) -> bool:
-        """Whether a source is read from a module that may be any one of its equals."""
-
-    def guard_predicate(
-        self, owner: Variable, check: Callable[[Any], object], text: str, subject: object = None
-    ) -> None:
-        """A Python check on an input; none on objects of fixed identity that only guards can see change."""
-
-    def guard_distinct(self, first: Variable, *others: Variable) -> None:
-        """Inputs that are different objects stay so, where no guard on their identity says it."""
-
-    def guard_no_attribute(self, owner: Variable, name: str) -> None:
-        """An input has no such attribute."""
-
-    def guard_not_shadowed(self, owner: Any, name: str) -> None:
-        """The instance's own dictionary does not hold ``name``."""
-
-    def guard_dict_keys(self, owner: Any) -> None:
-        """The instance's own dictionary has the names that it has."""
-
-    def guard_empty(self, value: Any, owner: Source | None, name: str) -> bool:
-        """Guard that a dictionary in an attribute is empty, if it is, without looking at it further."""
-
-    def by_identity(self, variable: Variable) -> VarKey:
-        """The key of an object that is hashed and compared as such: two of them stay two."""
-
-    def reach(self, entry: Variable, table: Source, key: Any) -> None:
-        """Note that the program read a dictionary's entry, which must be there even if its value never counts."""
-
-    def reach_content(self, content: Variable) -> None:
-        """The same of what a cell or a slot holds."""
-
-    def note_identity(self, variable: Variable, value: Any) -> None:
-        """Which object an input is counts."""
-
-    def note_type(self, value: Any) -> None:
-        """An object of fixed identity keeps its class."""
-
-    def note_code(self, function: Any) -> None:
-        """What a function runs stays."""
-
-    def note_code_of(self, real: types.FunctionType) -> None:
-        """The same for a function that is understood without being called."""
-
-    def note_defaults(self, function: Any) -> None:
-        """How many defaults a function has, and of which keyword-only parameters; their values are read one by one."""
-
-    def note_signature(self, function: Any) -> None:
-        """All that ``inspect.signature`` reads of a function, and of those that it wraps."""
-
-    # Classes
-
-    def class_entry(self, cls: type, name: str) -> tuple[Any, type]:
-        """The raw class attribute and the class of the MRO that has it; ``MISSING`` if none does. Leaves a guard."""
-
-    def may_change(self, cls: type) -> bool:
-        """Whether any class along the MRO can change."""
-
-    def own_entry(self, owner: type, name: str) -> Any:
-        """What the class itself holds under a name, whatever the others of an MRO do."""
-
-    def note_no_own_entry(self, owner: type, name: str) -> None:
-        """The class itself holds nothing under a name."""
-
-    def note_order(self, cls: type) -> None:
-        """The classes along the MRO count: their order stays."""
-
-    def note_unregistered(self, own: type, cls: type) -> None:
-        """A class that is asked for by the rules of ``abc`` has not been registered."""
-
-    def class_attribute(self, owner: type, name: str, value: Any) -> Variable:
-        """A function or other object stored in a class."""
-
-    def wrap_class_value(self, owner: type, name: str, raw: Any) -> Variable:
-        """A plain value stored in a class, of which the look-up has noted which one it is."""
-
-    def trusted_function(self, value: types.FunctionType) -> Variable:
-        """A function that was found in an object of fixed identity."""
-
-    # Attributes, globals and modules of the program
 
     def input_attribute(self, owner: Any, name: str, value: Any) -> Variable:
         """An entry of an input's dictionary or slots."""
 
-    def attribute_source(self, owner: Variable, name: str) -> Source:
-        """Where an attribute of an input is read."""
+    def class_attribute(self, value: Any) -> Variable:
+        """A function or other object stored in a class."""
 
-    def known_attribute_source(self, value: Any, name: str) -> Source:
-        """The same of an object of fixed identity."""
+    def class_value(self, owner: type, name: str, raw: Any) -> Variable:
+        """A plain value stored in a class, of which the look-up has noted which one it is."""
 
-    def module_source(self, module: types.ModuleType) -> Source:
-        """Where a Python module is read."""
+    def is_empty(self, value: Any, owner: Source | None, name: str) -> bool:
+        """Guard that a dictionary in an attribute is empty, if it is, without looking at it further."""
 
-    def module_global(self, namespace: dict[str, Any], name: str) -> Variable:
-        """A global that exists, as the program has it now."""
 
-    def set_global(self, namespace: dict[str, Any], name: str, value: Variable | None) -> None:
-        """Write a global; None deletes it."""
+class Recorder(Protocol):
+    """The graph, and torch's state as the calls in it leave it."""
 
-    def imported(self, name: str) -> Variable:
-        """A module that is imported already."""
-
-    # The graph
+    #: Torch's settings where the frame begins, and how deep autocast is nested.
+    entered_with: dict[str, Any]
+    autocast_nesting: int
+    #: The variables of tensors, by the identity of their fakes.
+    fakes: dict[int, Any]
 
     def record(self, op: str, target: Any, args: Args, kwargs: Kwargs) -> Variable:
         """Add one call. ``op`` is ``"call_function"`` or ``"call_method"``; the result is a variable."""
 
-    def graph_number(self, tensor: Any, name: str, args: list[Any], kwargs: dict[str, Any], value: Any) -> Variable:
+    def input(self, value: torch.Tensor, source: Source) -> tuple[fx.Node, Any]:
+        """A tensor from outside becomes an input of the graph: its node and its fake. Guards its metadata."""
+
+    def number(self, tensor: Any, name: str, args: list[Any], kwargs: dict[str, Any], value: Any) -> Variable:
         """A symbolic size, stride or count of a tensor: one node per number."""
 
-    def graph_state_call(self, target: Any, args: Args) -> None:
+    def state_call(self, target: Any, args: Args) -> None:
         """A call that changes torch's modes: recorded in the graph and made for real, to be undone after tracing."""
 
     def note_offset(self, tensor: Any) -> None:
@@ -279,7 +190,9 @@ class Interpreter(Protocol):
     def note_places(self, *variables: Variable) -> None:
         """The program acts on these tensors' places in autograd's graph, or on those of tensors within."""
 
-    # The language
+
+class Calls(Protocol):
+    """Calls of functions, and the frames of their bodies."""
 
     def call(self, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
         """``function(*args, **kwargs)``."""
@@ -290,8 +203,15 @@ class Interpreter(Protocol):
     def resume_generator(self, frame: Any, sent: Variable | None, error: Any) -> tuple[bool, Variable]:
         """Continue a generator's frame, maybe with an exception; (whether it yielded, the value)."""
 
-    def getattr(self, owner: Variable, name: str) -> Variable:
-        """``owner.name``."""
+    def understood(self, value: types.FunctionType) -> bool:
+        """Whether a function is known as a whole: which one it is counts, not what it runs."""
+
+    def exception_of(self, args: Args) -> Variable:
+        """The exception object that ``raise X`` or ``throw(X)`` means."""
+
+
+class Operators(Protocol):
+    """What Python's operators and conversions come to."""
 
     def unary(self, symbol: str, value: Variable) -> Variable:
         """``-value``, ``+value``, ``~value`` or ``abs(value)``."""
@@ -323,6 +243,10 @@ class Interpreter(Protocol):
     def format(self, value: Variable, spec: str) -> Variable:
         """``format(value, spec)``."""
 
+
+class Iteration(Protocol):
+    """What Python's iteration comes to."""
+
     def iterate(self, value: Variable) -> Variable:
         """``iter(value)``."""
 
@@ -346,6 +270,49 @@ class Interpreter(Protocol):
 
     def sort(self, items: list[Variable], key: Variable | None, reverse: Variable | None) -> list[Variable]:
         """Stable order by ``<`` on the keys."""
+
+
+class Interpreter(Protocol):
+    """What variables need of the interpreter that evaluates the program, by part: nothing here is about a certain family.
+
+    ``Any`` stands for values of families that are defined above this module.
+    """
+
+    @property
+    def state(self) -> State: ...
+
+    @property
+    def effects(self) -> Effects: ...
+
+    @property
+    def errors(self) -> Errors: ...
+
+    @property
+    def guards(self) -> Guards: ...
+
+    @property
+    def classes(self) -> Classes: ...
+
+    @property
+    def identity(self) -> Identity: ...
+
+    @property
+    def globals(self) -> Globals: ...
+
+    @property
+    def builder(self) -> Builder: ...
+
+    @property
+    def recorder(self) -> Recorder: ...
+
+    @property
+    def calls(self) -> Calls: ...
+
+    @property
+    def operators(self) -> Operators: ...
+
+    @property
+    def iteration(self) -> Iteration: ...
 
 
 class VarKey:
@@ -398,7 +365,7 @@ class Variable:
         raise Unsupported(f"call of {self!r}")
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
-        return m.call(self.attribute(m, name), args, kwargs)
+        return m.calls.call(self.attribute(m, name), args, kwargs)
 
     def length(self, m: Interpreter) -> Variable:
         raise Unsupported(f"length of {self!r}")
@@ -421,7 +388,7 @@ class Variable:
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
         """``value in self`` by iteration, as Python does without ``__contains__``."""
-        return any(m.equal(x, value) for x in m.elements(self))
+        return any(m.operators.equal(x, value) for x in m.iteration.elements(self))
 
     def realize(self, m: Interpreter) -> Variable:
         """The variable itself; an input not looked at yet installs its guards here."""
@@ -448,7 +415,7 @@ class Lazy(Variable):
 
     def realize(self, m: Interpreter) -> Variable:
         if self.seen is None:
-            self.seen = m.wrap(self.value, self.source)
+            self.seen = m.builder.wrap(self.value, self.source)
         return self.seen
 
     def __repr__(self) -> str:

@@ -27,7 +27,7 @@ def raise_wrong_arguments(m: Interpreter, function: Callee, name: str, args: Arg
     except SyntaxError as error:
         raise Unsupported("a call with other arguments than the function takes") from error
     twin.__qualname__ = name
-    m.fold(twin, [None] * len(args), dict.fromkeys(kwargs))
+    m.builder.fold(twin, [None] * len(args), dict.fromkeys(kwargs))
     raise Unsupported("a call with other arguments than the function takes")
 
 

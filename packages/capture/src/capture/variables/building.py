@@ -6,42 +6,42 @@ from collections.abc import Callable
 from typing import Any
 
 from capture.errors import Unsupported
-from capture.sources import Attr, Source
+from capture.sources import Attr, Const, Source
 
 from .base import Interpreter, Lazy, Variable
 
 #: Takes the interpreter, the value and where it was read (None: its identity is fixed); adds the guards on what it is.
-Builder = Callable[[Interpreter, Any, Source | None], Variable]
+BuildFunction = Callable[[Interpreter, Any, Source | None], Variable]
 
 #: Of exactly these classes.
-_EXACT: dict[type, Builder] = {}
+_EXACT: dict[type, BuildFunction] = {}
 #: Of these classes and those made from them.
-_INHERITED: dict[type, Builder] = {}
+_INHERITED: dict[type, BuildFunction] = {}
 #: Of classes that are none of these, by a question.
-_OTHERS: list[tuple[Callable[[type], bool], Builder]] = []
+_OTHERS: list[tuple[Callable[[type], bool], BuildFunction]] = []
 
 
-def builds(*classes: type, subclasses: bool = False) -> Callable[[Builder], Builder]:
+def builds(*classes: type, subclasses: bool = False) -> Callable[[BuildFunction], BuildFunction]:
     """Register how values of these classes, and maybe of their subclasses, become variables."""
 
-    def register(builder: Builder) -> Builder:
+    def register(builder: BuildFunction) -> BuildFunction:
         (_INHERITED if subclasses else _EXACT).update(dict.fromkeys(classes, builder))
         return builder
 
     return register
 
 
-def builds_where(applies: Callable[[type], bool]) -> Callable[[Builder], Builder]:
+def builds_where(applies: Callable[[type], bool]) -> Callable[[BuildFunction], BuildFunction]:
     """Register how values become variables whose class no other builder is for, and that ``applies`` says yes to."""
 
-    def register(builder: Builder) -> Builder:
+    def register(builder: BuildFunction) -> BuildFunction:
         _OTHERS.append((applies, builder))
         return builder
 
     return register
 
 
-def builder_of(cls: type) -> Builder | None:
+def builder_of(cls: type) -> BuildFunction | None:
     """By the class that a value has, whatever it claims; None for instances of any other class."""
     found = _EXACT.get(cls)
     if found is not None:
@@ -58,6 +58,11 @@ def part(source: Source | None, name: str) -> Source:
     if source is None:
         raise Unsupported(f"attribute {name!r} of unknown origin")
     return Attr(source, name)
+
+
+def known_part(value: Any, name: str) -> Source:
+    """The same of an object of fixed identity."""
+    return Attr(Const(value, getattr(value, "__name__", "")), name)
 
 
 def lazy(value: Any, source: Source | None) -> Variable:

@@ -36,45 +36,45 @@ from .tensors import Tensor
 
 @handles(len, operator.length_hint)
 def _len(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return m.realize(m.realize(args[0]).length(m))
+    return args[0].realize(m).length(m).realize(m)
 
 
 @handles(iter)
 def _iter(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if len(args) == 2:
-        return m.created(CallableIterator(args[0], args[1]))
-    return m.iterate(args[0])
+        return m.effects.created(CallableIterator(args[0], args[1]))
+    return m.iteration.iterate(args[0])
 
 
 @handles(next)
 def _next(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    iterator = m.realize(args[0])
+    iterator = args[0].realize(m)
     cls = iterator.python_type()
     if class_lookup(m, cls, "__next__")[0] is MISSING:
-        m.throw(TypeError, f"{shown_type(cls)!r} object is not an iterator")
-    m.activity += 1
+        m.errors.throw(TypeError, f"{shown_type(cls)!r} object is not an iterator")
+    m.effects.activity += 1
     try:
         return iterator.next(m)
     except StopIter as stop:
         if len(args) > 1:
             return args[1]
-        m.throw_value(StopIteration, [] if stop.value is None or m.is_none(stop.value) else [stop.value])
+        m.errors.throw_value(StopIteration, [] if stop.value is None or m.builder.is_none(stop.value) else [stop.value])
 
 
 @handles(isinstance)
 def _isinstance(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    value = m.realize(args[0])
+    value = args[0].realize(m)
     try:
         return Constant(any(_is_instance(m, value, c) for c in _classes(m, args[1])))
     except TypeError as error:  # of a class that refuses to be asked, as a TypedDict does
-        m.throw(TypeError, str(error))
+        m.errors.throw(TypeError, str(error))
 
 
 def _classes(m: Interpreter, classes: Variable) -> list[type]:
-    real = m.realize(classes)
+    real = classes.realize(m)
     if isinstance(real, Tuple):
         return [c for x in real.items for c in _classes(m, x)]
-    plain = m.to_python(real) if m.is_constant(real) else None
+    plain = m.builder.to_python(real) if m.builder.is_constant(real) else None
     if isinstance(plain, types.UnionType):
         return [type(None) if a is None else a for a in plain.__args__]
     if not isinstance(plain, type):
@@ -84,7 +84,7 @@ def _classes(m: Interpreter, classes: Variable) -> list[type]:
 
 def _is_instance(m: Interpreter, value: Variable, cls: type) -> bool:
     own = value.python_type()
-    m.note_type(cls)
+    m.guards.note_type(cls)
     if own is cls:
         return True
     check = class_lookup(m, type(cls), "__instancecheck__")[0]
@@ -95,22 +95,22 @@ def _is_instance(m: Interpreter, value: Variable, cls: type) -> bool:
     if issubclass(cls, torch.Tensor):
         return False
     if check is _ABSTRACT_INSTANCE:
-        m.note_code_of(check)
+        m.guards.note_code_of(check)
         return _is_abstract_subclass(m, own, cls)
     if getattr(cls, "_is_protocol", False) and isinstance(value, Object) and value.value is not None:
         answer = isinstance(value.value, cls)
         label = f"isinstance({{}}, {cls.__name__}) is {answer}"
-        m.guard_predicate(value, lambda real: isinstance(real, cls) is answer, label, cls)
+        m.guards.predicate(value, lambda real: isinstance(real, cls) is answer, label, cls)
         return answer
     if isinstance(check, types.FunctionType) and module_of(check) != "typing":
-        return m.truth(m.call(m.class_attribute(type(cls), "__instancecheck__", check), [m.known(cls), value], {}))
-    if m.may_change(own):
+        return m.operators.truth(m.calls.call(m.builder.class_attribute(check), [m.builder.known(cls), value], {}))
+    if m.classes.may_change(own):
         raise Unsupported(f"isinstance with {cls.__name__}, which asks by rules of its own")
     return _is_abstract_subclass(m, own, cls)
 
 
 def _is_plain_subclass(m: Interpreter, own: type, cls: type, *, claimed: bool = False) -> bool:
-    m.note_order(own)
+    m.classes.note_order(own)
     if cls in own.__mro__:
         return True
     if claimed:
@@ -120,10 +120,10 @@ def _is_plain_subclass(m: Interpreter, own: type, cls: type, *, claimed: bool = 
 
 def _is_abstract_subclass(m: Interpreter, own: type, cls: type) -> bool:
     """As ``abc`` has it. A class that is found to be one stays one; one that is not may be registered later."""
-    m.note_order(own)
+    m.classes.note_order(own)
     answer = issubclass(own, cls)
     if not answer:
-        m.note_unregistered(own, cls)
+        m.classes.note_unregistered(own, cls)
     return answer
 
 
@@ -135,30 +135,30 @@ _ABSTRACT_SUBCLASS = abc.ABCMeta.__dict__["__subclasscheck__"]
 
 @handles(issubclass)
 def _issubclass(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    cls = m.to_python(args[0])
+    cls = m.builder.to_python(args[0])
     if not isinstance(cls, type):
-        m.throw(TypeError, "issubclass() arg 1 must be a class")
+        m.errors.throw(TypeError, "issubclass() arg 1 must be a class")
     try:
         return Constant(any(_is_subclass(m, cls, c) for c in _classes(m, args[1])))
     except TypeError as error:
-        m.throw(TypeError, str(error))
+        m.errors.throw(TypeError, str(error))
 
 
 def _is_subclass(m: Interpreter, own: type, cls: type) -> bool:
-    m.note_type(cls)
+    m.guards.note_type(cls)
     check = class_lookup(m, type(cls), "__subclasscheck__")[0]
     if check is _PLAIN_SUBCLASS:
         return _is_plain_subclass(m, own, cls)
     if isinstance(check, types.FunctionType) and check is not _ABSTRACT_SUBCLASS and module_of(check) != "typing":
-        function = m.class_attribute(type(cls), "__subclasscheck__", check)
-        return m.truth(m.call(function, [m.known(cls), m.known(own)], {}))
+        function = m.builder.class_attribute(check)
+        return m.operators.truth(m.calls.call(function, [m.builder.known(cls), m.builder.known(own)], {}))
     return _is_abstract_subclass(m, own, cls)
 
 
 @handles(hasattr)
 def _hasattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     try:
-        m.realize(m.getattr(args[0], m.to_python(args[1])))
+        args[0].realize(m).attribute(m, m.builder.to_python(args[1])).realize(m)
     except SymbolicRaise as raised:
         if issubclass(raised.exception.python_type(), AttributeError):
             return Constant(False)
@@ -169,7 +169,7 @@ def _hasattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 @handles(getattr)
 def _getattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     try:
-        return m.realize(m.getattr(args[0], m.to_python(args[1])))
+        return args[0].realize(m).attribute(m, m.builder.to_python(args[1])).realize(m)
     except SymbolicRaise as raised:
         if len(args) > 2 and issubclass(raised.exception.python_type(), AttributeError):
             return args[2]
@@ -178,19 +178,19 @@ def _getattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 @handles(setattr)
 def _setattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    m.realize(args[0]).set_attribute(m, m.to_python(args[1]), args[2])
+    args[0].realize(m).set_attribute(m, m.builder.to_python(args[1]), args[2])
     return Constant(None)
 
 
 @handles(delattr)
 def _delattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    m.realize(args[0]).delete_attribute(m, m.to_python(args[1]))
+    args[0].realize(m).delete_attribute(m, m.builder.to_python(args[1]))
     return Constant(None)
 
 
 @handles(callable)
 def _callable(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    value = m.realize(args[0])
+    value = args[0].realize(m)
     if isinstance(value, Function | Method | Partial | BoundBuiltin | Class | Module):
         return Constant(True)
     if isinstance(value, Object):
@@ -202,22 +202,22 @@ def _callable(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 @handles(id)
 def _id(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    value = m.realize(args[0])
+    value = args[0].realize(m)
     if isinstance(value, Module) or (isinstance(value, Known) and not isinstance(value, EnumMember)):
-        m.note_identity(value, value.value)
+        m.guards.note_identity(value, value.value)
         return Constant(id(value.value))
     raise Unsupported("id() of an object")
 
 
 @handles(hash)
 def _hash(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    value = m.realize(args[0])
-    if isinstance(value, Constant | Tuple) and m.is_constant(value):
-        return Constant(m.fold(hash, [m.to_python(value)]))
+    value = args[0].realize(m)
+    if isinstance(value, Constant | Tuple) and m.builder.is_constant(value):
+        return Constant(m.builder.fold(hash, [m.builder.to_python(value)]))
     if isinstance(value, Object):
         found = value.special(m, "__hash__")
         if isinstance(found, Method):
-            return m.call(found, [], {})
+            return m.calls.call(found, [], {})
     raise Unsupported(f"hash of {value!r}")
 
 
@@ -226,10 +226,10 @@ def _vars(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if not args:
         raise Unsupported("vars() of the frame")
     try:
-        return m.getattr(args[0], "__dict__")
+        return args[0].realize(m).attribute(m, "__dict__")
     except SymbolicRaise as raised:
         if issubclass(raised.exception.python_type(), AttributeError):
-            m.throw(TypeError, "vars() argument must have __dict__ attribute")
+            m.errors.throw(TypeError, "vars() argument must have __dict__ attribute")
         raise
 
 
@@ -245,10 +245,10 @@ folds(bin, oct, hex, chr, ord)
 
 @handles(any)
 def _any(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    iterator = m.iterate(args[0])
+    iterator = m.iteration.iterate(args[0])
     while True:
         try:
-            if m.truth(iterator.next(m)):
+            if m.operators.truth(iterator.next(m)):
                 return Constant(True)
         except StopIter:
             return Constant(False)
@@ -256,10 +256,10 @@ def _any(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 @handles(all)
 def _all(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    iterator = m.iterate(args[0])
+    iterator = m.iteration.iterate(args[0])
     while True:
         try:
-            if not m.truth(iterator.next(m)):
+            if not m.operators.truth(iterator.next(m)):
                 return Constant(False)
         except StopIter:
             return Constant(True)
@@ -268,27 +268,27 @@ def _all(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 @handles(sum)
 def _sum(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     total = args[1] if len(args) > 1 else kwargs.get("start", Constant(0))
-    for value in m.elements(args[0]):
-        total = m.binary("+", total, value)
+    for value in m.iteration.elements(args[0]):
+        total = m.operators.binary("+", total, value)
     return total
 
 
 def _extreme(symbol: str, name: str) -> Callable[[Interpreter, Args, Kwargs], Variable]:
     def choose(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        values = m.elements(args[0]) if len(args) == 1 else list(args)
+        values = m.iteration.elements(args[0]) if len(args) == 1 else list(args)
         key = kwargs.get("key")
         if not values:
             if "default" in kwargs:
                 return kwargs["default"]
-            m.throw(ValueError, f"{name}() iterable argument is empty")
-        real = [m.realize(v) for v in values]
+            m.errors.throw(ValueError, f"{name}() iterable argument is empty")
+        real = [v.realize(m) for v in values]
         if key is None and any(isinstance(v, Symbolic) for v in real):
             return _symbolic_extreme(m, name, real)
         best = real[0]
-        best_key = best if key is None or m.is_none(key) else m.call(key, [best], {})
+        best_key = best if key is None or m.builder.is_none(key) else m.calls.call(key, [best], {})
         for value in real[1:]:
-            own = value if key is None or m.is_none(key) else m.call(key, [value], {})
-            if m.truth(m.compare(symbol, own, best_key)):
+            own = value if key is None or m.builder.is_none(key) else m.calls.call(key, [value], {})
+            if m.operators.truth(m.operators.compare(symbol, own, best_key)):
                 best, best_key = value, own
         return best
 
@@ -299,7 +299,7 @@ def _symbolic_extreme(m: Interpreter, name: str, values: list[Variable]) -> Vari
     function = torch.sym_max if name == "max" else torch.sym_min
     best = values[0]
     for value in values[1:]:
-        best = m.record("call_function", function, [best, value], {})
+        best = m.recorder.record("call_function", function, [best, value], {})
     return best
 
 
@@ -309,40 +309,42 @@ handles(min)(_extreme("<", "min"))
 
 @handles(sorted)
 def _sorted(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return m.created(List(m.sort(m.elements(args[0]), kwargs.get("key"), kwargs.get("reverse"))))
+    return m.effects.created(
+        List(m.iteration.sort(m.iteration.elements(args[0]), kwargs.get("key"), kwargs.get("reverse")))
+    )
 
 
 @handles(abs)
 def _abs(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return m.unary("abs", args[0])
+    return m.operators.unary("abs", args[0])
 
 
 @handles(round)
 def _round(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    value = m.realize(args[0])
+    value = args[0].realize(m)
     if isinstance(value, Tensor):
-        return m.record("call_method", "round", [value, *args[1:]], kwargs)
+        return m.recorder.record("call_method", "round", [value, *args[1:]], kwargs)
     if isinstance(value, Symbolic):
         value = Constant(value.specialise(m))
-    real = [m.to_python(a) for a in [value, *args[1:]]]
-    return Constant(m.fold(round, real, {k: m.to_python(v) for k, v in kwargs.items()}))
+    real = [m.builder.to_python(a) for a in [value, *args[1:]]]
+    return Constant(m.builder.fold(round, real, {k: m.builder.to_python(v) for k, v in kwargs.items()}))
 
 
 @handles(pow)
 def _pow(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if len(args) == 2 and not kwargs:
-        return m.binary("**", args[0], args[1])
-    return m.from_python(m.fold(pow, [m.to_python(a) for a in args]))
+        return m.operators.binary("**", args[0], args[1])
+    return m.builder.from_python(m.builder.fold(pow, [m.builder.to_python(a) for a in args]))
 
 
 @handles(divmod)
 def _divmod(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return m.created_tuple([m.binary("//", args[0], args[1]), m.binary("%", args[0], args[1])])
+    return m.builder.new_tuple([m.operators.binary("//", args[0], args[1]), m.operators.binary("%", args[0], args[1])])
 
 
 @handles(repr)
 def _repr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return m.text(args[0], "repr")
+    return m.operators.text(args[0], "repr")
 
 
 @handles(ascii)
@@ -352,36 +354,36 @@ def _ascii(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 def as_ascii(m: Interpreter, value: Variable) -> Variable:
     """``ascii(value)``: its representation, with all that is not ASCII escaped."""
-    text: str = m.to_python(m.text(value, "repr"))
+    text: str = m.builder.to_python(m.operators.text(value, "repr"))
     return Constant(text.encode("ascii", "backslashreplace").decode("ascii"))
 
 
 @handles(format)
 def _format(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return m.format(args[0], m.to_python(args[1]) if len(args) > 1 else "")
+    return m.operators.format(args[0], m.builder.to_python(args[1]) if len(args) > 1 else "")
 
 
 @handles(builtins.__import__)
 def _import(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    name = m.to_python(args[0])
+    name = m.builder.to_python(args[0])
     if len(args) > 1 or kwargs or name not in sys.modules:
         raise Unsupported(f"call of __import__ for {name}")
-    m.imported(name)
-    return m.imported(name.partition(".")[0])
+    m.globals.imported(name)
+    return m.globals.imported(name.partition(".")[0])
 
 
 @handles(functools.reduce)
 def _reduce(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    if not can_iterate(m.realize(args[1]).python_type()):
-        m.throw(TypeError, "reduce() arg 2 must support iteration")
-    values = m.elements(args[1])
+    if not can_iterate(args[1].realize(m).python_type()):
+        m.errors.throw(TypeError, "reduce() arg 2 must support iteration")
+    values = m.iteration.elements(args[1])
     if len(args) > 2:
         values.insert(0, args[2])
     if not values:
-        m.throw(TypeError, "reduce() of empty iterable with no initial value")
+        m.errors.throw(TypeError, "reduce() of empty iterable with no initial value")
     total = values[0]
     for value in values[1:]:
-        total = m.call(args[0], [total, value], {})
+        total = m.calls.call(args[0], [total, value], {})
     return total
 
 
@@ -389,19 +391,19 @@ def _reduce(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 
 def _binary(symbol: str) -> Handler:
-    return lambda m, args, kwargs: m.binary(symbol, args[0], args[1])
+    return lambda m, args, kwargs: m.operators.binary(symbol, args[0], args[1])
 
 
 def _inplace(symbol: str) -> Handler:
-    return lambda m, args, kwargs: m.inplace(symbol, args[0], args[1])
+    return lambda m, args, kwargs: m.operators.inplace(symbol, args[0], args[1])
 
 
 def _compare(symbol: str) -> Handler:
-    return lambda m, args, kwargs: m.compare(symbol, args[0], args[1])
+    return lambda m, args, kwargs: m.operators.compare(symbol, args[0], args[1])
 
 
 def _unary(symbol: str) -> Handler:
-    return lambda m, args, kwargs: m.unary(symbol, args[0])
+    return lambda m, args, kwargs: m.operators.unary(symbol, args[0])
 
 
 for _symbol, (_function, _) in BINARY.items():
@@ -413,49 +415,49 @@ for _symbol, (_comparing, _, _) in COMPARE.items():
 for _symbol, (_of_one, _) in UNARY.items():
     handles(_of_one)(_unary(_symbol))
 handles(operator.inv)(_unary("~"))
-handles(operator.not_)(lambda m, args, kwargs: Constant(not m.truth(args[0])))
-handles(operator.truth)(lambda m, args, kwargs: Constant(m.truth(args[0])))
-handles(operator.is_)(lambda m, args, kwargs: Constant(m.is_(args[0], args[1])))
-handles(operator.is_not)(lambda m, args, kwargs: Constant(not m.is_(args[0], args[1])))
-handles(operator.contains)(lambda m, args, kwargs: Constant(m.realize(args[0]).contains(m, m.realize(args[1]))))
-handles(operator.getitem)(lambda m, args, kwargs: m.realize(args[0]).item(m, m.realize(args[1])))
-handles(operator.call)(lambda m, args, kwargs: m.call(args[0], args[1:], kwargs))
+handles(operator.not_)(lambda m, args, kwargs: Constant(not m.operators.truth(args[0])))
+handles(operator.truth)(lambda m, args, kwargs: Constant(m.operators.truth(args[0])))
+handles(operator.is_)(lambda m, args, kwargs: Constant(m.operators.is_(args[0], args[1])))
+handles(operator.is_not)(lambda m, args, kwargs: Constant(not m.operators.is_(args[0], args[1])))
+handles(operator.contains)(lambda m, args, kwargs: Constant(args[0].realize(m).contains(m, args[1].realize(m))))
+handles(operator.getitem)(lambda m, args, kwargs: args[0].realize(m).item(m, args[1].realize(m)))
+handles(operator.call)(lambda m, args, kwargs: m.calls.call(args[0], args[1:], kwargs))
 # They ask sequences for their elements; those of known ones compare as they do for real.
 folds(operator.concat, operator.countOf, operator.indexOf)
 
 
 @handles(operator.index)
 def _index(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    real = m.realize(args[0])
-    return real if isinstance(real, Symbolic) else Constant(m.index(real))
+    real = args[0].realize(m)
+    return real if isinstance(real, Symbolic) else Constant(m.operators.index(real))
 
 
 @handles(operator.setitem)
 def _setitem(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    m.realize(args[0]).set_item(m, m.realize(args[1]), args[2])
+    args[0].realize(m).set_item(m, args[1].realize(m), args[2])
     return Constant(None)
 
 
 @handles(operator.delitem)
 def _delitem(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    m.realize(args[0]).delete_item(m, m.realize(args[1]))
+    args[0].realize(m).delete_item(m, args[1].realize(m))
     return Constant(None)
 
 
 def sequence_of(m: Interpreter, value: Variable) -> Variable:
     """A list or tuple with the elements of any iterable."""
-    real = m.realize(value)
-    return real if isinstance(real, Sequence) else m.created(List(m.elements(real)))
+    real = value.realize(m)
+    return real if isinstance(real, Sequence) else m.effects.created(List(m.iteration.elements(real)))
 
 
 # itertools, as functions that give whole results
 
 
 def _products(m: Interpreter, args: Args, kwargs: Kwargs) -> list[tuple[Variable, ...]]:
-    repeat = m.index(kwargs["repeat"]) if "repeat" in kwargs else 1
-    return list(itertools.product(*[m.elements(a) for a in args], repeat=repeat))
+    repeat = m.operators.index(kwargs["repeat"]) if "repeat" in kwargs else 1
+    return list(itertools.product(*[m.iteration.elements(a) for a in args], repeat=repeat))
 
 
 def tuples_iterator(m: Interpreter, rows: list[tuple[Any, ...]]) -> Variable:
     """An iterator over tuples known at once."""
-    return m.created(Computed(m.created_tuple([m.created_tuple(list(row)) for row in rows])))
+    return m.effects.created(Computed(m.builder.new_tuple([m.builder.new_tuple(list(row)) for row in rows])))

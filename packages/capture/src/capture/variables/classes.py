@@ -16,7 +16,7 @@ from capture.guards import GuardKind
 from capture.sources import Attr, Const, Source
 
 from .base import Args, Interpreter, Kwargs, Variable, shown_type
-from .building import builds
+from .building import builds, known_part
 from .constants import BoundBuiltin, Constant, Known
 from .exceptions import ExceptionObject
 from .functions import Method
@@ -45,7 +45,7 @@ class Class(Known):
 
         Those of enumerations are understood as a whole.
         """
-        m.note_type(self.value)
+        m.guards.note_type(self.value)
         raw, owner = class_lookup(m, type(self.value), name)
         if not isinstance(raw, types.FunctionType | classmethod | staticmethod) or owner is enum.EnumMeta:
             return None
@@ -55,23 +55,25 @@ class Class(Known):
         for name in ("__bool__", "__len__"):
             found = self.special(m, name)
             if found is not None:
-                return m.truth(m.call(found, [], {}))
+                return m.operators.truth(m.calls.call(found, [], {}))
         return True
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         cls = self.value
         if name == "__class__":
-            return m.known(type(cls))
-        m.note_type(cls)
+            return m.builder.known(type(cls))
+        m.guards.note_type(cls)
         if name in _METADATA and class_lookup(m, type(cls), name)[1] is type:
-            value = m.fold(getattr, [cls, name])
+            value = m.builder.fold(getattr, [cls, name])
             return (
-                m.wrap(value, Attr(Const(cls, cls.__qualname__), name)) if m.may_change(cls) else m.from_python(value)
+                m.builder.wrap(value, Attr(Const(cls, cls.__qualname__), name))
+                if m.classes.may_change(cls)
+                else m.builder.from_python(value)
             )
         if issubclass(cls, enum.Enum):
-            found = m.fold(getattr, [cls, name])
+            found = m.builder.fold(getattr, [cls, name])
             if isinstance(found, enum.Enum):
-                return m.known(found)
+                return m.builder.known(found)
         if isinstance(class_lookup(m, type(cls), "__getattribute__")[0], types.FunctionType):
             raise Unsupported(f"attribute of class {cls.__name__}, whose metaclass reads them in its own way")
         meta_raw, meta_owner = class_lookup(m, type(cls), name)
@@ -81,25 +83,25 @@ class Class(Known):
         if raw is not MISSING:
             if name == "__new__" and isinstance(raw, staticmethod):
                 raw = raw.__func__
-                return m.class_attribute(owner, name, raw)
+                return m.builder.class_attribute(raw)
             return descriptor_get(m, raw, owner, None, cls, name)
         if isinstance(meta_raw, types.FunctionType):
-            return m.created(Method(m.class_attribute(meta_owner, name, meta_raw), self))
+            return m.effects.created(Method(m.builder.class_attribute(meta_raw), self))
         if meta_raw is not MISSING and meta_owner is type:
-            return m.created(BoundBuiltin(self, name))
+            return m.effects.created(BoundBuiltin(self, name))
         if meta_raw is not MISSING:
             return descriptor_get(m, meta_raw, meta_owner, self, type(cls), name)
         fallback = self.special(m, "__getattr__")
         if fallback is not None:
-            return m.call(fallback, [Constant(name)], {})
-        m.throw(AttributeError, f"type object {shown_type(cls)!r} has no attribute {name!r}")
+            return m.calls.call(fallback, [Constant(name)], {})
+        m.errors.throw(AttributeError, f"type object {shown_type(cls)!r} has no attribute {name!r}")
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name == "__call__":
             return self.call(m, args, kwargs)
         if name == "mro" and class_lookup(m, type(self.value), name)[1] is type:
-            m.note_order(self.value)
-            return m.from_python(m.fold(self.value.mro, []))
+            m.classes.note_order(self.value)
+            return m.builder.from_python(m.builder.fold(self.value.mro, []))
         if name in ("__instancecheck__", "__subclasscheck__") or class_lookup(m, type(self.value), name)[1] is not type:
             return super().method(m, name, args, kwargs)
         raise Unsupported(f"type.{name}")
@@ -110,15 +112,15 @@ class Class(Known):
     def iterate(self, m: Interpreter) -> Variable:
         found = self.special(m, "__iter__")
         if found is not None:
-            return m.iterate_with(found)
+            return m.iteration.iterate_with(found)
         if issubclass(self.value, enum.Enum):
-            return m.created(SequenceIterator(m.created_tuple([m.known(x) for x in self.value])))
+            return m.effects.created(SequenceIterator(m.builder.new_tuple([m.builder.known(x) for x in self.value])))
         return super().iterate(m)
 
     def length(self, m: Interpreter) -> Variable:
         found = self.special(m, "__len__")
         if found is not None:
-            return m.call(found, [], {})
+            return m.calls.call(found, [], {})
         if issubclass(self.value, enum.Enum):
             return Constant(len(self.value))
         return super().length(m)
@@ -132,19 +134,19 @@ class Class(Known):
             if isinstance(raw, classmethod) and isinstance(raw.__func__, types.FunctionType):
                 found = descriptor_get(m, raw, owner, None, self.value, "__class_getitem__")
         if found is not None:
-            return m.call(found, [key], {})
+            return m.calls.call(found, [key], {})
         try:
-            real = m.to_python(key)
+            real = m.builder.to_python(key)
         except NotConstant:
             raise Unsupported(f"subscript of class {self.value.__name__}") from None
-        return m.known(m.fold(lambda c, k: c[k], [self.value, real]))
+        return m.builder.known(m.builder.fold(lambda c, k: c[k], [self.value, real]))
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
         found = self.special(m, "__contains__")
         if found is not None:
-            return m.truth(m.call(found, [value], {}))
+            return m.operators.truth(m.calls.call(found, [value], {}))
         if issubclass(self.value, enum.Enum):
-            return bool(m.fold(lambda c, k: k in c, [self.value, m.to_python(value)]))
+            return bool(m.builder.fold(lambda c, k: k in c, [self.value, m.builder.to_python(value)]))
         return super().contains(m, value)
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
@@ -157,11 +159,11 @@ class Class(Known):
 def construct(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs) -> Variable:
     """``type.__call__``: ``__new__``, then ``__init__``."""
     cls = cls_var.value
-    meta_call, meta_owner = class_lookup(m, type(cls), "__call__")
+    meta_call = class_lookup(m, type(cls), "__call__")[0]
     if isinstance(meta_call, types.FunctionType):
         if issubclass(cls, enum.Enum):
-            return m.known(m.fold(cls, [m.to_python(a) for a in args]))
-        return m.call(m.class_attribute(meta_owner, "__call__", meta_call), [cls_var, *args], kwargs)
+            return m.builder.known(m.builder.fold(cls, [m.builder.to_python(a) for a in args]))
+        return m.calls.call(m.builder.class_attribute(meta_call), [cls_var, *args], kwargs)
     if issubclass(cls, torch.Tensor):
         raise Unsupported(f"construction of {cls.__name__}")
     if getattr(cls, "__abstractmethods__", None):
@@ -169,7 +171,7 @@ def construct(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs) -> Var
     new, owner = class_lookup(m, cls, "__new__")
     new = new.__func__ if isinstance(new, staticmethod) else new
     if isinstance(new, types.FunctionType):
-        instance = m.realize(m.call(m.class_attribute(owner, "__new__", new), [cls_var, *args], kwargs))
+        instance = m.calls.call(m.builder.class_attribute(new), [cls_var, *args], kwargs).realize(m)
     else:
         instance = allocate(m, cls, owner, args, kwargs)
     if not issubclass(instance.python_type(), cls):
@@ -183,15 +185,15 @@ def initialise(m: Interpreter, instance: Object, args: Args, kwargs: Kwargs) -> 
     """Run ``__init__``."""
     init, owner = class_lookup(m, instance.cls, "__init__")
     if isinstance(init, types.FunctionType):
-        result = m.call(m.class_attribute(owner, "__init__", init), [instance, *args], kwargs)
-        if not m.is_none(m.realize(result)):
-            m.throw(TypeError, "__init__() should return None")
+        result = m.calls.call(m.builder.class_attribute(init), [instance, *args], kwargs)
+        if not m.builder.is_none(result.realize(m)):
+            m.errors.throw(TypeError, "__init__() should return None")
         return
     if owner is object:
         new, _ = class_lookup(m, instance.cls, "__new__")
         plain_new = not isinstance(new, staticmethod | types.FunctionType)
         if (args or kwargs) and plain_new and instance.payload is None:
-            m.throw(TypeError, f"{instance.cls.__name__}() takes no arguments")
+            m.errors.throw(TypeError, f"{instance.cls.__name__}() takes no arguments")
         return
     instance.builtin(m, owner, "__init__", args, kwargs)
 
@@ -201,14 +203,14 @@ def allocate(m: Interpreter, cls: type, owner: type, args: Args, kwargs: Kwargs)
     if issubclass(cls, BaseException):
         if owner.__module__ != "builtins":
             raise Unsupported(f"construction of {cls.__name__}")
-        return m.created(ExceptionObject(cls, list(args)))
+        return m.effects.created(ExceptionObject(cls, list(args)))
     if issubclass(cls, torch.nn.Module):
-        return m.created(Module(cls))
+        return m.effects.created(Module(cls))
     if owner is object:
-        return m.created(Object(cls))
+        return m.effects.created(Object(cls))
     base = next((c for c in cls.__mro__ if c in PAYLOADS), owner)
     payload = PAYLOADS.get(base) if issubclass(base, owner) else None
-    if owner is weakref.ref and len(m.frames) == 1 and args and m.realize(args[0]).source is None:
+    if owner is weakref.ref and len(m.state.frames) == 1 and args and args[0].realize(m).source is None:
         # The object is the frame's own: it dies where the frame lets go of it, at a line that generated code does not pass.
         raise SkipFrame("it makes a weak reference to an object of its own")
     if payload is None:
@@ -217,31 +219,31 @@ def allocate(m: Interpreter, cls: type, owner: type, args: Args, kwargs: Kwargs)
 
 
 def _tuple_payload(m: Interpreter, cls: type, args: Args, kwargs: Kwargs) -> Variable:
-    items = m.elements(args[0]) if args else []
+    items = m.iteration.elements(args[0]) if args else []
     if hasattr(cls, "_fields"):
-        return m.created(NamedTuple(items, cls))
-    return m.created(Object(cls, payload=m.created(Tuple(items))))
+        return m.effects.created(NamedTuple(items, cls))
+    return m.effects.created(Object(cls, payload=m.effects.created(Tuple(items))))
 
 
 def _literal_payload(base: type) -> Callable[..., Variable]:
     def make(m: Interpreter, cls: type, args: Args, kwargs: Kwargs) -> Variable:
         try:
-            value = m.fold(base, [m.to_python(a) for a in args])
+            value = m.builder.fold(base, [m.builder.to_python(a) for a in args])
         except NotConstant:
             raise Unsupported(f"construction of {cls.__name__} from values that are not constant") from None
-        return m.created(Object(cls, payload=Constant(value)))
+        return m.effects.created(Object(cls, payload=Constant(value)))
 
     return make
 
 
 #: How the built-in part of an instance starts, by the class whose ``__new__`` is inherited.
 PAYLOADS: dict[type, Callable[..., Variable]] = {
-    dict: lambda m, cls, args, kwargs: m.created(Object(cls, payload=m.created(Dict({})))),
-    collections.OrderedDict: lambda m, cls, args, kwargs: m.created(
-        Object(cls, payload=m.created(Dict({}, collections.OrderedDict)))
+    dict: lambda m, cls, args, kwargs: m.effects.created(Object(cls, payload=m.effects.created(Dict({})))),
+    collections.OrderedDict: lambda m, cls, args, kwargs: m.effects.created(
+        Object(cls, payload=m.effects.created(Dict({}, collections.OrderedDict)))
     ),
-    list: lambda m, cls, args, kwargs: m.created(Object(cls, payload=m.created(List([])))),
-    set: lambda m, cls, args, kwargs: m.created(Object(cls, payload=m.created(Set({})))),
+    list: lambda m, cls, args, kwargs: m.effects.created(Object(cls, payload=m.effects.created(List([])))),
+    set: lambda m, cls, args, kwargs: m.effects.created(Object(cls, payload=m.effects.created(Set({})))),
     tuple: _tuple_payload,
     str: _literal_payload(str),
     int: _literal_payload(int),
@@ -258,22 +260,22 @@ class PyModule(Known):
         return True
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
-        m.note_type(self.value)
+        m.guards.note_type(self.value)
         cls = type(self.value)
         if cls is not types.ModuleType:
             found = self.of_class(m, cls, name)
             if found is not None:
                 return found
         namespace = self.value.__dict__
-        if name in namespace or (id(namespace), name) in m.globals_written:
-            return m.module_global(namespace, name)
-        m.guard(Attr(Const(self.value, self.value.__name__), "__dict__"), GuardKind.NO_KEY, name)
+        if name in namespace or (id(namespace), name) in m.globals.written:
+            return m.globals.read(namespace, name)
+        m.guards.add(Attr(Const(self.value, self.value.__name__), "__dict__"), GuardKind.NO_KEY, name)
         try:
             real = getattr(self.value, name)
         except AttributeError as error:
-            m.guard(Const(self.value, self.value.__name__), GuardKind.NO_ATTR, name)
-            m.throw(AttributeError, str(error))
-        return m.wrap(real, m.known_attribute_source(self.value, name))
+            m.guards.add(Const(self.value, self.value.__name__), GuardKind.NO_ATTR, name)
+            m.errors.throw(AttributeError, str(error))
+        return m.builder.wrap(real, known_part(self.value, name))
 
     def of_class(self, m: Interpreter, cls: type, name: str) -> Variable | None:
         """What a class of modules with attributes of its own gives; None if that is the module's own dictionary's."""
@@ -288,20 +290,20 @@ class PyModule(Known):
             return None
         if isinstance(raw, types.FunctionType | property | staticmethod | classmethod):
             return descriptor_get(m, raw, owner, self, cls, name)
-        return m.wrap(m.fold(getattr, [self.value, name]), m.known_attribute_source(self.value, name))
+        return m.builder.wrap(m.builder.fold(getattr, [self.value, name]), known_part(self.value, name))
 
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
         if type(self.value) is not types.ModuleType:
             raise Unsupported(f"setting attribute {name!r} of a {type(self.value).__name__}")
-        m.note_type(self.value)
-        m.set_global(self.value.__dict__, name, value)
+        m.guards.note_type(self.value)
+        m.globals.write(self.value.__dict__, name, value)
 
 
 @builds(type, subclasses=True)
 def _build_class(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    return m.identity(Class(value), source)
+    return m.builder.identified(Class(value), source)
 
 
 @builds(types.ModuleType, subclasses=True)
 def _build_module(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    return m.identity(PyModule(value), source)
+    return m.builder.identified(PyModule(value), source)

@@ -73,62 +73,67 @@ class Constant(Variable):
         return bool(self.value)
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
-        found = m.fold(getattr, [self.value, name])
+        found = m.builder.fold(getattr, [self.value, name])
         if callable(found) and getattr(found, "__self__", None) is self.value:
             return BoundBuiltin(self, name)
-        return m.from_python(found)
+        return m.builder.from_python(found)
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         try:
-            real_args = [m.to_python(a) for a in args]
-            real_kwargs = {k: m.to_python(v) for k, v in kwargs.items()}
+            real_args = [m.builder.to_python(a) for a in args]
+            real_kwargs = {k: m.builder.to_python(v) for k, v in kwargs.items()}
         except NotConstant:
             if name == "join" and len(args) == 1:
                 return self.join(m, args[0])
             if name == "format":
                 return self.format(m, args, kwargs)
             raise Unsupported(f"{type(self.value).__name__}.{name} on a value that is not constant") from None
-        found = m.fold(getattr, [self.value, name])
-        return m.from_python(m.fold(found, real_args, real_kwargs))
+        found = m.builder.fold(getattr, [self.value, name])
+        return m.builder.from_python(m.builder.fold(found, real_args, real_kwargs))
 
     def join(self, m: Interpreter, parts: Variable) -> Variable:
         try:
-            return Constant(m.fold(self.value.join, [[m.to_python(p) for p in m.elements(parts)]]))
+            return Constant(
+                m.builder.fold(self.value.join, [[m.builder.to_python(p) for p in m.iteration.elements(parts)]])
+            )
         except NotConstant:
             raise Unsupported("str.join of values that are not constant") from None
 
     def format(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        fields = m.fold(lambda text: list(string.Formatter().parse(text)), [self.value])
+        fields = m.builder.fold(lambda text: list(string.Formatter().parse(text)), [self.value])
         try:
             if any(
                 (field != "" and field is not None and not field.isalnum()) or spec or how
                 for _, field, spec, how in fields
             ):
                 raise Unsupported("str.format that looks into values that are not constant")
-            real = [m.to_python(a) if m.is_constant(a) else m.to_python(m.format(a, "")) for a in args]
-            named = {k: m.to_python(v) for k, v in kwargs.items()}
+            real = [
+                m.builder.to_python(a) if m.builder.is_constant(a) else m.builder.to_python(m.operators.format(a, ""))
+                for a in args
+            ]
+            named = {k: m.builder.to_python(v) for k, v in kwargs.items()}
         except NotConstant:
             raise Unsupported("str.format of values that are not constant") from None
-        return Constant(m.fold(self.value.format, real, named))
+        return Constant(m.builder.fold(self.value.format, real, named))
 
     def length(self, m: Interpreter) -> Variable:
-        return Constant(m.fold(len, [self.value]))
+        return Constant(m.builder.fold(len, [self.value]))
 
     def iterate(self, m: Interpreter) -> Variable:
-        values = m.fold(list, [self.value])
-        made: Variable = m.created_tuple([m.from_python(v) for v in values])
+        values = m.builder.fold(list, [self.value])
+        made: Variable = m.builder.new_tuple([m.builder.from_python(v) for v in values])
         return made.iterate(m)
 
     def item(self, m: Interpreter, key: Variable) -> Variable:
         try:
-            real = m.to_python(key)
+            real = m.builder.to_python(key)
         except NotConstant:
             raise Unsupported("subscript of a constant by a value that is not constant") from None
-        return m.from_python(m.fold(lambda a, b: a[b], [self.value, real]))
+        return m.builder.from_python(m.builder.fold(lambda a, b: a[b], [self.value, real]))
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
         try:
-            return bool(m.fold(lambda a, b: b in a, [self.value, m.to_python(value)]))
+            return bool(m.builder.fold(lambda a, b: b in a, [self.value, m.builder.to_python(value)]))
         except NotConstant:
             raise Unsupported("membership test of a value that is not constant") from None
 
@@ -167,7 +172,9 @@ class Known(Variable):
         if type(self.value).__module__ != "typing":
             return super().item(m, key)
         try:
-            return m.known(m.fold(lambda a, b: a[b], [self.value, m.to_python(key)]))  # Optional[int]
+            return m.builder.known(
+                m.builder.fold(lambda a, b: a[b], [self.value, m.builder.to_python(key)])
+            )  # Optional[int]
         except NotConstant:
             raise Unsupported(f"subscript of {self!r}") from None
 
@@ -187,7 +194,7 @@ class WeakReference(Known):
             raise Unsupported(f"call of a {type(self.value).__name__}")
         if args or kwargs:
             raise Unsupported("call of a weak reference with arguments")
-        return m.referent(self.value, self.source)
+        return m.builder.referent(self.value, self.source)
 
 
 class BoundBuiltin(Variable):
@@ -225,10 +232,10 @@ class BoundBuiltin(Variable):
 
 @builds(weakref.ref, subclasses=True)
 def _build_reference(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    return m.identity(WeakReference(value), source)
+    return m.builder.identified(WeakReference(value), source)
 
 
 @builds(types.GenericAlias, types.UnionType, property)
 @builds_where(lambda cls: cls.__module__ == "typing")
 def _build_known(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    return m.identity(Known(value), source)
+    return m.builder.identified(Known(value), source)

@@ -34,37 +34,37 @@ from .tensors import Tensor
 def _type(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if len(args) != 1:
         raise Unsupported("class made by type()")
-    return m.known(m.realize(args[0]).python_type())
+    return m.builder.known(args[0].realize(m).python_type())
 
 
 @handles(super)
 def _super(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if args:
-        start, obj = m.to_python(args[0]), m.realize(args[1])
+        start, obj = m.builder.to_python(args[0]), args[1].realize(m)
     else:
-        frame = m.frame
+        frame = m.state.frame
         cell = frame.cells.get("__class__")
         if cell is None or cell.content is None:
-            m.throw(RuntimeError, "super(): __class__ cell not found")
-        start = m.to_python(cell.content)
+            m.errors.throw(RuntimeError, "super(): __class__ cell not found")
+        start = m.builder.to_python(cell.content)
         name = frame.code.co_varnames[0]
         first = frame.cells[name].content if name in frame.cells else frame.first_argument
         if first is None:
-            m.throw(RuntimeError, "super(): arg[0] deleted")
-        obj = m.realize(first)
+            m.errors.throw(RuntimeError, "super(): arg[0] deleted")
+        obj = first.realize(m)
     made = Super(start, obj)
     made.check(m)
-    return m.created(made)
+    return m.effects.created(made)
 
 
 @handles(bool)
 def _bool(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if not args:
         return Constant(False)
-    value = m.realize(args[0])
+    value = args[0].realize(m)
     if isinstance(value, Symbolic) and value.python_type() is bool:
         return value
-    return Constant(m.truth(value))
+    return Constant(m.operators.truth(value))
 
 
 def _number(cls: type, method: str) -> None:
@@ -72,27 +72,27 @@ def _number(cls: type, method: str) -> None:
     def convert(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         if not args:
             return Constant(cls())
-        value = m.realize(args[0])
+        value = args[0].realize(m)
         if isinstance(value, Tensor):
             raise Unsupported(f"{cls.__name__}() of a tensor's value")
         if isinstance(value, Symbolic):
             if value.python_type() is cls:
                 return value
             if cls is float and value.python_type() is int:
-                return m.record("call_function", torch.sym_float, [value], {})
+                return m.recorder.record("call_function", torch.sym_float, [value], {})
             if cls is int and value.python_type() is float:
-                return m.record("call_function", torch.sym_int, [value], {})
+                return m.recorder.record("call_function", torch.sym_int, [value], {})
             value = Constant(value.specialise(m))
         if isinstance(value, Object):
             found = value.call_special(m, method, [])
             if found is not None:
                 return found
         try:
-            real = [m.to_python(a) for a in [value, *args[1:]]]
-            named = {k: m.to_python(v) for k, v in kwargs.items()}
+            real = [m.builder.to_python(a) for a in [value, *args[1:]]]
+            named = {k: m.builder.to_python(v) for k, v in kwargs.items()}
         except NotConstant:
             raise Unsupported(f"{cls.__name__}() of {value!r}") from None
-        return Constant(m.fold(cls, real, named))
+        return Constant(m.builder.fold(cls, real, named))
 
 
 _number(int, "__int__")
@@ -105,24 +105,30 @@ def _str(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if not args:
         return Constant("")
     if len(args) > 1 or kwargs:
-        return Constant(m.fold(str, [m.to_python(a) for a in args], {k: m.to_python(v) for k, v in kwargs.items()}))
-    return m.text(args[0])
+        return Constant(
+            m.builder.fold(
+                str, [m.builder.to_python(a) for a in args], {k: m.builder.to_python(v) for k, v in kwargs.items()}
+            )
+        )
+    return m.operators.text(args[0])
 
 
 @handles(bytes)
 def _bytes(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return Constant(m.fold(bytes, [m.to_python(a) for a in args]))
+    return Constant(m.builder.fold(bytes, [m.builder.to_python(a) for a in args]))
 
 
 @handles(list)
 def _list(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return m.created(List(m.elements(args[0]) if args else []))
+    return m.effects.created(List(m.iteration.elements(args[0]) if args else []))
 
 
 @handles(collections.deque)
 def _deque(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     limit = args[1] if len(args) > 1 else kwargs.get("maxlen")
-    made: Deque = m.created(Deque([], None if limit is None or m.is_none(limit) else m.index(limit)))
+    made: Deque = m.effects.created(
+        Deque([], None if limit is None or m.builder.is_none(limit) else m.operators.index(limit))
+    )
     if args:
         made.py_extend(m, args[0])
     return made
@@ -131,15 +137,15 @@ def _deque(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 @handles(tuple)
 def _tuple(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if args:
-        value = m.realize(args[0])
+        value = args[0].realize(m)
         if type(value) is Tuple and value.cls is tuple:
             return value
-    return m.created_tuple(m.elements(args[0]) if args else [])
+    return m.builder.new_tuple(m.iteration.elements(args[0]) if args else [])
 
 
 @handles(torch.Size)
 def _size(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return m.created(Tuple(m.elements(args[0]) if args else [], torch.Size))
+    return m.effects.created(Tuple(m.iteration.elements(args[0]) if args else [], torch.Size))
 
 
 @handles(set)
@@ -153,7 +159,7 @@ def _frozenset(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 
 def _set_of(m: Interpreter, args: Args, cls: type) -> Set:
-    given = m.realize(args[0]) if args else Tuple([])
+    given = args[0].realize(m) if args else Tuple([])
     made = Set.of(m, unordered(m, given), cls, in_order=not isinstance(given, Set))
     if cls is frozenset and isinstance(given, Set) and given.cls is frozenset:
         made.only_grew = given.only_grew  # it is the same object
@@ -162,17 +168,17 @@ def _set_of(m: Interpreter, args: Args, cls: type) -> Set:
 
 @handles(dict)
 def _dict(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return _fill(m, m.created(Dict({})), args, kwargs)
+    return _fill(m, m.effects.created(Dict({})), args, kwargs)
 
 
 @handles(collections.OrderedDict)
 def _ordered_dict(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return _fill(m, m.created(Dict({}, collections.OrderedDict)), args, kwargs)
+    return _fill(m, m.effects.created(Dict({}, collections.OrderedDict)), args, kwargs)
 
 
 @handles(collections.defaultdict)
 def _defaultdict(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    made = m.created(Dict({}, collections.defaultdict, m.realize(args[0]) if args else Constant(None)))
+    made = m.effects.created(Dict({}, collections.defaultdict, args[0].realize(m) if args else Constant(None)))
     return _fill(m, made, args[1:], kwargs)
 
 
@@ -183,8 +189,8 @@ def _fromkeys(cls: type) -> None:
         if "iterable" not in named or len(named) != len(args) + len(kwargs) or (kwargs and cls is dict):
             raise Unsupported("fromkeys with other than its arguments")
         made = Dict({}, cls)
-        m.created(made)
-        for key in m.elements(named["iterable"]):
+        m.effects.created(made)
+        for key in m.iteration.elements(named["iterable"]):
             made.set_item(m, key, named.get("value", Constant(None)))
         return made
 
@@ -207,50 +213,50 @@ def _slice(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 @handles(range)
 def _range(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return Range(m.fold(range, [m.index(a) for a in args]))
+    return Range(m.builder.fold(range, [m.operators.index(a) for a in args]))
 
 
 @handles(enumerate)
 def _enumerate(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     start = args[1] if len(args) > 1 else kwargs.get("start", Constant(0))
-    return m.created(iterators.Enumerate(m.iterate(args[0]), m.index(start)))
+    return m.effects.created(iterators.Enumerate(m.iteration.iterate(args[0]), m.operators.index(start)))
 
 
 @handles(zip)
 def _zip(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    strict = "strict" in kwargs and m.truth(kwargs["strict"])
-    return m.created(iterators.Zip([m.iterate(a) for a in args], strict))
+    strict = "strict" in kwargs and m.operators.truth(kwargs["strict"])
+    return m.effects.created(iterators.Zip([m.iteration.iterate(a) for a in args], strict))
 
 
 @handles(map)
 def _map(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return m.created(iterators.Map(args[0], [m.iterate(a) for a in args[1:]]))
+    return m.effects.created(iterators.Map(args[0], [m.iteration.iterate(a) for a in args[1:]]))
 
 
 @handles(filter)
 def _filter(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return m.created(iterators.Filter(args[0], m.iterate(args[1])))
+    return m.effects.created(iterators.Filter(args[0], m.iteration.iterate(args[1])))
 
 
 @handles(reversed)
 def _reversed(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    value = m.realize(args[0])
+    value = args[0].realize(m)
     cls = value.python_type()
     if not hasattr(cls, "__reversed__") and not (hasattr(cls, "__getitem__") and hasattr(cls, "__len__")):
-        m.throw(TypeError, f"{shown_type(cls)!r} object is not reversible")
+        m.errors.throw(TypeError, f"{shown_type(cls)!r} object is not reversible")
     if isinstance(value, Object):
         found = value.special(m, "__reversed__")
         if found is not None and value.payload is None:
-            return m.call(found, [], {})
+            return m.calls.call(found, [], {})
     if type(value) in (List, Tuple, NamedTuple):
-        return m.created(iterators.ReversedIterator(value))
+        return m.effects.created(iterators.ReversedIterator(value))
     if isinstance(value, Range):
-        return m.created(iterators.RangeIterator(value.value[::-1]))
+        return m.effects.created(iterators.RangeIterator(value.value[::-1]))
     if isinstance(value, Object) and value.payload is None:
         raise Unsupported("reversed() of an object")
     listed = sequence_of(m, value)
     assert isinstance(listed, Sequence)
-    return m.created(iterators.Computed(m.created_tuple(list(reversed(listed.items)))))
+    return m.effects.created(iterators.Computed(m.builder.new_tuple(list(reversed(listed.items)))))
 
 
 @handles(property)
@@ -261,35 +267,35 @@ def _property(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 @handles(object)
 def _object(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if args or kwargs:
-        m.fold(object, [None] * len(args), dict.fromkeys(kwargs))
-    return m.created(Object(object))
+        m.builder.fold(object, [None] * len(args), dict.fromkeys(kwargs))
+    return m.effects.created(Object(object))
 
 
 @handles(functools.partial)
 def _partial(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    inner = m.realize(args[0])
+    inner = args[0].realize(m)
     if isinstance(inner, Partial) and inner.own is None:  # one with attributes stays what it is
         if inner.real is not None:
-            m.guard_predicate(inner, lambda real: own_attributes(real) is None, "{} was given no attributes")
-        return m.created(Partial(inner.function, [*inner.args, *args[1:]], {**inner.kwargs, **kwargs}))
-    return m.created(Partial(inner, list(args[1:]), dict(kwargs)))
+            m.guards.predicate(inner, lambda real: own_attributes(real) is None, "{} was given no attributes")
+        return m.effects.created(Partial(inner.function, [*inner.args, *args[1:]], {**inner.kwargs, **kwargs}))
+    return m.effects.created(Partial(inner, list(args[1:]), dict(kwargs)))
 
 
 @handles(types.MethodType)
 def _method(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return m.created(Method(m.realize(args[0]), m.realize(args[1])))
+    return m.effects.created(Method(args[0].realize(m), args[1].realize(m)))
 
 
 @handles(types.CellType)
 def _cell(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return m.created(Cell(args[0] if args else None))
+    return m.effects.created(Cell(args[0] if args else None))
 
 
 @handles(types.SimpleNamespace)
 def _namespace(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if args:
         raise Unsupported("SimpleNamespace of a mapping")
-    made = m.created(Object(types.SimpleNamespace))
+    made = m.effects.created(Object(types.SimpleNamespace))
     for name, value in kwargs.items():
         made.attrs[name] = value
     return made
@@ -297,8 +303,8 @@ def _namespace(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 @handles(torch.device, torch.dtype)
 def _device(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    real = [m.to_python(a) for a in args]
-    return Constant(m.fold(torch.device, real, {k: m.to_python(v) for k, v in kwargs.items()}))
+    real = [m.builder.to_python(a) for a in args]
+    return Constant(m.builder.fold(torch.device, real, {k: m.builder.to_python(v) for k, v in kwargs.items()}))
 
 
 def _folded(*classes: type) -> None:
@@ -307,8 +313,8 @@ def _folded(*classes: type) -> None:
 
         @handles(cls)
         def make(m: Interpreter, args: Args, kwargs: Kwargs, cls: Any = cls) -> Variable:
-            real = [m.to_python(a) for a in args]
-            return InfoObject(m.fold(cls, real, {k: m.to_python(v) for k, v in kwargs.items()}))
+            real = [m.builder.to_python(a) for a in args]
+            return InfoObject(m.builder.fold(cls, real, {k: m.builder.to_python(v) for k, v in kwargs.items()}))
 
 
 class InfoObject(Known):
@@ -318,7 +324,7 @@ class InfoObject(Known):
         return True
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
-        return m.from_python(m.fold(getattr, [self.value, name]))
+        return m.builder.from_python(m.builder.fold(getattr, [self.value, name]))
 
 
 _folded(torch.finfo, torch.iinfo)
@@ -329,20 +335,22 @@ _folded(torch.finfo, torch.iinfo)
 
 @handles(itertools.chain)
 def _chain(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return m.created(iterators.Chain(m.iterate(m.created_tuple(list(args))), itertools.chain))
+    return m.effects.created(iterators.Chain(m.iteration.iterate(m.builder.new_tuple(list(args))), itertools.chain))
 
 
 @handles(itertools.count)
 def _count(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     start = args[0] if args else kwargs.get("start", Constant(0))
     step = args[1] if len(args) > 1 else kwargs.get("step", Constant(1))
-    return m.created(iterators.Count(m.realize(start), m.realize(step), itertools.count))
+    return m.effects.created(iterators.Count(start.realize(m), step.realize(m), itertools.count))
 
 
 @handles(itertools.repeat)
 def _repeat(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     times = args[1] if len(args) > 1 else kwargs.get("times")
-    return m.created(iterators.Repeat(args[0], None if times is None else m.index(times), itertools.repeat))
+    return m.effects.created(
+        iterators.Repeat(args[0], None if times is None else m.operators.index(times), itertools.repeat)
+    )
 
 
 @handles(itertools.product)
@@ -352,43 +360,45 @@ def _product(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 @handles(itertools.combinations)
 def _combinations(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return tuples_iterator(m, list(itertools.combinations(m.elements(args[0]), m.index(args[1]))))
+    return tuples_iterator(m, list(itertools.combinations(m.iteration.elements(args[0]), m.operators.index(args[1]))))
 
 
 @handles(itertools.permutations)
 def _permutations(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    size = m.index(args[1]) if len(args) > 1 else None
-    return tuples_iterator(m, list(itertools.permutations(m.elements(args[0]), size)))
+    size = m.operators.index(args[1]) if len(args) > 1 else None
+    return tuples_iterator(m, list(itertools.permutations(m.iteration.elements(args[0]), size)))
 
 
 @handles(itertools.pairwise)
 def _pairwise(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return m.created(iterators.Pairwise(m.iterate(args[0])))
+    return m.effects.created(iterators.Pairwise(m.iteration.iterate(args[0])))
 
 
 @handles(itertools.zip_longest)
 def _zip_longest(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     fill = kwargs.get("fillvalue", Constant(None))
-    return m.created(iterators.LongestZip([m.iterate(a) for a in args], fill))
+    return m.effects.created(iterators.LongestZip([m.iteration.iterate(a) for a in args], fill))
 
 
 @handles(itertools.islice)
 def _islice(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    bounds = [None if m.is_none(a) else m.index(a) for a in args[1:]]
-    m.fold(itertools.islice, [(), *bounds])  # it refuses negative ones
+    bounds = [None if m.builder.is_none(a) else m.operators.index(a) for a in args[1:]]
+    m.builder.fold(itertools.islice, [(), *bounds])  # it refuses negative ones
     limits = slice(*bounds)
-    return m.created(iterators.Part(m.iterate(args[0]), limits.start or 0, limits.stop, limits.step or 1))
+    return m.effects.created(
+        iterators.Part(m.iteration.iterate(args[0]), limits.start or 0, limits.stop, limits.step or 1)
+    )
 
 
 @handles(itertools.accumulate)
 def _accumulate(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     function = args[1] if len(args) > 1 else kwargs.get("func")
-    if function is not None and m.is_none(function):
+    if function is not None and m.builder.is_none(function):
         function = None
     initial = kwargs.get("initial")
-    if initial is not None and m.is_none(initial):
+    if initial is not None and m.builder.is_none(initial):
         initial = None
-    return m.created(iterators.Accumulate(m.iterate(args[0]), function, initial))
+    return m.effects.created(iterators.Accumulate(m.iteration.iterate(args[0]), function, initial))
 
 
 # operator's callable objects
@@ -410,15 +420,17 @@ class Getter(Variable):
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         if self.cls is operator.methodcaller:
-            return m.call(m.getattr(args[0], m.to_python(self.args[0])), self.args[1:], self.kwargs)
-        found = [self.one(m, m.realize(args[0]), key) for key in self.args]
-        return found[0] if len(found) == 1 else m.created_tuple(found)
+            return m.calls.call(
+                args[0].realize(m).attribute(m, m.builder.to_python(self.args[0])), self.args[1:], self.kwargs
+            )
+        found = [self.one(m, args[0].realize(m), key) for key in self.args]
+        return found[0] if len(found) == 1 else m.builder.new_tuple(found)
 
     def one(self, m: Interpreter, value: Variable, key: Variable) -> Variable:
         if self.cls is operator.itemgetter:
-            return value.item(m, m.realize(key))
-        for part in m.to_python(key).split("."):
-            value = m.realize(m.getattr(value, part))
+            return value.item(m, key.realize(m))
+        for part in m.builder.to_python(key).split("."):
+            value = value.realize(m).attribute(m, part).realize(m)
         return value
 
 
@@ -426,4 +438,4 @@ for _cls in (operator.itemgetter, operator.attrgetter, operator.methodcaller):
 
     @handles(_cls)
     def _getter(m: Interpreter, args: Args, kwargs: Kwargs, cls: Any = _cls) -> Variable:
-        return m.created(Getter(cls, [m.realize(a) for a in args], kwargs))
+        return m.effects.created(Getter(cls, [a.realize(m) for a in args], kwargs))

@@ -30,7 +30,7 @@ class Deque(List):
         self.age = 0
 
     def make(self, m: Interpreter, items: list[Variable]) -> Variable:
-        made: Deque = m.created(Deque(items, self.maxlen))
+        made: Deque = m.effects.created(Deque(items, self.maxlen))
         made.trim(left=True)
         return made
 
@@ -51,13 +51,13 @@ class Deque(List):
 
     def refuse_slice(self, m: Interpreter, key: Variable) -> None:
         if isinstance(key, Slice):
-            m.fold(operator.getitem, [collections.deque(), slice(None)])
+            m.builder.fold(operator.getitem, [collections.deque(), slice(None)])
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         return Constant(self.maxlen) if name == "maxlen" else super().attribute(m, name)
 
     def iterate(self, m: Interpreter) -> Variable:
-        return m.created(DequeIterator(self))
+        return m.effects.created(DequeIterator(self))
 
     def trim(self, left: bool) -> None:
         if self.maxlen is not None and len(self.items) > self.maxlen:
@@ -75,12 +75,12 @@ class Deque(List):
         return self.resized(m, left=False)
 
     def py_extendleft(self, m: Interpreter, values: Variable) -> Variable:
-        self.items[:0] = reversed(m.elements(values))
+        self.items[:0] = reversed(m.iteration.elements(values))
         return self.resized(m, left=False)
 
     def py_insert(self, m: Interpreter, at: Variable, value: Variable) -> Variable:
         if self.maxlen is not None and len(self.items) >= self.maxlen:
-            m.throw(IndexError, "deque already at its maximum size")
+            m.errors.throw(IndexError, "deque already at its maximum size")
         return super().py_insert(m, at, value)
 
     def py_pop(self, m: Interpreter, at: Variable | None = None) -> Variable:
@@ -93,14 +93,14 @@ class Deque(List):
 
     def _taken(self, m: Interpreter, at: int) -> Variable:
         if not self.items:
-            m.throw(IndexError, "pop from an empty deque")
+            m.errors.throw(IndexError, "pop from an empty deque")
         value = self.items.pop(at)
         self.resized(m)
         return value
 
     def py_rotate(self, m: Interpreter, by: Variable | None = None) -> Variable:
         turned: collections.deque[Variable] = collections.deque(self.items)
-        turned.rotate(1 if by is None else m.index(by))
+        turned.rotate(1 if by is None else m.operators.index(by))
         self.items[:] = turned
         return self.resized(m)
 
@@ -122,15 +122,15 @@ class DequeIterator(Iterator):
         if self.position >= len(self.deque.items) and self.age == self.deque.age:
             raise StopIter
         if self.age != self.deque.age:
-            m.throw(RuntimeError, "deque mutated during iteration")
+            m.errors.throw(RuntimeError, "deque mutated during iteration")
         self.position += 1
         return self.deque.items[self.position - 1]
 
 
 @builds(collections.deque)
 def _build_deque(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    m.type_guard(source, collections.deque)
+    m.guards.of_type(source, collections.deque)
     assert source is not None
-    m.guard(source, GuardKind.LEN, len(value))
-    m.guard(Attr(source, "maxlen"), GuardKind.EQUALS, value.maxlen)
+    m.guards.add(source, GuardKind.LEN, len(value))
+    m.guards.add(Attr(source, "maxlen"), GuardKind.EQUALS, value.maxlen)
     return Deque([Lazy(v, Item(source, i)) for i, v in enumerate(value)], value.maxlen)

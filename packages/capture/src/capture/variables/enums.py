@@ -31,35 +31,39 @@ class EnumMember(Known):
             name = f"_{name}_"
         if name in ("_value_", "_name_") and name in vars(self.value):
             source = Attr(self.source or Const(self.value, str(self.value)), name, via_dict=True)
-            return m.wrap(vars(self.value)[name], source)
+            return m.builder.wrap(vars(self.value)[name], source)
         if name == "__class__":
             check_own_class(m, type(self.value))
-            return m.known(type(self.value))
+            return m.builder.known(type(self.value))
         raw, owner = class_lookup(m, type(self.value), name)
         if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
             return descriptor_get(m, raw, owner, self, type(self.value), name)
         if raw is MISSING and name not in vars(self.value):
-            m.throw(AttributeError, f"{shown_type(type(self.value))!r} object has no attribute {name!r}")
-        found = m.fold(getattr, [self.value, name])
+            m.errors.throw(AttributeError, f"{shown_type(type(self.value))!r} object has no attribute {name!r}")
+        found = m.builder.fold(getattr, [self.value, name])
         if callable(found) and getattr(found, "__self__", None) is self.value:
             return BoundBuiltin(self, name)
-        return m.from_python(found)
+        return m.builder.from_python(found)
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         raw, _ = class_lookup(m, type(self.value), name)
         if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
-            return m.call(self.attribute(m, name), args, kwargs)
+            return m.calls.call(self.attribute(m, name), args, kwargs)
         try:
-            real = [m.to_python(a) for a in args]
+            real = [m.builder.to_python(a) for a in args]
         except NotConstant:
             raise Unsupported(f"enum method {name}") from None
-        return m.from_python(m.fold(getattr(self.value, name), real, {}))
+        return m.builder.from_python(m.builder.fold(getattr(self.value, name), real, {}))
 
     def iterate(self, m: Interpreter) -> Variable:
-        return Constant(m.fold(str, [self.value])).iterate(m) if isinstance(self.value, str) else super().iterate(m)
+        return (
+            Constant(m.builder.fold(str, [self.value])).iterate(m)
+            if isinstance(self.value, str)
+            else super().iterate(m)
+        )
 
 
 @builds(enum.Enum, subclasses=True)
 def _build_member(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    m.note_type(value)
-    return m.identity(EnumMember(value), source)
+    m.guards.note_type(value)
+    return m.builder.identified(EnumMember(value), source)

@@ -38,7 +38,7 @@ class ExceptionObject(Object):
         if name in self.attrs:
             return self.attrs[name]
         if name == "args":
-            return m.created_tuple(list(self.args))
+            return m.builder.new_tuple(list(self.args))
         if name == "__context__" and self.origin >= 0:
             raise Unsupported("context of an exception that was raised")
         if name in ("__cause__", "__context__"):
@@ -58,7 +58,7 @@ class ExceptionObject(Object):
 
     def generic_set(self, m: Interpreter, name: str, value: Variable) -> None:
         self.attrs[name] = value
-        m.mutated(self)
+        m.effects.mutated(self)
 
     def builtin(self, m: Interpreter, owner: type, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name == "__init__":
@@ -83,12 +83,12 @@ class ExceptionObject(Object):
         if how is repr and base is not self.cls:
             raise Unsupported("repr of a user's exception")
         try:
-            return Constant(how(base(*[m.to_python(a) for a in self.args])))
+            return Constant(how(base(*[m.builder.to_python(a) for a in self.args])))
         except NotConstant:
             raise Unsupported("text of an exception with arguments that are not constant") from None
 
     def hash_key(self, m: Interpreter) -> Hashable:
-        return m.by_identity(self)
+        return m.identity.key(self)
 
 
 @builds_where(lambda cls: issubclass(cls, BaseException))

@@ -35,20 +35,20 @@ class Cell(Variable):
     def read(self, m: Interpreter) -> Variable | None:
         """What it holds; that it holds something is guarded even where what that is never counts."""
         if self.content is not None:
-            m.reach_content(self.content)
+            m.guards.reach_content(self.content)
         return self.content
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if name == "cell_contents":
             content = self.read(m)
             if content is None:
-                m.throw(ValueError, "Cell is empty")
+                m.errors.throw(ValueError, "Cell is empty")
             return content
         return super().attribute(m, name)
 
     def set(self, m: Interpreter, value: Variable | None) -> None:
         self.content = value
-        m.mutated(self)
+        m.effects.mutated(self)
 
 
 class Function(Variable):
@@ -82,32 +82,32 @@ class Function(Variable):
     def as_python(self, m: Interpreter) -> Any:
         if self.real is None or self.attrs:
             raise NotConstant(self)
-        m.note_identity(self, self.real)
+        m.guards.note_identity(self, self.real)
         return self.real
 
     def hash_key(self, m: Interpreter) -> Hashable:
         if self.real is None:
-            return m.by_identity(self)
-        m.note_identity(self, self.real)
+            return m.identity.key(self)
+        m.guards.note_identity(self, self.real)
         return self.real
 
     def truth(self, m: Interpreter) -> bool:
         return True
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        return m.call_function(self, args, kwargs)
+        return m.calls.call_function(self, args, kwargs)
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if name in self.attrs:
             return self.attrs[name]
         if name == "__code__":
-            m.note_code(self)
+            m.guards.note_code(self)
             return Constant(self.code)
         if name == "__class__":
-            return m.known(types.FunctionType)
+            return m.builder.known(types.FunctionType)
         if name == "__defaults__":
-            m.note_defaults(self)
-            return m.created_tuple(list(self.defaults)) if self.defaults else Constant(None)
+            m.guards.note_defaults(self)
+            return m.builder.new_tuple(list(self.defaults)) if self.defaults else Constant(None)
         if name in ("__call__", "__get__"):
             return BoundBuiltin(self, name)
         if self.real is not None and self.base is not None:
@@ -119,41 +119,41 @@ class Function(Variable):
         if name == "__doc__":
             return Constant(None)
         if name == "__dict__":
-            made: Variable = m.created_dict(self.attrs)
+            made: Variable = m.builder.new_dict(self.attrs)
             return made
         if name == "__annotations__" and self.annotations is not None:
             return self.annotations
-        m.throw(AttributeError, f"'function' object has no attribute {name!r}")
+        m.errors.throw(AttributeError, f"'function' object has no attribute {name!r}")
 
     def real_attribute(self, m: Interpreter, real: types.FunctionType, base: Source, name: str) -> Variable:
         """What a function from outside the frame has under a name."""
         if hasattr(types.FunctionType, name):
-            value = m.fold(getattr, [real, name])
-            return BoundBuiltin(self, name) if callable(value) else m.wrap(value, Attr(base, name))
+            value = m.builder.fold(getattr, [real, name])
+            return BoundBuiltin(self, name) if callable(value) else m.builder.wrap(value, Attr(base, name))
         if name in real.__dict__:
-            return m.wrap(real.__dict__[name], Attr(base, name, via_dict=True))
-        m.guard(Attr(base, "__dict__"), GuardKind.NO_KEY, name)
-        m.throw(AttributeError, f"'function' object has no attribute {name!r}")
+            return m.builder.wrap(real.__dict__[name], Attr(base, name, via_dict=True))
+        m.guards.add(Attr(base, "__dict__"), GuardKind.NO_KEY, name)
+        m.errors.throw(AttributeError, f"'function' object has no attribute {name!r}")
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name == "__call__":
             return self.call(m, args, kwargs)
         if name == "__get__":
-            owner = m.realize(args[0])
-            return self if m.is_none(owner) else m.created(Method(self, owner))
+            owner = args[0].realize(m)
+            return self if m.builder.is_none(owner) else m.effects.created(Method(self, owner))
         return super().method(m, name, args, kwargs)
 
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
         if self.real is not None or name in ("__code__", "__defaults__", "__kwdefaults__"):
             raise Unsupported(f"setting attribute {name!r} of a function")
-        m.activity += 1
+        m.effects.activity += 1
         self.attrs[name] = value
 
     def refuse(self, m: Interpreter, args: Args, kwargs: Kwargs) -> NoReturn:
         """A call with arguments that it does not take."""
-        m.note_defaults(self)
-        name = m.realize(self.attribute(m, "__qualname__"))
-        raise_wrong_arguments(m, self, m.to_python(name), args, kwargs)
+        m.guards.note_defaults(self)
+        name = self.attribute(m, "__qualname__").realize(m)
+        raise_wrong_arguments(m, self, m.builder.to_python(name), args, kwargs)
 
     def bind(self, m: Interpreter, args: Args, kwargs: Kwargs) -> dict[str, Variable]:
         """Arguments by parameter name, with Python's errors."""
@@ -164,7 +164,7 @@ class Function(Variable):
         bound: dict[str, Variable] = dict(zip(names, args, strict=False))
         at = count + only
         if code.co_flags & inspect.CO_VARARGS:
-            bound[code.co_varnames[at]] = m.created_tuple(list(args[count:]))
+            bound[code.co_varnames[at]] = m.builder.new_tuple(list(args[count:]))
             at += 1
         elif len(args) > count:
             self.refuse(m, args, kwargs)
@@ -181,9 +181,9 @@ class Function(Variable):
             else:
                 self.refuse(m, args, kwargs)
         if takes_rest:
-            bound[code.co_varnames[at]] = m.created_dict(dict(rest))
+            bound[code.co_varnames[at]] = m.builder.new_dict(dict(rest))
         if len(bound) < count + only:
-            m.note_defaults(self)
+            m.guards.note_defaults(self)
         first_default = count - len(self.defaults)
         for i, name in enumerate(names):
             if name not in bound:
@@ -215,13 +215,13 @@ class Method(Variable):
         return True
 
     def as_python(self, m: Interpreter) -> Any:
-        return types.MethodType(m.to_python(self.function), m.to_python(self.owner))
+        return types.MethodType(m.builder.to_python(self.function), m.builder.to_python(self.owner))
 
     def hash_key(self, m: Interpreter) -> Hashable:
         return ("method", self.function.hash_key(m), self.owner.hash_key(m))
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        return m.call(self.function, [self.owner, *args], kwargs)
+        return m.calls.call(self.function, [self.owner, *args], kwargs)
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if name == "__self__":
@@ -266,18 +266,18 @@ class Partial(Variable):
         return True
 
     def hash_key(self, m: Interpreter) -> Hashable:
-        return m.by_identity(self)
+        return m.identity.key(self)
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        return m.call(self.function, [*self.args, *args], {**self.kwargs, **kwargs})
+        return m.calls.call(self.function, [*self.args, *args], {**self.kwargs, **kwargs})
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if name == "func":
             return self.function
         if name == "args":
-            return m.created_tuple(list(self.args))
+            return m.builder.new_tuple(list(self.args))
         if name == "keywords":
-            return m.created_dict(dict(self.kwargs))
+            return m.builder.new_dict(dict(self.kwargs))
         if name == "__call__":
             return BoundBuiltin(self, name)
         if hasattr(functools.partial, name):
@@ -285,9 +285,9 @@ class Partial(Variable):
         if self.source is not None:
             own = self.own or {}
             if name in own:
-                return m.wrap(own[name], Attr(self.source, name))
-            m.guard(self.source, GuardKind.NO_ATTR, name)
-        m.throw(AttributeError, f"'functools.partial' object has no attribute {name!r}")
+                return m.builder.wrap(own[name], Attr(self.source, name))
+            m.guards.add(self.source, GuardKind.NO_ATTR, name)
+        m.errors.throw(AttributeError, f"'functools.partial' object has no attribute {name!r}")
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         return self.call(m, args, kwargs) if name == "__call__" else super().method(m, name, args, kwargs)
@@ -316,20 +316,20 @@ class Generator(Iterator):
                 raise error
             raise StopIter
         if self.running:
-            m.throw(ValueError, "generator already executing")
-        if not self.started and error is None and not m.is_none(value):
-            m.throw(TypeError, "can't send non-None value to a just-started generator")
+            m.errors.throw(ValueError, "generator already executing")
+        if not self.started and error is None and not m.builder.is_none(value):
+            m.errors.throw(TypeError, "can't send non-None value to a just-started generator")
         if not self.started and error is not None:
             self.finished = True
             raise error
         self.running = True
         first, self.started = not self.started, True
         try:
-            yielded, result = m.resume_generator(self.frame, None if first else value, error)
+            yielded, result = m.calls.resume_generator(self.frame, None if first else value, error)
         except SymbolicRaise as raised:
             self.finished = True
             if raised.exception.python_type() is StopIteration:
-                m.throw(RuntimeError, "generator raised StopIteration")
+                m.errors.throw(RuntimeError, "generator raised StopIteration")
             raise
         finally:
             self.running = False
@@ -345,12 +345,12 @@ class Generator(Iterator):
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name == "send":
-            return m.stop_as_exception(lambda: self.send(m, args[0]))
+            return m.iteration.stop_as_exception(lambda: self.send(m, args[0]))
         if name == "close":
             return self.close(m)
         if name == "throw":
-            error = m.exception_of([m.realize(a) for a in args])
-            return m.stop_as_exception(lambda: self.send(m, Constant(None), SymbolicRaise(error)))
+            error = m.calls.exception_of([a.realize(m) for a in args])
+            return m.iteration.stop_as_exception(lambda: self.send(m, Constant(None), SymbolicRaise(error)))
         return super().method(m, name, args, kwargs)
 
     def close(self, m: Interpreter) -> Variable:
@@ -358,19 +358,19 @@ class Generator(Iterator):
             self.finished = True
             return Constant(None)
         try:
-            self.send(m, Constant(None), SymbolicRaise(m.make_exception(GeneratorExit, [])))
+            self.send(m, Constant(None), SymbolicRaise(m.errors.make_exception(GeneratorExit, [])))
         except StopIter:
             return Constant(None)
         except SymbolicRaise as raised:
             if raised.exception.python_type() in (GeneratorExit, StopIteration):
                 return Constant(None)
             raise
-        m.throw(RuntimeError, "generator ignored GeneratorExit")
+        m.errors.throw(RuntimeError, "generator ignored GeneratorExit")
 
 
 @builds(_native.CompiledCallable)
 def _build_compiled(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    return m.wrap(value.__wrapped__, part(source, "__wrapped__"))
+    return m.builder.wrap(value.__wrapped__, part(source, "__wrapped__"))
 
 
 @builds(_native.DisabledCallable)
@@ -382,14 +382,14 @@ def _build_disabled(m: Interpreter, value: Any, source: Source | None) -> Variab
 def _build_function(m: Interpreter, value: types.FunctionType, source: Source | None) -> Variable:
     if source is None or isinstance(source, Const):
         return _function_parts(m, value, Const(value, value.__qualname__))
-    of_call = isinstance(source, Local | Closure | CellContent) or m.hangs_from_bound(source)
-    if of_call and not m.understood(value):
+    of_call = isinstance(source, Local | Closure | CellContent) or m.identity.hangs_from_bound(source)
+    if of_call and not m.calls.understood(value):
         # Another one of the same code will do: one that is made anew for each call, or for each of equal modules.
-        m.guard(source, GuardKind.TYPE, types.FunctionType)
-        m.guard(part(source, "__code__"), GuardKind.ID, value.__code__)
-        m.guard(part(source, "__globals__"), GuardKind.ID, value.__globals__)
+        m.guards.add(source, GuardKind.TYPE, types.FunctionType)
+        m.guards.add(part(source, "__code__"), GuardKind.ID, value.__code__)
+        m.guards.add(part(source, "__globals__"), GuardKind.ID, value.__globals__)
     else:
-        m.guard(source, GuardKind.ID, value)
+        m.guards.add(source, GuardKind.ID, value)
     return _function_parts(m, value, source)
 
 
@@ -398,7 +398,7 @@ def _function_parts(m: Interpreter, value: types.FunctionType, base: Source) -> 
     keyword: dict[str, Variable] = {k: Lazy(d, KwDefault(base, k)) for k, d in (value.__kwdefaults__ or {}).items()}
     cells: list[Cell] = []
     for i, real in enumerate(value.__closure__ or ()):
-        cells.append(m.cell_at(real, CellContent(base, i), Item(Attr(base, "__closure__"), i)))
+        cells.append(m.builder.cell_at(real, CellContent(base, i), Item(Attr(base, "__closure__"), i)))
     made = Function(value.__code__, value.__globals__, value.__qualname__, defaults, keyword, cells, value)
     made.base = base
     return made
@@ -406,11 +406,11 @@ def _function_parts(m: Interpreter, value: types.FunctionType, base: Source) -> 
 
 @builds(types.CellType)
 def _build_cell(m: Interpreter, value: types.CellType, source: Source | None) -> Variable:
-    m.type_guard(source, types.CellType)
+    m.guards.of_type(source, types.CellType)
     assert source is not None
     cell = Cell()
     cell.source = source
-    m.fill_cell(cell, value, Attr(source, "cell_contents"))
+    m.builder.fill_cell(cell, value, Attr(source, "cell_contents"))
     return cell
 
 
@@ -419,21 +419,21 @@ def _build_method(m: Interpreter, value: types.MethodType, source: Source | None
     if source is None or isinstance(source, Const):
         source = Const(value)
     else:
-        m.guard(source, GuardKind.TYPE, types.MethodType)
-    function = m.wrap(value.__func__, Attr(source, "__func__"))
-    owner = m.wrap(value.__self__, Attr(source, "__self__"))
+        m.guards.add(source, GuardKind.TYPE, types.MethodType)
+    function = m.builder.wrap(value.__func__, Attr(source, "__func__"))
+    owner = m.builder.wrap(value.__self__, Attr(source, "__self__"))
     return Method(function, owner)
 
 
 @builds(functools.partial)
 def _build_partial(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    m.type_guard(source, functools.partial)
+    m.guards.of_type(source, functools.partial)
     assert source is not None
-    function = m.wrap(value.func, Attr(source, "func"))
+    function = m.builder.wrap(value.func, Attr(source, "func"))
     args = Attr(source, "args")
-    m.guard(args, GuardKind.LEN, len(value.args))
+    m.guards.add(args, GuardKind.LEN, len(value.args))
     keywords = Attr(source, "keywords")
-    m.guard(keywords, GuardKind.DICT_KEYS, tuple(value.keywords))
+    m.guards.add(keywords, GuardKind.DICT_KEYS, tuple(value.keywords))
     return Partial(
         function,
         [Lazy(a, Item(args, i)) for i, a in enumerate(value.args)],

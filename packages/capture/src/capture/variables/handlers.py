@@ -39,11 +39,11 @@ class Fold:
 
     def __call__(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         try:
-            real = [m.to_python(a) for a in args]
-            named = {k: m.to_python(v) for k, v in kwargs.items()}
+            real = [m.builder.to_python(a) for a in args]
+            named = {k: m.builder.to_python(v) for k, v in kwargs.items()}
         except NotConstant:
             raise Unsupported(f"{label(self.function)} of a value that is not constant") from None
-        return m.from_python(m.fold(self.function, real, named))
+        return m.builder.from_python(m.builder.fold(self.function, real, named))
 
 
 def handles(*callables: Any) -> Callable[[Handler], Handler]:

@@ -44,14 +44,14 @@ class Instance(Variable):
             return None
         real = self.instance_dict()
         if name in real:
-            return m.input_attribute(self, name, real[name])
+            return m.builder.input_attribute(self, name, real[name])
         raw, _ = class_lookup(m, self.cls, name)
         if isinstance(raw, types.MemberDescriptorType):
             try:
                 value = raw.__get__(self.value, self.cls)
             except AttributeError:
                 return None
-            return m.input_attribute(self, name, value)
+            return m.builder.input_attribute(self, name, value)
         return None
 
     def has_dict(self) -> bool:
@@ -68,7 +68,7 @@ class InstanceDict(Variable):
         return dict
 
     def name(self, m: Interpreter, key: Variable) -> str:
-        name = m.to_python(key)
+        name = m.builder.to_python(key)
         if not isinstance(name, str):
             raise Unsupported("__dict__ key that is not a string")
         return name
@@ -78,9 +78,9 @@ class InstanceDict(Variable):
         owner = self.owner
         names: dict[str, Variable] = {}
         if owner.source is not None:
-            m.guard_dict_keys(owner)
+            m.guards.dict_keys(owner)
             for name, value in owner.instance_dict().items():
-                names[name] = m.input_attribute(owner, name, value)
+                names[name] = m.builder.input_attribute(owner, name, value)
         for name, value in owner.attrs.items():
             raw, _ = class_lookup(m, owner.cls, name)
             if isinstance(raw, types.MemberDescriptorType):
@@ -92,7 +92,7 @@ class InstanceDict(Variable):
         return names
 
     def as_dict(self, m: Interpreter) -> Variable:
-        return m.created(Dict({k: (Constant(k), v) for k, v in self.snapshot(m).items()}))
+        return m.effects.created(Dict({k: (Constant(k), v) for k, v in self.snapshot(m).items()}))
 
     def truth(self, m: Interpreter) -> bool:
         return bool(self.snapshot(m))
@@ -112,36 +112,36 @@ class InstanceDict(Variable):
     def find(self, m: Interpreter, name: str) -> Variable | None:
         found = self.owner.instance_attribute(m, name)
         if found is None and self.owner.source is not None and name not in self.owner.attrs:
-            m.guard_not_shadowed(self.owner, name)
+            m.guards.not_shadowed(self.owner, name)
         return found
 
     def item(self, m: Interpreter, key: Variable) -> Variable:
         found = self.find(m, self.name(m, key))
         if found is None:
-            m.throw_value(KeyError, [key])
+            m.errors.throw_value(KeyError, [key])
         return found
 
     def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
         self.owner.attrs[self.name(m, key)] = value
-        m.mutated(self.owner)
+        m.effects.mutated(self.owner)
 
     def delete_item(self, m: Interpreter, key: Variable) -> None:
         name = self.name(m, key)
         if self.find(m, name) is None:
-            m.throw_value(KeyError, [key])
+            m.errors.throw_value(KeyError, [key])
         self.owner.attrs[name] = None
-        m.mutated(self.owner)
+        m.effects.mutated(self.owner)
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         return BoundBuiltin(self, name)
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
-        args = [m.realize(a) for a in args]
+        args = [a.realize(m) for a in args]
         if name == "get":
             return self.find(m, self.name(m, args[0])) or (args[1] if len(args) > 1 else Constant(None))
         if name == "update":
             for source in args:
-                for key, value in m.pairs(source):
+                for key, value in m.iteration.pairs(source):
                     self.set_item(m, key, value)
             for k, v in kwargs.items():
                 self.set_item(m, Constant(k), v)
@@ -150,7 +150,7 @@ class InstanceDict(Variable):
             found = self.find(m, self.name(m, args[0]))
             if found is None:
                 if len(args) < 2:
-                    m.throw_value(KeyError, [args[0]])
+                    m.errors.throw_value(KeyError, [args[0]])
                 return args[1]
             self.delete_item(m, args[0])
             return found

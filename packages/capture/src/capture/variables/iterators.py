@@ -22,7 +22,7 @@ class Iterator(Variable):
         return True
 
     def hash_key(self, m: Interpreter) -> Hashable:
-        return m.by_identity(self)
+        return m.identity.key(self)
 
     def iterate(self, m: Interpreter) -> Variable:
         return self
@@ -34,7 +34,7 @@ class Iterator(Variable):
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name == "__next__":
-            return m.next_value(self)
+            return m.iteration.next_value(self)
         if name == "__iter__":
             return self
         return super().method(m, name, args, kwargs)
@@ -103,7 +103,7 @@ class Enumerate(Iterator):
     def next(self, m: Interpreter) -> Variable:
         value = self.inner.next(m)
         self.count += 1
-        return m.created_tuple([Constant(self.count - 1), value])
+        return m.builder.new_tuple([Constant(self.count - 1), value])
 
 
 class Zip(Iterator):
@@ -124,20 +124,20 @@ class Zip(Iterator):
                 if self.strict:
                     self.check(m, at)
                 raise
-        return m.created_tuple(got)
+        return m.builder.new_tuple(got)
 
     def check(self, m: Interpreter, at: int) -> None:
         """``strict=True``: all must end together."""
         if at:
             others = "argument 1" if at == 1 else f"arguments 1-{at}"
-            m.throw(ValueError, f"zip() argument {at + 1} is shorter than {others}")
+            m.errors.throw(ValueError, f"zip() argument {at + 1} is shorter than {others}")
         for later in range(1, len(self.inner)):
             try:
                 self.inner[later].next(m)
             except StopIter:
                 continue
             others = "argument 1" if later == 1 else f"arguments 1-{later}"
-            m.throw(ValueError, f"zip() argument {later + 1} is longer than {others}")
+            m.errors.throw(ValueError, f"zip() argument {later + 1} is longer than {others}")
 
 
 class Map(Iterator):
@@ -148,7 +148,7 @@ class Map(Iterator):
         self.inner = inner
 
     def next(self, m: Interpreter) -> Variable:
-        return m.call(self.function, [each.next(m) for each in self.inner], {})
+        return m.calls.call(self.function, [each.next(m) for each in self.inner], {})
 
 
 class Filter(Iterator):
@@ -161,7 +161,9 @@ class Filter(Iterator):
     def next(self, m: Interpreter) -> Variable:
         while True:
             value = self.inner.next(m)
-            if m.truth(value if m.is_none(self.function) else m.call(self.function, [value], {})):
+            if m.operators.truth(
+                value if m.builder.is_none(self.function) else m.calls.call(self.function, [value], {})
+            ):
                 return value
 
 
@@ -178,8 +180,8 @@ class CallableIterator(Iterator):
     def next(self, m: Interpreter) -> Variable:
         if self.done:
             raise StopIter
-        value = m.call(self.function, [], {})
-        if m.equal(value, self.sentinel):
+        value = m.calls.call(self.function, [], {})
+        if m.operators.equal(value, self.sentinel):
             self.done = True
             raise StopIter
         return value
@@ -195,7 +197,7 @@ class Count(Iterator):
 
     def next(self, m: Interpreter) -> Variable:
         value = self.value
-        self.value = m.binary("+", value, self.by)
+        self.value = m.operators.binary("+", value, self.by)
         return value
 
 
@@ -226,7 +228,7 @@ class Chain(Iterator):
     def next(self, m: Interpreter) -> Variable:
         while True:
             if self.active is None:
-                self.active = m.iterate(self.iterables.next(m))
+                self.active = m.iteration.iterate(self.iterables.next(m))
             try:
                 return self.active.next(m)
             except StopIter:
@@ -249,7 +251,7 @@ class Pairwise(Iterator):
         first = inner.next(m) if self.last is None else self.last
         self.last = inner.next(m)
         self.inner = inner
-        return m.created_tuple([first, self.last])
+        return m.builder.new_tuple([first, self.last])
 
 
 class LongestZip(Iterator):
@@ -273,7 +275,7 @@ class LongestZip(Iterator):
                 break
         if not any(self.inner):
             raise StopIter
-        return m.created_tuple(got)
+        return m.builder.new_tuple(got)
 
 
 class Part(Iterator):
@@ -323,9 +325,9 @@ class Accumulate(Iterator):
         if self.total is None:
             self.total = value
         elif self.function is None:
-            self.total = m.binary("+", self.total, value)
+            self.total = m.operators.binary("+", self.total, value)
         else:
-            self.total = m.call(self.function, [self.total, value], {})
+            self.total = m.calls.call(self.function, [self.total, value], {})
         return self.total
 
 
@@ -339,4 +341,4 @@ class UserIterator(Iterator):
         return self.inner.python_type()
 
     def next(self, m: Interpreter) -> Variable:
-        return m.next_of_object(self.inner)
+        return m.iteration.next_of_object(self.inner)

@@ -57,8 +57,8 @@ handles("torch.nn.modules.module.Module._wrapped_call_impl")(modules.module_call
 @handles("torch.compiler.is_compiling", "torch.compiler.is_dynamo_compiling", "torch._utils.is_compiling")
 def _is_compiling(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """A captured program may ask whether a compiler traces it: one does, unless that makes it fail."""
-    m.asked_compiling = True
-    return Constant(m.says_compiling)
+    m.state.asked_compiling = True
+    return Constant(m.state.says_compiling)
 
 
 @handles(
@@ -80,31 +80,31 @@ def _never(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 @handles(torch.is_tensor)
 def _is_tensor(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return Constant(isinstance(m.realize(args[0]), Tensor))
+    return Constant(isinstance(args[0].realize(m), Tensor))
 
 
 @handles(torch.Tensor.__iter__)
 def _iter(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return m.iterate(args[0])
+    return m.iteration.iterate(args[0])
 
 
 @handles(torch.Tensor.__len__)
 def _len(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return m.realize(args[0]).length(m)
+    return args[0].realize(m).length(m)
 
 
 @handles(inspect.signature)
 def _signature(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """Of a real function, or of one bound to an object: what the object is does not matter."""
-    value = m.realize(args[0])
+    value = args[0].realize(m)
     if isinstance(value, Method) and isinstance(value.function, Function) and value.function.real is not None:
-        m.note_signature(value.function)
+        m.guards.note_signature(value.function)
         bound = types.MethodType(value.function.real, object())
-        return m.computed(m.fold(inspect.signature, [bound]))
+        return m.builder.computed(m.builder.fold(inspect.signature, [bound]))
     if isinstance(value, Function) and value.real is not None:
-        m.note_signature(value)
-    if m.is_constant(value):
-        return m.computed(m.fold(inspect.signature, [m.to_python(value)]))
+        m.guards.note_signature(value)
+    if m.builder.is_constant(value):
+        return m.builder.computed(m.builder.fold(inspect.signature, [m.builder.to_python(value)]))
     if isinstance(value, Object) and value.source is not None:
         return _signature(m, [_plain_call(m, value)], {})
     raise Unsupported(f"signature of {value!r}")
@@ -116,9 +116,9 @@ def _of_function(function: Any) -> None:
     @handles(function)
     def read(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         """It reads parts of a function, and of those that it wraps."""
-        value = m.realize(args[0]) if args else None
+        value = args[0].realize(m) if args else None
         if isinstance(value, Function) and value.real is not None:
-            m.note_signature(value)
+            m.guards.note_signature(value)
         elif isinstance(value, Known) and isinstance(value.value, type):
             _note_annotations(m, value.value)
         return fold(m, args, kwargs)
@@ -132,9 +132,9 @@ def _note_annotations(m: Interpreter, cls: type) -> None:
     """The annotations of a class and its bases stay what they are."""
     for base in cls.__mro__:
         if "__annotations__" in vars(base):
-            found = m.realize(m.getattr(m.known(base), "__annotations__"))
+            found = m.builder.known(base).realize(m).attribute(m, "__annotations__").realize(m)
             for _, value in found.whole(m).values() if isinstance(found, Dict) else ():
-                m.realize(value)
+                value.realize(m)
 
 
 def _plain_call(m: Interpreter, value: Object) -> Variable:
@@ -142,7 +142,7 @@ def _plain_call(m: Interpreter, value: Object) -> Variable:
     for name in ("__signature__", "__wrapped__", "__partialmethod__", "_partialmethod", "__text_signature__"):
         if value.instance_attribute(m, name) is not None or class_lookup(m, value.cls, name)[0] is not MISSING:
             raise Unsupported(f"signature of an object with a {name}")
-        m.guard_not_shadowed(value, name)
+        m.guards.not_shadowed(value, name)
     for name in ("__getattr__", "__getattribute__"):
         raw, owner = class_lookup(m, value.cls, name)
         if raw is not MISSING and owner not in (object, torch.nn.Module):
@@ -161,34 +161,34 @@ def _cast(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 @handles(functools.update_wrapper)
 def _update_wrapper(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """Copies names and documentation: of them only ``__wrapped__`` matters to a function made in the frame."""
-    wrapper = m.realize(args[0] if args else kwargs["wrapper"])
-    wrapped = m.realize(args[1] if len(args) > 1 else kwargs["wrapped"])
+    wrapper = (args[0] if args else kwargs["wrapper"]).realize(m)
+    wrapped = (args[1] if len(args) > 1 else kwargs["wrapped"]).realize(m)
     if not isinstance(wrapper, Function) or wrapper.real is not None:
         raise Unsupported("functools.update_wrapper of a function from outside the frame")
     for name in ("__name__", "__qualname__", "__module__", "__doc__"):
-        wrapper.attrs[name] = m.realize(m.getattr(wrapped, name))
+        wrapper.attrs[name] = wrapped.realize(m).attribute(m, name).realize(m)
     wrapper.attrs["__wrapped__"] = wrapped
     return wrapper
 
 
 @handles(functools.wraps)
 def _wraps(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return m.created(Partial(m.known(functools.update_wrapper), [], {"wrapped": args[0], **kwargs}))
+    return m.effects.created(Partial(m.builder.known(functools.update_wrapper), [], {"wrapped": args[0], **kwargs}))
 
 
 @handles(copy.copy)
 def _copy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    value = m.realize(args[0])
+    value = args[0].realize(m)
     if isinstance(value, Constant | Tuple):
         return value
     if isinstance(value, List | Dict | Set):
         return value.method(m, "copy", [], {})
     if isinstance(value, Object):
-        own, owner = class_lookup(m, value.cls, "__copy__")
+        own = class_lookup(m, value.cls, "__copy__")[0]
         if isinstance(own, types.FunctionType):
-            return m.call(m.class_attribute(owner, "__copy__", own), [value], {})
+            return m.calls.call(m.builder.class_attribute(own), [value], {})
         if own is MISSING and value.payload is None and _copied_by_default(m, value.cls, _COPY):
-            made = m.created(Object(value.cls))
+            made = m.effects.created(Object(value.cls))
             made.attrs.update(InstanceDict(value).snapshot(m))
             return made
     raise Unsupported(f"copy of {value!r}")
@@ -203,23 +203,23 @@ def _deepcopy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 def _deep(m: Interpreter, value: Variable, memo: dict[int, Variable]) -> Variable:
     """The deep copy of anything without a ``__deepcopy__`` of its own; objects met twice are copied once."""
-    value = m.realize(value)
+    value = value.realize(m)
     if isinstance(value, Constant | Known | Function):
         return value
     if id(value) in memo:
         return memo[id(value)]
     if type(value) is List:
-        made_list: List = m.created(List([], value.cls))
+        made_list: List = m.effects.created(List([], value.cls))
         memo[id(value)] = made_list
         made_list.items.extend(_deep(m, x, memo) for x in value.items)
         return made_list
     if type(value) is Tuple and value.cls is tuple:
-        memo[id(value)] = m.created_tuple([_deep(m, x, memo) for x in value.items])
+        memo[id(value)] = m.builder.new_tuple([_deep(m, x, memo) for x in value.items])
         return memo[id(value)]
     if isinstance(value, InstanceDict):
         value = value.as_dict(m)
     if isinstance(value, Dict) and value.factory is None:
-        copied: Dict = m.created(Dict({}, value.cls))
+        copied: Dict = m.effects.created(Dict({}, value.cls))
         memo[id(value)] = copied
         for hashed, (key, content) in value.whole(m).items():
             copied.entries[hashed] = (key, _deep(m, content, memo))
@@ -227,7 +227,7 @@ def _deep(m: Interpreter, value: Variable, memo: dict[int, Variable]) -> Variabl
     if isinstance(value, Set):
         return value.method(m, "copy", [], {})
     if type(value) is Object and value.payload is None and _copied_by_default(m, value.cls, _DEEP_COPY):
-        made_object: Object = m.created(Object(value.cls))
+        made_object: Object = m.effects.created(Object(value.cls))
         memo[id(value)] = made_object
         for name, content in InstanceDict(value).snapshot(m).items():
             made_object.attrs[name] = _deep(m, content, memo)
@@ -245,7 +245,7 @@ def _copied_by_default(m: Interpreter, cls: type, names: tuple[str, ...]) -> boo
     """Whether nothing was said of how objects of this class are copied."""
     if cls in copyreg.dispatch_table:
         return False
-    m.guard(Const(copyreg.dispatch_table, "copyreg.dispatch_table"), GuardKind.NO_KEY, cls)
+    m.guards.add(Const(copyreg.dispatch_table, "copyreg.dispatch_table"), GuardKind.NO_KEY, cls)
     if not made_by_object(cls):
         return False
     return all(class_lookup(m, cls, name)[1] is object or class_lookup(m, cls, name)[0] is MISSING for name in names)
@@ -257,11 +257,11 @@ def _log(name: str) -> None:
     @handles(getattr(logging.Logger, name))
     def silent(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         """A record below the logger's level: nothing happens. Others are written, which breaks the graph."""
-        logger = m.realize(args[0])
+        logger = args[0].realize(m)
         real = logger.value if isinstance(logger, Object) else None
         if not isinstance(real, logging.Logger) or real.isEnabledFor(level):
             raise Unsupported("logging")
-        m.guard_predicate(logger, lambda value: not value.isEnabledFor(level), f"{{}} is silent for {name}")
+        m.guards.predicate(logger, lambda value: not value.isEnabledFor(level), f"{{}} is silent for {name}")
         return Constant(None)
 
 

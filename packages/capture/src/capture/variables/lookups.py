@@ -24,7 +24,7 @@ _DATA_DESCRIPTORS = (property, types.MemberDescriptorType, types.GetSetDescripto
 
 def class_lookup(m: Interpreter, cls: type, name: str) -> tuple[Any, type]:
     """The raw class attribute and the class of the MRO that has it; ``MISSING`` if none does. Leaves a guard."""
-    return m.class_entry(cls, name)
+    return m.classes.entry(cls, name)
 
 
 def check_own_class(m: Interpreter, cls: type) -> None:

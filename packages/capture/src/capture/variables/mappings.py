@@ -43,7 +43,7 @@ class Dict(Variable):
     def as_python(self, m: Interpreter) -> Any:
         if self.cls is not dict or self.source is not None:
             raise NotConstant(self)
-        return {m.to_python(k): m.to_python(v) for k, v in self.entries.values()}
+        return {m.builder.to_python(k): m.builder.to_python(v) for k, v in self.entries.values()}
 
     def whole(self, m: Interpreter) -> dict[Hashable, tuple[Variable, Variable]]:
         """The entries, for uses that depend on which keys there are."""
@@ -57,14 +57,14 @@ class Dict(Variable):
         return self.whole(m)
 
     def hash_key(self, m: Interpreter) -> Hashable:
-        m.throw(TypeError, f"unhashable type: {shown_type(self.cls)!r}")
+        m.errors.throw(TypeError, f"unhashable type: {shown_type(self.cls)!r}")
 
     def find(self, m: Interpreter, key: Variable) -> Variable | None:
         """The value under ``key``, or None; guarded either way."""
         if isinstance(key, Lazy) and isinstance(key.source, DictKeyAt) and not self.entries:
             self.whole(m)
             return None
-        hashed = m.realize(key).hash_key(m)
+        hashed = key.realize(m).hash_key(m)
         entry = self.entries.get(hashed)
         if entry is None:
             if self.guard_absent is not None:
@@ -73,7 +73,7 @@ class Dict(Variable):
                 self.whole(m)
             return None
         if self.source is not None and hashed in self.original and not isinstance(hashed, VarKey):
-            m.reach(entry[1], self.source, hashed)
+            m.guards.reach(entry[1], self.source, hashed)
         return entry[1]
 
     def truth(self, m: Interpreter) -> bool:
@@ -83,7 +83,7 @@ class Dict(Variable):
         return Constant(len(self.in_order(m)))
 
     def iterate(self, m: Interpreter) -> Variable:
-        return m.created(DictIterator(m, self, "keys"))
+        return m.effects.created(DictIterator(m, self, "keys"))
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
         found = self.find(m, value)
@@ -94,51 +94,51 @@ class Dict(Variable):
     def item(self, m: Interpreter, key: Variable) -> Variable:
         found = self.find(m, key)
         if found is None:
-            if self.factory is not None and not m.is_none(self.factory):
-                value = m.call(self.factory, [], {})
+            if self.factory is not None and not m.builder.is_none(self.factory):
+                value = m.calls.call(self.factory, [], {})
                 self.set_item(m, key, value)
                 return value
-            m.throw_value(KeyError, [m.realize(key)])
+            m.errors.throw_value(KeyError, [key.realize(m)])
         return found
 
     def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
-        key = m.realize(key)
+        key = key.realize(m)
         hashed = key.hash_key(m)
         old = self.entries.get(hashed)
         if old is None:
             self.whole(m)
         self.entries[hashed] = (key if old is None else old[0], value)
-        m.mutated(self)
+        m.effects.mutated(self)
 
     def delete_item(self, m: Interpreter, key: Variable) -> None:
         if self.find(m, key) is None:
-            m.throw_value(KeyError, [m.realize(key)])
+            m.errors.throw_value(KeyError, [key.realize(m)])
         self.whole(m)
-        del self.entries[m.realize(key).hash_key(m)]
-        m.mutated(self)
+        del self.entries[key.realize(m).hash_key(m)]
+        m.effects.mutated(self)
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if name == "__class__":
-            return m.known(self.cls)
+            return m.builder.known(self.cls)
         if name == "default_factory" and self.cls is collections.defaultdict:
             return self.factory or Constant(None)
         if not hasattr(self.cls, name):
             if self.cls is collections.OrderedDict and self.source is not None:
                 raise Unsupported("an attribute of an ordered dictionary's own")
-            m.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
+            m.errors.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
         if hasattr(self, "py_" + name) or name in DUNDERS or name == "update":
             return BoundBuiltin(self, name)
         raise Unsupported(f"{self.cls.__name__}.{name}")
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name in ("update", "__init__"):
-            self.update(m, [m.realize(a) for a in args], kwargs)
+            self.update(m, [a.realize(m) for a in args], kwargs)
             return Constant(None)
         return builtin_method(self, m, name, args, kwargs)
 
     def update(self, m: Interpreter, args: Args, kwargs: Kwargs) -> None:
         for source in args:
-            for key, value in m.pairs(source):
+            for key, value in m.iteration.pairs(source):
                 self.set_item(m, key, value)
         for name, value in kwargs.items():
             self.set_item(m, Constant(name), value)
@@ -157,51 +157,51 @@ class Dict(Variable):
         found = self.find(m, key)
         if found is None:
             if default is None:
-                m.throw_value(KeyError, [key])
+                m.errors.throw_value(KeyError, [key])
             return default
         self.delete_item(m, key)
         return found
 
     def py_popitem(self, m: Interpreter, last: Variable | None = None) -> Variable:
         if not self.whole(m):
-            m.throw(KeyError, "popitem(): dictionary is empty")
-        newest = last is None or m.truth(last)
+            m.errors.throw(KeyError, "popitem(): dictionary is empty")
+        newest = last is None or m.operators.truth(last)
         hashed = next(reversed(self.entries)) if newest else next(iter(self.entries))
         key, value = self.entries.pop(hashed)
-        m.mutated(self)
-        return m.created_tuple([key, value])
+        m.effects.mutated(self)
+        return m.builder.new_tuple([key, value])
 
     def py_move_to_end(self, m: Interpreter, key: Variable, last: Variable | None = None) -> Variable:
         if self.find(m, key) is None:
-            m.throw_value(KeyError, [key])
+            m.errors.throw_value(KeyError, [key])
         hashed = key.hash_key(m)
         entry = self.whole(m).pop(hashed)
         rest = list(self.entries.items())
-        if last is None or m.truth(last):
+        if last is None or m.operators.truth(last):
             self.entries[hashed] = entry
         else:
             self.entries.clear()
             self.entries[hashed] = entry
             self.entries.update(rest)
-        m.mutated(self)
+        m.effects.mutated(self)
         return Constant(None)
 
     def py_clear(self, m: Interpreter) -> Variable:
         self.whole(m).clear()
-        m.mutated(self)
+        m.effects.mutated(self)
         return Constant(None)
 
     def py_copy(self, m: Interpreter) -> Variable:
-        return m.created(Dict(dict(self.whole(m)), self.cls, self.factory))
+        return m.effects.created(Dict(dict(self.whole(m)), self.cls, self.factory))
 
     def py_keys(self, m: Interpreter) -> Variable:
-        return m.created(DictView(self, "keys"))
+        return m.effects.created(DictView(self, "keys"))
 
     def py_values(self, m: Interpreter) -> Variable:
-        return m.created(DictView(self, "values"))
+        return m.effects.created(DictView(self, "values"))
 
     def py_items(self, m: Interpreter) -> Variable:
-        return m.created(DictView(self, "items"))
+        return m.effects.created(DictView(self, "items"))
 
 
 def numbered(value: dict[Any, Any]) -> bool:
@@ -245,7 +245,7 @@ class Numbered(Dict):
         self.in_order(m)
         for key in ours:
             if key.source != theirs[id(key.value)]:
-                m.guard(key.source, GuardKind.SAME_OBJECT, theirs[id(key.value)])
+                m.guards.add(key.source, GuardKind.SAME_OBJECT, theirs[id(key.value)])
         return True
 
 
@@ -276,7 +276,7 @@ class DictIterator(Iterator):
 
     def next(self, m: Interpreter) -> Variable:
         if len(self.owner.entries) != len(self.keys):
-            m.throw(RuntimeError, "dictionary changed size during iteration")
+            m.errors.throw(RuntimeError, "dictionary changed size during iteration")
         if self.position >= len(self.keys):
             raise StopIter
         if self.keys[self.position] not in self.owner.entries:
@@ -284,7 +284,7 @@ class DictIterator(Iterator):
         key, value = self.owner.entries[self.keys[self.position]]
         self.position += 1
         if self.kind == "items":
-            return m.created_tuple([key, value])
+            return m.builder.new_tuple([key, value])
         return key if self.kind == "keys" else value
 
 
@@ -304,7 +304,7 @@ class DictView(Variable):
             return [k for k, _ in entries]
         if self.kind == "values":
             return [v for _, v in entries]
-        return [m.created_tuple([k, v]) for k, v in entries]
+        return [m.builder.new_tuple([k, v]) for k, v in entries]
 
     def truth(self, m: Interpreter) -> bool:
         return bool(self.owner.in_order(m))
@@ -313,7 +313,7 @@ class DictView(Variable):
         return Constant(len(self.owner.in_order(m)))
 
     def iterate(self, m: Interpreter) -> Variable:
-        return m.created(DictIterator(m, self.owner, self.kind))
+        return m.effects.created(DictIterator(m, self.owner, self.kind))
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
         return self.owner.contains(m, value) if self.kind == "keys" else super().contains(m, value)
@@ -337,38 +337,38 @@ class DictView(Variable):
 @builds(dict, collections.OrderedDict, collections.defaultdict, types.MappingProxyType)
 def _build_mapping(m: Interpreter, value: dict[Any, Any], source: Source | None) -> Variable:
     cls = type(value)
-    if any(namespace is value for namespace, _ in m.globals_written.values()):
+    if any(namespace is value for namespace, _ in m.globals.written.values()):
         raise Unsupported("the dictionary of a module of which a global was written")
-    m.type_guard(source, cls)
+    m.guards.of_type(source, cls)
     assert source is not None
-    if cls in (dict, collections.OrderedDict) and m.hangs_from_bound(source) and numbered(value):
-        return Numbered(value, source, lambda: m.guard(source, GuardKind.LEN, len(value)))
+    if cls in (dict, collections.OrderedDict) and m.identity.hangs_from_bound(source) and numbered(value):
+        return Numbered(value, source, lambda: m.guards.add(source, GuardKind.LEN, len(value)))
     entries: dict[Hashable, tuple[Variable, Variable]] = {}
     literal = True
     for i, (k, v) in enumerate(value.items()):
         if type(k) in CONSTANT_TYPES or isinstance(k, enum.Enum | type):
-            key: Variable = m.from_python(k)
+            key: Variable = m.builder.from_python(k)
             entries[key.hash_key(m)] = (key, Lazy(v, Item(source, k)))
         else:
             literal = False
-            key = m.wrap(k, DictKeyAt(source, i))
+            key = m.builder.wrap(k, DictKeyAt(source, i))
             entries[key.hash_key(m)] = (key, Lazy(v, Item(source, k)))
     made = Dict(entries, cls)
     made.original = dict(entries)
     keys = tuple(value)
     if literal:
-        made.guard_keys = lambda: m.guard(source, GuardKind.DICT_KEYS, keys)
+        made.guard_keys = lambda: m.guards.add(source, GuardKind.DICT_KEYS, keys)
         made.guard_absent = lambda key: guard_absent_key(m, source, key, keys)
     else:
-        m.guard(source, GuardKind.LEN, len(value))
+        m.guards.add(source, GuardKind.LEN, len(value))
     if cls is collections.defaultdict:
         factory: Any = value.default_factory  # type: ignore[attr-defined]
-        made.factory = m.wrap(factory, Attr(source, "default_factory"))
+        made.factory = m.builder.wrap(factory, Attr(source, "default_factory"))
     return made
 
 
 def guard_absent_key(m: Interpreter, source: Source, key: Hashable, keys: tuple[Any, ...]) -> None:
     if type(key) in CONSTANT_TYPES:
-        m.guard(source, GuardKind.NO_KEY, key)
+        m.guards.add(source, GuardKind.NO_KEY, key)
     else:
-        m.guard(source, GuardKind.DICT_KEYS, keys)
+        m.guards.add(source, GuardKind.DICT_KEYS, keys)

@@ -59,7 +59,7 @@ class Module(Object):
     def missing_attribute(self, m: Interpreter, name: str) -> Variable:
         fallback, _ = class_lookup(m, self.cls, "__getattr__")
         if fallback is _GETATTR:
-            m.note_code_of(_GETATTR)
+            m.guards.note_code_of(_GETATTR)
             return self.registered_or_error(m, name)
         return super().missing_attribute(m, name)
 
@@ -70,21 +70,21 @@ class Module(Object):
         for registry in _REGISTRIES:
             table = self.instance_attribute(m, registry)
             if table is not None:
-                m.realize(table).contains(m, Constant(name))
-        m.guard_not_shadowed(self, name)
-        m.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
+                table.realize(m).contains(m, Constant(name))
+        m.guards.not_shadowed(self, name)
+        m.errors.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
 
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
         setter, _ = class_lookup(m, self.cls, "__setattr__")
         if setter is not _SETATTR:
             super().set_attribute(m, name, value)
             return
-        m.note_code_of(_SETATTR)
+        m.guards.note_code_of(_SETATTR)
         self.module_set(m, name, value)
 
     def module_set(self, m: Interpreter, name: str, value: Variable) -> None:
         """``Module.__setattr__``: into the registry that the value's kind or the name's present place asks for."""
-        value = m.realize(value)
+        value = value.realize(m)
         wanted = None
         if isinstance(value, Module):
             wanted = "_modules"
@@ -94,7 +94,9 @@ class Module(Object):
             table = self.registry(m, registry)
             if table is None or (table.find(m, Constant(name)) is None and registry != wanted):
                 continue
-            fits = m.is_none(value) or registry == wanted or (registry == "_buffers" and isinstance(value, Tensor))
+            fits = (
+                m.builder.is_none(value) or registry == wanted or (registry == "_buffers" and isinstance(value, Tensor))
+            )
             if not fits or (wanted is not None and registry != wanted):
                 raise Unsupported(f"replacing {name!r} in a module's {registry}")
             taken = self.instance_attribute(m, name) is not None or class_lookup(m, self.cls, name)[0] is not MISSING
@@ -105,13 +107,13 @@ class Module(Object):
             table.set_item(m, Constant(name), value)
             return
         if wanted is not None:
-            m.throw(AttributeError, f"cannot assign {wanted[1:-1]} before Module.__init__() call")
+            m.errors.throw(AttributeError, f"cannot assign {wanted[1:-1]} before Module.__init__() call")
         self.generic_set(m, name, value)
 
     def registry(self, m: Interpreter, name: str) -> Dict | None:
         """One of the tables of parameters, buffers or modules; None before ``Module.__init__``."""
         entries = self.instance_attribute(m, name)
-        table = None if entries is None else m.realize(entries)
+        table = None if entries is None else entries.realize(m)
         return table if isinstance(table, Dict) else None
 
     def delete_attribute(self, m: Interpreter, name: str) -> None:
@@ -120,36 +122,36 @@ class Module(Object):
         self.generic_delete(m, name)
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        raw, owner = class_lookup(m, self.cls, "__call__")
+        raw = class_lookup(m, self.cls, "__call__")[0]
         if raw is not _CALL:
-            return m.call(m.created_method(m.class_attribute(owner, "__call__", raw), self), args, kwargs)
+            return m.calls.call(m.builder.new_method(m.builder.class_attribute(raw), self), args, kwargs)
         return self.call_as_module(m, args, kwargs)
 
     def call_as_module(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         """``torch.nn.Module.__call__``, whatever the class makes of it."""
-        if not m.is_none(m.realize(self.attribute(m, "_compiled_call_impl"))):
+        if not m.builder.is_none(self.attribute(m, "_compiled_call_impl").realize(m)):
             raise Unsupported("module with its own compiled call")
-        m.note_code_of(_CALL)
+        m.guards.note_code_of(_CALL)
         found, _ = class_lookup(m, self.cls, "_call_impl")
         if found is not _CALL_IMPL or "_call_impl" in self.attrs or "_call_impl" in self.instance_dict():
-            return m.call(self.attribute(m, "_call_impl"), args, kwargs)
-        m.guard_not_shadowed(self, "_call_impl")
-        m.note_code_of(_CALL_IMPL)
+            return m.calls.call(self.attribute(m, "_call_impl"), args, kwargs)
+        m.guards.not_shadowed(self, "_call_impl")
+        m.guards.note_code_of(_CALL_IMPL)
         if self.hooked(m):
-            return m.call(self.attribute(m, "_call_impl"), args, kwargs)
-        return m.call(self.attribute(m, "forward"), args, kwargs)
+            return m.calls.call(self.attribute(m, "_call_impl"), args, kwargs)
+        return m.calls.call(self.attribute(m, "forward"), args, kwargs)
 
     def hooked(self, m: Interpreter) -> bool:
         """Whether any hook would run; guards that none does."""
         own = self.instance_dict()
         for name in _HOOKS:
-            if name not in self.attrs and m.guard_empty(own.get(name), self.source, name):
+            if name not in self.attrs and m.builder.is_empty(own.get(name), self.source, name):
                 continue
             hooks = self.instance_attribute(m, name)
-            if hooks is not None and m.truth(m.realize(hooks)):
+            if hooks is not None and m.operators.truth(hooks.realize(m)):
                 return True
-        where = m.module_source(torch_module)
-        return not all(m.guard_empty(getattr(torch_module, name), where, name) for name in _GLOBAL_HOOKS)
+        where = Const(torch_module, torch_module.__name__)
+        return not all(m.builder.is_empty(getattr(torch_module, name), where, name) for name in _GLOBAL_HOOKS)
 
     def __repr__(self) -> str:
         return f"<module {self.cls.__name__}>"
@@ -157,24 +159,24 @@ class Module(Object):
 
 def module_getattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """``torch.nn.Module.__getattr__`` called as a function, say through ``super()``."""
-    owner = m.realize(args[0])
+    owner = args[0].realize(m)
     if not isinstance(owner, Module):
         raise Unsupported("Module.__getattr__ of an unknown object")
-    return owner.registered_or_error(m, m.to_python(args[1]))
+    return owner.registered_or_error(m, m.builder.to_python(args[1]))
 
 
 def module_setattr(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """``torch.nn.Module.__setattr__`` called as a function."""
-    owner = m.realize(args[0])
+    owner = args[0].realize(m)
     if not isinstance(owner, Module):
         raise Unsupported("Module.__setattr__ of an unknown object")
-    owner.module_set(m, m.to_python(args[1]), args[2])
+    owner.module_set(m, m.builder.to_python(args[1]), args[2])
     return Constant(None)
 
 
 def module_call(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """``torch.nn.Module.__call__`` called as a function, say through ``super()``."""
-    owner = m.realize(args[0])
+    owner = args[0].realize(m)
     if not isinstance(owner, Module):
         raise Unsupported("Module.__call__ of an unknown object")
     return owner.call_as_module(m, args[1:], kwargs)
@@ -184,11 +186,11 @@ def module_call(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 def _build_module(m: Interpreter, value: Any, source: Source | None) -> Variable:
     cls = type(value)
     if source is not None and not isinstance(source, Const):
-        m.guard(source, GuardKind.BOUND, cls)
-    m.type_guard(Const(value) if source is None else source, cls)
+        m.guards.add(source, GuardKind.BOUND, cls)
+    m.guards.of_type(Const(value) if source is None else source, cls)
     return Module(cls, value)
 
 
 @builds(CompiledModule, subclasses=True)
 def _build_compiled_module(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    return m.wrap(value.original, part(source, "original"))
+    return m.builder.wrap(value.original, part(source, "original"))

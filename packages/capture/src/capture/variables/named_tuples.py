@@ -24,26 +24,26 @@ class NamedTuple(Tuple):
         if name in fields and not isinstance(raw, property):
             return self.items[fields.index(name)]
         if name == "__class__":
-            return m.known(self.cls)
+            return m.builder.known(self.cls)
         if name == "__dict__" or raw is MISSING:
-            m.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
+            m.errors.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
         if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
             return descriptor_get(m, raw, owner, self, self.cls, name)
         if name == "_fields":
-            return m.from_python(fields)
+            return m.builder.from_python(fields)
         return super().attribute(m, name)
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         raw, _ = class_lookup(m, self.cls, name)
         if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):
-            return m.call(self.attribute(m, name), args, kwargs)
+            return m.calls.call(self.attribute(m, name), args, kwargs)
         return super().method(m, name, args, kwargs)
 
 
 @builds_where(lambda cls: issubclass(cls, tuple) and hasattr(cls, "_fields") and cls.__new__ is not tuple.__new__)
 def _build_named_tuple(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    m.type_guard(source, type(value))
+    m.guards.of_type(source, type(value))
     assert source is not None
     if not isinstance(source, Const):
-        m.guard(source, GuardKind.LEN, len(value))
+        m.guards.add(source, GuardKind.LEN, len(value))
     return NamedTuple([Lazy(v, Item(source, i)) for i, v in enumerate(value)], type(value))

@@ -52,7 +52,7 @@ class Symbolic(Variable):
             return Constant(getattr(self.specialise(m), name)())
         op = getattr(operator, name, None)
         if op is not None and name.startswith("__"):
-            return m.record("call_function", op, [self, *args], kwargs)
+            return m.recorder.record("call_function", op, [self, *args], kwargs)
         raise Unsupported(f"method {name!r} of a symbolic number")
 
     def __repr__(self) -> str:

@@ -35,51 +35,53 @@ def _generic(owner: type) -> tuple[bool, bool]:
 def descriptor_get(m: Interpreter, raw: Any, owner: type, obj: Variable | None, cls: type, name: str) -> Variable:
     """What ``raw``, found in ``owner``, gives when read through ``obj`` (or through the class, if None)."""
     if isinstance(raw, types.FunctionType):
-        function = m.class_attribute(owner, name, raw)
-        return function if obj is None else m.created(Method(function, obj))
+        function = m.builder.class_attribute(raw)
+        return function if obj is None else m.effects.created(Method(function, obj))
     if isinstance(raw, staticmethod):
-        return m.class_attribute(owner, name, raw.__func__)
+        return m.builder.class_attribute(raw.__func__)
     if isinstance(raw, classmethod):
-        bound_to = m.known(cls)
-        return m.created(Method(m.class_attribute(owner, name, raw.__func__), bound_to))
+        bound_to = m.builder.known(cls)
+        return m.effects.created(Method(m.builder.class_attribute(raw.__func__), bound_to))
     if isinstance(raw, property):
         if obj is None:
-            return m.known(raw)
+            return m.builder.known(raw)
         if raw.fget is None:
-            m.fold(functools.partial(property.__get__, raw), [_alike(cls)])
-        return m.call(m.class_attribute(owner, name, raw.fget), [obj], {})
+            m.builder.fold(functools.partial(property.__get__, raw), [_alike(cls)])
+        return m.calls.call(m.builder.class_attribute(raw.fget), [obj], {})
     if isinstance(raw, functools.cached_property) and obj is not None:
-        m.guard(Attr(Const(raw, name), "func", via_dict=True), GuardKind.ID, raw.func)
-        value = m.call(m.class_attribute(owner, name, raw.func), [obj], {})
+        m.guards.add(Attr(Const(raw, name), "func", via_dict=True), GuardKind.ID, raw.func)
+        value = m.calls.call(m.builder.class_attribute(raw.func), [obj], {})
         obj.set_attribute(m, name, value)
         return value
     if isinstance(raw, types.MemberDescriptorType) and isinstance(obj, Object):
         words = f"{shown_type(cls)!r} object has no attribute {name!r}"
         return obj.instance_attribute(m, name) or obj.empty_slot(m, raw, words)
     if isinstance(raw, C_METHODS):
-        return m.known(raw) if obj is None else _bound_slot(m, raw, obj, cls, name)
+        return m.builder.known(raw) if obj is None else _bound_slot(m, raw, obj, cls, name)
     if isinstance(raw, functools._lru_cache_wrapper):
-        return m.known(raw) if obj is None else m.created(Method(m.known(raw), obj))
+        return m.builder.known(raw) if obj is None else m.effects.created(Method(m.builder.known(raw), obj))
     if isinstance(raw, types.ClassMethodDescriptorType):
-        return m.known(getattr(cls, name))
+        return m.builder.known(getattr(cls, name))
     get, _ = class_lookup(m, type(raw), "__get__")
     if isinstance(get, types.FunctionType):
-        function = m.trusted_function(get)
-        return m.call(function, [m.wrap_class_value(owner, name, raw), obj or Constant(None), m.known(cls)], {})
+        function = m.builder.wrap(get, None)
+        return m.calls.call(
+            function, [m.builder.class_value(owner, name, raw), obj or Constant(None), m.builder.known(cls)], {}
+        )
     if get is not MISSING:
         raise Unsupported(f"descriptor {type(raw).__name__} for attribute {name!r} of {cls.__name__}")
-    return m.wrap_class_value(owner, name, raw)
+    return m.builder.class_value(owner, name, raw)
 
 
 def _bound_slot(m: Interpreter, raw: Any, obj: Variable, cls: type, name: str) -> Variable:
     """A method written in C, of an object, which must be of the class that it is for; a function is itself."""
     if isinstance(raw, types.BuiltinFunctionType):
-        return m.known(raw)
+        return m.builder.known(raw)
     if raw.__name__ != name:
         raise Unsupported(f"{raw.__name__} under the name {name!r}")
     if not issubclass(cls, getattr(raw, "__objclass__", cls)):
-        m.fold(raw.__get__, [_alike(cls)])
-    return m.created(BoundBuiltin(obj, name))
+        m.builder.fold(raw.__get__, [_alike(cls)])
+    return m.effects.created(BoundBuiltin(obj, name))
 
 
 def _is_empty(slot: types.MemberDescriptorType, value: Any) -> bool:
@@ -106,7 +108,7 @@ class Object(Instance):
     def attribute(self, m: Interpreter, name: str) -> Variable:
         override, owner = class_lookup(m, self.cls, "__getattribute__")
         if isinstance(override, types.FunctionType):
-            return m.call(m.class_attribute(owner, "__getattribute__", override), [self, Constant(name)], {})
+            return m.calls.call(m.builder.class_attribute(override), [self, Constant(name)], {})
         if not _generic(owner)[0]:
             raise Unsupported(f"attribute of a {self.cls.__name__}, which is read by code in C")
         return self.attribute_or_fallback(m, name)
@@ -119,31 +121,31 @@ class Object(Instance):
         return self.missing_attribute(m, name)
 
     def missing_attribute(self, m: Interpreter, name: str) -> Variable:
-        fallback, owner = class_lookup(m, self.cls, "__getattr__")
+        fallback = class_lookup(m, self.cls, "__getattr__")[0]
         if isinstance(fallback, types.FunctionType):
-            return m.call(m.class_attribute(owner, "__getattr__", fallback), [self, Constant(name)], {})
+            return m.calls.call(m.builder.class_attribute(fallback), [self, Constant(name)], {})
         self.no_attribute(m, name)
 
     def no_attribute(self, m: Interpreter, name: str) -> NoReturn:
         if self.source is not None:
-            m.guard_no_attribute(self, name)
-        m.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
+            m.guards.no_attribute(self, name)
+        m.errors.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
 
     def empty_slot(self, m: Interpreter, slot: types.MemberDescriptorType, words: str) -> NoReturn:
         """What reading or emptying a slot gives in which nothing is."""
         name = slot.__name__
         if self.source is not None and name not in self.attrs:
             if class_lookup(m, self.cls, "__getattr__")[0] is MISSING:
-                m.guard(self.source, GuardKind.NO_ATTR, name)
+                m.guards.add(self.source, GuardKind.NO_ATTR, name)
             else:  # it would be asked, too
-                m.guard_predicate(self, functools.partial(_is_empty, slot), f"nothing is in {{}}'s slot {name!r}")
-        m.throw(AttributeError, words)
+                m.guards.predicate(self, functools.partial(_is_empty, slot), f"nothing is in {{}}'s slot {name!r}")
+        m.errors.throw(AttributeError, words)
 
     def generic_attribute(self, m: Interpreter, name: str) -> Variable | Missing:
         """``object.__getattribute__`` without its error."""
         if name == "__class__":
             check_own_class(m, self.cls)
-            return m.known(self.cls)
+            return m.builder.known(self.cls)
         raw, owner = class_lookup(m, self.cls, name)
         if name == "__dict__" and isinstance(raw, types.GetSetDescriptorType | Missing):
             return InstanceDict(self)
@@ -152,7 +154,7 @@ class Object(Instance):
         found = self.instance_attribute(m, name)
         if found is not None:
             return found
-        m.guard_not_shadowed(self, name)
+        m.guards.not_shadowed(self, name)
         return MISSING if raw is MISSING else self.class_attribute(m, raw, owner, name)
 
     def class_attribute(self, m: Interpreter, raw: Any, owner: type, name: str) -> Variable | Missing:
@@ -169,7 +171,7 @@ class Object(Instance):
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
         setter, owner = class_lookup(m, self.cls, "__setattr__")
         if isinstance(setter, types.FunctionType):
-            m.call(m.class_attribute(owner, "__setattr__", setter), [self, Constant(name), value], {})
+            m.calls.call(m.builder.class_attribute(setter), [self, Constant(name), value], {})
             return
         self.check_generic_set(owner)
         self.generic_set(m, name, value)
@@ -187,26 +189,26 @@ class Object(Instance):
         raw, owner = class_lookup(m, self.cls, name)
         if isinstance(raw, property):
             if raw.fset is None:
-                m.fold(functools.partial(property.__set__, raw), [_alike(self.cls), None])
-            m.call(m.class_attribute(owner, name, raw.fset), [self, value], {})
+                m.builder.fold(functools.partial(property.__set__, raw), [_alike(self.cls), None])
+            m.calls.call(m.builder.class_attribute(raw.fset), [self, value], {})
             return
         setter, _ = class_lookup(m, type(raw), "__set__")
         if isinstance(setter, types.FunctionType):
-            m.call(m.trusted_function(setter), [m.wrap_class_value(owner, name, raw), self, value], {})
+            m.calls.call(m.builder.wrap(setter, None), [m.builder.class_value(owner, name, raw), self, value], {})
             return
         if setter is MISSING and isinstance(class_lookup(m, type(raw), "__delete__")[0], types.FunctionType):
-            m.throw(AttributeError, "__set__")
+            m.errors.throw(AttributeError, "__set__")
         if raw is not MISSING and is_data_descriptor(m, raw) and not isinstance(raw, types.MemberDescriptorType):
             raise Unsupported(f"setting {name!r} through a {type(raw).__name__}")
         if not isinstance(raw, types.MemberDescriptorType) and not self.has_dict():
-            m.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
+            m.errors.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
         self.attrs[name] = value
-        m.mutated(self)
+        m.effects.mutated(self)
 
     def delete_attribute(self, m: Interpreter, name: str) -> None:
         deleter, owner = class_lookup(m, self.cls, "__delattr__")
         if isinstance(deleter, types.FunctionType):
-            m.call(m.class_attribute(owner, "__delattr__", deleter), [self, Constant(name)], {})
+            m.calls.call(m.builder.class_attribute(deleter), [self, Constant(name)], {})
             return
         self.check_generic_set(owner)
         self.generic_delete(m, name)
@@ -215,15 +217,15 @@ class Object(Instance):
         raw, owner = class_lookup(m, self.cls, name)
         if isinstance(raw, property):
             if raw.fdel is None:
-                m.fold(functools.partial(property.__delete__, raw), [_alike(self.cls)])
-            m.call(m.class_attribute(owner, name, raw.fdel), [self], {})
+                m.builder.fold(functools.partial(property.__delete__, raw), [_alike(self.cls)])
+            m.calls.call(m.builder.class_attribute(raw.fdel), [self], {})
             return
         deleter, _ = class_lookup(m, type(raw), "__delete__")
         if isinstance(deleter, types.FunctionType):
-            m.call(m.trusted_function(deleter), [m.wrap_class_value(owner, name, raw), self], {})
+            m.calls.call(m.builder.wrap(deleter, None), [m.builder.class_value(owner, name, raw), self], {})
             return
         if deleter is MISSING and isinstance(class_lookup(m, type(raw), "__set__")[0], types.FunctionType):
-            m.throw(AttributeError, "__delete__")
+            m.errors.throw(AttributeError, "__delete__")
         if raw is not MISSING and is_data_descriptor(m, raw) and not isinstance(raw, types.MemberDescriptorType):
             raise Unsupported(f"deleting {name!r} through a {type(raw).__name__}")
         if self.instance_attribute(m, name) is None:
@@ -231,7 +233,7 @@ class Object(Instance):
                 self.empty_slot(m, raw, name)
             self.no_attribute(m, name)
         self.attrs[name] = None
-        m.mutated(self)
+        m.effects.mutated(self)
 
     # Everything else goes through methods of the class
 
@@ -246,24 +248,24 @@ class Object(Instance):
 
     def call_special(self, m: Interpreter, name: str, args: Args) -> Variable | None:
         found = self.special(m, name)
-        return None if found is None else m.call(found, args, {})
+        return None if found is None else m.calls.call(found, args, {})
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         raw, owner = class_lookup(m, self.cls, name)
         if isinstance(raw, C_METHODS):
             return self.builtin(m, owner, name, args, kwargs)
-        return m.call(self.attribute(m, name), args, kwargs)
+        return m.calls.call(self.attribute(m, name), args, kwargs)
 
     def builtin(self, m: Interpreter, owner: type, name: str, args: Args, kwargs: Kwargs) -> Variable:
         """A method written in C, of ``object`` or of the built-in base class."""
         if owner is object or name in OBJECT_METHODS:
             own = OBJECT_METHODS.get(name)
             if own is not None and (owner is object or self.payload is None):
-                return own(m, self, [m.realize(a) for a in args])
+                return own(m, self, [a.realize(m) for a in args])
         if name == "__getitem__" and isinstance(self.payload, Dict) and self.payload.find(m, args[0]) is None:
             missing = self.special(m, "__missing__")
             if missing is not None:
-                return m.call(missing, args, {})
+                return m.calls.call(missing, args, {})
         if self.payload is not None:
             return self.payload.method(m, name, args, kwargs)
         handler = handler_of(vars(owner).get(name))
@@ -274,20 +276,20 @@ class Object(Instance):
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         found = self.special(m, "__call__")
         if found is None:
-            m.throw(TypeError, f"{shown_type(self.cls)!r} object is not callable")
-        return m.call(found, args, kwargs)
+            m.errors.throw(TypeError, f"{shown_type(self.cls)!r} object is not callable")
+        return m.calls.call(found, args, kwargs)
 
     def truth(self, m: Interpreter) -> bool:
         answer = self.call_special(m, "__bool__", [])
         if answer is not None:
-            return m.truth(answer)
+            return m.operators.truth(answer)
         size = self.call_special(m, "__len__", [])
-        return True if size is None else m.truth(size)
+        return True if size is None else m.operators.truth(size)
 
     def hash_key(self, m: Interpreter) -> Hashable:
         raw, owner = class_lookup(m, self.cls, "__hash__")
         if owner is object:
-            return m.by_identity(self)
+            return m.identity.key(self)
         if self.payload is not None and isinstance(raw, C_METHODS):
             return self.payload.hash_key(m)
         raise Unsupported(f"hash of {self.cls.__name__}, which defines __hash__")
@@ -295,27 +297,27 @@ class Object(Instance):
     def length(self, m: Interpreter) -> Variable:
         size = self.call_special(m, "__len__", [])
         if size is None:
-            m.throw(TypeError, f"object of type {shown_type(self.cls)!r} has no len()")
+            m.errors.throw(TypeError, f"object of type {shown_type(self.cls)!r} has no len()")
         return size
 
     def iterate(self, m: Interpreter) -> Variable:
         method = self.special(m, "__iter__")
         if method is None:
             raise Unsupported(f"iteration over {self.cls.__name__} by __getitem__")
-        return m.iterate_with(method)
+        return m.iteration.iterate_with(method)
 
     def next(self, m: Interpreter) -> Variable:
-        return m.next_of_object(self)
+        return m.iteration.next_of_object(self)
 
     def item(self, m: Interpreter, key: Variable) -> Variable:
         found = self.call_special(m, "__getitem__", [key])
         if found is None:
-            m.throw(TypeError, f"{shown_type(self.cls)!r} object is not subscriptable")
+            m.errors.throw(TypeError, f"{shown_type(self.cls)!r} object is not subscriptable")
         return found
 
     def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
         if self.call_special(m, "__setitem__", [key, value]) is None:
-            m.throw(TypeError, f"{shown_type(self.cls)!r} object does not support item assignment")
+            m.errors.throw(TypeError, f"{shown_type(self.cls)!r} object does not support item assignment")
 
     def delete_item(self, m: Interpreter, key: Variable) -> None:
         if self.call_special(m, "__delitem__", [key]) is None:
@@ -323,11 +325,11 @@ class Object(Instance):
                 raise Unsupported(f"deleting an item of a {self.cls.__name__}")
             by_place = hasattr(key.python_type(), "__index__")  # the interpreter has two places that say it
             words = "doesn't support item deletion" if by_place else "does not support item deletion"
-            m.throw(TypeError, f"{shown_type(self.cls)!r} object {words}")
+            m.errors.throw(TypeError, f"{shown_type(self.cls)!r} object {words}")
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
         answer = self.call_special(m, "__contains__", [value])
-        return super().contains(m, value) if answer is None else m.truth(answer)
+        return super().contains(m, value) if answer is None else m.operators.truth(answer)
 
     def __repr__(self) -> str:
         return f"<{self.cls.__name__} object>"
@@ -338,17 +340,17 @@ def _object_init(m: Interpreter, self: Object, args: Args) -> Variable:
 
 
 def _object_setattr(m: Interpreter, self: Object, args: Args) -> Variable:
-    self.generic_set(m, m.to_python(args[0]), args[1])
+    self.generic_set(m, m.builder.to_python(args[0]), args[1])
     return Constant(None)
 
 
 def _object_delattr(m: Interpreter, self: Object, args: Args) -> Variable:
-    self.generic_delete(m, m.to_python(args[0]))
+    self.generic_delete(m, m.builder.to_python(args[0]))
     return Constant(None)
 
 
 def _object_getattribute(m: Interpreter, self: Object, args: Args) -> Variable:
-    name = m.to_python(args[0])
+    name = m.builder.to_python(args[0])
     found = self.generic_attribute(m, name)
     if isinstance(found, Variable):
         return found
@@ -356,11 +358,11 @@ def _object_getattribute(m: Interpreter, self: Object, args: Args) -> Variable:
 
 
 def _object_eq(m: Interpreter, self: Object, args: Args) -> Variable:
-    return Constant(True) if m.is_(self, args[0]) else Constant(NotImplemented)
+    return Constant(True) if m.operators.is_(self, args[0]) else Constant(NotImplemented)
 
 
 def _object_ne(m: Interpreter, self: Object, args: Args) -> Variable:
-    return Constant(not m.equal(self, args[0]))
+    return Constant(not m.operators.equal(self, args[0]))
 
 
 def _object_init_subclass(m: Interpreter, self: Object, args: Args) -> Variable:
@@ -385,7 +387,7 @@ def build_object(m: Interpreter, value: Any, source: Source | None) -> Variable:
     if source is None:
         source = Const(value)
     payload = _payload(m, value, source)
-    m.type_guard(source, cls)
+    m.guards.of_type(source, cls)
     made = Object(cls, value, payload)
     made.source = source
     return made
@@ -404,12 +406,12 @@ def _payload(m: Interpreter, value: Any, source: Source) -> Variable | None:
         made = Dict(entries, base)
         made.original = dict(entries)
         keys = tuple(dict.keys(value))
-        made.guard_keys = lambda: m.guard(source, GuardKind.DICT_KEYS, keys)
+        made.guard_keys = lambda: m.guards.add(source, GuardKind.DICT_KEYS, keys)
         made.guard_absent = lambda key: guard_absent_key(m, source, key, keys)
         made.source = source
         return made
     if issubclass(cls, list):
-        m.guard(source, GuardKind.LEN, list.__len__(value))
+        m.guards.add(source, GuardKind.LEN, list.__len__(value))
         if type(value).__getitem__ is not list.__getitem__:
             raise Unsupported(f"list subclass {type(value).__name__} with its own __getitem__")
         made_list = List([Lazy(v, Item(source, i)) for i, v in enumerate(list.__iter__(value))])
@@ -417,7 +419,7 @@ def _payload(m: Interpreter, value: Any, source: Source) -> Variable | None:
         made_list.is_payload = True
         return made_list
     if issubclass(cls, tuple):
-        m.guard(source, GuardKind.LEN, tuple.__len__(value))
+        m.guards.add(source, GuardKind.LEN, tuple.__len__(value))
         if type(value).__getitem__ is not tuple.__getitem__:
             raise Unsupported(f"tuple subclass {type(value).__name__} with its own __getitem__")
         return Tuple([Lazy(v, Item(source, i)) for i, v in enumerate(tuple.__iter__(value))])

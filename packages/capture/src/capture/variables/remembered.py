@@ -38,30 +38,33 @@ def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) 
         raise Unsupported(f"call of {function.__qualname__}, which remembers, with a value not known") from None
     key = _key(function, mark, real, named)
     call = functools.partial(function, *real, **named)
-    if not m.fold(lambda: key in cache, []):
-        if m.probing:
-            return m.call(_evaluated(m, function, body), args, kwargs)
+    if not m.builder.fold(lambda: key in cache, []):
+        if m.state.probing:
+            return m.calls.call(_evaluated(m, function, body), args, kwargs)
         _check_room(function, len(cache) + 1)
         _check_effects(m, function, body, args, kwargs)
-        m.fold(call, [])
-        m.ran_ahead.add((function, key))
+        m.builder.fold(call, [])
+        m.effects.ran_ahead.add((function, key))
         if key not in cache:
             raise Unsupported(f"call of {function.__qualname__}, whose keys are not understood")
     found = _read(m, function, cache, key)
-    if not m.probing:
-        m.activity += 1
-        m.remembered.append(_counted_once(m, function, key, call))
+    if not m.state.probing:
+        m.effects.activity += 1
+        m.effects.remembered.append(_counted_once(m, function, key, call))
     return found
 
 
 def _warn_once(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) -> Variable:
     """A cached function that logs on its first call: made now, after which it does nothing."""
     try:
-        real = [a.value if isinstance(a, Object) and not a.attrs else m.to_python(a) for a in map(m.realize, args)]
-        named = {k: m.to_python(v) for k, v in kwargs.items()}
+        real = [
+            a.value if isinstance(a, Object) and not a.attrs else m.builder.to_python(a)
+            for a in [arg.realize(m) for arg in args]
+        ]
+        named = {k: m.builder.to_python(v) for k, v in kwargs.items()}
     except NotConstant:
         raise Unsupported("logging of a value that is not constant") from None
-    return m.from_python(m.fold(function, real, named))
+    return m.builder.from_python(m.builder.fold(function, real, named))
 
 
 #: Cached functions with that behaviour.
@@ -76,8 +79,8 @@ def _is_once(function: Any) -> bool:
 
 
 def _real(m: Interpreter, variable: Variable) -> Any:
-    value = m.realize(variable)
-    return value.specialise(m) if isinstance(value, Symbolic) else m.to_python(value)
+    value = variable.realize(m)
+    return value.specialise(m) if isinstance(value, Symbolic) else m.builder.to_python(value)
 
 
 def _parts(function: Any) -> tuple[dict[Any, Any], Any, Any]:
@@ -104,28 +107,28 @@ def _key(function: Any, mark: Any, args: list[Any], kwargs: dict[str, Any]) -> A
 def _evaluated(m: Interpreter, function: Any, body: Any) -> Variable:
     if not isinstance(body, types.FunctionType):
         raise Unsupported(f"first call of {function.__qualname__}, which remembers")
-    return m.trusted_function(body)
+    return m.builder.wrap(body, None)
 
 
 def _check_effects(m: Interpreter, function: Any, body: Any, args: Args, kwargs: Kwargs) -> None:
     """Evaluate the body, to see that a call does nothing but compute."""
-    m.probing = True
-    before = m.changes
+    m.state.probing = True
+    before = m.effects.changes
     try:
-        m.call(_evaluated(m, function, body), args, kwargs)
+        m.calls.call(_evaluated(m, function, body), args, kwargs)
     except SymbolicRaise:
         raise Unsupported(f"first call of {function.__qualname__}, which raises") from None
     finally:
-        m.probing = False
-    if m.changes != before:
+        m.state.probing = False
+    if m.effects.changes != before:
         raise Unsupported(f"first call of {function.__qualname__}, which remembers and has effects")
 
 
 def _counted_once(m: Interpreter, function: Any, key: Any, call: Any) -> Any:
     """What makes the call; the first time not, where that one was made ahead."""
-    if (function, key) not in m.ran_ahead or (function, key) in m.counted:
+    if (function, key) not in m.effects.ran_ahead or (function, key) in m.effects.counted:
         return call
-    m.counted.add((function, key))
+    m.effects.counted.add((function, key))
     later = map(functools.partial.__call__, itertools.repeat(call))
     return functools.partial(next, itertools.chain([None], later))
 
@@ -133,15 +136,15 @@ def _counted_once(m: Interpreter, function: Any, key: Any, call: Any) -> Any:
 def _read(m: Interpreter, function: Any, cache: dict[Any, Any], key: Any) -> Variable:
     """What is remembered; guards that it is still that."""
     entry = cache[key]
-    m.guard(Item(Const(cache, f"{function.__qualname__}.cache"), key), GuardKind.ID, entry)
+    m.guards.add(Item(Const(cache, f"{function.__qualname__}.cache"), key), GuardKind.ID, entry)
     if type(entry).__name__ != _LINK:
-        return m.known(entry)
+        return m.builder.known(entry)
     limit = _check_room(function, len(cache))
-    asked = m.limits.get(id(function))
+    asked = m.effects.limits.get(id(function))
     if asked is None:
-        asked = m.limits[id(function)] = functools.partial(bisect.bisect_left, (cache,), limit, key=len)
-    m.guard(None, GuardKind.ANSWER, (asked, (), 1))  # len(cache) < limit, without a frame of Python
-    return m.known(_result(function, cache, key))
+        asked = m.effects.limits[id(function)] = functools.partial(bisect.bisect_left, (cache,), limit, key=len)
+    m.guards.add(None, GuardKind.ANSWER, (asked, (), 1))  # len(cache) < limit, without a frame of Python
+    return m.builder.known(_result(function, cache, key))
 
 
 def _check_room(function: Any, size: int) -> Any:

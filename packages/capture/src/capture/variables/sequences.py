@@ -41,7 +41,7 @@ class Sequence(Variable):
 
     def make(self, m: Interpreter, items: list[Variable]) -> Variable:
         """A new object as slicing and arithmetic give it."""
-        return m.created(type(self)(items, self.cls))
+        return m.effects.created(type(self)(items, self.cls))
 
     def item(self, m: Interpreter, key: Variable) -> Variable:
         if isinstance(key, Slice):
@@ -50,11 +50,11 @@ class Sequence(Variable):
 
     def place(self, m: Interpreter, key: Variable, beyond: str) -> int:
         """Where an index points to; ``beyond`` are the words for one that is too large."""
-        if m.is_constant(key) and not hasattr(m.to_python(key), "__index__"):
-            m.fold(operator.getitem, [self.twin(), m.to_python(key)])
-        index = m.index(key)
+        if m.builder.is_constant(key) and not hasattr(m.builder.to_python(key), "__index__"):
+            m.builder.fold(operator.getitem, [self.twin(), m.builder.to_python(key)])
+        index = m.operators.index(key)
         if not -len(self.items) <= index < len(self.items):
-            m.throw(IndexError, beyond)
+            m.errors.throw(IndexError, beyond)
         return index
 
     def twin(self) -> Any:
@@ -62,13 +62,13 @@ class Sequence(Variable):
         return () if issubclass(self.cls, tuple) else self.cls()
 
     def iterate(self, m: Interpreter) -> Variable:
-        return m.created(SequenceIterator(self))
+        return m.effects.created(SequenceIterator(self))
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if name == "__class__":
-            return m.known(self.cls)
+            return m.builder.known(self.cls)
         if not hasattr(self.cls, name):
-            m.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
+            m.errors.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
         if hasattr(self, "py_" + name) or name in DUNDERS:
             return BoundBuiltin(self, name)
         raise Unsupported(f"{self.cls.__name__}.{name}")
@@ -77,24 +77,24 @@ class Sequence(Variable):
         return builtin_method(self, m, name, args, kwargs)
 
     def py_index(self, m: Interpreter, value: Variable, *bounds: Variable) -> Variable:
-        start, stop, _ = slice(*(m.index(b) for b in bounds) if bounds else (None,)).indices(len(self.items))
+        start, stop, _ = slice(*(m.operators.index(b) for b in bounds) if bounds else (None,)).indices(len(self.items))
         if len(bounds) == 1:
-            start, stop = slice(m.index(bounds[0]), None).indices(len(self.items))[:2]
+            start, stop = slice(m.operators.index(bounds[0]), None).indices(len(self.items))[:2]
         for i in range(start, stop):
-            if m.equal(self.items[i], value):
+            if m.operators.equal(self.items[i], value):
                 return Constant(i)
         if issubclass(self.cls, tuple):
-            m.throw(ValueError, "tuple.index(x): x not in tuple")
+            m.errors.throw(ValueError, "tuple.index(x): x not in tuple")
         self.not_found(m, value)
 
     def not_found(self, m: Interpreter, value: Variable) -> NoReturn:
         """The error that shows the value that was looked for."""
-        if not m.is_constant(value):
+        if not m.builder.is_constant(value):
             raise Unsupported("a message that shows a value that is not constant")
-        m.throw(ValueError, f"{m.to_python(value)!r} is not in {self.cls.__name__}")
+        m.errors.throw(ValueError, f"{m.builder.to_python(value)!r} is not in {self.cls.__name__}")
 
     def py_count(self, m: Interpreter, value: Variable) -> Variable:
-        return Constant(sum(m.equal(x, value) for x in list(self.items)))
+        return Constant(sum(m.operators.equal(x, value) for x in list(self.items)))
 
 
 def check_call(handler: Callable[..., Variable], args: list[Any], kwargs: Kwargs) -> None:
@@ -114,11 +114,11 @@ def builtin_method(var: Variable, m: Interpreter, name: str, args: Args, kwargs:
     own: Callable[..., Variable] | None = getattr(var, "py_" + name, None)
     if own is not None:
         check_call(own, [m, *args], kwargs)
-        return own(m, *[m.realize(a) for a in args], **{k: m.realize(v) for k, v in kwargs.items()})
+        return own(m, *[a.realize(m) for a in args], **{k: v.realize(m) for k, v in kwargs.items()})
     dunder = DUNDERS.get(name)
     if dunder is not None and not kwargs:
         check_call(dunder, [m, var, *args], kwargs)
-        return dunder(m, var, *[m.realize(a) for a in args])
+        return dunder(m, var, *[a.realize(m) for a in args])
     raise Unsupported(f"method {name!r} of {var!r}")
 
 
@@ -134,7 +134,7 @@ def _delete_item(m: Interpreter, v: Variable, k: Variable) -> Variable:
 
 def _init(m: Interpreter, v: Variable, *args: Variable) -> Variable:
     if isinstance(v, List):
-        v.items[:] = m.elements(args[0]) if args else []
+        v.items[:] = m.iteration.elements(args[0]) if args else []
         return v.changed(m)
     if args and not isinstance(v, Tuple):
         raise Unsupported("explicit __init__ of a built-in container")
@@ -149,18 +149,18 @@ DUNDERS: dict[str, Callable[..., Variable]] = {
     "__len__": lambda m, v: v.length(m),
     "__iter__": lambda m, v: v.iterate(m),
     "__contains__": lambda m, v, x: Constant(v.contains(m, x)),
-    "__add__": lambda m, v, x: m.binary("+", v, x),
-    "__mul__": lambda m, v, x: m.binary("*", v, x),
-    "__or__": lambda m, v, x: m.binary("|", v, x),
-    "__ior__": lambda m, v, x: m.inplace("|=", v, x),
-    "__iadd__": lambda m, v, x: m.inplace("+=", v, x),
-    "__eq__": lambda m, v, x: m.compare("==", v, x),
-    "__ne__": lambda m, v, x: m.compare("!=", v, x),
-    "__lt__": lambda m, v, x: m.compare("<", v, x),
-    "__le__": lambda m, v, x: m.compare("<=", v, x),
-    "__gt__": lambda m, v, x: m.compare(">", v, x),
-    "__ge__": lambda m, v, x: m.compare(">=", v, x),
-    "__next__": lambda m, v: m.next_value(v),
+    "__add__": lambda m, v, x: m.operators.binary("+", v, x),
+    "__mul__": lambda m, v, x: m.operators.binary("*", v, x),
+    "__or__": lambda m, v, x: m.operators.binary("|", v, x),
+    "__ior__": lambda m, v, x: m.operators.inplace("|=", v, x),
+    "__iadd__": lambda m, v, x: m.operators.inplace("+=", v, x),
+    "__eq__": lambda m, v, x: m.operators.compare("==", v, x),
+    "__ne__": lambda m, v, x: m.operators.compare("!=", v, x),
+    "__lt__": lambda m, v, x: m.operators.compare("<", v, x),
+    "__le__": lambda m, v, x: m.operators.compare("<=", v, x),
+    "__gt__": lambda m, v, x: m.operators.compare(">", v, x),
+    "__ge__": lambda m, v, x: m.operators.compare(">=", v, x),
+    "__next__": lambda m, v: m.iteration.next_value(v),
     "__init__": _init,
 }
 
@@ -174,7 +174,7 @@ class Tuple(Sequence):
         self.literal: tuple[Any, ...] | None = None
 
     def as_python(self, m: Interpreter) -> Any:
-        values = [m.to_python(x) for x in self.items]
+        values = [m.builder.to_python(x) for x in self.items]
         if self.cls is tuple:
             return tuple(values)
         if self.cls is torch.Size:
@@ -182,11 +182,11 @@ class Tuple(Sequence):
         raise NotConstant(self)
 
     def hash_key(self, m: Interpreter) -> Hashable:
-        return tuple(m.realize(x).hash_key(m) for x in self.items)
+        return tuple(x.realize(m).hash_key(m) for x in self.items)
 
     def make(self, m: Interpreter, items: list[Variable]) -> Variable:
         cls = self.cls if self.cls is torch.Size else tuple
-        return m.created(Tuple(items, cls))
+        return m.effects.created(Tuple(items, cls))
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if self.cls not in (tuple, torch.Size):
@@ -199,7 +199,7 @@ class Tuple(Sequence):
     def py_numel(self, m: Interpreter) -> Variable:
         out: Variable = Constant(1)
         for x in self.items:
-            out = m.binary("*", out, x)
+            out = m.operators.binary("*", out, x)
         return out
 
 
@@ -215,13 +215,13 @@ class List(Sequence):
     def as_python(self, m: Interpreter) -> Any:
         if self.cls is not list or self.source is not None:
             raise NotConstant(self)
-        return [m.to_python(x) for x in self.items]
+        return [m.builder.to_python(x) for x in self.items]
 
     def hash_key(self, m: Interpreter) -> Hashable:
-        m.throw(TypeError, f"unhashable type: {shown_type(self.cls)!r}")
+        m.errors.throw(TypeError, f"unhashable type: {shown_type(self.cls)!r}")
 
     def changed(self, m: Interpreter) -> Variable:
-        m.mutated(self)
+        m.effects.mutated(self)
         return Constant(None)
 
     def resized(self, m: Interpreter) -> Variable:
@@ -231,9 +231,9 @@ class List(Sequence):
     def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
         if isinstance(key, Slice):
             index = key.as_python(m)
-            values = m.elements(value)
+            values = m.iteration.elements(value)
             if index.step not in (None, 1) and len(self.items[index]) != len(values):
-                m.throw(ValueError, "attempt to assign sequence to extended slice of a different size")
+                m.errors.throw(ValueError, "attempt to assign sequence to extended slice of a different size")
             self.items[index] = values
         else:
             self.items[self.place(m, key, "list assignment index out of range")] = value
@@ -251,19 +251,19 @@ class List(Sequence):
         return self.resized(m)
 
     def py_extend(self, m: Interpreter, values: Variable) -> Variable:
-        self.items.extend(m.elements(values))
+        self.items.extend(m.iteration.elements(values))
         return self.resized(m)
 
     def py_insert(self, m: Interpreter, at: Variable, value: Variable) -> Variable:
-        self.items.insert(m.index(at), value)
+        self.items.insert(m.operators.index(at), value)
         return self.resized(m)
 
     def py_pop(self, m: Interpreter, at: Variable | None = None) -> Variable:
-        i = -1 if at is None else m.index(at)
+        i = -1 if at is None else m.operators.index(at)
         if not self.items:
-            m.throw(IndexError, "pop from empty list")
+            m.errors.throw(IndexError, "pop from empty list")
         if not -len(self.items) <= i < len(self.items):
-            m.throw(IndexError, "pop index out of range")
+            m.errors.throw(IndexError, "pop index out of range")
         value = self.items.pop(i)
         self.changed(m)
         return value
@@ -281,17 +281,17 @@ class List(Sequence):
 
     def py_remove(self, m: Interpreter, value: Variable) -> Variable:
         for i, x in enumerate(self.items):
-            if m.equal(x, value):
+            if m.operators.equal(x, value):
                 del self.items[i]
                 return self.resized(m)
         self.refuse_removal(m, value)
 
     def refuse_removal(self, m: Interpreter, value: Variable) -> NoReturn:
         """The error of removing what is not there."""
-        m.throw(ValueError, "list.remove(x): x not in list")
+        m.errors.throw(ValueError, "list.remove(x): x not in list")
 
     def py_sort(self, m: Interpreter, *, key: Variable | None = None, reverse: Variable | None = None) -> Variable:
-        self.items[:] = m.sort(list(self.items), key, reverse)
+        self.items[:] = m.iteration.sort(list(self.items), key, reverse)
         return self.changed(m)
 
 
@@ -305,7 +305,7 @@ class Slice(Variable):
         return slice
 
     def as_python(self, m: Interpreter) -> Any:
-        return slice(*(None if m.is_none(p) else m.index(p) for p in self.parts))
+        return slice(*(None if m.builder.is_none(p) else m.operators.index(p) for p in self.parts))
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if name in ("start", "stop", "step"):
@@ -316,7 +316,7 @@ class Slice(Variable):
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name == "indices":
-            return m.from_python(m.fold(self.as_python(m).indices, [m.index(args[0])]))
+            return m.builder.from_python(m.builder.fold(self.as_python(m).indices, [m.operators.index(args[0])]))
         return super().method(m, name, args, kwargs)
 
 
@@ -342,13 +342,13 @@ class Range(Variable):
         return Constant(len(self.value))
 
     def item(self, m: Interpreter, key: Variable) -> Variable:
-        return m.from_python(m.fold(lambda a, b: a[b], [self.value, m.to_python(key)]))
+        return m.builder.from_python(m.builder.fold(lambda a, b: a[b], [self.value, m.builder.to_python(key)]))
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
-        return m.to_python(value) in self.value
+        return m.builder.to_python(value) in self.value
 
     def iterate(self, m: Interpreter) -> Variable:
-        return m.created(RangeIterator(self.value))
+        return m.effects.created(RangeIterator(self.value))
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if name in ("start", "stop", "step"):
@@ -361,12 +361,12 @@ def _build_sequence(m: Interpreter, value: Any, source: Source | None) -> Variab
     cls = type(value)
     if cls is tuple and isinstance(source, Attr) and _is_literal(value):
         # Sizes, strides and the like in an attribute: one guard on the whole.
-        m.guard(source, GuardKind.EQUALS, value)
-        return Tuple([m.from_python(v) for v in value])
-    m.type_guard(source, cls)
+        m.guards.add(source, GuardKind.EQUALS, value)
+        return Tuple([m.builder.from_python(v) for v in value])
+    m.guards.of_type(source, cls)
     assert source is not None
     if not isinstance(source, Const) or cls is list:
-        m.guard(source, GuardKind.LEN, len(value))
+        m.guards.add(source, GuardKind.LEN, len(value))
     items: list[Variable] = [Lazy(v, Item(source, i)) for i, v in enumerate(value)]
     return List(items) if cls is list else Tuple(items, cls)
 
@@ -380,12 +380,12 @@ def _is_literal(value: Any) -> bool:
 
 @builds(slice)
 def _build_slice(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    m.type_guard(source, slice)
+    m.guards.of_type(source, slice)
     return Slice(*(lazy(getattr(value, name), part(source, name)) for name in ("start", "stop", "step")))
 
 
 @builds(range)
 def _build_range(m: Interpreter, value: Any, source: Source | None) -> Variable:
     if source is not None and not isinstance(source, Const):
-        m.guard(source, GuardKind.EQUALS, value)
+        m.guards.add(source, GuardKind.EQUALS, value)
     return Range(value)

@@ -37,11 +37,11 @@ class Set(Variable):
     def of(cls, m: Interpreter, elements: Iterable[Variable], kind: type = set, *, in_order: bool = False) -> Set:
         entries: dict[Hashable, Variable] = {}
         for element in elements:
-            real = m.realize(element)
+            real = element.realize(m)
             entries.setdefault(real.hash_key(m), real)
         made = cls(entries, kind)
         made.only_grew, made.in_order = True, in_order
-        m.created(made)
+        m.effects.created(made)
         return made
 
     def python_type(self) -> type:
@@ -50,11 +50,11 @@ class Set(Variable):
     def as_python(self, m: Interpreter) -> Any:
         if self.source is not None:
             raise NotConstant(self)
-        return self.cls(m.to_python(x) for x in self.entries.values())
+        return self.cls(m.builder.to_python(x) for x in self.entries.values())
 
     def hash_key(self, m: Interpreter) -> Hashable:
         if self.cls is set:
-            m.throw(TypeError, "unhashable type: 'set'")
+            m.errors.throw(TypeError, "unhashable type: 'set'")
         return frozenset(self.entries)
 
     def truth(self, m: Interpreter) -> bool:
@@ -93,14 +93,14 @@ class Set(Variable):
         return order
 
     def iterate(self, m: Interpreter) -> Variable:
-        return m.created(SequenceIterator(m.created_tuple(self.ordered(m))))
+        return m.effects.created(SequenceIterator(m.builder.new_tuple(self.ordered(m))))
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
-        return m.realize(value).hash_key(m) in self.entries
+        return value.realize(m).hash_key(m) in self.entries
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if not hasattr(self.cls, name):
-            m.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
+            m.errors.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
         if hasattr(self, "py_" + name) or name in SET_ALGEBRA or name in DUNDERS:
             return BoundBuiltin(self, name)
         raise Unsupported(f"{self.cls.__name__}.{name}")
@@ -110,12 +110,12 @@ class Set(Variable):
         if algebra is not None:
             result: Variable = self
             for other in args:
-                result = algebra(m, result, Set.of(m, unordered(m, m.realize(other))))
+                result = algebra(m, result, Set.of(m, unordered(m, other.realize(m))))
             return result if args else self.py_copy(m)
         return builtin_method(self, m, name, args, kwargs)
 
     def changed(self, m: Interpreter) -> Variable:
-        m.mutated(self)
+        m.effects.mutated(self)
         return Constant(None)
 
     def py_add(self, m: Interpreter, value: Variable) -> Variable:
@@ -129,7 +129,7 @@ class Set(Variable):
 
     def py_remove(self, m: Interpreter, value: Variable) -> Variable:
         if value.hash_key(m) not in self.entries:
-            m.throw_value(KeyError, [value])
+            m.errors.throw_value(KeyError, [value])
         return self.py_discard(m, value)
 
     def py_clear(self, m: Interpreter) -> Variable:
@@ -137,13 +137,13 @@ class Set(Variable):
         return self.changed(m)
 
     def py_copy(self, m: Interpreter) -> Variable:
-        return m.created(Set(dict(self.entries), self.cls))
+        return m.effects.created(Set(dict(self.entries), self.cls))
 
     def py_update(self, m: Interpreter, *others: Variable) -> Variable:
         self.in_order = False
         for other in others:
             for x in unordered(m, other):
-                real = m.realize(x)
+                real = x.realize(m)
                 self.entries.setdefault(real.hash_key(m), real)
         return self.changed(m)
 
@@ -159,12 +159,12 @@ class Set(Variable):
 
 def unordered(m: Interpreter, value: Variable) -> list[Variable]:
     """Elements of anything iterable where their order does not matter."""
-    return list(value.entries.values()) if isinstance(value, Set) else m.elements(value)
+    return list(value.entries.values()) if isinstance(value, Set) else m.iteration.elements(value)
 
 
 def _algebra(keep: Callable[[Set, Set], dict[Hashable, Variable]]) -> Callable[[Interpreter, Any, Set], Variable]:
     def combine(m: Interpreter, left: Any, right: Set) -> Variable:
-        return m.created(Set(keep(left, right), left.cls))
+        return m.effects.created(Set(keep(left, right), left.cls))
 
     return combine
 
@@ -188,10 +188,10 @@ SET_OPERATORS = {"|": "union", "&": "intersection", "-": "difference", "^": "sym
 def _build_set(m: Interpreter, value: Any, source: Source | None) -> Variable:
     if all(type(x) in CONSTANT_TYPES or isinstance(x, enum.Enum | type) for x in value):
         if source is not None and not (isinstance(source, Const) and type(value) is frozenset):
-            m.type_guard(source, type(value))
+            m.guards.of_type(source, type(value))
             expected = frozenset(value)
             text = f"{{}} == {set(value)!r}"[:200]
-            m.guard(source, GuardKind.CALLABLE, Predicate(lambda s: s == expected, text))
-        wrapped = [m.from_python(x) for x in value]
+            m.guards.add(source, GuardKind.CALLABLE, Predicate(lambda s: s == expected, text))
+        wrapped = [m.builder.from_python(x) for x in value]
         return Set({x.hash_key(m): x for x in wrapped}, type(value))
     raise Unsupported("a set of values that are not constants, from outside the frame")

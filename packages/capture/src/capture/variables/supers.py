@@ -29,21 +29,23 @@ class Super(Variable):
         mro = cls.__mro__
         for owner in mro[mro.index(self.start) + 1 :]:
             if name in owner.__dict__:
-                raw = m.own_entry(owner, name)
+                raw = m.classes.own_entry(owner, name)
                 if name == "__new__":
                     raw = raw.__func__ if isinstance(raw, staticmethod) else raw
-                    return m.class_attribute(owner, name, raw) if isinstance(raw, types.FunctionType) else m.known(raw)
+                    return (
+                        m.builder.class_attribute(raw) if isinstance(raw, types.FunctionType) else m.builder.known(raw)
+                    )
                 if isinstance(raw, C_METHODS):
-                    return m.created(SuperBuiltin(self.obj, owner, name))
+                    return m.effects.created(SuperBuiltin(self.obj, owner, name))
                 return descriptor_get(m, raw, owner, None if through_class else self.obj, cls, name)
-            m.note_no_own_entry(owner, name)
-        m.throw(AttributeError, f"'super' object has no attribute {name!r}")
+            m.classes.note_no_own_entry(owner, name)
+        m.errors.throw(AttributeError, f"'super' object has no attribute {name!r}")
 
     def check(self, m: Interpreter) -> type:
         """The class whose MRO is looked through; the start must be of it, which Python asks when ``super()`` is made."""
         known = isinstance(self.obj, Known) and isinstance(self.obj.value, type)
         cls: type = self.obj.value if known else self.obj.python_type()  # type: ignore[attr-defined]
-        m.note_order(cls)
+        m.classes.note_order(cls)
         if self.start not in cls.__mro__:
             raise Unsupported("super() of an unrelated class")
         return cls

@@ -15,7 +15,7 @@ from capture.sources import Source
 from capture.trace_rules import module_of
 
 from .base import Args, Interpreter, Kwargs, Variable
-from .building import builds
+from .building import builds, part
 from .constants import BoundBuiltin, Constant
 from .iterators import SequenceIterator
 from .lookups import class_lookup
@@ -54,7 +54,7 @@ class Tensor(Variable):
         return self.cls
 
     def hash_key(self, m: Interpreter) -> Hashable:
-        return m.by_identity(self)
+        return m.identity.key(self)
 
     def truth(self, m: Interpreter) -> bool:
         raise Unsupported("branch on a tensor's value")
@@ -86,22 +86,22 @@ class Tensor(Variable):
         if name == "shape":
             return self.method(m, "size", [], {})
         if name in VIEW_ATTRIBUTES:
-            return m.record("call_function", getattr, [self, Constant(name)], {})
+            return m.recorder.record("call_function", getattr, [self, Constant(name)], {})
         if name == "__class__":
-            return m.known(self.cls)
+            return m.builder.known(self.cls)
         if name == "grad":
             return self.grad(m)
         if name == "grad_fn":
-            m.note_places(self)
+            m.recorder.note_places(self)
         if name in ("grad_fn", "data", "is_leaf", "_version", "__dict__", "_base", "names", "_backward_hooks"):
             raise Unsupported(f"Tensor.{name}")
         if self.value is not None and name in getattr(self.value, "__dict__", {}):
-            return m.wrap(self.value.__dict__[name], m.attribute_source(self, name))
+            return m.builder.wrap(self.value.__dict__[name], part(self.source, name))
         found = getattr(torch.Tensor, name, None)
         if found is None:
             if self.value is not None:
-                m.guard_no_attribute(self, name)
-            m.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+                m.guards.no_attribute(self, name)
+            m.errors.throw(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
         if callable(found):
             return BoundBuiltin(self, name)
         raise Unsupported(f"Tensor.{name}")
@@ -109,42 +109,42 @@ class Tensor(Variable):
     def grad(self, m: Interpreter) -> Variable:
         if self.value is None or self.source is None:
             raise Unsupported("Tensor.grad of a tensor made in the frame")
-        return m.wrap(self.value.grad, m.attribute_source(self, "grad"))
+        return m.builder.wrap(self.value.grad, part(self.source, "grad"))
 
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
         raise Unsupported(f"setting attribute {name!r} of a tensor")
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
-        args = [m.realize(a) for a in args]
+        args = [a.realize(m) for a in args]
         raw = self.replaced(m, name)
         if raw is not None:
-            return m.call(self.attribute(m, name), args, kwargs)
+            return m.calls.call(self.attribute(m, name), args, kwargs)
         if name in DENIED_METHODS:
             return self.special_method(m, name, args, kwargs)
         if name == "storage_offset":
-            m.note_offset(self)
+            m.recorder.note_offset(self)
         if name in ("size", "dim", "stride", "ndimension", "numel", "nelement", "storage_offset"):
             return self.measure(m, name, args, kwargs)
         if not hasattr(torch.Tensor, name):
-            return m.call(self.attribute(m, name), args, kwargs)
-        return m.record("call_method", name, [self, *args], kwargs)
+            return m.calls.call(self.attribute(m, name), args, kwargs)
+        return m.recorder.record("call_method", name, [self, *args], kwargs)
 
     def special_method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name in ("register_hook", "retain_grad"):
-            m.note_places(self)
+            m.recorder.note_places(self)
         elif name == "backward":
-            m.note_places(*args, *kwargs.values())
+            m.recorder.note_places(*args, *kwargs.values())
         if name == "__len__":
             return self.length(m)
         if name == "__iter__":
             return self.iterate(m)
         if name == "requires_grad_" and not kwargs:
             # A new leaf is an input of what follows, not part of a graph: gradients of it may be asked for.
-            wanted = m.to_python(args[0]) if args else True
+            wanted = m.builder.to_python(args[0]) if args else True
             if self.fake.requires_grad is wanted:
                 return self
         if name == "type" and (args or kwargs):
-            return m.record("call_method", name, [self, *args], kwargs)
+            return m.recorder.record("call_method", name, [self, *args], kwargs)
         if name == "type":
             return Constant(self.fake.type().replace("capture.", "torch."))
         raise Unsupported(f"Tensor.{name}()")
@@ -152,46 +152,46 @@ class Tensor(Variable):
     def measure(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         """Sizes, strides and counts: constants where they are, else a node per symbolic number."""
         try:
-            real = [m.to_python(a) for a in args]
-            named = {k: m.to_python(v) for k, v in kwargs.items()}
+            real = [m.builder.to_python(a) for a in args]
+            named = {k: m.builder.to_python(v) for k, v in kwargs.items()}
         except NotConstant:
             raise Unsupported(f"Tensor.{name} of an argument that is not constant") from None
-        value = m.fold(getattr(self.fake, name), real, named)
+        value = m.builder.fold(getattr(self.fake, name), real, named)
         if isinstance(value, tuple):
             cls = torch.Size if name == "size" else tuple
             items = [self.number(m, name, [i], v) for i, v in enumerate(value)]
-            return m.created(Tuple(items, cls))
+            return m.effects.created(Tuple(items, cls))
         return self.number(m, name, real, value, named)
 
     def number(self, m: Interpreter, name: str, args: list[Any], value: Any, kwargs: Any = None) -> Variable:
         if not isinstance(value, torch.SymInt):
             return Constant(value)
-        return m.graph_number(self, name, args, kwargs or {}, value)
+        return m.recorder.number(self, name, args, kwargs or {}, value)
 
     def length(self, m: Interpreter) -> Variable:
         if self.fake.dim() == 0:
-            m.throw(TypeError, "len() of a 0-d tensor")
+            m.errors.throw(TypeError, "len() of a 0-d tensor")
         return self.measure(m, "size", [Constant(0)], {})
 
     def iterate(self, m: Interpreter) -> Variable:
         if self.fake.dim() == 0:
-            m.throw(TypeError, "iteration over a 0-d tensor")
-        parts = m.record("call_method", "unbind", [self, Constant(0)], {})
-        return m.created(SequenceIterator(parts))
+            m.errors.throw(TypeError, "iteration over a 0-d tensor")
+        parts = m.recorder.record("call_method", "unbind", [self, Constant(0)], {})
+        return m.effects.created(SequenceIterator(parts))
 
     def item(self, m: Interpreter, key: Variable) -> Variable:
         self.check_operator(m, "__getitem__")
-        return m.record("call_function", operator.getitem, [self, key], {})
+        return m.recorder.record("call_function", operator.getitem, [self, key], {})
 
     def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
         self.check_operator(m, "__setitem__")
-        m.record("call_function", operator.setitem, [self, key, value], {})
+        m.recorder.record("call_function", operator.setitem, [self, key, value], {})
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
         raise Unsupported("membership test on a tensor")
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        m.throw(TypeError, f"'{self.cls.__name__}' object is not callable")
+        m.errors.throw(TypeError, f"'{self.cls.__name__}' object is not callable")
 
     def __repr__(self) -> str:
         return f"<tensor {self.node.name}>"
@@ -211,8 +211,8 @@ def _build_tensor(m: Interpreter, value: torch.Tensor, source: Source | None) ->
         value.is_leaf  # noqa: B018
     except RuntimeError as error:  # a view whose base was written in a way that leaves it no place in autograd
         raise Unsupported(f"a tensor that cannot be differentiated: {error}") from error
-    node, fake = m.graph_input(value, source)
+    node, fake = m.recorder.input(value, source)
     variable = Tensor(node, fake, type(value))
     variable.value = value
-    m.fakes[id(fake)] = variable
+    m.recorder.fakes[id(fake)] = variable
     return variable

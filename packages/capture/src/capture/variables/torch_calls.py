@@ -16,7 +16,7 @@ from capture.sources import Attr, Source
 from capture.trace_rules import is_operator_overload, is_recorded_builtin
 
 from .base import Args, Interpreter, Kwargs, Variable, shown_type
-from .building import builds
+from .building import builds, known_part
 from .classes import allocate
 from .constants import BoundBuiltin, Known
 from .handlers import Fold, check_arguments, folds, handler_of, label, refuses
@@ -48,11 +48,11 @@ class BuiltinFunction(Known):
                 check_arguments(function, args, kwargs)
             return handler(m, args, kwargs)
         if is_recorded_builtin(function) or is_operator_overload(function):
-            return m.record("call_function", function, args, kwargs)
+            return m.recorder.record("call_function", function, args, kwargs)
         if isinstance(function, functools._lru_cache_wrapper):
             return call_remembering(m, function, args, kwargs)
         if isinstance(function, types.MethodDescriptorType | types.WrapperDescriptorType) and args:
-            return self.unbound(m, m.realize(args[0]), args[1:], kwargs)
+            return self.unbound(m, args[0].realize(m), args[1:], kwargs)
         if getattr(function, "__name__", "") == "__new__" and isinstance(function.__self__, type):
             return self.new(m, args, kwargs)
         raise Unsupported(f"call of {label(function)}, which is written in C")
@@ -62,13 +62,13 @@ class BuiltinFunction(Known):
         if isinstance(owner, Object):
             return owner.builtin(m, self.value.__objclass__, self.value.__name__, args, kwargs)
         if not issubclass(owner.python_type(), self.value.__objclass__):
-            m.throw(TypeError, f"descriptor {self.value.__name__!r} for another type")
+            m.errors.throw(TypeError, f"descriptor {self.value.__name__!r} for another type")
         if class_lookup(m, owner.python_type(), self.value.__name__)[0] is not self.value:
             raise Unsupported(f"{label(self.value)}, which a subclass overrides or the program has replaced")
         return owner.method(m, self.value.__name__, args, kwargs)
 
     def new(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        cls = m.to_python(args[0])
+        cls = m.builder.to_python(args[0])
         owner = self.value.__self__
         if not isinstance(cls, type):
             raise Unsupported("__new__ of something that is not a class")
@@ -78,17 +78,17 @@ class BuiltinFunction(Known):
         if name == "__get__" and hasattr(self.value, name):
             return BoundBuiltin(self, name)
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
-            return m.from_python(m.fold(getattr, [self.value, name]))
+            return m.builder.from_python(m.builder.fold(getattr, [self.value, name]))
         if isinstance(self.value, functools._lru_cache_wrapper) and name == "__wrapped__":
-            return m.wrap(self.value.__wrapped__, m.known_attribute_source(self.value, name))
+            return m.builder.wrap(self.value.__wrapped__, known_part(self.value, name))
         if isinstance(self.value, torch._ops.OpOverloadPacket):
-            return m.known(m.fold(getattr, [self.value, name]))
+            return m.builder.known(m.builder.fold(getattr, [self.value, name]))
         if name == "__self__":
-            return m.known(self.value.__self__)
+            return m.builder.known(self.value.__self__)
         if name == "__call__":
             return self
         if not hasattr(self.value, name):
-            m.throw(AttributeError, f"{shown_type(type(self.value))!r} object has no attribute {name!r}")
+            m.errors.throw(AttributeError, f"{shown_type(type(self.value))!r} object has no attribute {name!r}")
         return super().attribute(m, name)
 
 
@@ -108,7 +108,7 @@ class BuiltinFunction(Known):
 def _build_builtin(m: Interpreter, value: Any, source: Source | None) -> Variable:
     owner = getattr(value, "__self__", None)
     if isinstance(value, functools._lru_cache_wrapper):
-        return m.identity(BuiltinFunction(value), source)
+        return m.builder.identified(BuiltinFunction(value), source)
     if isinstance(value, types.MethodWrapperType) or (
         isinstance(value, types.BuiltinFunctionType)
         and owner is not None
@@ -117,8 +117,8 @@ def _build_builtin(m: Interpreter, value: Any, source: Source | None) -> Variabl
     ):
         if source is None:
             raise Unsupported(f"built-in method {value!r} of unknown origin")
-        m.guard(source, GuardKind.TYPE, type(value))
-        bound = m.wrap(owner, Attr(source, "__self__"))
-        m.guard(Attr(source, "__name__"), GuardKind.EQUALS, value.__name__)
+        m.guards.add(source, GuardKind.TYPE, type(value))
+        bound = m.builder.wrap(owner, Attr(source, "__self__"))
+        m.guards.add(Attr(source, "__name__"), GuardKind.EQUALS, value.__name__)
         return bound.attribute(m, value.__name__)
-    return m.identity(BuiltinFunction(value), source)
+    return m.builder.identified(BuiltinFunction(value), source)

@@ -42,7 +42,7 @@ def _set(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) -> Variable:
     if kwargs:
         raise Unsupported(f"{function.__name__} by keyword")
     if function not in _ACTIONS:
-        given = [m.to_python(a) for a in args]
+        given = [m.builder.to_python(a) for a in args]
         name = SETTERS.get((function, tuple(given[:-1])))
         if name is None:
             raise Unsupported(f"{function.__name__} of {given[0] if given else 'nothing'}")
@@ -50,30 +50,30 @@ def _set(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) -> Variable:
         for other, setting in SETTINGS.items():
             if name in setting.only_if:
                 _note(m, other)
-    m.graph_state_call(function, args)
+    m.recorder.state_call(function, args)
     if function in (torch.autocast_increment_nesting, torch.autocast_decrement_nesting):
-        return Constant(m.autocast_nesting)  # the program clears the cache when it reaches 0
+        return Constant(m.recorder.autocast_nesting)  # the program clears the cache when it reaches 0
     return Constant(None)
 
 
 def _ask(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) -> Variable:
-    real = [m.to_python(a) for a in args]
-    named = {k: m.to_python(v) for k, v in kwargs.items()}
-    answer = m.fold(function, real, named)
+    real = [m.builder.to_python(a) for a in args]
+    named = {k: m.builder.to_python(v) for k, v in kwargs.items()}
+    answer = m.builder.fold(function, real, named)
     asked = (*real, *named.values())  # each takes one argument at most
     name = ANSWERS.get((function, asked))
     if name is None:
-        m.guard(None, GuardKind.ANSWER, (function, asked, answer))
+        m.guards.add(None, GuardKind.ANSWER, (function, asked, answer))
     elif SETTINGS[name].only_if:
         _note(m, name)
-    return m.from_python(answer)
+    return m.builder.from_python(answer)
 
 
 def _note(m: Interpreter, name: str) -> None:
     """A setting counts that is guarded only where others are on; the frame may have set it meanwhile."""
     setting = SETTINGS[name]
-    before = m.entered_with[name] if name in m.entered_with else setting.read()
-    m.guard(None, GuardKind.ANSWER, (setting.query, setting.args, before))
+    before = m.recorder.entered_with[name] if name in m.recorder.entered_with else setting.read()
+    m.guards.add(None, GuardKind.ANSWER, (setting.query, setting.args, before))
 
 
 _register()
@@ -81,8 +81,8 @@ _register()
 
 def _has_torch_function(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """Plain tensors have no overrides, and other objects that are asked about rarely."""
-    for value in [v for a in args for v in _each(m.realize(a))]:
-        real = m.realize(value)
+    for value in [v for a in args for v in _each(a.realize(m))]:
+        real = value.realize(m)
         if isinstance(real, Object) and class_lookup(m, real.cls, "__torch_function__")[0] is not MISSING:
             raise Unsupported(f"the overrides of a {real.cls.__name__}")
     return Constant(False)
@@ -101,7 +101,7 @@ def _log_api_usage(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 
 def _tensor_method(name: str) -> Handler:
-    return lambda m, args, kwargs: m.realize(args[0]).method(m, name, args[1:], kwargs)
+    return lambda m, args, kwargs: args[0].realize(m).method(m, name, args[1:], kwargs)
 
 
 handles(torch.is_floating_point)(_tensor_method("is_floating_point"))

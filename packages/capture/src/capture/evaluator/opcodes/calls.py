@@ -42,35 +42,35 @@ def _call(m: Machine, frame: Frame, op: Op) -> None:
     if names:
         kwargs = dict(zip(names, args[len(args) - len(names) :], strict=True))
         del args[len(args) - len(names) :]
-    frame.push(m.call(function, args, kwargs))
+    frame.push(m.calls.call(function, args, kwargs))
 
 
 @operation("CALL_FUNCTION_EX")
 def _call_function_ex(m: Machine, frame: Frame, op: Op) -> None:
     kwargs: Kwargs = {}
     if op.arg & 1:
-        for key, value in m.pairs(frame.pop(m)):
-            name = m.to_python(key)
+        for key, value in m.iteration.pairs(frame.pop(m)):
+            name = m.builder.to_python(key)
             if not isinstance(name, str):
-                m.throw(TypeError, "keywords must be strings")
+                m.errors.throw(TypeError, "keywords must be strings")
             kwargs[name] = value
-    args = m.elements(frame.pop(m))
+    args = m.iteration.elements(frame.pop(m))
     function = frame.pop_raw()
     frame.stack.pop()
-    frame.push(m.call(function, args, kwargs))
+    frame.push(m.calls.call(function, args, kwargs))
 
 
 def _annotations(m: Machine, value: Variable) -> Variable:
     """The dictionary of annotations; the compiler pushes a flat tuple of names and values."""
     if not isinstance(value, Tuple):
         return value
-    names = [m.to_python(name) for name in value.items[::2]]
-    return m.created_dict(dict(zip(names, value.items[1::2], strict=True)))
+    names = [m.builder.to_python(name) for name in value.items[::2]]
+    return m.builder.new_dict(dict(zip(names, value.items[1::2], strict=True)))
 
 
 @operation("MAKE_FUNCTION")
 def _make_function(m: Machine, frame: Frame, op: Op) -> None:
-    code = m.to_python(frame.pop(m))
+    code = m.builder.to_python(frame.pop(m))
     closure: list[Cell] = []
     if op.arg & 8:
         cells = frame.pop(m)
@@ -79,11 +79,11 @@ def _make_function(m: Machine, frame: Frame, op: Op) -> None:
     annotations = _annotations(m, frame.pop(m)) if op.arg & 4 else None
     kwdefaults: dict[str, Variable] = {}
     if op.arg & 2:
-        kwdefaults = {m.to_python(k): v for k, v in m.pairs(frame.pop(m))}
-    defaults = m.elements(frame.pop(m)) if op.arg & 1 else []
+        kwdefaults = {m.builder.to_python(k): v for k, v in m.iteration.pairs(frame.pop(m))}
+    defaults = m.iteration.elements(frame.pop(m)) if op.arg & 1 else []
     made = Function(code, frame.globals, code.co_qualname, defaults, kwdefaults, closure)
     made.annotations = annotations
-    frame.push(m.created(made))
+    frame.push(m.effects.created(made))
 
 
 @operation("CALL_INTRINSIC_1")
@@ -92,12 +92,12 @@ def _call_intrinsic_1(m: Machine, frame: Frame, op: Op) -> None:
     if op.arg == 3:  # STOPITERATION_ERROR: the wrapper around a generator's body
         cls = value.python_type()
         if issubclass(cls, StopIteration):
-            value = m.make_exception(RuntimeError, [Constant("generator raised StopIteration")])
+            value = m.errors.make_exception(RuntimeError, [Constant("generator raised StopIteration")])
         frame.push(value)
     elif op.arg == 5:  # UNARY_POSITIVE
-        frame.push(m.unary("+", value))
+        frame.push(m.operators.unary("+", value))
     elif op.arg == 6:  # LIST_TO_TUPLE
         assert isinstance(value, List)
-        frame.push(m.created_tuple(list(value.items)))
+        frame.push(m.builder.new_tuple(list(value.items)))
     else:
         raise Unsupported(f"intrinsic {op.arg}")

@@ -21,12 +21,12 @@ from .registry import operation
 
 @operation("BUILD_TUPLE")
 def _build_tuple(m: Machine, frame: Frame, op: Op) -> None:
-    frame.push(m.created_tuple(frame.pop_many(op.arg)))
+    frame.push(m.builder.new_tuple(frame.pop_many(op.arg)))
 
 
 @operation("BUILD_LIST")
 def _build_list(m: Machine, frame: Frame, op: Op) -> None:
-    frame.push(m.created(List(frame.pop_many(op.arg))))
+    frame.push(m.effects.created(List(frame.pop_many(op.arg))))
 
 
 @operation("BUILD_SET")
@@ -37,7 +37,7 @@ def _build_set(m: Machine, frame: Frame, op: Op) -> None:
 @operation("BUILD_MAP")
 def _build_map(m: Machine, frame: Frame, op: Op) -> None:
     flat = frame.pop_many(2 * op.arg)
-    made = m.created(Dict({}))
+    made = m.effects.created(Dict({}))
     for key, value in zip(flat[::2], flat[1::2], strict=True):
         made.set_item(m, key, value)
     frame.push(made)
@@ -45,40 +45,40 @@ def _build_map(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("BUILD_CONST_KEY_MAP")
 def _build_const_key_map(m: Machine, frame: Frame, op: Op) -> None:
-    keys = m.to_python(frame.pop(m))
-    made = m.created(Dict({}))
+    keys = m.builder.to_python(frame.pop(m))
+    made = m.effects.created(Dict({}))
     for key, value in zip(keys, frame.pop_many(op.arg), strict=True):
-        made.set_item(m, m.from_python(key), value)
+        made.set_item(m, m.builder.from_python(key), value)
     frame.push(made)
 
 
 @operation("BUILD_SLICE")
 def _build_slice(m: Machine, frame: Frame, op: Op) -> None:
-    parts = [m.realize(p) for p in frame.pop_many(op.arg)]
+    parts = [p.realize(m) for p in frame.pop_many(op.arg)]
     frame.push(Slice(parts[0], parts[1], parts[2] if op.arg == 3 else Constant(None)))
 
 
 @operation("BUILD_STRING")
 def _build_string(m: Machine, frame: Frame, op: Op) -> None:
-    frame.push(Constant("".join(m.to_python(p) for p in frame.pop_many(op.arg))))
+    frame.push(Constant("".join(m.builder.to_python(p) for p in frame.pop_many(op.arg))))
 
 
 @operation("FORMAT_VALUE")
 def _format_value(m: Machine, frame: Frame, op: Op) -> None:
-    spec = m.to_python(frame.pop(m)) if op.arg & 4 else ""
+    spec = m.builder.to_python(frame.pop(m)) if op.arg & 4 else ""
     value = frame.pop(m)
     conversion = op.arg & 3
     if conversion == 3:
         value = as_ascii(m, value)
     elif conversion:
-        value = m.text(value, "str" if conversion == 1 else "repr")
-    frame.push(m.format(value, spec))
+        value = m.operators.text(value, "str" if conversion == 1 else "repr")
+    frame.push(m.operators.format(value, spec))
 
 
 @operation("LIST_APPEND")
 def _list_append(m: Machine, frame: Frame, op: Op) -> None:
     value = frame.pop_raw()
-    target = m.realize(frame.stack[-op.arg])
+    target = frame.stack[-op.arg].realize(m)
     assert isinstance(target, List)
     target.py_append(m, value)
 
@@ -86,7 +86,7 @@ def _list_append(m: Machine, frame: Frame, op: Op) -> None:
 @operation("LIST_EXTEND")
 def _list_extend(m: Machine, frame: Frame, op: Op) -> None:
     values = frame.pop(m)
-    target = m.realize(frame.stack[-op.arg])
+    target = frame.stack[-op.arg].realize(m)
     assert isinstance(target, List)
     target.py_extend(m, values)
 
@@ -94,7 +94,7 @@ def _list_extend(m: Machine, frame: Frame, op: Op) -> None:
 @operation("SET_ADD")
 def _set_add(m: Machine, frame: Frame, op: Op) -> None:
     value = frame.pop(m)
-    target = m.realize(frame.stack[-op.arg])
+    target = frame.stack[-op.arg].realize(m)
     assert isinstance(target, Set)
     target.py_add(m, value)
 
@@ -102,7 +102,7 @@ def _set_add(m: Machine, frame: Frame, op: Op) -> None:
 @operation("SET_UPDATE")
 def _set_update(m: Machine, frame: Frame, op: Op) -> None:
     values = frame.pop(m)
-    target = m.realize(frame.stack[-op.arg])
+    target = frame.stack[-op.arg].realize(m)
     assert isinstance(target, Set)
     target.py_update(m, values)
 
@@ -110,51 +110,51 @@ def _set_update(m: Machine, frame: Frame, op: Op) -> None:
 @operation("MAP_ADD")
 def _map_add(m: Machine, frame: Frame, op: Op) -> None:
     value, key = frame.pop_raw(), frame.pop(m)
-    m.realize(frame.stack[-op.arg]).set_item(m, key, value)
+    frame.stack[-op.arg].realize(m).set_item(m, key, value)
 
 
 @operation("DICT_UPDATE")
 def _dict_update(m: Machine, frame: Frame, op: Op) -> None:
     values = frame.pop(m)
-    target = m.realize(frame.stack[-op.arg])
+    target = frame.stack[-op.arg].realize(m)
     assert isinstance(target, Dict)
     cls = values.python_type()
     if not hasattr(cls, "keys") and not isinstance(values, Object):
-        m.throw(TypeError, f"{shown_type(cls)!r} object is not a mapping")
+        m.errors.throw(TypeError, f"{shown_type(cls)!r} object is not a mapping")
     target.update(m, [values], {})
 
 
 @operation("DICT_MERGE")
 def _dict_merge(m: Machine, frame: Frame, op: Op) -> None:
     values = frame.pop(m)
-    target = m.realize(frame.stack[-op.arg])
+    target = frame.stack[-op.arg].realize(m)
     assert isinstance(target, Dict)
-    for key, value in m.pairs(values):
+    for key, value in m.iteration.pairs(values):
         if target.find(m, key) is not None:
-            m.throw(TypeError, f"got multiple values for keyword argument {m.to_python(key)!r}")
+            m.errors.throw(TypeError, f"got multiple values for keyword argument {m.builder.to_python(key)!r}")
         target.set_item(m, key, value)
 
 
 @operation("LIST_TO_TUPLE")
 def _list_to_tuple(m: Machine, frame: Frame, op: Op) -> None:
-    frame.push(m.created_tuple(m.elements(frame.pop(m))))
+    frame.push(m.builder.new_tuple(m.iteration.elements(frame.pop(m))))
 
 
 def _unpacked(m: Machine, value: Variable) -> list[Variable]:
     """The elements of what is unpacked; Python has words of its own for what is not iterable."""
     cls = value.python_type()
     if not can_iterate(cls):
-        m.throw(TypeError, f"cannot unpack non-iterable {shown_type(cls)} object")
-    return m.elements(value)
+        m.errors.throw(TypeError, f"cannot unpack non-iterable {shown_type(cls)} object")
+    return m.iteration.elements(value)
 
 
 @operation("UNPACK_SEQUENCE")
 def _unpack_sequence(m: Machine, frame: Frame, op: Op) -> None:
     values = _unpacked(m, frame.pop(m))
     if len(values) < op.arg:
-        m.throw(ValueError, f"not enough values to unpack (expected {op.arg}, got {len(values)})")
+        m.errors.throw(ValueError, f"not enough values to unpack (expected {op.arg}, got {len(values)})")
     if len(values) > op.arg:
-        m.throw(ValueError, f"too many values to unpack (expected {op.arg})")
+        m.errors.throw(ValueError, f"too many values to unpack (expected {op.arg})")
     frame.stack.extend(reversed(values))
 
 
@@ -163,9 +163,11 @@ def _unpack_ex(m: Machine, frame: Frame, op: Op) -> None:
     before, after = op.arg & 0xFF, op.arg >> 8
     values = _unpacked(m, frame.pop(m))
     if len(values) < before + after:
-        m.throw(ValueError, f"not enough values to unpack (expected at least {before + after}, got {len(values)})")
+        m.errors.throw(
+            ValueError, f"not enough values to unpack (expected at least {before + after}, got {len(values)})"
+        )
     end = len(values) - after
-    middle = m.created(List(values[before:end]))
+    middle = m.effects.created(List(values[before:end]))
     frame.stack.extend(reversed([*values[:before], middle, *values[end:]]))
 
 
@@ -209,21 +211,21 @@ def _store_slice(m: Machine, frame: Frame, op: Op) -> None:
 def _binary_op(m: Machine, frame: Frame, op: Op) -> None:
     right, left = frame.pop(m), frame.pop(m)
     if op.value in INPLACE:
-        frame.push(m.inplace(op.value, left, right))
+        frame.push(m.operators.inplace(op.value, left, right))
     else:
-        frame.push(m.binary(op.value, left, right))
+        frame.push(m.operators.binary(op.value, left, right))
 
 
 @operation("COMPARE_OP")
 def _compare_op(m: Machine, frame: Frame, op: Op) -> None:
     right, left = frame.pop(m), frame.pop(m)
-    frame.push(m.compare(op.value, left, right))
+    frame.push(m.operators.compare(op.value, left, right))
 
 
 @operation("IS_OP")
 def _is_op(m: Machine, frame: Frame, op: Op) -> None:
     right, left = frame.pop(m), frame.pop(m)
-    frame.push(Constant(m.is_(left, right) != bool(op.arg)))
+    frame.push(Constant(m.operators.is_(left, right) != bool(op.arg)))
 
 
 @operation("CONTAINS_OP")
@@ -236,22 +238,22 @@ def _contains_op(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("UNARY_NEGATIVE")
 def _negative(m: Machine, frame: Frame, op: Op) -> None:
-    frame.push(m.unary("-", frame.pop(m)))
+    frame.push(m.operators.unary("-", frame.pop(m)))
 
 
 @operation("UNARY_POSITIVE")
 def _positive(m: Machine, frame: Frame, op: Op) -> None:
-    frame.push(m.unary("+", frame.pop(m)))
+    frame.push(m.operators.unary("+", frame.pop(m)))
 
 
 @operation("UNARY_INVERT")
 def _invert(m: Machine, frame: Frame, op: Op) -> None:
-    frame.push(m.unary("~", frame.pop(m)))
+    frame.push(m.operators.unary("~", frame.pop(m)))
 
 
 @operation("UNARY_NOT")
 def _not(m: Machine, frame: Frame, op: Op) -> None:
-    frame.push(Constant(not m.truth(frame.pop(m))))
+    frame.push(Constant(not m.operators.truth(frame.pop(m))))
 
 
 # Structural patterns
@@ -263,7 +265,7 @@ _SEQUENCE, _MAPPING = 1 << 5, 1 << 6
 
 def _has_flag(m: Machine, value: Variable, flag: int) -> bool:
     """What patterns ask of a class."""
-    return bool(m.realize(value).python_type().__flags__ & flag)
+    return bool(value.realize(m).python_type().__flags__ & flag)
 
 
 @operation("MATCH_SEQUENCE")
@@ -278,12 +280,12 @@ def _match_mapping(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("MATCH_KEYS")
 def _match_keys(m: Machine, frame: Frame, op: Op) -> None:
-    keys, owner = m.elements(frame.stack[-1]), m.realize(frame.stack[-2])
+    keys, owner = m.iteration.elements(frame.stack[-1]), frame.stack[-2].realize(m)
     if not isinstance(owner, Dict):
         raise Unsupported("mapping pattern on something that is not a dict")
     found = [owner.find(m, k) for k in keys]
     values: list[Variable] = [v for v in found if v is not None]
-    frame.push(Constant(None) if len(values) != len(found) else m.created_tuple(values))
+    frame.push(Constant(None) if len(values) != len(found) else m.builder.new_tuple(values))
 
 
 #: Built-in classes whose single positional pattern matches the subject itself.
@@ -293,23 +295,27 @@ _SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set
 @operation("MATCH_CLASS")
 def _match_class(m: Machine, frame: Frame, op: Op) -> None:
     names, cls, subject = frame.pop(m), frame.pop(m), frame.pop(m)
-    real = m.to_python(cls)
-    if not m.truth(m.call(m.known(isinstance), [subject, cls], {})):
+    real = m.builder.to_python(cls)
+    if not m.operators.truth(m.calls.call(m.builder.known(isinstance), [subject, cls], {})):
         frame.push(Constant(None))
         return
-    attributes = list(m.to_python(names))
+    attributes = list(m.builder.to_python(names))
     if op.arg == 1 and not attributes and real in _SELF_MATCHING:
-        frame.push(m.created_tuple([subject]))
+        frame.push(m.builder.new_tuple([subject]))
         return
     if op.arg:
-        declared = m.to_python(m.getattr(cls, "__match_args__")) if hasattr(real, "__match_args__") else ()
+        declared = (
+            m.builder.to_python(cls.realize(m).attribute(m, "__match_args__"))
+            if hasattr(real, "__match_args__")
+            else ()
+        )
         if type(declared) is not tuple or len(declared) < op.arg:
             raise Unsupported("class pattern with more positions than the class has names for")
         attributes = [*declared[: op.arg], *attributes]
     if not isinstance(subject, Object):
         raise Unsupported("class pattern")
     try:
-        frame.push(m.created_tuple([m.getattr(subject, name) for name in attributes]))
+        frame.push(m.builder.new_tuple([subject.realize(m).attribute(m, name) for name in attributes]))
     except SymbolicRaise as raised:
         if not issubclass(raised.exception.python_type(), AttributeError):
             raise

@@ -23,36 +23,36 @@ _SEND_POPS = current().send_pops
 def _jump(m: Machine, frame: Frame, op: Op) -> None:
     frame.ip = op.target
     if not frame.is_root:
-        m.count_instructions(20)
+        m.state.count_instructions(20)
 
 
 @operation("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")
 def _jump_if_true(m: Machine, frame: Frame, op: Op) -> None:
-    if m.truth(frame.pop(m)):
+    if m.operators.truth(frame.pop(m)):
         frame.ip = op.target
 
 
 @operation("POP_JUMP_IF_FALSE", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE")
 def _jump_if_false(m: Machine, frame: Frame, op: Op) -> None:
-    if not m.truth(frame.pop(m)):
+    if not m.operators.truth(frame.pop(m)):
         frame.ip = op.target
 
 
 @operation("POP_JUMP_IF_NONE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NONE")
 def _jump_if_none(m: Machine, frame: Frame, op: Op) -> None:
-    if m.is_none(frame.pop(m)):
+    if m.builder.is_none(frame.pop(m)):
         frame.ip = op.target
 
 
 @operation("POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE")
 def _jump_if_not_none(m: Machine, frame: Frame, op: Op) -> None:
-    if not m.is_none(frame.pop(m)):
+    if not m.builder.is_none(frame.pop(m)):
         frame.ip = op.target
 
 
 @operation("JUMP_IF_TRUE_OR_POP")
 def _jump_if_true_or_pop(m: Machine, frame: Frame, op: Op) -> None:
-    if m.truth(frame.stack[-1]):
+    if m.operators.truth(frame.stack[-1]):
         frame.ip = op.target
     else:
         frame.stack.pop()
@@ -60,7 +60,7 @@ def _jump_if_true_or_pop(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("JUMP_IF_FALSE_OR_POP")
 def _jump_if_false_or_pop(m: Machine, frame: Frame, op: Op) -> None:
-    if m.truth(frame.stack[-1]):
+    if m.operators.truth(frame.stack[-1]):
         frame.stack.pop()
     else:
         frame.ip = op.target
@@ -68,14 +68,14 @@ def _jump_if_false_or_pop(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("GET_ITER")
 def _get_iter(m: Machine, frame: Frame, op: Op) -> None:
-    frame.push(m.iterate(frame.pop(m)))
+    frame.push(m.iteration.iterate(frame.pop(m)))
 
 
 @operation("FOR_ITER")
 def _for_iter(m: Machine, frame: Frame, op: Op) -> None:
     iterator = frame.stack[-1].realize(m)
     frame.stack[-1] = iterator
-    m.activity += isinstance(iterator, Iterator)
+    m.effects.activity += isinstance(iterator, Iterator)
     try:
         frame.push(iterator.next(m))
     except StopIter:
@@ -92,7 +92,7 @@ def _return_value(m: Machine, frame: Frame, op: Op) -> str:
 
 @operation("RETURN_CONST")
 def _return_const(m: Machine, frame: Frame, op: Op) -> str:
-    frame.result = m.from_python(op.value)
+    frame.result = m.builder.from_python(op.value)
     return RETURN
 
 
@@ -114,7 +114,7 @@ def _yield_value(m: Machine, frame: Frame, op: Op) -> str:
 @operation("GET_YIELD_FROM_ITER")
 def _get_yield_from_iter(m: Machine, frame: Frame, op: Op) -> None:
     value = frame.pop(m)
-    frame.push(value if isinstance(value, Generator) else m.iterate(value))
+    frame.push(value if isinstance(value, Generator) else m.iteration.iterate(value))
 
 
 @operation("SEND")
@@ -136,11 +136,11 @@ def _send(m: Machine, frame: Frame, op: Op) -> None:
 def _turn(m: Machine, inner: Variable, value: Variable) -> Variable:
     if isinstance(inner, Generator):
         return inner.send(m, value)
-    if not m.is_none(value):
+    if not m.builder.is_none(value):
         raise Unsupported("sending into an iterator that is not a generator")
     if isinstance(inner, Iterator):
         return inner.next(m)
-    return m.next_of_object(inner)
+    return m.iteration.next_of_object(inner)
 
 
 @operation("END_SEND")

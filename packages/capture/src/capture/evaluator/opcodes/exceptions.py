@@ -23,27 +23,27 @@ from .registry import operation
 def _push_exc_info(m: Machine, frame: Frame, op: Op) -> None:
     exception = frame.pop(m)
     origin = getattr(exception, "origin", -1)
-    frame.push(HandlerState(m.handled, origin))
+    frame.push(HandlerState(m.errors.handled, origin))
     frame.push(exception)
-    m.handled = exception
+    m.errors.handled = exception
 
 
 @operation("POP_EXCEPT")
 def _pop_except(m: Machine, frame: Frame, op: Op) -> None:
     state = frame.stack.pop()
     assert isinstance(state, HandlerState)
-    m.handled = state.previous
+    m.errors.handled = state.previous
 
 
 @operation("CHECK_EXC_MATCH")
 def _check_exc_match(m: Machine, frame: Frame, op: Op) -> None:
     wanted = frame.pop(m)
-    actual = m.realize(frame.stack[-1]).python_type()
-    classes = m.to_python(wanted)
+    actual = frame.stack[-1].realize(m).python_type()
+    classes = m.builder.to_python(wanted)
     for cls in classes if isinstance(classes, tuple) else (classes,):
         if not (isinstance(cls, type) and issubclass(cls, BaseException)):
-            m.throw(TypeError, "catching classes that do not inherit from BaseException is not allowed")
-    m.note_order(actual)
+            m.errors.throw(TypeError, "catching classes that do not inherit from BaseException is not allowed")
+    m.classes.note_order(actual)
     wanted_classes = classes if isinstance(classes, tuple) else (classes,)
     frame.push(Constant(any(cls in actual.__mro__ for cls in wanted_classes)))
 
@@ -51,14 +51,14 @@ def _check_exc_match(m: Machine, frame: Frame, op: Op) -> None:
 @operation("RAISE_VARARGS")
 def _raise(m: Machine, frame: Frame, op: Op) -> None:
     if op.arg == 0:
-        if m.handled is None:
-            m.throw(RuntimeError, "No active exception to reraise")
-        raise SymbolicRaise(m.handled)
+        if m.errors.handled is None:
+            m.errors.throw(RuntimeError, "No active exception to reraise")
+        raise SymbolicRaise(m.errors.handled)
     cause = frame.pop(m) if op.arg == 2 else None
-    exception = m.exception_of([frame.pop(m)])
-    exception.origin = m.step  # type: ignore[attr-defined]
+    exception = m.calls.exception_of([frame.pop(m)])
+    exception.origin = m.state.step  # type: ignore[attr-defined]
     if cause is not None and isinstance(exception, Object):
-        exception.attrs["__cause__"] = cause if m.is_none(cause) else m.exception_of([cause])
+        exception.attrs["__cause__"] = cause if m.builder.is_none(cause) else m.calls.exception_of([cause])
     raise SymbolicRaise(exception)
 
 
@@ -72,7 +72,7 @@ def _reraise(m: Machine, frame: Frame, op: Op) -> None:
 def _before_with(m: Machine, frame: Frame, op: Op) -> None:
     manager = frame.pop(m)
     frame.push(_special(m, manager, "__exit__"))
-    frame.push(m.call(_special(m, manager, "__enter__"), [], {}))
+    frame.push(m.calls.call(_special(m, manager, "__enter__"), [], {}))
 
 
 def _special(m: Machine, manager: Variable, name: str) -> Variable:
@@ -80,7 +80,7 @@ def _special(m: Machine, manager: Variable, name: str) -> Variable:
         raise Unsupported(f"with statement over {manager!r}")
     raw, owner = class_lookup(m, manager.cls, name)
     if raw is MISSING:
-        m.throw(TypeError, f"{shown_type(manager.cls)!r} object does not support the context manager protocol")
+        m.errors.throw(TypeError, f"{shown_type(manager.cls)!r} object does not support the context manager protocol")
     if not isinstance(raw, types.FunctionType | staticmethod | classmethod):
         raise Unsupported(f"context manager {manager.cls.__name__}, which is written in C")
     found = descriptor_get(m, raw, owner, manager, manager.cls, name)
@@ -91,10 +91,10 @@ def _special(m: Machine, manager: Variable, name: str) -> Variable:
 @operation("WITH_EXCEPT_START")
 def _with_except_start(m: Machine, frame: Frame, op: Op) -> None:
     """Stack: exit, lasti, previous handler state, exception."""
-    exception = m.realize(frame.stack[-1])
+    exception = frame.stack[-1].realize(m)
     leave = frame.stack[-4]
-    args = [m.known(exception.python_type()), exception, Traceback()]
-    frame.push(m.call(leave, args, {}))
+    args = [m.builder.known(exception.python_type()), exception, Traceback()]
+    frame.push(m.calls.call(leave, args, {}))
 
 
 @operation("CLEANUP_THROW")

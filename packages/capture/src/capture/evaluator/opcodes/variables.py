@@ -48,7 +48,7 @@ def _swap(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("LOAD_CONST")
 def _load_const(m: Machine, frame: Frame, op: Op) -> None:
-    value = m.from_python(op.value)
+    value = m.builder.from_python(op.value)
     if isinstance(value, Tuple):
         value.literal = op.value
     frame.push(value)
@@ -63,7 +63,7 @@ def _load_fast(m: Machine, frame: Frame, op: Op) -> None:
 
 
 def unbound(m: Machine, name: str) -> NoReturn:
-    m.throw(UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value")
+    m.errors.throw(UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value")
 
 
 @operation("LOAD_FAST_AND_CLEAR")
@@ -92,7 +92,7 @@ def _delete_fast(m: Machine, frame: Frame, op: Op) -> None:
 @operation("MAKE_CELL")
 def _make_cell(m: Machine, frame: Frame, op: Op) -> None:
     cell = Cell(frame.local.pop(op.value, None), op.value)
-    m.created(cell)
+    m.effects.created(cell)
     cell.name = op.value if frame.is_root else None
     frame.cells[op.value] = cell
 
@@ -114,7 +114,7 @@ def _content(m: Machine, frame: Frame, name: str) -> Variable:
         if name not in frame.code.co_freevars:
             unbound(m, name)
         where = "where it is not associated with a value in enclosing scope"
-        m.throw(NameError, f"cannot access free variable '{name}' {where}")
+        m.errors.throw(NameError, f"cannot access free variable '{name}' {where}")
     return content
 
 
@@ -141,9 +141,9 @@ def _load_global(m: Machine, frame: Frame, op: Op) -> None:
 
 def read_global(m: Machine, frame: Frame, name: str) -> Variable:
     """A global, or a built-in that none hides."""
-    if name in frame.globals or (id(frame.globals), name) in m.globals_written:
-        return m.module_global(frame.globals, name)
-    return m.builtin_global(frame.globals, frame.builtins, name)
+    if name in frame.globals or (id(frame.globals), name) in m.globals.written:
+        return m.globals.read(frame.globals, name)
+    return m.globals.builtin(frame.globals, frame.builtins, name)
 
 
 @operation("LOAD_NAME")
@@ -153,14 +153,14 @@ def _load_name(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("STORE_GLOBAL")
 def _store_global(m: Machine, frame: Frame, op: Op) -> None:
-    m.set_global(frame.globals, op.value, frame.stack.pop())
+    m.globals.write(frame.globals, op.value, frame.stack.pop())
 
 
 @operation("DELETE_GLOBAL")
 def _delete_global(m: Machine, frame: Frame, op: Op) -> None:
-    if not m.has_global(frame.globals, op.value):
-        m.throw(NameError, f"name '{op.value}' is not defined")
-    m.set_global(frame.globals, op.value, None)
+    if not m.globals.has(frame.globals, op.value):
+        m.errors.throw(NameError, f"name '{op.value}' is not defined")
+    m.globals.write(frame.globals, op.value, None)
 
 
 # Attributes
@@ -168,7 +168,7 @@ def _delete_global(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("LOAD_ATTR")
 def _load_attr(m: Machine, frame: Frame, op: Op) -> None:
-    found = m.getattr(frame.pop(m), op.value)
+    found = frame.pop(m).attribute(m, op.value)
     if op.flags & 1:  # to be called as a method
         frame.push(NULL)
     frame.push(found)
@@ -176,7 +176,7 @@ def _load_attr(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("LOAD_METHOD")
 def _load_method(m: Machine, frame: Frame, op: Op) -> None:
-    found = m.getattr(frame.pop(m), op.value)
+    found = frame.pop(m).attribute(m, op.value)
     frame.push(NULL)
     frame.push(found)
 
@@ -184,7 +184,7 @@ def _load_method(m: Machine, frame: Frame, op: Op) -> None:
 @operation("LOAD_SUPER_ATTR")
 def _load_super_attr(m: Machine, frame: Frame, op: Op) -> None:
     obj, cls, _ = frame.pop(m), frame.pop(m), frame.pop(m)
-    found = m.created(Super(m.to_python(cls), obj)).attribute(m, op.value)
+    found = m.effects.created(Super(m.builder.to_python(cls), obj)).attribute(m, op.value)
     if op.flags & 1:
         frame.push(NULL)
     frame.push(found)
@@ -206,25 +206,25 @@ def _delete_attr(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("IMPORT_NAME")
 def _import_name(m: Machine, frame: Frame, op: Op) -> None:
-    names, level = m.to_python(frame.pop(m)), m.to_python(frame.pop(m))
+    names, level = m.builder.to_python(frame.pop(m)), m.builder.to_python(frame.pop(m))
     name = op.value
     if level:
         package = frame.globals.get("__package__") or ""
         name = importlib.util.resolve_name("." * level + name, package) if name or package else package
-    importer = m.realize(m.builtin_entry(frame.builtins, "__import__"))
+    importer = m.globals.builtin_entry(frame.builtins, "__import__").realize(m)
     if not isinstance(importer, BuiltinFunction):
         raise Unsupported("import by a function that replaces __import__")
     if sys.modules.get(name) is None:
         raise Unsupported(f"import of {name}")
-    module = m.imported(name)
-    frame.push(m.imported(name.partition(".")[0]) if not names and not level else module)
+    module = m.globals.imported(name)
+    frame.push(m.globals.imported(name.partition(".")[0]) if not names and not level else module)
 
 
 @operation("IMPORT_FROM")
 def _import_from(m: Machine, frame: Frame, op: Op) -> None:
     module = frame.stack[-1].realize(m)
     try:
-        frame.push(m.getattr(module, op.value))
+        frame.push(module.realize(m).attribute(m, op.value))
     except SymbolicRaise as raised:
         if issubclass(raised.exception.python_type(), AttributeError):
             raise Unsupported(f"import of {op.value}, which the module does not have") from None
@@ -233,7 +233,7 @@ def _import_from(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("LOAD_ASSERTION_ERROR")
 def _load_assertion_error(m: Machine, frame: Frame, op: Op) -> None:
-    frame.push(m.known(AssertionError))
+    frame.push(m.builder.known(AssertionError))
 
 
 @operation("LOAD_BUILD_CLASS")
@@ -243,4 +243,4 @@ def _load_build_class(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("GET_LEN")
 def _get_len(m: Machine, frame: Frame, op: Op) -> None:
-    frame.push(m.realize(frame.stack[-1]).length(m))
+    frame.push(frame.stack[-1].realize(m).length(m))

@@ -1,0 +1,102 @@
+"""Parts of the interpreter that know no variable: the state of the evaluation, and what it assumes of the program's objects.
+
+Variables see them through these Protocols; what they need of a variable is where it is read.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from capture.guards import GuardKind
+from capture.sources import Source
+
+
+class Sourced(Protocol):
+    """A variable: where its value is read again; None for what the program made itself."""
+
+    source: Source | None
+
+
+class State(Protocol):
+    """How far the evaluation is, and in which frame."""
+
+    #: Whether a body is evaluated only to see what it does.
+    probing: bool
+    #: What the program is told when it asks whether a compiler traces it, and whether it has asked.
+    says_compiling: bool
+    asked_compiling: bool
+    frames: list[Any]
+
+    @property
+    def frame(self) -> Any:
+        """The innermost frame."""
+
+
+class Guards(Protocol):
+    """What must hold for the capture to be used again."""
+
+    def add(self, source: Source | None, kind: GuardKind, expected: Any = None) -> None:
+        """Add a guard once; none on objects that were computed for this capture alone."""
+
+    def of_type(self, source: Source | None, cls: type) -> None:
+        """An input is of exactly this class."""
+
+    def predicate(self, owner: Sourced, check: Callable[[Any], object], text: str, subject: object = None) -> None:
+        """A Python check on an input; none on objects of fixed identity that only guards can see change."""
+
+    def no_attribute(self, owner: Sourced, name: str) -> None:
+        """An input has no such attribute."""
+
+    def not_shadowed(self, owner: Any, name: str) -> None:
+        """The instance's own dictionary does not hold ``name``."""
+
+    def dict_keys(self, owner: Any) -> None:
+        """The instance's own dictionary has the names that it has."""
+
+    def reach(self, entry: Sourced, table: Source, key: Any) -> None:
+        """Note that the program read a dictionary's entry, which must be there even if its value never counts."""
+
+    def reach_content(self, content: Sourced) -> None:
+        """The same of what a cell or a slot holds."""
+
+    def note_identity(self, variable: Sourced, value: Any) -> None:
+        """Which object an input is counts."""
+
+    def note_type(self, value: Any) -> None:
+        """An object of fixed identity keeps its class."""
+
+    def note_code(self, function: Any) -> None:
+        """What a function runs stays."""
+
+    def note_code_of(self, real: types.FunctionType) -> None:
+        """The same for a function that is understood without being called."""
+
+    def note_defaults(self, function: Any) -> None:
+        """How many defaults a function has, and of which keyword-only parameters; their values are read one by one."""
+
+    def note_signature(self, function: Any) -> None:
+        """All that ``inspect.signature`` reads of a function, and of those that it wraps."""
+
+
+class Classes(Protocol):
+    """Look-ups in classes along the MRO, each of which leaves a guard."""
+
+    def entry(self, cls: type, name: str) -> tuple[Any, type]:
+        """The raw class attribute and the class of the MRO that has it; ``MISSING`` if none does. Leaves a guard."""
+
+    def may_change(self, cls: type) -> bool:
+        """Whether any class along the MRO can change."""
+
+    def own_entry(self, owner: type, name: str) -> Any:
+        """What the class itself holds under a name, whatever the others of an MRO do."""
+
+    def note_no_own_entry(self, owner: type, name: str) -> None:
+        """The class itself holds nothing under a name."""
+
+    def note_order(self, cls: type) -> None:
+        """The classes along the MRO count: their order stays."""
+
+    def note_unregistered(self, own: type, cls: type) -> None:
+        """A class that is asked for by the rules of ``abc`` has not been registered."""
