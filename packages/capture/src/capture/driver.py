@@ -18,13 +18,12 @@ from torch.autograd import forward_ad
 from symshapes import undisturbed_autograd
 
 from . import _native
-from . import rebuild as _rebuild
 from ._torch import dispatch_mode_depth
 from .aliasing import separated
 from .bytecode import Instruction, argument_names, assemble, build, decode, liveness
 from .bytecode.dialect import current
 from .effects import Effects
-from .emit import CannotRebuild, Emitter, resolved
+from .emit import Emitter
 from .errors import CaptureError, GraphBreakError, GraphRefused, NotConstant, SkipCall, SkipFrame, Unsupported
 from .evaluator import opcodes as _opcodes
 from .evaluator.frame import BreakHere, Frame, check_no_handler_state, run
@@ -37,15 +36,16 @@ from .guards import GlobalState, Guard, GuardKind
 from .resume import continuation, group_end, names_beside, origin_of, plain_form, reachable, stack_after, stub
 from .settings import NESTING, calls_between, in_force, put_back, restored
 from .sources import Closure, ClosureCell, Local, ModuleGlobal, Source
-from .variables.base import NULL, Lazy, Variable
+from .variables.base import NULL, Lazy, Variable, resolved
 from .variables.constants import Constant
 from .variables.functions import Cell
 from .variables.numbers import Symbolic
+from .variables.reconstruction import CannotReconstruct
 from .variables.signals import SymbolicRaise
 from .variables.tensors import Tensor
 from .visits import Visit, passing
 
-_REGISTERED = (_opcodes, _rebuild)
+_REGISTERED = (_opcodes,)
 _FRAME_SETUP = frozenset({"MAKE_CELL", "COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})
 #: Built-ins that read the calling frame's locals; ``vars`` and ``dir`` do without arguments.
 _FRAME_READERS = frozenset({"locals", "vars", "dir", "eval", "exec"})
@@ -126,7 +126,7 @@ def capture_frame(
                     break_at = before
                     continue
                 return attempt.finish(backend, [reason])
-            except CannotRebuild as problem:
+            except CannotReconstruct as problem:
                 step = problem.variable.step
                 if step < 1 or (break_at is not None and step >= break_at):
                     raise SkipFrame(f"{problem.why}, and no earlier place to break") from None

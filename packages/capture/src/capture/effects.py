@@ -12,16 +12,17 @@ from collections.abc import Callable
 from typing import Any
 
 from .bytecode import Instruction, build
-from .emit import Emitter, method_of, resolved
+from .emit import Emitter
 from .errors import Unsupported
 from .evaluator.machine import Machine
-from .variables.base import Variable
+from .variables.base import Variable, resolved
 from .variables.constants import Constant
 from .variables.deques import Deque
 from .variables.functions import Cell
 from .variables.lookups import class_lookup, is_data_descriptor
 from .variables.mappings import Dict
 from .variables.objects import Object
+from .variables.reconstruction import method_of
 from .variables.sequences import List
 from .variables.sets import Set
 

@@ -1,57 +1,22 @@
-"""Bytecode that rebuilds the program's state after a graph ran; how each kind is rebuilt is said in ``rebuild``.
+"""Bytecode that rebuilds the program's state after a graph ran; each variable says how its value is made again.
 
 In: variables reached from the stack, locals and effects. Out: instructions that push them, each object made once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 from .bytecode import Instruction, build
-from .errors import CaptureError
 from .evaluator.machine import Machine
 from .names import Names
 from .sources import Source
-from .variables.base import Lazy, Variable
+from .variables.base import Variable, resolved
 from .variables.constants import Constant, Known
-from .variables.functions import Cell, Generator
-from .variables.iterators import Filter, Map
+from .variables.functions import Cell
 from .variables.numbers import Symbolic
 from .variables.tensors import Tensor
-
-
-@dataclass(frozen=True)
-class Kind:
-    """How variables of one kind are rebuilt: what they consist of, and how they are pushed.
-
-    A kind that may contain itself is also made ``empty`` first, and completed by ``fill``.
-    """
-
-    parts: Callable[[Any], Iterable[Variable]]
-    make: Callable[[Emitter, Any], None]
-    empty: Callable[[Emitter, Any], None] | None = None
-    fill: Callable[[Emitter, Any], None] | None = None
-
-
-#: What runs code of the program when it is iterated.
-_RUNS_LATER = (Generator, Map, Filter)
-
-KINDS: dict[type[Variable], Kind] = {}
-
-
-def kind_of(variable: Variable) -> Kind:
-    """The kind that the variable's class, or a base of it, was registered as."""
-    for cls in type(variable).__mro__:
-        if cls in KINDS:
-            return KINDS[cls]
-    raise CannotRebuild(variable, f"{variable!r} cannot be rebuilt after a graph break")
-
-
-def method_of(cls: type, name: str) -> Any:
-    """A method of a real class, unbound."""
-    return getattr(cls, name)
 
 
 def _begins_with(whole: list[Instruction], start: list[Instruction]) -> bool:
@@ -61,22 +26,6 @@ def _begins_with(whole: list[Instruction], start: list[Instruction]) -> bool:
         a.argval is b.argval and (a.opname == b.opname or (a.opname in local and b.opname in local))
         for a, b in zip(whole, start, strict=False)
     )
-
-
-def resolved(variable: Variable) -> Variable:
-    """The variable behind an input that was looked at."""
-    while isinstance(variable, Lazy) and variable.seen is not None:
-        variable = variable.seen
-    return variable
-
-
-class CannotRebuild(CaptureError):
-    """Signal: a live value cannot be rebuilt by code; it must be made for real at the step that created it."""
-
-    def __init__(self, variable: Variable, why: str) -> None:
-        super().__init__(why)
-        self.variable = variable
-        self.why = why
 
 
 class Emitter:
@@ -127,10 +76,10 @@ class Emitter:
         if isinstance(variable, Tensor | Symbolic):
             self.results.append(variable)
             return
-        if isinstance(variable, _RUNS_LATER):
+        if variable.runs_later:
             self.m.effects.suspended.append(repr(variable))
         path.add(key)
-        for part in kind_of(variable).parts(variable):
+        for part in variable.made_of():
             self._visit(resolved(part), path)
         path.discard(key)
 
@@ -201,15 +150,12 @@ class Emitter:
         if variable.source is not None:
             self.load_source(variable.source)
             return
-        kind = kind_of(variable)
         if key in self.cyclic:
-            if kind.empty is None or kind.fill is None:
-                raise CannotRebuild(variable, f"{variable!r} contains itself")
-            kind.empty(self, variable)
+            variable.reconstruct_empty(self)
             self.keep(variable)
-            kind.fill(self, variable)
+            variable.fill(self)
             return
-        kind.make(self, variable)
+        variable.reconstruct(self)
         if self.uses.get(key, 1) > 1 and not isinstance(variable, Constant | Known):
             self.keep(variable)
 

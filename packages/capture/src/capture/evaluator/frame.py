@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from types import CodeType
 from typing import Any, Protocol
 
@@ -11,6 +12,7 @@ from capture.variables.assumptions import State
 from capture.variables.base import NULL, Interpreter, Variable
 from capture.variables.constants import Constant
 from capture.variables.functions import Cell
+from capture.variables.reconstruction import CannotReconstruct
 from capture.variables.signals import StopIter, SymbolicRaise
 from capture.visits import Visit, Watched
 
@@ -34,6 +36,9 @@ class HandlerState(Variable):
     def __init__(self, previous: Variable | None, origin: int) -> None:
         self.previous = previous
         self.origin = origin
+
+    def made_of(self) -> Iterable[Variable]:
+        raise CannotReconstruct(self, "a break inside an exception handler")
 
 
 class Frame:

@@ -13,7 +13,8 @@ from capture.errors import NotConstant, Unsupported
 from capture.trace_rules import is_foreign, is_recorded_python, module_of
 from capture.variables.base import Args, Kwargs, Variable, shown_type
 from capture.variables.constants import Constant, Known
-from capture.variables.functions import Function, Generator
+from capture.variables.functions import Function
+from capture.variables.generators import Generator
 from capture.variables.handlers import handler_of
 from capture.variables.instances import InstanceDict
 from capture.variables.iterators import Iterator, UserIterator

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import types
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NoReturn, Protocol
 
 import torch
 from torch import fx
 
+from capture.bytecode import Instruction
 from capture.errors import NotConstant, Unsupported
 from capture.sources import Source
 
 from .assumptions import Classes, Guards, State
+from .reconstruction import CannotReconstruct, Emitter
 
 #: Entries of a class whose representation tells the class's full name.
 _TELLING = (types.WrapperDescriptorType, types.MethodDescriptorType, types.GetSetDescriptorType)
@@ -394,12 +396,42 @@ class Variable:
         """The variable itself; an input not looked at yet installs its guards here."""
         return self
 
+    # Reconstruction: generated code makes the value again after a graph ran
+
+    #: Whether iterating over the value runs code of the program: handed out, that runs outside the graph.
+    runs_later = False
+
+    def made_of(self) -> Iterable[Variable]:
+        """The values that ``reconstruct`` loads.
+
+        Raises ``CannotReconstruct`` where code cannot make the value again: the graph then ends before it was made.
+        """
+        raise CannotReconstruct(self, f"{self!r} cannot be rebuilt after a graph break")
+
+    def reconstruct(self, e: Emitter) -> None:
+        """Push the value."""
+        raise CannotReconstruct(self, f"{self!r} cannot be rebuilt after a graph break")
+
+    def reconstruct_empty(self, e: Emitter) -> None:
+        """Push one that contains itself, without what it is made of."""
+        raise CannotReconstruct(self, f"{self!r} contains itself")
+
+    def fill(self, e: Emitter) -> None:
+        """Give the one on top of the stack, which ``reconstruct_empty`` pushed, what it is made of."""
+        raise CannotReconstruct(self, f"{self!r} contains itself")
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
 
 class Null(Variable):
     """The interpreter's NULL on the value stack (or an unbound local saved there)."""
+
+    def made_of(self) -> Iterable[Variable]:
+        return ()
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.emit([Instruction("PUSH_NULL")])
 
 
 NULL = Null()
@@ -418,5 +450,19 @@ class Lazy(Variable):
             self.seen = m.builder.wrap(self.value, self.source)
         return self.seen
 
+    def made_of(self) -> Iterable[Variable]:
+        return ()
+
+    def reconstruct(self, e: Emitter) -> None:
+        assert self.source is not None
+        e.load_source(self.source)
+
     def __repr__(self) -> str:
         return f"<input {self.source.name if self.source else '?'}>"
+
+
+def resolved(variable: Variable) -> Variable:
+    """The variable behind an input that was looked at."""
+    while isinstance(variable, Lazy) and variable.seen is not None:
+        variable = variable.seen
+    return variable

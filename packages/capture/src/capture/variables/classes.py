@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import collections
 import enum
 import types
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -23,12 +21,10 @@ from .functions import Method
 from .handlers import handler_of
 from .iterators import SequenceIterator
 from .lookups import MISSING, class_lookup, is_data_descriptor
-from .mappings import Dict
 from .modules import Module
 from .named_tuples import NamedTuple
 from .objects import Object, descriptor_get
-from .sequences import List, Tuple
-from .sets import Set
+from .payloads import PAYLOADS
 
 _METADATA = frozenset(
     {"__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__bases__", "__base__", "__annotations__"}
@@ -215,40 +211,9 @@ def allocate(m: Interpreter, cls: type, owner: type, args: Args, kwargs: Kwargs)
         raise SkipFrame("it makes a weak reference to an object of its own")
     if payload is None:
         raise Unsupported(f"construction of {cls.__name__}, whose base {owner.__name__} is written in C")
-    return payload(m, cls, args, kwargs)
-
-
-def _tuple_payload(m: Interpreter, cls: type, args: Args, kwargs: Kwargs) -> Variable:
-    items = m.iteration.elements(args[0]) if args else []
-    if hasattr(cls, "_fields"):
-        return m.effects.created(NamedTuple(items, cls))
-    return m.effects.created(Object(cls, payload=m.effects.created(Tuple(items))))
-
-
-def _literal_payload(base: type) -> Callable[..., Variable]:
-    def make(m: Interpreter, cls: type, args: Args, kwargs: Kwargs) -> Variable:
-        try:
-            value = m.builder.fold(base, [m.builder.to_python(a) for a in args])
-        except NotConstant:
-            raise Unsupported(f"construction of {cls.__name__} from values that are not constant") from None
-        return m.effects.created(Object(cls, payload=Constant(value)))
-
-    return make
-
-
-#: How the built-in part of an instance starts, by the class whose ``__new__`` is inherited.
-PAYLOADS: dict[type, Callable[..., Variable]] = {
-    dict: lambda m, cls, args, kwargs: m.effects.created(Object(cls, payload=m.effects.created(Dict({})))),
-    collections.OrderedDict: lambda m, cls, args, kwargs: m.effects.created(
-        Object(cls, payload=m.effects.created(Dict({}, collections.OrderedDict)))
-    ),
-    list: lambda m, cls, args, kwargs: m.effects.created(Object(cls, payload=m.effects.created(List([])))),
-    set: lambda m, cls, args, kwargs: m.effects.created(Object(cls, payload=m.effects.created(Set({})))),
-    tuple: _tuple_payload,
-    str: _literal_payload(str),
-    int: _literal_payload(int),
-    float: _literal_payload(float),
-}
+    if base is tuple and hasattr(cls, "_fields"):
+        return m.effects.created(NamedTuple(m.iteration.elements(args[0]) if args else [], cls))
+    return m.effects.created(Object(cls, payload=m.effects.created(payload(m, args))))
 
 
 class PyModule(Known):

@@ -6,16 +6,18 @@ import enum
 import string
 import types
 import weakref
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import torch
 
+from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
 from capture.sources import Source
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, builds_where
+from .reconstruction import Emitter
 
 #: Immutable types whose values are guarded by equality and computed with for real.
 CONSTANT_TYPES: frozenset[type] = frozenset(
@@ -137,6 +139,12 @@ class Constant(Variable):
         except NotConstant:
             raise Unsupported("membership test of a value that is not constant") from None
 
+    def made_of(self) -> Iterable[Variable]:
+        return ()
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.emit(build.load_const(self.value))
+
     def __repr__(self) -> str:
         return repr(self.value)
 
@@ -177,6 +185,12 @@ class Known(Variable):
             )  # Optional[int]
         except NotConstant:
             raise Unsupported(f"subscript of {self!r}") from None
+
+    def made_of(self) -> Iterable[Variable]:
+        return ()
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.emit(build.load_const(self.value))
 
     def __repr__(self) -> str:
         name = getattr(self.value, "__qualname__", None) or getattr(self.value, "__name__", None)
@@ -225,6 +239,13 @@ class BoundBuiltin(Variable):
         if name == "__name__":
             return Constant(self.name)
         return super().attribute(m, name)
+
+    def made_of(self) -> Iterable[Variable]:
+        return (self.owner,)
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.load(self.owner)
+        e.emit(build.load_attr(self.name))
 
     def __repr__(self) -> str:
         return f"<method {self.name} of {self.owner!r}>"

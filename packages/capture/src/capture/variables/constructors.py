@@ -7,10 +7,12 @@ import functools
 import itertools
 import operator
 import types
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 
+from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
 
 from . import iterators
@@ -20,10 +22,12 @@ from .constants import Constant, Known
 from .deques import Deque
 from .functions import Cell, Method, Partial, own_attributes
 from .handlers import handles
+from .itertools import Accumulate, Chain, Count, LongestZip, Pairwise, Part, Repeat
 from .mappings import Dict
 from .named_tuples import NamedTuple
 from .numbers import Symbolic
 from .objects import Object
+from .reconstruction import Emitter
 from .sequences import List, Range, Sequence, Slice, Tuple
 from .sets import Set, unordered
 from .supers import Super
@@ -335,22 +339,20 @@ _folded(torch.finfo, torch.iinfo)
 
 @handles(itertools.chain)
 def _chain(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return m.effects.created(iterators.Chain(m.iteration.iterate(m.builder.new_tuple(list(args))), itertools.chain))
+    return m.effects.created(Chain(m.iteration.iterate(m.builder.new_tuple(list(args))), itertools.chain))
 
 
 @handles(itertools.count)
 def _count(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     start = args[0] if args else kwargs.get("start", Constant(0))
     step = args[1] if len(args) > 1 else kwargs.get("step", Constant(1))
-    return m.effects.created(iterators.Count(start.realize(m), step.realize(m), itertools.count))
+    return m.effects.created(Count(start.realize(m), step.realize(m), itertools.count))
 
 
 @handles(itertools.repeat)
 def _repeat(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     times = args[1] if len(args) > 1 else kwargs.get("times")
-    return m.effects.created(
-        iterators.Repeat(args[0], None if times is None else m.operators.index(times), itertools.repeat)
-    )
+    return m.effects.created(Repeat(args[0], None if times is None else m.operators.index(times), itertools.repeat))
 
 
 @handles(itertools.product)
@@ -371,13 +373,13 @@ def _permutations(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 @handles(itertools.pairwise)
 def _pairwise(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return m.effects.created(iterators.Pairwise(m.iteration.iterate(args[0])))
+    return m.effects.created(Pairwise(m.iteration.iterate(args[0])))
 
 
 @handles(itertools.zip_longest)
 def _zip_longest(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     fill = kwargs.get("fillvalue", Constant(None))
-    return m.effects.created(iterators.LongestZip([m.iteration.iterate(a) for a in args], fill))
+    return m.effects.created(LongestZip([m.iteration.iterate(a) for a in args], fill))
 
 
 @handles(itertools.islice)
@@ -385,9 +387,7 @@ def _islice(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     bounds = [None if m.builder.is_none(a) else m.operators.index(a) for a in args[1:]]
     m.builder.fold(itertools.islice, [(), *bounds])  # it refuses negative ones
     limits = slice(*bounds)
-    return m.effects.created(
-        iterators.Part(m.iteration.iterate(args[0]), limits.start or 0, limits.stop, limits.step or 1)
-    )
+    return m.effects.created(Part(m.iteration.iterate(args[0]), limits.start or 0, limits.stop, limits.step or 1))
 
 
 @handles(itertools.accumulate)
@@ -398,7 +398,7 @@ def _accumulate(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     initial = kwargs.get("initial")
     if initial is not None and m.builder.is_none(initial):
         initial = None
-    return m.effects.created(iterators.Accumulate(m.iteration.iterate(args[0]), function, initial))
+    return m.effects.created(Accumulate(m.iteration.iterate(args[0]), function, initial))
 
 
 # operator's callable objects
@@ -432,6 +432,14 @@ class Getter(Variable):
         for part in m.builder.to_python(key).split("."):
             value = value.realize(m).attribute(m, part).realize(m)
         return value
+
+    def made_of(self) -> Iterable[Variable]:
+        return (*self.args, *self.kwargs.values())
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.emit(build.push_callable(build.load_const(self.cls)))
+        count = e.load_many(self.args) + e.load_many(self.kwargs.values())
+        e.emit(build.call(count, tuple(self.kwargs)))
 
 
 for _cls in (operator.itemgetter, operator.attrgetter, operator.methodcaller):

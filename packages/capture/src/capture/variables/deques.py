@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import collections
 import operator
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
+from capture.bytecode import build
 from capture.errors import Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Item, Source
@@ -14,6 +16,7 @@ from .base import Interpreter, Lazy, Variable
 from .building import builds
 from .constants import Constant
 from .iterators import Iterator
+from .reconstruction import CannotReconstruct, Emitter
 from .sequences import List, Slice
 from .signals import StopIter
 
@@ -107,6 +110,14 @@ class Deque(List):
     def refuse_removal(self, m: Interpreter, value: Variable) -> NoReturn:
         self.not_found(m, value)
 
+    def reconstruct(self, e: Emitter) -> None:
+        e.emit(build.push_callable(build.load_const(self.cls)))
+        e.load_list(self.items)
+        e.emit(build.load_const(self.maxlen), build.call(2))
+
+    def reconstruct_empty(self, e: Emitter) -> None:
+        e.call(self.cls, [Constant(()), Constant(self.maxlen)])
+
 
 class DequeIterator(Iterator):
     """Over a deque, from the left."""
@@ -125,6 +136,14 @@ class DequeIterator(Iterator):
             m.errors.throw(RuntimeError, "deque mutated during iteration")
         self.position += 1
         return self.deque.items[self.position - 1]
+
+    def made_of(self) -> Iterable[Variable]:
+        if self.deque.age:
+            raise CannotReconstruct(self, "an iterator over a deque that was changed")
+        return (self.deque,)
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.call(self.cls, [self.deque, Constant(self.position)])
 
 
 @builds(collections.deque)

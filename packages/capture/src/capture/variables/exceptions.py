@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
+from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
 from capture.sources import Source
 
@@ -14,6 +15,7 @@ from .building import builds_where
 from .constants import Constant
 from .lookups import HEAP_TYPE, Missing
 from .objects import Object
+from .reconstruction import CannotReconstruct, Emitter
 
 
 class Traceback(Variable):
@@ -89,6 +91,22 @@ class ExceptionObject(Object):
 
     def hash_key(self, m: Interpreter) -> Hashable:
         return m.identity.key(self)
+
+    def made_of(self) -> Iterable[Variable]:
+        if self.origin >= 0:
+            raise CannotReconstruct(self, "an exception that was raised and is kept, with its traceback")
+        if self.has_state_in_c:
+            raise CannotReconstruct(self, f"an instance of {self.cls.__name__}, which keeps state in C")
+        return [*self.args, *(x for x in self.attrs.values() if x is not None)]
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.emit(build.push_callable(build.load_const(self.cls.__new__)), build.load_const(self.cls))
+        e.emit(build.call(1 + e.load_many(self.args)))
+        if self.attrs:
+            self.fill(e)
+
+    def reconstruct_empty(self, e: Emitter) -> None:
+        raise CannotReconstruct(self, f"{self!r} contains itself")
 
 
 @builds_where(lambda cls: issubclass(cls, BaseException))

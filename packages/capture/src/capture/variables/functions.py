@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any, NoReturn
 
 from capture import _native
+from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, CellContent, Closure, Const, Default, Item, KwDefault, Local, Source
@@ -17,8 +18,7 @@ from .base import Args, Interpreter, Kwargs, Lazy, Variable
 from .binding import raise_wrong_arguments
 from .building import builds, part
 from .constants import BoundBuiltin, Constant
-from .iterators import Iterator
-from .signals import StopIter, SymbolicRaise
+from .reconstruction import Emitter
 
 
 class Cell(Variable):
@@ -49,6 +49,20 @@ class Cell(Variable):
     def set(self, m: Interpreter, value: Variable | None) -> None:
         self.content = value
         m.effects.mutated(self)
+
+    def made_of(self) -> Iterable[Variable]:
+        return () if self.content is None else (self.content,)
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.call(types.CellType, [] if self.content is None else [self.content])
+
+    def reconstruct_empty(self, e: Emitter) -> None:
+        e.call(types.CellType, [])
+
+    def fill(self, e: Emitter) -> None:
+        assert self.content is not None
+        e.load(self.content)
+        e.emit(build.load_fast(e.temps[id(self)]), build.store_attr("cell_contents"))
 
 
 class Function(Variable):
@@ -197,8 +211,51 @@ class Function(Variable):
                 bound[name] = self.kwdefaults[name]
         return bound
 
+    def made_of(self) -> Iterable[Variable]:
+        extra = [self.annotations] if self.annotations is not None else []
+        return [*self.defaults, *self.kwdefaults.values(), *self.closure, *self.attrs.values(), *extra]
+
+    def reconstruct(self, e: Emitter) -> None:
+        if self.real is not None:
+            e.emit(build.load_const(self.real))
+            return
+        e.emit(build.push_callable(build.load_const(make_function)))
+        e.emit(build.load_const(self.code), build.load_const(self.globals))
+        e.emit(build.build_tuple(e.load_many(self.defaults)))
+        _load_named(e, self.kwdefaults)
+        e.emit(build.build_tuple(e.load_many(self.closure)))
+        _load_named(e, self.attrs)
+        e.load(self.annotations or Constant(None))
+        e.emit(build.call(7))
+
     def __repr__(self) -> str:
         return f"<function {self.name}>"
+
+
+def _load_named(e: Emitter, values: dict[str, Variable]) -> None:
+    for name, value in values.items():
+        e.emit(build.load_const(name))
+        e.load(value)
+    e.emit(build.build_map(len(values)))
+
+
+def make_function(
+    code: types.CodeType,
+    module_globals: dict[str, Any],
+    defaults: tuple[Any, ...],
+    kwdefaults: dict[str, Any],
+    closure: tuple[types.CellType, ...],
+    attributes: dict[str, Any],
+    annotations: Any,
+) -> types.FunctionType:
+    """A function that the frame made, made again; called from generated code."""
+    function = types.FunctionType(code, module_globals, code.co_name, defaults or None, closure or None)
+    function.__kwdefaults__ = kwdefaults or None
+    for name, value in attributes.items():
+        setattr(function, name, value)
+    if annotations:
+        function.__annotations__ = annotations
+    return function
 
 
 class Method(Variable):
@@ -231,6 +288,12 @@ class Method(Variable):
         if name == "__call__":
             return self
         return self.function.attribute(m, name)
+
+    def made_of(self) -> Iterable[Variable]:
+        return (self.function, self.owner)
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.call(types.MethodType, [self.function, self.owner])
 
     def __repr__(self) -> str:
         return f"<method {self.function!r} of {self.owner!r}>"
@@ -292,80 +355,14 @@ class Partial(Variable):
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         return self.call(m, args, kwargs) if name == "__call__" else super().method(m, name, args, kwargs)
 
+    def made_of(self) -> Iterable[Variable]:
+        return (self.function, *self.args, *self.kwargs.values())
 
-class Generator(Iterator):
-    """A generator made in the frame: a nested frame, the interpreter's, that is resumed where it yielded."""
-
-    cls = types.GeneratorType
-
-    def __init__(self, frame: Any, function: Function, bound: tuple[Args, Kwargs]) -> None:
-        self.frame = frame
-        self.function = function
-        self.bound = bound
-        self.started = False
-        self.finished = False
-        self.running = False
-
-    def next(self, m: Interpreter) -> Variable:
-        return self.send(m, Constant(None))
-
-    def send(self, m: Interpreter, value: Variable, error: SymbolicRaise | None = None) -> Variable:
-        """Run until the next yield; raises ``StopIter`` with the returned value at the end."""
-        if self.finished:
-            if error is not None:
-                raise error
-            raise StopIter
-        if self.running:
-            m.errors.throw(ValueError, "generator already executing")
-        if not self.started and error is None and not m.builder.is_none(value):
-            m.errors.throw(TypeError, "can't send non-None value to a just-started generator")
-        if not self.started and error is not None:
-            self.finished = True
-            raise error
-        self.running = True
-        first, self.started = not self.started, True
-        try:
-            yielded, result = m.calls.resume_generator(self.frame, None if first else value, error)
-        except SymbolicRaise as raised:
-            self.finished = True
-            if raised.exception.python_type() is StopIteration:
-                m.errors.throw(RuntimeError, "generator raised StopIteration")
-            raise
-        finally:
-            self.running = False
-        if not yielded:
-            self.finished = True
-            raise StopIter(result)
-        return result
-
-    def attribute(self, m: Interpreter, name: str) -> Variable:
-        if name in ("send", "throw", "close", "__next__", "__iter__"):
-            return BoundBuiltin(self, name)
-        return super().attribute(m, name)
-
-    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
-        if name == "send":
-            return m.iteration.stop_as_exception(lambda: self.send(m, args[0]))
-        if name == "close":
-            return self.close(m)
-        if name == "throw":
-            error = m.calls.exception_of([a.realize(m) for a in args])
-            return m.iteration.stop_as_exception(lambda: self.send(m, Constant(None), SymbolicRaise(error)))
-        return super().method(m, name, args, kwargs)
-
-    def close(self, m: Interpreter) -> Variable:
-        if not self.started or self.finished:
-            self.finished = True
-            return Constant(None)
-        try:
-            self.send(m, Constant(None), SymbolicRaise(m.errors.make_exception(GeneratorExit, [])))
-        except StopIter:
-            return Constant(None)
-        except SymbolicRaise as raised:
-            if raised.exception.python_type() in (GeneratorExit, StopIteration):
-                return Constant(None)
-            raise
-        m.errors.throw(RuntimeError, "generator ignored GeneratorExit")
+    def reconstruct(self, e: Emitter) -> None:
+        e.emit(build.push_callable(build.load_const(functools.partial)))
+        e.load(self.function)
+        count = 1 + e.load_many(self.args) + e.load_many(self.kwargs.values())
+        e.emit(build.call(count, tuple(self.kwargs)))
 
 
 @builds(_native.CompiledCallable)

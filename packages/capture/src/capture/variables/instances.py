@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Iterable
 from typing import Any
 
+from capture.bytecode import build
 from capture.errors import Unsupported
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
 from .lookups import class_lookup
 from .mappings import Dict
+from .reconstruction import Emitter
 
 
 class Instance(Variable):
@@ -170,3 +173,10 @@ class InstanceDict(Variable):
         if name == "__contains__":
             return Constant(self.contains(m, args[0]))
         raise Unsupported(f"__dict__.{name}")
+
+    def made_of(self) -> Iterable[Variable]:
+        return (self.owner,)
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.load(self.owner)
+        e.emit(build.load_attr("__dict__"))

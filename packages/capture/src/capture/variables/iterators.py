@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
+
+from capture.bytecode import build
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
+from .reconstruction import CannotReconstruct, Emitter
 from .signals import StopIter
 
 
@@ -39,6 +41,16 @@ class Iterator(Variable):
             return self
         return super().method(m, name, args, kwargs)
 
+    def made_of(self) -> Iterable[Variable]:
+        raise CannotReconstruct(self, f"an iterator of type {self.python_type().__name__}")
+
+
+def _set_position(e: Emitter, position: int) -> None:
+    """Move the iterator on top of the stack."""
+    name = e.temp()
+    e.emit(build.copy(1), build.load_attr("__setstate__"), build.store_fast(name))
+    e.emit(build.push_callable(build.load_fast(name)), build.load_const(position), build.call(1), build.pop())
+
 
 class SequenceIterator(Iterator):
     """Over a list or tuple, by position: sees changes of a list while it runs."""
@@ -55,9 +67,23 @@ class SequenceIterator(Iterator):
         self.position += 1
         return items[self.position - 1]
 
+    def made_of(self) -> Iterable[Variable]:
+        return (self.sequence,)
+
+    def reconstruct(self, e: Emitter) -> None:
+        if self.position < 0:
+            e.call(iter, [Constant(())])
+            return
+        e.call(iter, [self.sequence])
+        if self.position:
+            _set_position(e, self.position)
+
 
 class Computed(SequenceIterator):
     """Of ``itertools``: the items are computed when it is made, so that it cannot be handed out as what it is."""
+
+    def made_of(self) -> Iterable[Variable]:
+        return Iterator.made_of(self)
 
 
 class ReversedIterator(SequenceIterator):
@@ -77,6 +103,13 @@ class ReversedIterator(SequenceIterator):
         self.position -= 1
         return items[self.position + 1]
 
+    def reconstruct(self, e: Emitter) -> None:
+        e.call(reversed, [self.sequence])
+        if self.position != len(self.sequence.items) - 1:  # type: ignore[attr-defined]
+            if self.position < 0:
+                raise CannotReconstruct(self, "a reversed iterator at its end")
+            _set_position(e, self.position)
+
 
 class RangeIterator(Iterator):
     """Over a range; ``rest`` is what has not been given yet."""
@@ -92,6 +125,12 @@ class RangeIterator(Iterator):
         value, self.rest = self.rest[0], self.rest[1:]
         return Constant(value)
 
+    def made_of(self) -> Iterable[Variable]:
+        return ()
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.emit(build.push_callable(build.load_const(iter)), build.load_const(self.rest), build.call(1))
+
 
 class Enumerate(Iterator):
     cls = enumerate
@@ -104,6 +143,12 @@ class Enumerate(Iterator):
         value = self.inner.next(m)
         self.count += 1
         return m.builder.new_tuple([Constant(self.count - 1), value])
+
+    def made_of(self) -> Iterable[Variable]:
+        return (self.inner,)
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.call(enumerate, [self.inner, Constant(self.count)])
 
 
 class Zip(Iterator):
@@ -139,9 +184,21 @@ class Zip(Iterator):
             others = "argument 1" if later == 1 else f"arguments 1-{later}"
             m.errors.throw(ValueError, f"zip() argument {later + 1} is longer than {others}")
 
+    def made_of(self) -> Iterable[Variable]:
+        return self.inner
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.emit(build.push_callable(build.load_const(zip)))
+        count = e.load_many(self.inner)
+        if self.strict:
+            e.emit(build.load_const(True), build.call(count + 1, ("strict",)))
+        else:
+            e.emit(build.call(count))
+
 
 class Map(Iterator):
     cls = map
+    runs_later = True
 
     def __init__(self, function: Variable, inner: list[Variable]) -> None:
         self.function = function
@@ -150,9 +207,16 @@ class Map(Iterator):
     def next(self, m: Interpreter) -> Variable:
         return m.calls.call(self.function, [each.next(m) for each in self.inner], {})
 
+    def made_of(self) -> Iterable[Variable]:
+        return (self.function, *self.inner)
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.call(map, [self.function, *self.inner])
+
 
 class Filter(Iterator):
     cls = filter
+    runs_later = True
 
     def __init__(self, function: Variable, inner: Variable) -> None:
         self.function = function
@@ -165,6 +229,12 @@ class Filter(Iterator):
                 value if m.builder.is_none(self.function) else m.calls.call(self.function, [value], {})
             ):
                 return value
+
+    def made_of(self) -> Iterable[Variable]:
+        return (self.function, self.inner)
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.call(filter, [self.function, self.inner])
 
 
 class CallableIterator(Iterator):
@@ -187,150 +257,6 @@ class CallableIterator(Iterator):
         return value
 
 
-class Count(Iterator):
-    """``itertools.count(start, step)``."""
-
-    def __init__(self, value: Variable, step: Variable, cls: type) -> None:
-        self.value = value
-        self.by = step
-        self.cls = cls
-
-    def next(self, m: Interpreter) -> Variable:
-        value = self.value
-        self.value = m.operators.binary("+", value, self.by)
-        return value
-
-
-class Repeat(Iterator):
-    """``itertools.repeat(value, times)``; endless without ``times``."""
-
-    def __init__(self, value: Variable, times: int | None, cls: type) -> None:
-        self.value = value
-        self.times = times
-        self.cls = cls
-
-    def next(self, m: Interpreter) -> Variable:
-        if self.times is not None:
-            if self.times <= 0:
-                raise StopIter
-            self.times -= 1
-        return self.value
-
-
-class Chain(Iterator):
-    """``itertools.chain``: over an iterator of iterables."""
-
-    def __init__(self, iterables: Variable, cls: type) -> None:
-        self.iterables = iterables
-        self.cls = cls
-        self.active: Variable | None = None
-
-    def next(self, m: Interpreter) -> Variable:
-        while True:
-            if self.active is None:
-                self.active = m.iteration.iterate(self.iterables.next(m))
-            try:
-                return self.active.next(m)
-            except StopIter:
-                self.active = None
-
-
-class Pairwise(Iterator):
-    """``itertools.pairwise``."""
-
-    cls = itertools.pairwise
-
-    def __init__(self, inner: Variable) -> None:
-        self.inner: Variable | None = inner
-        self.last: Variable | None = None
-
-    def next(self, m: Interpreter) -> Variable:
-        inner, self.inner = self.inner, None  # whatever ends it, ends it for good
-        if inner is None:
-            raise StopIter
-        first = inner.next(m) if self.last is None else self.last
-        self.last = inner.next(m)
-        self.inner = inner
-        return m.builder.new_tuple([first, self.last])
-
-
-class LongestZip(Iterator):
-    """``itertools.zip_longest``; of those that have ended there is None."""
-
-    cls = itertools.zip_longest
-
-    def __init__(self, inner: list[Variable], fill: Variable) -> None:
-        self.inner: list[Variable | None] = [*inner]
-        self.fill = fill
-
-    def next(self, m: Interpreter) -> Variable:
-        got: list[Variable] = []
-        for at, each in enumerate(self.inner):
-            try:
-                got.append(self.fill if each is None else each.next(m))
-            except StopIter:
-                self.inner[at] = None
-                got.append(self.fill)
-            if not any(self.inner):
-                break
-        if not any(self.inner):
-            raise StopIter
-        return m.builder.new_tuple(got)
-
-
-class Part(Iterator):
-    """``itertools.islice``: takes from what it runs over only what it needs for the next item."""
-
-    cls = itertools.islice
-
-    def __init__(self, inner: Variable, start: int, stop: int | None, step: int) -> None:
-        self.inner: Variable | None = inner
-        self.wanted, self.stop, self.by = start, stop, step
-        self.taken = 0
-
-    def next(self, m: Interpreter) -> Variable:
-        inner, self.inner = self.inner, None
-        if inner is None:
-            raise StopIter
-        while self.taken < self.wanted:
-            inner.next(m)
-            self.taken += 1
-        if self.stop is not None and self.taken >= self.stop:
-            raise StopIter
-        value = inner.next(m)
-        self.taken += 1
-        self.wanted += self.by
-        if self.stop is not None:
-            self.wanted = min(self.wanted, self.stop)
-        self.inner = inner
-        return value
-
-
-class Accumulate(Iterator):
-    """``itertools.accumulate``; ``function`` None adds."""
-
-    cls = itertools.accumulate
-
-    def __init__(self, inner: Variable, function: Variable | None, initial: Variable | None) -> None:
-        self.inner = inner
-        self.function = function
-        self.initial = initial
-        self.total: Variable | None = None
-
-    def next(self, m: Interpreter) -> Variable:
-        if self.initial is not None:
-            self.total, self.initial = self.initial, None
-            return self.total
-        value = self.inner.next(m)
-        if self.total is None:
-            self.total = value
-        elif self.function is None:
-            self.total = m.operators.binary("+", self.total, value)
-        else:
-            self.total = m.calls.call(self.function, [self.total, value], {})
-        return self.total
-
-
 class UserIterator(Iterator):
     """An object whose class defines ``__next__``, wrapped so that exhaustion is a signal."""
 
@@ -342,3 +268,9 @@ class UserIterator(Iterator):
 
     def next(self, m: Interpreter) -> Variable:
         return m.iteration.next_of_object(self.inner)
+
+    def made_of(self) -> Iterable[Variable]:
+        return (self.inner,)
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.load(self.inner)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import collections
 import enum
 import types
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
+from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, DictKeyAt, DictValueAt, Item, Source
@@ -16,6 +17,7 @@ from .base import Args, Interpreter, Kwargs, Lazy, Variable, VarKey, shown_type
 from .building import builds
 from .constants import CONSTANT_TYPES, BoundBuiltin, Constant
 from .iterators import Iterator
+from .reconstruction import CannotReconstruct, Emitter, method_of
 from .sequences import DUNDERS, builtin_method
 from .sets import Set
 from .signals import StopIter
@@ -203,6 +205,33 @@ class Dict(Variable):
     def py_items(self, m: Interpreter) -> Variable:
         return m.effects.created(DictView(self, "items"))
 
+    def made_of(self) -> Iterable[Variable]:
+        parts = [x for pair in self.entries.values() for x in pair]
+        return [*parts, self.factory] if self.factory is not None else parts
+
+    def reconstruct(self, e: Emitter) -> None:
+        if self.cls is not dict:
+            e.emit(build.push_callable(build.load_const(self.cls)))
+            if self.cls is collections.defaultdict:
+                e.load(self.factory or Constant(None))
+        for key, value in self.entries.values():
+            e.load(key)
+            e.load(value)
+        e.emit(build.build_map(len(self.entries)))
+        if self.cls is not dict:
+            e.emit(build.call(2 if self.cls is collections.defaultdict else 1))
+
+    def reconstruct_empty(self, e: Emitter) -> None:
+        e.call(self.cls, [self.factory or Constant(None)] if self.cls is collections.defaultdict else [])
+
+    def fill(self, e: Emitter) -> None:
+        name = e.temps[id(self)]
+        for key, value in self.entries.values():
+            e.load(value)
+            e.emit(build.load_fast(name))
+            e.load(key)
+            e.emit(build.store_subscr())
+
 
 def numbered(value: dict[Any, Any]) -> bool:
     """Whether the keys are numbers, such as those that torch counts its hooks by: each equal module has others."""
@@ -287,6 +316,16 @@ class DictIterator(Iterator):
             return m.builder.new_tuple([key, value])
         return key if self.kind == "keys" else value
 
+    def made_of(self) -> Iterable[Variable]:
+        if self.position:
+            raise CannotReconstruct(self, "a dictionary iterator that has started")
+        return (self.owner,)
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.emit(build.push_callable(build.load_const(iter)))
+        e.call(method_of(self.owner.cls, self.kind), [self.owner])
+        e.emit(build.call(1))
+
 
 class DictView(Variable):
     """``d.keys()``, ``d.values()`` or ``d.items()`` (``kind``)."""
@@ -332,6 +371,12 @@ class DictView(Variable):
         if name == "isdisjoint":
             return self.as_set(m).method(m, name, args, kwargs)
         return builtin_method(self, m, name, args, kwargs)
+
+    def made_of(self) -> Iterable[Variable]:
+        return (self.owner,)
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.call(method_of(self.owner.cls, self.kind), [self.owner])
 
 
 @builds(dict, collections.OrderedDict, collections.defaultdict, types.MappingProxyType)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from capture.errors import Unsupported
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
+from .reconstruction import CannotReconstruct, Emitter
 
 _PYTHON_TYPES = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 
@@ -54,6 +55,12 @@ class Symbolic(Variable):
         if op is not None and name.startswith("__"):
             return m.recorder.record("call_function", op, [self, *args], kwargs)
         raise Unsupported(f"method {name!r} of a symbolic number")
+
+    def made_of(self) -> Iterable[Variable]:
+        return ()
+
+    def reconstruct(self, e: Emitter) -> None:
+        raise CannotReconstruct(self, "a graph result that was not planned")
 
     def __repr__(self) -> str:
         return f"<symbolic {self.value}>"

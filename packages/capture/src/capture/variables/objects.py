@@ -5,25 +5,35 @@
 
 from __future__ import annotations
 
-import collections
 import functools
 import types
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any, NoReturn
 
 from capture import _native
+from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
-from capture.sources import Attr, Const, Item, Source
+from capture.sources import Attr, Const, Source
 
-from .base import Args, Interpreter, Kwargs, Lazy, Variable, shown_type
-from .constants import CONSTANT_TYPES, BoundBuiltin, Constant
+from .base import Args, Interpreter, Kwargs, Variable, shown_type
+from .constants import BoundBuiltin, Constant
 from .functions import Method
 from .handlers import handler_of
 from .instances import Instance, InstanceDict
-from .lookups import C_METHODS, HEAP_TYPE, MISSING, Missing, check_own_class, class_lookup, is_data_descriptor
-from .mappings import Dict, guard_absent_key
-from .sequences import List, Tuple
+from .lookups import (
+    C_METHODS,
+    HEAP_TYPE,
+    MISSING,
+    Missing,
+    check_own_class,
+    class_lookup,
+    is_data_descriptor,
+    made_by_object,
+)
+from .mappings import Dict
+from .payloads import fill_payload, has_content, payload_of, reconstruct_with_payload
+from .reconstruction import CannotReconstruct, Emitter
 from .signals import SymbolicRaise
 
 
@@ -331,6 +341,42 @@ class Object(Instance):
         answer = self.call_special(m, "__contains__", [value])
         return super().contains(m, value) if answer is None else m.operators.truth(answer)
 
+    # Reconstruction
+
+    def made_of(self) -> Iterable[Variable]:
+        parts = [x for x in self.attrs.values() if x is not None]
+        return parts if self.payload is None else [*parts, *self.payload.made_of()]
+
+    def reconstruct(self, e: Emitter) -> None:
+        self.reconstruct_empty(e)
+        if self.attrs or has_content(self.payload):
+            self.fill(e)
+
+    def reconstruct_empty(self, e: Emitter) -> None:
+        if self.payload is None and made_by_object(self.cls):
+            e.emit(build.push_callable(build.load_const(object.__new__)), build.load_const(self.cls), build.call(1))
+        elif self.cls is types.SimpleNamespace:
+            e.call(self.cls, [])
+        elif self.payload is None:
+            raise CannotReconstruct(self, f"an instance of {self.cls.__name__}, which keeps state in C")
+        else:
+            reconstruct_with_payload(e, self.cls, self.payload)
+
+    def fill(self, e: Emitter) -> None:
+        """Set the attributes and contents of the instance on top of the stack."""
+        name = e.temps.get(id(self))
+        if name is None:
+            name = e.temp()
+            e.emit(build.copy(1), build.store_fast(name))
+        if self.payload is not None:
+            fill_payload(e, self.payload, name)
+        for attribute, content in self.attrs.items():
+            if content is not None:
+                e.emit(build.push_callable(build.load_const(object.__setattr__)), build.load_fast(name))
+                e.emit(build.load_const(attribute))
+                e.load(content)
+                e.emit(build.call(3), build.pop())
+
     def __repr__(self) -> str:
         return f"<{self.cls.__name__} object>"
 
@@ -386,43 +432,8 @@ def build_object(m: Interpreter, value: Any, source: Source | None) -> Variable:
     cls = type(value)
     if source is None:
         source = Const(value)
-    payload = _payload(m, value, source)
+    payload = payload_of(m, value, source)
     m.guards.of_type(source, cls)
     made = Object(cls, value, payload)
     made.source = source
     return made
-
-
-def _payload(m: Interpreter, value: Any, source: Source) -> Variable | None:
-    """The built-in part of an instance of a subclass of a built-in type."""
-    cls = type(value)
-    if issubclass(cls, dict):
-        entries: dict[Hashable, tuple[Variable, Variable]] = {}
-        for k, v in dict.items(value):
-            if type(k) not in CONSTANT_TYPES:
-                raise Unsupported(f"keys of {type(value).__name__}")
-            entries[k] = (Constant(k), Lazy(v, Item(source, k, cls.__getitem__ is not dict.__getitem__)))
-        base = collections.OrderedDict if issubclass(cls, collections.OrderedDict) else dict
-        made = Dict(entries, base)
-        made.original = dict(entries)
-        keys = tuple(dict.keys(value))
-        made.guard_keys = lambda: m.guards.add(source, GuardKind.DICT_KEYS, keys)
-        made.guard_absent = lambda key: guard_absent_key(m, source, key, keys)
-        made.source = source
-        return made
-    if issubclass(cls, list):
-        m.guards.add(source, GuardKind.LEN, list.__len__(value))
-        if type(value).__getitem__ is not list.__getitem__:
-            raise Unsupported(f"list subclass {type(value).__name__} with its own __getitem__")
-        made_list = List([Lazy(v, Item(source, i)) for i, v in enumerate(list.__iter__(value))])
-        made_list.source = source
-        made_list.is_payload = True
-        return made_list
-    if issubclass(cls, tuple):
-        m.guards.add(source, GuardKind.LEN, tuple.__len__(value))
-        if type(value).__getitem__ is not tuple.__getitem__:
-            raise Unsupported(f"tuple subclass {type(value).__name__} with its own __getitem__")
-        return Tuple([Lazy(v, Item(source, i)) for i, v in enumerate(tuple.__iter__(value))])
-    if issubclass(cls, str | int | float | bytes | set | frozenset | complex):
-        raise Unsupported(f"input of type {type(value).__name__}")
-    return None

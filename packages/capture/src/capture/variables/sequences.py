@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 import operator
 import types
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NoReturn
 
 import torch
 
+from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Const, Item, Source
@@ -18,6 +19,7 @@ from .base import Args, Interpreter, Kwargs, Lazy, Variable, shown_type
 from .building import builds, lazy, part
 from .constants import CONSTANT_TYPES, BoundBuiltin, Constant
 from .iterators import RangeIterator, SequenceIterator
+from .reconstruction import Emitter
 
 
 class Sequence(Variable):
@@ -202,6 +204,23 @@ class Tuple(Sequence):
             out = m.operators.binary("*", out, x)
         return out
 
+    def made_of(self) -> Iterable[Variable]:
+        return self.items if self.literal is None else ()
+
+    def reconstruct(self, e: Emitter) -> None:
+        if self.literal is not None:
+            e.emit(build.load_const(self.literal))
+            return
+        if self.cls is tuple:
+            e.emit(build.build_tuple(e.load_many(self.items)))
+            return
+        named = hasattr(self.cls, "_fields")
+        function = tuple.__new__ if named else self.cls
+        e.emit(build.push_callable(build.load_const(function)))
+        if named:
+            e.emit(build.load_const(self.cls))
+        e.emit(build.build_tuple(e.load_many(self.items)), build.call(2 if named else 1))
+
 
 class List(Sequence):
     """A list. Every change is noted with ``m.mutated`` so that inputs are written back."""
@@ -294,6 +313,22 @@ class List(Sequence):
         self.items[:] = m.iteration.sort(list(self.items), key, reverse)
         return self.changed(m)
 
+    def made_of(self) -> Iterable[Variable]:
+        return self.items
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.load_list(self.items)
+
+    def reconstruct_empty(self, e: Emitter) -> None:
+        e.call(self.cls, [])
+
+    def fill(self, e: Emitter) -> None:
+        e.emit(build.copy(1), build.load_attr("extend"))
+        name = e.temp()
+        e.emit(build.store_fast(name), build.push_callable(build.load_fast(name)))
+        e.load_list(self.items)
+        e.emit(build.call(1), build.pop())
+
 
 class Slice(Variable):
     """A slice object; its parts may be symbolic integers or tensors when a tensor is subscripted with it."""
@@ -318,6 +353,12 @@ class Slice(Variable):
         if name == "indices":
             return m.builder.from_python(m.builder.fold(self.as_python(m).indices, [m.operators.index(args[0])]))
         return super().method(m, name, args, kwargs)
+
+    def made_of(self) -> Iterable[Variable]:
+        return self.parts
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.call(slice, list(self.parts))
 
 
 class Range(Variable):
@@ -354,6 +395,12 @@ class Range(Variable):
         if name in ("start", "stop", "step"):
             return Constant(getattr(self.value, name))
         return super().attribute(m, name)
+
+    def made_of(self) -> Iterable[Variable]:
+        return ()
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.emit(build.load_const(self.value))
 
 
 @builds(list, tuple, torch.Size)

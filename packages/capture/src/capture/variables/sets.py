@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
+from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind, Predicate
 from capture.sources import Const, Source
@@ -15,6 +16,7 @@ from .base import Args, Interpreter, Kwargs, Variable, shown_type
 from .building import builds
 from .constants import CONSTANT_TYPES, BoundBuiltin, Constant
 from .iterators import SequenceIterator
+from .reconstruction import CannotReconstruct, Emitter
 from .sequences import DUNDERS, builtin_method
 
 
@@ -155,6 +157,19 @@ class Set(Variable):
 
     def py_isdisjoint(self, m: Interpreter, other: Variable) -> Variable:
         return Constant(self.entries.keys().isdisjoint(Set.of(m, unordered(m, other)).entries.keys()))
+
+    def made_of(self) -> Iterable[Variable]:
+        if not self.is_rebuilt_alike:
+            raise CannotReconstruct(self, "a set whose order depends on more than its elements")
+        return self.entries.values()
+
+    def reconstruct(self, e: Emitter) -> None:
+        if self.cls is set:
+            e.emit(build.build_set(e.load_many(self.entries.values())))
+            return
+        e.emit(build.push_callable(build.load_const(self.cls)))
+        e.load_list(list(self.entries.values()))
+        e.emit(build.call(1))
 
 
 def unordered(m: Interpreter, value: Variable) -> list[Variable]:

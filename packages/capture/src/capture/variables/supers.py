@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Iterable
 
+from capture.bytecode import build
 from capture.errors import Unsupported
 
 from .base import Args, Interpreter, Kwargs, Variable
@@ -11,6 +13,7 @@ from .constants import Constant, Known
 from .functions import Function
 from .lookups import C_METHODS
 from .objects import Object, descriptor_get
+from .reconstruction import Emitter
 
 
 class Super(Variable):
@@ -53,6 +56,14 @@ class Super(Variable):
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
         raise Unsupported("setting an attribute of super()")
 
+    def made_of(self) -> Iterable[Variable]:
+        return (self.obj,)
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.emit(build.push_callable(build.load_const(super)), build.load_const(self.start))
+        e.load(self.obj)
+        e.emit(build.call(2))
+
 
 class SuperBuiltin(Variable):
     """A method written in C reached through ``super()``."""
@@ -76,3 +87,11 @@ class SuperBuiltin(Variable):
         if isinstance(self.obj, Function):
             raise Unsupported("super() of a function")
         return self.obj.method(m, self.name, args, kwargs)
+
+    def made_of(self) -> Iterable[Variable]:
+        return (self.obj,)
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.emit(build.push_callable(build.load_const(getattr(self.owner, self.name).__get__)))
+        e.load(self.obj)
+        e.emit(build.call(1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import types
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import torch
@@ -20,6 +20,7 @@ from .constants import BoundBuiltin, Constant
 from .iterators import SequenceIterator
 from .lookups import class_lookup
 from .objects import descriptor_get
+from .reconstruction import CannotReconstruct, Emitter
 from .sequences import Tuple
 
 #: Attributes that the fake answers as a plain value.
@@ -192,6 +193,12 @@ class Tensor(Variable):
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         m.errors.throw(TypeError, f"'{self.cls.__name__}' object is not callable")
+
+    def made_of(self) -> Iterable[Variable]:
+        return ()
+
+    def reconstruct(self, e: Emitter) -> None:
+        raise CannotReconstruct(self, "a graph result that was not planned")
 
     def __repr__(self) -> str:
         return f"<tensor {self.node.name}>"

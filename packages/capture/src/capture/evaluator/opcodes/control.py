@@ -9,7 +9,7 @@ from capture.evaluator.machine import Machine
 from capture.evaluator.program import Op
 from capture.variables.base import Variable
 from capture.variables.constants import Constant
-from capture.variables.functions import Generator
+from capture.variables.generators import Generator
 from capture.variables.iterators import Iterator
 from capture.variables.signals import StopIter
 

@@ -1,0 +1,110 @@
+"""The built-in part of an instance of a subclass of a built-in type: how it starts, what an input's is, and how it is reconstructed."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from capture.bytecode import build
+from capture.errors import NotConstant, Unsupported
+from capture.guards import GuardKind
+from capture.sources import Item, Source
+
+from .base import Args, Interpreter, Lazy, Variable
+from .constants import CONSTANT_TYPES, Constant
+from .mappings import Dict, guard_absent_key
+from .reconstruction import Emitter, method_of
+from .sequences import List, Tuple
+from .sets import Set
+
+
+def _literal(base: type) -> Callable[[Interpreter, Args], Variable]:
+    def make(m: Interpreter, args: Args) -> Variable:
+        try:
+            return Constant(m.builder.fold(base, [m.builder.to_python(a) for a in args]))
+        except NotConstant:
+            raise Unsupported(f"construction of a {base.__name__} from values that are not constant") from None
+
+    return make
+
+
+#: How it starts, given the arguments of the class, by the class whose ``__new__`` is inherited.
+PAYLOADS: dict[type, Callable[[Interpreter, Args], Variable]] = {
+    dict: lambda m, args: Dict({}),
+    collections.OrderedDict: lambda m, args: Dict({}, collections.OrderedDict),
+    list: lambda m, args: List([]),
+    set: lambda m, args: Set({}),
+    tuple: lambda m, args: Tuple(m.iteration.elements(args[0]) if args else []),
+    str: _literal(str),
+    int: _literal(int),
+    float: _literal(float),
+}
+
+
+def payload_of(m: Interpreter, value: Any, source: Source) -> Variable | None:
+    """That of an input; guards what it is. None for an instance of any other class."""
+    cls = type(value)
+    if issubclass(cls, dict):
+        entries: dict[Hashable, tuple[Variable, Variable]] = {}
+        for k, v in dict.items(value):
+            if type(k) not in CONSTANT_TYPES:
+                raise Unsupported(f"keys of {type(value).__name__}")
+            entries[k] = (Constant(k), Lazy(v, Item(source, k, cls.__getitem__ is not dict.__getitem__)))
+        base = collections.OrderedDict if issubclass(cls, collections.OrderedDict) else dict
+        made = Dict(entries, base)
+        made.original = dict(entries)
+        keys = tuple(dict.keys(value))
+        made.guard_keys = lambda: m.guards.add(source, GuardKind.DICT_KEYS, keys)
+        made.guard_absent = lambda key: guard_absent_key(m, source, key, keys)
+        made.source = source
+        return made
+    if issubclass(cls, list):
+        m.guards.add(source, GuardKind.LEN, list.__len__(value))
+        if type(value).__getitem__ is not list.__getitem__:
+            raise Unsupported(f"list subclass {type(value).__name__} with its own __getitem__")
+        made_list = List([Lazy(v, Item(source, i)) for i, v in enumerate(list.__iter__(value))])
+        made_list.source = source
+        made_list.is_payload = True
+        return made_list
+    if issubclass(cls, tuple):
+        m.guards.add(source, GuardKind.LEN, tuple.__len__(value))
+        if type(value).__getitem__ is not tuple.__getitem__:
+            raise Unsupported(f"tuple subclass {type(value).__name__} with its own __getitem__")
+        return Tuple([Lazy(v, Item(source, i)) for i, v in enumerate(tuple.__iter__(value))])
+    if issubclass(cls, str | int | float | bytes | set | frozenset | complex):
+        raise Unsupported(f"input of type {type(value).__name__}")
+    return None
+
+
+def has_content(payload: Variable | None) -> bool:
+    """Whether it is filled after the instance was made."""
+    return isinstance(payload, Dict | List | Set)
+
+
+def reconstruct_with_payload(e: Emitter, cls: type, payload: Variable) -> None:
+    """Push an instance of ``cls`` with this payload, which ``fill_payload`` completes if it has content."""
+    base = payload.python_type()
+    assert base in PAYLOADS
+    e.emit(build.push_callable(build.load_const(method_of(base, "__new__"))), build.load_const(cls))
+    if isinstance(payload, Constant):
+        e.emit(build.load_const(payload.value), build.call(2))
+    elif isinstance(payload, Tuple):
+        e.emit(build.build_tuple(e.load_many(payload.items)), build.call(2))
+    else:
+        e.emit(build.call(1))
+
+
+def fill_payload(e: Emitter, payload: Variable, name: str) -> None:
+    """Give the instance in the local ``name`` its content, past whatever its class makes of adding to it."""
+    if isinstance(payload, Dict):
+        for key, value in payload.entries.values():
+            e.emit(build.push_callable(build.load_const(method_of(payload.cls, "__setitem__"))), build.load_fast(name))
+            e.load(key)
+            e.load(value)
+            e.emit(build.call(3), build.pop())
+    elif isinstance(payload, List | Set):
+        function = list.extend if isinstance(payload, List) else set.update
+        e.emit(build.push_callable(build.load_const(function)), build.load_fast(name))
+        e.load_list(list(payload.items if isinstance(payload, List) else payload.entries.values()))
+        e.emit(build.call(2), build.pop())

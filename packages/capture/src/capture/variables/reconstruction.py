@@ -1,0 +1,65 @@
+"""What variables need of the code generator to say how their values are made again after a graph ran, and changed as the frame changed them.
+
+``Any`` stands for variables, which are defined above this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from capture.bytecode import Instruction
+from capture.errors import CaptureError
+from capture.sources import Source
+
+
+class CannotReconstruct(CaptureError):
+    """Signal: code cannot make a live value again; it must be made for real, at the step that created it.
+
+    ``variable`` is the value's, ``why`` says in words what is in the way.
+    """
+
+    def __init__(self, variable: Any, why: str) -> None:
+        super().__init__(why)
+        self.variable = variable
+        self.why = why
+
+
+class Emitter(Protocol):
+    """Collects the instructions that reconstruct values; each is made once, however often it is loaded."""
+
+    #: The locals that keep what was made, by the identity of the variable.
+    temps: dict[int, str]
+
+    @property
+    def m(self) -> Any:
+        """The interpreter, at the end of its evaluation."""
+
+    def emit(self, *parts: Iterable[Instruction]) -> None:
+        """Add instructions, such as the snippets of ``bytecode.build``."""
+
+    def temp(self) -> str:
+        """The name of a fresh local."""
+
+    def load(self, variable: Any) -> None:
+        """Push a value: from where it is read, from the local that keeps it, or made now."""
+
+    def load_source(self, source: Source) -> None:
+        """Push what is read from a source."""
+
+    def load_many(self, values: Iterable[Any]) -> int:
+        """Push values one after the other; how many."""
+
+    def load_list(self, values: list[Any]) -> None:
+        """Push a new list of values."""
+
+    def call(self, function: Any, args: list[Any]) -> None:
+        """Push ``function(*args)`` of a real function."""
+
+    def call_discarding(self, function: Any, args: list[Any]) -> None:
+        """The same without its result."""
+
+
+def method_of(cls: type, name: str) -> Any:
+    """A method of a real class, unbound."""
+    return getattr(cls, name)
