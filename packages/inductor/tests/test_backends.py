@@ -10,7 +10,7 @@ import pytest
 import torch
 from inductor_tracing import trace
 
-from inductor import Options, ReferenceBackend, backend_for, compile_graph, register_backend, traits_of
+from inductor import Options, ReferenceBackend, backend_for, compile_graph, load_stored, register_backend, traits_of
 from inductor import backends as backends_module
 from inductor.cache.key import package_hash
 
@@ -111,6 +111,15 @@ def test_options_name_it_for_a_compile_and_the_cache_knows_it(install: Install, 
         options = Options(cache_dir=str(tmp_path / "cache"), backends={"meta": name})
         graphs.append(compile_graph(moved, [y], options))
     assert [each.stats.cache for each in graphs] == ["miss", "miss", "hit"]
+    # What one printed no other builds.
+    folder = graphs[0].wrapper_path.parent
+    with pytest.raises(LookupError, match="installed by"):
+        load_stored(folder)
+    register_backend(ReferenceBackend("meta"))
+    with pytest.raises(LookupError, match=r"printed by one_of_a_test\.Backend, and inductor\..*ReferenceBackend is to"):
+        load_stored(folder)
+    register_backend(backend_for(NOWHERE, "one"))
+    assert load_stored(folder).source == graphs[0].source
     # Nothing is asked about a type that is not in the graph.
     options = Options(cache=False, backends={"meta": "nobody's"})
     torch.testing.assert_close(compile_graph(graph, [x], options)([x])[0], expected)

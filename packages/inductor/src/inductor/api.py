@@ -14,7 +14,7 @@ import torch
 from torch import fx
 
 from inductor.artefact import CompiledGraph, Stats
-from inductor.backends import BackendOf, Devices, NoBackend
+from inductor.backends import BackendOf, Devices, NoBackend, class_name
 from inductor.cache import DiskCache
 from inductor.cache.key import Surroundings, Uncacheable, graph_key
 from inductor.cache.tensors import Unstorable
@@ -175,5 +175,7 @@ def _emit(plan: Schedule, backend: BackendOf) -> tuple[tuple[KernelModule, ...],
         printer = backend(torch.device(device_type))
         sources = tuple(printer.emit(kernel) for kernel in kernels)
         text = printer.module_text(sources)
-        modules.append(KernelModule(device_type, text, sources, f"kernels_{device_type}{printer.file_suffix}"))
+        modules.append(
+            KernelModule(device_type, class_name(printer), text, sources, f"kernels_{device_type}{printer.file_suffix}")
+        )
     return tuple(modules), tuple(kernel for kernel in plan.kernels if kernel.name in plan.unsupported)

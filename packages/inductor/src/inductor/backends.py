@@ -58,6 +58,12 @@ def backend_for(device: torch.device, distribution: str | None = None) -> Device
     return found
 
 
+def class_name(backend: DeviceBackend) -> str:
+    """Which backend it is: its class, by module and name."""
+    kind = type(backend)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
 def traits_of(device: torch.device) -> DeviceTraits:
     """What the backend of a device says of it; what holds by default, where none is installed.
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from inductor.backends import BackendOf
+from inductor.backends import BackendOf, class_name
 from inductor.codegen.wrapper import WrapperSource
 from inductor.device import Kernel, KernelSource
 from inductor.handlers.reference import interpreted
@@ -24,6 +24,8 @@ class KernelModule:
     """The kernels of one device type, printed."""
 
     device_type: str
+    backend: str
+    """The class that printed them, and alone can build them: `backends.class_name`."""
     text: str
     sources: tuple[KernelSource, ...]
     file_name: str
@@ -47,11 +49,19 @@ class Parts:
 
         Args:
             constants: by buffer name, in place of the stored copies.
+
+        Raises:
+            LookupError: another backend serves a device than printed the kernels for it, or none.
+            BuildError: a kernel's compiler failed.
         """
         found: dict[str, Any] = dict(self.wrapper.objects)
         for variable, (name, stored) in self.wrapper.constants.items():
             found[variable] = constants.get(name, stored)
         for module in self.modules:
-            found.update(backend(torch.device(module.device_type)).build(module.text, module.sources))
+            builder = backend(torch.device(module.device_type))
+            if class_name(builder) != module.backend:
+                message = f"kernels for {module.device_type!r} were printed by {module.backend}, and {class_name(builder)} is to build"
+                raise LookupError(message)
+            found.update(builder.build(module.text, module.sources))
         found.update({kernel.name: interpreted(kernel) for kernel in self.interpreted})
         return found

@@ -49,6 +49,7 @@ def files_of(parts: Parts) -> dict[str, bytes]:
             "modules": [
                 {
                     "device_type": module.device_type,
+                    "backend": module.backend,
                     "file": module.file_name,
                     "sources": [[writer.kernel(source.kernel), source.text] for source in module.sources],
                 }
@@ -73,6 +74,7 @@ def parts_of(files: Mapping[str, bytes]) -> Parts | None:
         modules = tuple(
             KernelModule(
                 module["device_type"],
+                module["backend"],
                 files[module["file"]].decode(),
                 tuple(KernelSource(reader.kernel(kernel), text) for kernel, text in module["sources"]),
                 module["file"],

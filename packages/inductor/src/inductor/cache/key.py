@@ -19,6 +19,7 @@ import sympy
 import torch
 from torch import fx
 
+from inductor.backends import class_name
 from inductor.cache.tensors import is_plain, tensor_bytes
 from inductor.device import DeviceBackend
 from inductor.options import Options
@@ -46,9 +47,8 @@ class Surroundings:
         packages = dict.fromkeys(("symshapes", "aotgrad", "inductor"))
         facts = []
         for backend in backends:
-            kind = type(backend)
-            packages[kind.__module__.partition(".")[0]] = None
-            name = f"{backend.device_type} {kind.__module__}.{kind.__qualname__}"
+            packages[type(backend).__module__.partition(".")[0]] = None
+            name = f"{backend.device_type} {class_name(backend)}"
             facts.append((name, (("traits", repr(backend.traits)), *sorted(backend.facts().items()))))
         # Where the cache lies changes nothing that is in it.
         given = replace(options, cache_dir=None)
