@@ -76,5 +76,8 @@ def native(op: Any) -> Any:
     return op._op if type(op) is torch._ops.OpOverload else op
 
 
+# One call that copies a list of tensors; public code copies one by one.
+copy_all = torch._foreach_copy_
+
 # What the public methods of an autograd.Function's context set: assigned, they cost no frame.
 TO_SAVE, NON_DIFFERENTIABLE, MATERIALIZES = "to_save", "non_differentiable", "materialize_grads"

@@ -55,7 +55,7 @@ class Ending:
                 if len(quiet) == 1:
                     source.line(f"args[{quiet[0].input}].copy_(results[{quiet[0].result}])")
                 else:
-                    source.names["copy_all"] = torch._foreach_copy_  # one call for them all
+                    source.names["copy_all"] = _torch.copy_all
                     written = ", ".join(f"args[{m.input}]" for m in quiet)
                     values = ", ".join(f"results[{m.result}]" for m in quiet)
                     source.line(f"copy_all([{written}], [{values}])")

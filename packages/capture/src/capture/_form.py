@@ -94,10 +94,11 @@ def _rest_tells(
         tensor.data = data
         return _bytes(address(tensor) + start, _WORD * _REST)
 
+    negative = torch.ops.aten._neg_view.default
     base = torch.zeros(64, dtype=torch.complex64)
     kinds = [base[offset : offset + 3] for offset in (0, 1, 2, 8, 61)]
     kinds += [torch.zeros(3, dtype=dtype) for dtype in _DTYPES]
-    kinds += [kinds[0].conj(), torch._neg_view(kinds[0]), torch._neg_view(kinds[0].conj())]
+    kinds += [kinds[0].conj(), negative(kinds[0]), negative(kinds[0].conj())]
     forms = [rest(kind) for kind in kinds]
     told = len(set(forms)) == len(kinds) and forms == [rest(kind) for kind in kinds]
     return told and _index_is_told(address(tensor), start, keys, device_index)

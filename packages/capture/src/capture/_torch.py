@@ -22,6 +22,11 @@ from torch.utils._device import DeviceContext
 from capture import _native
 from capture._form import FormPlaces, find_places
 
+# The classes of what `torch.ops` holds: public code has the objects, not the names.
+OpOverload = torch._ops.OpOverload
+OpOverloadPacket = torch._ops.OpOverloadPacket
+# What makes nested tensors beneath the public functions, which read their arguments' data first.
+nested_from_list = torch._nested_tensor_from_tensor_list
 # How many torch-function modes are in force: public code can only enter and leave them.
 torch_function_depth: Callable[[], int] = torch._C._len_torch_function_stack
 # The same of dispatch modes, whose stack a compiled graph would not run through.

@@ -136,8 +136,3 @@ def is_recorded_builtin(function: Any) -> bool:
         return True
     owner = getattr(function, "__self__", None)
     return isinstance(owner, types.ModuleType) and owner.__name__ in _RECORDED_C
-
-
-def is_operator_overload(function: Any) -> bool:
-    """``torch.ops`` callables."""
-    return isinstance(function, torch._ops.OpOverload | torch._ops.OpOverloadPacket)

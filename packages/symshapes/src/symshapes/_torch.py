@@ -8,7 +8,17 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.fx.graph import _is_from_torch
+from torch.fx.node import _get_qualified_name
 from torch.utils._python_dispatch import TorchDispatchMode
+
+# The classes of what `torch.ops` holds: public code has the objects, not the names.
+OpOverload = torch._ops.OpOverload
+OpOverloadPacket = torch._ops.OpOverloadPacket
+
+# What graphs write by name, and by which: nothing public says it.
+is_written_by_name = _is_from_torch
+written_name = _get_qualified_name
 
 # A subclass that must see no torch-function override: the documented way, but only under this private name.
 disabled_torch_function = torch._C._disabled_torch_function_impl

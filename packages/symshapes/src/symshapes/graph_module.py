@@ -6,9 +6,8 @@ import re
 from typing import Any
 
 from torch import fx
-from torch.fx.graph import _is_from_torch  # what graphs write by name, and by which: nothing public says it
-from torch.fx.node import _get_qualified_name
 
+from symshapes import _torch
 from symshapes.generated import build_python
 
 _TORCH_FUNCTION = re.compile(r"(?<![\w.])torch(?:\.\w+)+(?=\()")
@@ -48,7 +47,7 @@ class LazyGraphModule(fx.GraphModule):
         Written as `torch.nn.functional.relu`, a function would be whatever is there when the graph is called.
         """
         called: Any = {n.target for n in self._graph.nodes if n.op == "call_function"}
-        targets = {_get_qualified_name(target): target for target in called if _is_from_torch(target)}
+        targets = {_torch.written_name(target): target for target in called if _torch.is_written_by_name(target)}
         names: dict[str, Any] = {}
 
         def name_of(match: re.Match[str]) -> str:

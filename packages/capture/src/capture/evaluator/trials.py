@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
+from capture._torch import OpOverload, OpOverloadPacket
 from symshapes import hint_of
 
 #: Elements that zeros are made of at most: larger calls are taken to be as welcome as they look.
@@ -37,7 +38,7 @@ def refusal(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any
 
 def _is_programs_own(function: Callable[..., Any]) -> bool:
     """Whether it may do anything: a custom operator."""
-    own = isinstance(function, torch._ops.OpOverload | torch._ops.OpOverloadPacket)
+    own = isinstance(function, OpOverload | OpOverloadPacket)
     name = getattr(function, "_qualified_op_name", None) or str(getattr(function, "_schema", ""))
     return own and not name.startswith("aten::")
 

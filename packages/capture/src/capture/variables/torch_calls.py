@@ -10,10 +10,11 @@ from typing import Any
 
 import torch
 
+from capture._torch import OpOverload, OpOverloadPacket, nested_from_list
 from capture.errors import Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Source
-from capture.trace_rules import is_operator_overload, is_recorded_builtin
+from capture.trace_rules import is_recorded_builtin
 
 from .base import Args, Interpreter, Kwargs, Variable, shown_type
 from .building import builds, known_part
@@ -26,7 +27,7 @@ from .remembered import call_remembering
 
 # They read data, or change what a graph cannot carry.
 refuses(
-    torch._nested_tensor_from_tensor_list, torch.ops.aten._nested_tensor_from_tensor_list, torch.from_numpy, torch.from_file,
+    nested_from_list, torch.ops.aten._nested_tensor_from_tensor_list, torch.from_numpy, torch.from_file,
     torch.ops.aten.from_file, torch.frombuffer, why="a tensor made of memory or files that are not torch's",
 )  # fmt: skip
 
@@ -47,7 +48,7 @@ class BuiltinFunction(Known):
             if not isinstance(handler, Fold):
                 check_arguments(function, args, kwargs)
             return handler(m, args, kwargs)
-        if is_recorded_builtin(function) or is_operator_overload(function):
+        if is_recorded_builtin(function) or isinstance(function, OpOverload | OpOverloadPacket):
             return m.recorder.record("call_function", function, args, kwargs)
         if isinstance(function, functools._lru_cache_wrapper):
             return call_remembering(m, function, args, kwargs)
@@ -81,7 +82,7 @@ class BuiltinFunction(Known):
             return m.builder.from_python(m.builder.fold(getattr, [self.value, name]))
         if isinstance(self.value, functools._lru_cache_wrapper) and name == "__wrapped__":
             return m.builder.wrap(self.value.__wrapped__, known_part(self.value, name))
-        if isinstance(self.value, torch._ops.OpOverloadPacket):
+        if isinstance(self.value, OpOverloadPacket):
             return m.builder.known(m.builder.fold(getattr, [self.value, name]))
         if name == "__self__":
             return m.builder.known(self.value.__self__)
@@ -100,8 +101,8 @@ class BuiltinFunction(Known):
     types.ClassMethodDescriptorType,
     types.GetSetDescriptorType,
     types.MemberDescriptorType,
-    torch._ops.OpOverload,
-    torch._ops.OpOverloadPacket,
+    OpOverload,
+    OpOverloadPacket,
     functools._lru_cache_wrapper,
     subclasses=True,
 )

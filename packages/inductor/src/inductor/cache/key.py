@@ -19,6 +19,7 @@ import sympy
 import torch
 from torch import fx
 
+from inductor._torch import OpOverload
 from inductor.backends import class_name
 from inductor.cache.tensors import is_plain, tensor_bytes
 from inductor.device import DeviceBackend
@@ -136,7 +137,7 @@ def _target(module: fx.GraphModule, node: fx.Node, digest: Any) -> str:
         return describe(value)
     if isinstance(target, str):
         return target
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, OpOverload):
         return f"{target}{target._schema}"
     if isinstance(target, FunctionType | BuiltinFunctionType):
         home, name = target.__module__, target.__name__

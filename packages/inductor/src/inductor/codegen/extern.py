@@ -12,7 +12,7 @@ from typing import Any
 import sympy
 import torch
 
-from inductor._torch import native_call
+from inductor._torch import OpOverload, native_call
 from inductor.ir.program import ExternOp, StridedView
 from inductor.schedule.extern import direct_function, writes_into
 from inductor.schedule.nodes import SYMBOLIC
@@ -89,7 +89,7 @@ class ArgumentPrinter:
         direct = direct_function(target)
         if direct is not None:
             return self._bind("_" + direct.removeprefix("torch."), direct)
-        if isinstance(target, torch._ops.OpOverload):
+        if isinstance(target, OpOverload):
             namespace, name = target._schema.name.split("::")
             if name.isidentifier():
                 path = native_call(f"torch.ops.{namespace}.{name}.{target._overloadname}", target)

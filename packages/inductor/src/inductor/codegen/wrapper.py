@@ -17,6 +17,7 @@ from typing import Any
 import sympy
 import torch
 
+from inductor._torch import OpOverload
 from inductor.backends import traits_of
 from inductor.codegen.extern import ArgumentPrinter, unpacked
 from inductor.codegen.guards import DeviceGuards, without_head
@@ -352,7 +353,7 @@ class _Writer:
 
     def differs(self, op: ExternOp, variable: str, size: str, stride: str) -> str:
         """Whether a result's layout is another than was compiled for. Sizes are arithmetic in ATen; anything may be in others."""
-        known = isinstance(op.target, torch._ops.OpOverload) and op.target.namespace == "aten"
+        known = isinstance(op.target, OpOverload) and op.target.namespace == "aten"
         if known:
             return f"{variable}.stride() != {stride}"
         return f"{variable} is None or {variable}.shape != {size} or {variable}.stride() != {stride}"

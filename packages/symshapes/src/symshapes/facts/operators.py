@@ -76,7 +76,7 @@ def facts_of(op: Any) -> OperatorFacts:
 
 def facts_if_operator(target: Any) -> OperatorFacts | None:
     """The facts of what a node of a graph calls; None where that is no `OpOverload`, so that nothing is known of it."""
-    return facts_of(target) if isinstance(target, torch._ops.OpOverload) else None
+    return facts_of(target) if isinstance(target, _torch.OpOverload) else None
 
 
 def forget_operators() -> None:

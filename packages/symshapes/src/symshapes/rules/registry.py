@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from symshapes import _torch
 from symshapes.facts import OperatorFacts, facts_of, forget_operators
 
 Rule = Callable[..., Any]
@@ -35,7 +36,7 @@ def register_rule(*ops: Any) -> Callable[[RuleT], RuleT]:
 
     def register(rule: RuleT) -> RuleT:
         for op in ops:
-            if isinstance(op, torch._ops.OpOverloadPacket):
+            if isinstance(op, _torch.OpOverloadPacket):
                 for name in op.overloads():
                     RULES[getattr(op, name)] = rule
             else:
