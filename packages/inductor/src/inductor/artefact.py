@@ -19,7 +19,7 @@ import torch
 from inductor.backends import BackendOf, backend_for
 from inductor.cache import Damaged, read_entry, require_trusted
 from inductor.codegen.module import Call, LayoutFitter, load_call
-from inductor.codegen.wrapper import straight_line
+from inductor.codegen.source import straight_line
 from inductor.parts import CHECKED, WRAPPER, Parts
 from inductor.stored import parts_of
 from symshapes import StraightLine

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from inductor.backends import BackendOf, class_name
-from inductor.codegen.wrapper import WrapperSource
+from inductor.codegen.source import WrapperSource
 from inductor.device import Kernel, KernelSource
 from inductor.handlers.reference import interpreted
 

@@ -15,7 +15,7 @@ import torch
 
 from inductor.cache.place import FORMAT
 from inductor.cache.tensors import DTYPES, Unstorable, pack, unpack
-from inductor.codegen.wrapper import WrapperSource
+from inductor.codegen.source import WrapperSource
 from inductor.device import Kernel, KernelArg, KernelSource
 from inductor.ir.body import Body
 from inductor.ir.operations import OPERATIONS, Ref

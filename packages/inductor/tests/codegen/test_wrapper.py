@@ -33,7 +33,7 @@ from inductor import (
 from inductor import backends as backends_module
 from inductor.codegen import generate
 from inductor.codegen.module import LayoutMismatch
-from inductor.codegen.wrapper import straight_line
+from inductor.codegen.source import straight_line
 from symshapes import build_python
 
 X = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))

@@ -3,6 +3,7 @@
 Flows in: `Schedule`. Flows out: `WrapperSource`, then a module whose `call` runs it.
 """
 
-from inductor.codegen.wrapper import WrapperSource, generate
+from inductor.codegen.source import WrapperSource
+from inductor.codegen.wrapper import generate
 
 __all__ = ["WrapperSource", "generate"]

@@ -9,9 +9,7 @@ from __future__ import annotations
 import keyword
 import re
 import textwrap
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import sympy
@@ -20,32 +18,21 @@ import torch
 from inductor._torch import OpOverload
 from inductor.backends import traits_of
 from inductor.codegen.extern import ArgumentPrinter, unpacked
-from inductor.codegen.guards import DeviceGuards, without_head
+from inductor.codegen.guards import DeviceGuards
+from inductor.codegen.layouts import Geometry, is_dense, preferred_geometries, relied_on
+from inductor.codegen.source import WrapperSource, module_text
 from inductor.ir.body import checks_positions
 from inductor.ir.indexing import is_empty
-from inductor.ir.operations import Expr, Symbol
+from inductor.ir.operations import Symbol
 from inductor.ir.program import Buffer, ExternOp, StridedView
 from inductor.options import IndexChecks
 from inductor.schedule.extern import writes_into
 from inductor.schedule.kernels import origins
-from inductor.schedule.memory import extent
 from inductor.schedule.nodes import symbol_names, views
 from inductor.schedule.schedule import ExternStep, KernelStep, Schedule, Step
 from inductor.schedule.space import estimate, number
 from inductor.traits import TraitsOf
-from symshapes import StraightLine, print_expr
-
-
-@dataclass(frozen=True)
-class WrapperSource:
-    """Generated text. `constants` and `objects` are to be in its namespace, and the kernels by name."""
-
-    text: str
-    constants: dict[str, tuple[str, Any]]
-    """Tensors that are part of the graph, by variable: buffer name and tensor."""
-    objects: dict[str, Any]
-    """Python objects that no text stands for: a graph with any is not cached on disk."""
-    kernels: tuple[str, ...]
+from symshapes import print_expr
 
 
 def generate(
@@ -72,8 +59,6 @@ _PRINTED = frozenset(
     {"torch", "args", "call", "float", "complex", "max", "min", "math", "round", "int", "bool", "abs", "len"}
 )
 """Names that the module's text uses for what they are."""
-
-Geometry = tuple[tuple[Expr, ...], tuple[Expr, ...]]
 
 
 class _Writer:
@@ -191,7 +176,9 @@ class _Writer:
         if undefined:
             raise NotImplementedError(f"nothing says what these sizes are: {', '.join(sorted(undefined))}")
         constants = {self.name(name): (name, value) for name, value in program.constants.items()}
-        return WrapperSource(self.module(), constants, self.objects, tuple(self.kernel_names))
+        inputs = [self.input_text(place) for place in program.inputs]
+        text = module_text(len(self.kernel_names), self.globals, self.lines, inputs)
+        return WrapperSource(text, constants, self.objects, tuple(self.kernel_names))
 
     def output(self, out: Any) -> str:
         if isinstance(out, StridedView):
@@ -300,7 +287,7 @@ class _Writer:
 
     def twin(self, buffer: Buffer, geometry: Geometry) -> str | None:
         """A tensor in scope with the same dense layout."""
-        if not _dense(*geometry):
+        if not is_dense(*geometry):
             return None
         alike = self.layouts.get((geometry, buffer.dtype, buffer.device))
         return self.name(next(iter(alike))) if alike else None
@@ -365,24 +352,6 @@ class _Writer:
         for name in dead:
             self.leave(name)
 
-    # The module: `straight_line` reads it again.
-
-    def module(self) -> str:
-        bound = [f"{name} = {value}" for name, value in self.globals.items()]
-        head = f'"""Generated: {len(self.kernel_names)} kernels. Runs a benchmark of itself: python <this file>."""'
-        body = "\n".join("    " + line for line in self.lines)
-        inputs = ",\n".join("            " + self.input_text(place) for place in self.program.inputs)
-        return (
-            f"{head}\n\n"
-            + "import torch\n\n"
-            + "\n".join(bound)
-            + ("\n" if bound else "")
-            + f"\n\ndef call(args):\n{body}\n\n\n"
-            + 'if __name__ == "__main__":\n'
-            + "    from inductor.codegen.module import benchmark\n\n"
-            + f"    benchmark(\n        __file__,\n        [\n{inputs}{',' if inputs else ''}\n        ],\n    )\n"
-        )
-
     def input_text(self, place: str | Symbol) -> str:
         """An input's metadata for the benchmark, with a guess for symbolic sizes."""
         if not isinstance(place, str):
@@ -391,25 +360,6 @@ class _Writer:
         size = tuple(estimate(number(s)) for s in buffer.size)
         stride = tuple(estimate(number(s)) for s in buffer.stride)
         return f"({size}, {stride}, {buffer.dtype}, {str(buffer.device)!r})"
-
-
-def straight_line(text: str, namespace: Mapping[str, Any]) -> StraightLine:
-    """The body of `call` in a wrapper's text, for another function to take in. `namespace`: what the text refers to."""
-    head, _, rest = text.partition("\n\n\ndef call(args):\n")
-    lines = [line[4:] for line in rest.partition("\n\n\nif __name__")[0].split("\n")]
-    only_if = without_head(lines)
-    inputs: tuple[str, ...] = ()
-    if lines[0] != "args.clear()":
-        inputs = tuple(name for name in lines.pop(0).removesuffix(" = args").strip("(),").split(", "))
-    bound = head.partition("import torch\n")[2].strip()
-    return StraightLine(
-        inputs,
-        tuple(bound.split("\n")) if bound else (),
-        tuple(lines[1:-1]),
-        lines[-1].removeprefix("return "),
-        {"torch": torch, **namespace},
-        only_if,
-    )
 
 
 def last_checks(schedule: Schedule, traits: TraitsOf) -> dict[int, torch.device]:
@@ -421,74 +371,10 @@ def last_checks(schedule: Schedule, traits: TraitsOf) -> dict[int, torch.device]
     return {at: device for device, at in last.items() if traits(device).raises_later}
 
 
-def relied_on(schedule: Schedule) -> frozenset[str]:
-    """Buffers whose layout generated code takes for granted: those that kernels read, that are seen through strides, or
-    that are given away. A result that only goes whole to other ATen calls may be as it likes."""
-    found: set[str] = set()
-    for step in schedule.steps:
-        if isinstance(step, KernelStep):
-            found |= {*step.buffers, *(source for _, source in step.loop.initial)}
-            continue
-        for view in views(step.op):
-            buffer = schedule.program.buffers[view.buffer]
-            if view.offset != 0 or (view.size, view.stride) != (buffer.size, buffer.stride):
-                found.add(view.buffer)
-    found |= {out.buffer for out in schedule.program.outputs if isinstance(out, StridedView)}
-    # What dead memory becomes is laid out as the dead buffer was.
-    return frozenset(found | set(schedule.memory.reused.values()))
-
-
 def _reads(step: Step) -> Iterable[str]:
     if isinstance(step, KernelStep):
         return {*step.buffers, *(source for _, source in step.loop.initial)}
     return {view.buffer for view in views(step.op)}
-
-
-def _dense(size: Sequence[Expr], stride: Sequence[Expr]) -> bool:
-    """Known sizes, no holes, no overlaps, not empty, and no dimension of size 1 (whose stride could be anything)."""
-    expected: Any = 1
-    for step, count in sorted(zip(stride, size, strict=True), key=lambda pair: estimate(number(pair[0]))):
-        if not count.is_Integer or not step.is_Integer or count <= 1 or step != expected:
-            return False
-        expected = step * count
-    return True
-
-
-def preferred_geometries(schedule: Schedule) -> dict[str, tuple[Geometry, int]]:
-    """For each buffer the size and strides its tensor had best, and how often they are needed.
-
-    Kernels only take a tensor's memory, so a buffer that ATen calls read as a matrix can be one from the start. What a
-    call writes into, and what is copied, needs the buffer's own layout."""
-    program = schedule.program
-    needed: dict[str, Counter[Geometry]] = {name: Counter() for name in program.buffers}
-    fixed: set[str] = set()
-
-    def note(view: StridedView) -> None:
-        buffer = program.buffers[view.buffer]
-        whole = replace(buffer, size=view.size, stride=view.stride)
-        own = (view.size, view.stride) == (buffer.size, buffer.stride)
-        if view.offset == 0 and (own or extent(whole) == extent(buffer)):
-            needed[view.buffer][view.size, view.stride] += 1
-
-    for step in schedule.steps:
-        if isinstance(step, KernelStep):
-            for pair in step.loop.initial:
-                fixed.update(pair)
-        else:
-            for view in views(step.op):
-                note(view)
-            fixed.update(name for name in step.op.writes if name is not None)
-    for out in program.outputs:
-        if isinstance(out, StridedView):
-            note(out)
-    result: dict[str, tuple[Geometry, int]] = {}
-    for name, buffer in program.buffers.items():
-        own = buffer.size, buffer.stride
-        if name in fixed:
-            result[name] = own, 2  # now, and whenever it is used
-        else:
-            result[name] = max(needed[name].items(), key=lambda item: item[1], default=(own, 0))
-    return result
 
 
 def _place(buffer: Buffer) -> tuple[torch.dtype, torch.device]:

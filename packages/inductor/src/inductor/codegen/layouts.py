@@ -1,0 +1,85 @@
+"""How the tensors of a wrapper are laid out: which layouts are relied on, and which each buffer had best.
+
+Flows in: `Schedule`. Flows out: names of buffers, and for each a `Geometry`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from inductor.ir.operations import Expr
+from inductor.ir.program import StridedView
+from inductor.schedule.memory import extent
+from inductor.schedule.nodes import views
+from inductor.schedule.schedule import KernelStep, Schedule
+from inductor.schedule.space import estimate, number
+
+Geometry = tuple[tuple[Expr, ...], tuple[Expr, ...]]
+"""Size and strides, in elements."""
+
+
+def relied_on(schedule: Schedule) -> frozenset[str]:
+    """Buffers whose layout generated code takes for granted: those that kernels read, that are seen through strides, or
+    that are given away. A result that only goes whole to other ATen calls may be as it likes."""
+    found: set[str] = set()
+    for step in schedule.steps:
+        if isinstance(step, KernelStep):
+            found |= {*step.buffers, *(source for _, source in step.loop.initial)}
+            continue
+        for view in views(step.op):
+            buffer = schedule.program.buffers[view.buffer]
+            if view.offset != 0 or (view.size, view.stride) != (buffer.size, buffer.stride):
+                found.add(view.buffer)
+    found |= {out.buffer for out in schedule.program.outputs if isinstance(out, StridedView)}
+    # What dead memory becomes is laid out as the dead buffer was.
+    return frozenset(found | set(schedule.memory.reused.values()))
+
+
+def preferred_geometries(schedule: Schedule) -> dict[str, tuple[Geometry, int]]:
+    """For each buffer the size and strides its tensor had best, and how often they are needed.
+
+    Kernels only take a tensor's memory, so a buffer that ATen calls read as a matrix can be one from the start. What a
+    call writes into, and what is copied, needs the buffer's own layout."""
+    program = schedule.program
+    needed: dict[str, Counter[Geometry]] = {name: Counter() for name in program.buffers}
+    fixed: set[str] = set()
+
+    def note(view: StridedView) -> None:
+        buffer = program.buffers[view.buffer]
+        whole = replace(buffer, size=view.size, stride=view.stride)
+        own = (view.size, view.stride) == (buffer.size, buffer.stride)
+        if view.offset == 0 and (own or extent(whole) == extent(buffer)):
+            needed[view.buffer][view.size, view.stride] += 1
+
+    for step in schedule.steps:
+        if isinstance(step, KernelStep):
+            for pair in step.loop.initial:
+                fixed.update(pair)
+        else:
+            for view in views(step.op):
+                note(view)
+            fixed.update(name for name in step.op.writes if name is not None)
+    for out in program.outputs:
+        if isinstance(out, StridedView):
+            note(out)
+    result: dict[str, tuple[Geometry, int]] = {}
+    for name, buffer in program.buffers.items():
+        own = buffer.size, buffer.stride
+        if name in fixed:
+            result[name] = own, 2  # now, and whenever it is used
+        else:
+            result[name] = max(needed[name].items(), key=lambda item: item[1], default=(own, 0))
+    return result
+
+
+def is_dense(size: Sequence[Expr], stride: Sequence[Expr]) -> bool:
+    """Known sizes, no holes, no overlaps, not empty, and no dimension of size 1 (whose stride could be anything)."""
+    expected: Any = 1
+    for step, count in sorted(zip(stride, size, strict=True), key=lambda pair: estimate(number(pair[0]))):
+        if not count.is_Integer or not step.is_Integer or count <= 1 or step != expected:
+            return False
+        expected = step * count
+    return True
