@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import _disable_current_modes
 
 from aotgrad import _torch
 from aotgrad.errors import Unsupported
@@ -31,6 +31,7 @@ from symshapes import (
     DataDependentError,
     FakeMode,
     FakeTensor,
+    InfraMode,
     OperatorFacts,
     expr_of,
     facts_of,
@@ -54,7 +55,7 @@ RESHAPES = {aten.view.default, aten.expand.default, aten.squeeze.dim, aten.squee
 """View ops that do nothing where they leave the sizes as they are."""
 
 
-class Tracer(TorchDispatchMode):
+class Tracer(InfraMode):
     """Records the ATen ops that run under it. Enter it inside its `fake_mode`; see `run`."""
 
     def __init__(self, fake_mode: FakeMode, table: Table) -> None:
@@ -71,21 +72,6 @@ class Tracer(TorchDispatchMode):
         self._lifted: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
         self._numbers: list[int] = []
         self._calls: list[fx.Node] = []
-
-    @classmethod
-    def is_infra_mode(cls) -> bool:
-        """This mode is not a program's own: torch's bookkeeping of user modes skips it."""
-        return True
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """False: the wrapper that hides a mode from torch's own compiler costs its whole import."""
-        return False
-
-    @classmethod
-    def ignore_compile_internals(cls) -> bool:
-        """True for the same reason as `is_infra_mode`."""
-        return True
 
     # What the program's values are.
 

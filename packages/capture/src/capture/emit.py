@@ -13,7 +13,7 @@ from .evaluator.machine import Machine
 from .names import Names
 from .sources import Source
 from .variables.base import Variable, resolved
-from .variables.constants import Constant, Known
+from .variables.constants import Real
 from .variables.functions import Cell
 from .variables.numbers import Symbolic
 from .variables.tensors import Tensor
@@ -156,7 +156,7 @@ class Emitter:
             variable.fill(self)
             return
         variable.reconstruct(self)
-        if self.uses.get(key, 1) > 1 and not isinstance(variable, Constant | Known):
+        if self.uses.get(key, 1) > 1 and not isinstance(variable, Real):
             self.keep(variable)
 
     def keep(self, variable: Variable) -> None:

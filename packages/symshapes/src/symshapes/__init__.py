@@ -56,6 +56,7 @@ from symshapes.generated import (
 )
 from symshapes.graph_module import LazyGraphModule
 from symshapes.guards import ShapeGuard, ShapeGuardCode
+from symshapes.infra_mode import InfraMode
 from symshapes.magic import install as _install_magic
 from symshapes.node import SymNode
 from symshapes.policy import (
@@ -90,6 +91,7 @@ __all__ = [
     "FakeMode",
     "FakeTensor",
     "FloorDiv",
+    "InfraMode",
     "LazyGraphModule",
     "Machine",
     "Max",

@@ -86,16 +86,7 @@ def wrapper_tensor(
     extra_keys: Any | None,
 ) -> Tensor:
     """A tensor of class `cls` with this metadata and no storage (the documented-by-use wrapper constructor)."""
-    if extra_keys is None:
-        return torch.Tensor._make_wrapper_subclass(
-            cls,
-            size,
-            strides=stride,
-            storage_offset=offset,
-            dtype=dtype,
-            device=device,
-            requires_grad=requires_grad,
-        )
+    more = {} if extra_keys is None else {"_extra_dispatch_keys": extra_keys}
     return torch.Tensor._make_wrapper_subclass(
         cls,
         size,
@@ -104,7 +95,7 @@ def wrapper_tensor(
         dtype=dtype,
         device=device,
         requires_grad=requires_grad,
-        _extra_dispatch_keys=extra_keys,
+        **more,
     )
 
 

@@ -101,15 +101,20 @@ def _sequence_arithmetic(m: Interpreter, symbol: str, left: Sequence, right: Var
     return None
 
 
-def _by_methods(
-    m: Interpreter, left: Variable, right: Variable, name: str, reflected: str, written: str
-) -> Variable | None:
-    """Dispatch to ``left.__op__`` and ``right.__rop__``; None if neither takes it."""
+def _in_order(left: Variable, right: Variable, name: str, reflected: str) -> list[tuple[Variable, Variable, str]]:
+    """Who is asked, about which other operand, by which method: a subclass on the right before what it is one of."""
     order = [(left, right, name), (right, left, reflected)]
     left_type, right_type = left.python_type(), right.python_type()
     if left_type is not right_type and issubclass(right_type, left_type):
         order.reverse()
-    for owner, other, method in order:
+    return order
+
+
+def _by_methods(
+    m: Interpreter, left: Variable, right: Variable, name: str, reflected: str, written: str
+) -> Variable | None:
+    """Dispatch to ``left.__op__`` and ``right.__rop__``; None if neither takes it."""
+    for owner, other, method in _in_order(left, right, name, reflected):
         found = _special(m, owner, method)
         if found is not None:
             result = m.calls.call(found, [other], {}).realize(m)
@@ -121,6 +126,7 @@ def _by_methods(
         return None
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         raise Unsupported(f"{left!r} with {right!r}: {name}")
+    left_type, right_type = left.python_type(), right.python_type()
     if any(hasattr(cls, "__getitem__") for cls in (left_type, right_type)):
         raise Unsupported(f"{left!r} {written} {right!r}, of which sequences have words of their own")
     shown = "** or pow()" if written == "**" else written
@@ -283,11 +289,7 @@ def _compare_known_with(m: Interpreter, symbol: str, owner: Variable, other: Var
 def _compare_objects(
     m: Interpreter, symbol: str, left: Variable, right: Variable, name: str, reflected: str
 ) -> Variable | None:
-    order = [(left, right, name), (right, left, reflected)]
-    left_type, right_type = left.python_type(), right.python_type()
-    if left_type is not right_type and issubclass(right_type, left_type):
-        order.reverse()
-    for owner, other, method in order:
+    for owner, other, method in _in_order(left, right, name, reflected):
         if isinstance(owner, Known):
             answer = _compare_known_with(m, symbol, owner, other, method)
             if answer is not None:
@@ -322,6 +324,7 @@ def _compare_objects(
         if isinstance(left, Tensor) or isinstance(right, Tensor):
             raise Unsupported("comparison of a tensor with an object")
         return Constant(m.operators.is_(left, right) == (symbol == "=="))
+    left_type, right_type = left.python_type(), right.python_type()
     m.errors.throw(
         TypeError,
         f"{symbol!r} not supported between instances of {shown_type(left_type)!r} and {shown_type(right_type)!r}",

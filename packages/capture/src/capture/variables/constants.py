@@ -53,13 +53,10 @@ SINGLETON_TYPES: frozenset[type] = frozenset(
 )
 
 
-class Constant(Variable):
-    """A literal. Methods and attributes are computed for real; so are containers that hold only literals."""
+class Real(Variable):
+    """A value that is known entirely: the real one."""
 
-    def __init__(self, value: Any, origin: Source | None = None) -> None:
-        self.value = value
-        #: Where it was read: that it is equal there does not make it the same object.
-        self.origin = origin
+    value: Any
 
     def python_type(self) -> type:
         return type(self.value)
@@ -70,6 +67,15 @@ class Constant(Variable):
     def hash_key(self, m: Interpreter) -> Hashable:
         key: Hashable = self.value
         return key
+
+
+class Constant(Real):
+    """A literal. Methods and attributes are computed for real; so are containers that hold only literals."""
+
+    def __init__(self, value: Any, origin: Source | None = None) -> None:
+        self.value = value
+        #: Where it was read: that it is equal there does not make it the same object.
+        self.origin = origin
 
     def truth(self, m: Interpreter) -> bool:
         return bool(self.value)
@@ -149,21 +155,11 @@ class Constant(Variable):
         return repr(self.value)
 
 
-class Known(Variable):
+class Known(Real):
     """A real object whose identity is guarded or fixed: classes, modules, builtin functions, enum members."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
-
-    def python_type(self) -> type:
-        return type(self.value)
-
-    def as_python(self, m: Interpreter) -> Any:
-        return self.value
-
-    def hash_key(self, m: Interpreter) -> Hashable:
-        key: Hashable = self.value
-        return key
 
     def truth(self, m: Interpreter) -> bool:
         cls = type(self.value)
@@ -223,7 +219,7 @@ class BoundBuiltin(Variable):
         return types.MethodWrapperType if slot else types.BuiltinMethodType
 
     def as_python(self, m: Interpreter) -> Any:
-        if isinstance(self.owner, Constant | Known):
+        if isinstance(self.owner, Real):
             return getattr(self.owner.value, self.name)
         raise NotConstant(self)
 

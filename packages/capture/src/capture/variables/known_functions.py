@@ -23,7 +23,7 @@ from capture.sources import Const
 
 from . import modules
 from .base import Args, Interpreter, Kwargs, Variable
-from .constants import Constant, Known
+from .constants import Constant, Real
 from .functions import Function, Method, Partial
 from .handlers import Fold, folds, handles
 from .instances import InstanceDict
@@ -204,7 +204,7 @@ def _deepcopy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 def _deep(m: Interpreter, value: Variable, memo: dict[int, Variable]) -> Variable:
     """The deep copy of anything without a ``__deepcopy__`` of its own; objects met twice are copied once."""
     value = value.realize(m)
-    if isinstance(value, Constant | Known | Function):
+    if isinstance(value, Real | Function):
         return value
     if id(value) in memo:
         return memo[id(value)]

@@ -6,7 +6,6 @@ In: an `OpOverload` and its arguments. Out: fake tensors that carry the metadata
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import symshapes.rules  # noqa: F401  (registers every rule)
 from symshapes import _torch
@@ -14,6 +13,7 @@ from symshapes.facts import OperatorFacts, errors
 from symshapes.fake.convert import Converter
 from symshapes.fake.fallback import run_meta_kernel
 from symshapes.fake.tensor import FakeTensor, fake_class, meta_of
+from symshapes.infra_mode import InfraMode
 from symshapes.rules import registry
 from symshapes.rules.layout import Same, TensorMeta, View, same_size
 from symshapes.rules.registry import DataDependentError, rule_and_facts
@@ -35,7 +35,7 @@ _CONCRETE: dict[Any, Any] = {
 }
 
 
-class FakeMode(TorchDispatchMode):
+class FakeMode(InfraMode):
     """Inside it no kernel runs: factory functions and ops give fake tensors.
 
     `shape_env`, if given, makes symbols for the dynamic sizes of converted tensors. Ops that need data raise
@@ -54,21 +54,6 @@ class FakeMode(TorchDispatchMode):
         self._shadowed: list[Any | None] = []
         self._lifting: list[bool] = []
         self._converter = Converter(self)
-
-    @classmethod
-    def is_infra_mode(cls) -> bool:
-        """This mode is not a program's own: torch's bookkeeping of user modes skips it."""
-        return True
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """False: the wrapper that hides a mode from torch's own compiler costs its whole import."""
-        return False
-
-    @classmethod
-    def ignore_compile_internals(cls) -> bool:
-        """True for the same reason as `is_infra_mode`."""
-        return True
 
     def __enter__(self) -> "FakeMode":
         self._shadowed.append(_torch.clear_fake_slot() if _torch.current_fake_mode() is not None else None)
