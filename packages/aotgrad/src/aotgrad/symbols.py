@@ -109,9 +109,16 @@ _FLOAT_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "FloatDiv": operator.truediv,
     "IntTrueDiv": operator.truediv,
     "FloatPow": operator.pow,
+    "FloatMod": operator.mod,
+    "FloatFloorDiv": operator.floordiv,
+    "FloatMax": torch.sym_max,
+    "FloatMin": torch.sym_min,
     "FloatNeg": operator.neg,
+    "FloatAbs": operator.abs,
     "FloatFloor": math.floor,
     "FloatCeil": math.ceil,
+    "FloatTrunc": math.trunc,
+    "FloatRound": round,
     "Sqrt": torch.sym_sqrt,
 }
 

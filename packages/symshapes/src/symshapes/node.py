@@ -389,6 +389,7 @@ _FLOAT: dict[str, tuple[str, Callable[[Any, Any], float]]] = {
     "sub": ("FloatSub", operator.sub),
     "mul": ("FloatMul", operator.mul),
     "mod": ("FloatMod", operator.mod),
+    "float_floordiv": ("FloatFloorDiv", operator.floordiv),
     "float_truediv": ("FloatDiv", operator.truediv),
     "int_truediv": ("IntTrueDiv", operator.truediv),
     "truediv": ("IntTrueDiv", operator.truediv),

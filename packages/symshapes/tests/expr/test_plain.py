@@ -34,7 +34,8 @@ def test_functions_of_floats(name: str) -> None:
     kind = FLOAT_FUNCTIONS[name]
     expr = (
         kind(F, N)
-        if (kind.text in "+-*/" and name != "FloatNeg") or name in ("FloatPow", "FloatMod", "FloatMax", "FloatMin")
+        if (kind.text in "+-*/" and name != "FloatNeg")
+        or name in ("FloatPow", "FloatMod", "FloatFloorDiv", "FloatMax", "FloatMin")
         else kind(F)
     )
     writer = ExprWriter()

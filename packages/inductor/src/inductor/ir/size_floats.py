@@ -31,6 +31,18 @@ def _is_float_function(expr: Any) -> bool:
     return isinstance(expr, sympy.Function) and (expr.func.__name__ in _PRIMITIVES or not expr.is_integer)
 
 
+def _floor_division(a: Ref, b: Ref) -> Ref:
+    """`a // b` as CPython computes it (`_float_div_mod` of `Objects/floatobject.c`): not the floor of the rounded quotient."""
+    zero, one = ops.constant(0.0, torch.float64), ops.constant(1.0, torch.float64)
+    rest = ops.fmod(a, b)
+    whole = ops.truediv(ops.sub(a, rest), b)
+    other_sign = ops.ne(ops.lt(rest, zero), ops.lt(b, zero))
+    whole = ops.where(ops.logical_and(ops.ne(rest, zero), other_sign), ops.sub(whole, one), whole)
+    floor = ops.floor(whole)
+    floor = ops.where(ops.gt(ops.sub(whole, floor), ops.constant(0.5, torch.float64)), ops.add(floor, one), floor)
+    return ops.where(ops.ne(whole, zero), floor, ops.copysign(zero, ops.truediv(a, b)))
+
+
 def size_float(expr: Any) -> Ref:
     """Record the operations of `expr`.
 
@@ -45,6 +57,8 @@ def size_float(expr: Any) -> Ref:
     operands = [size_float(arg) for arg in expr.args]
     if name == "ToFloat":
         return operands[0]
+    if name == "FloatFloorDiv":
+        return _floor_division(*operands)
     primitive = _PRIMITIVES.get(name, name.lower())
     if primitive not in PRIMITIVES:
         raise NotImplementedError(f"no primitive for {name} in {expr}")

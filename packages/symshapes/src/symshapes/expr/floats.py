@@ -74,6 +74,7 @@ _FLOAT: dict[str, tuple[str, Computation]] = {
     "IntTrueDiv": ("/", operator.truediv),
     "FloatPow": ("pow", operator.pow),
     "FloatMod": ("operator.mod", operator.mod),
+    "FloatFloorDiv": ("operator.floordiv", operator.floordiv),
     "FloatNeg": ("-", operator.neg),
     "FloatAbs": ("abs", abs),
     "FloatMax": ("max", lambda a, b: float(max(a, b))),
