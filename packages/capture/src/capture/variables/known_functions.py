@@ -23,7 +23,7 @@ from capture.sources import Const
 
 from . import modules
 from .base import Args, Interpreter, Kwargs, Variable
-from .constants import Constant, Real
+from .constants import Constant, Known, Real
 from .functions import Function, Method, Partial
 from .handlers import Fold, folds, handles
 from .instances import InstanceDict

@@ -18,7 +18,7 @@ from inductor.primitives import PRIMITIVES
 _NAMED_ALIKE = "Add Sub Mul Pow Neg Abs Floor Ceil Trunc Round"
 #: Primitives by the functions of `symshapes` over floats; a function of one float (`Sqrt`) has its own name in lower case.
 _PRIMITIVES = {f"Float{name}": name.lower() for name in _NAMED_ALIKE.split()}
-_PRIMITIVES |= {"FloatMod": "remainder", "FloatMax": "maximum", "FloatMin": "minimum"}
+_PRIMITIVES |= {"FloatMax": "maximum", "FloatMin": "minimum"}
 _PRIMITIVES |= dict.fromkeys(("FloatDiv", "IntTrueDiv"), "truediv")
 
 
@@ -28,7 +28,9 @@ def is_size_float(expr: Any) -> bool:
 
 
 def _is_float_function(expr: Any) -> bool:
-    return isinstance(expr, sympy.Function) and (expr.func.__name__ in _PRIMITIVES or not expr.is_integer)
+    return isinstance(expr, sympy.Function) and (
+        expr.func.__name__ in {*_PRIMITIVES, *_COMPOSED} or not expr.is_integer
+    )
 
 
 def _floor_division(a: Ref, b: Ref) -> Ref:
@@ -41,6 +43,15 @@ def _floor_division(a: Ref, b: Ref) -> Ref:
     floor = ops.floor(whole)
     floor = ops.where(ops.gt(ops.sub(whole, floor), ops.constant(0.5, torch.float64)), ops.add(floor, one), floor)
     return ops.where(ops.ne(whole, zero), floor, ops.copysign(zero, ops.truediv(a, b)))
+
+
+def _remainder(a: Ref, b: Ref) -> Ref:
+    """`a % b` of Python: a remainder of zero has the sign of `b`."""
+    zero, rest = ops.constant(0.0, torch.float64), ops.remainder(a, b)
+    return ops.where(ops.eq(rest, zero), ops.copysign(zero, b), rest)
+
+
+_COMPOSED = {"FloatFloorDiv": _floor_division, "FloatMod": _remainder}
 
 
 def size_float(expr: Any) -> Ref:
@@ -57,8 +68,8 @@ def size_float(expr: Any) -> Ref:
     operands = [size_float(arg) for arg in expr.args]
     if name == "ToFloat":
         return operands[0]
-    if name == "FloatFloorDiv":
-        return _floor_division(*operands)
+    if name in _COMPOSED:
+        return _COMPOSED[name](*operands)
     primitive = _PRIMITIVES.get(name, name.lower())
     if primitive not in PRIMITIVES:
         raise NotImplementedError(f"no primitive for {name} in {expr}")
