@@ -420,6 +420,16 @@ class Variable:
         """Give the one on top of the stack, which ``reconstruct_empty`` pushed, what it is made of."""
         raise CannotReconstruct(self, f"{self!r} contains itself")
 
+    # Side effects: after the graph ran, an object from outside is changed as the frame changed it
+
+    def written(self) -> Iterable[Variable]:
+        """The values that the frame put into it."""
+        raise Unsupported(f"side effect on {self!r}")
+
+    def replay(self, e: Emitter) -> None:
+        """Change the real object, which ``e.load`` pushes; so it does the values, which all lie in locals by then."""
+        raise Unsupported(f"side effect on {self!r}")
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 

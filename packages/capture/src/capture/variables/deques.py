@@ -118,6 +118,13 @@ class Deque(List):
     def reconstruct_empty(self, e: Emitter) -> None:
         e.call(self.cls, [Constant(()), Constant(self.maxlen)])
 
+    def replay(self, e: Emitter) -> None:
+        if self.age:
+            super().replay(e)
+            return
+        for i, value in enumerate(self.items):  # in place: what iterates over it goes on
+            e.call_discarding(collections.deque.__setitem__, [self, Constant(i), value])
+
 
 class DequeIterator(Iterator):
     """Over a deque, from the left."""

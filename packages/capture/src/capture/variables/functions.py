@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable
 from typing import Any, NoReturn
 
 from capture import _native
-from capture.bytecode import build
+from capture.bytecode import Instruction, build
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, CellContent, Closure, Const, Default, Item, KwDefault, Local, Source
@@ -63,6 +63,24 @@ class Cell(Variable):
         assert self.content is not None
         e.load(self.content)
         e.emit(build.load_fast(e.temps[id(self)]), build.store_attr("cell_contents"))
+
+    def written(self) -> Iterable[Variable]:
+        return () if self.content is None else (self.content,)
+
+    def replay(self, e: Emitter) -> None:
+        if self.name is not None:
+            if self.content is None:
+                e.emit([Instruction("DELETE_DEREF", argval=self.name)])
+                return
+            e.load(self.content)
+            e.emit(build.store_deref(self.name))
+            return
+        if self.content is None:
+            e.call_discarding(delattr, [self, Constant("cell_contents")])
+            return
+        e.load(self.content)
+        e.load(self)
+        e.emit(build.store_attr("cell_contents"))
 
 
 class Function(Variable):

@@ -232,6 +232,34 @@ class Dict(Variable):
             e.load(key)
             e.emit(build.store_subscr())
 
+    @property
+    def keeps_order(self) -> bool:
+        """Whether only values changed and keys were added."""
+        return list(self.entries)[: len(self.original)] == list(self.original)
+
+    def entries_to_set(self) -> list[tuple[Variable, Variable]]:
+        """What it is to be given: all that is new, or all that it holds where it must be filled anew.
+
+        An entry that the frame did not change is not read: nothing says that a later call's dict has it.
+        """
+        before, now = self.original, self.entries
+        if not self.keeps_order:
+            return list(now.values())
+        return [entry for key, entry in now.items() if key not in before or before[key][1] is not entry[1]]
+
+    def written(self) -> Iterable[Variable]:
+        return [x for pair in self.entries_to_set() for x in pair]
+
+    def replay(self, e: Emitter) -> None:
+        if not self.keeps_order:
+            e.call_discarding(method_of(self.cls, "clear"), [self])
+        for key_var, value in self.entries_to_set():
+            e.emit(build.push_callable(build.load_const(method_of(self.cls, "__setitem__"))))
+            e.load(self)
+            e.load(key_var)
+            e.load(value)
+            e.emit(build.call(3), build.pop())
+
 
 def numbered(value: dict[Any, Any]) -> bool:
     """Whether the keys are numbers, such as those that torch counts its hooks by: each equal module has others."""

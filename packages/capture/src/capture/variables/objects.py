@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import types
 from collections.abc import Hashable, Iterable
@@ -105,6 +106,12 @@ def _is_empty(slot: types.MemberDescriptorType, value: Any) -> bool:
 def _alike(cls: type) -> Any:
     """An object whose class has the same name, for what messages say of it."""
     return type(cls.__name__, (), {"__qualname__": cls.__qualname__})()
+
+
+def _discard_attribute(target: object, name: str) -> None:
+    """What the frame itself had put there need not have been there before, this time or another."""
+    with contextlib.suppress(AttributeError):
+        object.__delattr__(target, name)
 
 
 class Object(Instance):
@@ -376,6 +383,23 @@ class Object(Instance):
                 e.emit(build.load_const(attribute))
                 e.load(content)
                 e.emit(build.call(3), build.pop())
+
+    # Side effects
+
+    def written(self) -> Iterable[Variable]:
+        return [v for v in self.attrs.values() if v is not None]
+
+    def replay(self, e: Emitter) -> None:
+        for name, value in self.attrs.items():
+            raw, _ = class_lookup(e.m, self.cls, name)
+            if value is None:
+                e.call_discarding(_discard_attribute, [self, Constant(name)])
+            elif is_data_descriptor(e.m, raw) and not isinstance(raw, types.MemberDescriptorType):
+                e.load(value)
+                e.load(self)
+                e.emit(build.load_attr("__dict__"), build.load_const(name), build.store_subscr())
+            else:
+                e.call_discarding(object.__setattr__, [self, Constant(name), value])
 
     def __repr__(self) -> str:
         return f"<{self.cls.__name__} object>"

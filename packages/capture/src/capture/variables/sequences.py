@@ -19,7 +19,7 @@ from .base import Args, Interpreter, Kwargs, Lazy, Variable, shown_type
 from .building import builds, lazy, part
 from .constants import CONSTANT_TYPES, BoundBuiltin, Constant
 from .iterators import RangeIterator, SequenceIterator
-from .reconstruction import Emitter
+from .reconstruction import Emitter, method_of
 
 
 class Sequence(Variable):
@@ -328,6 +328,21 @@ class List(Sequence):
         e.emit(build.store_fast(name), build.push_callable(build.load_fast(name)))
         e.load_list(self.items)
         e.emit(build.call(1), build.pop())
+
+    def written(self) -> Iterable[Variable]:
+        return list(self.items)
+
+    def replay(self, e: Emitter) -> None:
+        if self.cls is list and not self.is_payload:
+            e.load_list(self.items)
+            e.load(self)
+            e.emit(build.load_const(slice(None)), build.store_subscr())
+            return
+        e.call_discarding(method_of(self.cls, "clear"), [self])
+        e.emit(build.push_callable(build.load_const(method_of(self.cls, "extend"))))
+        e.load(self)
+        e.load_list(self.items)
+        e.emit(build.call(2), build.pop())
 
 
 class Slice(Variable):

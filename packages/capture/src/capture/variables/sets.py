@@ -171,6 +171,16 @@ class Set(Variable):
         e.load_list(list(self.entries.values()))
         e.emit(build.call(1))
 
+    def written(self) -> Iterable[Variable]:
+        return list(self.entries.values())
+
+    def replay(self, e: Emitter) -> None:
+        e.call_discarding(set.clear, [self])
+        e.emit(build.push_callable(build.load_const(set.update)))
+        e.load(self)
+        e.load_list(list(self.entries.values()))
+        e.emit(build.call(2), build.pop())
+
 
 def unordered(m: Interpreter, value: Variable) -> list[Variable]:
     """Elements of anything iterable where their order does not matter."""
