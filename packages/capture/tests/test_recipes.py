@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import re
 import sys
 import threading
@@ -14,6 +15,7 @@ import pytest
 import torch
 
 import capture
+from capture.variables import building
 from capture.variables.handlers import folds, handler_of, handles, unregister
 
 CONTRIBUTING = Path(__file__).parents[3] / "CONTRIBUTING.md"
@@ -123,3 +125,50 @@ def test_two_handlers_for_one_callable_are_an_error(handled: Any, by: str) -> No
 def test_taking_away_what_is_not_there_is_an_error() -> None:
     with pytest.raises(KeyError):
         unregister("recipe.nothing")
+
+
+@pytest.fixture
+def arrays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(capture.config, "on_error", "raise")
+    carry_out("A kind of value")
+    yield
+    unregister(array.array)
+    building.unregister(array.array)
+
+
+def test_a_kind_of_value(arrays: None) -> None:
+    """It is read and guarded, changed where it is from outside, and handed out where it was made in the frame."""
+
+    def program(x: torch.Tensor, state: Any) -> tuple[torch.Tensor, Any, Any]:
+        state[0] = state[0] + state[1]
+        made = array.array("d", [state[0], 5.0])
+        made[1] = 7.0
+        return x * state[0], made, state
+
+    compiled = capture.compile(program, fullgraph=True)
+    x, ours, eagers = torch.arange(3.0), array.array("d", [1.0, 2.0]), array.array("d", [1.0, 2.0])
+    for _ in range(3):
+        result, made, state = compiled(x, ours)
+        expected, eager_made, _ = program(x, eagers)
+        assert torch.equal(result, expected)
+        assert made == eager_made
+        assert state is ours
+        assert ours == eagers
+
+
+def test_what_a_kind_of_value_does_not_say_is_a_break(arrays: None) -> None:
+    def program(x: torch.Tensor, state: Any) -> torch.Tensor:
+        y = x + 1
+        state.append(2.0)
+        return y * state[-1]
+
+    x, ours, eagers = torch.arange(3.0), array.array("d", [1.0]), array.array("d", [1.0])
+    compiled = capture.compile(program)
+    for _ in range(2):
+        assert torch.equal(compiled(x, ours), program(x, eagers))
+        assert ours == eagers
+
+
+def test_two_builders_for_one_class_are_an_error(arrays: None) -> None:
+    with pytest.raises(ValueError, match="array has a builder already"):
+        building.builds(array.array)(lambda m, value, source: None)  # type: ignore[arg-type, return-value]

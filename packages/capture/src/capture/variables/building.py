@@ -22,13 +22,26 @@ _OTHERS: list[tuple[Callable[[type], bool], BuildFunction]] = []
 
 
 def builds(*classes: type, subclasses: bool = False) -> Callable[[BuildFunction], BuildFunction]:
-    """Register how values of these classes, and maybe of their subclasses, become variables."""
+    """Register how values of these classes, and maybe of their subclasses, become variables.
+
+    Raises ``ValueError`` for a class that has a builder.
+    """
+    table = _INHERITED if subclasses else _EXACT
 
     def register(builder: BuildFunction) -> BuildFunction:
-        (_INHERITED if subclasses else _EXACT).update(dict.fromkeys(classes, builder))
+        for cls in classes:
+            if cls in table:
+                raise ValueError(f"{cls.__qualname__} has a builder already")
+            table[cls] = builder
         return builder
 
     return register
+
+
+def unregister(*classes: type) -> None:
+    """Take the builders of exactly these classes away again; raises ``KeyError`` where there is none."""
+    for cls in classes:
+        del _EXACT[cls]
 
 
 def builds_where(applies: Callable[[type], bool]) -> Callable[[BuildFunction], BuildFunction]:
