@@ -21,8 +21,9 @@ from capture.variables.mappings import Dict, DictView
 from capture.variables.numbers import Symbolic
 from capture.variables.objects import Object, descriptor_get
 from capture.variables.operations import BINARY, COMPARE, INPLACE, UNARY
-from capture.variables.sequences import List, Range, Sequence, Slice, Tuple
+from capture.variables.sequences import List, Sequence, Tuple
 from capture.variables.sets import SET_ALGEBRA, SET_OPERATORS, Set
+from capture.variables.slices import Range, Slice
 from capture.variables.tensors import Tensor
 
 

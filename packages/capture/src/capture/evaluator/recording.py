@@ -16,7 +16,8 @@ from capture.variables.constants import CONSTANT_TYPES, Constant, Known
 from capture.variables.deques import Deque
 from capture.variables.mappings import Dict
 from capture.variables.numbers import Symbolic
-from capture.variables.sequences import List, Range, Sequence, Slice, Tuple
+from capture.variables.sequences import List, Sequence, Tuple
+from capture.variables.slices import Range, Slice
 from capture.variables.tensors import Tensor
 from symshapes import NUMBER_DTYPES, DataDependentError
 

@@ -34,8 +34,9 @@ from capture.variables.functions import Cell, Method
 from capture.variables.handlers import handler_of
 from capture.variables.mappings import Dict
 from capture.variables.objects import Object, build_object
-from capture.variables.sequences import List, Range, Slice, Tuple
+from capture.variables.sequences import List, Tuple
 from capture.variables.sets import Set
+from capture.variables.slices import Range, Slice
 
 from .facts import can_change
 from .identity import Identity

@@ -1,16 +1,14 @@
-"""The built-in functions of the language, and the operator and itertools functions with behaviour of their own."""
+"""The built-in functions of the language, and the functions of ``operator`` and ``functools`` with behaviour of their own."""
 
 from __future__ import annotations
 
 import abc
 import builtins
 import functools
-import itertools
 import operator
 import sys
 import types
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
@@ -21,15 +19,16 @@ from .base import Args, Interpreter, Kwargs, Variable, can_iterate, shown_type
 from .classes import Class
 from .constants import BoundBuiltin, Constant, Known
 from .enums import EnumMember
-from .functions import Function, Method, Partial
+from .functions import Function, Method
 from .handlers import Handler, folds, handles, refuses
-from .iterators import CallableIterator, Computed
+from .iterators import CallableIterator
 from .lookups import MISSING, check_own_class, class_lookup
 from .modules import Module
 from .numbers import Symbolic
 from .objects import Object
 from .operations import BINARY, COMPARE, INPLACE, UNARY
-from .sequences import List, Sequence, Tuple
+from .partials import Partial
+from .sequences import List, Tuple
 from .signals import StopIter, SymbolicRaise
 from .tensors import Tensor
 
@@ -442,22 +441,3 @@ def _setitem(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 def _delitem(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     args[0].realize(m).delete_item(m, args[1].realize(m))
     return Constant(None)
-
-
-def sequence_of(m: Interpreter, value: Variable) -> Variable:
-    """A list or tuple with the elements of any iterable."""
-    real = value.realize(m)
-    return real if isinstance(real, Sequence) else m.effects.created(List(m.iteration.elements(real)))
-
-
-# itertools, as functions that give whole results
-
-
-def _products(m: Interpreter, args: Args, kwargs: Kwargs) -> list[tuple[Variable, ...]]:
-    repeat = m.operators.index(kwargs["repeat"]) if "repeat" in kwargs else 1
-    return list(itertools.product(*[m.iteration.elements(a) for a in args], repeat=repeat))
-
-
-def tuples_iterator(m: Interpreter, rows: list[tuple[Any, ...]]) -> Variable:
-    """An iterator over tuples known at once."""
-    return m.effects.created(Computed(m.builder.new_tuple([m.builder.new_tuple(list(row)) for row in rows])))

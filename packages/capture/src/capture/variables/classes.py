@@ -18,7 +18,7 @@ from .building import builds, known_part
 from .constants import BoundBuiltin, Constant, Known
 from .exceptions import ExceptionObject
 from .functions import Method
-from .handlers import handler_of
+from .handlers import handler_of, handles, refuses
 from .iterators import SequenceIterator
 from .lookups import MISSING, class_lookup, is_data_descriptor
 from .modules import Module
@@ -272,3 +272,13 @@ def _build_class(m: Interpreter, value: Any, source: Source | None) -> Variable:
 @builds(types.ModuleType, subclasses=True)
 def _build_module(m: Interpreter, value: Any, source: Source | None) -> Variable:
     return m.builder.identified(PyModule(value), source)
+
+
+@handles(type)
+def _type(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    if len(args) != 1:
+        raise Unsupported("class made by type()")
+    return m.builder.known(args[0].realize(m).python_type())
+
+
+refuses(property, why="property made in the frame")

@@ -17,6 +17,7 @@ from capture.sources import Source
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, builds_where
+from .handlers import handles
 from .reconstruction import Emitter
 
 #: Immutable types whose values are guarded by equality and computed with for real.
@@ -256,3 +257,32 @@ def _build_reference(m: Interpreter, value: Any, source: Source | None) -> Varia
 @builds_where(lambda cls: cls.__module__ == "typing")
 def _build_known(m: Interpreter, value: Any, source: Source | None) -> Variable:
     return m.builder.identified(Known(value), source)
+
+
+class InfoObject(Known):
+    """``torch.finfo`` and ``torch.iinfo``: plain numbers by name."""
+
+    def truth(self, m: Interpreter) -> bool:
+        return True
+
+    def attribute(self, m: Interpreter, name: str) -> Variable:
+        return m.builder.from_python(m.builder.fold(getattr, [self.value, name]))
+
+
+def _folded(*classes: type) -> None:
+    """Immutable information objects that are computed for real."""
+    for cls in classes:
+
+        @handles(cls)
+        def make(m: Interpreter, args: Args, kwargs: Kwargs, cls: Any = cls) -> Variable:
+            real = [m.builder.to_python(a) for a in args]
+            return InfoObject(m.builder.fold(cls, real, {k: m.builder.to_python(v) for k, v in kwargs.items()}))
+
+
+@handles(torch.device, torch.dtype)
+def _device(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    real = [m.builder.to_python(a) for a in args]
+    return Constant(m.builder.fold(torch.device, real, {k: m.builder.to_python(v) for k, v in kwargs.items()}))
+
+
+_folded(torch.finfo, torch.iinfo)

@@ -12,13 +12,15 @@ from capture.errors import Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Item, Source
 
-from .base import Interpreter, Lazy, Variable
+from .base import Args, Interpreter, Kwargs, Lazy, Variable
 from .building import builds
 from .constants import Constant
+from .handlers import handles
 from .iterators import Iterator
 from .reconstruction import CannotReconstruct, Emitter
-from .sequences import List, Slice
+from .sequences import List
 from .signals import StopIter
+from .slices import Slice
 
 
 class Deque(List):
@@ -160,3 +162,14 @@ def _build_deque(m: Interpreter, value: Any, source: Source | None) -> Variable:
     m.guards.add(source, GuardKind.LEN, len(value))
     m.guards.add(Attr(source, "maxlen"), GuardKind.EQUALS, value.maxlen)
     return Deque([Lazy(v, Item(source, i)) for i, v in enumerate(value)], value.maxlen)
+
+
+@handles(collections.deque)
+def _deque(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    limit = args[1] if len(args) > 1 else kwargs.get("maxlen")
+    made: Deque = m.effects.created(
+        Deque([], None if limit is None or m.builder.is_none(limit) else m.operators.index(limit))
+    )
+    if args:
+        made.py_extend(m, args[0])
+    return made

@@ -1,8 +1,7 @@
-"""Python functions, closures, bound methods, partials and generators: calls are evaluated inside the caller's graph."""
+"""Python functions, their closures and cells, and bound methods: calls are evaluated inside the caller's graph."""
 
 from __future__ import annotations
 
-import functools
 import inspect
 import types
 from collections.abc import Hashable, Iterable
@@ -18,6 +17,7 @@ from .base import Args, Interpreter, Kwargs, Lazy, Variable
 from .binding import raise_wrong_arguments
 from .building import builds, part
 from .constants import BoundBuiltin, Constant
+from .handlers import handles
 from .reconstruction import Emitter
 
 
@@ -317,72 +317,6 @@ class Method(Variable):
         return f"<method {self.function!r} of {self.owner!r}>"
 
 
-def own_attributes(partial: functools.partial[Any]) -> dict[str, Any] | None:
-    """The attributes that it was given, if any; asking for ``__dict__`` would give it a dictionary."""
-    state: Any = partial.__reduce__()[2]
-    found: dict[str, Any] | None = state[3]
-    return found
-
-
-class Partial(Variable):
-    """``functools.partial``; ``real`` if it exists outside the frame."""
-
-    def __init__(
-        self, function: Variable, args: Args, kwargs: Kwargs, real: functools.partial[Any] | None = None
-    ) -> None:
-        self.function = function
-        self.args = args
-        self.kwargs = kwargs
-        self.real = real
-
-    @property
-    def own(self) -> dict[str, Any] | None:
-        """Its attributes, if it was given any."""
-        return None if self.real is None else own_attributes(self.real)
-
-    def python_type(self) -> type:
-        return functools.partial
-
-    def truth(self, m: Interpreter) -> bool:
-        return True
-
-    def hash_key(self, m: Interpreter) -> Hashable:
-        return m.identity.key(self)
-
-    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        return m.calls.call(self.function, [*self.args, *args], {**self.kwargs, **kwargs})
-
-    def attribute(self, m: Interpreter, name: str) -> Variable:
-        if name == "func":
-            return self.function
-        if name == "args":
-            return m.builder.new_tuple(list(self.args))
-        if name == "keywords":
-            return m.builder.new_dict(dict(self.kwargs))
-        if name == "__call__":
-            return BoundBuiltin(self, name)
-        if hasattr(functools.partial, name):
-            raise Unsupported(f"partial.{name}")
-        if self.source is not None:
-            own = self.own or {}
-            if name in own:
-                return m.builder.wrap(own[name], Attr(self.source, name))
-            m.guards.add(self.source, GuardKind.NO_ATTR, name)
-        m.errors.throw(AttributeError, f"'functools.partial' object has no attribute {name!r}")
-
-    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
-        return self.call(m, args, kwargs) if name == "__call__" else super().method(m, name, args, kwargs)
-
-    def made_of(self) -> Iterable[Variable]:
-        return (self.function, *self.args, *self.kwargs.values())
-
-    def reconstruct(self, e: Emitter) -> None:
-        e.emit(build.push_callable(build.load_const(functools.partial)))
-        e.load(self.function)
-        count = 1 + e.load_many(self.args) + e.load_many(self.kwargs.values())
-        e.emit(build.call(count, tuple(self.kwargs)))
-
-
 @builds(_native.CompiledCallable)
 def _build_compiled(m: Interpreter, value: Any, source: Source | None) -> Variable:
     return m.builder.wrap(value.__wrapped__, part(source, "__wrapped__"))
@@ -440,18 +374,11 @@ def _build_method(m: Interpreter, value: types.MethodType, source: Source | None
     return Method(function, owner)
 
 
-@builds(functools.partial)
-def _build_partial(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    m.guards.of_type(source, functools.partial)
-    assert source is not None
-    function = m.builder.wrap(value.func, Attr(source, "func"))
-    args = Attr(source, "args")
-    m.guards.add(args, GuardKind.LEN, len(value.args))
-    keywords = Attr(source, "keywords")
-    m.guards.add(keywords, GuardKind.DICT_KEYS, tuple(value.keywords))
-    return Partial(
-        function,
-        [Lazy(a, Item(args, i)) for i, a in enumerate(value.args)],
-        {k: Lazy(v, Item(keywords, k)) for k, v in value.keywords.items()},
-        value,
-    )
+@handles(types.MethodType)
+def _method(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    return m.effects.created(Method(args[0].realize(m), args[1].realize(m)))
+
+
+@handles(types.CellType)
+def _cell(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    return m.effects.created(Cell(args[0] if args else None))

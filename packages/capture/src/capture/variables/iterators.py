@@ -8,6 +8,7 @@ from capture.bytecode import build
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
+from .handlers import handles
 from .reconstruction import CannotReconstruct, Emitter
 from .signals import StopIter
 
@@ -274,3 +275,25 @@ class UserIterator(Iterator):
 
     def reconstruct(self, e: Emitter) -> None:
         e.load(self.inner)
+
+
+@handles(enumerate)
+def _enumerate(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    start = args[1] if len(args) > 1 else kwargs.get("start", Constant(0))
+    return m.effects.created(Enumerate(m.iteration.iterate(args[0]), m.operators.index(start)))
+
+
+@handles(zip)
+def _zip(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    strict = "strict" in kwargs and m.operators.truth(kwargs["strict"])
+    return m.effects.created(Zip([m.iteration.iterate(a) for a in args], strict))
+
+
+@handles(map)
+def _map(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    return m.effects.created(Map(args[0], [m.iteration.iterate(a) for a in args[1:]]))
+
+
+@handles(filter)
+def _filter(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    return m.effects.created(Filter(args[0], m.iteration.iterate(args[1])))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from typing import Any
 
 from capture.bytecode import build
 
-from .base import Interpreter, Variable
+from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
-from .iterators import Iterator
+from .handlers import handles
+from .iterators import Computed, Iterator
 from .reconstruction import Emitter, method_of
 from .signals import StopIter
 
@@ -180,3 +182,77 @@ class Accumulate(Iterator):
         else:
             self.total = m.calls.call(self.function, [self.total, value], {})
         return self.total
+
+
+def _products(m: Interpreter, args: Args, kwargs: Kwargs) -> list[tuple[Variable, ...]]:
+    repeat = m.operators.index(kwargs["repeat"]) if "repeat" in kwargs else 1
+    return list(itertools.product(*[m.iteration.elements(a) for a in args], repeat=repeat))
+
+
+def _tuples_iterator(m: Interpreter, rows: list[tuple[Any, ...]]) -> Variable:
+    """An iterator over tuples known at once."""
+    return m.effects.created(Computed(m.builder.new_tuple([m.builder.new_tuple(list(row)) for row in rows])))
+
+
+@handles(itertools.chain)
+def _chain(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    return m.effects.created(Chain(m.iteration.iterate(m.builder.new_tuple(list(args))), itertools.chain))
+
+
+@handles(itertools.count)
+def _count(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    start = args[0] if args else kwargs.get("start", Constant(0))
+    step = args[1] if len(args) > 1 else kwargs.get("step", Constant(1))
+    return m.effects.created(Count(start.realize(m), step.realize(m), itertools.count))
+
+
+@handles(itertools.repeat)
+def _repeat(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    times = args[1] if len(args) > 1 else kwargs.get("times")
+    return m.effects.created(Repeat(args[0], None if times is None else m.operators.index(times), itertools.repeat))
+
+
+@handles(itertools.product)
+def _product(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    return _tuples_iterator(m, _products(m, args, kwargs))
+
+
+@handles(itertools.combinations)
+def _combinations(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    return _tuples_iterator(m, list(itertools.combinations(m.iteration.elements(args[0]), m.operators.index(args[1]))))
+
+
+@handles(itertools.permutations)
+def _permutations(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    size = m.operators.index(args[1]) if len(args) > 1 else None
+    return _tuples_iterator(m, list(itertools.permutations(m.iteration.elements(args[0]), size)))
+
+
+@handles(itertools.pairwise)
+def _pairwise(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    return m.effects.created(Pairwise(m.iteration.iterate(args[0])))
+
+
+@handles(itertools.zip_longest)
+def _zip_longest(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    fill = kwargs.get("fillvalue", Constant(None))
+    return m.effects.created(LongestZip([m.iteration.iterate(a) for a in args], fill))
+
+
+@handles(itertools.islice)
+def _islice(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    bounds = [None if m.builder.is_none(a) else m.operators.index(a) for a in args[1:]]
+    m.builder.fold(itertools.islice, [(), *bounds])  # it refuses negative ones
+    limits = slice(*bounds)
+    return m.effects.created(Part(m.iteration.iterate(args[0]), limits.start or 0, limits.stop, limits.step or 1))
+
+
+@handles(itertools.accumulate)
+def _accumulate(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    function = args[1] if len(args) > 1 else kwargs.get("func")
+    if function is not None and m.builder.is_none(function):
+        function = None
+    initial = kwargs.get("initial")
+    if initial is not None and m.builder.is_none(initial):
+        initial = None
+    return m.effects.created(Accumulate(m.iteration.iterate(args[0]), function, initial))

@@ -24,12 +24,13 @@ from capture.sources import Const
 from . import modules
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant, Known, Real
-from .functions import Function, Method, Partial
+from .functions import Function, Method
 from .handlers import Fold, folds, handles
 from .instances import InstanceDict
 from .lookups import MISSING, class_lookup, made_by_object
 from .mappings import Dict
 from .objects import Object
+from .partials import Partial
 from .sequences import List, Tuple
 from .sets import Set
 from .tensors import Tensor

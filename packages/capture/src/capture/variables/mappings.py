@@ -1,4 +1,4 @@
-"""Dictionaries (with their ordered and default kinds), their views, and sets. Changes are tracked for replay."""
+"""Dictionaries, with their ordered and default kinds, and their views. Changes are tracked for replay."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from capture.sources import Attr, DictKeyAt, DictValueAt, Item, Source
 from .base import Args, Interpreter, Kwargs, Lazy, Variable, VarKey, shown_type
 from .building import builds
 from .constants import CONSTANT_TYPES, BoundBuiltin, Constant
+from .handlers import handles
 from .iterators import Iterator
 from .reconstruction import CannotReconstruct, Emitter, method_of
 from .sequences import DUNDERS, builtin_method
@@ -445,3 +446,41 @@ def guard_absent_key(m: Interpreter, source: Source, key: Hashable, keys: tuple[
         m.guards.add(source, GuardKind.NO_KEY, key)
     else:
         m.guards.add(source, GuardKind.DICT_KEYS, keys)
+
+
+@handles(dict)
+def _dict(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    return _fill(m, m.effects.created(Dict({})), args, kwargs)
+
+
+@handles(collections.OrderedDict)
+def _ordered_dict(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    return _fill(m, m.effects.created(Dict({}, collections.OrderedDict)), args, kwargs)
+
+
+@handles(collections.defaultdict)
+def _defaultdict(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    made = m.effects.created(Dict({}, collections.defaultdict, args[0].realize(m) if args else Constant(None)))
+    return _fill(m, made, args[1:], kwargs)
+
+
+def _fromkeys(cls: type) -> None:
+    @handles(cls.fromkeys)  # type: ignore[attr-defined]
+    def fromkeys(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        named = dict(zip(("iterable", "value"), args, strict=False)) | kwargs
+        if "iterable" not in named or len(named) != len(args) + len(kwargs) or (kwargs and cls is dict):
+            raise Unsupported("fromkeys with other than its arguments")
+        made = Dict({}, cls)
+        m.effects.created(made)
+        for key in m.iteration.elements(named["iterable"]):
+            made.set_item(m, key, named.get("value", Constant(None)))
+        return made
+
+
+def _fill(m: Interpreter, made: Dict, args: Args, kwargs: Kwargs) -> Variable:
+    made.update(m, args, kwargs)
+    return made
+
+
+for _cls in (dict, collections.OrderedDict):
+    _fromkeys(_cls)

@@ -20,7 +20,7 @@ from capture.sources import Attr, Const, Source
 from .base import Args, Interpreter, Kwargs, Variable, shown_type
 from .constants import BoundBuiltin, Constant
 from .functions import Method
-from .handlers import handler_of
+from .handlers import handler_of, handles
 from .instances import Instance, InstanceDict
 from .lookups import (
     C_METHODS,
@@ -460,4 +460,21 @@ def build_object(m: Interpreter, value: Any, source: Source | None) -> Variable:
     m.guards.of_type(source, cls)
     made = Object(cls, value, payload)
     made.source = source
+    return made
+
+
+@handles(object)
+def _object(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    if args or kwargs:
+        m.builder.fold(object, [None] * len(args), dict.fromkeys(kwargs))
+    return m.effects.created(Object(object))
+
+
+@handles(types.SimpleNamespace)
+def _namespace(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    if args:
+        raise Unsupported("SimpleNamespace of a mapping")
+    made = m.effects.created(Object(types.SimpleNamespace))
+    for name, value in kwargs.items():
+        made.attrs[name] = value
     return made

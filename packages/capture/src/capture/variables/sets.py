@@ -15,9 +15,10 @@ from capture.sources import Const, Source
 from .base import Args, Interpreter, Kwargs, Variable, shown_type
 from .building import builds
 from .constants import CONSTANT_TYPES, BoundBuiltin, Constant
+from .handlers import handles
 from .iterators import SequenceIterator
 from .reconstruction import CannotReconstruct, Emitter
-from .sequences import DUNDERS, builtin_method
+from .sequences import DUNDERS, Tuple, builtin_method
 
 
 class Set(Variable):
@@ -220,3 +221,21 @@ def _build_set(m: Interpreter, value: Any, source: Source | None) -> Variable:
         wrapped = [m.builder.from_python(x) for x in value]
         return Set({x.hash_key(m): x for x in wrapped}, type(value))
     raise Unsupported("a set of values that are not constants, from outside the frame")
+
+
+@handles(set)
+def _set(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    return _set_of(m, args, set)
+
+
+@handles(frozenset)
+def _frozenset(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    return _set_of(m, args, frozenset)
+
+
+def _set_of(m: Interpreter, args: Args, cls: type) -> Set:
+    given = args[0].realize(m) if args else Tuple([])
+    made = Set.of(m, unordered(m, given), cls, in_order=not isinstance(given, Set))
+    if cls is frozenset and isinstance(given, Set) and given.cls is frozenset:
+        made.only_grew = given.only_grew  # it is the same object
+    return made

@@ -11,6 +11,7 @@ from capture.errors import Unsupported
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant, Known
 from .functions import Function
+from .handlers import handles
 from .lookups import C_METHODS
 from .objects import Object, descriptor_get
 from .reconstruction import Emitter
@@ -95,3 +96,23 @@ class SuperBuiltin(Variable):
         e.emit(build.push_callable(build.load_const(getattr(self.owner, self.name).__get__)))
         e.load(self.obj)
         e.emit(build.call(1))
+
+
+@handles(super)
+def _super(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    if args:
+        start, obj = m.builder.to_python(args[0]), args[1].realize(m)
+    else:
+        frame = m.state.frame
+        cell = frame.cells.get("__class__")
+        if cell is None or cell.content is None:
+            m.errors.throw(RuntimeError, "super(): __class__ cell not found")
+        start = m.builder.to_python(cell.content)
+        name = frame.code.co_varnames[0]
+        first = frame.cells[name].content if name in frame.cells else frame.first_argument
+        if first is None:
+            m.errors.throw(RuntimeError, "super(): arg[0] deleted")
+        obj = first.realize(m)
+    made = Super(start, obj)
+    made.check(m)
+    return m.effects.created(made)

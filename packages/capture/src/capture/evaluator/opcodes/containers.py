@@ -12,9 +12,10 @@ from capture.variables.constants import Constant
 from capture.variables.mappings import Dict
 from capture.variables.objects import Object
 from capture.variables.operations import INPLACE
-from capture.variables.sequences import List, Slice
+from capture.variables.sequences import List
 from capture.variables.sets import Set
 from capture.variables.signals import SymbolicRaise
+from capture.variables.slices import Slice
 
 from .registry import operation
 

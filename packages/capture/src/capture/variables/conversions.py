@@ -1,0 +1,109 @@
+"""Conversions: what calling ``bool``, ``int``, ``float``, ``complex``, ``str``, ``bytes`` and ``reversed`` gives."""
+
+from __future__ import annotations
+
+import torch
+
+from capture.errors import NotConstant, Unsupported
+
+from . import iterators
+from .base import Args, Interpreter, Kwargs, Variable, shown_type
+from .constants import Constant
+from .handlers import handles
+from .named_tuples import NamedTuple
+from .numbers import Symbolic
+from .objects import Object
+from .sequences import List, Sequence, Tuple
+from .slices import Range
+from .tensors import Tensor
+
+
+@handles(bool)
+def _bool(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    if not args:
+        return Constant(False)
+    value = args[0].realize(m)
+    if isinstance(value, Symbolic) and value.python_type() is bool:
+        return value
+    return Constant(m.operators.truth(value))
+
+
+def _number(cls: type, method: str) -> None:
+    @handles(cls)
+    def convert(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        if not args:
+            return Constant(cls())
+        value = args[0].realize(m)
+        if isinstance(value, Tensor):
+            raise Unsupported(f"{cls.__name__}() of a tensor's value")
+        if isinstance(value, Symbolic):
+            if value.python_type() is cls:
+                return value
+            if cls is float and value.python_type() is int:
+                return m.recorder.record("call_function", torch.sym_float, [value], {})
+            if cls is int and value.python_type() is float:
+                return m.recorder.record("call_function", torch.sym_int, [value], {})
+            value = Constant(value.specialise(m))
+        if isinstance(value, Object):
+            found = value.call_special(m, method, [])
+            if found is not None:
+                return found
+        try:
+            real = [m.builder.to_python(a) for a in [value, *args[1:]]]
+            named = {k: m.builder.to_python(v) for k, v in kwargs.items()}
+        except NotConstant:
+            raise Unsupported(f"{cls.__name__}() of {value!r}") from None
+        return Constant(m.builder.fold(cls, real, named))
+
+
+_number(int, "__int__")
+_number(float, "__float__")
+_number(complex, "__complex__")
+
+
+@handles(str)
+def _str(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    if not args:
+        return Constant("")
+    if len(args) > 1 or kwargs:
+        return Constant(
+            m.builder.fold(
+                str, [m.builder.to_python(a) for a in args], {k: m.builder.to_python(v) for k, v in kwargs.items()}
+            )
+        )
+    return m.operators.text(args[0])
+
+
+@handles(bytes)
+def _bytes(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    return Constant(m.builder.fold(bytes, [m.builder.to_python(a) for a in args]))
+
+
+def _sequence_of(m: Interpreter, value: Variable) -> Variable:
+    """A list or tuple with the elements of any iterable."""
+    real = value.realize(m)
+    return real if isinstance(real, Sequence) else m.effects.created(List(m.iteration.elements(real)))
+
+
+@handles(reversed)
+def _reversed(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    value = args[0].realize(m)
+    cls = value.python_type()
+    if not hasattr(cls, "__reversed__") and not (hasattr(cls, "__getitem__") and hasattr(cls, "__len__")):
+        m.errors.throw(TypeError, f"{shown_type(cls)!r} object is not reversible")
+    if isinstance(value, Object):
+        found = value.special(m, "__reversed__")
+        if found is not None and value.payload is None:
+            return m.calls.call(found, [], {})
+    if type(value) in (List, Tuple, NamedTuple):
+        return m.effects.created(iterators.ReversedIterator(value))
+    if isinstance(value, Range):
+        return m.effects.created(iterators.RangeIterator(value.value[::-1]))
+    if isinstance(value, Object) and value.payload is None:
+        raise Unsupported("reversed() of an object")
+    listed = _sequence_of(m, value)
+    assert isinstance(listed, Sequence)
+    return m.effects.created(iterators.Computed(m.builder.new_tuple(list(reversed(listed.items)))))
+
+
+# operator's callable objects
