@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from cpu_codegen import CpuBackend
-from cpu_codegen.operations import CPP
-from inductor import PRIMITIVES, REDUCTIONS, compile_graph, load_stored, ops, parse_body
+from cpu_codegen.operations import CPP, CPP_REDUCTIONS, CppReduction
+from inductor import PRIMITIVES, REDUCTIONS, Reduction, compile_graph, load_stored, ops, parse_body
 from inductor.ir.scalar import Scalar, prim
 from inductor.lowerings.registry import LOWERINGS, pointwise
 from inductor.triton import TritonBackend
@@ -43,7 +43,7 @@ def followed() -> Iterator[None]:
 
 def test_printers_have_rows_of_primitives_alone():
     assert CPP.keys() == TRITON.keys() == PRIMITIVES.keys()
-    assert TRITON_REDUCTIONS.keys() == REDUCTIONS.keys()
+    assert CPP_REDUCTIONS.keys() == TRITON_REDUCTIONS.keys() == REDUCTIONS.keys()
 
 
 def fractions(outer, inner):
@@ -73,6 +73,28 @@ def test_what_has_no_text_is_not_printed(followed, case):
     of_integers = case("fractions", fractions, [100], [], {"x": ("in", torch.int32), "y": ("out", torch.int32)})
     assert not CpuBackend().supports(of_integers.kernel)
     assert not TritonBackend("cpu").supports(of_integers.kernel)
+
+
+@pytest.mark.parametrize(("outer", "inner"), [([3], [50]), ([], [1 << 17]), ([64], [9])], ids=str)
+def test_a_reduction_is_a_row_of_each_table(case, compiled, monkeypatch, outer, inner):
+    """The largest size: told by one row what it is, by another how it is written."""
+    row = Reduction("size", "largest |x|", lambda x, _: x.abs().amax(-1), discrete=True)
+    monkeypatch.setitem(REDUCTIONS, "size", row)
+    count = inner[0]
+
+    def sizes(o, r):
+        at = o[0] if o else 0
+        ops.store("y", at, ops.reduce("size", ops.load("x", at * count + r[0])))
+
+    made = case("sizes", sizes, outer, inner, BUFFERS)
+    assert not CpuBackend().supports(made.kernel) and not TritonBackend("cpu").supports(made.kernel)
+    accumulator = CPP_REDUCTIONS["max"]
+    monkeypatch.setitem(
+        CPP_REDUCTIONS, "size", CppReduction(accumulator.vector, accumulator.scalar, value="abs({0})", merge="{0}")
+    )
+    memory = {"x": torch.randn(count * (outer or [1])[0]), "y": torch.empty((outer or [1])[0])}
+    assert torch.equal(made.call(compiled([made]), memory)["y"], made.expected(memory)["y"])
+    assert parse_body(str(made.kernel.body)) == made.kernel.body
 
 
 def test_a_lowering_with_it(followed, tmp_path, monkeypatch):

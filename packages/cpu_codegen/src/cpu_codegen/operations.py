@@ -1,5 +1,5 @@
-"""C++ of every primitive, as formats over its operands, and what it costs: one row each. The same text serves scalars and
-vectors.
+"""C++ of every primitive, as formats over its operands, and what it costs, and of every reduction: one row each. The same text
+serves scalars and vectors.
 
 What is in no row here, the backend does not support for that dtype.
 """
@@ -100,6 +100,68 @@ CPP: dict[str, Cpp] = {
     "logical_or": Cpp("truth({0}) | truth({1})", "truth({0}) | truth({1})", "{0} | {1}"),
 }
 """By primitive."""
+
+
+@dataclass(frozen=True)
+class CppReduction:
+    """A reduction's accumulators (`reduce.h`), as formats over `{type}`, that of a value, and `{parts}`, how many partial results."""
+
+    vector: str
+    """Whose lanes are reduced in the end."""
+    scalar: str
+    """Of one value at a time."""
+    cascade: str | None = None
+    """In place of either, for long sums of float32: it keeps them exact."""
+    value: str = "{0}"
+    """What is accumulated for a value."""
+    of_bool: str = "{0}"
+    """What is accumulated for a bool; of `bool_dtype`."""
+    bool_dtype: torch.dtype = torch.bool
+    partial: str = "{type}"
+    """The type of what threads leave for each other."""
+    merge: str = "{0}"
+    """How one such is added to the accumulator `scalar`."""
+
+
+def _combined(operator: str, value: str = "{0}", cascade: str | None = None) -> CppReduction:
+    accumulator = f"Accumulate<{operator}, {{type}}{{parts}}>"
+    return CppReduction(accumulator, accumulator, cascade, value)
+
+
+def _position(largest: str) -> CppReduction:
+    single = f"ScalarArgBest<{largest}, {{type}}>"
+    return CppReduction(
+        f"ArgBest<{largest}, {{type}}>",
+        single,
+        of_bool="convert<u8>({0})",
+        bool_dtype=torch.uint8,
+        partial=single,
+        merge="{0}.best, {0}.at",
+    )
+
+
+CPP_REDUCTIONS: dict[str, CppReduction] = {
+    "sum": _combined("Sum", cascade="Cascade<{type}{parts}>"),
+    "prod": _combined("Prod"),
+    "max": _combined("Max"),
+    "min": _combined("Min"),
+    "any": _combined("Any", "truth({0})"),
+    "all": _combined("All", "truth({0})"),
+    "argmax": _position("true"),
+    "argmin": _position("false"),
+}
+"""By kind of reduction."""
+
+
+def reduction_row(kind: str) -> CppReduction:
+    """The row of a reduction.
+
+    Raises:
+        NotImplementedError: there is none.
+    """
+    if kind not in CPP_REDUCTIONS:
+        raise NotImplementedError(f"no C++ for the reduction {kind}")
+    return CPP_REDUCTIONS[kind]
 
 
 def format_of(name: str, dtype: torch.dtype) -> str | None:

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-import torch
-
 from cpu_codegen.loops import Loop
 from cpu_codegen.names import entry_name
 from cpu_codegen.operation_printer import OperationPrinter, print_arguments
-from cpu_codegen.reductions import OPERATION, ReductionPrinter
+from cpu_codegen.operations import reduction_row
+from cpu_codegen.reductions import ReductionPrinter
 from cpu_codegen.text import Lines
 from cpu_codegen.types import SCALAR, VECTOR
 from cpu_codegen.vectorize import Plan
-from inductor import REDUCTIONS, Constant, Indirect, Kernel, Pass
+from inductor import Constant, Indirect, Kernel, Pass
 
 PARTS = 64
 
@@ -62,11 +61,8 @@ class SplitPrinter:
         return SCALAR[self.plan.body.dtype(at)], f"v{at}"
 
     def _partial_type(self, at: int) -> str:
-        kind, dtype = self.plan.body.reduction(at).kind, self.reductions.accumulated(at)
-        if REDUCTIONS[kind].finds_position:
-            name = "u8" if dtype is torch.bool else SCALAR[dtype]
-            return f"ScalarArgBest<{'true' if kind == 'argmax' else 'false'}, {name}>"
-        return SCALAR[dtype]
+        row = reduction_row(self.plan.body.reduction(at).kind)
+        return row.partial.format(type=SCALAR[self.reductions.accumulated(at)])
 
     def _shared(self) -> None:
         out = self.out
@@ -152,14 +148,9 @@ class SplitPrinter:
 
     def _combine(self, k: int, at: int) -> None:
         out = self.out
-        kind = self.plan.body.reduction(at).kind
-        partial = self._partial_type(at)
-        if REDUCTIONS[kind].finds_position:
-            out(f"{partial} sum{at};")
-            add = f"sum{at}.add(part.sum{at}.best, part.sum{at}.at, Full());"
-        else:
-            out(f"Accumulate<{OPERATION[kind]}, {partial}> sum{at};")
-            add = f"sum{at}.add(part.sum{at}, Full());"
+        row = reduction_row(self.plan.body.reduction(at).kind)
+        out(f"{row.scalar.format(type=SCALAR[self.reductions.accumulated(at)], parts='')} sum{at};")
+        add = f"sum{at}.add({row.merge.format(f'part.sum{at}')}, Full());"
         out(f"for (Index p = 0; p < parts; ++p) {{ const auto& part = shared.parts{k}[p]; {add} }}")
         self.reductions.result(at)
 

@@ -15,12 +15,11 @@ import torch
 from cpu_codegen.index import Symbol
 from cpu_codegen.loops import Loop
 from cpu_codegen.operation_printer import OperationPrinter
+from cpu_codegen.operations import reduction_row
 from cpu_codegen.text import Lines
 from cpu_codegen.types import SCALAR, VECTOR
 from cpu_codegen.vectorize import FOLD, Mode, Plan
 from inductor import REDUCTIONS, Kernel, Pass, Reduce, dependencies
-
-OPERATION = {"sum": "Sum", "prod": "Prod", "max": "Max", "min": "Min", "any": "Any", "all": "All"}
 
 
 class ReductionPrinter:
@@ -165,7 +164,7 @@ class ReductionPrinter:
 
     def _cascades(self, at: int) -> bool:
         op = self.plan.body.reduction(at)
-        if op.kind != "sum" or op.dtype is not torch.float32:
+        if reduction_row(op.kind).cascade is None or op.dtype is not torch.float32:
             return False
         points = self.plan.inner_points
         per_part = FOLD * (self.plan.unroll * self.lanes if self.plan.mode is Mode.INNER else 1)
@@ -174,20 +173,20 @@ class ReductionPrinter:
     def accumulated(self, at: int) -> torch.dtype:
         """The dtype of a reduction's partial results."""
         op = self.plan.body.reduction(at)
-        return torch.bool if REDUCTIONS[op.kind].of_truth else self.plan.body.dtype(op.value.at)
+        dtype = self.plan.body.dtype(op.value.at)
+        if REDUCTIONS[op.kind].of_truth:
+            return torch.bool
+        return reduction_row(op.kind).bool_dtype if dtype is torch.bool else dtype
 
     def accumulator(self, at: int, parts: int, cascade: bool = True) -> str:
         """Type of a reduction's accumulator of `parts` partial results."""
-        kind, dtype = self.plan.body.reduction(at).kind, self.accumulated(at)
+        row, dtype = reduction_row(self.plan.body.reduction(at).kind), self.accumulated(at)
         vector = self.plan.mode is Mode.INNER or self.plan.varying[at]
+        form = row.vector if vector else row.scalar
+        if cascade and row.cascade is not None and self._cascades(at):
+            form = row.cascade
         name = VECTOR[dtype] if vector else SCALAR[dtype]
-        if REDUCTIONS[kind].finds_position:
-            if dtype is torch.bool:
-                name = "U8" if vector else "u8"
-            return f"{'ArgBest' if vector else 'ScalarArgBest'}<{'true' if kind == 'argmax' else 'false'}, {name}>"
-        if cascade and self._cascades(at):
-            return f"Cascade<{name}{f', {parts}' if parts > 1 else ''}>"
-        return f"Accumulate<{OPERATION[kind]}, {name}{f', {parts}' if parts > 1 else ''}>"
+        return form.format(type=name, parts=f", {parts}" if parts > 1 else "")
 
     def _accumulate(self, at: int, target: str, lanes: str) -> None:
         op = self.plan.body.reduction(at)
@@ -195,11 +194,11 @@ class ReductionPrinter:
         vector = self.plan.mode is Mode.INNER or self.plan.varying[at]
         text = self.ops.vector(value.at) if vector else self.ops.scalar(value.at)
         dtype = self.plan.body.dtype(value.at)
-        if REDUCTIONS[kind].of_truth:
-            text = f"truth({text})"
+        row = reduction_row(kind)
+        text = row.value.format(text)
+        if dtype is torch.bool:
+            text = row.of_bool.format(text)
         if REDUCTIONS[kind].finds_position:
-            if dtype is torch.bool:
-                text = f"convert<u8>({text})"
             position: sympy.Expr = sympy.S.Zero
             for loop in self._inner_in_order():
                 position = position * loop.size + loop.variable

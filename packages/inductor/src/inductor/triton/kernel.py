@@ -335,6 +335,8 @@ def unsupported(kernel: Kernel) -> str | None:
                 dtype = body.ops[operands[0].at].dtype
                 if dtype is None or template(primitive, dtype) is None:
                     return f"{primitive} on {dtype}"
+            case Reduce(kind) if kind not in TRITON_REDUCTIONS:
+                return f"reduction {kind}"
             case Reduce(kind, value) if body.ops[value.at].dtype is torch.bool and not REDUCTIONS[kind].of_truth:
                 return f"{kind} of bool"
             case Store(buffer, mode="add"):
