@@ -19,6 +19,7 @@ class CodeMap(Generic[Value]):
         self._entries: dict[int, tuple[weakref.ref[CodeType], Value]] = {}
 
     def get(self, code: CodeType) -> Value | None:
+        """What is kept for a code object; None if nothing is."""
         # The reference tells whether it still is that object: another may have its address by now.
         entry = self._entries.get(id(code))
         return entry[1] if entry is not None and entry[0]() is code else None
@@ -37,4 +38,5 @@ class CodeMap(Generic[Value]):
         return len(self._entries)
 
     def clear(self) -> None:
+        """Forget everything."""
         self._entries.clear()

@@ -27,6 +27,7 @@ class Effects:
         self.globals = list(m.globals.written.items())
 
     def is_outside(self, variable: Variable) -> bool:
+        """Whether it existed before the frame ran, or outlives it: a change of it is seen."""
         if isinstance(variable, Cell) and variable.name is not None:
             return variable.name not in self.cellvars
         return variable.source is not None
@@ -61,6 +62,7 @@ class Effects:
             self.store_global(e, namespace, name, content)
 
     def store_global(self, e: Emitter, namespace: dict[str, Any], name: str, value: Variable | None) -> None:
+        """Write or, with None, delete a global of a module."""
         if value is None:
             e.emit(build.push_callable(build.load_const(dict.__delitem__)), build.load_const(namespace))
             e.emit(build.load_const(name), build.call(2), build.pop())

@@ -90,6 +90,7 @@ class Emitter:
     # Emission
 
     def emit(self, *parts: Iterable[Instruction]) -> None:
+        """Add instructions."""
         for part in parts:
             self.out.extend(part)
 
@@ -172,10 +173,12 @@ class Emitter:
         self.emit(build.call(len(args)))
 
     def call_discarding(self, function: Any, args: list[Variable]) -> None:
+        """The same without its result."""
         self.call(function, args)
         self.emit(build.pop())
 
     def load_many(self, values: Iterable[Variable]) -> int:
+        """Push values one after the other; how many."""
         count = 0
         for value in values:
             self.load(value)
@@ -183,5 +186,6 @@ class Emitter:
         return count
 
     def load_list(self, values: list[Variable]) -> None:
+        """Push a new list of values."""
         self.load_many(values)
         self.emit(build.build_list(len(values)))

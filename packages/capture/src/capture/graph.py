@@ -56,6 +56,7 @@ class GraphBuilder:
         self.first_call: fx.Node | None = None
 
     def placeholder(self, source: Source, fake: Any, line: str) -> fx.Node:
+        """A new input, read from ``source``."""
         name = "".join(c if c.isalnum() else "_" for c in source.name).strip("_") or "x"
         if name[0].isdigit() or name == "self":
             name = "x" + name
@@ -76,6 +77,7 @@ class GraphBuilder:
         return node
 
     def call(self, op: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], line: str) -> fx.Node:
+        """A new node. ``op`` is ``"call_function"`` or ``"call_method"``; ``line`` is that of the user."""
         node = self.graph.create_node(op, target, args, kwargs)
         node.meta["source"] = line
         if self.first_call is None:

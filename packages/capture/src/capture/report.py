@@ -28,10 +28,12 @@ class Trace:
 
     @property
     def graph_count(self) -> int:
+        """How many graphs were captured."""
         return len(self.graphs)
 
     @property
     def break_count(self) -> int:
+        """How many times a graph ended before its function did."""
         return len(self.breaks)
 
     @property

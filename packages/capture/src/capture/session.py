@@ -196,6 +196,7 @@ class Session:
         raise GraphBreakError(reason, "" if at is None else where(at))
 
     def entry(self, code: CodeType, captured: Capture, traced: bool) -> Any:
+        """What the native code keeps for a capture: the guards as a program, the code to run instead, and what it depends on."""
         report = self.report
         report.frames += 1
         report.breaks.extend(captured.breaks)

@@ -10,13 +10,13 @@ from typing import Any
 from capture.errors import NotConstant, SkipFrame, Unsupported
 from capture.guards import GuardKind
 from capture.trace_rules import module_of
-from capture.variables.base import Interpreter, Variable, shown_type
+from capture.variables.base import Interpreter, Variable
 from capture.variables.classes import Class
 from capture.variables.constants import SINGLETON_TYPES, BoundBuiltin, Constant, Known
 from capture.variables.enums import EnumMember
 from capture.variables.functions import Function, Method
 from capture.variables.instances import InstanceDict
-from capture.variables.lookups import class_lookup
+from capture.variables.lookups import class_lookup, shown_type
 from capture.variables.mappings import Dict, DictView
 from capture.variables.numbers import Symbolic
 from capture.variables.objects import Object, descriptor_get

@@ -11,14 +11,14 @@ from typing import Any
 
 from capture.errors import NotConstant, Unsupported
 from capture.trace_rules import is_foreign, is_recorded_python, module_of
-from capture.variables.base import Args, Kwargs, Variable, shown_type
+from capture.variables.base import Args, Kwargs, Variable
 from capture.variables.constants import Constant, Known
 from capture.variables.functions import Function
 from capture.variables.generators import Generator
 from capture.variables.handlers import handler_of
 from capture.variables.instances import InstanceDict
 from capture.variables.iterators import Iterator, UserIterator
-from capture.variables.lookups import class_lookup
+from capture.variables.lookups import class_lookup, shown_type
 from capture.variables.mappings import Dict, DictView
 from capture.variables.numbers import Symbolic
 from capture.variables.objects import Object

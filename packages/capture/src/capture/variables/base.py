@@ -20,26 +20,8 @@ from capture.sources import Source
 from .assumptions import Classes, Guards, State
 from .reconstruction import CannotReconstruct, Emitter
 
-#: Entries of a class whose representation tells the class's full name.
-_TELLING = (types.WrapperDescriptorType, types.MethodDescriptorType, types.GetSetDescriptorType)
-
 Args = list["Variable"]
 Kwargs = dict[str, "Variable"]
-
-
-def can_iterate(cls: type) -> bool:
-    """Whether ``iter()`` takes objects of a class."""
-    return hasattr(cls, "__iter__") or hasattr(cls, "__getitem__")
-
-
-def shown_type(cls: type) -> str:
-    """A class's name as the interpreter's messages have it: of those made in C it may hold their module's."""
-    if cls.__module__ == "builtins":
-        return cls.__name__
-    for entry in vars(cls).values():
-        if isinstance(entry, _TELLING) and entry.__objclass__ is cls:
-            return repr(entry).removesuffix("' objects>").rpartition("'")[2]
-    return cls.__name__
 
 
 class Identity(Protocol):
@@ -281,40 +263,52 @@ class Interpreter(Protocol):
     """
 
     @property
-    def state(self) -> State: ...
+    def state(self) -> State:
+        """How far the evaluation is."""
 
     @property
-    def effects(self) -> Effects: ...
+    def effects(self) -> Effects:
+        """What the program makes and changes."""
 
     @property
-    def errors(self) -> Errors: ...
+    def errors(self) -> Errors:
+        """Exceptions of the program."""
 
     @property
-    def guards(self) -> Guards: ...
+    def guards(self) -> Guards:
+        """What must hold for the capture to be used again."""
 
     @property
-    def classes(self) -> Classes: ...
+    def classes(self) -> Classes:
+        """Look-ups in classes."""
 
     @property
-    def identity(self) -> Identity: ...
+    def identity(self) -> Identity:
+        """Which inputs are one object."""
 
     @property
-    def globals(self) -> Globals: ...
+    def globals(self) -> Globals:
+        """Globals of the program's modules."""
 
     @property
-    def builder(self) -> Builder: ...
+    def builder(self) -> Builder:
+        """Between real values and variables."""
 
     @property
-    def recorder(self) -> Recorder: ...
+    def recorder(self) -> Recorder:
+        """The graph that is recorded."""
 
     @property
-    def calls(self) -> Calls: ...
+    def calls(self) -> Calls:
+        """Calls of what the program calls."""
 
     @property
-    def operators(self) -> Operators: ...
+    def operators(self) -> Operators:
+        """The operators of the language."""
 
     @property
-    def iteration(self) -> Iteration: ...
+    def iteration(self) -> Iteration:
+        """Iterators, and what is made of all their elements."""
 
 
 class VarKey:
@@ -342,6 +336,7 @@ class Variable:
     step: int = -1
 
     def python_type(self) -> type:
+        """The class that ``type()`` gives."""
         raise Unsupported(f"type of {self!r}")
 
     def as_python(self, m: Interpreter) -> Any:
@@ -349,30 +344,39 @@ class Variable:
         raise NotConstant(self)
 
     def hash_key(self, m: Interpreter) -> Hashable:
+        """What stands for the value as an element or a key: equal for values that a dictionary takes for one."""
         raise Unsupported(f"hash of {self!r}")
 
     def truth(self, m: Interpreter) -> bool:
+        """``bool(self)``; what that depends on is guarded."""
         raise Unsupported(f"truth value of {self!r}")
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
+        """``self.name``; raises ``AttributeError`` in the program if there is none."""
         raise Unsupported(f"attribute {name!r} of {self!r}")
 
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
+        """``self.name = value``."""
         raise Unsupported(f"setting attribute {name!r} of {self!r}")
 
     def delete_attribute(self, m: Interpreter, name: str) -> None:
+        """``del self.name``."""
         raise Unsupported(f"deleting attribute {name!r} of {self!r}")
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        """``self(*args, **kwargs)``."""
         raise Unsupported(f"call of {self!r}")
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        """``self.name(*args, **kwargs)``."""
         return m.calls.call(self.attribute(m, name), args, kwargs)
 
     def length(self, m: Interpreter) -> Variable:
+        """``len(self)``."""
         raise Unsupported(f"length of {self!r}")
 
     def iterate(self, m: Interpreter) -> Variable:
+        """``iter(self)``: the variable of an iterator."""
         raise Unsupported(f"iteration over {self!r}")
 
     def next(self, m: Interpreter) -> Variable:
@@ -380,12 +384,15 @@ class Variable:
         raise Unsupported(f"next() of {self!r}")
 
     def item(self, m: Interpreter, key: Variable) -> Variable:
+        """``self[key]``."""
         raise Unsupported(f"subscript of {self!r}")
 
     def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
+        """``self[key] = value``."""
         raise Unsupported(f"item assignment to {self!r}")
 
     def delete_item(self, m: Interpreter, key: Variable) -> None:
+        """``del self[key]``."""
         raise Unsupported(f"item deletion from {self!r}")
 
     def contains(self, m: Interpreter, value: Variable) -> bool:

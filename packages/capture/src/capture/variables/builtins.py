@@ -15,14 +15,14 @@ import torch
 from capture.errors import Unsupported
 from capture.trace_rules import module_of
 
-from .base import Args, Interpreter, Kwargs, Variable, can_iterate, shown_type
+from .base import Args, Interpreter, Kwargs, Variable
 from .classes import Class
 from .constants import BoundBuiltin, Constant, Known
 from .enums import EnumMember
 from .functions import Function, Method
 from .handlers import Handler, folds, handles, refuses
 from .iterators import CallableIterator
-from .lookups import MISSING, check_own_class, class_lookup
+from .lookups import MISSING, can_iterate, check_own_class, class_lookup, shown_type
 from .modules import Module
 from .numbers import Symbolic
 from .objects import Object

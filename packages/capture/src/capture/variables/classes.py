@@ -13,14 +13,14 @@ from capture.errors import NotConstant, SkipFrame, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Const, Source
 
-from .base import Args, Interpreter, Kwargs, Variable, shown_type
+from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, known_part
 from .constants import BoundBuiltin, Constant, Known
 from .exceptions import ExceptionObject
 from .functions import Method
 from .handlers import handler_of, handles, refuses
 from .iterators import SequenceIterator
-from .lookups import MISSING, class_lookup, is_data_descriptor
+from .lookups import MISSING, class_lookup, is_data_descriptor, shown_type
 from .modules import Module
 from .named_tuples import NamedTuple
 from .objects import Object, descriptor_get

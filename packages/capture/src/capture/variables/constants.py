@@ -101,6 +101,7 @@ class Constant(Real):
         return m.builder.from_python(m.builder.fold(found, real_args, real_kwargs))
 
     def join(self, m: Interpreter, parts: Variable) -> Variable:
+        """``self.join(parts)`` of a string, where not all parts were known as one value."""
         try:
             return Constant(
                 m.builder.fold(self.value.join, [[m.builder.to_python(p) for p in m.iteration.elements(parts)]])
@@ -109,6 +110,7 @@ class Constant(Real):
             raise Unsupported("str.join of values that are not constant") from None
 
     def format(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        """``self.format(*args, **kwargs)`` of a string, of which only texts of the arguments are known."""
         fields = m.builder.fold(lambda text: list(string.Formatter().parse(text)), [self.value])
         try:
             if any(

@@ -7,9 +7,10 @@ import torch
 from capture.errors import NotConstant, Unsupported
 
 from . import iterators
-from .base import Args, Interpreter, Kwargs, Variable, shown_type
+from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
 from .handlers import handles
+from .lookups import shown_type
 from .named_tuples import NamedTuple
 from .numbers import Symbolic
 from .objects import Object

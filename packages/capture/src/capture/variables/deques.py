@@ -55,6 +55,7 @@ class Deque(List):
         super().delete_item(m, key)
 
     def refuse_slice(self, m: Interpreter, key: Variable) -> None:
+        """Raises in the program what a deque says of slices, if the key is one."""
         if isinstance(key, Slice):
             m.builder.fold(operator.getitem, [collections.deque(), slice(None)])
 
@@ -65,6 +66,7 @@ class Deque(List):
         return m.effects.created(DequeIterator(self))
 
     def trim(self, left: bool) -> None:
+        """Drop what is beyond the limit, at the left end or at the right."""
         if self.maxlen is not None and len(self.items) > self.maxlen:
             extra = len(self.items) - self.maxlen
             del self.items[slice(0, extra) if left else slice(-extra, None)]
@@ -76,10 +78,12 @@ class Deque(List):
         return self.changed(m)
 
     def py_appendleft(self, m: Interpreter, value: Variable) -> Variable:
+        """``deque.appendleft``."""
         self.items.insert(0, value)
         return self.resized(m, left=False)
 
     def py_extendleft(self, m: Interpreter, values: Variable) -> Variable:
+        """``deque.extendleft``."""
         self.items[:0] = reversed(m.iteration.elements(values))
         return self.resized(m, left=False)
 
@@ -94,6 +98,7 @@ class Deque(List):
         return self._taken(m, -1)
 
     def py_popleft(self, m: Interpreter) -> Variable:
+        """``deque.popleft``; raises ``IndexError`` in the program if it is empty."""
         return self._taken(m, 0)
 
     def _taken(self, m: Interpreter, at: int) -> Variable:
@@ -104,6 +109,7 @@ class Deque(List):
         return value
 
     def py_rotate(self, m: Interpreter, by: Variable | None = None) -> Variable:
+        """``deque.rotate``."""
         turned: collections.deque[Variable] = collections.deque(self.items)
         turned.rotate(1 if by is None else m.operators.index(by))
         self.items[:] = turned

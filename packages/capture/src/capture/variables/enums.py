@@ -9,10 +9,10 @@ from typing import Any
 from capture.errors import NotConstant, Unsupported
 from capture.sources import Attr, Const, Source
 
-from .base import Args, Interpreter, Kwargs, Variable, shown_type
+from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds
 from .constants import BoundBuiltin, Constant, Known
-from .lookups import MISSING, check_own_class, class_lookup
+from .lookups import MISSING, check_own_class, class_lookup, shown_type
 from .objects import descriptor_get
 
 

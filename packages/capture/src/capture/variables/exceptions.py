@@ -81,6 +81,7 @@ class ExceptionObject(Object):
         return any(c.__basicsize__ != BaseException.__basicsize__ for c in built_in)
 
     def text(self, m: Interpreter, how: Any) -> Variable:
+        """``str`` or ``repr`` (``how``) of it, which its arguments must be known for."""
         base = next(c for c in self.cls.__mro__ if c.__module__ == "builtins")
         if how is repr and base is not self.cls:
             raise Unsupported("repr of a user's exception")

@@ -47,6 +47,7 @@ class Cell(Variable):
         return super().attribute(m, name)
 
     def set(self, m: Interpreter, value: Variable | None) -> None:
+        """Fill it, or empty it with None."""
         self.content = value
         m.effects.mutated(self)
 

@@ -78,6 +78,7 @@ class Generator(Iterator):
         return super().method(m, name, args, kwargs)
 
     def close(self, m: Interpreter) -> Variable:
+        """``generator.close()``; raises ``RuntimeError`` in the program if it yields once more."""
         if not self.started or self.finished:
             self.finished = True
             return Constant(None)

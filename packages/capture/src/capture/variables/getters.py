@@ -36,6 +36,7 @@ class Getter(Variable):
         return found[0] if len(found) == 1 else m.builder.new_tuple(found)
 
     def one(self, m: Interpreter, value: Variable, key: Variable) -> Variable:
+        """What one key or dotted name gives."""
         if self.cls is operator.itemgetter:
             return value.item(m, key.realize(m))
         for part in m.builder.to_python(key).split("."):

@@ -58,6 +58,7 @@ class Instance(Variable):
         return None
 
     def has_dict(self) -> bool:
+        """Whether its class gives it a dictionary."""
         return any("__dict__" in c.__dict__ for c in self.cls.__mro__)
 
 
@@ -71,6 +72,7 @@ class InstanceDict(Variable):
         return dict
 
     def name(self, m: Interpreter, key: Variable) -> str:
+        """The name that a key stands for."""
         name = m.builder.to_python(key)
         if not isinstance(name, str):
             raise Unsupported("__dict__ key that is not a string")
@@ -95,6 +97,7 @@ class InstanceDict(Variable):
         return names
 
     def as_dict(self, m: Interpreter) -> Variable:
+        """A dictionary of its own with the attributes of now."""
         return m.effects.created(Dict({k: (Constant(k), v) for k, v in self.snapshot(m).items()}))
 
     def truth(self, m: Interpreter) -> bool:
@@ -113,6 +116,7 @@ class InstanceDict(Variable):
         return found is not None
 
     def find(self, m: Interpreter, name: str) -> Variable | None:
+        """What is under a name, or None; that there is nothing is guarded."""
         found = self.owner.instance_attribute(m, name)
         if found is None and self.owner.source is not None and name not in self.owner.attrs:
             m.guards.not_shadowed(self.owner, name)

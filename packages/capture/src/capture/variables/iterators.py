@@ -134,6 +134,8 @@ class RangeIterator(Iterator):
 
 
 class Enumerate(Iterator):
+    """``enumerate``, which gives ``count`` next."""
+
     cls = enumerate
 
     def __init__(self, inner: Variable, count: int) -> None:
@@ -153,6 +155,8 @@ class Enumerate(Iterator):
 
 
 class Zip(Iterator):
+    """``zip``, with ``strict`` or without."""
+
     cls = zip
 
     def __init__(self, inner: list[Variable], strict: bool) -> None:
@@ -198,6 +202,8 @@ class Zip(Iterator):
 
 
 class Map(Iterator):
+    """``map``."""
+
     cls = map
     runs_later = True
 
@@ -216,6 +222,8 @@ class Map(Iterator):
 
 
 class Filter(Iterator):
+    """``filter``; ``function`` may be None."""
+
     cls = filter
     runs_later = True
 

@@ -11,6 +11,8 @@ from .base import Interpreter
 
 
 class Missing:
+    """What ``MISSING`` is: that there is no such entry."""
+
     def __repr__(self) -> str:
         return "MISSING"
 
@@ -48,3 +50,22 @@ def made_by_object(cls: type) -> bool:
             return base is object
         base = base.__base__
     return False
+
+
+#: Entries of a class whose representation tells the class's full name.
+_TELLING = (types.WrapperDescriptorType, types.MethodDescriptorType, types.GetSetDescriptorType)
+
+
+def can_iterate(cls: type) -> bool:
+    """Whether ``iter()`` takes objects of a class."""
+    return hasattr(cls, "__iter__") or hasattr(cls, "__getitem__")
+
+
+def shown_type(cls: type) -> str:
+    """A class's name as the interpreter's messages have it: of those made in C it may hold their module's."""
+    if cls.__module__ == "builtins":
+        return cls.__name__
+    for entry in vars(cls).values():
+        if isinstance(entry, _TELLING) and entry.__objclass__ is cls:
+            return repr(entry).removesuffix("' objects>").rpartition("'")[2]
+    return cls.__name__

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import collections
-import enum
-import types
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
-from capture.guards import GuardKind
-from capture.sources import Attr, DictKeyAt, DictValueAt, Item, Source
+from capture.sources import DictKeyAt
 
-from .base import Args, Interpreter, Kwargs, Lazy, Variable, VarKey, shown_type
-from .building import builds
-from .constants import CONSTANT_TYPES, BoundBuiltin, Constant
+from .base import Args, Interpreter, Kwargs, Lazy, Variable, VarKey
+from .constants import BoundBuiltin, Constant
 from .handlers import handles
 from .iterators import Iterator
+from .lookups import shown_type
 from .reconstruction import CannotReconstruct, Emitter, method_of
 from .sequences import DUNDERS, builtin_method
 from .sets import Set
@@ -140,6 +137,7 @@ class Dict(Variable):
         return builtin_method(self, m, name, args, kwargs)
 
     def update(self, m: Interpreter, args: Args, kwargs: Kwargs) -> None:
+        """``dict.update``: mappings, iterables of pairs, and names."""
         for source in args:
             for key, value in m.iteration.pairs(source):
                 self.set_item(m, key, value)
@@ -147,9 +145,11 @@ class Dict(Variable):
             self.set_item(m, Constant(name), value)
 
     def py_get(self, m: Interpreter, key: Variable, default: Variable | None = None) -> Variable:
+        """``dict.get``."""
         return self.find(m, key) or default or Constant(None)
 
     def py_setdefault(self, m: Interpreter, key: Variable, default: Variable | None = None) -> Variable:
+        """``dict.setdefault``."""
         found = self.find(m, key)
         if found is None:
             found = default or Constant(None)
@@ -157,6 +157,7 @@ class Dict(Variable):
         return found
 
     def py_pop(self, m: Interpreter, key: Variable, default: Variable | None = None) -> Variable:
+        """``dict.pop``; raises ``KeyError`` in the program."""
         found = self.find(m, key)
         if found is None:
             if default is None:
@@ -166,6 +167,7 @@ class Dict(Variable):
         return found
 
     def py_popitem(self, m: Interpreter, last: Variable | None = None) -> Variable:
+        """``dict.popitem``, and that of ``OrderedDict``; raises ``KeyError`` in the program."""
         if not self.whole(m):
             m.errors.throw(KeyError, "popitem(): dictionary is empty")
         newest = last is None or m.operators.truth(last)
@@ -175,6 +177,7 @@ class Dict(Variable):
         return m.builder.new_tuple([key, value])
 
     def py_move_to_end(self, m: Interpreter, key: Variable, last: Variable | None = None) -> Variable:
+        """``OrderedDict.move_to_end``; raises ``KeyError`` in the program."""
         if self.find(m, key) is None:
             m.errors.throw_value(KeyError, [key])
         hashed = key.hash_key(m)
@@ -190,20 +193,25 @@ class Dict(Variable):
         return Constant(None)
 
     def py_clear(self, m: Interpreter) -> Variable:
+        """``dict.clear``."""
         self.whole(m).clear()
         m.effects.mutated(self)
         return Constant(None)
 
     def py_copy(self, m: Interpreter) -> Variable:
+        """``dict.copy``."""
         return m.effects.created(Dict(dict(self.whole(m)), self.cls, self.factory))
 
     def py_keys(self, m: Interpreter) -> Variable:
+        """``dict.keys``."""
         return m.effects.created(DictView(self, "keys"))
 
     def py_values(self, m: Interpreter) -> Variable:
+        """``dict.values``."""
         return m.effects.created(DictView(self, "values"))
 
     def py_items(self, m: Interpreter) -> Variable:
+        """``dict.items``."""
         return m.effects.created(DictView(self, "items"))
 
     def made_of(self) -> Iterable[Variable]:
@@ -262,59 +270,6 @@ class Dict(Variable):
             e.emit(build.call(3), build.pop())
 
 
-def numbered(value: dict[Any, Any]) -> bool:
-    """Whether the keys are numbers, such as those that torch counts its hooks by: each equal module has others."""
-    return bool(value) and all(type(key) is int for key in value)
-
-
-class Numbered(Dict):
-    """An input with numbers for keys, read by position: which numbers they are counts only where they are looked at."""
-
-    def __init__(self, value: dict[int, Any], source: Source, guard_length: Callable[[], None]) -> None:
-        entries: dict[Hashable, tuple[Variable, Variable]] = {
-            key: (NumberAt(key, DictKeyAt(source, i), self), Lazy(entry, DictValueAt(source, i)))
-            for i, (key, entry) in enumerate(value.items())
-        }
-        super().__init__(entries, type(value))
-        self.original = dict(entries)
-        self.guard_keys = guard_length
-
-    def whole(self, m: Interpreter) -> dict[Hashable, tuple[Variable, Variable]]:
-        for key, _ in self.in_order(m).values():
-            key.realize(m)
-        return self.entries
-
-    def in_order(self, m: Interpreter) -> dict[Hashable, tuple[Variable, Variable]]:
-        return super().whole(m)
-
-    def find(self, m: Interpreter, key: Variable) -> Variable | None:
-        if isinstance(key, NumberAt) and key.seen is None and self.has_keys_of(m, key.owner):
-            entry = self.entries.get(key.value)
-            return None if entry is None else entry[1]
-        self.whole(m)
-        return super().find(m, key)
-
-    def has_keys_of(self, m: Interpreter, other: Numbered) -> bool:
-        """Whether all keys are objects that another has as keys; guarded. Then places tell what it shares with that one."""
-        theirs = {id(key.value): key.source for key, _ in other.original.values() if isinstance(key, Lazy)}
-        ours = [key for key, _ in self.original.values() if isinstance(key, Lazy)]
-        if not (self.entries.keys() <= self.original.keys() and all(id(key.value) in theirs for key in ours)):
-            return False
-        self.in_order(m)
-        for key in ours:
-            if key.source != theirs[id(key.value)]:
-                m.guards.add(key.source, GuardKind.SAME_OBJECT, theirs[id(key.value)])
-        return True
-
-
-class NumberAt(Lazy):
-    """A key of ``owner`` not looked at yet."""
-
-    def __init__(self, value: int, source: Source, owner: Numbered) -> None:
-        super().__init__(value, source)
-        self.owner = owner
-
-
 def view_of(owner: Dict, kind: str) -> Any:
     """A real view, of nothing, of the kind that such a dictionary gives."""
     return getattr(collections.OrderedDict() if owner.cls is collections.OrderedDict else {}, kind)()
@@ -367,6 +322,7 @@ class DictView(Variable):
         return type(view_of(self.owner, self.kind))
 
     def elements(self, m: Interpreter) -> list[Variable]:
+        """What it gives, in order."""
         entries = self.owner.in_order(m).values()
         if self.kind == "keys":
             return [k for k, _ in entries]
@@ -387,6 +343,7 @@ class DictView(Variable):
         return self.owner.contains(m, value) if self.kind == "keys" else super().contains(m, value)
 
     def as_set(self, m: Interpreter) -> Set:
+        """Its elements as a set, for the operators that views of keys and items share with sets."""
         if self.kind == "values":
             raise Unsupported("set operation on dict values")
         return Set.of(m, self.elements(m))
@@ -406,46 +363,6 @@ class DictView(Variable):
 
     def reconstruct(self, e: Emitter) -> None:
         e.call(method_of(self.owner.cls, self.kind), [self.owner])
-
-
-@builds(dict, collections.OrderedDict, collections.defaultdict, types.MappingProxyType)
-def _build_mapping(m: Interpreter, value: dict[Any, Any], source: Source | None) -> Variable:
-    cls = type(value)
-    if any(namespace is value for namespace, _ in m.globals.written.values()):
-        raise Unsupported("the dictionary of a module of which a global was written")
-    m.guards.of_type(source, cls)
-    assert source is not None
-    if cls in (dict, collections.OrderedDict) and m.identity.hangs_from_bound(source) and numbered(value):
-        return Numbered(value, source, lambda: m.guards.add(source, GuardKind.LEN, len(value)))
-    entries: dict[Hashable, tuple[Variable, Variable]] = {}
-    literal = True
-    for i, (k, v) in enumerate(value.items()):
-        if type(k) in CONSTANT_TYPES or isinstance(k, enum.Enum | type):
-            key: Variable = m.builder.from_python(k)
-            entries[key.hash_key(m)] = (key, Lazy(v, Item(source, k)))
-        else:
-            literal = False
-            key = m.builder.wrap(k, DictKeyAt(source, i))
-            entries[key.hash_key(m)] = (key, Lazy(v, Item(source, k)))
-    made = Dict(entries, cls)
-    made.original = dict(entries)
-    keys = tuple(value)
-    if literal:
-        made.guard_keys = lambda: m.guards.add(source, GuardKind.DICT_KEYS, keys)
-        made.guard_absent = lambda key: guard_absent_key(m, source, key, keys)
-    else:
-        m.guards.add(source, GuardKind.LEN, len(value))
-    if cls is collections.defaultdict:
-        factory: Any = value.default_factory  # type: ignore[attr-defined]
-        made.factory = m.builder.wrap(factory, Attr(source, "default_factory"))
-    return made
-
-
-def guard_absent_key(m: Interpreter, source: Source, key: Hashable, keys: tuple[Any, ...]) -> None:
-    if type(key) in CONSTANT_TYPES:
-        m.guards.add(source, GuardKind.NO_KEY, key)
-    else:
-        m.guards.add(source, GuardKind.DICT_KEYS, keys)
 
 
 @handles(dict)

@@ -12,10 +12,10 @@ from capture.errors import Unsupported
 from capture.guards import GuardKind
 from capture.sources import Const, Source
 
-from .base import Args, Interpreter, Kwargs, Variable, shown_type
+from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, part
 from .constants import Constant
-from .lookups import MISSING, class_lookup
+from .lookups import MISSING, class_lookup, shown_type
 from .mappings import Dict
 from .objects import Object
 from .tensors import Tensor
@@ -64,6 +64,7 @@ class Module(Object):
         return super().missing_attribute(m, name)
 
     def registered_or_error(self, m: Interpreter, name: str) -> Variable:
+        """What ``Module.__getattr__`` gives; raises ``AttributeError`` in the program."""
         found = self.registered(m, name)
         if found is not None:
             return found

@@ -8,9 +8,9 @@ from typing import Any
 from capture.guards import GuardKind
 from capture.sources import Const, Item, Source
 
-from .base import Args, Interpreter, Kwargs, Lazy, Variable, shown_type
+from .base import Args, Interpreter, Kwargs, Lazy, Variable
 from .building import builds_where
-from .lookups import MISSING, class_lookup
+from .lookups import MISSING, class_lookup, shown_type
 from .objects import descriptor_get
 from .sequences import Tuple
 

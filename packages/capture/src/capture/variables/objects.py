@@ -17,7 +17,7 @@ from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Const, Source
 
-from .base import Args, Interpreter, Kwargs, Variable, shown_type
+from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
 from .functions import Method
 from .handlers import handler_of, handles
@@ -31,6 +31,7 @@ from .lookups import (
     class_lookup,
     is_data_descriptor,
     made_by_object,
+    shown_type,
 )
 from .mappings import Dict
 from .payloads import fill_payload, has_content, payload_of, reconstruct_with_payload
@@ -138,12 +139,14 @@ class Object(Instance):
         return self.missing_attribute(m, name)
 
     def missing_attribute(self, m: Interpreter, name: str) -> Variable:
+        """What the class's ``__getattr__`` gives, or ``AttributeError``."""
         fallback = class_lookup(m, self.cls, "__getattr__")[0]
         if isinstance(fallback, types.FunctionType):
             return m.calls.call(m.builder.class_attribute(fallback), [self, Constant(name)], {})
         self.no_attribute(m, name)
 
     def no_attribute(self, m: Interpreter, name: str) -> NoReturn:
+        """Raises ``AttributeError`` in the program; guards that there is none."""
         if self.source is not None:
             m.guards.no_attribute(self, name)
         m.errors.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
@@ -194,6 +197,7 @@ class Object(Instance):
         self.generic_set(m, name, value)
 
     def check_generic_set(self, owner: type) -> None:
+        """Raises ``Unsupported`` where ``owner`` sets attributes by code in C of its own."""
         if not _generic(owner)[1]:
             raise Unsupported(f"attribute of a {self.cls.__name__}, which is set by code in C")
 
@@ -231,6 +235,7 @@ class Object(Instance):
         self.generic_delete(m, name)
 
     def generic_delete(self, m: Interpreter, name: str) -> None:
+        """``object.__delattr__``."""
         raw, owner = class_lookup(m, self.cls, name)
         if isinstance(raw, property):
             if raw.fdel is None:
@@ -264,6 +269,7 @@ class Object(Instance):
         return descriptor_get(m, raw, owner, self, self.cls, name)
 
     def call_special(self, m: Interpreter, name: str, args: Args) -> Variable | None:
+        """Call the method that an operator looks for; None if there is none."""
         found = self.special(m, name)
         return None if found is None else m.calls.call(found, args, {})
 

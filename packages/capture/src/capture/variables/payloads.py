@@ -13,7 +13,8 @@ from capture.sources import Item, Source
 
 from .base import Args, Interpreter, Lazy, Variable
 from .constants import CONSTANT_TYPES, Constant
-from .mappings import Dict, guard_absent_key
+from .mapping_inputs import guard_absent_key
+from .mappings import Dict
 from .reconstruction import Emitter, method_of
 from .sequences import List, Tuple
 from .sets import Set

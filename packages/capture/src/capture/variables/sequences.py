@@ -15,11 +15,12 @@ from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Const, Item, Source
 
-from .base import Args, Interpreter, Kwargs, Lazy, Variable, shown_type
+from .base import Args, Interpreter, Kwargs, Lazy, Variable
 from .building import builds
 from .constants import CONSTANT_TYPES, BoundBuiltin, Constant
 from .handlers import handles
 from .iterators import SequenceIterator
+from .lookups import shown_type
 from .reconstruction import Emitter, method_of
 from .slices import Slice
 
@@ -81,6 +82,7 @@ class Sequence(Variable):
         return builtin_method(self, m, name, args, kwargs)
 
     def py_index(self, m: Interpreter, value: Variable, *bounds: Variable) -> Variable:
+        """``index``; raises ``ValueError`` in the program."""
         start, stop, _ = slice(*(m.operators.index(b) for b in bounds) if bounds else (None,)).indices(len(self.items))
         if len(bounds) == 1:
             start, stop = slice(m.operators.index(bounds[0]), None).indices(len(self.items))[:2]
@@ -98,6 +100,7 @@ class Sequence(Variable):
         m.errors.throw(ValueError, f"{m.builder.to_python(value)!r} is not in {self.cls.__name__}")
 
     def py_count(self, m: Interpreter, value: Variable) -> Variable:
+        """``count``."""
         return Constant(sum(m.operators.equal(x, value) for x in list(self.items)))
 
 
@@ -201,6 +204,7 @@ class Tuple(Sequence):
         return super().attribute(m, name)
 
     def py_numel(self, m: Interpreter) -> Variable:
+        """``torch.Size.numel``."""
         out: Variable = Constant(1)
         for x in self.items:
             out = m.operators.binary("*", out, x)
@@ -242,6 +246,7 @@ class List(Sequence):
         m.errors.throw(TypeError, f"unhashable type: {shown_type(self.cls)!r}")
 
     def changed(self, m: Interpreter) -> Variable:
+        """Note a change. Gives None, as the methods that change a list do."""
         m.effects.mutated(self)
         return Constant(None)
 
@@ -268,18 +273,22 @@ class List(Sequence):
         self.resized(m)
 
     def py_append(self, m: Interpreter, value: Variable) -> Variable:
+        """``append``."""
         self.items.append(value)
         return self.resized(m)
 
     def py_extend(self, m: Interpreter, values: Variable) -> Variable:
+        """``extend``."""
         self.items.extend(m.iteration.elements(values))
         return self.resized(m)
 
     def py_insert(self, m: Interpreter, at: Variable, value: Variable) -> Variable:
+        """``insert``."""
         self.items.insert(m.operators.index(at), value)
         return self.resized(m)
 
     def py_pop(self, m: Interpreter, at: Variable | None = None) -> Variable:
+        """``pop``; raises ``IndexError`` in the program."""
         i = -1 if at is None else m.operators.index(at)
         if not self.items:
             m.errors.throw(IndexError, "pop from empty list")
@@ -290,17 +299,21 @@ class List(Sequence):
         return value
 
     def py_clear(self, m: Interpreter) -> Variable:
+        """``clear``."""
         self.items.clear()
         return self.resized(m)
 
     def py_reverse(self, m: Interpreter) -> Variable:
+        """``reverse``."""
         self.items.reverse()
         return self.changed(m)
 
     def py_copy(self, m: Interpreter) -> Variable:
+        """``copy``."""
         return self.make(m, list(self.items))
 
     def py_remove(self, m: Interpreter, value: Variable) -> Variable:
+        """``remove``; raises ``ValueError`` in the program."""
         for i, x in enumerate(self.items):
             if m.operators.equal(x, value):
                 del self.items[i]
@@ -312,6 +325,7 @@ class List(Sequence):
         m.errors.throw(ValueError, "list.remove(x): x not in list")
 
     def py_sort(self, m: Interpreter, *, key: Variable | None = None, reverse: Variable | None = None) -> Variable:
+        """``list.sort``."""
         self.items[:] = m.iteration.sort(list(self.items), key, reverse)
         return self.changed(m)
 

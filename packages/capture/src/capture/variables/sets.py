@@ -12,11 +12,12 @@ from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind, Predicate
 from capture.sources import Const, Source
 
-from .base import Args, Interpreter, Kwargs, Variable, shown_type
+from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds
 from .constants import CONSTANT_TYPES, BoundBuiltin, Constant
 from .handlers import handles
 from .iterators import SequenceIterator
+from .lookups import shown_type
 from .reconstruction import CannotReconstruct, Emitter
 from .sequences import DUNDERS, Tuple, builtin_method
 
@@ -38,6 +39,7 @@ class Set(Variable):
 
     @classmethod
     def of(cls, m: Interpreter, elements: Iterable[Variable], kind: type = set, *, in_order: bool = False) -> Set:
+        """A new set of these elements."""
         entries: dict[Hashable, Variable] = {}
         for element in elements:
             real = element.realize(m)
@@ -118,31 +120,38 @@ class Set(Variable):
         return builtin_method(self, m, name, args, kwargs)
 
     def changed(self, m: Interpreter) -> Variable:
+        """Note a change. Gives None, as the methods that change a set do."""
         m.effects.mutated(self)
         return Constant(None)
 
     def py_add(self, m: Interpreter, value: Variable) -> Variable:
+        """``set.add``."""
         self.entries.setdefault(value.hash_key(m), value)
         return self.changed(m)
 
     def py_discard(self, m: Interpreter, value: Variable) -> Variable:
+        """``set.discard``."""
         self.entries.pop(value.hash_key(m), None)
         self.only_grew = False
         return self.changed(m)
 
     def py_remove(self, m: Interpreter, value: Variable) -> Variable:
+        """``set.remove``; raises ``KeyError`` in the program."""
         if value.hash_key(m) not in self.entries:
             m.errors.throw_value(KeyError, [value])
         return self.py_discard(m, value)
 
     def py_clear(self, m: Interpreter) -> Variable:
+        """``set.clear``."""
         self.entries.clear()
         return self.changed(m)
 
     def py_copy(self, m: Interpreter) -> Variable:
+        """``set.copy``."""
         return m.effects.created(Set(dict(self.entries), self.cls))
 
     def py_update(self, m: Interpreter, *others: Variable) -> Variable:
+        """``set.update``."""
         self.in_order = False
         for other in others:
             for x in unordered(m, other):
@@ -151,12 +160,15 @@ class Set(Variable):
         return self.changed(m)
 
     def py_issubset(self, m: Interpreter, other: Variable) -> Variable:
+        """``set.issubset``."""
         return Constant(self.entries.keys() <= Set.of(m, unordered(m, other)).entries.keys())
 
     def py_issuperset(self, m: Interpreter, other: Variable) -> Variable:
+        """``set.issuperset``."""
         return Constant(self.entries.keys() >= Set.of(m, unordered(m, other)).entries.keys())
 
     def py_isdisjoint(self, m: Interpreter, other: Variable) -> Variable:
+        """``set.isdisjoint``."""
         return Constant(self.entries.keys().isdisjoint(Set.of(m, unordered(m, other)).entries.keys()))
 
     def made_of(self) -> Iterable[Variable]:

@@ -108,6 +108,7 @@ class Tensor(Variable):
         raise Unsupported(f"Tensor.{name}")
 
     def grad(self, m: Interpreter) -> Variable:
+        """An input's gradient; one made in the frame has none that is known."""
         if self.value is None or self.source is None:
             raise Unsupported("Tensor.grad of a tensor made in the frame")
         return m.builder.wrap(self.value.grad, part(self.source, "grad"))
@@ -131,6 +132,7 @@ class Tensor(Variable):
         return m.recorder.record("call_method", name, [self, *args], kwargs)
 
     def special_method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        """A method that no graph can hold, where its arguments make it one that can be followed; raises ``Unsupported``."""
         if name in ("register_hook", "retain_grad"):
             m.recorder.note_places(self)
         elif name == "backward":
@@ -165,6 +167,7 @@ class Tensor(Variable):
         return self.number(m, name, real, value, named)
 
     def number(self, m: Interpreter, name: str, args: list[Any], value: Any, kwargs: Any = None) -> Variable:
+        """One of the numbers of ``measure``: a constant, or the node that computes it."""
         if not isinstance(value, torch.SymInt):
             return Constant(value)
         return m.recorder.number(self, name, args, kwargs or {}, value)

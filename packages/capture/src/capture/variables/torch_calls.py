@@ -16,12 +16,12 @@ from capture.guards import GuardKind
 from capture.sources import Attr, Source
 from capture.trace_rules import is_recorded_builtin
 
-from .base import Args, Interpreter, Kwargs, Variable, shown_type
+from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, known_part
 from .classes import allocate
 from .constants import BoundBuiltin, Known
 from .handlers import Fold, check_arguments, folds, handler_of, label, refuses
-from .lookups import class_lookup
+from .lookups import class_lookup, shown_type
 from .objects import Object
 from .remembered import call_remembering
 
@@ -69,6 +69,7 @@ class BuiltinFunction(Known):
         return owner.method(m, self.value.__name__, args, kwargs)
 
     def new(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        """``cls.__new__(cls, ...)`` of a class written in C."""
         cls = m.builder.to_python(args[0])
         owner = self.value.__self__
         if not isinstance(cls, type):

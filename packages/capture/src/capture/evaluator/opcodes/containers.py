@@ -6,9 +6,10 @@ from capture.errors import Unsupported
 from capture.evaluator.frame import Frame
 from capture.evaluator.machine import Machine
 from capture.evaluator.program import Op
-from capture.variables.base import Variable, can_iterate, shown_type
+from capture.variables.base import Variable
 from capture.variables.builtins import as_ascii
 from capture.variables.constants import Constant
+from capture.variables.lookups import can_iterate, shown_type
 from capture.variables.mappings import Dict
 from capture.variables.objects import Object
 from capture.variables.operations import INPLACE

@@ -1,0 +1,112 @@
+"""How dictionaries from outside become variables; those with numbers for keys are read by position."""
+
+from __future__ import annotations
+
+import collections
+import enum
+import types
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from capture.errors import Unsupported
+from capture.guards import GuardKind
+from capture.sources import Attr, DictKeyAt, DictValueAt, Item, Source
+
+from .base import Interpreter, Lazy, Variable
+from .building import builds
+from .constants import CONSTANT_TYPES
+from .mappings import Dict
+
+
+def numbered(value: dict[Any, Any]) -> bool:
+    """Whether the keys are numbers, such as those that torch counts its hooks by: each equal module has others."""
+    return bool(value) and all(type(key) is int for key in value)
+
+
+class Numbered(Dict):
+    """An input with numbers for keys, read by position: which numbers they are counts only where they are looked at."""
+
+    def __init__(self, value: dict[int, Any], source: Source, guard_length: Callable[[], None]) -> None:
+        entries: dict[Hashable, tuple[Variable, Variable]] = {
+            key: (NumberAt(key, DictKeyAt(source, i), self), Lazy(entry, DictValueAt(source, i)))
+            for i, (key, entry) in enumerate(value.items())
+        }
+        super().__init__(entries, type(value))
+        self.original = dict(entries)
+        self.guard_keys = guard_length
+
+    def whole(self, m: Interpreter) -> dict[Hashable, tuple[Variable, Variable]]:
+        for key, _ in self.in_order(m).values():
+            key.realize(m)
+        return self.entries
+
+    def in_order(self, m: Interpreter) -> dict[Hashable, tuple[Variable, Variable]]:
+        return super().whole(m)
+
+    def find(self, m: Interpreter, key: Variable) -> Variable | None:
+        if isinstance(key, NumberAt) and key.seen is None and self.has_keys_of(m, key.owner):
+            entry = self.entries.get(key.value)
+            return None if entry is None else entry[1]
+        self.whole(m)
+        return super().find(m, key)
+
+    def has_keys_of(self, m: Interpreter, other: Numbered) -> bool:
+        """Whether all keys are objects that another has as keys; guarded. Then places tell what it shares with that one."""
+        theirs = {id(key.value): key.source for key, _ in other.original.values() if isinstance(key, Lazy)}
+        ours = [key for key, _ in self.original.values() if isinstance(key, Lazy)]
+        if not (self.entries.keys() <= self.original.keys() and all(id(key.value) in theirs for key in ours)):
+            return False
+        self.in_order(m)
+        for key in ours:
+            if key.source != theirs[id(key.value)]:
+                m.guards.add(key.source, GuardKind.SAME_OBJECT, theirs[id(key.value)])
+        return True
+
+
+class NumberAt(Lazy):
+    """A key of ``owner`` not looked at yet."""
+
+    def __init__(self, value: int, source: Source, owner: Numbered) -> None:
+        super().__init__(value, source)
+        self.owner = owner
+
+
+@builds(dict, collections.OrderedDict, collections.defaultdict, types.MappingProxyType)
+def _build_mapping(m: Interpreter, value: dict[Any, Any], source: Source | None) -> Variable:
+    cls = type(value)
+    if any(namespace is value for namespace, _ in m.globals.written.values()):
+        raise Unsupported("the dictionary of a module of which a global was written")
+    m.guards.of_type(source, cls)
+    assert source is not None
+    if cls in (dict, collections.OrderedDict) and m.identity.hangs_from_bound(source) and numbered(value):
+        return Numbered(value, source, lambda: m.guards.add(source, GuardKind.LEN, len(value)))
+    entries: dict[Hashable, tuple[Variable, Variable]] = {}
+    literal = True
+    for i, (k, v) in enumerate(value.items()):
+        if type(k) in CONSTANT_TYPES or isinstance(k, enum.Enum | type):
+            key: Variable = m.builder.from_python(k)
+            entries[key.hash_key(m)] = (key, Lazy(v, Item(source, k)))
+        else:
+            literal = False
+            key = m.builder.wrap(k, DictKeyAt(source, i))
+            entries[key.hash_key(m)] = (key, Lazy(v, Item(source, k)))
+    made = Dict(entries, cls)
+    made.original = dict(entries)
+    keys = tuple(value)
+    if literal:
+        made.guard_keys = lambda: m.guards.add(source, GuardKind.DICT_KEYS, keys)
+        made.guard_absent = lambda key: guard_absent_key(m, source, key, keys)
+    else:
+        m.guards.add(source, GuardKind.LEN, len(value))
+    if cls is collections.defaultdict:
+        factory: Any = value.default_factory  # type: ignore[attr-defined]
+        made.factory = m.builder.wrap(factory, Attr(source, "default_factory"))
+    return made
+
+
+def guard_absent_key(m: Interpreter, source: Source, key: Hashable, keys: tuple[Any, ...]) -> None:
+    """An input has no such key: by itself if it is a constant, else by all keys that there are."""
+    if type(key) in CONSTANT_TYPES:
+        m.guards.add(source, GuardKind.NO_KEY, key)
+    else:
+        m.guards.add(source, GuardKind.DICT_KEYS, keys)
