@@ -285,9 +285,7 @@ class Attempt:
             cells = [c for n, c in frame.cells.items() if n in self.code.co_cellvars]
             roots = [*frame.stack, *restored.values(), *cells]
         e.plan([*roots, *effects.roots()])
-        m.identity.guard_aliases(m.recorder.graph.changes_inputs())
-        m.identity.guard_hashed()
-        m.identity.guard_bound_apart()
+        m.identity.guard_all(m.recorder.graph)
         outputs = list(dict.fromkeys(v.node for v in e.results if isinstance(v, Tensor | Symbolic)))
         empty = m.recorder.graph.is_empty(outputs, m.recorder.graph.changes_inputs())
         if empty and self.finished and not effects and not calls_between(self.before, after):
@@ -312,7 +310,7 @@ class Attempt:
     def guards(self) -> list[Guard]:
         """All that must hold for the capture to be used again."""
         shapes = (Guard(None, GuardKind.SHAPE, p) for p in self.m.recorder.dynamic_sizes.predicates())
-        return [*self.m.guards.table.values(), *self.m.class_guards(), *shapes]
+        return [*self.m.guards.all(), *self.m.classes.all(), *shapes]
 
     def preload(self, e: Emitter, root: Variable) -> None:
         """Build a value before the effects, so that it is of the state that the program saw."""

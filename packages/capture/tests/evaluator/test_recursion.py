@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import capture
-from capture.evaluator.state import State
+from capture.evaluator.state import EvaluationState
 
 X = torch.zeros(1)
 
@@ -107,14 +107,14 @@ class Ends:
 def test_finalizers_that_run_while_calls_are_inlined_have_room(monkeypatch: pytest.MonkeyPatch) -> None:
     failed: list[Any] = []
     monkeypatch.setattr("sys.unraisablehook", failed.append)
-    enter = State.enter
+    enter = EvaluationState.enter
 
-    def entered(self: State, frame: Any) -> None:
+    def entered(self: EvaluationState, frame: Any) -> None:
         enter(self, frame)
         Ends()
         gc.collect(0)
 
-    monkeypatch.setattr(State, "enter", entered)
+    monkeypatch.setattr(EvaluationState, "enter", entered)
     Ends.seen = 0
     compiled = capture.compile(deep)
     assert compiled(X, 148).item() == 148  # as deep as calls are inlined

@@ -109,9 +109,6 @@ class Progress(State, Protocol):
     def begin_step(self, frame: Frame) -> None:
         """Count a root operation; raises ``BreakHere`` at the one where the graph is to end."""
 
-    def count_instructions(self, count: int) -> None:
-        """Raises ``Unsupported`` where an evaluation takes too long."""
-
     def note_line(self) -> None:
         """Remember where evaluation stopped, before the frames are left."""
 
@@ -125,12 +122,14 @@ class Evaluation(Interpreter, Protocol):
 
 def run(m: Evaluation, frame: Frame) -> str:
     """Evaluate until the frame returns or yields (``RETURN`` or ``YIELD``); ``frame.result`` holds the value."""
-    m.state.enter(frame)
-    caller = m.state.visit
+    state = m.state
+    state.enter(frame)
+    m.effects.activity += 1
+    caller = state.visit
     ops = frame.program.ops
     if caller is not None:
-        m.state.visit = caller if frame.is_root else caller.call(frame.code)
-        ops = Watched(ops, m.state.visit)
+        state.visit = caller if frame.is_root else caller.call(frame.code)
+        ops = Watched(ops, state.visit)
     try:
         if frame.is_root:
             return _run_root(m, frame, ops)
@@ -144,31 +143,32 @@ def run(m: Evaluation, frame: Frame) -> str:
                         return signal
             except SymbolicRaise as raised:
                 unwind(m, frame, raised)
-            m.state.count_instructions(1)
+            state.count_instructions(1)
     except (SymbolicRaise, StopIter, BreakHere):
         raise
     except Exception:
-        m.state.note_line()
+        state.note_line()
         raise
     finally:
-        m.state.visit = caller
-        m.state.leave(frame)
+        state.visit = caller
+        state.leave(frame)
 
 
 def _run_root(m: Evaluation, frame: Frame, ops: list[Op]) -> str:
     """The same for the captured frame itself, where every operation may be a graph break."""
+    state, effects = m.state, m.effects
     while True:
         op = frame.op = ops[frame.ip]
-        m.state.begin_step(frame)
+        state.begin_step(frame)
         frame.ip += 1
-        stack, activity = frame.stack[:], m.effects.activity
+        stack, activity = frame.stack[:], effects.activity
         try:
             signal = op.handler(m, frame, op)
         except SymbolicRaise as raised:
             unwind(m, frame, raised)
             continue
         except Unsupported as problem:
-            if m.effects.activity != activity:
+            if effects.activity != activity:
                 raise
             # Nothing happened in this step: the frame is as it was before it, ready to break here.
             frame.stack, frame.ip, frame.kw_names = stack, op.index, ()

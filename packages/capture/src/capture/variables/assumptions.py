@@ -33,6 +33,9 @@ class State(Protocol):
     def frame(self) -> Any:
         """The innermost frame."""
 
+    def count_instructions(self, count: int) -> None:
+        """Raises ``Unsupported`` where an evaluation takes too long."""
+
 
 class Guards(Protocol):
     """What must hold for the capture to be used again."""

@@ -21,12 +21,18 @@ MISSING = Missing()
 #: Types of what stands in a class for a method written in C.
 C_METHODS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.BuiltinFunctionType)
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not compiled into the interpreter
+_IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 _DATA_DESCRIPTORS = (property, types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
 def class_lookup(m: Interpreter, cls: type, name: str) -> tuple[Any, type]:
     """The raw class attribute and the class of the MRO that has it; ``MISSING`` if none does. Leaves a guard."""
     return m.classes.entry(cls, name)
+
+
+def can_change(cls: type) -> bool:
+    """Whether a class's own dictionary can be written to, and objects of it be given another class."""
+    return cls.__flags__ & (HEAP_TYPE | _IMMUTABLE_TYPE) == HEAP_TYPE
 
 
 def check_own_class(m: Interpreter, cls: type) -> None:

@@ -9,9 +9,13 @@ from typing import Any
 import torch
 from torch import fx
 
-from capture.errors import NotConstant, Unsupported
-from capture.guards import GuardKind, ShapePredicate, Size
-from capture.variables.base import Args, Kwargs, Lazy, Variable
+from capture.errors import NotConstant, SkipFrame, Unsupported
+from capture.graph import GraphBuilder
+from capture.guards import GuardKind, ShapePredicate, Size, TensorMeta
+from capture.settings import in_force
+from capture.sources import Const, Source
+from capture.variables.assumptions import Guards
+from capture.variables.base import Args, Builder, Interpreter, Kwargs, Lazy, Variable
 from capture.variables.constants import CONSTANT_TYPES, Constant, Known
 from capture.variables.deques import Deque
 from capture.variables.mappings import Dict
@@ -19,10 +23,14 @@ from capture.variables.numbers import Symbolic
 from capture.variables.sequences import List, Sequence, Tuple
 from capture.variables.slices import Range, Slice
 from capture.variables.tensors import Tensor
-from symshapes import NUMBER_DTYPES, DataDependentError
+from symshapes import NUMBER_DTYPES, DataDependentError, FakeMode
 
+from .dynamic import DynamicSizes
+from .errors import ProgramErrors
+from .refusals import Refusals
+from .side_effects import SideEffects
+from .state import EvaluationState
 from .trials import refusal
-from .values import Values
 
 #: Questions whose answers follow from what is guarded of tensors.
 _FOLLOWS = frozenset(
@@ -36,25 +44,73 @@ _FOLLOWS = frozenset(
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
-class Recording(Values):
-    """Graph operations."""
+class GraphRecorder:
+    """The graph of one attempt and the fakes of its values. ``dynamic`` says which sizes are symbols."""
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.sizes: dict[tuple[Any, ...], Symbolic] = {}
+    def __init__(
+        self,
+        m: Interpreter,
+        state: EvaluationState,
+        effects: SideEffects,
+        errors: ProgramErrors,
+        guards: Guards,
+        builder: Builder,
+        dynamic: bool | None,
+    ) -> None:
+        self._m = m
+        self._state = state
+        self._effects = effects
+        self._errors = errors
+        self._guards = guards
+        self._builder = builder
+        self.graph = GraphBuilder()
+        self.dynamic_sizes = DynamicSizes(dynamic, state.where)
+        self.fake_mode = FakeMode(self.dynamic_sizes.env)
+        #: The variables of tensors, by the identity of their fakes.
+        self.fakes: dict[int, Tensor] = {}
+        self._numbers: dict[tuple[Any, ...], Symbolic] = {}
+        #: Torch's settings where the frame begins, and how deep autocast is nested.
+        self.entered_with = in_force()
         self.autocast_nesting = 0
         self.autocast_nesting_change = 0
+        self.refusals = Refusals()
+        #: An operator refused what it was given: eager would raise, too.
+        self.refused_by_operator = False
+        #: Tensors whose place in autograd's graph was asked for, and at which step; see `places`.
+        self.placed: list[tuple[int, fx.Node]] = []
+
+    def release(self) -> None:
+        """Let go of the graph, and the fakes' autograd graphs with it, which hide cycles from the garbage collector."""
+        self.graph = GraphBuilder()
+        self.fakes.clear()
+        self._numbers.clear()
+
+    def input(self, value: torch.Tensor, source: Source) -> tuple[fx.Node, Any]:
+        """A tensor from outside becomes an input of the graph: its node and its fake. Guards its metadata."""
+        policy = self.dynamic_sizes.policy(value, source)
+        try:
+            fake = self.fake_mode.from_tensor(value, source=source.name, policy=policy)
+        except NotImplementedError as error:
+            # A wrapper of a function transform (vmap, grad): its frames are the interpreter's.
+            raise SkipFrame(f"a tensor without a storage of its own ({error})") from error
+        if policy is not None:
+            self.dynamic_sizes.note(fake, source)
+        if not isinstance(source, Const):
+            sizes = tuple(s if type(s) is int else None for s in fake.shape)
+            strides = tuple(s if type(s) is int else None for s in fake.stride())
+            self._guards.add(source, GuardKind.TENSOR, TensorMeta.of(value, sizes=sizes, strides=strides))
+        return self.graph.placeholder(source, fake, self._state.where()), fake
 
     def has_tensor(self, variable: Variable) -> bool:
         """Whether a tensor is somewhere in an argument."""
         if isinstance(variable, Lazy):
-            variable = variable.realize(self.me)
+            variable = variable.realize(self._m)
         if isinstance(variable, Tensor):
             return True
         if isinstance(variable, Sequence):
             return any(self.has_tensor(x) for x in variable.items)
         if isinstance(variable, Dict):
-            return any(self.has_tensor(v) for _, v in variable.in_order(self.me).values())
+            return any(self.has_tensor(v) for _, v in variable.in_order(self._m).values())
         return False
 
     def note_offset(self, tensor: Tensor) -> None:
@@ -65,22 +121,22 @@ class Recording(Values):
                 continue
             if other.fake.storage_key == tensor.fake.storage_key:  # type: ignore[attr-defined]
                 at = ShapePredicate((Size(source, "offset"),), ("offset",), f"offset == {offset}")
-                self.add(None, GuardKind.SHAPE, at)
+                self._guards.add(None, GuardKind.SHAPE, at)
 
     def note_places(self, *variables: Variable) -> None:
         """The program acts on these tensors' places in autograd's graph, or on those of tensors within."""
         for variable in variables:
-            known = variable.realize(self.me)
+            known = variable.realize(self._m)
             if isinstance(known, Tensor):
-                self.placed.append((self.step, known.node))
+                self.placed.append((self._state.step, known.node))
             elif isinstance(known, Sequence):
                 self.note_places(*known.items)
             elif isinstance(known, Dict):
-                self.note_places(*(v for _, v in known.in_order(self.me).values()))
+                self.note_places(*(v for _, v in known.in_order(self._m).values()))
 
-    def lower(self, variable: Variable) -> tuple[Any, Any]:
+    def _lower(self, variable: Variable) -> tuple[Any, Any]:
         """An argument as FX sees it, and as the fakes do."""
-        variable = variable.realize(self.me)
+        variable = variable.realize(self._m)
         if isinstance(variable, Tensor):
             return variable.node, variable.fake
         if isinstance(variable, Constant):
@@ -90,16 +146,16 @@ class Recording(Values):
         if isinstance(variable, Deque):
             raise Unsupported("a deque as an operator's argument")
         if isinstance(variable, List | Tuple):
-            pairs = [self.lower(x) for x in variable.items]
+            pairs = [self._lower(x) for x in variable.items]
             if isinstance(variable, List):
                 return [p[0] for p in pairs], [p[1] for p in pairs]
             real = tuple(p[1] for p in pairs)
             return tuple(p[0] for p in pairs), torch.Size(real) if variable.cls is torch.Size else real
         if isinstance(variable, Slice):
-            parts = [self.lower(x) for x in variable.parts]
+            parts = [self._lower(x) for x in variable.parts]
             return slice(*(p[0] for p in parts)), slice(*(p[1] for p in parts))
         if isinstance(variable, Dict):
-            lowered = {self.to_python(k): self.lower(v) for k, v in variable.in_order(self.me).values()}
+            lowered = {self._builder.to_python(k): self._lower(v) for k, v in variable.in_order(self._m).values()}
             return {k: p[0] for k, p in lowered.items()}, {k: p[1] for k, p in lowered.items()}
         if isinstance(variable, Range):
             return list(variable.value), variable.value
@@ -108,7 +164,7 @@ class Recording(Values):
         if isinstance(variable, Known) and type(variable.value) in CONSTANT_TYPES:
             return variable.value, variable.value
         try:
-            plain = variable.as_python(self.me)
+            plain = variable.as_python(self._m)
         except NotConstant:
             raise Unsupported(f"{variable!r} as argument of a torch operation") from None
         if isinstance(plain, int | float | str):
@@ -118,8 +174,8 @@ class Recording(Values):
     def record(self, op: str, target: Any, args: Args, kwargs: Kwargs) -> Variable:
         """Add one call. ``op`` is ``"call_function"`` or ``"call_method"``; the result is a variable."""
         try:
-            lowered = [self.lower(a) for a in args]
-            named = {k: self.lower(v) for k, v in kwargs.items()}
+            lowered = [self._lower(a) for a in args]
+            named = {k: self._lower(v) for k, v in kwargs.items()}
         except NotConstant as error:
             raise Unsupported(f"argument of {_name(target)}: {error}") from None
         fake_args = [p[1] for p in lowered]
@@ -127,34 +183,37 @@ class Recording(Values):
         if fake_kwargs.get("requires_grad") is True:
             raise Unsupported(f"{_name(target)}(requires_grad=True) makes a leaf that gradients may be asked of")
         effects, writes = self.fake_mode.effects, self.fake_mode.writes
-        result = self.run_on_fakes(op, target, fake_args, fake_kwargs)
+        result = self._run_on_fakes(op, target, fake_args, fake_kwargs)
         acts, wrote = self.fake_mode.effects != effects, self.fake_mode.writes != writes
-        if self.is_plain(result) and not acts:
+        if self._is_plain(result) and not acts:
             if _name(target) not in _FOLLOWS and any(map(self.has_tensor, args)):
                 raise Unsupported(f"{_name(target)}, whose answer is not in a tensor's metadata")
-            return self.from_python(result)
+            return self._builder.from_python(result)
         refused = self.refusals.reason(target, fake_args, fake_kwargs, result)
-        if refused is None and (self.handled is not None or any(frame.op.catches for frame in self.frames)):
-            refused = self.refused_by_kernel(op, target, fake_args, fake_kwargs)
+        if refused is None and (
+            self._errors.handled is not None or any(frame.op.catches for frame in self._state.frames)
+        ):
+            refused = self._refused_by_kernel(op, target, fake_args, fake_kwargs)
         if refused is not None:
             raise Unsupported(refused)
         fx_args = tuple(p[0] for p in lowered)
-        self.activity += 1
-        self.changes += 1
-        node = self.graph.call(op, target, fx_args, {k: p[0] for k, p in named.items()}, self.where())
-        node.meta["step"] = self.step
+        self._effects.left_behind()
+        node = self.graph.call(op, target, fx_args, {k: p[0] for k, p in named.items()}, self._state.where())
+        node.meta["step"] = self._state.step
         if acts:
             node.meta["effect"] = "write" if wrote else "other"
         return (
-            self.from_python(result) if result is not None and self.is_plain(result) else self.wrap_result(node, result)
+            self._builder.from_python(result)
+            if result is not None and self._is_plain(result)
+            else self._wrap_result(node, result)
         )
 
-    def refused_by_kernel(self, op: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> str | None:
+    def _refused_by_kernel(self, op: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> str | None:
         """Why a call that a handler of the program surrounds is not for a graph, which would raise outside of it."""
         words = refusal(getattr(type(args[0]), target) if op == "call_method" else target, args, kwargs)
         return None if words is None else f"{_name(target)} raises {words}"
 
-    def run_on_fakes(self, op: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def _run_on_fakes(self, op: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         function: Callable[..., Any] = getattr(args[0], target) if op == "call_method" else target
         if op == "call_method":
             args = args[1:]
@@ -169,17 +228,17 @@ class Recording(Values):
             self.refused_by_operator = not isinstance(error, NotImplementedError)
             raise Unsupported(f"{_name(target)} raises {type(error).__name__}: {error}") from error
 
-    def is_plain(self, result: Any) -> bool:
+    def _is_plain(self, result: Any) -> bool:
         """Whether a result holds no tensor and no symbol, so that it is a constant of this capture."""
         if result is None:
             return False  # an operation for its effect
         if type(result) in CONSTANT_TYPES:
             return True
         if type(result) in (tuple, list, torch.Size):
-            return all(self.is_plain(r) or r is None for r in result)
+            return all(self._is_plain(r) or r is None for r in result)
         return False
 
-    def wrap_result(self, node: fx.Node, result: Any) -> Variable:
+    def _wrap_result(self, node: fx.Node, result: Any) -> Variable:
         """The variable of what a node gives."""
         node.meta["val"] = result
         if isinstance(result, torch.Tensor):
@@ -190,43 +249,42 @@ class Recording(Values):
                 node, result, torch.nn.Parameter if isinstance(result, torch.nn.Parameter) else torch.Tensor
             )
             self.fakes[id(result)] = variable
-            return self.created(variable)
+            return self._effects.created(variable)
         if isinstance(result, _SYMBOLIC):
-            return self.created(Symbolic(node, result))
+            return self._effects.created(Symbolic(node, result))
         if type(result) in CONSTANT_TYPES:
             return Constant(result)
         if isinstance(result, tuple | list):
-            items = [self.part(node, i, r) for i, r in enumerate(result)]
+            items = [self._part(node, i, r) for i, r in enumerate(result)]
             if isinstance(result, list):
-                return self.created(List(items))
-            return self.created(Tuple(items, type(result)))
+                return self._effects.created(List(items))
+            return self._effects.created(Tuple(items, type(result)))
         if isinstance(result, dict):
-            entries = {k: (self.from_python(k), self.part(node, k, v)) for k, v in result.items()}
-            return self.created(Dict(entries))
+            entries = {k: (self._builder.from_python(k), self._part(node, k, v)) for k, v in result.items()}
+            return self._effects.created(Dict(entries))
         raise Unsupported(f"{_name(node.target)} gives a {type(result).__name__}")
 
-    def part(self, node: fx.Node, key: Any, value: Any) -> Variable:
+    def _part(self, node: fx.Node, key: Any, value: Any) -> Variable:
         if type(value) in CONSTANT_TYPES:
             return Constant(value)
-        got = self.graph.call("call_function", operator.getitem, (node, key), {}, self.where())
-        return self.wrap_result(got, value)
+        got = self.graph.call("call_function", operator.getitem, (node, key), {}, self._state.where())
+        return self._wrap_result(got, value)
 
     def number(self, tensor: Tensor, name: str, args: list[Any], kwargs: dict[str, Any], value: Any) -> Variable:
         """A symbolic size, stride or count of a tensor: one node per number."""
         key = (tensor.node, name, tuple(args), tuple(kwargs.items()))
-        found = self.sizes.get(key)
+        found = self._numbers.get(key)
         if found is None:
-            node = self.graph.call("call_method", name, (tensor.node, *args), kwargs, self.where())
+            node = self.graph.call("call_method", name, (tensor.node, *args), kwargs, self._state.where())
             node.meta["val"] = value
-            found = self.sizes[key] = self.created(Symbolic(node, value))
+            found = self._numbers[key] = self._effects.created(Symbolic(node, value))
         return found
 
     def state_call(self, target: Any, args: Args) -> None:
         """A call that changes torch's modes: recorded in the graph and made for real, to be undone after tracing."""
-        self.activity += 1
-        self.changes += 1
-        real = [self.to_python(a) for a in args]
-        node = self.graph.call("call_function", target, tuple(real), {}, self.where())
+        self._effects.left_behind()
+        real = [self._builder.to_python(a) for a in args]
+        node = self.graph.call("call_function", target, tuple(real), {}, self._state.where())
         node.meta["val"] = None
         result = target(*real)
         if isinstance(result, int):

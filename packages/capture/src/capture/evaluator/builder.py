@@ -1,0 +1,217 @@
+"""Between real Python values and variables: wrapping inputs with their guards, and taking constants out again."""
+
+from __future__ import annotations
+
+import collections
+import types
+import weakref
+from typing import Any
+
+import torch
+
+from capture.errors import NotConstant, Unsupported
+from capture.guards import GuardKind
+from capture.sources import Attr, Const, Item, Referent, Source
+from capture.variables.base import Effects, Errors, Interpreter, Lazy, Variable
+from capture.variables.building import builder_of
+from capture.variables.constants import CONSTANT_TYPES, Constant, Known
+from capture.variables.exceptions import ExceptionObject
+from capture.variables.functions import Cell, Method
+from capture.variables.mappings import Dict
+from capture.variables.objects import Object, build_object
+from capture.variables.sequences import List, Tuple
+from capture.variables.sets import Set
+from capture.variables.slices import Range, Slice
+
+from .guards import GuardTable
+
+#: Inputs that were looked at, by identity: the real object and its variable.
+Inputs = dict[int, tuple[Any, Variable]]
+
+
+class VariableBuilder:
+    """Builds the variables of one attempt, one for each real object in ``inputs``. ``m`` is handed to those that build."""
+
+    def __init__(self, m: Interpreter, guards: GuardTable, effects: Effects, errors: Errors, inputs: Inputs) -> None:
+        self._m = m
+        self._guards = guards
+        self._effects = effects
+        self._errors = errors
+        self._inputs = inputs
+
+    # Inputs
+
+    def wrap(self, value: Any, source: Source | None) -> Variable:
+        """The variable of a real value read from ``source``; guards what it is. None: its identity is fixed."""
+        cls = type(value)
+        if cls in CONSTANT_TYPES:
+            if source is None or isinstance(source, Const):
+                return Constant(value)
+            self._guards.add(source, GuardKind.EQUALS, value)
+            return Constant(value, source)
+        found = self._inputs.get(id(value))
+        if found is not None:
+            return self._again(found, source)
+        variable = self._build(value, source)
+        if not isinstance(variable, Known | Constant):
+            if variable.source is None:
+                variable.source = source
+            self._inputs[id(value)] = (value, variable)
+        return variable
+
+    def _again(self, found: tuple[Any, Variable], source: Source | None) -> Variable:
+        """The same object reached from another place."""
+        value, variable = found
+        first = variable.source
+        if source is not None and not isinstance(source, Const):
+            if first is None or isinstance(first, Const):
+                self._guards.add(source, GuardKind.ID, value)
+            elif first != source:
+                self._guards.add(source, GuardKind.SAME_OBJECT, first)
+        elif first is not None and not isinstance(first, Const):
+            self._guards.add(first, GuardKind.ID, value)
+        return variable
+
+    def _build(self, value: Any, source: Source | None) -> Variable:
+        return (builder_of(type(value)) or build_object)(self._m, value, source)
+
+    def identified(self, variable: Known, source: Source | None) -> Known:
+        if source is not None and not isinstance(source, Const):
+            self._guards.add(source, GuardKind.ID, variable.value)
+            variable.source = source
+        return variable
+
+    def cell_at(self, real: types.CellType, content: Source, source: Source) -> Cell:
+        """The variable of a real cell, which ``source`` reads, and ``content`` what it holds."""
+        found = self._inputs.get(id(real))
+        if found is not None and isinstance(found[1], Cell):
+            if not self._is_same_cell(found[1], source):
+                self._again(found, source)
+            return found[1]
+        cell = Cell()
+        cell.source = source
+        self.fill_cell(cell, real, content)
+        self._inputs[id(real)] = (real, cell)
+        return cell
+
+    def _is_same_cell(self, cell: Cell, source: Source) -> bool:
+        """Whether another place holds a known cell whatever a call brings."""
+        return cell.source == source or (self._guards.is_fixed(cell.source) and self._guards.is_fixed(source))
+
+    def fill_cell(self, cell: Cell, real: types.CellType, content: Source) -> None:
+        try:
+            cell.content = Lazy(real.cell_contents, content)
+        except ValueError:
+            assert cell.source is not None
+            self._guards.add(cell.source, GuardKind.EMPTY_CELL)
+
+    # Parts of inputs
+
+    def input_attribute(self, owner: Object, name: str, value: Any) -> Variable:
+        """An entry of an input's dictionary or slots."""
+        assert owner.source is not None
+        in_dict = name in owner.instance_dict()
+        entry = Lazy(value, Attr(owner.source, name, via_dict=in_dict))
+        if in_dict:
+            self._guards.reach(entry, Attr(owner.source, "__dict__"), name)
+        else:
+            self._guards.reach_content(entry)
+        return entry
+
+    def is_empty(self, value: Any, owner: Source | None, name: str) -> bool:
+        """Guard that a dictionary in an attribute is empty, if it is, without looking at it further."""
+        if value is None or owner is None or len(value) or id(value) in self._inputs:
+            return False
+        self._guards.add(Attr(owner, name, via_dict=True), GuardKind.LEN, 0)
+        return True
+
+    def class_attribute(self, value: Any) -> Variable:
+        """A function or other object stored in a class."""
+        return self.wrap(value, None) if isinstance(value, types.FunctionType) else self.known(value)
+
+    def class_value(self, owner: type, name: str, raw: Any) -> Variable:
+        """A plain value stored in a class, of which the look-up has noted which one it is."""
+        if type(raw) in CONSTANT_TYPES:
+            return Constant(raw)
+        return self.wrap(raw, Item(Attr(Const(owner, owner.__qualname__), "__dict__"), name))
+
+    # Values made in the frame
+
+    def known(self, value: Any) -> Variable:
+        """A real object of fixed identity: no guard on which one it is."""
+        if type(value) in CONSTANT_TYPES:
+            return Constant(value)
+        return self.wrap(value, Const(value, str(getattr(value, "__qualname__", ""))))
+
+    def computed(self, value: Any) -> Variable:
+        """An object that was just made for real, which nothing else can change."""
+        self._guards.exempt(value)
+        return self.known(value)
+
+    def referent(self, value: weakref.ref[Any], source: Source | None) -> Variable:
+        """What a weak reference refers to: read through it, for nothing may keep that alive."""
+        return self.wrap(value(), Referent(source or Const(value)))
+
+    def from_python(self, value: Any) -> Variable:
+        """A value that was computed for real: fresh containers, literals, or an object of fixed identity."""
+        cls = type(value)
+        if cls in CONSTANT_TYPES:
+            return Constant(value)
+        if cls is tuple or cls is torch.Size:
+            return self._effects.created(Tuple([self.from_python(v) for v in value], cls))
+        if cls is list:
+            return self._effects.created(List([self.from_python(v) for v in value]))
+        if cls in (dict, collections.OrderedDict):
+            pairs = [(self.from_python(k), self.from_python(v)) for k, v in value.items()]
+            return self._effects.created(Dict({k.hash_key(self._m): (k, v) for k, v in pairs}, cls))
+        if cls in (set, frozenset):
+            made = Set.of(self._m, [self.from_python(v) for v in value], cls)
+            made.only_grew = False  # who knows
+            return made
+        if cls is slice:
+            return Slice(*(self.from_python(v) for v in (value.start, value.stop, value.step)))
+        if cls is range:
+            return Range(value)
+        if isinstance(value, BaseException):
+            return self._effects.created(ExceptionObject(cls, [self.from_python(a) for a in value.args]))
+        return self.known(value)
+
+    def new_tuple(self, items: list[Variable]) -> Tuple:
+        return self._effects.created(Tuple(items))
+
+    def new_dict(self, values: dict[str, Variable]) -> Dict:
+        return self._effects.created(Dict({k: (Constant(k), v) for k, v in values.items()}))
+
+    def new_method(self, function: Variable, owner: Variable) -> Method:
+        return self._effects.created(Method(function, owner))
+
+    def fold(self, function: Any, args: list[Any], kwargs: dict[str, Any] | None = None) -> Any:
+        """Compute for real; an exception becomes the program's."""
+        try:
+            return function(*args, **(kwargs or {}))
+        except RecursionError:
+            # It is the evaluation that is deep here, not the program.
+            raise Unsupported("calls nested too deep to inline") from None
+        except Exception as error:
+            try:
+                values: list[Variable] = [self.from_python(a) for a in error.args]
+            except (Unsupported, NotConstant):
+                raise Unsupported(f"{type(error).__name__}: {error}") from error
+            self._errors.throw_value(type(error), values)
+
+    # Taking values out
+
+    def to_python(self, variable: Variable) -> Any:
+        """The real value; raises ``NotConstant``."""
+        return variable.realize(self._m).as_python(self._m)
+
+    def is_constant(self, variable: Variable) -> bool:
+        try:
+            self.to_python(variable)
+        except NotConstant:
+            return False
+        return True
+
+    def is_none(self, variable: Variable) -> bool:
+        real = variable.realize(self._m)
+        return isinstance(real, Constant) and real.value is None

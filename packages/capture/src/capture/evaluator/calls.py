@@ -1,0 +1,106 @@
+"""Calls: of functions known as a whole, of torch operations, and of Python functions, which are inlined; generators' frames."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from typing import Any
+
+from capture.errors import Unsupported
+from capture.trace_rules import is_foreign, is_recorded_python, module_of
+from capture.variables.base import Args, Kwargs, Variable
+from capture.variables.constants import Known
+from capture.variables.functions import Function
+from capture.variables.generators import Generator
+from capture.variables.handlers import handler_of
+from capture.variables.signals import SymbolicRaise
+from symshapes import is_generated
+
+from .errors import ProgramErrors
+from .frame import RETURN, YIELD, Evaluation, Frame, resume_with_error, run
+from .recorder import GraphRecorder
+
+_SKIPPED_FLAGS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
+
+
+class FunctionCalls:
+    """Calls of variables, which ``m`` is handed to."""
+
+    def __init__(self, m: Evaluation, errors: ProgramErrors, recorder: GraphRecorder) -> None:
+        self._m = m
+        self._errors = errors
+        self._recorder = recorder
+
+    def call(self, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
+        """``function(*args, **kwargs)``."""
+        m = self._m
+        return function.realize(m).call(m, args, kwargs)
+
+    def call_function(self, function: Function, args: Args, kwargs: Kwargs) -> Variable:
+        """A Python function: known as a whole, a torch operation, or inlined."""
+        m = self._m
+        real = function.real
+        m.guards.note_code(function)
+        if real is not None:
+            module = module_of(real)
+            handler = handler_of(real, module)
+            if handler is not None:
+                return handler(m, args, kwargs)
+            if is_recorded_python(module) and any(self._recorder.has_tensor(v) for v in (*args, *kwargs.values())):
+                return m.recorder.record("call_function", real, args, kwargs)
+            if f"{module}.".startswith("torch.autograd."):
+                m.recorder.note_places(*args, *kwargs.values())
+            if is_foreign(module):
+                raise Unsupported(f"call of {module}.{real.__qualname__}")
+        return self.inline(function, args, kwargs)
+
+    def inline(self, function: Function, args: Args, kwargs: Kwargs) -> Variable:
+        """Evaluate the function's body in a frame of its own, into the same graph."""
+        m = self._m
+        code = function.code
+        if code.co_flags & _SKIPPED_FLAGS:
+            raise Unsupported(f"coroutine {code.co_qualname}")
+        if is_generated(code):
+            raise Unsupported(f"generated code ({code.co_qualname} in {code.co_filename})")
+        bound = function.bind(m, args, kwargs)
+        # Those that it was made with, whatever its globals say now.
+        builtins: Any = getattr(function.real, "__builtins__", None) or function.globals.get("__builtins__")
+        if isinstance(builtins, types.ModuleType):
+            builtins = vars(builtins)
+        frame = Frame(code, function.globals, builtins or {}, bound, function.closure)
+        if code.co_flags & inspect.CO_GENERATOR:
+            return m.effects.created(Generator(frame, function, (args, kwargs)))
+        signal = run(m, frame)
+        assert signal == RETURN
+        return frame.result
+
+    def resume_generator(
+        self, frame: Frame, sent: Variable | None, error: SymbolicRaise | None
+    ) -> tuple[bool, Variable]:
+        """Continue a generator's frame; (whether it yielded, the value)."""
+        m = self._m
+        if error is not None:
+            resume_with_error(m, frame, error)
+        elif sent is not None:
+            frame.push(sent)
+        handled, origin = self._errors.handled, self._errors.handled_origin
+        try:
+            signal = run(m, frame)
+        finally:
+            self._errors.handled, self._errors.handled_origin = handled, origin
+        return signal == YIELD, frame.result
+
+    def exception_of(self, args: Args) -> Variable:
+        """The exception object that ``raise X`` or ``throw(X)`` means."""
+        m = self._m
+        what = args[0].realize(m)
+        if isinstance(what, Known) and isinstance(what.value, type) and issubclass(what.value, BaseException):
+            what = self.call(what, args[1:2], {}).realize(m)
+        if not issubclass(what.python_type(), BaseException):
+            m.errors.throw(TypeError, "exceptions must derive from BaseException")
+        return what
+
+    def understood(self, value: types.FunctionType) -> bool:
+        """Whether a function is known as a whole: which one it is counts, not what it runs."""
+        module = module_of(value)
+        return handler_of(value, module) is not None or is_recorded_python(module) or is_foreign(module)

@@ -1,0 +1,417 @@
+"""Operators over variables: arithmetic, comparison, identity, in-place forms, as the data model dispatches them."""
+
+from __future__ import annotations
+
+import collections
+import types
+from collections.abc import Callable
+from typing import Any
+
+from capture.errors import NotConstant, SkipFrame, Unsupported
+from capture.guards import GuardKind
+from capture.trace_rules import module_of
+from capture.variables.base import Interpreter, Variable
+from capture.variables.classes import Class
+from capture.variables.constants import SINGLETON_TYPES, BoundBuiltin, Constant, Known
+from capture.variables.enums import EnumMember
+from capture.variables.functions import Function, Method
+from capture.variables.instances import InstanceDict
+from capture.variables.lookups import class_lookup, shown_type
+from capture.variables.mappings import Dict, DictView
+from capture.variables.numbers import Symbolic
+from capture.variables.objects import Object, descriptor_get
+from capture.variables.operations import BINARY, COMPARE, INPLACE, UNARY
+from capture.variables.sequences import List, Sequence, Tuple
+from capture.variables.sets import SET_ALGEBRA, SET_OPERATORS, Set
+from capture.variables.slices import Range, Slice
+from capture.variables.tensors import Tensor
+
+
+def binary(m: Interpreter, symbol: str, left: Variable, right: Variable, written: str = "") -> Variable:
+    """``left symbol right``. ``written`` is what the program has there: ``+=`` where ``+`` stands in for it."""
+    function, name = BINARY[symbol]
+    written = written or symbol
+    left, right = left.realize(m), right.realize(m)
+    if isinstance(left, Tensor | Symbolic) or isinstance(right, Tensor | Symbolic):
+        if not isinstance(left, Object) and not isinstance(right, Object) and _numeric_pair(left, right):
+            _check_operator(m, f"__{name}__", left)
+            _check_operator(m, f"__r{name}__", right)
+            return m.recorder.record("call_function", function, [left, right], {})
+        if isinstance(right, Symbolic) and isinstance(left, Sequence) and symbol == "*":
+            right = Constant(right.specialise(m))
+        elif isinstance(left, Symbolic) and isinstance(right, Sequence) and symbol == "*":
+            left = Constant(left.specialise(m))
+    if _has_method(m, left, f"__{name}__") or _has_method(m, right, f"__r{name}__"):
+        found = _by_methods(m, left, right, f"__{name}__", f"__r{name}__", written)
+        if found is not None:
+            return found
+    if isinstance(left, Sequence):
+        made = _sequence_arithmetic(m, symbol, left, right)
+        if made is not None:
+            return made
+    if isinstance(right, Sequence) and symbol == "*" and isinstance(left, Constant):
+        return binary(m, symbol, right, left, written)
+    if isinstance(left, DictView):
+        left = left.as_set(m)
+    if isinstance(right, DictView):
+        right = right.as_set(m)
+    if isinstance(left, Set) and isinstance(right, Set) and symbol in SET_OPERATORS:
+        return SET_ALGEBRA[SET_OPERATORS[symbol]](m, left, right)
+    if isinstance(left, InstanceDict):
+        left = left.as_dict(m)
+    if isinstance(left, Dict) and isinstance(right, Dict) and symbol == "|":
+        merged = left.py_copy(m)
+        merged.method(m, "update", [right], {})
+        return merged
+    return _fold(m, INPLACE.get(written, function), symbol, left, right)
+
+
+def _check_operator(m: Interpreter, name: str, value: Variable) -> None:
+    """A tensor's operator is torch's."""
+    if isinstance(value, Tensor):
+        value.check_operator(m, name)
+
+
+def _numeric_pair(left: Variable, right: Variable) -> bool:
+    """Whether both sides can be operands of a tensor or symbolic operation."""
+    return all(isinstance(v, Tensor | Symbolic | Constant) for v in (left, right)) or (
+        isinstance(left, Tensor) or isinstance(right, Tensor)
+    )
+
+
+def _fold(
+    m: Interpreter, function: Callable[[Any, Any], Any], symbol: str, left: Variable, right: Variable
+) -> Variable:
+    try:
+        a, b = left.as_python(m), right.as_python(m)
+    except NotConstant:
+        raise Unsupported(f"{left!r} {symbol} {right!r}") from None
+    return m.builder.from_python(m.builder.fold(function, [a, b]))
+
+
+def _sequence_arithmetic(m: Interpreter, symbol: str, left: Sequence, right: Variable) -> Variable | None:
+    if symbol == "+" and isinstance(right, Sequence):
+        if left.base is not right.base:
+            m.errors.throw(
+                TypeError,
+                f'can only concatenate {left.cls.__name__} (not "{right.cls.__name__}") to {left.cls.__name__}',
+            )
+        return left.make(m, [*left.items, *right.items])
+    if symbol == "*":
+        return left.make(m, left.items * m.operators.index(right))
+    return None
+
+
+def _in_order(left: Variable, right: Variable, name: str, reflected: str) -> list[tuple[Variable, Variable, str]]:
+    """Who is asked, about which other operand, by which method: a subclass on the right before what it is one of."""
+    order = [(left, right, name), (right, left, reflected)]
+    left_type, right_type = left.python_type(), right.python_type()
+    if left_type is not right_type and issubclass(right_type, left_type):
+        order.reverse()
+    return order
+
+
+def _by_methods(
+    m: Interpreter, left: Variable, right: Variable, name: str, reflected: str, written: str
+) -> Variable | None:
+    """Dispatch to ``left.__op__`` and ``right.__rop__``; None if neither takes it."""
+    for owner, other, method in _in_order(left, right, name, reflected):
+        found = _special(m, owner, method)
+        if found is not None:
+            result = m.calls.call(found, [other], {}).realize(m)
+            if not (isinstance(result, Constant) and result.value is NotImplemented):
+                return result
+        elif isinstance(owner, Tensor | Constant | Sequence | Dict | Set) and not isinstance(other, Object):
+            continue
+    if isinstance(left, Object) and left.payload is not None and not isinstance(right, Object):
+        return None
+    if isinstance(left, Tensor) or isinstance(right, Tensor):
+        raise Unsupported(f"{left!r} with {right!r}: {name}")
+    left_type, right_type = left.python_type(), right.python_type()
+    if any(hasattr(cls, "__getitem__") for cls in (left_type, right_type)):
+        raise Unsupported(f"{left!r} {written} {right!r}, of which sequences have words of their own")
+    shown = "** or pow()" if written == "**" else written
+    m.errors.throw(
+        TypeError, f"unsupported operand type(s) for {shown}: {shown_type(left_type)!r} and {shown_type(right_type)!r}"
+    )
+
+
+def _special(m: Interpreter, owner: Variable, name: str) -> Variable | None:
+    if isinstance(owner, Object | Class):
+        return owner.special(m, name)
+    if isinstance(owner, EnumMember):
+        cls = type(owner.value)
+        raw, holder = class_lookup(m, cls, name)
+        if isinstance(raw, types.FunctionType) and module_of(raw) != "enum":
+            return descriptor_get(m, raw, holder, owner, cls, name)
+    return None
+
+
+def _has_method(m: Interpreter, owner: Variable, name: str) -> bool:
+    """Whether an operator goes by methods: always for instances; for classes and enum members if Python defines it."""
+    return isinstance(owner, Object) or (isinstance(owner, Known) and _special(m, owner, name) is not None)
+
+
+def inplace(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Variable:
+    """``left symbol right`` for ``+=`` and its kin; returns what is bound afterwards."""
+    left, right = left.realize(m), right.realize(m)
+    name = INPLACE[symbol].__name__
+    if isinstance(left, Tensor):
+        for method, value in ((f"__{name}__", left), (f"__{name[1:]}__", left), (f"__r{name[1:]}__", right)):
+            _check_operator(m, method, value)
+        return m.recorder.record("call_function", INPLACE[symbol], [left, right], {})
+    if isinstance(left, List):
+        if symbol == "+=":
+            left.py_extend(m, right)
+            return left
+        if symbol == "*=":
+            left.items[:] = left.items * m.operators.index(right)
+            left.resized(m)
+            return left
+    if isinstance(left, Dict) and symbol == "|=":
+        left.method(m, "update", [right], {})
+        return left
+    if isinstance(left, Set) and left.cls is set and symbol[:-1] in SET_OPERATORS:
+        other = Set.of(m, right.entries.values()) if isinstance(right, Set) else right
+        result: Any = binary(m, symbol[:-1], left, other)
+        left.entries = result.entries
+        left.only_grew, left.in_order = left.only_grew and symbol == "|=", False
+        m.effects.mutated(left)
+        return left
+    if isinstance(left, Object):
+        found = left.special(m, f"__{name}__")
+        if found is not None:
+            result = m.calls.call(found, [right], {}).realize(m)
+            if not (isinstance(result, Constant) and result.value is NotImplemented):
+                return result
+    return binary(m, symbol[:-1], left, right, symbol)
+
+
+def unary(m: Interpreter, symbol: str, value: Variable) -> Variable:
+    """``-x``, ``+x``, ``~x`` or ``abs(x)``."""
+    function, name = UNARY[symbol]
+    value = value.realize(m)
+    if isinstance(value, Tensor | Symbolic):
+        _check_operator(m, name, value)
+        return m.recorder.record("call_function", function, [value], {})
+    if isinstance(value, Object):
+        found = value.special(m, name)
+        if found is not None:
+            return m.calls.call(found, [], {})
+    try:
+        return m.builder.from_python(m.builder.fold(function, [value.as_python(m)]))
+    except NotConstant:
+        raise Unsupported(f"{name} of {value!r}") from None
+
+
+def compare(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Variable:
+    """``left symbol right`` for the six rich comparisons."""
+    function, name, reflected = COMPARE[symbol]
+    left, right = left.realize(m), right.realize(m)
+    if isinstance(left, Object) or isinstance(right, Object):
+        found = _compare_objects(m, symbol, left, right, name, reflected)
+        if found is not None:
+            return found
+    elif isinstance(left, Known) or isinstance(right, Known):
+        found = _compare_known(m, symbol, left, right)
+        if found is not None:
+            return found
+    if isinstance(left, Tensor) or isinstance(right, Tensor):
+        if m.builder.is_none(left) or m.builder.is_none(right):
+            return Constant(symbol == "!=")
+        _check_operator(m, name, left)
+        _check_operator(m, reflected, right)
+        return m.recorder.record("call_function", function, [left, right], {})
+    if isinstance(left, Symbolic) or isinstance(right, Symbolic):
+        if all(isinstance(v, Symbolic) or _is_real_number(v) for v in (left, right)):
+            return m.recorder.record("call_function", function, [left, right], {})
+        return Constant(symbol == "!=") if symbol in ("==", "!=") else _fold(m, function, symbol, left, right)
+    if isinstance(left, Sequence) and isinstance(right, Sequence):
+        return _compare_sequences(m, symbol, left, right)
+    if isinstance(left, DictView):
+        left = left.as_set(m)
+    if isinstance(right, DictView):
+        right = right.as_set(m)
+    if isinstance(left, Set) and isinstance(right, Set):
+        return Constant(function(set(left.entries), set(right.entries)))
+    if isinstance(left, Dict) and isinstance(right, Dict) and symbol in ("==", "!="):
+        return Constant(_equal_dicts(m, left, right) == (symbol == "=="))
+    try:
+        a, b = left.as_python(m), right.as_python(m)
+    except NotConstant:
+        if symbol in ("==", "!="):
+            return Constant(_plainly_equal(m, left, right) == (symbol == "=="))
+        raise Unsupported(f"{left!r} {symbol} {right!r}") from None
+    return m.builder.from_python(m.builder.fold(function, [a, b]))
+
+
+def _is_real_number(v: Variable) -> bool:
+    return isinstance(v, Constant) and isinstance(v.value, int | float)
+
+
+def _plainly_equal(m: Interpreter, left: Variable, right: Variable) -> bool:
+    """Equality of values at least one of which compares by identity."""
+    if m.operators.is_(left, right):
+        return True
+    by_identity = (Function, Method, Known, BoundBuiltin, Slice, Range)
+    if isinstance(left, Method) and isinstance(right, Method):
+        return _plainly_equal(m, left.function, right.function) and m.operators.is_(left.owner, right.owner)
+    kinds = (Sequence, Dict, Set, Constant, *by_identity)
+    if isinstance(left, kinds) and isinstance(right, kinds) and left.python_type() is not right.python_type():
+        return False
+    if isinstance(left, Function) and isinstance(right, Function):
+        return False
+    raise Unsupported(f"{left!r} == {right!r}")
+
+
+def _compare_known(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Variable | None:
+    """By what a metaclass or an enumeration defines in Python; None if neither does."""
+    _, name, reflected = COMPARE[symbol]
+    for owner, other, method in ((left, right, name), (right, left, reflected)):
+        if isinstance(owner, Known):
+            found = _compare_known_with(m, symbol, owner, other, method)
+            if found is not None:
+                return found
+    return None
+
+
+def _compare_known_with(m: Interpreter, symbol: str, owner: Variable, other: Variable, method: str) -> Variable | None:
+    found, inverted = _special(m, owner, method), False
+    if found is None and symbol == "!=":
+        found, inverted = _special(m, owner, "__eq__"), True
+    if found is None:
+        return None
+    result = m.calls.call(found, [other], {}).realize(m)
+    if isinstance(result, Constant) and result.value is NotImplemented:
+        return None
+    return Constant(not m.operators.truth(result)) if inverted else result
+
+
+def _compare_objects(
+    m: Interpreter, symbol: str, left: Variable, right: Variable, name: str, reflected: str
+) -> Variable | None:
+    for owner, other, method in _in_order(left, right, name, reflected):
+        if isinstance(owner, Known):
+            answer = _compare_known_with(m, symbol, owner, other, method)
+            if answer is not None:
+                return answer
+        if not isinstance(owner, Object):
+            continue
+        _, holder = class_lookup(m, owner.cls, method)
+        if holder is object and method == "__ne__":
+            _, holder = class_lookup(m, owner.cls, "__eq__")
+            if holder is object:
+                continue
+            found = owner.special(m, "__eq__")
+            assert found is not None
+            answer = m.calls.call(found, [other], {}).realize(m)
+            if isinstance(answer, Constant) and answer.value is NotImplemented:
+                continue
+            return Constant(not m.operators.truth(answer))
+        found = owner.special(m, method)
+        if found is None:
+            continue
+        if owner.payload is not None and isinstance(found, BoundBuiltin):
+            inner = other.payload if isinstance(other, Object) and other.payload is not None else other
+            return compare(m, symbol if owner is left else _swapped(symbol), owner.payload, inner)
+        result = m.calls.call(found, [other], {}).realize(m)
+        if not (isinstance(result, Constant) and result.value is NotImplemented):
+            return result
+    for owner, other in ((left, right), (right, left)):
+        if isinstance(owner, Object) and owner.payload is not None and isinstance(other, type(owner.payload)):
+            # The built-in one is asked, too, and takes the other for one of its kind.
+            return compare(m, symbol if owner is left else _swapped(symbol), owner.payload, other)
+    if symbol in ("==", "!="):
+        if isinstance(left, Tensor) or isinstance(right, Tensor):
+            raise Unsupported("comparison of a tensor with an object")
+        return Constant(m.operators.is_(left, right) == (symbol == "=="))
+    left_type, right_type = left.python_type(), right.python_type()
+    m.errors.throw(
+        TypeError,
+        f"{symbol!r} not supported between instances of {shown_type(left_type)!r} and {shown_type(right_type)!r}",
+    )
+
+
+def _swapped(symbol: str) -> str:
+    return {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(symbol, symbol)
+
+
+def _compare_sequences(m: Interpreter, symbol: str, left: Sequence, right: Sequence) -> Variable:
+    if left.base is not right.base:
+        if symbol in ("==", "!="):
+            return Constant(symbol == "!=")
+        m.errors.throw(
+            TypeError,
+            f"{symbol!r} not supported between instances of {shown_type(left.cls)!r} and {right.cls.__name__!r}",
+        )
+    a, b = list(left.items), list(right.items)
+    if symbol in ("==", "!="):
+        same = len(a) == len(b) and all(m.operators.equal(x, y) for x, y in zip(a, b, strict=True))
+        return Constant(same == (symbol == "=="))
+    for x, y in zip(a, b, strict=False):
+        if not m.operators.equal(x, y):
+            return compare(m, symbol, x, y)
+    return Constant(COMPARE[symbol][0](len(a), len(b)))
+
+
+def _equal_dicts(m: Interpreter, left: Dict, right: Dict) -> bool:
+    a, b = left.whole(m), right.whole(m)
+    if len(a) != len(b):
+        return False
+    if collections.OrderedDict in (left.cls, right.cls) and not all(m.builder.is_constant(v) for _, v in a.values()):
+        raise Unsupported("comparison of ordered dictionaries, whose values are met in another order than theirs")
+    if left.cls is right.cls is collections.OrderedDict and list(a) != list(b):
+        return False
+    return all(k in b and m.operators.equal(v, b[k][1]) for k, (_, v) in a.items())
+
+
+#: Integers of which the interpreter makes one object each.
+_KEPT_INTEGERS = range(-5, 257)
+
+
+def _is_same_literal(m: Interpreter, a: Constant, b: Constant) -> bool:
+    """Whether equal literals are one object; guarded, since equality does not say it."""
+    same = a.value is b.value
+    first, second = (a.origin, b.origin) if a.origin is not None else (b.origin, a.origin)
+    if type(a.value) is int and a.value in _KEPT_INTEGERS:
+        return True
+    if first is not None and second is not None and first != second:
+        m.guards.add(first, *((GuardKind.SAME_OBJECT, second) if same else (GuardKind.DISTINCT, (second,))))
+    elif first is not None and second is None and same:
+        m.guards.add(first, GuardKind.ID, a.value)
+    elif not same:  # a break would not help: what code loads is one object again
+        raise SkipFrame(f"identity of equal literals {a!r}")
+    return same
+
+
+def is_same(m: Interpreter, left: Variable, right: Variable) -> bool:
+    """``left is right``."""
+    a, b = left.realize(m), right.realize(m)
+    if a is b:
+        if isinstance(a, BoundBuiltin | Method) and a.step < 0:
+            raise Unsupported("identity of a bound method")
+        return True
+    if isinstance(a, Constant) and isinstance(b, Constant):
+        if type(a.value) is not type(b.value) or a.value != b.value:
+            return False
+        if type(a.value) in SINGLETON_TYPES:
+            return True
+        return _is_same_literal(m, a, b)
+    if isinstance(a, EnumMember | Known) and isinstance(b, Known):
+        return a.value is b.value
+    if isinstance(a, Function) and isinstance(b, Function) and a.real is not None and b.real is not None:
+        m.guards.note_identity(a, a.real)
+        m.guards.note_identity(b, b.real)
+        return a.real is b.real
+    if isinstance(a, Tuple) and isinstance(b, Tuple) and not a.items and not b.items:
+        return a.cls is b.cls
+    if isinstance(a, Symbolic) or isinstance(b, Symbolic):
+        if isinstance(a, Constant) and a.value is None:
+            return False
+        if isinstance(b, Constant) and b.value is None:
+            return False
+        raise Unsupported("identity of a symbolic number")
+    if isinstance(a, InstanceDict) and isinstance(b, InstanceDict):
+        return a.owner is b.owner
+    m.identity.distinct(a, b)
+    return False

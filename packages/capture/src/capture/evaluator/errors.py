@@ -1,0 +1,38 @@
+"""Exceptions of the program under evaluation: raised by what it does, and being handled by it."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from capture.variables.base import Variable
+from capture.variables.constants import Constant
+from capture.variables.exceptions import ExceptionObject
+from capture.variables.signals import SymbolicRaise
+
+from .side_effects import SideEffects
+from .state import EvaluationState
+
+
+class ProgramErrors:
+    """Raises in the program, and knows which exception it is handling, and at which step that was raised."""
+
+    def __init__(self, state: EvaluationState, effects: SideEffects) -> None:
+        self._state = state
+        self._effects = effects
+        self.handled: Variable | None = None
+        self.handled_origin = -1
+
+    def make_exception(self, cls: type, args: list[Variable]) -> Variable:
+        """A new exception object."""
+        made: Variable = self._effects.created(ExceptionObject(cls, args))
+        return made
+
+    def throw(self, cls: type, message: str) -> NoReturn:
+        """Raise an exception in the program under evaluation."""
+        self.throw_value(cls, [Constant(message)])
+
+    def throw_value(self, cls: type, args: list[Variable]) -> NoReturn:
+        """The same with any arguments."""
+        exception: Any = self.make_exception(cls, args)
+        exception.origin = self._state.step
+        raise SymbolicRaise(exception)

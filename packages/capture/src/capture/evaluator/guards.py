@@ -1,0 +1,226 @@
+"""The guards of one attempt: what must hold for the capture to be used again, each noted once with the user's line.
+
+In: sources and what was found there, as variables are built and asked. Out: ``Guard``s.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from capture.errors import Unsupported
+from capture.guards import Guard, GuardKind, Predicate
+from capture.sources import Attr, Const, DictValueAt, Item, Local, Source
+from capture.variables.assumptions import Sourced
+from capture.variables.base import Lazy
+from capture.variables.constants import CONSTANT_TYPES
+from capture.variables.functions import Function
+from capture.variables.lookups import can_change
+from capture.variables.objects import Object
+
+#: Kinds of which a source may have several guards, which expect different things.
+_SEVERAL = (
+    GuardKind.HAS_KEY,
+    GuardKind.NO_KEY,
+    GuardKind.HAS_ATTR,
+    GuardKind.NO_ATTR,
+    GuardKind.SAME_OBJECT,
+    GuardKind.DISTINCT,
+    GuardKind.SHAPE,
+    GuardKind.ANSWER,
+    GuardKind.CALLABLE,
+)
+
+
+def const_of(value: Any) -> Const:
+    """The source of an object of fixed identity, labelled with its name."""
+    label = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+    return Const(value, label if isinstance(label, str) else "")
+
+
+class GuardTable:
+    """Guards by source and kind. ``where`` gives the user's line."""
+
+    def __init__(self, where: Callable[[], str]) -> None:
+        self._where = where
+        self._table: dict[Any, Guard] = {}
+        #: Entries that the program read, where they are: what guards they come to is known once all is evaluated.
+        self._reached: dict[tuple[Source, GuardKind, Any], Lazy] = {}
+        #: Objects that were computed for this capture alone, by identity.
+        self._exempt: dict[int, Any] = {}
+        self._noted: set[tuple[int, str]] = set()
+
+    def add(self, source: Source | None, kind: GuardKind, expected: Any = None) -> None:
+        """Add a guard once; none on objects that were computed for this capture alone."""
+        if self._exempt and source is not None and self.is_exempt(source):
+            return
+        key: tuple[Any, ...] = (source, kind, expected) if kind in _SEVERAL else (source, kind)
+        if key not in self._table:
+            self._table[key] = Guard(source, kind, expected, self._where())
+
+    def exempt(self, value: Any) -> None:
+        """Nothing else can change an object that was just made for real: no guard on what hangs from it."""
+        self._exempt[id(value)] = value
+
+    def is_exempt(self, source: Source) -> bool:
+        """Whether a source is read from such an object."""
+        root = source.root
+        return isinstance(root, Const) and id(root.value) in self._exempt
+
+    def holds(self, source: Source | None, kind: GuardKind) -> bool:
+        """Whether there is a guard of this kind, of which a source has one at most."""
+        return (source, kind) in self._table
+
+    def is_fixed(self, source: Source | None) -> bool:
+        """Whether a source always reads one object. A function keeps its cells."""
+        if isinstance(source, Item) and isinstance(source.base, Attr) and source.base.attr == "__closure__":
+            source = source.base.base
+        return isinstance(source, Const) or self.holds(source, GuardKind.ID)
+
+    def all(self) -> list[Guard]:
+        """Those added so far, and that what was read and not looked at further is there."""
+        return [*self._table.values(), *self._presence()]
+
+    def release(self) -> None:
+        """Let go of the program's objects."""
+        self._table = {}
+        self._reached.clear()
+        self._exempt.clear()
+
+    # What the program read, and may never look at: passed on, replaced, deleted
+
+    def reach(self, entry: Sourced, table: Source, key: Any) -> None:
+        """Note that the program read a dictionary's entry, which must be there even if its value never counts."""
+        if isinstance(entry, Lazy) and entry.seen is None and not isinstance(entry.source, DictValueAt):
+            self._reached[(table, GuardKind.HAS_KEY, key)] = entry
+
+    def reach_content(self, content: Sourced) -> None:
+        """The same of what a cell or a slot holds."""
+        source = content.source
+        if isinstance(content, Lazy) and content.seen is None and source is not None and not isinstance(source, Local):
+            self._reached[(source, GuardKind.READABLE, None)] = content
+
+    def _presence(self) -> Iterator[Guard]:
+        looked_at = {guard.source for guard in self._table.values()}
+        for (source, kind, key), entry in self._reached.items():
+            if entry.seen is None and entry.source not in looked_at:
+                yield Guard(source, kind, key)
+
+    # Inputs and their attributes
+
+    def of_type(self, source: Source | None, cls: type) -> None:
+        """An input is of exactly this class."""
+        if source is None:
+            raise Unsupported(f"{cls.__name__} of unknown origin")
+        if not isinstance(source, Const) or can_change(cls):
+            self.add(source, GuardKind.TYPE, cls)
+
+    def predicate(self, owner: Sourced, check: Callable[[Any], object], text: str, subject: object = None) -> None:
+        """A Python check on an input; none on objects of fixed identity that only guards can see change."""
+        if owner.source is None:
+            raise Unsupported("a condition on an object made in the frame")
+        self.add(owner.source, GuardKind.CALLABLE, Predicate(check, text, subject))
+
+    def no_attribute(self, owner: Sourced, name: str) -> None:
+        """An input has no such attribute."""
+        source = owner.source
+        if isinstance(owner, Object):
+            self.not_shadowed(owner, name)
+        elif source is not None and not isinstance(source, Const):
+            self.add(source, GuardKind.NO_ATTR, name)
+
+    def not_shadowed(self, owner: Object, name: str) -> None:
+        """The instance's own dictionary does not hold ``name``."""
+        if owner.source is None or name in owner.attrs:
+            return
+        if isinstance(getattr(owner.value, "__dict__", None), dict):
+            self.add(Attr(owner.source, "__dict__"), GuardKind.NO_KEY, name)
+
+    def dict_keys(self, owner: Object) -> None:
+        """The instance's own dictionary has the names that it has."""
+        assert owner.source is not None
+        self.add(Attr(owner.source, "__dict__"), GuardKind.DICT_KEYS, tuple(owner.instance_dict()))
+
+    def distinct(self, sources: list[Source]) -> None:
+        """Several sources read different objects."""
+        if len(sources) > 1:
+            self.add(sources[0], GuardKind.DISTINCT, tuple(sources[1:]))
+
+    def note_type(self, value: Any) -> None:
+        """An object of fixed identity keeps its class."""
+        cls = type(value)
+        # The class of a Python module can be replaced, although its class itself cannot change.
+        if can_change(cls) or issubclass(cls, types.ModuleType):
+            self._note(value, "__class__", lambda base: self.add(base, GuardKind.TYPE, cls))
+
+    def _note(self, value: Any, what: str, state: Callable[[Source], None]) -> None:
+        """State a fact about an object of fixed identity, once."""
+        key = (id(value), what)
+        if key not in self._noted:
+            self._noted.add(key)
+            state(const_of(value))
+
+    # Functions
+
+    def note_identity(self, variable: Sourced, value: Any) -> None:
+        """Which object an input is counts."""
+        if variable.source is not None and not isinstance(variable.source, Const):
+            self.add(variable.source, GuardKind.ID, value)
+
+    def note_code(self, function: Function) -> None:
+        """What a function runs stays."""
+        base = function.base
+        if base is not None and (id(function), "__code__") not in self._noted:
+            self._noted.add((id(function), "__code__"))
+            self.add(Attr(base, "__code__"), GuardKind.ID, function.code)
+
+    def note_defaults(self, function: Function) -> None:
+        """How many defaults a function has, and of which keyword-only parameters; their values are read one by one."""
+        base, real = function.base, function.real
+        if base is None or real is None or (id(function), "__defaults__") in self._noted:
+            return
+        self._noted.add((id(function), "__defaults__"))
+        self._note_size(Attr(base, "__defaults__"), real.__defaults__)
+        if real.__code__.co_kwonlyargcount:
+            source = Attr(base, "__kwdefaults__")
+            if real.__kwdefaults__ is None:
+                self.add(source, GuardKind.EQUALS, None)
+            else:
+                self.add(source, GuardKind.DICT_KEYS, tuple(real.__kwdefaults__))
+
+    def _note_size(self, source: Source, value: tuple[Any, ...] | None) -> None:
+        if value is None:
+            self.add(source, GuardKind.EQUALS, None)
+        else:
+            self.add(source, GuardKind.LEN, len(value))
+
+    def note_signature(self, function: Function) -> None:
+        """All that ``inspect.signature`` reads of a function, and of those that it wraps."""
+        real: Any = function.real
+        self.note_identity(function, real)
+        base = function.base or const_of(real)
+        while isinstance(real, types.FunctionType) and (id(real), "signature") not in self._noted:
+            self._noted.add((id(real), "signature"))
+            self.add(Attr(base, "__code__"), GuardKind.ID, real.__code__)
+            for name in ("__defaults__", "__kwdefaults__", "__annotations__"):
+                self.add(Attr(base, name), GuardKind.ID, getattr(real, name))
+            for name in ("__kwdefaults__", "__annotations__"):
+                if getattr(real, name) is not None:
+                    self._equal_entries(Attr(base, name), getattr(real, name))
+            for name in ("__signature__", "__wrapped__", "__text_signature__"):
+                if name in real.__dict__:
+                    self.add(Attr(base, name, via_dict=True), GuardKind.ID, real.__dict__[name])
+                else:
+                    self.add(Attr(base, "__dict__"), GuardKind.NO_KEY, name)
+            real, base = real.__dict__.get("__wrapped__"), Attr(base, "__wrapped__", via_dict=True)
+
+    def _equal_entries(self, source: Source, entries: dict[Any, Any]) -> None:
+        self.add(source, GuardKind.DICT_KEYS, tuple(entries))
+        for key, value in entries.items():
+            kind = GuardKind.EQUALS if type(value) in CONSTANT_TYPES else GuardKind.ID
+            self.add(Item(source, key), kind, value)
+
+    def note_code_of(self, real: types.FunctionType) -> None:
+        """The same for a function that is understood without being called."""
+        self._note(real, "__code__", lambda base: self.add(Attr(base, "__code__"), GuardKind.ID, real.__code__))

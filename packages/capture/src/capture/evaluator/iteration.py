@@ -1,0 +1,119 @@
+"""What Python's iteration comes to: iterators, all elements of an iterable, pairs of a mapping, sorting."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from capture.variables.base import Interpreter, Variable
+from capture.variables.instances import InstanceDict
+from capture.variables.iterators import Iterator, UserIterator
+from capture.variables.lookups import class_lookup
+from capture.variables.mappings import Dict, DictView
+from capture.variables.objects import Object
+from capture.variables.sequences import List, Tuple
+from capture.variables.signals import StopIter, SymbolicRaise
+
+
+class LanguageIteration:
+    """Iteration over variables, which ``m`` is handed to."""
+
+    def __init__(self, m: Interpreter) -> None:
+        self._m = m
+
+    def iterate(self, value: Variable) -> Variable:
+        """``iter(value)``."""
+        m = self._m
+        m.effects.activity += 1  # what iterates may come to an end halfway
+        return value.realize(m).iterate(m)
+
+    def iterate_with(self, method: Variable) -> Variable:
+        """What an ``__iter__`` gives."""
+        m = self._m
+        found = m.calls.call(method, [], {}).realize(m)
+        return m.effects.created(UserIterator(found)) if isinstance(found, Object) else found
+
+    def next_value(self, iterator: Variable) -> Variable:
+        """``next(iterator)``."""
+        m = self._m
+        m.effects.activity += 1
+        return self.stop_as_exception(lambda: iterator.next(m))
+
+    def stop_as_exception(self, action: Callable[[], Variable]) -> Variable:
+        """Turn exhaustion into the program's ``StopIteration``."""
+        m = self._m
+        try:
+            return action()
+        except StopIter as stop:
+            value = stop.value
+            m.errors.throw_value(StopIteration, [] if value is None or m.builder.is_none(value) else [value])
+
+    def next_of_object(self, owner: Variable) -> Variable:
+        """``__next__`` of a user's object; its ``StopIteration`` becomes the signal."""
+        m = self._m
+        try:
+            return owner.realize(m).method(m, "__next__", [], {})
+        except SymbolicRaise as raised:
+            if issubclass(raised.exception.python_type(), StopIteration):
+                raise StopIter from None
+            raise
+
+    def elements(self, value: Variable) -> list[Variable]:
+        """All elements of an iterable, as ``list`` takes them."""
+        m = self._m
+        real = value.realize(m)
+        if type(real) in (List, Tuple):
+            return list(real.items)  # type: ignore[attr-defined]
+        if isinstance(real, DictView):
+            return real.elements(m)
+        iterator = self.iterate(real)
+        if not isinstance(iterator, Iterator):
+            iterator = iterator.realize(m)
+        found: list[Variable] = []
+        while True:
+            try:
+                found.append(iterator.next(m))
+            except StopIter:
+                return found
+            m.state.count_instructions(1)
+
+    def iterates_as_dict(self, cls: type) -> bool:
+        """Whether what a dictionary of a class holds is copied as it lies, whatever else the class says of reading it."""
+        m = self._m
+        return issubclass(class_lookup(m, cls, "__iter__")[1], dict)
+
+    def pairs(self, value: Variable) -> list[tuple[Variable, Variable]]:
+        """Keys and values of a mapping, or of an iterable of pairs, as ``dict`` takes them."""
+        m = self._m
+        real = value.realize(m)
+        if isinstance(real, InstanceDict):
+            real = real.as_dict(m)
+        if isinstance(real, Object) and isinstance(real.payload, Dict) and self.iterates_as_dict(real.cls):
+            real = real.payload
+        if isinstance(real, Dict):
+            return list(real.in_order(m).values())
+        if isinstance(real, Object) and real.special(m, "keys") is not None:
+            keys = self.elements(m.calls.call(real.attribute(m, "keys"), [], {}))
+            return [(k, real.item(m, k)) for k in keys]
+        found = []
+        for pair in self.elements(real):
+            both = self.elements(pair)
+            if len(both) != 2:
+                m.errors.throw(ValueError, "dictionary update sequence element has a wrong length; 2 is required")
+            found.append((both[0], both[1]))
+        return found
+
+    def sort(self, items: list[Variable], key: Variable | None, reverse: Variable | None) -> list[Variable]:
+        """Stable order by ``<`` on the keys."""
+        m = self._m
+        by_key = key is not None and not m.builder.is_none(key)
+        keys = [m.calls.call(key, [x], {}) if by_key and key is not None else x for x in items]
+
+        def less(a: tuple[Variable, Variable], b: tuple[Variable, Variable]) -> int:
+            if m.operators.truth(m.operators.compare("<", a[0], b[0])):
+                return -1
+            return 1 if m.operators.truth(m.operators.compare("<", b[0], a[0])) else 0
+
+        backwards = reverse is not None and m.operators.truth(reverse)
+        ordered = sorted(zip(keys, items, strict=True), key=functools.cmp_to_key(less), reverse=backwards)
+        return [item for _, item in ordered]

@@ -1,0 +1,50 @@
+"""What the program makes and changes while it is evaluated, and what the generated code must do again.
+
+In: objects made and changed, as variables tell of them. Out: for the driver, which objects changed; for repeating, how much.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from capture.variables.base import Variable
+
+from .state import EvaluationState
+
+
+class SideEffects:
+    """Objects made in one attempt are stamped with their step, objects changed are kept in the order of first change."""
+
+    def __init__(self, state: EvaluationState) -> None:
+        self._state = state
+        #: Counts whatever may change the state of the evaluation beyond the root frame's stack.
+        self.activity = 0
+        #: Counts what an evaluation leaves behind: changes of objects, and calls in the graph.
+        self.changes = 0
+        self.changed: dict[int, Variable] = {}
+        #: Calls of functions that remember: to be made again, made before the frame ran, and of those told apart.
+        self.remembered: list[Any] = []
+        self.ran_ahead: set[Any] = set()
+        self.counted: set[Any] = set()
+        self.limits: dict[int, Any] = {}
+        #: What the frame hands out unfinished, in words.
+        self.suspended: list[str] = []
+
+    def created(self, variable: Any) -> Any:
+        """Note at which step a value was made."""
+        variable.step = self._state.step
+        return variable
+
+    def mutated(self, variable: Variable) -> None:
+        """Note a change of a tracked object."""
+        self.left_behind()
+        self.changed.setdefault(id(variable), variable)
+
+    def left_behind(self) -> None:
+        """Note that the program did what an evaluation cannot take back: a change, or a call in the graph."""
+        self.activity += 1
+        self.changes += 1
+
+    def release(self) -> None:
+        """Let go of the program's objects."""
+        self.changed.clear()
