@@ -14,13 +14,15 @@ from symshapes import TraceSpoiled, finalizers_outside_modes
 
 from . import _native, _torch, config
 from ._torch import hide_from_torch_compile
+from .attempt import FrameInput
 from .bytecode import argument_names
 from .code_map import CodeMap
-from .driver import Capture, FrameInput, capture_frame
+from .driver import capture_frame
 from .errors import CaptureError, GraphBreakError, GraphRefused, InternalError, SkipCall, SkipFrame
 from .evaluator.refusals import Refusals
 from .guards import build_tree, guard_program
 from .notices import tell, warnings_kept_from_raising
+from .replacement import Capture
 from .report import Trace
 from .resume import origin_of
 from .sources import FrameValues

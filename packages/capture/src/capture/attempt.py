@@ -1,0 +1,146 @@
+"""One evaluation of a frame from its start: to its end, or to a step where it is to break or cannot go on.
+
+In: a frame's function, code, arguments. Out: the machine's state there, or ``Stopped``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+
+from .bytecode import argument_names
+from .errors import NotConstant, Unsupported
+from .evaluator import opcodes as _opcodes
+from .evaluator.frame import BreakHere, Frame, check_no_handler_state, run
+from .evaluator.machine import Machine
+from .evaluator.program import program_of
+from .guards import GlobalState, Guard, GuardKind
+from .resume import origin_of
+from .settings import in_force
+from .sources import Closure, ClosureCell, Local, ModuleGlobal
+from .variables.base import Lazy, Variable
+from .variables.constants import Constant
+from .variables.functions import Cell
+from .variables.signals import SymbolicRaise
+from .visits import Visit
+
+_REGISTERED = (_opcodes,)
+
+#: A tensor's tangent is nowhere in its metadata; there is none while no level of forward differentiation is entered.
+_FORWARD_LEVEL = ModuleGlobal("torch.autograd.forward_ad", "_current_level", vars(forward_ad))
+_NO_LEVEL = -1
+
+
+def in_forward_mode() -> bool:
+    """Whether a level of forward-mode differentiation is entered."""
+    return bool(_FORWARD_LEVEL.namespace[_FORWARD_LEVEL.variable] != _NO_LEVEL)
+
+
+@dataclass(frozen=True)
+class FrameInput:
+    """A frame at entry. ``args`` are the values of ``argument_names(code)``."""
+
+    function: FunctionType
+    code: CodeType
+    args: tuple[Any, ...]
+    globals: dict[str, Any]
+    builtins: dict[str, Any]
+    #: Whether a tracer watches: the replacement is then to pass the lines that the frame would.
+    traced: bool = False
+
+
+class Stopped(Exception):
+    """Signal: evaluation cannot go past a root step."""
+
+    def __init__(self, step: int, reason: str, user_line: str, *, raised: bool = False) -> None:
+        super().__init__(reason)
+        self.raised = raised
+        self.step = step
+        self.reason = reason
+        self.user_line = user_line
+
+
+class Attempt:
+    """One evaluation of the frame from its start."""
+
+    def __init__(self, frame: FrameInput, dynamic: bool | None) -> None:
+        self.code = frame.code
+        self.m = Machine(frame.globals, dynamic)
+        local: dict[str, Variable] = {
+            name: Lazy(value, Local(name)) for name, value in zip(argument_names(self.code), frame.args, strict=True)
+        }
+        closure: list[Cell] = []
+        for name, real in zip(self.code.co_freevars, frame.function.__closure__ or (), strict=True):
+            cell = self.m.builder.cell_at(real, Closure(name), ClosureCell(name))
+            cell.name = name
+            closure.append(cell)
+        self.frame = Frame(self.code, frame.globals, frame.builtins, local, closure, is_root=True)
+        self.m.state.visit = Visit(self.code, last=_line_before(self.code)) if frame.traced else None
+        self.finished = False
+        self.reason: str | None = None
+        #: Torch's settings where the frame begins.
+        self.before = in_force()
+        self.m.guards.add(None, GuardKind.GRAD_MODE, torch.is_grad_enabled())
+        self.m.guards.add(None, GuardKind.GLOBAL_STATE, GlobalState.now())
+        self.m.guards.add(_FORWARD_LEVEL, GuardKind.EQUALS, _NO_LEVEL)
+
+    @property
+    def line(self) -> str:
+        return self.frame.line()
+
+    def evaluate(self, break_at: int | None) -> None:
+        """Run to the end or to the given step; raises ``Stopped`` where it cannot go on."""
+        m = self.m
+        m.state.break_at = break_at
+        try:
+            run(m, self.frame)
+            self.finished = True
+        except BreakHere as here:
+            self.reason = here.reason
+            origin = check_no_handler_state(self.frame)
+            if origin is not None:
+                raise Stopped(origin, "a break inside an exception handler", self.line) from None
+        except Unsupported as problem:
+            raise Stopped(self.stop_step(), problem.reason, self.stopped_line()) from problem
+        except NotConstant as problem:
+            raise Stopped(self.stop_step(), f"{problem} is not constant", self.stopped_line()) from problem
+        except RecursionError as problem:
+            raise Stopped(self.stop_step(), "recursion too deep to inline", self.stopped_line()) from problem
+        except SymbolicRaise as raised:
+            origin = getattr(raised.exception, "origin", -1)
+            step = origin if 0 < origin <= m.state.step else m.state.step
+            reason = f"the program raises {_described(raised)}"
+            raise Stopped(step, reason, self.stopped_line(), raised=True) from None
+
+    def stop_step(self) -> int:
+        """The root step that cannot be evaluated; the raising one if that is inside a handler."""
+        origin = check_no_handler_state(self.frame)
+        return self.m.state.step if origin is None else origin
+
+    def stopped_line(self) -> str:
+        return self.m.state.last_line or self.line
+
+    def guards(self) -> list[Guard]:
+        """All that must hold for the capture to be used again."""
+        shapes = (Guard(None, GuardKind.SHAPE, p) for p in self.m.recorder.dynamic_sizes.predicates())
+        return [*self.m.guards.all(), *self.m.classes.all(), *shapes]
+
+
+def _line_before(code: CodeType) -> int:
+    """The line that the frame is in already: of a resume function that goes on in the middle of one."""
+    origin = origin_of(code)
+    if origin is None or origin.at == 0:
+        return 0
+    before, here = program_of(origin.code).ops[origin.at - 1 : origin.at + 1]
+    return (here.line or 0) if before.line == here.line else 0
+
+
+def _described(raised: SymbolicRaise) -> str:
+    """The exception's class, and its message where that is known."""
+    name = raised.exception.python_type().__name__
+    args = getattr(raised.exception, "args", [])
+    return f"{name}: {args[0]!r}" if args and isinstance(args[0], Constant) else name

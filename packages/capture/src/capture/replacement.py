@@ -1,0 +1,306 @@
+"""The code that runs in a frame's place: it calls the graph, applies side effects, and returns or goes on after a break.
+
+In: an attempt that has ended, and a backend for its graph. Out: a ``Capture``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+from torch import fx
+
+from . import _native
+from .aliasing import separated
+from .attempt import Attempt, Stopped
+from .bytecode import Instruction, argument_names, assemble, build, decode, liveness
+from .bytecode.dialect import current
+from .effects import Effects
+from .emit import Emitter
+from .errors import GraphRefused, SkipFrame
+from .evaluator.program import program_of
+from .graph import Break, CapturedGraph
+from .guards import Guard
+from .resume import continuation, group_end, names_beside, origin_of, plain_form, reachable, stack_after, stub
+from .settings import NESTING, calls_between, in_force, put_back, restored
+from .sources import Local, Source
+from .variables.base import NULL, Variable, resolved
+from .variables.functions import Cell
+from .variables.numbers import Symbolic
+from .variables.tensors import Tensor
+from .visits import passing
+
+_FRAME_SETUP = frozenset({"MAKE_CELL", "COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})
+_NO_FALL_THROUGH_STUB = frozenset({"RAISE_VARARGS", "RERAISE", "RETURN_VALUE", "RETURN_CONST"})
+
+Backend = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
+
+
+@dataclass
+class Capture:
+    """What became of a frame. ``graph`` is None if there was nothing to compile; ``code`` None: run it eagerly."""
+
+    guards: list[Guard]
+    graph: CapturedGraph | None
+    code: CodeType | None
+    breaks: list[Break] = field(default_factory=list)
+    #: The inputs of the graph that live on, and what calls it with them once it is bound to the guards' program.
+    lasting: tuple[Source, ...] = ()
+    bound: _native.BoundGraph | None = None
+
+
+class Replacement:
+    """Writes the replacement of one attempt's frame."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._m = attempt.m
+        self._frame = attempt.frame
+        self._code = attempt.code
+        self._lasting: tuple[Source, ...] = ()
+        self._bound: _native.BoundGraph | None = None
+
+    def write(self, backend: Backend, breaks: list[Break]) -> Capture:
+        """Compile the graph, and write the code around it."""
+        m, frame = self._m, self._frame
+        after = {**in_force(), NESTING: m.recorder.autocast_nesting_change}
+        for function, args in calls_between(after, self._attempt.before):
+            m.recorder.graph.call("call_function", function, args, {}, self._attempt.line).meta["val"] = None
+        effects = Effects(m, self._code.co_cellvars)
+        e = Emitter(m, self._code.co_cellvars, names_beside(self._code))
+        if self._attempt.finished:
+            roots: list[Variable] = [frame.result]
+            restored: dict[str, Variable] = {}
+        else:
+            restored = self._live_locals()
+            cells = [c for n, c in frame.cells.items() if n in self._code.co_cellvars]
+            roots = [*frame.stack, *restored.values(), *cells]
+        e.plan([*roots, *effects.roots()])
+        m.identity.guard_all(m.recorder.graph)
+        outputs = list(dict.fromkeys(v.node for v in e.results if isinstance(v, Tensor | Symbolic)))
+        empty = m.recorder.graph.is_empty(outputs, m.recorder.graph.changes_inputs())
+        if empty and self._attempt.finished and not effects and not calls_between(self._attempt.before, after):
+            return Capture(self._attempt.guards(), None, None, breaks)
+        graph = None
+        if not empty:
+            graph = self._compile_and_call(e, outputs, backend, breaks)
+        e.save_sources = bool(effects)
+        if effects:
+            for root in roots:
+                self._preload(e, root)
+            effects.emit(e)
+        for function, args in calls_between(self._attempt.before, after):
+            loads = [build.load_const(a) for a in args]
+            e.emit(build.call_function(build.load_const(function), *loads), build.pop())
+        for call in m.effects.remembered:
+            e.emit(build.call_function(build.load_const(call)), build.pop())
+        instructions = self._returning(e) if self._attempt.finished else self._breaking(e, restored)
+        code = self._assembled(instructions)
+        return Capture(self._attempt.guards(), graph, code, breaks, self._lasting, self._bound)
+
+    def _preload(self, e: Emitter, root: Variable) -> None:
+        """Build a value before the effects, so that it is of the state that the program saw."""
+        root = resolved(root)
+        if root is NULL or id(root) in e.temps or (isinstance(root, Cell) and root.name is not None):
+            return
+        e.load(root)
+        name = e.temp()
+        e.emit(build.store_fast(name))
+        e.temps[id(root)] = name
+
+    def _compile_and_call(
+        self, e: Emitter, outputs: list[fx.Node], backend: Backend, breaks: list[Break]
+    ) -> CapturedGraph:
+        m = self._m
+        m.recorder.graph.finish(outputs)
+        captured = CapturedGraph(
+            m.recorder.graph.module(),
+            m.recorder.graph.inputs,
+            m.recorder.graph.sources,
+            self._attempt.guards(),
+            m.recorder.fake_mode.shape_env,
+            breaks,
+        )
+        with restored():
+            # As they are where the graph begins; it may end within a block that changes them.
+            put_back(self._attempt.before)
+            try:
+                if m.recorder.graph.laid_out_anew():
+                    raise GraphRefused("an input gets other sizes or strides")
+                compiled = backend(captured.module, list(captured.inputs))
+            except GraphRefused as refusal:
+                raise self._refused(refusal) from refusal
+        compiled = separated(compiled, captured.module, captured.sources, m.recorder.graph.changed_inputs())
+        # A backend may have asked about symbolic sizes too.
+        captured.guards[:] = self._attempt.guards()
+        self._call_graph(e, compiled, captured.sources)
+        if not outputs:
+            e.emit(build.pop())
+            return captured
+        e.emit(build.unpack_sequence(len(outputs)))
+        names: dict[fx.Node, str] = {}
+        for node in outputs:
+            names[node] = e.temp()
+            e.emit(build.store_fast(names[node]))
+        for v in e.results:
+            if isinstance(v, Tensor | Symbolic):
+                e.temps[id(v)] = names[v.node]
+        return captured
+
+    def _call_graph(self, e: Emitter, compiled: Callable[..., Any], sources: Sequence[Source]) -> None:
+        """Push what the compiled graph gives. Inputs that live on are not loaded by code: the guards know them."""
+        places = tuple(i for i, source in enumerate(sources) if self._m.identity.lives_on(source))
+        brought = [source for i, source in enumerate(sources) if i not in set(places)]
+        if places:
+            self._lasting = tuple(sources[i] for i in places)
+            compiled = self._bound = _native.BoundGraph(compiled, len(sources), places)
+        e.share(brought)
+        e.emit(build.push_callable(build.load_const(compiled)))
+        for source in brought:
+            e.load_source(source)
+        e.emit(build.call(len(brought)))
+
+    def _refused(self, refusal: GraphRefused) -> Exception:
+        """What to do about a backend's refusal: break the graph at the call to blame, or leave the frame alone."""
+        call = refusal.call
+        step = 0 if call is None else call.meta.get("step", 0)
+        if call is None or step < 1:
+            return SkipFrame(f"the backend refuses its graph: {refusal.reason}")
+        name = call.target if isinstance(call.target, str) else getattr(call.target, "__name__", call.target)
+        reason = f"the backend refuses {name}: {refusal.reason}"
+        self._m.recorder.refusals.note(call, reason)
+        return Stopped(step, reason, call.meta["source"])
+
+    def _returning(self, e: Emitter) -> list[Instruction]:
+        e.load(self._frame.result)
+        self._write_cells(e)
+        e.emit(build.return_value())
+        return e.out
+
+    def _write_cells(self, e: Emitter) -> None:
+        """Give the frame's own cells, where something refers to them, their content."""
+        done: set[int] = set()
+        for cell in e.cells:
+            if id(cell) in done or cell.name not in self._code.co_cellvars or cell.content is None:
+                continue
+            done.add(id(cell))
+            assert cell.name is not None
+            if not self._unchanged_argument(cell.name, cell.content):
+                e.load(cell.content)
+                e.emit(build.store_deref(cell.name))
+
+    def _unchanged_argument(self, name: str, value: Variable) -> bool:
+        """Whether a local still is the frame's argument of that name."""
+        source = resolved(value).source
+        return isinstance(source, Local) and source.local == name
+
+    def _live_locals(self) -> dict[str, Variable]:
+        """The locals that may still be read at the break."""
+        frame = self._frame
+        live = liveness(program_of(self._code).instructions)[frame.op.index]
+        return {n: v for n, v in frame.local.items() if n in live}
+
+    def _breaking(self, e: Emitter, restored: dict[str, Variable]) -> list[Instruction]:
+        """Restore stack and locals, run the operation in a copy of the body, call the resume function."""
+        frame = self._frame
+        for value in frame.stack:
+            if value is NULL:
+                e.emit([Instruction("PUSH_NULL")])
+            else:
+                e.load(value)
+        changed = {n: v for n, v in restored.items() if not self._unchanged_argument(n, v)}
+        for value in changed.values():
+            e.load(value)
+        self._write_cells(e)
+        for name in reversed(changed):
+            e.emit(build.store_fast(name))
+        stored = {i.argval for i in e.out if i.opname == "STORE_FAST"}
+        program = program_of(self._code)
+        live = liveness(program.instructions)[frame.op.index]
+        for name in argument_names(self._code):
+            if name in live and name not in frame.local and name not in frame.cells:
+                e.emit(build.delete_fast(name))
+        for name in e.made:
+            if name in stored:
+                e.emit(build.delete_fast(name))
+        return [*e.out, *self._body(frame.op.index)]
+
+    def _body(self, index: int) -> list[Instruction]:
+        """The original body from the breaking operation on, with the calls of the resume functions in it."""
+        code, frame = self._code, self._frame
+        instructions = decode(code)
+        plain = decode(code)
+        before = [v is not NULL for v in frame.stack]
+        end = group_end(instructions, index)
+        broken = instructions[end]
+        bound = set(frame.local)
+        start = instructions[index]
+        group = instructions[index : end + 1]
+        handled = [i.handler.target for i in group if i.handler is not None]
+        kept = [i for i in reachable(instructions, handled) if i.opname not in _FRAME_SETUP]
+        follow: list[Instruction] = []
+        jumped: list[Instruction] = []
+        first_cell = bool(code.co_argcount) and code.co_varnames[0] in code.co_cellvars
+        in_resume = origin_of(code) is not None
+
+        def make(target: int, jump: bool) -> list[Instruction]:
+            stack = stack_after(plain, index, before, jump)
+            then = continuation(code, target, stack, bound)
+            return stub(then, frame.globals, names_beside(code), first_cell or _first_is_free(code), in_resume, broken)
+
+        if broken.opname not in _NO_FALL_THROUGH_STUB:
+            follow = make(end + 1, False)
+        if broken.target is not None:
+            target = next(i for i, x in enumerate(instructions) if x is broken.target)
+            if broken.opname == "FOR_ITER":
+                jumped = [*current().end_for(), *make(target + len(current().end_for()), True)]
+            else:
+                jumped = make(target, True)
+            broken.target = jumped[0]
+        step = [*group[:-1], *plain_form(group[-1]), *follow]
+        return [*build.jump(start), *_merge(kept, group, step), *jumped]
+
+    def _assembled(self, instructions: list[Instruction]) -> CodeType:
+        code = self._code
+        head = build.prologue(code.co_cellvars, code.co_freevars)
+        # A closure's first instructions have no line; whatever runs here must have one for tracebacks.
+        known = (i.positions for i in program_of(code).instructions)
+        first = next(p for p in known if p is not None and p.lineno is not None)
+        if self._m.state.visit is not None:
+            passed = passing(self._m.state.visit)
+            head[-1].positions = first
+            first = passed[-1].positions or first if passed else first
+            head += passed
+        for each in (*head, *instructions):
+            if each.positions is None:
+                each.positions = first
+        names = argument_names(code)
+        return assemble([*head, *instructions], like=code, argnames=names)
+
+
+def _merge(kept: list[Instruction], group: list[Instruction], step: list[Instruction]) -> list[Instruction]:
+    """The handlers' code with the broken step put in front, or in its place if they lead back to it.
+
+    What leads back brings the stack as evaluation has it: with a NULL below each method, never a self.
+    """
+    members = {id(i) for i in group}
+    if not any(id(i) in members for i in kept):
+        return [*step, *kept]
+    out: list[Instruction] = []
+    placed = False
+    for instruction in kept:
+        if id(instruction) in members:
+            if not placed:
+                out.extend(step)
+                placed = True
+        else:
+            out.extend(plain_form(instruction))
+    return out
+
+
+def _first_is_free(code: CodeType) -> bool:
+    origin = origin_of(code)
+    original = code if origin is None else origin.code
+    return bool(original.co_argcount) and original.co_varnames[0] in code.co_freevars
