@@ -31,6 +31,7 @@ from inductor.ir.operations import (
     Where,
 )
 from inductor.ir.parse import parse_body
+from inductor.ir.parse_program import parse_program
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
 from inductor.levels import Levels, Pass, dependencies, split
 from inductor.lower import lower
@@ -92,6 +93,7 @@ __all__ = [
     "lower",
     "ops",
     "parse_body",
+    "parse_program",
     "record",
     "register_backend",
     "reset_cache",

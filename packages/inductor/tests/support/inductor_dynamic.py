@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from inductor_schedules import run
-from inductor_tracing import Tracer
+from inductor_tracing import Tracer, read_back
 from torch import fx
 
 from inductor import Options, Program, lower
@@ -34,6 +34,7 @@ def check_dynamic(
     """Assert that one schedule serves inputs of several sizes."""
     graph, fakes = trace_dynamic(function, *example)
     program: Program = lower(graph, fakes)
+    read_back(program)
     plan = schedule(program, Options())
     assert program.symbols
     for inputs in (example, *others):

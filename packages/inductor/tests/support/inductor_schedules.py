@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from inductor_tracing import default_tolerance, trace
+from inductor_tracing import default_tolerance, read_back, trace
 
 from inductor import Options, ReferenceBackend, Schedule, lower, schedule
 from inductor.codegen import generate
@@ -39,6 +39,7 @@ def check_schedule(
     graph, expected = trace(function, *inputs)
     before = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
     plan = schedule(lower(graph, inputs), options)
+    read_back(plan.program)
     actual = run(plan, *inputs)
     assert len(actual) == len(expected)
     for got, want in zip(actual, expected, strict=True):

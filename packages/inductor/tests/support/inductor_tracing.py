@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+import pytest
 import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from inductor.handlers.interpreter import run_program
+from inductor.ir.parse_program import parse_program
 from inductor.ir.program import Program
 from inductor.lower import lower
 
@@ -75,6 +78,22 @@ def check(function: Callable[..., Any], *inputs: Any, **tolerance: float) -> Pro
     return check_graph(graph, expected, inputs, **tolerance)
 
 
+def read_back(program: Program) -> Program:
+    """The program, or the one that its text tells: asserts that both are the same."""
+    text = str(program)
+    if "<" in text:  # no text stands for an argument
+        with pytest.raises(ValueError):
+            parse_program(text, program.constants)
+        return program
+    read = parse_program(text, program.constants)
+    assert str(read) == text
+    if "nan" not in text:  # which is not equal to itself
+        assert replace(read, constants={}) == replace(
+            program, constants={}, operations=[replace(op, origins=()) for op in program.operations]
+        )
+    return read
+
+
 def is_functional(graph: fx.GraphModule) -> bool:
     """Whether no call writes to its arguments."""
     schemas = [getattr(node.target, "_schema", None) for node in graph.graph.nodes]
@@ -83,7 +102,7 @@ def is_functional(graph: fx.GraphModule) -> bool:
 
 def check_graph(graph: fx.GraphModule, expected: list[Any], inputs: Sequence[Any], **tolerance: float) -> Program:
     """`check` for a graph traced already."""
-    program = lower(graph, inputs)
+    program = read_back(lower(graph, inputs))
     actual = run_program(program, inputs)
     assert len(actual) == len(expected)
     for got, want in zip(actual, expected, strict=True):

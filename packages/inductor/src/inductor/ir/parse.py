@@ -52,10 +52,22 @@ def parse_body(text: str) -> Body:
     except SyntaxError as error:
         raise ValueError(f"no text of a body: {error}") from error
     match parsed:
-        case [ast.FunctionDef(args=ast.arguments(posonlyargs=[], vararg=None, kwarg=None, defaults=[])) as function]:
-            variables = function.args
+        case [ast.FunctionDef() as function]:
+            return read_body(function)
+    raise ValueError("no text of a body: it is one function")
+
+
+def read_body(function: ast.FunctionDef) -> Body:
+    """The body that printed as a function.
+
+    Raises:
+        ValueError: it is none of a body.
+    """
+    match function.args:
+        case ast.arguments(posonlyargs=[], vararg=None, kwarg=None, defaults=[]) as variables:
+            pass
         case _:
-            raise ValueError("no text of a body: it is one function")
+            raise ValueError("no text of a body: its variables have no defaults")
     reader = _Reader()
     for line in function.body:
         try:
@@ -86,16 +98,16 @@ class _Reader:
     def line(self, line: ast.stmt) -> None:
         match line:
             case ast.AnnAssign(ast.Name(name), declared, None):
-                self._symbols[name] = Symbol(name, **_assumptions(declared))
+                self._symbols[name] = Symbol(name, **assumptions(declared))
             case ast.AnnAssign(ast.Name(name), ast.Name(dtype), ast.Call() as call):
-                op = self._operation(name, _named(_DTYPES, dtype, "dtype"), call)
+                op = self._operation(name, named(_DTYPES, dtype, "dtype"), call)
                 self._values[name] = Ref(len(self.ops))
                 self.ops.append(op)
             case ast.Expr(ast.Call(ast.Name("store"), [buffer, index, value], keywords)):
-                mode = _keyword(keywords, "mode", lambda node: _named(_MODES, _string(node), "mode of a store"))
+                mode = _keyword(keywords, "mode", lambda node: named(_MODES, string(node), "mode of a store"))
                 self.ops.append(
                     Store(
-                        _string(buffer),
+                        string(buffer),
                         self._expr(index),
                         self._value(value),
                         mode,
@@ -115,25 +127,25 @@ class _Reader:
             case "index_expr", [index]:
                 return IndexExpr(self._expr(index), dtype)
             case "load", [buffer, index]:
-                return Load(_string(buffer), self._expr(index), mask, dtype)
+                return Load(string(buffer), self._expr(index), mask, dtype)
             case "to_dtype", [value]:
                 return Cast(self._value(value), dtype)
             case "round_to", [value, ast.Name(to)]:
-                return Round(self._value(value), _named(_DTYPES, to, "dtype"))
+                return Round(self._value(value), named(_DTYPES, to, "dtype"))
             case "bitcast", [value]:
                 return Bitcast(self._value(value), dtype)
             case "where", [condition, then, otherwise]:
                 return Where(self._value(condition), self._value(then), self._value(otherwise), dtype)
             case "reduce", [kind, value]:
-                return Reduce(_named(REDUCTIONS, _string(kind), "reduction").name, self._value(value), dtype)
+                return Reduce(named(REDUCTIONS, string(kind), "reduction").name, self._value(value), dtype)
             case "indirect", [value, size, rule]:
-                _named(INDEX_RULES, _string(rule), "rule of an index")
-                return Indirect(self._value(value), self._expr(size), self.symbol(name), mask, _string(rule))
+                named(INDEX_RULES, string(rule), "rule of an index")
+                return Indirect(self._value(value), self._expr(size), self.symbol(name), mask, string(rule))
             case _, operands:
                 return self._elementwise(opcode, tuple(map(self._value, operands)), dtype)
 
     def _elementwise(self, name: str, operands: tuple[Ref, ...], dtype: torch.dtype) -> Elementwise:
-        primitive = _named(PRIMITIVES, name, "primitive")
+        primitive = named(PRIMITIVES, name, "primitive")
         if len(operands) != primitive.arity:
             raise ValueError(f"{name} takes {primitive.arity} values, not {len(operands)}")
         dtypes = {self.ops[operand.at].dtype for operand in operands}
@@ -142,7 +154,7 @@ class _Reader:
         return Elementwise(name, operands, dtype)
 
     def _value(self, node: ast.expr) -> Ref:
-        return _named(self._values, ast.unparse(node), "value")
+        return named(self._values, ast.unparse(node), "value")
 
     def _expr(self, node: ast.expr) -> Expr:
         names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
@@ -162,13 +174,15 @@ def _keyword(given: list[ast.keyword], name: str, read: Callable[[ast.expr], T])
     raise ValueError(f"no arguments but {name}= go by keyword")
 
 
-def _named(table: dict[str, Any], name: str, kind: str) -> Any:
+def named(table: dict[str, Any], name: str, kind: str) -> Any:
+    """The entry of a table, by a name that is read."""
     if name not in table:
         raise ValueError(f"no {kind}: {name}")
     return table[name]
 
 
-def _string(node: ast.expr) -> str:
+def string(node: ast.expr) -> str:
+    """The text of a string."""
     match node:
         case ast.Constant(str(text)):
             return text
@@ -190,7 +204,8 @@ def _number(node: ast.expr, dtype: torch.dtype) -> Number:
     raise ValueError(f"no {dtype}: {ast.unparse(node)}")
 
 
-def _assumptions(node: ast.expr) -> dict[str, bool]:
+def assumptions(node: ast.expr) -> dict[str, bool]:
+    """What is known of a symbol, from its declaration."""
     match node:
         case ast.Name("number"):
             return {}
@@ -199,5 +214,5 @@ def _assumptions(node: ast.expr) -> dict[str, bool]:
         case ast.UnaryOp(ast.Invert(), ast.Name(name)):
             return {name: False}
         case ast.BinOp(left, ast.BitAnd(), right):
-            return {**_assumptions(left), **_assumptions(right)}
+            return {**assumptions(left), **assumptions(right)}
     raise ValueError(f"nothing that is known of a symbol: {ast.unparse(node)}")

@@ -1,18 +1,34 @@
 """The lowered graph: buffers and the operations that fill them, in program order.
 
-Flows in: lowerings, one fx node after the other. Flows out: to the scheduler, which fuses the loops and orders all.
+Flows in: lowerings, one fx node after the other. Flows out: to the scheduler, which fuses the loops and orders all; and text such as
+
+    program("x", s0)
+    s0: integer & positive = size("x", 0)
+    buffer("x", float32, "cpu", (s0, 4), (4, 1))
+    buffer("buf0", float32, "cpu", (s0,), (1,))
+    @loop("buf0", device="cpu", outer=(s0,), inner=(4,))
+    def body(i0, *, r0):
+        ...
+    output(view("buf0", (s0,), (1,), 0))
+
+that `ir/parse_program.py` reads back.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import sympy
 import torch
 from torch import fx
 
 from inductor.ir.body import Body
 from inductor.ir.operations import Expr, Symbol
+from inductor.ir.text import declaration, declared, dtype_name
+from symshapes import expr_of, expr_text
 
 
 @dataclass(frozen=True)
@@ -25,6 +41,16 @@ class Buffer:
     size: tuple[Expr, ...]
     stride: tuple[Expr, ...]
 
+    def __str__(self) -> str:
+        parts = [
+            _quoted(self.name),
+            dtype_name(self.dtype),
+            _quoted(str(self.device)),
+            _text(self.size),
+            _text(self.stride),
+        ]
+        return f"buffer({', '.join(parts)})"
+
 
 @dataclass(frozen=True)
 class StridedView:
@@ -34,6 +60,9 @@ class StridedView:
     size: tuple[Expr, ...]
     stride: tuple[Expr, ...]
     offset: Expr
+
+    def __str__(self) -> str:
+        return f"view({_quoted(self.buffer)}, {_text(self.size)}, {_text(self.stride)}, {_text(self.offset)})"
 
 
 @dataclass(frozen=True)
@@ -49,6 +78,15 @@ class LoopOp:
     initial: tuple[tuple[str, str], ...] = ()
     """Pairs (written buffer, earlier buffer): the written buffer starts as a copy of the earlier one (scatter); the wrapper
     copies, or reuses the memory where the earlier buffer is not read again."""
+
+    def __str__(self) -> str:
+        parts = [*map(_quoted, self.writes), f"device={_quoted(str(self.device))}"]
+        parts += [f"outer={_text(self.outer_sizes)}", f"inner={_text(self.inner_sizes)}"]
+        if self.initial:
+            parts.append(
+                f"initial={{{', '.join(f'{_quoted(to)}: {_quoted(earlier)}' for to, earlier in self.initial)}}}"
+            )
+        return f"@loop({', '.join(parts)})\n{self.body}"
 
 
 @dataclass(frozen=True)
@@ -66,6 +104,12 @@ class ExternOp:
     scalar_writes: tuple[str, ...] = ()
     """Names of Python scalars this defines (sizes read from data)."""
 
+    def __str__(self) -> str:
+        written = [*("None" if name is None else _quoted(name) for name in self.writes), *self.scalar_writes]
+        parts = [f"[{', '.join(written)}]", str(self.target), *map(_text, self.args)]
+        parts += [f"{name}={_text(value)}" for name, value in self.kwargs.items()]
+        return f"extern({', '.join(parts)})"
+
 
 Operation = LoopOp | ExternOp
 
@@ -82,3 +126,74 @@ class Program:
     outputs: list[StridedView | Expr | int | float | bool | None] = field(default_factory=list)
     symbols: dict[Symbol, tuple[str, int] | None] = field(default_factory=dict)
     """Where each size symbol is read at run time: (input buffer, dimension); None if it is an int input itself."""
+
+    def __str__(self) -> str:
+        lines = [f"program({', '.join(_quoted(one) if isinstance(one, str) else str(one) for one in self.inputs)})"]
+        for symbol in sorted({*declared(self._symbols()), *self.symbols}, key=str):
+            line = declaration(symbol)
+            if symbol in self.symbols:
+                source = self.symbols[symbol]
+                line += " = given" if source is None else f" = size({_quoted(source[0])}, {source[1]})"
+            lines.append(line)
+        lines += map(str, self.buffers.values())
+        lines += [f"constant({_quoted(name)})" for name in self.constants]
+        lines += map(str, self.operations)
+        lines.append(f"output({', '.join(map(_text, self.outputs))})")
+        return "\n".join(lines)
+
+    def _symbols(self) -> set[Symbol]:
+        """Those that stand outside of bodies."""
+        found = {one for one in self.inputs if not isinstance(one, str)}
+        for buffer in self.buffers.values():
+            found |= _symbols_in((buffer.size, buffer.stride))
+        for op in self.operations:
+            found |= _symbols_in((op.outer_sizes, op.inner_sizes) if isinstance(op, LoopOp) else (op.args, op.kwargs))
+        return found | _symbols_in(self.outputs)
+
+
+def _quoted(name: str) -> str:
+    return json.dumps(name)
+
+
+def _symbols_in(value: Any) -> set[Symbol]:
+    if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+        value = expr_of(value)
+    if isinstance(value, sympy.Basic):
+        return {one for one in value.free_symbols if isinstance(one, Symbol)}
+    if isinstance(value, StridedView):
+        value = (value.size, value.stride, value.offset)
+    parts: Iterable[Any] = (
+        value.values() if isinstance(value, dict) else value if isinstance(value, tuple | list) else ()
+    )
+    return {symbol for part in parts for symbol in _symbols_in(part)}
+
+
+def _text(value: Any) -> str:
+    """An argument, a size or an output. What no text stands for shows in angle brackets, and is not read back."""
+    if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+        value = expr_of(value)
+    if isinstance(value, sympy.Basic):
+        return expr_text(value)
+    if isinstance(value, tuple):
+        return (
+            f"({''.join(f'{_text(part)}, ' for part in value).rstrip(' ')})"
+            if len(value) == 1
+            else f"({_listed(value)})"
+        )
+    if isinstance(value, list):
+        return f"[{_listed(value)}]"
+    if isinstance(value, torch.device):
+        return f"device({_quoted(str(value))})"
+    if isinstance(value, complex):
+        return f"complex({value.real!r}, {value.imag!r})"
+    if isinstance(value, str):
+        return _quoted(value)
+    if value is None or isinstance(value, bool | int | float):
+        return repr(value)
+    if isinstance(value, StridedView | torch.dtype | torch.layout | torch.memory_format):
+        return str(value)
+    return f"<{type(value).__name__}>"
+
+
+def _listed(values: Iterable[Any]) -> str:
+    return ", ".join(map(_text, values))

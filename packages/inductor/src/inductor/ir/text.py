@@ -13,7 +13,7 @@ the first operation: `s0: integer & positive`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 
@@ -41,7 +41,7 @@ def print_body(outer_vars: Sequence[Symbol], inner_vars: Sequence[Symbol], ops: 
     variables = [*map(str, outer_vars), *(["*", *map(str, inner_vars)] if inner_vars else [])]
     lines = [f"def body({', '.join(variables)}):"]
     used = {*outer_vars, *inner_vars}.union(*(op.symbols() for op in ops))
-    lines += [f"{one}: {_declared(one)}" for one in sorted(used, key=str) if one != index_symbol(one.name)]
+    lines += [declaration(one) for one in declared(used)]
     names = [str(op.symbol) if isinstance(op, Indirect) else f"tmp{at}" for at, op in enumerate(ops)]
     for name, op in zip(names, ops, strict=True):
         call = f"{op.primitive if isinstance(op, Elementwise) else op.opcode}({', '.join(_arguments(op, names))})"
@@ -49,11 +49,16 @@ def print_body(outer_vars: Sequence[Symbol], inner_vars: Sequence[Symbol], ops: 
     return "\n    ".join(lines)
 
 
-def _declared(symbol: Symbol) -> str:
-    """What is known of a symbol, as it was made."""
+def declared(symbols: Iterable[Symbol]) -> list[Symbol]:
+    """Those of the symbols that have to be declared, by name."""
+    return [one for one in sorted(symbols, key=str) if one != index_symbol(one.name)]
+
+
+def declaration(symbol: Symbol) -> str:
+    """A symbol with what is known of it, as it was made."""
     _, given = symbol.__getnewargs_ex__()
     known = [("" if value else "~") + name for name, value in sorted(given.items()) if value is not None]
-    return " & ".join(known) or "number"
+    return f"{symbol}: {' & '.join(known) or 'number'}"
 
 
 def dtype_name(dtype: torch.dtype) -> str:
