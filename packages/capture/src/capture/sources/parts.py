@@ -1,255 +1,18 @@
-"""Where a value comes from: how to say it, how generated code pushes it again, how a guard reads it.
-
-The evaluator gives every value that enters a capture one of these; guards and emitted code read through them.
-"""
+"""Sources that are read from another: attributes, items, and what functions, classes and weak references hold."""
 
 from __future__ import annotations
 
-import types
 import weakref
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import Any
 
 from capture.bytecode import build
 from capture.bytecode.instruction import Instruction
 
+from .base import FrameValues, Source, content_of, kept_hash
+
 # Attributes of nn.Module that hold what users write as plain attributes.
 _MODULE_DICTS = ("_parameters", "_buffers", "_modules")
-
-
-@dataclass(frozen=True)
-class FrameValues:
-    """What a frame holds at entry, for reading sources from Python. `func` gives the closure."""
-
-    args: Mapping[str, Any]
-    globals: Mapping[str, Any] = field(default_factory=dict)
-    builtins: Mapping[str, Any] = field(default_factory=dict)
-    func: types.FunctionType | None = None
-
-    def free(self, name: str) -> Any:
-        """The content of the function's free variable. Raises `LookupError` if there is none or it is empty."""
-        return _content(self.cell(name))
-
-    def cell(self, name: str) -> types.CellType:
-        """The cell of the function's free variable. Raises `LookupError` if there is none."""
-        if self.func is None or name not in self.func.__code__.co_freevars:
-            raise LookupError(f"no free variable {name!r}")
-        return (self.func.__closure__ or ())[self.func.__code__.co_freevars.index(name)]
-
-
-class Source:
-    """Base of all sources; equal sources read the same place."""
-
-    __slots__ = ("_hash",)
-    __match_args__: ClassVar[tuple[str, ...]]
-    _hash: int
-
-    @property
-    def name(self) -> str:
-        """The place as a user would write it: `self.layer[0].weight`."""
-        raise NotImplementedError
-
-    @property
-    def parent(self) -> Source | None:
-        """The source this one is read from; None for a root."""
-        return None
-
-    def load(self) -> list[Instruction]:
-        """Instructions that push the value, in code that runs in the captured frame's place."""
-        raise NotImplementedError
-
-    def read(self, values: FrameValues) -> Any:
-        """The value now. Raises what reading it raises."""
-        raise NotImplementedError
-
-    @property
-    def path(self) -> Iterator[Source]:
-        """The source itself, its parent, and so on to the outermost."""
-        source: Source | None = self
-        while source is not None:
-            yield source
-            source = source.parent
-
-    @property
-    def root(self) -> Source:
-        """The outermost parent."""
-        source: Source = self
-        while (parent := source.parent) is not None:
-            source = parent
-        return source
-
-    def __str__(self) -> str:
-        return self.name
-
-
-def _kept_hash(source: Source) -> int:
-    """The hash of a source's kind and fields, computed once: sources nest, and are looked up often."""
-    try:
-        return source._hash
-    except AttributeError:
-        found = hash((type(source), *(getattr(source, name) for name in type(source).__match_args__)))
-        object.__setattr__(source, "_hash", found)
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class Local(Source):
-    """An argument of the frame, `*args` and `**kwargs` as the tuple and the dict.
-
-    `load` reads the plain local: code that makes a cell of it must use `LOAD_DEREF` after its `MAKE_CELL`.
-    """
-
-    local: str
-
-    @property
-    def name(self) -> str:
-        return self.local
-
-    def load(self) -> list[Instruction]:
-        return build.load_fast(self.local)
-
-    def read(self, values: FrameValues) -> Any:
-        return values.args[self.local]
-
-
-@dataclass(frozen=True, slots=True)
-class Closure(Source):
-    """The content of a free variable's cell."""
-
-    free: str
-
-    @property
-    def name(self) -> str:
-        return self.free
-
-    def load(self) -> list[Instruction]:
-        return build.load_deref(self.free)
-
-    def read(self, values: FrameValues) -> Any:
-        return values.free(self.free)
-
-
-@dataclass(frozen=True, slots=True)
-class ClosureCell(Source):
-    """A free variable's cell itself."""
-
-    free: str
-
-    @property
-    def name(self) -> str:
-        return f"the cell of {self.free}"
-
-    def load(self) -> list[Instruction]:
-        return build.load_closure(self.free)
-
-    def read(self, values: FrameValues) -> Any:
-        return values.cell(self.free)
-
-
-@dataclass(frozen=True, slots=True)
-class Global(Source):
-    """A global of the frame's own module; not a builtin."""
-
-    variable: str
-
-    @property
-    def name(self) -> str:
-        return self.variable
-
-    def load(self) -> list[Instruction]:
-        return build.load_global(self.variable)
-
-    def read(self, values: FrameValues) -> Any:
-        return values.globals[self.variable]
-
-
-@dataclass(frozen=True, slots=True)
-class Builtin(Source):
-    """A builtin that no global of the frame's module hides."""
-
-    builtin: str
-
-    @property
-    def name(self) -> str:
-        return self.builtin
-
-    def load(self) -> list[Instruction]:
-        return build.load_global(self.builtin)
-
-    def read(self, values: FrameValues) -> Any:
-        return values.builtins[self.builtin]
-
-
-@dataclass(frozen=True, slots=True)
-class Namespace(Source):
-    """The dictionary of the frame's globals, or of its builtins, itself: for guards alone."""
-
-    of: Literal["globals", "builtins"]
-
-    @property
-    def name(self) -> str:
-        return f"the frame's {self.of}"
-
-    def read(self, values: FrameValues) -> Any:
-        return getattr(values, self.of)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ModuleGlobal(Source):
-    """A global of another module: what an inlined function's code names. `namespace` is its `__globals__`."""
-
-    module: str
-    variable: str
-    namespace: dict[str, Any] = field(repr=False)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ModuleGlobal) and self.namespace is other.namespace and self.variable == other.variable
-
-    def __hash__(self) -> int:
-        return hash((id(self.namespace), self.variable))
-
-    @property
-    def parent(self) -> Source:
-        return Const(self.namespace, self.module)
-
-    @property
-    def name(self) -> str:
-        return f"{self.module}.{self.variable}"
-
-    def load(self) -> list[Instruction]:
-        return [
-            *build.load_const(self.namespace),
-            *build.load_const(self.variable),
-            *build.binary_subscr(),
-        ]
-
-    def read(self, values: FrameValues) -> Any:
-        return self.namespace[self.variable]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Const(Source):
-    """An object known at capture, held by the generated code. `label` names it in reports."""
-
-    value: Any
-    label: str = ""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Const) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return hash(("const", id(self.value)))
-
-    @property
-    def name(self) -> str:
-        return self.label or f"<{type(self.value).__qualname__} constant>"
-
-    def load(self) -> list[Instruction]:
-        return build.load_const(self.value)
-
-    def read(self, values: FrameValues) -> Any:
-        return self.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +21,7 @@ class ReadFrom(Source):
 
     base: Source
 
-    __hash__ = _kept_hash
+    __hash__ = kept_hash
 
     @property
     def parent(self) -> Source:
@@ -272,7 +35,7 @@ class Attr(ReadFrom):
     attr: str
     via_dict: bool = False
 
-    __hash__ = _kept_hash
+    __hash__ = kept_hash
 
     @property
     def name(self) -> str:
@@ -304,7 +67,7 @@ class Item(ReadFrom):
     #: It is a dict whose class has a `__getitem__` of its own.
     overridden: bool = False
 
-    __hash__ = _kept_hash
+    __hash__ = kept_hash
 
     @property
     def name(self) -> str:
@@ -330,7 +93,7 @@ class Item(ReadFrom):
 class TypeOf(ReadFrom):
     """`type(base)`."""
 
-    __hash__ = _kept_hash
+    __hash__ = kept_hash
 
     @property
     def name(self) -> str:
@@ -349,7 +112,7 @@ class DictKeyAt(ReadFrom):
 
     index: int
 
-    __hash__ = _kept_hash
+    __hash__ = kept_hash
 
     @property
     def name(self) -> str:
@@ -369,7 +132,7 @@ class DictValueAt(ReadFrom):
 
     index: int
 
-    __hash__ = _kept_hash
+    __hash__ = kept_hash
 
     @property
     def name(self) -> str:
@@ -389,7 +152,7 @@ class Default(ReadFrom):
 
     index: int
 
-    __hash__ = _kept_hash
+    __hash__ = kept_hash
 
     @property
     def name(self) -> str:
@@ -409,7 +172,7 @@ class KwDefault(ReadFrom):
 
     keyword: str
 
-    __hash__ = _kept_hash
+    __hash__ = kept_hash
 
     @property
     def name(self) -> str:
@@ -429,7 +192,7 @@ class CellContent(ReadFrom):
 
     index: int
 
-    __hash__ = _kept_hash
+    __hash__ = kept_hash
 
     @property
     def name(self) -> str:
@@ -441,7 +204,7 @@ class CellContent(ReadFrom):
         return [*cell, *build.load_attr("cell_contents")]
 
     def read(self, values: FrameValues) -> Any:
-        return _content(self.base.read(values).__closure__[self.index])
+        return content_of(self.base.read(values).__closure__[self.index])
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,7 +213,7 @@ class FunctionGlobal(ReadFrom):
 
     variable: str
 
-    __hash__ = _kept_hash
+    __hash__ = kept_hash
 
     @property
     def name(self) -> str:
@@ -470,7 +233,7 @@ class ClassEntry(ReadFrom):
 
     entry: str
 
-    __hash__ = _kept_hash
+    __hash__ = kept_hash
 
     @property
     def name(self) -> str:
@@ -497,7 +260,7 @@ class Referent(ReadFrom):
     def read(self, values: FrameValues) -> Any:
         return weakref.ref.__call__(self.base.read(values))
 
-    __hash__ = _kept_hash
+    __hash__ = kept_hash
 
 
 def _class_entry(cls: type, name: str) -> Any:
@@ -509,10 +272,3 @@ def _class_entry(cls: type, name: str) -> Any:
 
 def _listed_values(entries: dict[Any, Any]) -> list[Any]:
     return list(entries.values())
-
-
-def _content(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError as error:
-        raise LookupError("the cell is empty") from error

@@ -1,0 +1,48 @@
+"""Where a value comes from: how to say it, how generated code pushes it again, how a guard reads it.
+
+The evaluator gives every value that enters a capture one of these; guards and emitted code read through them.
+"""
+
+from __future__ import annotations
+
+from .base import FrameValues, Source
+from .parts import (
+    Attr,
+    CellContent,
+    ClassEntry,
+    Default,
+    DictKeyAt,
+    DictValueAt,
+    FunctionGlobal,
+    Item,
+    KwDefault,
+    ReadFrom,
+    Referent,
+    TypeOf,
+)
+from .roots import Builtin, Closure, ClosureCell, Const, Global, Local, ModuleGlobal, Namespace
+
+__all__ = [
+    "Attr",
+    "Builtin",
+    "CellContent",
+    "ClassEntry",
+    "Closure",
+    "ClosureCell",
+    "Const",
+    "Default",
+    "DictKeyAt",
+    "DictValueAt",
+    "FrameValues",
+    "FunctionGlobal",
+    "Global",
+    "Item",
+    "KwDefault",
+    "Local",
+    "ModuleGlobal",
+    "Namespace",
+    "ReadFrom",
+    "Referent",
+    "Source",
+    "TypeOf",
+]

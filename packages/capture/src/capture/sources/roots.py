@@ -1,0 +1,170 @@
+"""Sources that are read from nothing else: locals, free variables, globals, and objects known at capture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from capture.bytecode import build
+from capture.bytecode.instruction import Instruction
+
+from .base import FrameValues, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Local(Source):
+    """An argument of the frame, `*args` and `**kwargs` as the tuple and the dict.
+
+    `load` reads the plain local: code that makes a cell of it must use `LOAD_DEREF` after its `MAKE_CELL`.
+    """
+
+    local: str
+
+    @property
+    def name(self) -> str:
+        return self.local
+
+    def load(self) -> list[Instruction]:
+        return build.load_fast(self.local)
+
+    def read(self, values: FrameValues) -> Any:
+        return values.args[self.local]
+
+
+@dataclass(frozen=True, slots=True)
+class Closure(Source):
+    """The content of a free variable's cell."""
+
+    free: str
+
+    @property
+    def name(self) -> str:
+        return self.free
+
+    def load(self) -> list[Instruction]:
+        return build.load_deref(self.free)
+
+    def read(self, values: FrameValues) -> Any:
+        return values.free(self.free)
+
+
+@dataclass(frozen=True, slots=True)
+class ClosureCell(Source):
+    """A free variable's cell itself."""
+
+    free: str
+
+    @property
+    def name(self) -> str:
+        return f"the cell of {self.free}"
+
+    def load(self) -> list[Instruction]:
+        return build.load_closure(self.free)
+
+    def read(self, values: FrameValues) -> Any:
+        return values.cell(self.free)
+
+
+@dataclass(frozen=True, slots=True)
+class Global(Source):
+    """A global of the frame's own module; not a builtin."""
+
+    variable: str
+
+    @property
+    def name(self) -> str:
+        return self.variable
+
+    def load(self) -> list[Instruction]:
+        return build.load_global(self.variable)
+
+    def read(self, values: FrameValues) -> Any:
+        return values.globals[self.variable]
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin(Source):
+    """A builtin that no global of the frame's module hides."""
+
+    builtin: str
+
+    @property
+    def name(self) -> str:
+        return self.builtin
+
+    def load(self) -> list[Instruction]:
+        return build.load_global(self.builtin)
+
+    def read(self, values: FrameValues) -> Any:
+        return values.builtins[self.builtin]
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace(Source):
+    """The dictionary of the frame's globals, or of its builtins, itself: for guards alone."""
+
+    of: Literal["globals", "builtins"]
+
+    @property
+    def name(self) -> str:
+        return f"the frame's {self.of}"
+
+    def read(self, values: FrameValues) -> Any:
+        return getattr(values, self.of)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModuleGlobal(Source):
+    """A global of another module: what an inlined function's code names. `namespace` is its `__globals__`."""
+
+    module: str
+    variable: str
+    namespace: dict[str, Any] = field(repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ModuleGlobal) and self.namespace is other.namespace and self.variable == other.variable
+
+    def __hash__(self) -> int:
+        return hash((id(self.namespace), self.variable))
+
+    @property
+    def parent(self) -> Source:
+        return Const(self.namespace, self.module)
+
+    @property
+    def name(self) -> str:
+        return f"{self.module}.{self.variable}"
+
+    def load(self) -> list[Instruction]:
+        return [
+            *build.load_const(self.namespace),
+            *build.load_const(self.variable),
+            *build.binary_subscr(),
+        ]
+
+    def read(self, values: FrameValues) -> Any:
+        return self.namespace[self.variable]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Const(Source):
+    """An object known at capture, held by the generated code. `label` names it in reports."""
+
+    value: Any
+    label: str = ""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Const) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return hash(("const", id(self.value)))
+
+    @property
+    def name(self) -> str:
+        return self.label or f"<{type(self.value).__qualname__} constant>"
+
+    def load(self) -> list[Instruction]:
+        return build.load_const(self.value)
+
+    def read(self, values: FrameValues) -> Any:
+        return self.value
