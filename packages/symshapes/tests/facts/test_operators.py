@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from symshapes import facts_if_operator, facts_of
+from symshapes.rules.registry import RULES
 
 aten = torch.ops.aten
 
@@ -16,6 +17,14 @@ def _all_operators():
             op = getattr(packet, schema.overload_name or "default", None)
             if op is not None and torch._C._dispatch_has_kernel(op.name()):
                 yield op
+
+
+def test_what_shape_rules_call_views_is_not_taken_for_new_memory():
+    views = [op for op, rule in RULES.items() if "View" in str(rule.__annotations__.get("return"))]
+    assert aten._unsafe_view.default in views and aten.unsafe_split.Tensor in views
+    for op in set(views) - {aten.resize.default}:  # its rule says what `resize_` makes of a tensor
+        facts = facts_of(op)
+        assert (facts.aliases or facts.hides_views) and not facts.fresh, op
 
 
 def test_functional_forms_of_all_operators_write_nothing_and_give_what_is_written():
@@ -37,23 +46,36 @@ def test_functional_forms_of_all_operators_write_nothing_and_give_what_is_writte
 @pytest.mark.parametrize(
     ("op", "true"),
     [
-        (aten.add.Tensor, {"pure", "elementwise"}),
-        (aten.mm.default, {"pure"}),
+        (aten.add.Tensor, {"pure", "elementwise", "fresh"}),
+        (aten.mm.default, {"pure", "fresh"}),
+        (aten._unsafe_view.default, {"pure", "hides_views"}),
         (aten.select.int, {"views", "aliases"}),
         (aten.detach.default, {"views", "aliases"}),
         (aten.reshape.default, {"composite", "aliases"}),
-        (aten.rand.default, {"random", "acts"}),
-        (aten.nonzero.default, {"pure", "needs_data"}),
+        (aten.rand.default, {"random", "acts", "fresh"}),
+        (aten.nonzero.default, {"pure", "needs_data", "fresh"}),
         (aten.add_.Tensor, {"acts", "elementwise"}),
         (aten.t_.default, {"acts", "reshapes"}),
         (aten.uniform_.default, {"acts", "random"}),
-        (aten._assert_async.msg, {"acts"}),
+        (aten._assert_async.msg, {"acts", "fresh"}),
     ],
     ids=lambda given: "+".join(sorted(given)) if isinstance(given, set) else str(given),
 )
 def test_facts(op, true):
     facts = facts_of(op)
-    names = ("pure", "elementwise", "views", "aliases", "composite", "random", "acts", "needs_data", "reshapes")
+    names = (
+        "pure",
+        "elementwise",
+        "views",
+        "aliases",
+        "composite",
+        "random",
+        "acts",
+        "needs_data",
+        "reshapes",
+        "fresh",
+        "hides_views",
+    )
     assert {name for name in names if getattr(facts, name)} == true
 
 

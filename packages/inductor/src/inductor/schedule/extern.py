@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from inductor.ir.program import ExternOp
+from symshapes import facts_if_operator
 
 OUT_FUNCTIONS: dict[str, str] = {
     f"aten::{name}": f"torch.{name}" for name in ("mm", "bmm", "addmm", "baddbmm", "mv", "dot")
@@ -55,38 +56,7 @@ def writes_into(op: ExternOp) -> str | None:
     return OUT_FUNCTIONS.get(name)
 
 
-FRESH_RESULTS: frozenset[str] = frozenset(
-    f"aten::{name}"
-    for name in (
-        "_adaptive_avg_pool2d",
-        "_scaled_dot_product_flash_attention_for_cpu",
-        "_scaled_dot_product_flash_attention_for_cpu_backward",
-        "avg_pool2d",
-        "avg_pool2d_backward",
-        "convolution",
-        "convolution_backward",
-        "cumsum",
-        "embedding",
-        "embedding_dense_backward",
-        "max_pool2d_with_indices",
-        "max_pool2d_with_indices_backward",
-        "native_batch_norm",
-        "native_batch_norm_backward",
-        "native_group_norm",
-        "native_group_norm_backward",
-        "native_layer_norm",
-        "native_layer_norm_backward",
-        "rand",
-        "randn",
-        "sort",
-        "topk",
-        "upsample_bilinear2d",
-        "upsample_nearest2d",
-    )
-)
-"""ATen functions whose results are always new memory that nothing else refers to, so that it can be written over."""
-
-
 def returns_fresh(op: ExternOp) -> bool:
     """Whether the results' memory is ours alone."""
-    return getattr(getattr(op.target, "_schema", None), "name", "") in FRESH_RESULTS
+    facts = facts_if_operator(op.target)
+    return facts is not None and facts.fresh

@@ -105,7 +105,9 @@ def _adoptable(program: Program, step: LoopOp, name: str, source: str) -> bool:
 
 def _note_extern(step: ExternOp, owned: set[str]) -> None:
     facts = facts_if_operator(step.target)
-    aliases = facts is None or facts.aliases or any(number >= 0 for number in facts.returns_written)
+    aliases = (
+        facts is None or facts.aliases or facts.hides_views or any(number >= 0 for number in facts.returns_written)
+    )
     for view in views(step):
         if aliases:  # the result may be a view of it, and outlive it
             owned.discard(view.buffer)

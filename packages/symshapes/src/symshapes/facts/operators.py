@@ -52,6 +52,11 @@ class OperatorFacts:
     """Whether it draws from a random generator."""
     acts: bool
     """Whether a call matters if nobody reads its results: it writes, draws random numbers, or has no results."""
+    hides_views: bool
+    """Whether results share an argument's storage although the schema calls them new."""
+    fresh: bool
+    """Whether its results are always new memory that nothing else refers to. Only of torch's own operators is this known,
+    whose kernels torch's tests compare with their schemas."""
     needs_data: bool
     """Whether its results' metadata depend on its arguments' data."""
     elementwise: bool
@@ -62,6 +67,17 @@ class OperatorFacts:
         """Whether it does no more than compute new tensors."""
         return not (self.acts or self.composite or self.aliases)
 
+
+_HIDDEN_VIEWS = frozenset(
+    f"aten::{name}"
+    for name in (
+        "_cudnn_rnn", "_lazy_clone", "_unsafe_view", "lift", "miopen_rnn", "set", "unsafe_chunk", "unsafe_split",
+        "unsafe_split_with_sizes",
+    )
+)  # fmt: skip
+"""Operators whose results share an argument's storage although their schemas call them new, so that autograd does too (and the
+recurrent layers of GPU libraries, which give their packed weights back). 528 operators that torch's own tests run on the CPU were
+watched: there are no others."""
 
 _FACTS: dict[Any, OperatorFacts] = {}
 
@@ -103,6 +119,7 @@ def _derive(op: Any) -> OperatorFacts:
     }
     composite = _torch.is_composite(op)
     aliases = any(result.alias_info is not None and not result.alias_info.is_write for result in schema.returns)
+    hides_views = schema.name in _HIDDEN_VIEWS
     random = torch.Tag.nondeterministic_seeded in op.tags
     return OperatorFacts(
         written=written,
@@ -117,6 +134,8 @@ def _derive(op: Any) -> OperatorFacts:
         views=aliases and not written and not composite,
         random=random,
         acts=bool(written) or random or not schema.returns,
+        hides_views=hides_views,
+        fresh=op.namespace == "aten" and not (written or aliases or hides_views or composite),
         needs_data=torch.Tag.data_dependent_output in op.tags or torch.Tag.dynamic_output_shape in op.tags,
         elementwise=torch.Tag.pointwise in op.tags,
     )
