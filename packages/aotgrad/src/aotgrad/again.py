@@ -22,8 +22,6 @@ from aotgrad.joint import JointGraph
 from aotgrad.partition import Partition
 from symshapes import facts_of
 
-_DEVICES = ("cpu", "cuda")
-
 
 class _Same(torch.autograd.Function):
     """The same values at another place in autograd's graph: what is differentiated down to there ends there."""
@@ -197,8 +195,15 @@ def again(
         tuple(i for i in sorted(unwatched) if isinstance(places[i].meta["val"], torch.Tensor)),
         bool(staying),
         torch.is_grad_enabled(),
-        tuple((d, torch.get_autocast_dtype(d), torch.is_autocast_enabled(d)) for d in _DEVICES),
+        tuple((d, torch.get_autocast_dtype(d), torch.is_autocast_enabled(d)) for d in _autocast_devices(joint)),
     )
+
+
+def _autocast_devices(joint: JointGraph) -> list[str]:
+    """The types of device that it computes on for which autocast can be on."""
+    values = pytree.tree_leaves([node.meta["val"] for node in joint.graph.nodes if "val" in node.meta])
+    found = {value.device.type for value in values if isinstance(value, torch.Tensor)}
+    return sorted(device for device in found if torch.amp.is_autocast_available(device))
 
 
 def _drawn_alike(node: fx.Node) -> bool:

@@ -25,7 +25,7 @@ from aotgrad.mutations import MUTATIONS, assignable
 from aotgrad.restride import layout_of, view_of
 from aotgrad.symbols import SymbolNodes
 from aotgrad.tracked import Tracked, fresh
-from aotgrad.views import COMPOSED, IDENTITIES, ViewStep, base_of, is_view, write_back
+from aotgrad.views import COMPOSED, ViewStep, base_of, is_view, is_whole, write_back
 from symshapes import (
     NUMBER_DTYPES,
     DataDependentError,
@@ -41,7 +41,6 @@ from symshapes import (
     same_layout,
     same_metadata,
     same_size,
-    same_sizes,
 )
 
 aten = torch.ops.aten
@@ -50,9 +49,6 @@ Table = Mapping[Any, Callable[..., Any]]
 
 COPIES = {aten.clone.default, aten._to_copy.default, aten._unsafe_view.default}
 """Ops whose result is their first argument's value where sizes, strides, dtype and device are the same."""
-
-RESHAPES = {aten.view.default, aten.expand.default, aten.squeeze.dim, aten.squeeze.dims, aten.squeeze.default}
-"""View ops that do nothing where they leave the sizes as they are."""
 
 
 class Tracer(InfraMode):
@@ -293,7 +289,7 @@ class Tracer(InfraMode):
     def _view_value(self, fake: FakeTensor, base: Tracked, step: ViewStep) -> tuple[fx.Node, bool]:
         """The node of a view of `base`, whose node is current."""
         func = step.op
-        if func in IDENTITIES or (func in RESHAPES and same_sizes(base.fake, fake)):
+        if is_whole(fake, base.fake):
             return base.node, base.exact
         if func is aten.as_strided.default:
             self._make_exact(base)
@@ -427,7 +423,7 @@ class Tracer(InfraMode):
         while child.parent is not None:
             parent, step = child.parent, child.step
             assert step is not None
-            if step.op in IDENTITIES:
+            if is_whole(child.fake, parent.fake):
                 parent.node, parent.exact, parent.generation = child.node, child.exact, storage.generation
             else:
                 self.read(parent)

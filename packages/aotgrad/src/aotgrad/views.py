@@ -15,7 +15,7 @@ import torch
 from torch import fx
 
 from aotgrad.errors import Unsupported
-from symshapes import facts_if_operator, inverse_permutation, same_size
+from symshapes import facts_if_operator, inverse_permutation, same_metadata, same_size
 
 aten = torch.ops.aten
 
@@ -58,6 +58,16 @@ def _is_view(node: fx.Node) -> bool:
     while node.target is operator.getitem:
         node = node.args[0]  # type: ignore[assignment]
     return is_view(node.target)
+
+
+def is_whole(view: torch.Tensor, base: torch.Tensor) -> bool:
+    """Whether a view of `base` is all of it, as it lies: it differs in identity alone. Unsure is False."""
+    return (
+        same_metadata(view, base)
+        and same_size(view.storage_offset(), base.storage_offset())
+        and view.is_conj() == base.is_conj()
+        and view.is_neg() == base.is_neg()
+    )
 
 
 def base_of(node: fx.Node) -> fx.Node:
@@ -106,9 +116,6 @@ def _composed_view(node: fx.Node, args: tuple[Any, ...]) -> tuple[fx.Node, tuple
     same = len(size) == value.dim() and all(same_size(a, b) for a, b in zip(size, value.shape, strict=True))
     return source, None if same else args
 
-
-IDENTITIES = {aten.detach.default, aten.alias.default, aten.lift_fresh.default}
-"""View ops whose result is the argument itself, under another identity."""
 
 COMPOSED: dict[Any, Callable[[fx.Node, tuple[Any, ...]], tuple[fx.Node, tuple[Any, ...] | None]]] = {
     aten.permute.default: _composed_permute,
