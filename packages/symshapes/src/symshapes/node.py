@@ -18,6 +18,7 @@ from sympy import Add, Expr, Integer, Max, Min, Mul, Pow, S
 from symshapes.constraints import Constraints, negation, relation, truth
 from symshapes.expr.floats import FLOAT_FUNCTIONS, constant
 from symshapes.expr.functions import FloorDiv, Mod
+from symshapes.facts.layout import channels_innermost, grows_outward, is_block, is_nested
 
 
 class Environment(Protocol):
@@ -273,25 +274,53 @@ class SymNode:
     # Memory formats: `sizes` and `strides` are nodes or ints, outermost dimension first
 
     def is_contiguous(self, sizes: Sequence[Any], strides: Sequence[Any]) -> SymNode:
-        return self.wrap_bool(self._dense(sizes, strides, range(len(sizes) - 1, -1, -1)))
+        return self._packed(sizes, strides, len(sizes), range(len(sizes) - 1, -1, -1))
 
     def is_channels_last_contiguous_2d(self, sizes: Sequence[Any], strides: Sequence[Any]) -> SymNode:
-        return self.wrap_bool(len(sizes) == 4 and self._dense(sizes, strides, (1, 3, 2, 0)))
+        return self._packed(sizes, strides, 4, channels_innermost(4))
 
     def is_channels_last_contiguous_3d(self, sizes: Sequence[Any], strides: Sequence[Any]) -> SymNode:
-        return self.wrap_bool(len(sizes) == 5 and self._dense(sizes, strides, (1, 4, 3, 2, 0)))
+        return self._packed(sizes, strides, 5, channels_innermost(5))
 
     def is_channels_last_strides_2d(self, sizes: Sequence[Any], strides: Sequence[Any]) -> SymNode:
-        return self.wrap_bool(len(sizes) == 4 and self._channels_innermost(sizes, strides, (1, 3, 2, 0)))
+        return self._grows_outward(sizes, strides, 4)
 
     def is_channels_last_strides_3d(self, sizes: Sequence[Any], strides: Sequence[Any]) -> SymNode:
-        return self.wrap_bool(len(sizes) == 5 and self._channels_innermost(sizes, strides, (1, 4, 3, 2, 0)))
+        return self._grows_outward(sizes, strides, 5)
 
     def is_non_overlapping_and_dense(self, sizes: Sequence[Any], strides: Sequence[Any]) -> SymNode:
-        return self.wrap_bool(self._non_overlapping_and_dense(sizes, strides))
+        return self.wrap_bool(self._block(sizes, strides))
 
     def is_non_overlapping_and_dense_indicator(self, sizes: Sequence[Any], strides: Sequence[Any]) -> SymNode:
-        return self.wrap_int(int(self._non_overlapping_and_dense(sizes, strides)))
+        return self.wrap_int(int(self._block(sizes, strides)))
+
+    def _packed(
+        self, sizes: Sequence[Any], strides: Sequence[Any], rank: int, inner_to_outer: Sequence[int]
+    ) -> SymNode:
+        size, stride = _exprs(sizes), _exprs(strides)
+        return self.wrap_bool(
+            len(size) == rank
+            and (any(self._equal(length, 0) for length in size) or is_nested(size, stride, inner_to_outer, self._equal))
+        )
+
+    def _grows_outward(self, sizes: Sequence[Any], strides: Sequence[Any], rank: int) -> SymNode:
+        size, stride = _exprs(sizes), _exprs(strides)
+        compare = (self._equal, self._less, self._greater)
+        return self.wrap_bool(len(size) == rank and grows_outward(size, stride, channels_innermost(rank), *compare))
+
+    def _block(self, sizes: Sequence[Any], strides: Sequence[Any]) -> bool:
+        size, stride = _exprs(sizes), _exprs(strides)
+        dims = [dim for dim in range(len(size)) if not self._less(size[dim], 2)]
+        return is_block(size, stride, dims, self._known_equal, self._equal)
+
+    def _equal(self, left: Any, right: Any) -> bool:
+        return self._holds(sympy.Eq, left, right)
+
+    def _less(self, left: Any, right: Any) -> bool:
+        return self._holds(sympy.Lt, left, right)
+
+    def _greater(self, left: Any, right: Any) -> bool:
+        return self._holds(sympy.Gt, left, right)
 
     def _holds(self, kind: Any, left: Any, right: Any) -> bool:
         """A comparison, with a guard; where it needs a value that there is none of, no."""
@@ -303,53 +332,12 @@ class SymNode:
             return False
         return bool(self.env.evaluate(condition))
 
-    def _empty(self, sizes: Sequence[Any]) -> bool:
-        return any(self._holds(sympy.Eq, size, 0) for size in sizes)
-
-    def _dense(self, sizes: Sequence[Any], strides: Sequence[Any], inner_to_outer: Sequence[int]) -> bool:
-        if self._empty(sizes):
-            return True
-        expected: Any = S.One
-        for dim in inner_to_outer:
-            if self._holds(sympy.Eq, sizes[dim], 1):
-                continue
-            if not self._holds(sympy.Eq, strides[dim], expected):
-                return False
-            expected = Mul(expected, _expr(sizes[dim]))
-        return True
-
-    def _channels_innermost(self, sizes: Sequence[Any], strides: Sequence[Any], inner_to_outer: Sequence[int]) -> bool:
-        """Whether strides only grow from the channels outward, as torch decides which format a tensor suggests."""
-        if self._holds(sympy.Eq, strides[1], 0):
-            return False
-        least: Any = S.Zero
-        for dim in inner_to_outer:
-            size, stride = _expr(sizes[dim]), _expr(strides[dim])
-            if self._holds(sympy.Eq, size, 0) or self._holds(sympy.Lt, stride, least):
-                return False
-            # With one channel and one row this would be the other format as well: that one has precedence.
-            if dim == 0 and self._holds(sympy.Eq, least, strides[1]):
-                return False
-            least = Mul(stride, size) if self._holds(sympy.Gt, size, 1) else stride
-        return True
-
-    def _non_overlapping_and_dense(self, sizes: Sequence[Any], strides: Sequence[Any]) -> bool:
-        if len(sizes) == 1:
-            return self._holds(sympy.Lt, sizes[0], 2) or self._holds(sympy.Eq, strides[0], 1)
-        left = [dim for dim in range(len(sizes)) if not self._holds(sympy.Lt, sizes[dim], 2)]
-        expected: Any = S.One
-        while left:
-            match = next((dim for dim in left if self._known_equal(strides[dim], expected)), None)
-            if match is None:
-                match = next((dim for dim in left if self._holds(sympy.Eq, strides[dim], expected)), None)
-            if match is None:
-                return False
-            left.remove(match)
-            expected = Mul(expected, _expr(sizes[match]))
-        return True
-
     def _known_equal(self, left: Any, right: Any) -> bool:
         return self.env.statically_known(relation(sympy.Eq, _expr(left), _expr(right))) is True
+
+
+def _exprs(values: Sequence[Any]) -> list[Expr]:
+    return [_expr(value) for value in values]
 
 
 def _expr(value: Any) -> Expr:

@@ -5,17 +5,17 @@ Flows in: `Schedule`. Flows out: names of buffers, and for each a `Geometry`.
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from inductor.ir.operations import Expr
 from inductor.ir.program import StridedView
 from inductor.schedule.memory import extent
 from inductor.schedule.nodes import views
 from inductor.schedule.schedule import KernelStep, Schedule
-from inductor.schedule.space import estimate, number
+from symshapes import is_block
 
 Geometry = tuple[tuple[Expr, ...], tuple[Expr, ...]]
 """Size and strides, in elements."""
@@ -77,9 +77,5 @@ def preferred_geometries(schedule: Schedule) -> dict[str, tuple[Geometry, int]]:
 
 def is_dense(size: Sequence[Expr], stride: Sequence[Expr]) -> bool:
     """Known sizes, no holes, no overlaps, not empty, and no dimension of size 1 (whose stride could be anything)."""
-    expected: Any = 1
-    for step, count in sorted(zip(stride, size, strict=True), key=lambda pair: estimate(number(pair[0]))):
-        if not count.is_Integer or not step.is_Integer or count <= 1 or step != expected:
-            return False
-        expected = step * count
-    return True
+    known = all(step.is_Integer and count.is_Integer and count > 1 for step, count in zip(stride, size, strict=True))
+    return known and is_block(size, stride, range(len(size)), operator.eq)

@@ -25,7 +25,7 @@ from inductor.ir.tensor import Cost, Source, TensorValue
 from inductor.ir.views import AsStrided, Slice
 from inductor.ops import COMPUTE_DTYPES, install, ops
 from inductor.traits import TraitsOf
-from symshapes import HALF_DTYPES, expr_of, hint_of
+from symshapes import HALF_DTYPES, expr_of, hint_of, is_block
 
 aten = torch.ops.aten
 
@@ -305,14 +305,7 @@ class Builder:
 
     def is_dense(self, size: Sequence[Expr], stride: Sequence[Expr]) -> bool:
         """Whether strides address a block of memory without holes or overlaps."""
-        step: Expr = ONE
-        for dim in reversed(self.order(stride)):
-            if size[dim] == 1:
-                continue
-            if not same(stride[dim], step):
-                return False
-            step = step * size[dim]
-        return True
+        return is_block(size, stride, [dim for dim in reversed(self.order(stride)) if size[dim] != 1], same)
 
     def extern(
         self,

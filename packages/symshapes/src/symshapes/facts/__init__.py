@@ -3,6 +3,7 @@
 from symshapes.facts.errors import on_two_devices, uncastable, unlike_sizes, unlike_target
 from symshapes.facts.layout import (
     inverse_permutation,
+    is_block,
     is_dense,
     memory_order,
     same_layout,
@@ -43,6 +44,7 @@ __all__ = [
     "float_dtype",
     "forget_operators",
     "inverse_permutation",
+    "is_block",
     "is_dense",
     "memory_order",
     "number_dtype",

@@ -1,7 +1,12 @@
-"""Layouts of tensors, compared and described without adding guards on symbolic sizes (`symshapes.rules.layout` may guard)."""
+"""Layouts of tensors, compared and described.
+
+What takes tensors adds no guards on symbolic sizes. What takes sizes and strides (ints, `torch.SymInt`s, sympy expressions)
+compares them by a function that it is given, which may add guards.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -37,19 +42,78 @@ def same_layout(a: torch.Tensor, b: torch.Tensor) -> bool:
     )
 
 
+Compare = Callable[[Any, Any], bool]
+"""Compares two sizes or strides."""
+
+
+def is_nested(size: Sequence[Any], stride: Sequence[Any], inner_to_outer: Iterable[int], equal: Compare) -> bool:
+    """Whether these dimensions, each around those before it, fill a block of memory without gaps or overlap.
+
+    Dimensions of length 1 may have any stride. Compared are lengths with 1, strides with the product of the lengths within.
+    """
+    step: Any = 1
+    for dim in inner_to_outer:
+        if equal(size[dim], 1):
+            continue
+        if not equal(stride[dim], step):
+            return False
+        step = step * size[dim]
+    return True
+
+
+def is_block(size: Sequence[Any], stride: Sequence[Any], dims: Iterable[int], *equals: Compare) -> bool:
+    """Whether these dimensions, in whatever order, fill a block of memory without gaps or overlap.
+
+    Each next dimension around those found is sought by the first of `equals`, then by the second, and so on.
+    """
+    left = list(dims)
+    step: Any = 1
+    while left:
+        found = (dim for equal in equals for dim in left if equal(stride[dim], step))
+        match = next(found, None)
+        if match is None:
+            return False
+        left.remove(match)
+        step = step * size[match]
+    return True
+
+
+def grows_outward(
+    size: Sequence[Any],
+    stride: Sequence[Any],
+    inner_to_outer: Sequence[int],
+    equal: Compare,
+    less: Compare,
+    greater: Compare,
+) -> bool:
+    """Whether strides only grow from the channels (dimension 1) outward to the batch (dimension 0).
+
+    That is how eager decides which memory format a tensor suggests; it needs not be dense.
+    """
+    if equal(stride[1], 0):
+        return False
+    least: Any = 0
+    for dim in inner_to_outer:
+        if equal(size[dim], 0) or less(stride[dim], least):
+            return False
+        # With one channel and one row this would be the other format as well: that one has precedence.
+        if dim == 0 and equal(least, stride[1]):
+            return False
+        least = stride[dim]
+        if greater(size[dim], 1):
+            least = least * size[dim]
+    return True
+
+
+def channels_innermost(rank: int) -> tuple[int, ...]:
+    """Dimensions from innermost to outermost where the channels are innermost: of NCHW and NCDHW."""
+    return (1, *range(rank - 1, 1, -1), 0)
+
+
 def is_dense(t: torch.Tensor) -> bool:
     """Whether the elements fill one block of memory without gaps or overlap; never guards (unsure is False)."""
-    expected: Any = 1
-    left = [(stride, size) for stride, size in zip(t.stride(), t.shape, strict=True) if not same_size(size, 1)]
-    while left:
-        for position, (stride, size) in enumerate(left):
-            if same_size(stride, expected):
-                expected = expected * size
-                del left[position]
-                break
-        else:
-            return False
-    return True
+    size = t.shape
+    return is_block(size, t.stride(), [dim for dim in range(t.dim()) if not same_size(size[dim], 1)], same_size)
 
 
 def memory_order(like: torch.Tensor) -> list[int]:

@@ -3,12 +3,14 @@
 All of it works on ints and `torch.SymInt`s alike; a comparison of symbolic sizes guards in their `ShapeEnv`.
 """
 
+import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 
 from symshapes.facts import errors
+from symshapes.facts.layout import channels_innermost, grows_outward, is_nested
 
 # int | torch.SymInt; torch is untyped to mypy here, so the alias says it in words.
 Size = Any
@@ -82,34 +84,17 @@ def strides_in_order(size: Sequence[Size], order: Sequence[int]) -> Sizes:
 
 def channels_last_strides(size: Sequence[Size]) -> Sizes:
     """Strides of a 4-d (NCHW) or 5-d (NCDHW) tensor whose channels are innermost."""
-    rank = len(size)
-    return strides_in_order(size, [1, *range(rank - 1, 1, -1), 0])
+    return strides_in_order(size, channels_innermost(len(size)))
 
 
 def is_contiguous(size: Sequence[Size], stride: Sequence[Size]) -> bool:
     """Whether the strides are row-major, ignoring dimensions of length 1; empty tensors are contiguous."""
-    step: Size = 1
-    for length, actual in zip(reversed(size), reversed(stride), strict=True):
-        if length == 1:
-            continue
-        if actual != step:
-            return any(other == 0 for other in size)
-        step = step * length
-    return True
+    return is_nested(size, stride, range(len(size) - 1, -1, -1), operator.eq) or any(length == 0 for length in size)
 
 
 def is_channels_last(size: Sequence[Size], stride: Sequence[Size]) -> bool:
     """Whether a 4-d or 5-d tensor is dense with its channels innermost."""
-    rank = len(size)
-    if rank not in (4, 5):
-        return False
-    step: Size = 1
-    for dim in (1, *range(rank - 1, 1, -1), 0):
-        if size[dim] != 1:
-            if stride[dim] != step:
-                return False
-            step = step * size[dim]
-    return True
+    return len(size) in (4, 5) and is_nested(size, stride, channels_innermost(len(size)), operator.eq)
 
 
 def looks_channels_last(size: Sequence[Size], stride: Sequence[Size]) -> bool:
@@ -118,19 +103,8 @@ def looks_channels_last(size: Sequence[Size], stride: Sequence[Size]) -> bool:
     Unlike `is_channels_last` the tensor needs not be dense.
     """
     rank = len(size)
-    if rank not in (4, 5) or stride[1] == 0:
-        return False
-    least: Size = 0
-    for dim in (1, *range(rank - 1, 1, -1), 0):
-        if size[dim] == 0 or stride[dim] < least:
-            return False
-        # An N1HW tensor with all strides alike is ambiguous, and counts as contiguous.
-        if dim == 0 and least == stride[1]:
-            return False
-        least = stride[dim]
-        if size[dim] > 1:
-            least = least * size[dim]
-    return True
+    compare = (operator.eq, operator.lt, operator.gt)
+    return rank in (4, 5) and grows_outward(size, stride, channels_innermost(rank), *compare)
 
 
 def suggest_format(meta: TensorMeta) -> torch.memory_format:
@@ -151,13 +125,9 @@ def is_dense(size: Sequence[Size], stride: Sequence[Size]) -> bool:
     """Whether the elements fill a block of memory without holes or overlaps, in whatever order."""
     if is_contiguous(size, stride):
         return True
-    step: Size = 1
     # Short dimensions do not count: their strides say nothing.
-    for dim in sorted((dim for dim in range(len(size)) if not size[dim] < 2), key=lambda dim: _hint(stride[dim])):
-        if stride[dim] != step:
-            return False
-        step = step * size[dim]
-    return True
+    order = sorted((dim for dim in range(len(size)) if not size[dim] < 2), key=lambda dim: _hint(stride[dim]))
+    return is_nested(size, stride, order, operator.eq)
 
 
 def _hint(value: Size) -> int:
