@@ -15,6 +15,7 @@ import pytest
 import torch
 
 import capture
+from capture.evaluator.opcodes import registry as opcodes
 from capture.variables import building
 from capture.variables.handlers import folds, handler_of, handles, unregister
 
@@ -125,6 +126,50 @@ def test_two_handlers_for_one_callable_are_an_error(handled: Any, by: str) -> No
 def test_taking_away_what_is_not_there_is_an_error() -> None:
     with pytest.raises(KeyError):
         unregister("recipe.nothing")
+
+
+def module_code() -> tuple[Any, Any]:
+    """A program that runs a module's code anew as a function, and that function."""
+    names: dict[str, Any] = {"__name__": "recipe", "factor": 2}
+    exec("def scaled(x):\n    return x * factor", names)
+    scaled: Any = names["scaled"]
+    begin = types.FunctionType(compile("factor = factor + 1", "recipe.py", "exec", dont_inherit=True), names)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        begin()
+        result: torch.Tensor = scaled(x)
+        return result
+
+    return program, begin
+
+
+@pytest.fixture
+def opcode(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(capture.config, "on_error", "raise")
+    carry_out("An opcode")
+    yield
+    opcodes.unregister("STORE_NAME")
+
+
+def test_without_its_handler_an_opcode_breaks_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture.config, "on_error", "raise")
+    program, x = module_code()[0], torch.ones(2)
+    with pytest.raises(capture.GraphBreakError, match="operation STORE_NAME"):
+        capture.compile(program, fullgraph=True)(x)
+    assert torch.equal(capture.compile(program)(x), 3 * x)
+
+
+def test_an_opcode(opcode: None) -> None:
+    (program, begin), x = module_code(), torch.arange(3.0)
+    compiled = capture.compile(program, fullgraph=True)
+    for factor in (3, 4, 5):
+        assert torch.equal(compiled(x), factor * x)
+        assert begin.__globals__["factor"] == factor
+
+
+def test_two_handlers_for_one_opcode_are_an_error(opcode: None) -> None:
+    with pytest.raises(ValueError, match="STORE_NAME has a handler already"):
+        carry_out("An opcode")
 
 
 @pytest.fixture

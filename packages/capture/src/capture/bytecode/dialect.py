@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
+import pkgutil
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +13,10 @@ from functools import cache
 
 from capture.bytecode.instruction import Instruction
 
-SUPPORTED = ((3, 11), (3, 12))
-UNSUPPORTED_MESSAGE = "capture supports CPython 3.11 and 3.12"
+_FILES = (re.fullmatch(r"v(\d)(\d+)", module.name) for module in pkgutil.iter_modules([os.path.dirname(__file__)]))
+#: The versions that a file beside this one is about: ``v311.py`` and so on.
+SUPPORTED = tuple(sorted((int(found[1]), int(found[2])) for found in _FILES if found))
+UNSUPPORTED_MESSAGE = "capture supports CPython " + " and ".join(f"{major}.{minor}" for major, minor in SUPPORTED)
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,22 @@ Handler = Callable[[Machine, Frame, Op], str | None]
 
 
 def operation(*names: str) -> Callable[[Handler], Handler]:
-    """Register the handler of these operations."""
+    """Register the handler of these operations, from then on: code that was evaluated before keeps those it had.
+
+    Raises ``ValueError`` if one has a handler already.
+    """
 
     def register(handler: Handler) -> Handler:
         for name in names:
-            HANDLERS[name] = handler
+            if name in HANDLERS:
+                raise ValueError(f"{name} has a handler already")
+        HANDLERS.update(dict.fromkeys(names, handler))
         return handler
 
     return register
+
+
+def unregister(*names: str) -> None:
+    """Take the handlers of these operations away again. Raises ``KeyError`` if one has none."""
+    for name in names:
+        del HANDLERS[name]
