@@ -90,6 +90,7 @@ class Attempt:
 
     @property
     def line(self) -> str:
+        """The user's line that is evaluated, as messages have it."""
         return self.frame.line()
 
     def evaluate(self, break_at: int | None) -> None:
@@ -122,6 +123,7 @@ class Attempt:
         return self.m.state.step if origin is None else origin
 
     def stopped_line(self) -> str:
+        """The user's line where evaluation stopped, maybe of a function that was called."""
         return self.m.state.last_line or self.line
 
     def guards(self) -> list[Guard]:

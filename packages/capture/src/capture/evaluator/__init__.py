@@ -1,0 +1,1 @@
+"""The symbolic interpreter: evaluates bytecode over variables, an operation at a time."""

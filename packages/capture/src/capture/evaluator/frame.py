@@ -70,6 +70,7 @@ class Frame:
     # The value stack
 
     def push(self, value: Variable) -> None:
+        """Put a value on top."""
         self.stack.append(value)
 
     def pop_raw(self) -> Variable:
@@ -77,6 +78,7 @@ class Frame:
         return self.stack.pop()
 
     def pop(self, m: Interpreter) -> Variable:
+        """Take the top away, looked at."""
         return self.stack.pop().realize(m)
 
     def pop_many(self, count: int) -> list[Variable]:

@@ -63,6 +63,7 @@ def _load_fast(m: Machine, frame: Frame, op: Op) -> None:
 
 
 def unbound(m: Machine, name: str) -> NoReturn:
+    """Raises in the program that a local has no value."""
     m.errors.throw(UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value")
 
 
