@@ -37,17 +37,32 @@ from inductor.levels import Levels, Pass, dependencies, split
 from inductor.lower import lower
 from inductor.ops import INDEX_RULES, IndexRule, compute_dtype, ops
 from inductor.options import Options
+from inductor.passes import (
+    BODY_PASSES,
+    GRAPH_PASSES,
+    BodyMatch,
+    BodyPass,
+    GraphMatch,
+    GraphPass,
+    Var,
+    call_of,
+    op_of,
+)
 from inductor.primitives import PRIMITIVES, REDUCTIONS, Primitive, Reduction
 from inductor.schedule import Schedule, schedule
 from inductor.traits import DeviceTraits
 from symshapes import own_folders as _own_folders
 
 __all__ = [
+    "BODY_PASSES",
+    "GRAPH_PASSES",
     "INDEX_RULES",
     "PRIMITIVES",
     "REDUCTIONS",
     "Bitcast",
     "Body",
+    "BodyMatch",
+    "BodyPass",
     "Buffer",
     "BuildError",
     "Cast",
@@ -59,6 +74,8 @@ __all__ = [
     "Elementwise",
     "Entry",
     "ExternOp",
+    "GraphMatch",
+    "GraphPass",
     "IndexExpr",
     "IndexRule",
     "Indirect",
@@ -83,14 +100,17 @@ __all__ = [
     "Stats",
     "Store",
     "StridedView",
+    "Var",
     "Where",
     "backend_for",
     "cache_root",
+    "call_of",
     "compile_graph",
     "compute_dtype",
     "dependencies",
     "load_stored",
     "lower",
+    "op_of",
     "ops",
     "parse_body",
     "parse_program",

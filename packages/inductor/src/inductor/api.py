@@ -23,8 +23,10 @@ from inductor.device import DeviceBackend, Kernel
 from inductor.host import HOST
 from inductor.ir.program import LoopOp
 from inductor.lower import lower
+from inductor.lowerings import LOWERINGS
 from inductor.options import Options
 from inductor.parts import KernelModule, Parts
+from inductor.passes import select
 from inductor.schedule import ExternStep, KernelStep, Schedule, schedule
 from inductor.stored import files_of, parts_of
 from symshapes import ambient, fixed_ambient
@@ -77,7 +79,10 @@ def _compile(
     cache = DiskCache(ROOM, options.cache_dir)
     try:
         with stats.phase("key"):
-            surroundings = Surroundings.of(ambient(), options, _backends(graph_module, devices))
+            passes = select(options.disabled_passes)
+            functions = (*passes.functions, *LOWERINGS.values())
+            printers = _backends(graph_module, devices)
+            surroundings = Surroundings.of(ambient(), options, printers, passes.names, functions)
             key = graph_key(graph_module, example_inputs, surroundings)
     except Uncacheable as why:
         stats.cache = f"not cached: {why}"
@@ -144,6 +149,7 @@ def _make(
 ) -> Parts:
     with stats.phase("lower"):
         program = lower(graph_module, example_inputs, options, devices.traits)
+        stats.rewrites = dict(program.rewrites)
     with stats.phase("schedule"):
         plan = schedule(
             program, options, lambda kernel: devices.backend(kernel.device).supports(kernel), devices.traits

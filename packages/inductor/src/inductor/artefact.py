@@ -43,6 +43,8 @@ class Stats:
     """Loops before fusion."""
     interpreted: int = 0
     """Kernels that no backend can print."""
+    rewrites: dict[str, int] = field(default_factory=dict)
+    """How often each pass applied, by name; empty for a graph from the cache."""
     seconds: dict[str, float] = field(default_factory=dict)
     """By phase: key, lower, schedule, emit, store, build, wrap."""
 

@@ -19,10 +19,12 @@ from inductor.backends import traits_of
 from inductor.ir.builder import MEMORY_DTYPES, Builder, numel
 from inductor.ir.indexing import is_empty, product, same
 from inductor.ir.program import ExternOp, Program, StridedView
+from inductor.ir.recording import Rewriter
 from inductor.ir.tensor import Source, TensorValue
 from inductor.lowerings import LOWERINGS, VIEWS
 from inductor.lowerings.fallback import fallback
 from inductor.options import Options
+from inductor.passes import BodyRewriter, rewrite_graph, select
 from inductor.traits import DeviceTraits, TraitsOf
 from symshapes import expr_of
 
@@ -48,8 +50,16 @@ def lower(
 
     Raises:
         NotImplementedError: for a call that writes to an argument, or a layout that is not strided.
+        ValueError: an option disables a pass that there is not.
     """
-    return _Lowering(graph_module, _told(traits, options or Options())).run(example_inputs)
+    options = options or Options()
+    passes = select(options.disabled_passes)
+    for node, example in zip(graph_module.graph.find_nodes(op="placeholder"), example_inputs, strict=False):
+        node.meta.setdefault("val", example)
+    graph, applied = rewrite_graph(graph_module.graph, passes.graph)
+    program = _Lowering(graph_module, graph, _told(traits, options), BodyRewriter(passes.body)).run()
+    program.rewrites.update(applied)
+    return program
 
 
 def _told(traits: TraitsOf, options: Options) -> TraitsOf:
@@ -64,20 +74,18 @@ def _told(traits: TraitsOf, options: Options) -> TraitsOf:
 
 
 class _Lowering:
-    """The walk over one graph: `env` holds each node's lowered value."""
+    """The walk over one graph, whose attributes `module` holds: `env` has each node's lowered value."""
 
-    def __init__(self, graph_module: fx.GraphModule, traits: TraitsOf) -> None:
-        self.module = graph_module
-        self.builder = Builder({node.name for node in graph_module.graph.nodes}, traits)
+    def __init__(self, module: fx.GraphModule, graph: fx.Graph, traits: TraitsOf, rewriter: Rewriter) -> None:
+        self.module = module
+        self.graph = graph
+        self.builder = Builder({node.name for node in graph.nodes}, traits, rewriter)
         self.env: dict[fx.Node, Any] = {}
 
-    def run(self, example_inputs: Sequence[Any]) -> Program:
-        inputs = iter(example_inputs)
-        for node in self.module.graph.nodes:
+    def run(self) -> Program:
+        for node in self.graph.nodes:
             self.builder.node = node
             if node.op == "placeholder":
-                example = next(inputs, None)
-                node.meta.setdefault("val", example)
                 self.env[node] = self._input(node)
             elif node.op == "get_attr":
                 self.env[node] = self._constant(node)

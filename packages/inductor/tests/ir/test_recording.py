@@ -1,4 +1,4 @@
-"""The recorder of lowerings: selections simplify, masks keep inlined values apart, and unused operations go."""
+"""The recorder of lowerings: masks keep inlined values apart, and unused operations go."""
 
 from __future__ import annotations
 
@@ -13,21 +13,6 @@ I0 = sympy.Symbol("i0", integer=True, nonnegative=True)
 
 def recorder() -> LoopRecorder:
     return LoopRecorder(lambda name: torch.int64 if name == "index" else torch.float32, {I0: sympy.Integer(8)})
-
-
-def test_a_masked_load_needs_no_selection_of_zero() -> None:
-    with install(recorder()) as rec:
-        mask = ops.lt(ops.index_expr(I0, torch.int64), ops.constant(3, torch.int64))
-        ops.store("y", I0, ops.masked(mask, lambda: ops.load("x", I0), 0))
-    assert [op.opcode for op in used(rec.recorded)] == ["index_expr", "constant", "elementwise", "load", "store"]
-
-
-def test_a_masked_load_keeps_other_values() -> None:
-    with install(recorder()) as rec:
-        mask = ops.lt(ops.index_expr(I0, torch.int64), ops.constant(3, torch.int64))
-        ops.store("y", I0, ops.masked(mask, lambda: ops.load("x", I0), -0.0))
-        ops.store("z", I0, ops.masked(mask, lambda: ops.load("x", I0), 2.0))
-    assert [op.opcode for op in used(rec.recorded)].count("where") == 2
 
 
 def test_unused_operations_go_and_indirect_ones_stay_with_their_loads() -> None:

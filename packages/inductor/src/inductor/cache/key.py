@@ -9,7 +9,7 @@ import functools
 import hashlib
 import importlib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType
@@ -41,11 +41,25 @@ class Surroundings:
     """Of each device type's backend its class, and what it says it reads."""
     sources: tuple[tuple[str, str], ...]
     """The packages that write code, with the hash of their own sources: what is right while they are worked on, too."""
+    passes: tuple[str, ...]
+    """Names of all passes over graphs and bodies, in their order."""
 
     @staticmethod
-    def of(ambient: Ambient, options: Options, backends: Iterable[DeviceBackend]) -> Surroundings:
-        """The surroundings of a compile with these."""
+    def of(
+        ambient: Ambient,
+        options: Options,
+        backends: Iterable[DeviceBackend],
+        passes: Iterable[str] = (),
+        functions: Iterable[Callable[..., Any]] = (),
+    ) -> Surroundings:
+        """The surroundings of a compile with these; `functions` are what passes and lowerings are made of.
+
+        Raises:
+            Uncacheable: one of the functions comes from no file.
+        """
         packages = dict.fromkeys(("symshapes", "aotgrad", "inductor"))
+        homes = {getattr(function, "__module__", None) or "a function of no module" for function in functions}
+        packages |= dict.fromkeys(sorted({home.partition(".")[0] for home in homes}))
         facts = []
         for backend in backends:
             packages[type(backend).__module__.partition(".")[0]] = None
@@ -53,11 +67,14 @@ class Surroundings:
             facts.append((name, (("traits", repr(backend.traits)), *sorted(backend.facts().items()))))
         # Where the cache lies changes nothing that is in it.
         given = replace(options, cache_dir=None)
-        return Surroundings(ambient, given, tuple(facts), tuple((name, package_hash(name)) for name in packages))
+        sources = tuple((name, package_hash(name)) for name in packages)
+        return Surroundings(ambient, given, tuple(facts), sources, tuple(passes))
 
     def text(self) -> str:
         """All of it, readable."""
-        return "\n".join([self.ambient.text(), repr(self.options), repr(self.backends), repr(self.sources)])
+        return "\n".join(
+            [self.ambient.text(), repr(self.options), repr(self.backends), repr(self.sources), repr(self.passes)]
+        )
 
 
 def graph_key(module: fx.GraphModule, inputs: Iterable[Any], surroundings: Surroundings) -> str:
@@ -148,11 +165,21 @@ def _target(module: fx.GraphModule, node: fx.Node, digest: Any) -> str:
 
 @functools.cache
 def package_hash(name: str) -> str:
-    """Hash of an installed package's Python sources and headers, or of a module that is one file."""
-    package = importlib.import_module(name)
+    """Hash of an installed package's Python sources and headers, or of a module that is one file.
+
+    Raises:
+        Uncacheable: it is neither.
+    """
+    try:
+        package = importlib.import_module(name)
+    except ImportError:
+        raise Uncacheable(f"no file holds {name}, which has a part in what is generated") from None
     digest = hashlib.sha256()
-    if not hasattr(package, "__path__") and getattr(package, "__file__", None):
-        digest.update(Path(package.__file__ or "").read_bytes())
+    if not hasattr(package, "__path__"):
+        place = getattr(package, "__file__", None)
+        if place is None:
+            raise Uncacheable(f"no file holds {name}, which has a part in what is generated")
+        digest.update(Path(place).read_bytes())
     for root in getattr(package, "__path__", ()):
         for folder, inner, files in os.walk(root):
             inner.sort()

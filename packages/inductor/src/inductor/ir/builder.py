@@ -6,7 +6,7 @@ Flows in: lazy values from lowerings. Flows out: `Program` operations, in an ord
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,9 +17,9 @@ from torch import fx
 from inductor.ir.body import Body
 from inductor.ir.indexing import ONE, ZERO, Index, contiguous_strides, is_empty, product, same
 from inductor.ir.loops import canonicalise, inner_symbol, outer_symbol
-from inductor.ir.operations import Expr
+from inductor.ir.operations import Expr, Symbol
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
-from inductor.ir.recording import LoopRecorder, used
+from inductor.ir.recording import LoopRecorder, Rewriter, used
 from inductor.ir.scalar import Scalar
 from inductor.ir.tensor import Cost, Source, TensorValue
 from inductor.ir.views import AsStrided, Slice
@@ -42,11 +42,13 @@ class Builder:
     Args:
         given: names of tensors that come from outside, which no buffer made here may take.
         traits: what is true of each device.
+        rewriter: simplifies bodies while they are recorded.
     """
 
-    def __init__(self, given: Collection[str], traits: TraitsOf) -> None:
+    def __init__(self, given: Collection[str], traits: TraitsOf, rewriter: Rewriter | None = None) -> None:
         self._given = frozenset(given)
         self.traits = traits
+        self.rewriter = rewriter
         self.program = Program()
         self.node: fx.Node | None = None
         self.hints: dict[sympy.Symbol, int] = {}
@@ -220,10 +222,12 @@ class Builder:
         for at, dim in enumerate(inner_dims):
             inner_index[dim] = inner_symbol(at)
             ranges[inner_symbol(at)] = inner[dim]
-        recorder = LoopRecorder(lambda name: self.program.buffers[name].dtype, ranges)
+        recorder = self.recorder(ranges)
         recorder.origins.update(dict.fromkeys(origins or self._origins()))
         with install(recorder):
             function(outer_index, inner_index)
+        if recorder.rewrites:
+            self.program.rewrites.update(recorder.rewrites)
         body = Body(
             tuple(outer_symbol(at) for at in range(len(outer_dims))),
             tuple(inner_symbol(at) for at in range(len(inner_dims))),
@@ -247,6 +251,10 @@ class Builder:
                 initial,
             )
         )
+
+    def recorder(self, ranges: Mapping[Symbol, Expr]) -> LoopRecorder:
+        """What records a body over index symbols of these sizes."""
+        return LoopRecorder(lambda name: self.program.buffers[name].dtype, ranges, self.rewriter)
 
     def store(self, buffer: Buffer, index: Index, value: Scalar, mode: str | None = None) -> None:
         """Inside a loop: write one element."""

@@ -17,6 +17,7 @@ that `ir/parse_program.py` reads back.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -126,6 +127,8 @@ class Program:
     outputs: list[StridedView | Expr | int | float | bool | None] = field(default_factory=list)
     symbols: dict[Symbol, tuple[str, int] | None] = field(default_factory=dict)
     """Where each size symbol is read at run time: (input buffer, dimension); None if it is an int input itself."""
+    rewrites: Counter[str] = field(default_factory=Counter, compare=False)
+    """How often each pass applied on the way here, by name; not part of what the program is."""
 
     def __str__(self) -> str:
         lines = [f"program({', '.join(_quoted(one) if isinstance(one, str) else str(one) for one in self.inputs)})"]

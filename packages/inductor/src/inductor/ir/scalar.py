@@ -11,7 +11,7 @@ from typing import Any
 import sympy
 import torch
 
-from inductor.ir.operations import Constant, Elementwise, Expr, Load, Ref, Round, Where
+from inductor.ir.operations import Constant, Expr, Ref
 from inductor.ir.size_floats import is_size_float, size_float
 from inductor.ops import compute_dtype, ops
 from inductor.primitives import PRIMITIVES, REDUCTIONS
@@ -143,16 +143,12 @@ def settled(value: Scalar) -> Scalar:
 
 def element_of(value: Scalar, dtype: torch.dtype) -> Scalar:
     """`value` as an element of a tensor of `dtype` that has not been in memory."""
-    unrounded = None if dtype not in HALF_DTYPES or _is_rounded(value.ref, dtype) else dtype
+    unrounded = None if dtype not in HALF_DTYPES or ops.is_rounded(value.ref, dtype) else dtype
     if value.unrounded is unrounded and (value.settle is not None) == (unrounded is not None):
         return value  # such as a view, or an operation that passes rounding on
     if unrounded is None:
         return Scalar(value.ref, None, value.settle)
-    return Scalar(value.ref, unrounded, lambda: _rounded_ref(value.settled_ref, dtype))
-
-
-def _rounded_ref(ref: Ref, dtype: torch.dtype) -> Ref:
-    return ref if _is_rounded(ref, dtype) else ops.round_to(ref, dtype)
+    return Scalar(value.ref, unrounded, lambda: ops.round_to(value.settled_ref, dtype))
 
 
 def lift(value: Scalar | Number | Expr, dtype: torch.dtype) -> Scalar:
@@ -175,7 +171,7 @@ def convert(value: Scalar, dtype: torch.dtype) -> Scalar:
     """To the compute dtype of `dtype`: float16 and bfloat16 become float32 without rounding. Another dtype than the value's
     own is a cast, which reads what eager has in memory."""
     if value.unrounded is not None and dtype is not value.unrounded:
-        value = Scalar(_rounded_ref(value.ref, value.unrounded), None, value.settle)
+        value = Scalar(ops.round_to(value.ref, value.unrounded), None, value.settle)
     want = compute_dtype(dtype)
     if value.dtype is want:
         return value
@@ -188,26 +184,7 @@ def rounded(value: Scalar, dtype: torch.dtype) -> Scalar:
     """`value` as memory of `dtype` would hold it: float16 and bfloat16 round, unless the value is already that."""
     if dtype not in HALF_DTYPES:
         return convert(value, dtype)
-    return _made(lambda ref: _rounded_ref(ref, dtype), [value])
-
-
-def _is_rounded(ref: Ref, dtype: torch.dtype, depth: int = 3) -> bool:
-    """Whether the value is known to be one that memory of `dtype` can hold."""
-    parts: tuple[Ref, ...]
-    match ops.recorded[ref.at]:
-        case Load(buffer):
-            return bool(ops.memory_dtype(buffer) is dtype)
-        case Constant(number):
-            return bool(torch.tensor(number, dtype=dtype).item() == number)
-        case Round(to=to):
-            return to is dtype
-        case Where(_, then, otherwise):
-            parts = (then, otherwise)
-        case Elementwise(primitive, operands) if PRIMITIVES[primitive].keeps_rounding:
-            parts = operands
-        case _:
-            return False
-    return depth > 0 and all(_is_rounded(part, dtype, depth - 1) for part in parts)
+    return _made(lambda ref: ops.round_to(ref, dtype), [value])
 
 
 def where(condition: Scalar, a: Scalar | Number, b: Scalar | Number) -> Scalar:

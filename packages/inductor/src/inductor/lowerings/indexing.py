@@ -13,7 +13,6 @@ from inductor.ir.builder import Builder
 from inductor.ir.indexing import ZERO, Index, is_empty, same
 from inductor.ir.loops import outer_symbol
 from inductor.ir.operations import Expr
-from inductor.ir.recording import LoopRecorder
 from inductor.ir.scalar import Scalar, checked, convert, index_value, indirect, masked, prim, where
 from inductor.ir.tensor import Cost, TensorValue
 from inductor.ir.views import Reindex
@@ -52,7 +51,7 @@ def like_node(
 def _checks(builder: Builder, compute: Callable[[Index], Scalar], size: Sequence[Expr]) -> bool:
     """Whether an element's position has to be checked, as a trial tells: a range of numbers may be known to fit."""
     index = [outer_symbol(at) for at in range(len(size))]
-    recorder = LoopRecorder(lambda name: builder.program.buffers[name].dtype, dict(zip(index, size, strict=True)))
+    recorder = builder.recorder(dict(zip(index, size, strict=True)))
     with install(recorder):
         compute(index)
     return checks_positions(recorder.recorded)
@@ -272,7 +271,7 @@ def slice_scatter(
         return NotImplemented
     first, last, _ = slice(start, end).indices(int(size))
     if first >= last:
-        return builder.copy(self)
+        return NotImplemented
     src = builder.to_device(src, self.device)
 
     def compute(index: Index) -> Scalar:

@@ -97,6 +97,7 @@ def pointwise(
                     wide=wide,
                 )
 
+            lower.__module__ = function.__module__  # whose sources the generated code depends on
             LOWERINGS[op] = lower
         return function
 
@@ -160,7 +161,7 @@ def elementwise(
         return function(*loaded, **raw)
 
     tensors = {name: value for name, value in values.items() if isinstance(value, TensorValue)}
-    cost = measured(sample, lambda name: tensors[name].dtype)
+    cost = measured(builder, sample, lambda name: tensors[name].dtype)
     for value in tensors.values():
         cost += value.cost
     return builder.pointwise(device, dtype, size, compute, cost)
@@ -172,9 +173,9 @@ def _is_narrowed(value: Any, common: torch.dtype, wide: bool) -> bool:
     return not wide
 
 
-def measured(sample: Callable[[], Scalar], dtype_of: Callable[[str], torch.dtype]) -> Cost:
+def measured(builder: Builder, sample: Callable[[], Scalar], dtype_of: Callable[[str], torch.dtype]) -> Cost:
     """The operations that `sample` records, loads and constants not counted."""
-    recorder = LoopRecorder(dtype_of, {})
+    recorder = LoopRecorder(dtype_of, {}, builder.rewriter)
     with install(recorder):
         sample()
     work = [op for op in recorder.recorded if not isinstance(op, Load | Constant | Cast)]

@@ -24,11 +24,6 @@ def out_size(builder: Builder) -> tuple[Expr, ...]:
     return builder.sizes(builder.meta().size())
 
 
-@view("alias", "detach", "lift", "lift_fresh", "_conj", "resolve_conj")
-def identity(builder: Builder, self: TensorValue) -> Any:
-    return self if not self.dtype.is_complex else NotImplemented
-
-
 @view("view", "_unsafe_view", "reshape", "flatten.using_ints", "_reshape_alias")
 def reshape(builder: Builder, self: TensorValue, *args: Any, **kwargs: Any) -> TensorValue:
     return reshaped(builder, self, out_size(builder))
@@ -50,8 +45,6 @@ def permute(builder: Builder, self: TensorValue, dims: Sequence[int]) -> TensorV
 
 
 def permuted(self: TensorValue, order: tuple[int, ...]) -> TensorValue:
-    if order == tuple(range(len(order))):
-        return self
     return self.view(Dims(tuple(self.size[d] for d in order), order, len(order)))
 
 
@@ -94,8 +87,6 @@ def squeeze(builder: Builder, self: TensorValue, dim: int | Sequence[int] | None
     rank = len(self.size)
     dims = range(rank) if dim is None else [dim] if isinstance(dim, int) else dim
     dropped = {d for d in (wrap(d, rank) for d in dims) if d < rank and self.size[d] == 1}
-    if not dropped:
-        return self
     kept = tuple(d for d in range(rank) if d not in dropped)
     return self.view(Dims(tuple(self.size[d] for d in kept), kept, rank))
 

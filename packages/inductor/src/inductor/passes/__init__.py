@@ -1,0 +1,27 @@
+"""Rewrites as data: rows of pattern, condition and result, with a name and a reason each, over ATen graphs and over loop bodies.
+
+Flows in: a functional graph, and operations that lowerings record. Flows out: the same in simpler terms, bit for bit.
+"""
+
+from inductor.passes.bodies import BodyPass, BodyRewriter
+from inductor.passes.body_rows import BODY_PASSES
+from inductor.passes.graph_rows import GRAPH_PASSES
+from inductor.passes.graphs import GraphPass, rewrite_graph
+from inductor.passes.patterns import BodyMatch, GraphMatch, Var, call_of, op_of
+from inductor.passes.selection import Selection, select
+
+__all__ = [
+    "BODY_PASSES",
+    "GRAPH_PASSES",
+    "BodyMatch",
+    "BodyPass",
+    "BodyRewriter",
+    "GraphMatch",
+    "GraphPass",
+    "Selection",
+    "Var",
+    "call_of",
+    "op_of",
+    "rewrite_graph",
+    "select",
+]

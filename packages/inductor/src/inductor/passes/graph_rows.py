@@ -1,0 +1,176 @@
+"""The passes over ATen graphs, in the order in which they are tried at a node."""
+
+from __future__ import annotations
+
+import torch
+from torch import fx
+
+from inductor.ir.indexing import contiguous_strides
+from inductor.passes.graphs import GraphPass, reaches_output, same_tensor_metadata
+from inductor.passes.patterns import GraphMatch, Var, call_of
+from symshapes import expr_of, same_size
+
+aten = torch.ops.aten
+
+X, Y = Var("x"), Var("y")
+INNER, OUTER = Var("inner"), Var("outer")
+
+IDENTITIES = (
+    aten.alias.default,
+    aten.detach.default,
+    aten.lift.default,
+    aten.lift_fresh.default,
+    aten._conj.default,
+    aten.resolve_conj.default,
+    aten.resolve_neg.default,
+)
+VIEWS = (
+    aten.view.default,
+    aten._unsafe_view.default,
+    aten.reshape.default,
+    aten.expand.default,
+    aten.permute.default,
+    aten.transpose.int,
+    aten.squeeze.default,
+    aten.squeeze.dim,
+    aten.squeeze.dims,
+    aten.slice.Tensor,
+)
+"""Views of whole tensors, and slices."""
+
+
+def _is_real(match: GraphMatch) -> bool:
+    return not match.value.dtype.is_complex
+
+
+def _sees_the_same(match: GraphMatch) -> bool:
+    """Whether the view has the same window of the same memory."""
+    seen, view = match[X].meta["val"], match.value
+    return same_tensor_metadata(view, seen) and same_size(view.storage_offset(), seen.storage_offset())
+
+
+def _contiguous(match: GraphMatch) -> bool:
+    value = match[X].meta["val"]
+    strides = contiguous_strides([expr_of(size) for size in value.shape])
+    return not value.dtype.is_complex and all(map(same_size, value.stride(), strides))
+
+
+def _permuted_once(match: GraphMatch) -> fx.Node:
+    inner = match[INNER]
+    return match.call(aten.permute.default, match[X], [inner[dim] for dim in match[OUTER]])
+
+
+def _is_own_dtype(match: GraphMatch) -> bool:
+    return same_tensor_metadata(match.value, match[X].meta["val"]) and not reaches_output(match.node)
+
+
+def _only_part(match: GraphMatch) -> fx.Node | None:
+    """The one tensor that brings all elements."""
+    parts = [part for part in match.argument("tensors") if not _is_empty(part)]
+    return parts[0] if len(parts) == 1 else None
+
+
+def _is_empty(node: fx.Node) -> bool:
+    return any(same_size(size, 0) for size in node.meta["val"].shape)
+
+
+def _copy_of_part(match: GraphMatch) -> fx.Node | None:
+    part = _only_part(match)
+    return None if part is None else match.call(aten.clone.default, part)
+
+
+def _bounds(match: GraphMatch) -> tuple[int, int, int] | None:
+    """First place, end and step of a `slice_scatter` whose numbers are all known."""
+    size = match.value.shape
+    given = [match.argument(name) for name in ("start", "end")]
+    step, dim = match.argument("step"), match.argument("dim")
+    if (
+        not size
+        or not all(isinstance(v, int | None) for v in given)
+        or type(size[dim]) is not int
+        or type(step) is not int
+    ):
+        return None
+    first, last, _ = slice(*given).indices(size[dim])
+    return first, last, step
+
+
+def _replaces_nothing(match: GraphMatch) -> bool:
+    bounds = _bounds(match)
+    return bounds is not None and bounds[0] >= bounds[1]
+
+
+def _replaces_all(match: GraphMatch) -> bool:
+    bounds = _bounds(match)
+    return bounds is not None and bounds == (0, match.value.shape[match.argument("dim")], 1)
+
+
+def _pads_nothing(match: GraphMatch) -> bool:
+    return all(type(width) is int and width == 0 for width in match.argument("pad"))
+
+
+GRAPH_PASSES: list[GraphPass] = [
+    GraphPass(
+        "identity",
+        "A functional graph has values, not tensors: these give the value itself, of real dtypes.",
+        call_of(*IDENTITIES, self=X),
+        lambda m: m[X],
+        when=_is_real,
+    ),
+    GraphPass(
+        "view_of_all",
+        "The same window of the same memory is the same tensor, by whatever operator it is taken.",
+        call_of(*VIEWS, self=X),
+        lambda m: m[X],
+        when=_sees_the_same,
+    ),
+    GraphPass(
+        "view_of_view",
+        "The order of elements is the same all along. Of contiguous memory alone: of other there may be no such view.",
+        call_of(aten.view.default, self=call_of(aten.view.default, self=X), size=OUTER),
+        lambda m: m.call(aten.view.default, m[X], m[OUTER]),
+        when=_contiguous,
+    ),
+    GraphPass(
+        "permute_of_permute",
+        "Two rearrangements of dimensions are one.",
+        call_of(aten.permute.default, self=call_of(aten.permute.default, self=X, dims=INNER), dims=OUTER),
+        _permuted_once,
+    ),
+    GraphPass(
+        "cast_to_own",
+        "A conversion that changes nothing is a copy, which only a result of the graph needs.",
+        call_of(aten._to_copy.default, self=X),
+        lambda m: m[X],
+        when=_is_own_dtype,
+    ),
+    GraphPass(
+        "cat_of_one",
+        "The others have no elements; a copy, since a result of the graph has memory of its own.",
+        call_of(aten.cat.default),
+        _copy_of_part,
+        when=lambda m: _only_part(m) is not None,
+    ),
+    GraphPass(
+        "slice_scatter_of_nothing",
+        "An empty slice takes no element of the source.",
+        call_of(aten.slice_scatter.default, self=X),
+        lambda m: m.call(aten.clone.default, m[X]),
+        when=_replaces_nothing,
+    ),
+    GraphPass(
+        "slice_scatter_of_all",
+        "A slice of all takes every element from the source.",
+        call_of(aten.slice_scatter.default, src=Y),
+        lambda m: m.call(aten.clone.default, m[Y]),
+        when=_replaces_all,
+    ),
+    GraphPass(
+        "pad_of_nothing",
+        "No element is added or cut off.",
+        call_of(aten.constant_pad_nd.default, self=X),
+        lambda m: m.call(aten.clone.default, m[X]),
+        when=_pads_nothing,
+    ),
+]
+"""The rows. From outside the package another is appended, or inserted at its place."""
