@@ -40,29 +40,14 @@ def _numbers(text: str) -> Row:
     return Row(text, text)
 
 
+_LIKE_NUMPY = (
+    "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh",
+    "isnan", "isinf", "signbit",
+)  # fmt: skip
+"""Primitives that NumPy has by the same name."""
+
 NUMPY: dict[str, Row] = {
-    **{
-        name: Row(f"np.{name}({{0}})")
-        for name in (
-            *(
-                "exp",
-                "exp2",
-                "expm1",
-                "log",
-                "log1p",
-                "log2",
-                "log10",
-                "sqrt",
-                "sin",
-                "cos",
-                "tan",
-                "sinh",
-                "cosh",
-                "tanh",
-            ),
-            *("isnan", "isinf", "signbit"),
-        )
-    },
+    **{name: Row(f"np.{name}({{0}})") for name in _LIKE_NUMPY},
     **{f"a{name}": Row(f"np.arc{name}({{0}})") for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
     **{name: Row(f"each(math.{name}, {{0}})") for name in ("erf", "erfc")},  # which NumPy has not
     "rsqrt": Row("1 / np.sqrt({0})"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -47,11 +47,7 @@ def parse_body(text: str) -> Body:
     Raises:
         ValueError: the text is none of a body: with the line that is wrong, and why.
     """
-    try:
-        parsed = ast.parse(text).body
-    except SyntaxError as error:
-        raise ValueError(f"no text of a body: {error}") from error
-    match parsed:
+    match statements(text, "body"):
         case [ast.FunctionDef() as function]:
             return read_body(function)
     raise ValueError("no text of a body: it is one function")
@@ -69,16 +65,66 @@ def read_body(function: ast.FunctionDef) -> Body:
         case _:
             raise ValueError("no text of a body: its variables have no defaults")
     reader = _Reader()
-    for line in function.body:
-        try:
-            reader.line(line)
-        except ValueError as error:
-            raise ValueError(f"line {line.lineno}, {ast.unparse(line)}: {error}") from error
+    for_each(function.body, reader.line)
     return Body(
-        tuple(reader.symbol(arg.arg) for arg in variables.args),
-        tuple(reader.symbol(arg.arg) for arg in variables.kwonlyargs),
+        tuple(reader.symbols.named(arg.arg) for arg in variables.args),
+        tuple(reader.symbols.named(arg.arg) for arg in variables.kwonlyargs),
         tuple(reader.ops),
     )
+
+
+def statements(text: str, kind: str) -> list[ast.stmt]:
+    """The statements of a text.
+
+    Raises:
+        ValueError: it has the form of none; `kind` says of what it should be.
+    """
+    try:
+        return ast.parse(text).body
+    except SyntaxError as error:
+        raise ValueError(f"no text of a {kind}: {error}") from error
+
+
+def for_each(lines: Sequence[ast.stmt], read: Callable[[ast.stmt], None]) -> None:
+    """Read line after line.
+
+    Raises:
+        ValueError: what `read` raises, with the line.
+    """
+    for line in lines:
+        try:
+            read(line)
+        except ValueError as error:
+            raise ValueError(f"line {line.lineno}, {ast.unparse(line).splitlines()[0]}: {error}") from error
+
+
+class Symbols:
+    """The symbols of a text by name; one that no line declares is an integer from zero: a loop variable, or a position."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Symbol] = {}
+
+    def declare(self, name: str, known: ast.expr) -> None:
+        """Add one, of which `known` is true."""
+        self._known[name] = Symbol(name, **_assumptions(known))
+
+    def declared(self, name: str) -> bool:
+        """Whether there is one of the name so far."""
+        return name in self._known
+
+    def named(self, name: str) -> Symbol:
+        """The one of the name."""
+        if name not in self._known:
+            self._known[name] = index_symbol(name)
+        return self._known[name]
+
+    def expr(self, node: ast.expr) -> Expr:
+        """An expression over them."""
+        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        functions = {
+            part.func.id for part in ast.walk(node) if isinstance(part, ast.Call) and isinstance(part.func, ast.Name)
+        }
+        return parse_expr(ast.unparse(node), {name: self.named(name) for name in sorted(names - functions)})
 
 
 class _Reader:
@@ -86,19 +132,13 @@ class _Reader:
 
     def __init__(self) -> None:
         self.ops: list[Op] = []
+        self.symbols = Symbols()
         self._values: dict[str, Ref] = {}
-        self._symbols: dict[str, Symbol] = {}
-
-    def symbol(self, name: str) -> Symbol:
-        """A symbol by name; one that no line declares is a loop variable, or a position."""
-        if name not in self._symbols:
-            self._symbols[name] = index_symbol(name)
-        return self._symbols[name]
 
     def line(self, line: ast.stmt) -> None:
         match line:
             case ast.AnnAssign(ast.Name(name), declared, None):
-                self._symbols[name] = Symbol(name, **assumptions(declared))
+                self.symbols.declare(name, declared)
             case ast.AnnAssign(ast.Name(name), ast.Name(dtype), ast.Call() as call):
                 op = self._operation(name, named(_DTYPES, dtype, "dtype"), call)
                 self._values[name] = Ref(len(self.ops))
@@ -108,7 +148,7 @@ class _Reader:
                 self.ops.append(
                     Store(
                         string(buffer),
-                        self._expr(index),
+                        self.symbols.expr(index),
                         self._value(value),
                         mode,
                     )
@@ -125,9 +165,9 @@ class _Reader:
             case "constant", [number]:
                 return Constant(_number(number, dtype), dtype)
             case "index_expr", [index]:
-                return IndexExpr(self._expr(index), dtype)
+                return IndexExpr(self.symbols.expr(index), dtype)
             case "load", [buffer, index]:
-                return Load(string(buffer), self._expr(index), mask, dtype)
+                return Load(string(buffer), self.symbols.expr(index), mask, dtype)
             case "to_dtype", [value]:
                 return Cast(self._value(value), dtype)
             case "round_to", [value, ast.Name(to)]:
@@ -140,7 +180,9 @@ class _Reader:
                 return Reduce(named(REDUCTIONS, string(kind), "reduction").name, self._value(value), dtype)
             case "indirect", [value, size, rule]:
                 named(INDEX_RULES, string(rule), "rule of an index")
-                return Indirect(self._value(value), self._expr(size), self.symbol(name), mask, string(rule))
+                return Indirect(
+                    self._value(value), self.symbols.expr(size), self.symbols.named(name), mask, string(rule)
+                )
             case _, operands:
                 return self._elementwise(opcode, tuple(map(self._value, operands)), dtype)
 
@@ -155,13 +197,6 @@ class _Reader:
 
     def _value(self, node: ast.expr) -> Ref:
         return named(self._values, ast.unparse(node), "value")
-
-    def _expr(self, node: ast.expr) -> Expr:
-        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-        functions = {
-            part.func.id for part in ast.walk(node) if isinstance(part, ast.Call) and isinstance(part.func, ast.Name)
-        }
-        return parse_expr(ast.unparse(node), {name: self.symbol(name) for name in sorted(names - functions)})
 
 
 def _keyword(given: list[ast.keyword], name: str, read: Callable[[ast.expr], T]) -> T | None:
@@ -204,8 +239,7 @@ def _number(node: ast.expr, dtype: torch.dtype) -> Number:
     raise ValueError(f"no {dtype}: {ast.unparse(node)}")
 
 
-def assumptions(node: ast.expr) -> dict[str, bool]:
-    """What is known of a symbol, from its declaration."""
+def _assumptions(node: ast.expr) -> dict[str, bool]:
     match node:
         case ast.Name("number"):
             return {}
@@ -214,5 +248,5 @@ def assumptions(node: ast.expr) -> dict[str, bool]:
         case ast.UnaryOp(ast.Invert(), ast.Name(name)):
             return {name: False}
         case ast.BinOp(left, ast.BitAnd(), right):
-            return {**assumptions(left), **assumptions(right)}
+            return {**_assumptions(left), **_assumptions(right)}
     raise ValueError(f"nothing that is known of a symbol: {ast.unparse(node)}")

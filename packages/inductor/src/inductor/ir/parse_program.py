@@ -14,10 +14,9 @@ from typing import Any
 import torch
 
 from inductor._torch import OpOverload
-from inductor.ir.operations import Expr, Symbol
-from inductor.ir.parse import assumptions, named, read_body, string
+from inductor.ir.operations import Expr
+from inductor.ir.parse import Symbols, for_each, named, read_body, statements, string
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
-from symshapes import index_symbol, parse_expr
 
 _DTYPES = {name: value for name, value in vars(torch).items() if isinstance(value, torch.dtype)}
 _LITERALS = {
@@ -37,20 +36,10 @@ def parse_program(text: str, constants: Mapping[str, torch.Tensor] | None = None
     Raises:
         ValueError: the text is none of a program: with the line that is wrong, and why.
     """
-    try:
-        lines = ast.parse(text).body
-    except SyntaxError as error:
-        raise ValueError(f"no text of a program: {error}") from error
     reader = _Reader(constants or {})
-    for line in lines:
-        match line:
-            case ast.AnnAssign(ast.Name(name), declared):
-                reader.symbols[name] = Symbol(name, **assumptions(declared))
-    for line in lines:
-        try:
-            reader.line(line)
-        except ValueError as error:
-            raise ValueError(f"line {line.lineno}, {ast.unparse(line).splitlines()[0]}: {error}") from error
+    lines = statements(text, "program")
+    for_each(lines, reader.declaration)
+    for_each(lines, reader.line)
     return reader.program
 
 
@@ -58,7 +47,13 @@ class _Reader:
     def __init__(self, constants: Mapping[str, torch.Tensor]) -> None:
         self.program = Program()
         self.constants = constants
-        self.symbols: dict[str, Symbol] = {}
+        self.symbols = Symbols()
+
+    def declaration(self, line: ast.stmt) -> None:
+        """Of a symbol: they come before all else, wherever they stand."""
+        match line:
+            case ast.AnnAssign(ast.Name(name), declared):
+                self.symbols.declare(name, declared)
 
     def line(self, line: ast.stmt) -> None:
         program = self.program
@@ -66,11 +61,13 @@ class _Reader:
             case ast.AnnAssign(ast.Name(name), _, None):
                 pass
             case ast.AnnAssign(ast.Name(name), _, ast.Name("given")):
-                program.symbols[self.symbols[name]] = None
+                program.symbols[self.symbols.named(name)] = None
             case ast.AnnAssign(ast.Name(name), _, ast.Call(ast.Name("size"), [buffer, ast.Constant(int(dim))])):
-                program.symbols[self.symbols[name]] = string(buffer), dim
+                program.symbols[self.symbols.named(name)] = string(buffer), dim
             case ast.Expr(ast.Call(ast.Name("program"), inputs, [])):
-                program.inputs += [self.symbol(one.id) if isinstance(one, ast.Name) else string(one) for one in inputs]
+                program.inputs += [
+                    self.symbols.named(one.id) if isinstance(one, ast.Name) else string(one) for one in inputs
+                ]
             case ast.Expr(ast.Call(ast.Name("buffer"), [text, ast.Name(dtype), device, size, stride], [])):
                 layout = self.sizes(size), self.sizes(stride)
                 made = Buffer(string(text), _device(string(device)), named(_DTYPES, dtype, "dtype"), *layout)
@@ -113,23 +110,11 @@ class _Reader:
         given = {keyword.arg or "": self.value(keyword.value) for keyword in keywords}
         return ExternOp(buffers, _operator(ast.unparse(target)), tuple(map(self.value, args)), given, (), scalars)
 
-    def symbol(self, name: str) -> Symbol:
-        """A symbol by name; one that no line declares is an integer from zero."""
-        return self.symbols.setdefault(name, index_symbol(name))
-
-    def expr(self, node: ast.expr) -> Expr:
-        """An expression over symbols."""
-        functions = {
-            part.func.id for part in ast.walk(node) if isinstance(part, ast.Call) and isinstance(part.func, ast.Name)
-        }
-        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)} - functions
-        return parse_expr(ast.unparse(node), {name: self.symbol(name) for name in sorted(names)})
-
     def sizes(self, node: ast.expr) -> tuple[Expr, ...]:
         """A tuple of expressions."""
         match node:
             case ast.Tuple(parts):
-                return tuple(map(self.expr, parts))
+                return tuple(map(self.symbols.expr, parts))
         raise ValueError(f"no sizes: {ast.unparse(node)}")
 
     def value(self, node: ast.expr) -> Any:
@@ -139,9 +124,9 @@ class _Reader:
                 return value
             case ast.UnaryOp(ast.USub(), ast.Constant(int() | float() as number)):
                 return -number
-            case ast.UnaryOp(ast.USub(), ast.Name("inf" | "nan" as name)) if name not in self.symbols:
+            case ast.UnaryOp(ast.USub(), ast.Name("inf" | "nan" as name)) if not self.symbols.declared(name):
                 return -_FLOATS[name]
-            case ast.Name("inf" | "nan" as name) if name not in self.symbols:
+            case ast.Name("inf" | "nan" as name) if not self.symbols.declared(name):
                 return _FLOATS[name]
             case ast.Tuple(parts):
                 return tuple(map(self.value, parts))
@@ -154,8 +139,8 @@ class _Reader:
             case ast.Call(ast.Name("complex"), [real, imaginary]):
                 return complex(self.value(real), self.value(imaginary))
             case ast.Call(ast.Name("view"), [buffer, size, stride, offset]):
-                return StridedView(string(buffer), self.sizes(size), self.sizes(stride), self.expr(offset))
-        return self.expr(node)
+                return StridedView(string(buffer), self.sizes(size), self.sizes(stride), self.symbols.expr(offset))
+        return self.symbols.expr(node)
 
 
 def _device(name: str) -> torch.device:
