@@ -98,7 +98,7 @@ FILES = {"a.txt": b"one" * 100, "b.bin": bytes(range(256))}
 
 
 def entries() -> list[str]:
-    """Entries in a room so small that each new one evicts all others; the first is damaged, the last removed."""
+    """Entries in a section so small that each new one evicts all others; the first is damaged, the last removed."""
     place._places.clear()
     cache = DiskCache("small", size_bound=0)
     for key in (KEYS[0], KEYS[0], KEYS[1]):

@@ -1,4 +1,4 @@
-"""Puts `support/` on the path. Not this folder itself: its room `triton/` would pass for the package of that name."""
+"""Puts `support/` on the path. Not this folder itself: its folder `triton/` would pass for the package of that name."""
 
 import sys
 from pathlib import Path

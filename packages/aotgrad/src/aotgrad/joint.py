@@ -169,7 +169,7 @@ class _Traced:
             for fake in fakes
         ]
         given, held = fakes[: len(inputs)], fakes[len(inputs) :]
-        ran = TracedRun(program, tracer.enter_call) if isinstance(program, fx.GraphModule) else None
+        ran = TracedRun(program, tracer.recorder.enter_call) if isinstance(program, fx.GraphModule) else None
         with _grad_mode_kept(), fake_mode, tracer, swapped(places, held):
             returned = program(*given) if ran is None else ran.run(*given)
         results, signature = sign(tracer, fakes, returned, history)
@@ -188,7 +188,7 @@ class _Traced:
     def joint(self, cut: bool) -> JointGraph:
         tracer, graph = self.tracer, self.tracer.graph
         found, cuts = self._cut() if cut else (None, ())
-        tracer.start_backward()
+        tracer.recorder.start_backward()
         wanted = [t for t, needed in zip(self.tensors, self.signature.differentiable, strict=True) if needed]
         asked = [*wanted, *(self.returned[c.output] for c in cuts if c.output is not None)]
         last = [node for node in graph.nodes if node.op == "placeholder"][-1]
@@ -328,7 +328,7 @@ def _gradients(tracer: Tracer, results: list[Any], leaves: list[Any], tangents: 
     except Unsupported:
         raise
     except RuntimeError as error:
-        call = tracer.call_of(begun[-1]) if begun else None
+        call = tracer.recorder.call_of(begun[-1]) if begun else None
         raise Unsupported(f"the backward cannot be traced: {error}", call) from error
 
 

@@ -9,8 +9,6 @@ of an older generation is stale and made again from the tensor it is a view of w
 
 from __future__ import annotations
 
-import operator
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,11 +17,11 @@ from torch import fx
 from torch.utils._python_dispatch import _disable_current_modes
 
 from aotgrad import _torch
+from aotgrad.arguments import CallArguments, values_of
 from aotgrad.errors import Unsupported
-from aotgrad.lowering import Lowering, values_of
 from aotgrad.mutations import MUTATIONS, assignable
+from aotgrad.recording import Recorder
 from aotgrad.restride import layout_of, view_of
-from aotgrad.symbols import SymbolNodes
 from aotgrad.tracked import Tracked, fresh
 from aotgrad.views import COMPOSED, ViewStep, base_of, is_view, is_whole, write_back
 from symshapes import (
@@ -57,17 +55,13 @@ class Tracer(InfraMode):
     def __init__(self, fake_mode: FakeMode, table: Table) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.fake_mode = fake_mode
-        self.graph = fx.Graph()
+        self.recorder = Recorder()
+        self.graph = self.recorder.graph
+        self.symbols = self.recorder.symbols
         self.constants: dict[str, torch.Tensor] = {}
-        self.symbols = SymbolNodes(self.graph)
-        self.source: str | None = None
-        self.backward = False
         self._table = table
         self._tracked: dict[int, Tracked] = {}
-        self._merged: dict[Any, fx.Node] = {}
         self._lifted: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
-        self._numbers: list[int] = []
-        self._calls: list[fx.Node] = []
 
     # What the program's values are.
 
@@ -75,9 +69,9 @@ class Tracer(InfraMode):
         """A placeholder for `fake`."""
         node = self.graph.placeholder(name)
         node.target = node.name  # two inputs may ask for one name
-        self._describe(node, fake, source)
+        self.recorder.describe(node, fake, source)
         self._track(fake, node)
-        if self.fake_mode.shape_env is not None and not self.backward:
+        if self.fake_mode.shape_env is not None and not self.recorder.backward:
             # The sizes of tangents are known from the forward, which must not depend on them.
             self.symbols.bind_tensor(node, fake)
         return node
@@ -102,17 +96,6 @@ class Tracer(InfraMode):
         """The node that has the tensor's present value."""
         return self.read(self.tracked(tensor))
 
-    def start_backward(self) -> None:
-        """From here on nodes belong to the backward: forward's are not merged with them, so that cheap ones recompute."""
-        self.backward = True
-        self._merged = {}
-
-    def enter_call(self, call: fx.Node) -> None:
-        """The program's next ops come from this call of its graph, and from the user's line that it names."""
-        self.source = call.meta.get("source")
-        self._numbers.append(_torch.next_autograd_number())
-        self._calls.append(call)
-
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run a method that makes nodes after the program has run, without autograd."""
         with torch.no_grad(), self.fake_mode:
@@ -126,11 +109,11 @@ class Tracer(InfraMode):
         try:
             return self._dispatch(func, args, kwargs or {})
         except Unsupported as refusal:
-            refusal.call = refusal.call or self._running_call()
+            refusal.call = refusal.call or self.recorder.running_call()
             raise
         except DataDependentError as error:
             raise Unsupported(
-                f"{'the backward of it' if self.backward else 'it'}: {error}", self._running_call()
+                f"{'the backward of it' if self.recorder.backward else 'it'}: {error}", self.recorder.running_call()
             ) from error
 
     def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -177,7 +160,7 @@ class Tracer(InfraMode):
             node, exact = self._record_call(func, args, kwargs, result, pure)
             for index, item in enumerate(result):
                 if isinstance(item, torch.Tensor):
-                    self._track(item, self._item(node, index), exact)
+                    self._track(item, self.recorder.item(node, index), exact)
         elif isinstance(result, torch.SymInt) and expr_of(result).is_Symbol and not self.symbols.knows(result):
             node, _ = self._record_call(func, args, kwargs, result, pure)
             self.symbols.bind(node, None, result)
@@ -187,27 +170,27 @@ class Tracer(InfraMode):
 
     def _may_change(self, node: fx.Node) -> bool:
         """Whether a value is (part of) an input, which may be another by the time that the backward runs."""
-        return not self.backward and base_of(node).op == "placeholder"
+        return not self.recorder.backward and base_of(node).op == "placeholder"
 
     def _record_call(
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, pure: bool
     ) -> tuple[fx.Node, bool]:
         """Record a call. Its value has the strides of `result` unless an argument's value has others than its fake."""
-        lowering = Lowering(self)
-        lowered = lowering.tuple(args)
-        named = lowering.dict(kwargs) if kwargs else {}
+        arguments = CallArguments(self)
+        recorded = arguments.tuple(args)
+        named = arguments.dict(kwargs) if kwargs else {}
         value = result
         exact = True
-        if lowering.inexact and not pure:
+        if arguments.inexact and not pure:
             # A random kernel draws in the order of its argument's memory.
             for argument in args:
                 if isinstance(argument, torch.Tensor):
                     self._make_exact(self.tracked(argument))
-            lowered = lowering.tuple(args)
-        elif lowering.inexact:
-            value = func(*values_of(lowered), **values_of(named))
+            recorded = arguments.tuple(args)
+        elif arguments.inexact:
+            value = func(*values_of(recorded), **values_of(named))
             exact = _same_layouts(value, result)
-        node = self._record(func, lowered, named, (lowering.key, *named) if pure else None, value)
+        node = self.recorder.record(func, recorded, named, (arguments.key, *named) if pure else None, value)
         if self.fake_mode.shape_env is not None:
             self._bind_results(node, value)
         return node, exact
@@ -219,7 +202,7 @@ class Tracer(InfraMode):
                 continue
             for dim, size in enumerate(item.shape):
                 if isinstance(size, torch.SymInt) and expr_of(size).is_Symbol and not self.symbols.knows(size):
-                    self.symbols.bind(node if item is value else self._item(node, index), dim, size)
+                    self.symbols.bind(node if item is value else self.recorder.item(node, index), dim, size)
 
     def _view(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         base = self.tracked(args[0] if isinstance(args[0], torch.Tensor) else _of_number(args[0]))
@@ -301,15 +284,15 @@ class Tracer(InfraMode):
             if outer is None:
                 return source, base.exact or same_layout(source.meta["val"], fake)
             args = outer
-        lowering = Lowering(self)
-        lowered = (source, *lowering.tuple(args))
-        named = lowering.dict(step.kwargs) if step.kwargs else {}
+        arguments = CallArguments(self)
+        recorded = (source, *arguments.tuple(args))
+        named = arguments.dict(step.kwargs) if step.kwargs else {}
         value: Any = fake
         if step.index is not None or not base.exact:
-            value = func(source.meta["val"], *values_of(lowered[1:]), **values_of(named))
-        node = self._record(func, lowered, named, (source, lowering.key, *named), value)
+            value = func(source.meta["val"], *values_of(recorded[1:]), **values_of(named))
+        node = self.recorder.record(func, recorded, named, (source, arguments.key, *named), value)
         if step.index is not None:
-            node = self._item(node, step.index)
+            node = self.recorder.item(node, step.index)
         return node, base.exact or same_layout(node.meta["val"], fake)
 
     def _reshape(self, node: fx.Node, fake: FakeTensor, size: Any) -> tuple[fx.Node, bool]:
@@ -318,10 +301,10 @@ class Tracer(InfraMode):
         if value.storage_key is not node.meta["val"].storage_key:
             copied = torch.clone(node.meta["val"], memory_format=torch.contiguous_format)
             named = {"memory_format": torch.contiguous_format}
-            node = self._record(aten.clone.default, (node,), named, (node, "contiguous"), copied)
-        lowering = Lowering(self)
-        lowered = (node, *lowering.tuple((size,)))
-        made = self._record(aten.view.default, lowered, {}, (node, lowering.key), value)
+            node = self.recorder.record(aten.clone.default, (node,), named, (node, "contiguous"), copied)
+        arguments = CallArguments(self)
+        recorded = (node, *arguments.tuple((size,)))
+        made = self.recorder.record(aten.view.default, recorded, {}, (node, arguments.key), value)
         return made, same_layout(value, fake)
 
     def _with_layout(self, node: fx.Node, fake: FakeTensor) -> fx.Node:
@@ -330,24 +313,24 @@ class Tracer(InfraMode):
             return node
         if is_dense(fake):
             return self._permuted(node, memory_order(fake))
-        lowering = Lowering(self)
-        (size, stride) = lowering.tuple((tuple(fake.shape), tuple(fake.stride())))
+        arguments = CallArguments(self)
+        (size, stride) = arguments.tuple((tuple(fake.shape), tuple(fake.stride())))
         named = {"dtype": fake.dtype, "device": fake.device}
         with torch.no_grad():
             value = torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=fake.device)
-        key = (lowering.key, fake.dtype, fake.device)
-        empty = self._record(aten.empty_strided.default, (size, stride), named, key, value)
-        return self._record(aten.copy.default, (empty, node), {}, (empty, node), value)
+        key = (arguments.key, fake.dtype, fake.device)
+        empty = self.recorder.record(aten.empty_strided.default, (size, stride), named, key, value)
+        return self.recorder.record(aten.copy.default, (empty, node), {}, (empty, node), value)
 
     def _permuted(self, node: fx.Node, order: list[int]) -> fx.Node:
         """The value of `node` in memory whose dimensions lie in the given order."""
         value = node.meta["val"].detach().permute(order)
-        node = self._record(aten.permute.default, (node, order), {}, (node, *order), value)
+        node = self.recorder.record(aten.permute.default, (node, order), {}, (node, *order), value)
         value = torch.clone(value, memory_format=torch.contiguous_format)
         named = {"memory_format": torch.contiguous_format}
-        node = self._record(aten.clone.default, (node,), named, (node, "contiguous"), value)
+        node = self.recorder.record(aten.clone.default, (node,), named, (node, "contiguous"), value)
         back = inverse_permutation(order)
-        return self._record(aten.permute.default, (node, back), {}, (node, *back), value.permute(back))
+        return self.recorder.record(aten.permute.default, (node, back), {}, (node, *back), value.permute(back))
 
     def _make_exact(self, tracked: Tracked) -> None:
         if not tracked.exact:
@@ -366,7 +349,7 @@ class Tracer(InfraMode):
         """
         value = node.meta["val"]
         made = self.graph.call_function(aten.clone.default, (node,))
-        self._describe(made, torch.clone(value.detach()), self.source)
+        self.recorder.describe(made, torch.clone(value.detach()), self.recorder.source)
         if not keep_layout or same_layout(made.meta["val"], value):
             return made
         if any(same_size(stride, 0) for stride in value.stride()):
@@ -449,67 +432,6 @@ class Tracer(InfraMode):
             tracked.generation = tracked.storage.generation
         return tracked.node
 
-    # Nodes.
-
-    def _record(
-        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], key: tuple[Any, ...] | None, value: Any
-    ) -> fx.Node:
-        """A node for the call; one that has the same `key` if there is one."""
-        if key is not None:
-            key = (func, *key)
-            try:
-                known = self._merged.get(key)
-            except TypeError:
-                key = None  # a generator among the arguments, say
-            else:
-                if known is not None:
-                    return known
-        # Arguments are set afterwards because `create_node` looks through them for what cannot be there.
-        node = self.graph.create_node("call_function", func, (), {}, func.overloadpacket.__name__)
-        node.args = args
-        if kwargs:
-            node.kwargs = kwargs
-        self._describe(node, value, self._line())
-        if key is not None:
-            self._merged[key] = node
-        return node
-
-    def _item(self, node: fx.Node, index: int) -> fx.Node:
-        key = (operator.getitem, node, index)
-        made = self._merged.get(key)
-        if made is None:
-            made = self._merged[key] = self.graph.create_node(
-                "call_function", operator.getitem, (node, index), {}, "item"
-            )
-            self._describe(made, node.meta["val"][index], node.meta.get("source"))
-        return made
-
-    def _describe(self, node: fx.Node, value: Any, source: str | None) -> None:
-        meta = node.meta
-        meta["val"] = value
-        if source is not None:
-            meta["source"] = source
-        if self.backward:
-            meta["backward"] = True
-
-    def _line(self) -> str | None:
-        if not self.backward:
-            return self.source
-        call = self._running_call()
-        return None if call is None else call.meta.get("source")
-
-    def _running_call(self) -> fx.Node | None:
-        """The call of the program's graph that is being traced, or whose backward is."""
-        if not self.backward:
-            return self._calls[-1] if self._calls else None
-        number = _torch.running_autograd_number()
-        return None if number is None else self.call_of(number)
-
-    def call_of(self, number: int) -> fx.Node | None:
-        """The call of the program's graph that made the autograd node of that number."""
-        position = bisect_right(self._numbers, number) - 1
-        return self._calls[position] if position >= 0 else None
-
     def _track(self, fake: Any, node: fx.Node, exact: bool = True) -> None:
         self._tracked[id(fake)] = fresh(fake, node, exact)
 
@@ -526,12 +448,12 @@ class Tracer(InfraMode):
                 number = tensor.item()
             named = {"dtype": tensor.dtype, "device": tensor.device}
             key = ((type(number), repr(number)), tensor.dim(), tensor.dtype)
-            node = self._record(aten.full.default, ([1] * tensor.dim(), number), named, key, fake)
+            node = self.recorder.record(aten.full.default, ([1] * tensor.dim(), number), named, key, fake)
         else:
             name = f"_tensor_constant{len(self.constants)}"
             self.constants[name] = tensor
             node = self.graph.create_node("get_attr", name, (), {})
-            self._describe(node, fake, self.source)
+            self.recorder.describe(node, fake, self.recorder.source)
         self._track(fake, node)
         self._lifted[id(tensor)] = (tensor, fake)
         return fake

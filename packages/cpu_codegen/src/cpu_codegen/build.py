@@ -189,7 +189,7 @@ def _load(
         try:
             return load(path)
         except OSError as error:
-            if not path.exists():  # another process made room
+            if not path.exists():  # another process made space
                 continue
             why = error
             break
@@ -221,7 +221,7 @@ def _build(
             place = str(cache.put(f"failed-{key}", {place: text.encode()}).path(place))
         raise BuildError(f"compiling {place} failed:\n{failed}") from None
     except OSError as error:
-        raise BuildError(f"there is no room for compiled code: {error}") from error
+        raise BuildError(f"there is no space for compiled code: {error}") from error
 
 
 class _CompilerFailed(Exception):

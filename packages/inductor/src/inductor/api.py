@@ -31,7 +31,7 @@ from inductor.schedule import ExternStep, KernelStep, Schedule, schedule
 from inductor.stored import files_of, parts_of
 from symshapes import ambient, fixed_ambient
 
-ROOM = "graphs"
+SECTION = "graphs"
 
 
 def compile_graph(
@@ -76,7 +76,7 @@ def _compile(
 
     if not options.cache or backends:
         return CompiledGraph(make(), None, stats, devices.backend)
-    cache = DiskCache(ROOM, options.cache_dir)
+    cache = DiskCache(SECTION, options.cache_dir)
     try:
         with stats.phase("key"):
             passes = select(options.disabled_passes)

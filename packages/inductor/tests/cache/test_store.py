@@ -45,7 +45,7 @@ def made(cache: DiskCache, key: str = KEY) -> bool:
 
 
 def test_put_and_get(tmp_path: Path) -> None:
-    cache = DiskCache("room", tmp_path)
+    cache = DiskCache("section", tmp_path)
     assert cache.get(KEY) is None
     entry = cache.put(KEY, {"a.txt": b"1", "b.txt": b"2"})
     again = cache.get(KEY)
@@ -60,7 +60,7 @@ def test_put_and_get(tmp_path: Path) -> None:
 def test_nobody_else_may_look(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        entry = DiskCache("room", tmp_path / "new" / "er").put(KEY, FILES)
+        entry = DiskCache("section", tmp_path / "new" / "er").put(KEY, FILES)
     finally:
         os.umask(before)
     for folder in (tmp_path / "new", *entry.folder.parents[:4], entry.folder):
@@ -70,7 +70,7 @@ def test_nobody_else_may_look(tmp_path: Path) -> None:
 
 
 def test_the_oldest_go_first(tmp_path: Path) -> None:
-    cache = DiskCache("room", tmp_path, size_bound=1000)
+    cache = DiskCache("section", tmp_path, size_bound=1000)
     size = 300 - len(store._manifest("0" * 64, {"x": b""}))
     for at in range(3):
         folder = cache.put(f"{at}" * 64, {"x": b"." * size}).folder
@@ -78,7 +78,7 @@ def test_the_oldest_go_first(tmp_path: Path) -> None:
     assert cache.get("0" * 64) is not None  # used now
     cache.put("3" * 64, {"x": b"." * size})
     assert [cache.get(f"{at}" * 64) is not None for at in range(4)] == [True, False, True, True]
-    half = place_of(tmp_path) / "room" / "00" / ".new-of-the-dead"
+    half = place_of(tmp_path) / "section" / "00" / ".new-of-the-dead"
     half.mkdir()
     os.utime(half, (0, 0))
     cache.put("4" * 64, {"x": b"." * size})
@@ -87,7 +87,7 @@ def test_the_oldest_go_first(tmp_path: Path) -> None:
 
 def test_eviction_leaves_locks(tmp_path: Path) -> None:
     """A lock file that is removed while it is held would let the next one in."""
-    cache = DiskCache("room", tmp_path, size_bound=0)
+    cache = DiskCache("section", tmp_path, size_bound=0)
     with cache.lock(KEY):
         cache.put(KEY, FILES)
         (held,) = list(place_of(tmp_path).rglob(".locks/*"))
@@ -105,20 +105,20 @@ def test_eviction_leaves_locks(tmp_path: Path) -> None:
 
 
 def _enter(root: Path, entered) -> None:
-    with DiskCache("room", root).lock(KEY):
+    with DiskCache("section", root).lock(KEY):
         entered.set()
 
 
 def test_a_lock_within_a_lock(tmp_path: Path) -> None:
     """A compile within a compile: whichever lock file the two keys share."""
-    cache = DiskCache("room", tmp_path)
+    cache = DiskCache("section", tmp_path)
     with cache.lock(KEY), cache.lock(OTHER), cache.lock(KEY):
         assert made(cache)
 
 
 def test_a_lock_that_is_never_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "_LOCK_SECONDS", 0.05)
-    cache = DiskCache("room", tmp_path)
+    cache = DiskCache("section", tmp_path)
     made(cache, OTHER)
     (path,) = list(place_of(tmp_path).rglob(".locks/*"))
     with store.FileLock(path):
@@ -127,7 +127,7 @@ def test_a_lock_that_is_never_released(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("what", ["folder", "link", "file of a dead process", "nothing"])
 def test_lock_files_of_every_kind(tmp_path: Path, what: str) -> None:
-    cache = DiskCache("room", tmp_path)
+    cache = DiskCache("section", tmp_path)
     made(cache, OTHER)
     (path,) = list(place_of(tmp_path).rglob(".locks/*"))
     precious = tmp_path / "precious"
@@ -146,11 +146,11 @@ def test_lock_files_of_every_kind(tmp_path: Path, what: str) -> None:
 def test_root_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INDUCTOR_CACHE_DIR", str(tmp_path / "here"))
     assert cache_root() == tmp_path / "here"
-    DiskCache("room").put(KEY, {"x": b""})
+    DiskCache("section").put(KEY, {"x": b""})
     assert cache_root().is_dir()
     reset()
     assert not cache_root().exists()
-    DiskCache("room").put(KEY, {"x": b""})
+    DiskCache("section").put(KEY, {"x": b""})
     (cache_root() / "mine").write_text("not the cache's")
     reset()
     assert [path.name for path in cache_root().iterdir()] == ["mine"]
@@ -170,7 +170,7 @@ def test_the_bound_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def _make(root: str, made: str) -> None:
-    cache = DiskCache("room", root)
+    cache = DiskCache("section", root)
     with cache.lock(KEY):
         if cache.get(KEY) is None:
             time.sleep(0.2)
@@ -193,7 +193,7 @@ def test_two_processes_make_an_entry_once(tmp_path: Path) -> None:
 
 def _make_often(root: Path, at: int) -> None:
     """Without the lock, so that all repair at the same time."""
-    cache = DiskCache("room", root)
+    cache = DiskCache("section", root)
     for round in range(30):
         entry = cache.get(KEY) or cache.put(KEY, FILES)
         assert entry.files == FILES
@@ -215,8 +215,8 @@ def test_many_processes_damage_and_repair(tmp_path: Path) -> None:
     for process in processes:
         process.join()
         assert process.exitcode == 0
-    made(DiskCache("room", tmp_path))
-    assert DiskCache("room", tmp_path).get(KEY) is not None
+    made(DiskCache("section", tmp_path))
+    assert DiskCache("section", tmp_path).get(KEY) is not None
 
 
 # ---- Damage
@@ -225,25 +225,25 @@ def test_many_processes_damage_and_repair(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a.txt", "b.bin", store.MANIFEST])
 @pytest.mark.parametrize("damage", faults.FILE)
 def test_damaged_files(tmp_path: Path, name: str, damage: str) -> None:
-    cache = DiskCache("room", tmp_path)
+    cache = DiskCache("section", tmp_path)
     cache.put(OTHER, FILES)
     faults.FILE[damage](cache.put(KEY, FILES).path(name))
     assert made(cache)
     assert not made(cache) and not made(cache, OTHER)
 
 
-@pytest.mark.parametrize("depth", range(4), ids=["entry", "shelf", "room", "all"])
+@pytest.mark.parametrize("depth", range(4), ids=["entry", "bucket", "section", "all"])
 @pytest.mark.parametrize("damage", faults.FOLDER)
 @pytest.mark.parametrize("noticed", ["by the same process", "by the next"])
 def test_damaged_folders(
     tmp_path: Path, depth: int, damage: str, noticed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cache = DiskCache("room", tmp_path)
+    cache = DiskCache("section", tmp_path)
     folder = cache.put(KEY, FILES).folder
     faults.FOLDER[damage]((folder, *folder.parents)[depth])
     if noticed == "by the next":
         monkeypatch.setattr(place, "_places", {})
-        cache = DiskCache("room", tmp_path)
+        cache = DiskCache("section", tmp_path)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         made(cache)
@@ -254,7 +254,7 @@ def test_damaged_folders(
 
 
 def test_an_entry_in_anothers_place(tmp_path: Path) -> None:
-    cache = DiskCache("room", tmp_path)
+    cache = DiskCache("section", tmp_path)
     other = cache.put(OTHER, {name: content[::-1] for name, content in FILES.items()})
     folder = cache.put(KEY, FILES).folder
     shutil.rmtree(folder)
@@ -278,7 +278,7 @@ def test_an_entry_in_anothers_place(tmp_path: Path) -> None:
     ],
 )
 def test_manifests_of_other_versions(tmp_path: Path, change) -> None:
-    cache = DiskCache("room", tmp_path)
+    cache = DiskCache("section", tmp_path)
     path = cache.put(KEY, FILES).path(store.MANIFEST)
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     assert made(cache) and not made(cache)
@@ -319,7 +319,7 @@ def test_who_acts_as_another_user_has_that_ones_cache() -> None:
     try:
         os.chown(root, faults.NOBODY, -1)
         os.seteuid(faults.NOBODY)
-        cache = DiskCache("room", root)
+        cache = DiskCache("section", root)
         cache.put(KEY, FILES)
         assert cache.get(KEY) is not None and root in cache.put(KEY, FILES).folder.parents
     finally:
@@ -330,11 +330,11 @@ def test_who_acts_as_another_user_has_that_ones_cache() -> None:
 def test_what_lies_in_a_shared_folder_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A perfect entry, but anybody could have made it. One warning, and a private folder that goes with the process."""
     root = tmp_path / "shared"
-    planted = DiskCache("room", root).put(KEY, FILES)
+    planted = DiskCache("section", root).put(KEY, FILES)
     root.chmod(0o777)
     monkeypatch.setattr(place, "_places", {})
     with pytest.warns(RuntimeWarning, match=r"other users may write in .*shared") as seen:
-        cache = DiskCache("room", root)
+        cache = DiskCache("section", root)
         assert made(cache) and not made(cache) and made(DiskCache("another", root))
     assert len(seen) == 1
     entry = cache.get(KEY)
@@ -349,7 +349,7 @@ def test_a_link_to_a_shared_folder(tmp_path: Path) -> None:
     (tmp_path / "shared").chmod(0o777)
     (tmp_path / "link").symlink_to(tmp_path / "shared")
     with pytest.warns(RuntimeWarning, match="other users may write"):
-        made(DiskCache("room", tmp_path / "link"))
+        made(DiskCache("section", tmp_path / "link"))
 
 
 def test_a_private_group_is_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,7 +363,7 @@ def test_a_private_group_is_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EDQUOT, errno.EIO])
 def test_disks_that_take_nothing_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    cache = DiskCache("room", tmp_path)
+    cache = DiskCache("section", tmp_path)
     made(cache, OTHER)
     write = store._write
 
@@ -386,7 +386,7 @@ def test_nowhere_to_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         raise OSError(errno.ENOSPC, "full")
 
     monkeypatch.setattr(store, "_write", full)
-    cache = DiskCache("room", tmp_path)
+    cache = DiskCache("section", tmp_path)
     with pytest.warns(RuntimeWarning), pytest.raises(OSError, match="full"):
         cache.put(KEY, FILES)
 
@@ -397,7 +397,7 @@ def test_roots_that_cannot_be(tmp_path: Path) -> None:
     for root in (tmp_path / "file" / "cache", tmp_path / "file", tmp_path / "loop", Path("/proc/none/cache")):
         place._warned = False
         with pytest.warns(RuntimeWarning, match="INDUCTOR_CACHE_DIR may name another one"):
-            made(DiskCache("room", root))
+            made(DiskCache("section", root))
 
 
 def test_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -406,19 +406,19 @@ def test_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "")
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
     with pytest.warns(RuntimeWarning, match="no home"):
-        made(DiskCache("room"))
+        made(DiskCache("section"))
 
 
 def test_a_warning_made_an_error_is_no_error_of_the_users(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     tmp_path.chmod(0o777)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        made(DiskCache("room", tmp_path))
+        made(DiskCache("section", tmp_path))
     assert "other users may write" in caplog.text
 
 
 def test_a_cache_taken_away_comes_back(tmp_path: Path) -> None:
-    cache = DiskCache("room", tmp_path / "cache")
+    cache = DiskCache("section", tmp_path / "cache")
     made(cache)
     shutil.rmtree(tmp_path / "cache")
     with warnings.catch_warnings():
@@ -427,20 +427,20 @@ def test_a_cache_taken_away_comes_back(tmp_path: Path) -> None:
 
 
 def test_a_fork_while_another_thread_holds_the_locks(tmp_path: Path) -> None:
-    cache = DiskCache("room", tmp_path)
+    cache = DiskCache("section", tmp_path)
     made(cache)
     with place._places_lock, cache._place._lock:  # as that thread would
         child = os.fork()
         if child == 0:
             signal.alarm(20)
             cache._place.recheck()
-            os._exit(0 if not made(DiskCache("room", tmp_path)) and not made(cache) else 1)
+            os._exit(0 if not made(DiskCache("section", tmp_path)) and not made(cache) else 1)
     assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_forked_child_leaves_the_temporary_folder(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
-    cache = DiskCache("room", tmp_path)
+    cache = DiskCache("section", tmp_path)
     with pytest.warns(RuntimeWarning):
         made(cache)
     child = os.fork()

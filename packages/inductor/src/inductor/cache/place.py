@@ -55,7 +55,7 @@ def cache_root() -> Path:
 
 
 def default_bound() -> int:
-    """Bytes that one room of the cache may take: INDUCTOR_CACHE_MB."""
+    """Bytes that one section of the cache may take: INDUCTOR_CACHE_MB."""
     given = os.environ.get("INDUCTOR_CACHE_MB", "")
     return (int(given) if given.isdigit() else _DEFAULT_MEGABYTES) << 20
 

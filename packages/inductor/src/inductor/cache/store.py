@@ -1,5 +1,5 @@
 """`DiskCache`: entries appear whole or not at all, are believed only as far as their content is what was written, and the
-oldest go when the room is full.
+oldest go when the section is full.
 
 Flows in: key and file contents. Flows out: `Entry`, of files whose content was verified.
 """
@@ -49,16 +49,16 @@ class Entry:
 
 
 class DiskCache:
-    """One room of the cache: `<place>/<room>/<two digits of the key>/<key>/<files>`, shared by all processes of a user.
+    """One section of the cache: `<place>/<section>/<two digits of the key>/<key>/<files>`, shared by all processes of a user.
 
     Args:
-        room: a folder name, one per kind of entry.
+        section: a folder name, one per kind of entry.
         root: the cache folder; None: `cache_root()`.
         size_bound: bytes; the entries used longest ago are removed beyond it. None: INDUCTOR_CACHE_MB.
     """
 
-    def __init__(self, room: str, root: Path | str | None = None, size_bound: int | None = None) -> None:
-        self._room = room
+    def __init__(self, section: str, root: Path | str | None = None, size_bound: int | None = None) -> None:
+        self._section = section
         self._place = place_of(None if root is None else Path(root))
         self._bound = default_bound() if size_bound is None else size_bound
 
@@ -67,7 +67,7 @@ class DiskCache:
         for base in self._place.readable():
             path = self._path(base, key)
             try:
-                for folder in (base, base / self._room, path.parent):
+                for folder in (base, base / self._section, path.parent):
                     _require_own_folder(folder)
                 entry = read_entry(path, key)
             except (OSError, Damaged):
@@ -100,7 +100,7 @@ class DiskCache:
         "noexec", say), and all later ones too.
 
         Raises:
-            OSError: there is no room for it.
+            OSError: the disk is full.
         """
         self._place.give_up(why)
         return self._put(self._place.writable(), key, files)
@@ -114,7 +114,7 @@ class DiskCache:
         in.
         """
         lock = None
-        name = f"{os.getpid()} {self._room}/{key[:2]}"  # a forked child holds nothing
+        name = f"{os.getpid()} {self._section}/{key[:2]}"  # a forked child holds nothing
         held: set[str] = _held.__dict__.setdefault("names", set())
         if name not in held:  # a compile within a compile doesn't wait for itself
             lock = self._acquire(key)
@@ -136,18 +136,18 @@ class DiskCache:
                 discard(self._path(base, key))
 
     def reset(self) -> None:
-        """Forget all entries of this room."""
+        """Forget all entries of this section."""
         for base in self._place.readable():
-            for shelf in _listed(base / self._room):
+            for bucket in _listed(base / self._section):
                 with contextlib.suppress(OSError):
-                    discard(Path(shelf.path))
+                    discard(Path(bucket.path))
 
     def _path(self, base: Path, key: str) -> Path:
-        return base / self._room / key[:2] / key
+        return base / self._section / key[:2] / key
 
     def _put(self, base: Path, key: str, files: Mapping[str, bytes]) -> Entry:
         path = self._path(base, key)
-        for folder in (base, base / self._room, path.parent):
+        for folder in (base, base / self._section, path.parent):
             own_folder(folder)
         _remove_litter(path.parent)
         scratch = path.parent / f"{_NEW}{unique()}"
@@ -162,10 +162,10 @@ class DiskCache:
 
     def _acquire(self, key: str) -> FileLock | None:
         try:
-            room = self._place.writable() / self._room
-            for folder in (room.parent, room, room / _LOCKS):
+            section = self._place.writable() / self._section
+            for folder in (section.parent, section, section / _LOCKS):
                 own_folder(folder)
-            path = room / _LOCKS / key[:2]
+            path = section / _LOCKS / key[:2]
             if path.is_symlink() or (path.exists() and not path.is_file()):
                 discard(path)
             lock = FileLock(path, timeout=_LOCK_SECONDS, mode=0o600)
@@ -175,10 +175,10 @@ class DiskCache:
             return None
 
     def _note(self, base: Path, written: int, keep: Path) -> None:
-        """Look at the room's size now and then, since that takes a walk over it: by chance, so that all processes together
+        """Look at the section's size now and then, since that takes a walk over it: by chance, so that all processes together
         do so once in about a sixteenth of the bound, however little each of them writes."""
         if secrets.randbelow(max(1, self._bound // 16)) < written:
-            evict(base / self._room, self._bound, keep)
+            evict(base / self._section, self._bound, keep)
 
 
 _held = threading.local()
@@ -282,24 +282,24 @@ def _publish(scratch: Path, path: Path, key: str, files: Mapping[str, bytes]) ->
             discard(path)
     else:
         raise OSError(f"{path} can't be replaced")
-    shelf = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    bucket = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(shelf)
+        os.fsync(bucket)
     finally:
-        os.close(shelf)
+        os.close(bucket)
     return Entry(path, dict(files))
 
 
-def evict(room: Path, bound: int, keep: Path) -> None:
-    """Remove the entries of a room that were used longest ago until it holds at most `bound` bytes, and what dead
+def evict(section: Path, bound: int, keep: Path) -> None:
+    """Remove the entries of a section that were used longest ago until it holds at most `bound` bytes, and what dead
     processes left half-written. Files in use stay usable: what is mapped outlives its name, and who only knows the name
     finds nothing and makes the entry anew."""
     entries = []
     total = 0
-    _remove_litter(room)
-    for shelf in _listed(room):
-        _remove_litter(Path(shelf.path))
-        for item in _listed(Path(shelf.path)):
+    _remove_litter(section)
+    for bucket in _listed(section):
+        _remove_litter(Path(bucket.path))
+        for item in _listed(Path(bucket.path)):
             try:
                 used = item.stat(follow_symlinks=False).st_mtime
                 size = sum(file.stat(follow_symlinks=False).st_size for file in _listed(Path(item.path)))
@@ -327,7 +327,7 @@ def _remove_litter(folder: Path) -> None:
 
 
 def _listed(folder: Path) -> list[os.DirEntry[str]]:
-    """What lies in a folder, of a room its shelves; without hidden ones (locks, and what is being made or removed)."""
+    """What lies in a folder, of a section its buckets; without hidden ones (locks, and what is being made or removed)."""
     try:
         with os.scandir(folder) as found:
             return [item for item in found if not item.name.startswith(_HIDDEN)]

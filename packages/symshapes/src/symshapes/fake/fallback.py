@@ -11,22 +11,21 @@ from symshapes.fake.tensor import FakeTensor, Mode
 from symshapes.rules.layout import TensorMeta, View
 
 
-class _Lowering:
+class _MetaCall:
     """Arguments on the way to the meta device and results on the way back."""
 
     def __init__(self, mode: Mode) -> None:
         self.mode = mode
-        self.fakes: dict[int, FakeTensor] = {}
         self.tensors: list[tuple[torch.Tensor, FakeTensor]] = []
         self.device: torch.device | None = None
 
-    def lower(self, value: Any) -> Any:
+    def to_meta(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             return self.tensor(value)
         if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             return _concrete(value)
         if type(value) in (list, tuple, torch.Size):
-            return [self.lower(item) for item in value]
+            return [self.to_meta(item) for item in value]
         return value
 
     def tensor(self, value: torch.Tensor) -> torch.Tensor:
@@ -45,11 +44,11 @@ class _Lowering:
         self.tensors.append((made, fake))
         return made
 
-    def raise_(self, value: Any, device: torch.device) -> Any:
+    def from_meta(self, value: Any, device: torch.device) -> Any:
         if isinstance(value, torch.Tensor):
             return self.result(value, device)
         if type(value) in (list, tuple):
-            return type(value)(self.raise_(item, device) for item in value)
+            return type(value)(self.from_meta(item, device) for item in value)
         return value
 
     def result(self, value: torch.Tensor, device: torch.device) -> torch.Tensor:
@@ -76,22 +75,22 @@ def run_meta_kernel(mode: Mode, func: Any, args: tuple[Any, ...], kwargs: dict[s
 
     Raises NotImplementedError if the op has no meta kernel.
     """
-    lowering = _Lowering(mode)
-    lowered = [lowering.lower(value) for value in args]
-    named = {name: lowering.lower(value) for name, value in kwargs.items()}
-    device = lowering.device or torch.device("cpu")
+    call = _MetaCall(mode)
+    on_meta = [call.to_meta(value) for value in args]
+    named = {name: call.to_meta(value) for name, value in kwargs.items()}
+    device = call.device or torch.device("cpu")
     if isinstance(named.get("device"), (str, torch.device)):
         device = torch.device(named["device"])
         named["device"] = torch.device("meta")
-    elif lowering.device is None and "device" in named:
+    elif call.device is None and "device" in named:
         named["device"] = torch.device("meta")
     if "generator" in named:
         named["generator"] = None
     try:
-        result = func(*lowered, **named)
+        result = func(*on_meta, **named)
     except NotImplementedError as error:
         raise NotImplementedError(f"{func} has neither a shape rule nor a meta kernel") from error
-    return lowering.raise_(result, device)
+    return call.from_meta(result, device)
 
 
 def _concrete(value: Any) -> Any:

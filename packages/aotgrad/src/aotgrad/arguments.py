@@ -29,7 +29,7 @@ class Values(Protocol):
         ...
 
 
-class Lowering:
+class CallArguments:
     """Arguments of one call on their way into the graph: tensors and symbols become nodes.
 
     Afterwards `key` identifies them and `inexact` says whether some tensor's value has other strides than its fake.
@@ -65,14 +65,14 @@ class Lowering:
             self._keys.append(len(value))
             return [self.value(item) for item in value]
         if isinstance(value, (torch.SymInt, torch.SymFloat)):
-            lowered = self.tracer.symbols.node_of(value)
-            self._keys.append(lowered)
-            return lowered
+            recorded = self.tracer.symbols.node_of(value)
+            self._keys.append(recorded)
+            return recorded
         # 1, 1.0 and True are equal but not the same argument; nor are 0.0 and -0.0.
         self._keys.append(repr(value) if kind is float else value if kind is str else (kind, value))
         return value
 
 
-def values_of(lowered: Any) -> Any:
-    """Lowered arguments with nodes replaced by their fake values."""
-    return fx.node.map_arg(lowered, lambda node: node.meta["val"])
+def values_of(recorded: Any) -> Any:
+    """Recorded arguments with nodes replaced by their fake values."""
+    return fx.node.map_arg(recorded, lambda node: node.meta["val"])
