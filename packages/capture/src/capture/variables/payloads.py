@@ -44,38 +44,61 @@ PAYLOADS: dict[type, Callable[[Interpreter, Args], Variable]] = {
 
 
 def payload_of(m: Interpreter, value: Any, source: Source) -> Variable | None:
-    """That of an input; guards what it is. None for an instance of any other class."""
-    cls = type(value)
-    if issubclass(cls, dict):
-        entries: dict[Hashable, tuple[Variable, Variable]] = {}
-        for k, v in dict.items(value):
-            if type(k) not in CONSTANT_TYPES:
-                raise Unsupported(f"keys of {type(value).__name__}")
-            entries[k] = (Constant(k), Lazy(v, Item(source, k, cls.__getitem__ is not dict.__getitem__)))
-        base = collections.OrderedDict if issubclass(cls, collections.OrderedDict) else dict
-        made = Dict(entries, base)
-        made.original = dict(entries)
-        keys = tuple(dict.keys(value))
-        made.guard_keys = lambda: m.guards.add(source, GuardKind.DICT_KEYS, keys)
-        made.guard_absent = lambda key: guard_absent_key(m, source, key, keys)
-        made.source = source
-        return made
-    if issubclass(cls, list):
-        m.guards.add(source, GuardKind.LEN, list.__len__(value))
-        if type(value).__getitem__ is not list.__getitem__:
-            raise Unsupported(f"list subclass {type(value).__name__} with its own __getitem__")
-        made_list = List([Lazy(v, Item(source, i)) for i, v in enumerate(list.__iter__(value))])
-        made_list.source = source
-        made_list.is_payload = True
-        return made_list
-    if issubclass(cls, tuple):
-        m.guards.add(source, GuardKind.LEN, tuple.__len__(value))
-        if type(value).__getitem__ is not tuple.__getitem__:
-            raise Unsupported(f"tuple subclass {type(value).__name__} with its own __getitem__")
-        return Tuple([Lazy(v, Item(source, i)) for i, v in enumerate(tuple.__iter__(value))])
-    if issubclass(cls, str | int | float | bytes | set | frozenset | complex):
-        raise Unsupported(f"input of type {type(value).__name__}")
+    """That of an input; guards what it is. None for an instance of any other class.
+
+    Raises ``Unsupported`` for the built-in types that are not read.
+    """
+    for base, read in _READ.items():
+        if issubclass(type(value), base):
+            return read(m, value, source)
     return None
+
+
+def _read_dict(m: Interpreter, value: dict[Any, Any], source: Source) -> Variable:
+    cls = type(value)
+    entries: dict[Hashable, tuple[Variable, Variable]] = {}
+    for k, v in dict.items(value):
+        if type(k) not in CONSTANT_TYPES:
+            raise Unsupported(f"keys of {cls.__name__}")
+        entries[k] = (Constant(k), Lazy(v, Item(source, k, cls.__getitem__ is not dict.__getitem__)))
+    made = Dict(entries, collections.OrderedDict if issubclass(cls, collections.OrderedDict) else dict)
+    made.original = dict(entries)
+    keys = tuple(dict.keys(value))
+    made.guard_keys = lambda: m.guards.add(source, GuardKind.DICT_KEYS, keys)
+    made.guard_absent = lambda key: guard_absent_key(m, source, key, keys)
+    made.source = source
+    return made
+
+
+def _read_list(m: Interpreter, value: list[Any], source: Source) -> Variable:
+    made = List(_read_items(m, value, source, list))
+    made.source = source
+    made.is_payload = True
+    return made
+
+
+def _read_tuple(m: Interpreter, value: tuple[Any, ...], source: Source) -> Variable:
+    return Tuple(_read_items(m, value, source, tuple))
+
+
+def _read_items(m: Interpreter, value: Any, source: Source, base: type[list[Any] | tuple[Any, ...]]) -> list[Variable]:
+    m.guards.add(source, GuardKind.LEN, base.__len__(value))
+    if type(value).__getitem__ is not base.__getitem__:
+        raise Unsupported(f"{base.__name__} subclass {type(value).__name__} with its own __getitem__")
+    return [Lazy(v, Item(source, i)) for i, v in enumerate(base.__iter__(value))]
+
+
+def _read_none(m: Interpreter, value: Any, source: Source) -> Variable:
+    raise Unsupported(f"input of type {type(value).__name__}")
+
+
+#: How an input's is read, by the built-in type.
+_READ: dict[type, Callable[[Interpreter, Any, Source], Variable]] = {
+    dict: _read_dict,
+    list: _read_list,
+    tuple: _read_tuple,
+    **dict.fromkeys((str, int, float, bytes, set, frozenset, complex), _read_none),
+}
 
 
 def has_content(payload: Variable | None) -> bool:
