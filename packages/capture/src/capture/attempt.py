@@ -22,10 +22,9 @@ from .guards import GlobalState, Guard, GuardKind
 from .resume import origin_of
 from .settings import in_force
 from .sources import Closure, ClosureCell, Local, ModuleGlobal
-from .variables.base import Lazy, Variable
+from .variables.base import Lazy, SymbolicRaise, Variable
 from .variables.constants import Constant
 from .variables.functions import Cell
-from .variables.signals import SymbolicRaise
 from .visits import Visit
 
 _REGISTERED = (_opcodes,)

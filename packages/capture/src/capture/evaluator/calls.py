@@ -8,12 +8,11 @@ from typing import Any
 
 from capture.errors import Unsupported
 from capture.trace_rules import is_foreign, is_recorded_python, module_of
-from capture.variables.base import Args, Kwargs, Variable
+from capture.variables.base import Args, Kwargs, SymbolicRaise, Variable
 from capture.variables.constants import Known
 from capture.variables.functions import Function
 from capture.variables.generators import Generator
 from capture.variables.handlers import handler_of
-from capture.variables.signals import SymbolicRaise
 from symshapes import is_generated
 
 from .errors import ProgramErrors

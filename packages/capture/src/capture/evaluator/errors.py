@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from capture.variables.base import Variable
+from capture.variables.base import SymbolicRaise, Variable
 from capture.variables.constants import Constant
 from capture.variables.exceptions import ExceptionObject
-from capture.variables.signals import SymbolicRaise
 
 from .side_effects import SideEffects
 from .state import EvaluationState

@@ -16,9 +16,9 @@ from capture.errors import Unsupported
 from capture.graph import GraphBuilder
 from capture.guards import LASTING, GuardKind, begins_lasting
 from capture.sources import Attr, Const, Source
-from capture.variables.base import Variable, VarKey
+from capture.variables.base import Variable
 from capture.variables.constants import Constant
-from capture.variables.mappings import Dict
+from capture.variables.mappings import Dict, VarKey
 from capture.variables.modules import Module
 from capture.variables.objects import Object
 from capture.variables.tensors import Tensor

@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from capture.variables.base import Interpreter, Variable
+from capture.variables.base import Interpreter, SymbolicRaise, Variable
 from capture.variables.instances import InstanceDict
-from capture.variables.iterators import Iterator, UserIterator
+from capture.variables.iterators import Iterator, StopIter, UserIterator
 from capture.variables.lookups import class_lookup
 from capture.variables.mappings import Dict, DictView
 from capture.variables.objects import Object
 from capture.variables.sequences import List, Tuple
-from capture.variables.signals import StopIter, SymbolicRaise
 
 
 class LanguageIteration:

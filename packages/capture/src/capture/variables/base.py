@@ -27,7 +27,7 @@ Kwargs = dict[str, "Variable"]
 class Identity(Protocol):
     """Which inputs are one object, and which are not."""
 
-    def key(self, variable: Variable) -> VarKey:
+    def key(self, variable: Variable) -> Hashable:
         """The key of an object that is hashed and compared as such: two of them stay two."""
 
     def distinct(self, first: Variable, *others: Variable) -> None:
@@ -57,11 +57,19 @@ class Effects(Protocol):
         """Note a change of a tracked object."""
 
 
+class SymbolicRaise(Exception):
+    """A user exception raised while evaluating; ``exception`` is the variable of the exception object."""
+
+    def __init__(self, exception: Variable) -> None:
+        super().__init__(repr(exception))
+        self.exception = exception
+
+
 class Errors(Protocol):
     """Exceptions of the program under evaluation."""
 
     def throw(self, cls: type, message: str) -> NoReturn:
-        """Raise an exception in the program under evaluation."""
+        """Raise an exception in the program under evaluation: the signal ``SymbolicRaise``."""
 
     def throw_value(self, cls: type, args: list[Variable]) -> NoReturn:
         """The same with any arguments."""
@@ -309,21 +317,6 @@ class Interpreter(Protocol):
     @property
     def iteration(self) -> Iteration:
         """Iterators, and what is made of all their elements."""
-
-
-class VarKey:
-    """A variable as dictionary key: hashed by identity of the value it stands for."""
-
-    __slots__ = ("var",)
-
-    def __init__(self, var: Variable) -> None:
-        self.var = var
-
-    def __hash__(self) -> int:
-        return id(self.var)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, VarKey) and other.var is self.var
 
 
 class Variable:

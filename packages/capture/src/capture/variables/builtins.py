@@ -15,13 +15,13 @@ import torch
 from capture.errors import Unsupported
 from capture.trace_rules import module_of
 
-from .base import Args, Interpreter, Kwargs, Variable
+from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
 from .classes import Class
 from .constants import BoundBuiltin, Constant, Known
 from .enums import EnumMember
 from .functions import Function, Method
 from .handlers import Handler, folds, handles, refuses
-from .iterators import CallableIterator
+from .iterators import CallableIterator, StopIter
 from .lookups import MISSING, can_iterate, check_own_class, class_lookup, shown_type
 from .modules import Module
 from .numbers import Symbolic
@@ -29,7 +29,6 @@ from .objects import Object
 from .operations import BINARY, COMPARE, INPLACE, UNARY
 from .partials import Partial
 from .sequences import List, Tuple
-from .signals import StopIter, SymbolicRaise
 from .tensors import Tensor
 
 

@@ -16,10 +16,9 @@ from .base import Args, Interpreter, Kwargs, Lazy, Variable
 from .building import builds
 from .constants import Constant
 from .handlers import handles
-from .iterators import Iterator
+from .iterators import Iterator, StopIter
 from .reconstruction import CannotReconstruct, Emitter
 from .sequences import List
-from .signals import StopIter
 from .slices import Slice
 
 

@@ -8,12 +8,11 @@ from typing import Any
 
 from capture.bytecode import build
 
-from .base import Args, Interpreter, Kwargs, Variable
+from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
 from .constants import BoundBuiltin, Constant
 from .functions import Function
-from .iterators import Iterator
+from .iterators import Iterator, StopIter
 from .reconstruction import CannotReconstruct, Emitter
-from .signals import StopIter, SymbolicRaise
 
 
 class Generator(Iterator):

@@ -10,7 +10,14 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
 from .reconstruction import CannotReconstruct, Emitter
-from .signals import StopIter
+
+
+class StopIter(Exception):
+    """Signal of symbolic iterators: exhausted; ``value`` is what a generator returned."""
+
+    def __init__(self, value: Variable | None = None) -> None:
+        super().__init__()
+        self.value = value
 
 
 class Iterator(Variable):

@@ -11,9 +11,8 @@ from capture.bytecode import build
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
 from .handlers import handles
-from .iterators import Computed, Iterator
+from .iterators import Computed, Iterator, StopIter
 from .reconstruction import Emitter, method_of
-from .signals import StopIter
 
 
 class Count(Iterator):

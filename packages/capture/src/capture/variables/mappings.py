@@ -10,15 +10,29 @@ from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
 from capture.sources import DictKeyAt
 
-from .base import Args, Interpreter, Kwargs, Lazy, Variable, VarKey
+from .base import Args, Interpreter, Kwargs, Lazy, Variable
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
-from .iterators import Iterator
+from .iterators import Iterator, StopIter
 from .lookups import shown_type
 from .reconstruction import CannotReconstruct, Emitter, method_of
 from .sequences import DUNDERS, builtin_method
 from .sets import Set
-from .signals import StopIter
+
+
+class VarKey:
+    """A variable as dictionary key: hashed by identity of the value it stands for."""
+
+    __slots__ = ("var",)
+
+    def __init__(self, var: Variable) -> None:
+        self.var = var
+
+    def __hash__(self) -> int:
+        return id(self.var)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, VarKey) and other.var is self.var
 
 
 class Dict(Variable):

@@ -17,7 +17,7 @@ from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Const, Source
 
-from .base import Args, Interpreter, Kwargs, Variable
+from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
 from .constants import BoundBuiltin, Constant
 from .functions import Method
 from .handlers import handler_of, handles
@@ -36,7 +36,6 @@ from .lookups import (
 from .mappings import Dict
 from .payloads import fill_payload, has_content, payload_of, reconstruct_with_payload
 from .reconstruction import CannotReconstruct, Emitter
-from .signals import SymbolicRaise
 
 
 @functools.cache

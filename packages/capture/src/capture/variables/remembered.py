@@ -18,10 +18,9 @@ from capture.guards import GuardKind
 from capture.sources import Const, Item
 from capture.trace_rules import module_of
 
-from .base import Args, Interpreter, Kwargs, Variable
+from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
 from .numbers import Symbolic
 from .objects import Object
-from .signals import SymbolicRaise
 
 _LINK = "_lru_list_elem"  # what the dictionary of a cache with a limit holds: key and result in a list by last use
 

@@ -6,7 +6,7 @@ from capture.errors import Unsupported
 from capture.evaluator.frame import Frame
 from capture.evaluator.machine import Machine
 from capture.evaluator.program import Op
-from capture.variables.base import Variable
+from capture.variables.base import SymbolicRaise, Variable
 from capture.variables.builtins import as_ascii
 from capture.variables.constants import Constant
 from capture.variables.lookups import can_iterate, shown_type
@@ -15,7 +15,6 @@ from capture.variables.objects import Object
 from capture.variables.operations import INPLACE
 from capture.variables.sequences import List
 from capture.variables.sets import Set
-from capture.variables.signals import SymbolicRaise
 from capture.variables.slices import Slice
 
 from .registry import operation

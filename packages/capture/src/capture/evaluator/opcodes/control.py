@@ -10,8 +10,7 @@ from capture.evaluator.program import Op
 from capture.variables.base import Variable
 from capture.variables.constants import Constant
 from capture.variables.generators import Generator
-from capture.variables.iterators import Iterator
-from capture.variables.signals import StopIter
+from capture.variables.iterators import Iterator, StopIter
 
 from .registry import operation
 

@@ -8,13 +8,12 @@ from capture.errors import Unsupported
 from capture.evaluator.frame import Frame, HandlerState
 from capture.evaluator.machine import Machine
 from capture.evaluator.program import Op
-from capture.variables.base import Variable
+from capture.variables.base import SymbolicRaise, Variable
 from capture.variables.constants import Constant
 from capture.variables.exceptions import Traceback
 from capture.variables.functions import Method
 from capture.variables.lookups import MISSING, class_lookup, shown_type
 from capture.variables.objects import Object, descriptor_get
-from capture.variables.signals import SymbolicRaise
 
 from .registry import operation
 
