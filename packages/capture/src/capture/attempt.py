@@ -16,7 +16,7 @@ from .bytecode import argument_names
 from .errors import NotConstant, Unsupported
 from .evaluator import opcodes as _opcodes
 from .evaluator.frame import BreakHere, Frame, check_no_handler_state, run
-from .evaluator.machine import Machine
+from .evaluator.machine import Experience, Machine
 from .evaluator.program import program_of
 from .guards import GlobalState, Guard, GuardKind
 from .resume import origin_of
@@ -66,9 +66,9 @@ class Stopped(Exception):
 class Attempt:
     """One evaluation of the frame from its start."""
 
-    def __init__(self, frame: FrameInput, dynamic: bool | None) -> None:
+    def __init__(self, frame: FrameInput, dynamic: bool | None, experience: Experience) -> None:
         self.code = frame.code
-        self.m = Machine(frame.globals, dynamic)
+        self.m = Machine(frame.globals, dynamic, experience)
         local: dict[str, Variable] = {
             name: Lazy(value, Local(name)) for name, value in zip(argument_names(self.code), frame.args, strict=True)
         }

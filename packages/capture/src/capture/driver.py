@@ -14,7 +14,7 @@ from symshapes import undisturbed_autograd
 from ._torch import dispatch_mode_depth
 from .attempt import Attempt, FrameInput, Stopped, in_forward_mode
 from .errors import CaptureError, GraphBreakError, SkipCall, SkipFrame, Unsupported
-from .evaluator.machine import Machine
+from .evaluator.machine import Experience, Machine
 from .evaluator.places import earlier_step
 from .evaluator.program import program_of
 from .evaluator.refusals import Refusals
@@ -43,17 +43,14 @@ def capture_frame(
     ways = Ways(refusals)
     ran_ahead: set[Any] = set()
     while True:
-        attempt = Attempt(frame, dynamic)
-        attempt.m.effects.ran_ahead = ran_ahead
-        attempt.m.recorder.refusals = refusals
-        attempt.m.state.says_compiling = ways.says_compiling
+        attempt = Attempt(frame, dynamic, Experience(refusals, ran_ahead, ways.says_compiling))
         with restored(), undisturbed_autograd():
             try:
                 attempt.evaluate(break_at)
                 if attempt.finished:
                     captured = Replacement(attempt).write(backend, [])
-                    if fullgraph and attempt.m.effects.suspended:
-                        what = attempt.m.effects.suspended[0]
+                    if fullgraph and captured.suspended:
+                        what = captured.suspended[0]
                         raise GraphBreakError(f"it hands out {what}, which runs later", attempt.stopped_line())
                     return captured
                 if break_at is None and ways.another(attempt.m):

@@ -9,7 +9,8 @@ from typing import Any
 
 from .bytecode import build
 from .emit import Emitter
-from .evaluator.machine import Machine
+from .evaluator.globals import ProgramGlobals
+from .evaluator.side_effects import SideEffects
 from .variables.base import Variable, resolved
 from .variables.constants import Constant
 from .variables.functions import Cell
@@ -17,14 +18,13 @@ from .variables.functions import Cell
 _WHOLE = slice(None)
 
 
-class Effects:
-    """The changes of one attempt: which objects, and the values they need."""
+class Replay:
+    """The changes of one attempt: which objects, and the values they need. ``cellvars`` are the cells of the frame itself."""
 
-    def __init__(self, m: Machine, cellvars: tuple[str, ...]) -> None:
-        self.m = m
+    def __init__(self, effects: SideEffects, module_globals: ProgramGlobals, cellvars: tuple[str, ...]) -> None:
         self.cellvars = frozenset(cellvars)
-        self.targets = [v for v in m.effects.changed.values() if self.is_outside(v)]
-        self.globals = list(m.globals.written.items())
+        self.targets = [v for v in effects.changed.values() if self.is_outside(v)]
+        self.globals = list(module_globals.written.items())
 
     def is_outside(self, variable: Variable) -> bool:
         """Whether it existed before the frame ran, or outlives it: a change of it is seen."""

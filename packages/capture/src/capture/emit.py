@@ -9,10 +9,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from .bytecode import Instruction, build
-from .evaluator.machine import Machine
 from .names import Names
 from .sources import Source
-from .variables.base import Variable, resolved
+from .variables.base import Interpreter, Variable, resolved
 from .variables.constants import Real
 from .variables.functions import Cell
 from .variables.numbers import Symbolic
@@ -31,7 +30,7 @@ def _begins_with(whole: list[Instruction], start: list[Instruction]) -> bool:
 class Emitter:
     """Collects instructions. ``plan`` first finds what is reachable; then ``load`` pushes values."""
 
-    def __init__(self, m: Machine, cellvars: tuple[str, ...], names: Names) -> None:
+    def __init__(self, m: Interpreter, cellvars: tuple[str, ...], names: Names) -> None:
         self.m = m
         self.names = names
         self.cellvars = frozenset(cellvars)
@@ -45,6 +44,8 @@ class Emitter:
         self.results: list[Variable] = []
         self.cells: list[Cell] = []
         self.made: list[str] = []
+        #: What the frame hands out unfinished, in words.
+        self.suspended: list[str] = []
 
     # Planning
 
@@ -77,7 +78,7 @@ class Emitter:
             self.results.append(variable)
             return
         if variable.runs_later:
-            self.m.effects.suspended.append(repr(variable))
+            self.suspended.append(repr(variable))
         path.add(key)
         for part in variable.made_of():
             self._visit(resolved(part), path)

@@ -17,7 +17,7 @@ from .aliasing import separated
 from .attempt import Attempt, Stopped
 from .bytecode import Instruction, argument_names, assemble, build, decode, liveness
 from .bytecode.dialect import current
-from .effects import Effects
+from .effects import Replay
 from .emit import Emitter
 from .errors import GraphRefused, SkipFrame
 from .evaluator.program import program_of
@@ -49,6 +49,8 @@ class Capture:
     #: The inputs of the graph that live on, and what calls it with them once it is bound to the guards' program.
     lasting: tuple[Source, ...] = ()
     bound: _native.BoundGraph | None = None
+    #: What the frame hands out unfinished, in words: it runs later.
+    suspended: list[str] = field(default_factory=list)
 
 
 class Replacement:
@@ -68,7 +70,7 @@ class Replacement:
         after = {**in_force(), NESTING: m.recorder.autocast_nesting_change}
         for function, args in calls_between(after, self._attempt.before):
             m.recorder.graph.call("call_function", function, args, {}, self._attempt.line).meta["val"] = None
-        effects = Effects(m, self._code.co_cellvars)
+        effects = Replay(m.effects, m.globals, self._code.co_cellvars)
         e = Emitter(m, self._code.co_cellvars, names_beside(self._code))
         if self._attempt.finished:
             roots: list[Variable] = [frame.result]
@@ -82,7 +84,7 @@ class Replacement:
         outputs = list(dict.fromkeys(v.node for v in e.results if isinstance(v, Tensor | Symbolic)))
         empty = m.recorder.graph.is_empty(outputs, m.recorder.graph.changes_inputs())
         if empty and self._attempt.finished and not effects and not calls_between(self._attempt.before, after):
-            return Capture(self._attempt.guards(), None, None, breaks)
+            return Capture(self._attempt.guards(), None, None, breaks, suspended=e.suspended)
         graph = None
         if not empty:
             graph = self._compile_and_call(e, outputs, backend, breaks)
@@ -98,7 +100,7 @@ class Replacement:
             e.emit(build.call_function(build.load_const(call)), build.pop())
         instructions = self._returning(e) if self._attempt.finished else self._breaking(e, restored)
         code = self._assembled(instructions)
-        return Capture(self._attempt.guards(), graph, code, breaks, self._lasting, self._bound)
+        return Capture(self._attempt.guards(), graph, code, breaks, self._lasting, self._bound, e.suspended)
 
     def _preload(self, e: Emitter, root: Variable) -> None:
         """Build a value before the effects, so that it is of the state that the program saw."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from .builder import Inputs, VariableBuilder
@@ -14,24 +15,38 @@ from .identity import ObjectIdentity
 from .iteration import LanguageIteration
 from .operators import LanguageOperators
 from .recorder import GraphRecorder
+from .refusals import Refusals
 from .side_effects import SideEffects
 from .state import EvaluationState
+
+
+@dataclass(frozen=True)
+class Experience:
+    """What earlier attempts at a frame, and a session's earlier captures, found out."""
+
+    refusals: Refusals
+    #: Calls of functions that remember, which were made before the frame ran.
+    ran_ahead: set[Any]
+    #: What the program is told when it asks whether a compiler traces it.
+    says_compiling: bool
 
 
 class Machine:
     """Evaluates one frame's bytecode over variables, for one capture attempt. ``dynamic`` says which sizes are symbols."""
 
-    def __init__(self, root_globals: dict[str, Any], dynamic: bool | None) -> None:
+    def __init__(self, root_globals: dict[str, Any], dynamic: bool | None, experience: Experience) -> None:
         self._inputs: Inputs = {}
-        self.state = EvaluationState()
-        self.effects = SideEffects(self.state)
+        self.state = EvaluationState(experience.says_compiling)
+        self.effects = SideEffects(self.state, experience.ran_ahead)
         self.errors = ProgramErrors(self.state, self.effects)
         self.guards = GuardTable(self.state.where)
         self.classes = ClassLookups(self.guards, self.state.where)
         self.identity = ObjectIdentity(self.guards, self.effects, self._inputs)
         self.builder = VariableBuilder(self, self.guards, self.effects, self.errors, self._inputs)
         self.globals = ProgramGlobals(root_globals, self.guards, self.builder, self.effects, self.errors, self._inputs)
-        self.recorder = GraphRecorder(self, self.state, self.effects, self.errors, self.guards, self.builder, dynamic)
+        self.recorder = GraphRecorder(
+            self, self.state, self.effects, self.errors, self.guards, self.builder, dynamic, experience.refusals
+        )
         self.calls = FunctionCalls(self, self.errors, self.recorder)
         self.operators = LanguageOperators(self)
         self.iteration = LanguageIteration(self)

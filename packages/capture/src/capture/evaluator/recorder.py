@@ -45,7 +45,7 @@ _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 class GraphRecorder:
-    """The graph of one attempt and the fakes of its values. ``dynamic`` says which sizes are symbols."""
+    """The graph of one attempt and the fakes of its values. ``dynamic`` says which sizes are symbols, ``refusals`` what is not recorded."""
 
     def __init__(
         self,
@@ -56,6 +56,7 @@ class GraphRecorder:
         guards: Guards,
         builder: Builder,
         dynamic: bool | None,
+        refusals: Refusals,
     ) -> None:
         self._m = m
         self._state = state
@@ -73,7 +74,7 @@ class GraphRecorder:
         self.entered_with = in_force()
         self.autocast_nesting = 0
         self.autocast_nesting_change = 0
-        self.refusals = Refusals()
+        self.refusals = refusals
         #: An operator refused what it was given: eager would raise, too.
         self.refused_by_operator = False
         #: Tensors whose place in autograd's graph was asked for, and at which step; see `places`.

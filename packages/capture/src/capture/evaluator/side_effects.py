@@ -15,7 +15,7 @@ from .state import EvaluationState
 class SideEffects:
     """Objects made in one attempt are stamped with their step, objects changed are kept in the order of first change."""
 
-    def __init__(self, state: EvaluationState) -> None:
+    def __init__(self, state: EvaluationState, ran_ahead: set[Any]) -> None:
         self._state = state
         #: Counts whatever may change the state of the evaluation beyond the root frame's stack.
         self.activity = 0
@@ -24,11 +24,9 @@ class SideEffects:
         self.changed: dict[int, Variable] = {}
         #: Calls of functions that remember: to be made again, made before the frame ran, and of those told apart.
         self.remembered: list[Any] = []
-        self.ran_ahead: set[Any] = set()
+        self.ran_ahead = ran_ahead
         self.counted: set[Any] = set()
         self.limits: dict[int, Any] = {}
-        #: What the frame hands out unfinished, in words.
-        self.suspended: list[str] = []
 
     def created(self, variable: Any) -> Any:
         """Note at which step a value was made."""

@@ -21,7 +21,7 @@ _ROOM = 300
 class EvaluationState:
     """The frames and the step of one attempt."""
 
-    def __init__(self) -> None:
+    def __init__(self, says_compiling: bool) -> None:
         self.frames: list[Frame] = []
         #: Counts the root frame's operations; the driver's break points are such counts.
         self.step = 0
@@ -31,7 +31,7 @@ class EvaluationState:
         #: Whether a body is evaluated only to see what it does.
         self.probing = False
         #: What the program is told when it asks whether a compiler traces it, and whether it has asked.
-        self.says_compiling = True
+        self.says_compiling = says_compiling
         self.asked_compiling = False
         #: Where a tracer watches: the lines evaluated in the current frame.
         self.visit: Visit | None = None
