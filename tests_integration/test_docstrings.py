@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-PACKAGES = ["capture"]
+PACKAGES = ["symshapes", "capture", "aotgrad", "cpu_codegen", "meta"]
 
 
 def modules(package: str) -> Iterator[types.ModuleType]:

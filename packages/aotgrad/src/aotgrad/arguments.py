@@ -44,15 +44,19 @@ class CallArguments:
 
     @property
     def key(self) -> tuple[Any, ...]:
+        """What identifies the arguments so far: equal keys, equal values."""
         return tuple(self._keys)
 
     def tuple(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Positional arguments for a node."""
         return tuple([self.value(value) for value in values])
 
     def dict(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Keyword arguments for a node."""
         return {name: self.value(value) for name, value in values.items()}
 
     def value(self, value: Any) -> Any:
+        """One argument for a node: tensors and symbols become nodes, lists are walked, other values stay."""
         kind = type(value)
         if kind is FakeTensor or isinstance(value, torch.Tensor):
             tracked = self.tracer.tracked(value)

@@ -29,6 +29,7 @@ class Lines:
 
     @contextmanager
     def block(self, opening: str, closing: str = "}") -> Iterator[None]:
+        """Lines written inside stand between `opening` and `closing`, indented; another `closing` than a brace ends a lambda."""
         self(opening)
         is_lambda = closing != "}"
         self._depth += 1

@@ -25,10 +25,12 @@ class Explanation:
 
     @property
     def graph_count(self) -> int:
+        """How many graphs were captured."""
         return self.trace.graph_count
 
     @property
     def break_count(self) -> int:
+        """How many graph breaks there were."""
         return self.trace.break_count
 
     @property

@@ -55,10 +55,12 @@ class ShapeGuardCode:
 
     @property
     def code(self) -> str:
+        """One Python expression over the sources."""
         return " and ".join(part.code for part in self.parts) or "True"
 
     @property
     def source(self) -> str:
+        """The Python text of a module that defines `check`."""
         body = " and ".join(part.local for part in self.parts) or "True"
         modules = "".join(f"import {name}\n" for name in ("math", "operator") if f"{name}." in body)
         return f"{modules}def check({', '.join(self.parameters)}):\n    return {body}\n"
@@ -104,6 +106,7 @@ class GuardWriter:
         self.sentences: list[str] = []
 
     def condition(self, condition: Any) -> None:
+        """Add a condition."""
         code = condition_text(condition, self.sources)
         subject, phrase = self._phrase(condition)
         if subject is None:
@@ -115,6 +118,7 @@ class GuardWriter:
         self.parts.append(GuardPart(code, condition_text(condition, self.locals), text))
 
     def span(self, symbol: Symbol, span: ValueRange) -> None:
+        """Add the bounds of a symbol; none for one that may be anything."""
         if span.is_constant:
             template, phrase = "{} == " + str(span.lower), f"is {span.lower}"
         elif span.upper == inf:
@@ -131,6 +135,7 @@ class GuardWriter:
         self.parts.append(GuardPart(code, local, f"{source} {phrase}"))
 
     def equals(self, first: Symbol, other: Symbol) -> None:
+        """Add that two symbols are equal."""
         self.condition(sympy.Eq(first, other, evaluate=False))
 
     def _phrase(self, condition: Any) -> tuple[Symbol | None, str]:
@@ -154,6 +159,7 @@ class GuardWriter:
         return left, f"equals {print_expr(right, 'python', names=self.sources)}"
 
     def finish(self) -> ShapeGuardCode:
+        """The predicate over all that was added."""
         lines = [f"{self.sources[symbol]} {_joined(phrases)}" for symbol, phrases in self.phrases.items()]
         used = [symbol for symbol in self.sources if any(_mentions(part.local, symbol.name) for part in self.parts)]
         return ShapeGuardCode(

@@ -6,18 +6,16 @@ from the `ShapeEnv` with guards. Which names are called was found by recording t
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, Protocol
 
 import sympy
-from sympy import Add, Expr, Integer, Max, Min, Mul, Pow, S
+from sympy import Add, Expr, Integer, Pow, S
 
+from symshapes.arithmetic import OPERATIONS
 from symshapes.constraints import Constraints, negation, relation, truth
 from symshapes.expr.floats import FLOAT_FUNCTIONS, constant
-from symshapes.expr.functions import FloorDiv, Mod
 from symshapes.facts.layout import channels_innermost, grows_outward, is_block, is_nested
 
 
@@ -70,27 +68,35 @@ class SymNode:
     # What it is
 
     def is_symbolic(self) -> bool:
+        """True: a node stands for more than one value."""
         return True
 
     def is_bool(self) -> bool:
+        """Whether it stands for a bool."""
         return self.pytype is bool
 
     def is_int(self) -> bool:
+        """Whether it stands for an int."""
         return self.pytype is int
 
     def is_float(self) -> bool:
+        """Whether it stands for a float."""
         return self.pytype is float
 
     def is_nested_int(self) -> bool:
+        """False: no size of a nested tensor is made here."""
         return False
 
     def nested_int(self) -> None:
+        """None: see `is_nested_int`."""
         return None
 
     def nested_int_coeff(self) -> None:
+        """None: see `is_nested_int`."""
         return None
 
     def has_hint(self) -> bool:
+        """Whether an example value is known."""
         return self.hint is not None
 
     def is_constant(self) -> bool:
@@ -99,27 +105,33 @@ class SymNode:
         return expr.is_Number or expr is S.true or expr is S.false
 
     def maybe_as_int(self) -> int | None:
+        """The int that it is by now; None if several are left."""
         expr = self.expr
         return int(expr) if expr.is_Integer and self.pytype is int else None
 
     constant_int = maybe_as_int
 
     def constant_bool(self) -> bool | None:
+        """The bool that it is by now; None if both are left."""
         expr = self.expr
         return bool(expr) if expr is S.true or expr is S.false else None
 
     def maybe_as_bool(self) -> bool | None:
+        """The same as `constant_bool`."""
         return self.constant_bool()
 
     def maybe_as_float(self) -> float | None:
+        """The float that it is by now; None if several are left."""
         return float(self.expr) if self.pytype is float and self.expr.is_Number else None
 
     def __str__(self) -> str:
+        """The expression as text; torch asks for it as `str`."""
         return str(self.expr)
 
     __repr__ = _graph_repr = __str__
 
     def clone(self) -> SymNode:
+        """The node itself, which never changes."""
         return self
 
     def __deepcopy__(self, memo: Any) -> SymNode:
@@ -131,30 +143,39 @@ class SymNode:
     # Values, with guards
 
     def int_(self) -> int:
+        """Its value as an int, with a guard."""
         return self.guard_int("", 0)
 
     def bool_(self) -> bool:
+        """Its value as a bool, with a guard."""
         return self.guard_bool("", 0)
 
     def float_(self) -> float:
+        """Its value as a float, with a guard."""
         return self.guard_float("", 0)
 
     def guard_int(self, file: str, line: int) -> int:
+        """Its value as an int, with a guard; `file` and `line` are torch's, who asks."""
         return int(self.env.evaluate(self.expr, self.hint))
 
     def guard_float(self, file: str, line: int) -> float:
+        """Its value as a float, with a guard."""
         return float(self.env.evaluate(self.expr, self.hint))
 
     def guard_bool(self, file: str, line: int) -> bool:
+        """Its value as a bool, with a guard."""
         return bool(self.env.evaluate(self.expr, self.hint))
 
     def guard_size_oblivious(self, file: str, line: int) -> bool:
+        """Its value as a bool, where sizes that nobody knows count as neither 0 nor 1."""
         return self.env.evaluate_size_oblivious(self.expr, self.hint)
 
     def guard_or_false(self, file: str, line: int) -> bool:
+        """Its value as a bool, with a guard; False where nobody knows it."""
         return self._guard_or(False)
 
     def guard_or_true(self, file: str, line: int) -> bool:
+        """Its value as a bool, with a guard; True where nobody knows it."""
         return self._guard_or(True)
 
     def _guard_or(self, otherwise: bool) -> bool:
@@ -164,34 +185,43 @@ class SymNode:
         return otherwise if self.hint is None else self.guard_bool("", 0)
 
     def statically_known_true(self, file: str = "", line: int = 0) -> bool:
+        """Whether it is true whatever the sizes; adds no guard."""
         return self.env.statically_known(self.expr) is True
 
     def expect_true(self, file: str, line: int) -> bool:
+        """Take it for true: checked when the program runs if it cannot be now."""
         return self.env.expect_true(self.expr, self.hint)
 
     def expect_size(self, file: str, line: int) -> bool:
+        """Take it for a size, which is not negative."""
         return self.env.expect_true(relation(sympy.Ge, self.expr, S.Zero))
 
     # New nodes
 
     def wrap_int(self, number: int) -> SymNode:
+        """The node of a known int."""
         return SymNode(Integer(number), self.env, number, int)
 
     def wrap_float(self, number: float) -> SymNode:
+        """The node of a known float."""
         return SymNode(constant(float(number)), self.env, float(number), float)
 
     def wrap_bool(self, value: bool) -> SymNode:
+        """The node of a known bool."""
         return SymNode(truth(value), self.env, value, bool)
 
     def sym_sum(self, nodes: Sequence[SymNode]) -> SymNode:
+        """The sum of several nodes, as one expression."""
         hints = [node.hint for node in nodes]
         hint = None if None in hints else sum(hints)
         return SymNode(Add(*[node.expr for node in nodes]), self.env, hint, int)
 
     def sym_ite(self, then: SymNode, otherwise: SymNode) -> SymNode:
+        """One node or the other: the condition is guarded."""
         return then if self.guard_bool("", 0) else otherwise
 
     def sym_float(self) -> SymNode:
+        """The node as a float."""
         if self.pytype is float:
             return self
         if self.pytype is bool:
@@ -200,13 +230,16 @@ class SymNode:
         return SymNode(FLOAT_FUNCTIONS["ToFloat"](self.expr), self.env, hint, float)
 
     def sym_int(self) -> SymNode:
+        """The node as an int, cut towards zero."""
         return self.trunc() if self.pytype is float else self  # type: ignore[attr-defined]
 
     def sym_not(self) -> SymNode:
+        """The opposite condition."""
         hint = None if self.hint is None else not self.hint
         return SymNode(negation(self.expr), self.env, hint, bool)
 
     def round(self, digits: Any = None) -> SymNode:
+        """Python's `round`: to the even neighbour in the middle."""
         if digits is not None:  # to a number of digits: the value itself, with a guard
             return self.wrap_float(round(self.guard_float("", 0), digits))
         if self.pytype is int:
@@ -214,14 +247,17 @@ class SymNode:
         return self._unary("FloatRound", round, int)
 
     def pos(self) -> SymNode:
+        """The node itself."""
         return self
 
     def neg(self) -> SymNode:
+        """The node with the other sign."""
         if self.pytype is float:
             return self._unary("FloatNeg", operator.neg, float)
         return SymNode(-self.expr, self.env, None if self.hint is None else -self.hint, int)
 
     def abs(self) -> SymNode:
+        """Its size without its sign."""
         if self.pytype is float:
             return self._unary("FloatAbs", abs, float)
         if self.env.statically_known(relation(sympy.Ge, self.expr, S.Zero)):
@@ -229,6 +265,7 @@ class SymNode:
         return SymNode(sympy.Abs(self.expr), self.env, None if self.hint is None else abs(self.hint), int)
 
     def is_integer(self) -> SymNode:
+        """Whether the value has no fraction; a float's is guarded."""
         return self.wrap_bool(True if self.pytype is int else self.guard_float("", 0).is_integer())
 
     def _unary(self, name: str, compute: Callable[[Any], Any], pytype: type) -> SymNode:
@@ -236,33 +273,41 @@ class SymNode:
         return SymNode(FLOAT_FUNCTIONS[name](self.expr), self.env, hint, pytype)
 
     def pow_by_natural(self, other: SymNode) -> SymNode:
+        """An int to the power of one that is not negative, whose value is guarded."""
         # A symbolic exponent is rare enough to take its value.
         exponent = other.guard_int("", 0)
         hint = None if self.hint is None else self.hint**exponent
         return SymNode(Pow(self.expr, Integer(exponent)), self.env, hint, int)
 
     def lshift(self, other: SymNode) -> SymNode:
+        """Python's `<<`; the number of bits is guarded."""
         return self.mul(self.wrap_int(1 << other.guard_int("", 0)))  # type: ignore[attr-defined]
 
     def rshift(self, other: SymNode) -> SymNode:
+        """Python's `>>`; the number of bits is guarded."""
         return self.int_floordiv(self.wrap_int(1 << other.guard_int("", 0)))  # type: ignore[attr-defined]
 
     def _bitwise(self, other: SymNode, compute: Callable[[int, int], int]) -> SymNode:
         return self.wrap_int(compute(self.guard_int("", 0), other.guard_int("", 0)))
 
     def bitwise_and(self, other: SymNode) -> SymNode:
+        """Python's `&` of ints, whose values are guarded."""
         return self._bitwise(other, operator.and_)
 
     def bitwise_or(self, other: SymNode) -> SymNode:
+        """Python's `|` of ints, whose values are guarded."""
         return self._bitwise(other, operator.or_)
 
     def bitwise_xor(self, other: SymNode) -> SymNode:
+        """Python's `^` of ints, whose values are guarded."""
         return self._bitwise(other, operator.xor)
 
     def sym_and(self, other: SymNode) -> SymNode:
+        """Whether both conditions hold."""
         return self._logical(other, sympy.And, operator.and_)
 
     def sym_or(self, other: SymNode) -> SymNode:
+        """Whether one of the conditions holds."""
         return self._logical(other, sympy.Or, operator.or_)
 
     and_, or_ = sym_and, sym_or
@@ -274,24 +319,31 @@ class SymNode:
     # Memory formats: `sizes` and `strides` are nodes or ints, outermost dimension first
 
     def is_contiguous(self, sizes: Sequence[Any], strides: Sequence[Any]) -> SymNode:
+        """Whether strides are row-major; answers about layouts add guards."""
         return self._packed(sizes, strides, len(sizes), range(len(sizes) - 1, -1, -1))
 
     def is_channels_last_contiguous_2d(self, sizes: Sequence[Any], strides: Sequence[Any]) -> SymNode:
+        """Whether an NCHW tensor is dense with its channels innermost."""
         return self._packed(sizes, strides, 4, channels_innermost(4))
 
     def is_channels_last_contiguous_3d(self, sizes: Sequence[Any], strides: Sequence[Any]) -> SymNode:
+        """Whether an NCDHW tensor is dense with its channels innermost."""
         return self._packed(sizes, strides, 5, channels_innermost(5))
 
     def is_channels_last_strides_2d(self, sizes: Sequence[Any], strides: Sequence[Any]) -> SymNode:
+        """Whether an NCHW tensor suggests channels-last: its strides grow from the channels outward."""
         return self._grows_outward(sizes, strides, 4)
 
     def is_channels_last_strides_3d(self, sizes: Sequence[Any], strides: Sequence[Any]) -> SymNode:
+        """Whether an NCDHW tensor suggests channels-last: its strides grow from the channels outward."""
         return self._grows_outward(sizes, strides, 5)
 
     def is_non_overlapping_and_dense(self, sizes: Sequence[Any], strides: Sequence[Any]) -> SymNode:
+        """Whether the elements fill a block of memory without gaps or overlap."""
         return self.wrap_bool(self._block(sizes, strides))
 
     def is_non_overlapping_and_dense_indicator(self, sizes: Sequence[Any], strides: Sequence[Any]) -> SymNode:
+        """The same as 1 or 0."""
         return self.wrap_int(int(self._block(sizes, strides)))
 
     def _packed(
@@ -360,121 +412,6 @@ def _logical(kind: Any, left: Any, right: Any) -> Any:
     return kind(left, right, evaluate=False)
 
 
-_INT: dict[str, tuple[Callable[[Expr, Expr], Expr], Callable[[int, int], int]]] = {
-    "add": (Add, operator.add),
-    "sub": (lambda a, b: a - b, operator.sub),
-    "mul": (Mul, operator.mul),
-    "int_floordiv": (FloorDiv, operator.floordiv),
-    "floordiv": (FloorDiv, operator.floordiv),
-    "mod": (Mod, operator.mod),
-    "sym_max": (Max, max),
-    "sym_min": (Min, min),
-}
-_DIVIDES = frozenset({"int_floordiv", "floordiv", "mod"})
-_EXTREMES = {"sym_max": sympy.Ge, "sym_min": sympy.Le}
-_FLOAT: dict[str, tuple[str, Callable[[Any, Any], float]]] = {
-    "add": ("FloatAdd", operator.add),
-    "sub": ("FloatSub", operator.sub),
-    "mul": ("FloatMul", operator.mul),
-    "mod": ("FloatMod", operator.mod),
-    "float_floordiv": ("FloatFloorDiv", operator.floordiv),
-    "float_truediv": ("FloatDiv", operator.truediv),
-    "int_truediv": ("IntTrueDiv", operator.truediv),
-    "truediv": ("IntTrueDiv", operator.truediv),
-    "float_pow": ("FloatPow", operator.pow),
-    "pow": ("FloatPow", operator.pow),
-    "sym_max": ("FloatMax", lambda a, b: float(max(a, b))),
-    "sym_min": ("FloatMin", lambda a, b: float(min(a, b))),
-}
-_COMPARE: dict[str, tuple[Any, Callable[[Any, Any], bool]]] = {
-    "eq": (sympy.Eq, operator.eq),
-    "ne": (sympy.Ne, operator.ne),
-    "lt": (sympy.Lt, operator.lt),
-    "le": (sympy.Le, operator.le),
-    "gt": (sympy.Gt, operator.gt),
-    "ge": (sympy.Ge, operator.ge),
-}
-
-
-@lru_cache(maxsize=1 << 15)
-def _build_int(name: str, left: Expr, right: Expr) -> Expr:
-    return _INT[name][0](left, right)
-
-
-def _nonzero_divisor(node: SymNode) -> None:
-    """Raise, or guard, so that the result means what Python means by it."""
-    if node.hint == 0:
-        return  # computing the hint raises Python's own error
-    condition = relation(sympy.Ne, node.expr, constant(0) if node.pytype is int else constant(0.0))
-    if condition is not S.true and not node.env.expect_true(condition, None if node.hint is None else True):
-        raise ZeroDivisionError("division by zero")
-
-
-def _binary(name: str) -> Callable[[SymNode, SymNode], SymNode]:
-    on_ints, on_floats = _INT.get(name), _FLOAT.get(name)
-
-    def operation(self: SymNode, other: SymNode) -> SymNode:
-        if on_ints is not None and self.pytype is int and other.pytype is int:
-            if name in _DIVIDES and not other.expr.is_Integer:
-                _nonzero_divisor(other)
-            hint = None if self.hint is None or other.hint is None else on_ints[1](self.hint, other.hint)
-            if name in _EXTREMES:
-                # sympy would ask its assumptions, which know less and cost more.
-                condition = relation(_EXTREMES[name], self.expr, other.expr)
-                known = self.env.statically_known(condition)
-                if known is not None:
-                    return self if known else other
-            return SymNode(_build_int(name, self.expr, other.expr), self.env, hint, int)
-        if on_floats is None:
-            raise TypeError(f"{name} of {self.pytype.__name__} and {other.pytype.__name__}")
-        result = None if self.hint is None or other.hint is None else on_floats[1](self.hint, other.hint)
-        return SymNode(FLOAT_FUNCTIONS[on_floats[0]](self.expr, other.expr), self.env, result, float)
-
-    operation.__name__ = name
-    return operation
-
-
-def _compare(name: str) -> Callable[[SymNode, SymNode], SymNode]:
-    kind, compute = _COMPARE[name]
-
-    def operation(self: SymNode, other: SymNode) -> SymNode:
-        if self.pytype is bool:
-            return self.wrap_bool(compute(self.guard_bool("", 0), other.guard_bool("", 0)))
-        hint = None if self.hint is None or other.hint is None else compute(self.hint, other.hint)
-        return SymNode(relation(kind, self.expr, other.expr), self.env, hint, bool)
-
-    operation.__name__ = name
-    return operation
-
-
-def _rounding(name: str, function: str, compute: Callable[[float], int]) -> Callable[[SymNode], SymNode]:
-    def operation(self: SymNode) -> SymNode:
-        return self if self.pytype is int else self._unary(function, compute, int)
-
-    operation.__name__ = name
-    return operation
-
-
-def _elementary(name: str) -> Callable[[SymNode], SymNode]:
-    compute = getattr(math, name)
-
-    def operation(self: SymNode) -> SymNode:
-        return self.sym_float()._unary(name.capitalize(), compute, float)
-
-    operation.__name__ = f"sym_{name}"
-    return operation
-
-
 SymNode.str = SymNode.__str__  # type: ignore[attr-defined]  # in the class body it would hide the type
-for _name in {*_INT, *_FLOAT}:
-    setattr(SymNode, _name, _binary(_name))
-for _name in _COMPARE:
-    setattr(SymNode, _name, _compare(_name))
-for _name, _function, _rounded in (
-    ("floor", "FloatFloor", math.floor),
-    ("ceil", "FloatCeil", math.ceil),
-    ("trunc", "FloatTrunc", math.trunc),
-):
-    setattr(SymNode, _name, _rounding(_name, _function, _rounded))
-for _name in ("sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "log2"):
-    setattr(SymNode, f"sym_{_name}", _elementary(_name))
+for _name, _operation in OPERATIONS.items():
+    setattr(SymNode, _name, _operation)

@@ -25,11 +25,13 @@ def _default(dtype: torch.dtype | None) -> torch.dtype:
 
 @decomposition(aten.zeros.default)
 def zeros(size: Any, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Tensor:
+    """`full` with 0."""
     return _full(size, 0, _default(dtype), device)
 
 
 @decomposition(aten.ones.default)
 def ones(size: Any, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Tensor:
+    """`full` with 1."""
     return _full(size, 1, _default(dtype), device)
 
 
@@ -37,6 +39,7 @@ def ones(size: Any, dtype: Any = None, layout: Any = None, device: Any = None, p
 def scalar_tensor(
     value: Any, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None
 ) -> Tensor:
+    """`full` of no dimensions."""
     return _full([], value, _default(dtype), device)
 
 
@@ -44,6 +47,7 @@ def scalar_tensor(
 def new_zeros(
     like: Tensor, size: Any, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None
 ) -> Tensor:
+    """`full` with 0, of the dtype and on the device of another tensor."""
     return _full(size, 0, dtype or like.dtype, device or like.device)
 
 
@@ -51,6 +55,7 @@ def new_zeros(
 def new_ones(
     like: Tensor, size: Any, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None
 ) -> Tensor:
+    """`full` with 1, of the dtype and on the device of another tensor."""
     return _full(size, 1, dtype or like.dtype, device or like.device)
 
 
@@ -64,6 +69,7 @@ def new_full(
     device: Any = None,
     pin_memory: Any = None,
 ) -> Tensor:
+    """`full`, of the dtype and on the device of another tensor."""
     return _full(size, fill_value, dtype or like.dtype, device or like.device)
 
 
@@ -77,6 +83,7 @@ def full_like(
     pin_memory: Any = None,
     memory_format: torch.memory_format | None = None,
 ) -> Tensor:
+    """`full` of another tensor's size, permuted to its order in memory; channels-last formats are left as they are."""
     dtype, device = dtype or like.dtype, device or like.device
     if memory_format not in (None, torch.preserve_format, torch.contiguous_format):
         return NotImplemented
@@ -100,6 +107,7 @@ def zeros_like(
     pin_memory: Any = None,
     memory_format: torch.memory_format | None = None,
 ) -> Tensor:
+    """`full_like` with 0."""
     return full_like(like, 0, dtype, layout, device, pin_memory, memory_format)
 
 
@@ -112,11 +120,13 @@ def ones_like(
     pin_memory: Any = None,
     memory_format: torch.memory_format | None = None,
 ) -> Tensor:
+    """`full_like` with 1."""
     return full_like(like, 1, dtype, layout, device, pin_memory, memory_format)
 
 
 @decomposition(aten.arange.default)
 def arange(end: Any, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Tensor:
+    """`arange` from 0 in steps of 1."""
     return _arange(0, end, 1, dtype, device)
 
 
@@ -124,6 +134,7 @@ def arange(end: Any, dtype: Any = None, layout: Any = None, device: Any = None, 
 def arange_from(
     start: Any, end: Any, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None
 ) -> Tensor:
+    """`arange` in steps of 1."""
     return _arange(start, end, 1, dtype, device)
 
 

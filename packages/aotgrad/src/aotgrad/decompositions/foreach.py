@@ -100,39 +100,47 @@ decomposition(aten._foreach_pow.List)(_each_pair(aten.pow.Tensor_Tensor))
 
 @decomposition(aten._foreach_addcmul.Scalar)
 def foreach_addcmul(x: list[Tensor], first: list[Tensor], second: list[Tensor], value: Any = 1) -> list[Tensor]:
+    """`addcmul` of each, with one factor."""
     return [aten.addcmul.default(*each, value=value) for each in zip(x, first, second, strict=True)]
 
 
 @decomposition(aten._foreach_addcmul.ScalarList)
 def foreach_addcmul_list(x: list[Tensor], first: list[Tensor], second: list[Tensor], scalars: Any) -> list[Tensor]:
+    """`addcmul` of each, with a factor each."""
     return [aten.addcmul.default(*each, value=v) for *each, v in zip(x, first, second, scalars, strict=True)]
 
 
 @decomposition(aten._foreach_addcdiv.Scalar)
 def foreach_addcdiv(x: list[Tensor], first: list[Tensor], second: list[Tensor], value: Any = 1) -> list[Tensor]:
+    """`addcdiv` of each, with one factor."""
     return [aten.addcdiv.default(*each, value=value) for each in zip(x, first, second, strict=True)]
 
 
 @decomposition(aten._foreach_addcdiv.ScalarList)
 def foreach_addcdiv_list(x: list[Tensor], first: list[Tensor], second: list[Tensor], scalars: Any) -> list[Tensor]:
+    """`addcdiv` of each, with a factor each."""
     return [aten.addcdiv.default(*each, value=v) for *each, v in zip(x, first, second, scalars, strict=True)]
 
 
 @decomposition(aten._foreach_lerp.Scalar)
 def foreach_lerp(x: list[Tensor], ends: list[Tensor], weight: Any) -> list[Tensor]:
+    """`lerp` of each, with one weight."""
     return [aten.lerp.Scalar(start, end, weight) for start, end in zip(x, ends, strict=True)]
 
 
 @decomposition(aten._foreach_lerp.List)
 def foreach_lerp_list(x: list[Tensor], ends: list[Tensor], weights: list[Tensor]) -> list[Tensor]:
+    """`lerp` of each, with a tensor of weights each."""
     return [aten.lerp.Tensor(*each) for each in zip(x, ends, weights, strict=True)]
 
 
 @decomposition(aten._foreach_copy.default)
 def foreach_copy(x: list[Tensor], sources: list[Tensor], non_blocking: bool = False) -> list[Tensor]:
+    """`copy` of each."""
     return [aten.copy.default(t, source) for t, source in zip(x, sources, strict=True)]
 
 
 @decomposition(aten._foreach_zero.default)
 def foreach_zero(x: list[Tensor]) -> list[Tensor]:
+    """Zeros like each."""
     return [aten.full_like.default(t, 0) for t in x]

@@ -19,6 +19,7 @@ aten = torch.ops.aten
 def embedding_dense_backward(
     grad: Tensor, indices: Tensor, num_weights: Any, padding_idx: int, scale_grad_by_freq: bool
 ) -> Tensor:
+    """The gradient of all rows of an embedding: what was looked up is added to its row, without the row of padding."""
     wide = widen(grad)
     if indices.dtype != torch.int64:
         indices = cast(indices, torch.int64)
@@ -44,6 +45,7 @@ def _nearest(x: Tensor, length: Any, size: Any, scale: float | None) -> Tensor:
 
 @decomposition(aten.upsample_nearest1d.default)
 def upsample_nearest1d(x: Tensor, output_size: Any, scales: float | None = None) -> Tensor:
+    """The nearest elements of an (N, C, W) tensor. Not for symbolic sizes."""
     return _upsampled(x, output_size, [scales])
 
 
@@ -51,6 +53,7 @@ def upsample_nearest1d(x: Tensor, output_size: Any, scales: float | None = None)
 def upsample_nearest2d(
     x: Tensor, output_size: Any, scales_h: float | None = None, scales_w: float | None = None
 ) -> Tensor:
+    """The nearest elements of an (N, C, H, W) tensor. Not for symbolic sizes."""
     return _upsampled(x, output_size, [scales_h, scales_w])
 
 
@@ -62,6 +65,7 @@ def upsample_nearest3d(
     scales_h: float | None = None,
     scales_w: float | None = None,
 ) -> Tensor:
+    """The nearest elements of an (N, C, D, H, W) tensor. Not for symbolic sizes."""
     return _upsampled(x, output_size, [scales_d, scales_h, scales_w])
 
 

@@ -31,6 +31,7 @@ def _share(x: Tensor, reduction: int) -> Any:
 @decomposition(aten.mse_loss.default)
 @in_opmath
 def mse_loss(x: Tensor, target: Tensor, reduction: int = MEAN) -> Tensor:
+    """(x - target)², reduced."""
     difference = x - target
     return _reduced(difference * difference, reduction)
 
@@ -38,12 +39,14 @@ def mse_loss(x: Tensor, target: Tensor, reduction: int = MEAN) -> Tensor:
 @decomposition(aten.mse_loss_backward.default)
 @in_opmath
 def mse_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: int) -> Tensor:
+    """The gradient of `mse_loss`."""
     return (x - target) * (2.0 / _share(x, reduction)) * grad
 
 
 @decomposition(aten.smooth_l1_loss.default)
 @in_opmath
 def smooth_l1_loss(x: Tensor, target: Tensor, reduction: int = MEAN, beta: float = 1.0) -> Tensor:
+    """d² / (2 beta) for distances d below beta, d - beta / 2 beyond; reduced."""
     distance = aten.abs.default(x - target)
     if beta == 0:
         return _reduced(distance, reduction)
@@ -54,6 +57,7 @@ def smooth_l1_loss(x: Tensor, target: Tensor, reduction: int = MEAN, beta: float
 @decomposition(aten.smooth_l1_loss_backward.default)
 @in_opmath
 def smooth_l1_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: int, beta: float) -> Tensor:
+    """The gradient of `smooth_l1_loss`."""
     difference = x - target
     scaled = grad / _share(x, reduction)
     far = scaled * aten.sign.default(difference)
@@ -65,6 +69,7 @@ def smooth_l1_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: 
 @decomposition(aten.huber_loss.default)
 @in_opmath
 def huber_loss(x: Tensor, target: Tensor, reduction: int = MEAN, delta: float = 1.0) -> Tensor:
+    """d² / 2 for distances d up to delta, delta (d - delta / 2) beyond; reduced."""
     distance = aten.abs.default(x - target)
     loss = aten.where.self(distance <= delta, 0.5 * distance * distance, delta * (distance - 0.5 * delta))
     return _reduced(loss, reduction)
@@ -73,6 +78,7 @@ def huber_loss(x: Tensor, target: Tensor, reduction: int = MEAN, delta: float = 
 @decomposition(aten.huber_loss_backward.default)
 @in_opmath
 def huber_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: int, delta: float) -> Tensor:
+    """The gradient of `huber_loss`."""
     difference = x - target
     slope = aten.clamp.default(difference, -delta, delta)
     return slope * (grad / _share(x, reduction))
@@ -81,12 +87,14 @@ def huber_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: int,
 @decomposition(aten.soft_margin_loss.default)
 @in_opmath
 def soft_margin_loss(x: Tensor, target: Tensor, reduction: int = MEAN) -> Tensor:
+    """log(1 + exp(-target x)), reduced."""
     return _reduced(aten.log1p.default(aten.exp.default(-target * x)), reduction)
 
 
 @decomposition(aten.soft_margin_loss_backward.default)
 @in_opmath
 def soft_margin_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: int) -> Tensor:
+    """The gradient of `soft_margin_loss`."""
     power = aten.exp.default(-target * x)
     return -target * (power / (power + 1)) * (grad / _share(x, reduction))
 
@@ -94,6 +102,7 @@ def soft_margin_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction
 @decomposition(aten.binary_cross_entropy.default)
 @in_opmath
 def binary_cross_entropy(x: Tensor, target: Tensor, weight: Maybe = None, reduction: int = MEAN) -> Tensor:
+    """-(target log x + (1 - target) log(1 - x)), weighted and reduced."""
     # Logarithms are held at -100, so that a wrong certainty costs a finite amount.
     right = aten.clamp.default(aten.log.default(x), -100)
     wrong = aten.clamp.default(aten.log1p.default(-x), -100)
@@ -106,6 +115,7 @@ def binary_cross_entropy(x: Tensor, target: Tensor, weight: Maybe = None, reduct
 def binary_cross_entropy_backward(
     grad: Tensor, x: Tensor, target: Tensor, weight: Maybe = None, reduction: int = MEAN
 ) -> Tensor:
+    """The gradient of `binary_cross_entropy`; (1 - x) x counts as 1e-12 at least."""
     slope = grad * (x - target) / aten.clamp.default((1 - x) * x, 1e-12)
     if weight is not None:
         slope = slope * weight
@@ -117,6 +127,7 @@ def binary_cross_entropy_backward(
 def binary_cross_entropy_with_logits(
     x: Tensor, target: Tensor, weight: Maybe = None, pos_weight: Maybe = None, reduction: int = MEAN
 ) -> Tensor:
+    """`binary_cross_entropy` of sigmoid(x), without ever computing sigmoid(x); `pos_weight` weighs the positive class."""
     likelihood = log_sigmoid_forward(x)[0]
     if pos_weight is not None:
         likelihood = ((pos_weight - 1) * target + 1) * likelihood
@@ -167,6 +178,7 @@ def _class_weights(x: Tensor, target: Tensor, weight: Maybe, ignore_index: int) 
 def nll_loss_forward(
     x: Tensor, target: Tensor, weight: Maybe, reduction: int, ignore_index: int
 ) -> tuple[Tensor, Tensor]:
+    """-x at the target class, weighted and reduced, and the sum of the weights. x is (C), (N, C) or (N, C, ...)."""
     if target.dim() != x.dim() - 1 or target.dtype != torch.int64:
         return NotImplemented
     index, weights = _class_weights(x, target, weight, ignore_index)
@@ -187,6 +199,7 @@ def nll_loss_forward(
 def nll_loss_backward(
     grad: Tensor, x: Tensor, target: Tensor, weight: Maybe, reduction: int, ignore_index: int, total_weight: Tensor
 ) -> Tensor:
+    """The gradient of `nll_loss_forward`: not 0 at the target classes alone."""
     if target.dim() != x.dim() - 1 or target.dtype != torch.int64:
         return NotImplemented
     dim = _class_dim(x)

@@ -15,11 +15,13 @@ aten = torch.ops.aten
 
 @decomposition(aten.t.default)
 def t(x: Tensor) -> Tensor:
+    """A matrix with its dimensions swapped; what has fewer dimensions is itself."""
     return aten.permute.default(x, [1, 0]) if x.dim() == 2 else aten.alias.default(x)
 
 
 @decomposition(aten.transpose.int)
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Two dimensions swapped."""
     order = list(range(x.dim()))
     if order:
         order[dim0], order[dim1] = order[dim1], order[dim0]
@@ -28,11 +30,13 @@ def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
 
 @decomposition(aten._reshape_alias.default)
 def reshape_alias(x: Tensor, size: Any, stride: Any) -> Tensor:
+    """A view of another size; the strides follow from it."""
     return aten.view.default(x, size)
 
 
 @decomposition(aten.split.Tensor)
 def split(x: Tensor, split_size: Any, dim: int = 0) -> list[Tensor]:
+    """Slices of equal length, the last perhaps shorter. Not for a symbolic length."""
     length = x.shape[dim]
     if type(length) is not int or type(split_size) is not int:
         return NotImplemented
@@ -44,6 +48,7 @@ def split(x: Tensor, split_size: Any, dim: int = 0) -> list[Tensor]:
 
 @decomposition(aten.split_with_sizes.default)
 def split_with_sizes(x: Tensor, split_sizes: list[Any], dim: int = 0) -> list[Tensor]:
+    """Slices of the given lengths."""
     if any(type(size) is int and size < 0 for size in split_sizes) or not _adds_up(split_sizes, x.shape[dim]):
         return NotImplemented
     parts = []
@@ -61,6 +66,7 @@ def _adds_up(sizes: list[Any], length: Any) -> bool:
 
 @decomposition(aten.unbind.int)
 def unbind(x: Tensor, dim: int = 0) -> list[Tensor]:
+    """One view for each position of a dimension. Not for a symbolic length."""
     length = x.shape[dim]
     if type(length) is not int:
         return NotImplemented
@@ -69,6 +75,7 @@ def unbind(x: Tensor, dim: int = 0) -> list[Tensor]:
 
 @decomposition(aten.stack.default)
 def stack(tensors: list[Tensor], dim: int = 0) -> Tensor:
+    """Tensors joined along a new dimension."""
     return contiguous(aten.cat.default([aten.unsqueeze.default(x, dim) for x in tensors], dim))
 
 
@@ -79,21 +86,25 @@ def _zeros(like: Tensor, size: Any) -> Tensor:
 
 @decomposition(aten.select_backward.default)
 def select_backward(grad: Tensor, input_sizes: Any, dim: int, index: Any) -> Tensor:
+    """Zeros with the gradient at the selected position."""
     return aten.select_scatter.default(_zeros(grad, input_sizes), grad, dim, index)
 
 
 @decomposition(aten.slice_backward.default)
 def slice_backward(grad: Tensor, input_sizes: Any, dim: int, start: Any, end: Any, step: Any) -> Tensor:
+    """Zeros with the gradient at the slice."""
     return aten.slice_scatter.default(_zeros(grad, input_sizes), grad, dim, start, end, step)
 
 
 @decomposition(aten.diagonal_backward.default)
 def diagonal_backward(grad: Tensor, input_sizes: Any, offset: int, dim1: int, dim2: int) -> Tensor:
+    """Zeros with the gradient on the diagonal."""
     return aten.diagonal_scatter.default(_zeros(grad, input_sizes), grad, offset, dim1, dim2)
 
 
 @decomposition(aten.repeat.default)
 def repeat(x: Tensor, repeats: Any) -> Tensor:
+    """The tensor several times along each dimension: expanded, then copied."""
     lead = len(repeats) - x.dim()
     if lead < 0:
         return NotImplemented
@@ -112,6 +123,7 @@ def repeat(x: Tensor, repeats: Any) -> Tensor:
 
 @decomposition(aten.rot90.default)
 def rot90(x: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
+    """A rotation by k quarter turns in the plane of two dimensions."""
     first, second = dims
     quarter = k % 4
     if quarter == 0:
@@ -136,16 +148,19 @@ def _triangle(x: Tensor, diagonal: int, lower: bool) -> Tensor:
 
 @decomposition(aten.tril.default)
 def tril(x: Tensor, diagonal: int = 0) -> Tensor:
+    """Zero above the diagonal."""
     return _triangle(x, diagonal, lower=True)
 
 
 @decomposition(aten.triu.default)
 def triu(x: Tensor, diagonal: int = 0) -> Tensor:
+    """Zero below the diagonal."""
     return _triangle(x, diagonal, lower=False)
 
 
 @decomposition(aten.pixel_shuffle.default)
 def pixel_shuffle(x: Tensor, upscale_factor: int) -> Tensor:
+    """(..., C r², H, W) to (..., C, H r, W r)."""
     if x.dim() < 3:
         return NotImplemented
     *lead, channels, height, width = x.shape
@@ -158,6 +173,7 @@ def pixel_shuffle(x: Tensor, upscale_factor: int) -> Tensor:
 
 @decomposition(aten.pixel_unshuffle.default)
 def pixel_unshuffle(x: Tensor, downscale_factor: int) -> Tensor:
+    """(..., C, H r, W r) to (..., C r², H, W)."""
     if x.dim() < 3:
         return NotImplemented
     *lead, channels, height, width = x.shape

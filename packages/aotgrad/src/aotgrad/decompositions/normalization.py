@@ -37,6 +37,7 @@ def _statistics_dtype(x: Tensor, *parameters: Maybe) -> torch.dtype:
 def native_layer_norm(
     x: Tensor, normalized_shape: Any, weight: Maybe, bias: Maybe, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """(x - mean) / √(variance + eps) over the last dimensions, scaled and moved; the mean and inverse deviation."""
     dims = list(range(x.dim() - len(normalized_shape), x.dim()))
     kept = _statistics_dtype(x, weight, bias)
     if _has_no_elements(x):
@@ -67,6 +68,7 @@ def native_layer_norm_backward(
     bias: Maybe,
     output_mask: list[bool],
 ) -> tuple[Maybe, Maybe, Maybe]:
+    """Gradients of x, weight and bias, as far as `output_mask` asks for them."""
     if _has_no_elements(x):
         return NotImplemented
     lead = x.dim() - len(normalized_shape)
@@ -96,6 +98,7 @@ def _sum(x: Tensor, dims: list[int]) -> Tensor:
 def native_group_norm(
     x: Tensor, weight: Maybe, bias: Maybe, N: Any, C: Any, HxW: Any, group: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """The normalized (N, C, ...) tensor, its means and inverse deviations by sample and group of channels."""
     if _has_no_elements(x):
         return NotImplemented
     kept = _statistics_dtype(x, weight, bias)
@@ -137,6 +140,7 @@ def native_group_norm_backward(
     group: int,
     output_mask: list[bool],
 ) -> tuple[Maybe, Maybe, Maybe]:
+    """Gradients of x, weight and bias, as far as `output_mask` asks for them."""
     if _has_no_elements(x):
         return NotImplemented
     shape = [N, group, C // group, HxW]
@@ -229,6 +233,7 @@ def native_batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """The normalized (N, C, ...) tensor, and for training the means and inverse deviations by channel, else nothing."""
     if _has_no_elements(x):
         return NotImplemented
     out, mean, invstd = _batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps)
@@ -244,6 +249,7 @@ def native_batch_norm(
 def native_batch_norm_without_statistics(
     x: Tensor, weight: Maybe, bias: Maybe, training: bool, momentum: float, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """`native_batch_norm` of the batch's own statistics."""
     return native_batch_norm(x, weight, bias, None, None, training, momentum, eps)
 
 
@@ -252,11 +258,13 @@ def native_batch_norm_without_statistics(
 
 @decomposition(aten._native_batch_norm_legit_no_training.default)
 def batch_norm_evaluated(x: Tensor, weight: Any, bias: Any, mean: Tensor, var: Tensor, *numbers: float) -> Any:
+    """`native_batch_norm` by running statistics."""
     return native_batch_norm(x, weight, bias, mean, var, False, *numbers)
 
 
 @decomposition(aten._batch_norm_with_update.default)
 def batch_norm_updating(x: Tensor, weight: Any, bias: Any, mean: Tensor, var: Tensor, *numbers: float) -> Any:
+    """`native_batch_norm` in training, and an empty reserve for the backward. On the CPU."""
     if _has_no_elements(x) or x.device.type != "cpu":
         # What a GPU's kernel reserves for its backward depends on which kernel it is.
         return NotImplemented
@@ -265,6 +273,7 @@ def batch_norm_updating(x: Tensor, weight: Any, bias: Any, mean: Tensor, var: Te
 
 @decomposition(aten._batch_norm_no_update.default)
 def batch_norm_fixed(x: Tensor, weight: Any, bias: Any, mean: Tensor, var: Tensor, *numbers: float) -> Any:
+    """`native_batch_norm` by running statistics, and an empty reserve. On the CPU."""
     if _has_no_elements(x) or x.device.type != "cpu":
         return NotImplemented
     return *native_batch_norm(x, weight, bias, mean, var, False, *numbers), _nothing(x, torch.uint8)
@@ -272,6 +281,7 @@ def batch_norm_fixed(x: Tensor, weight: Any, bias: Any, mean: Tensor, var: Tenso
 
 @decomposition(aten.batch_norm_backward.default)
 def batch_norm_backward(grad: Tensor, x: Tensor, *rest: Any) -> Any:
+    """`native_batch_norm_backward` without the reserve. On the CPU."""
     *given, _reserve = rest
     return native_batch_norm_backward(grad, x, *given) if x.device.type == "cpu" else NotImplemented
 
@@ -287,6 +297,7 @@ def cudnn_batch_norm(
     exponential_average_factor: float,
     epsilon: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """`native_batch_norm` with cuDNN's results: statistics in the weight's dtype, an empty reserve."""
     out, mean, invstd = _batch_norm(
         x, weight, bias, running_mean, running_var, training, exponential_average_factor, epsilon
     )
@@ -309,6 +320,7 @@ def native_batch_norm_backward(
     eps: float,
     output_mask: list[bool],
 ) -> tuple[Maybe, Maybe, Maybe]:
+    """Gradients of x, weight and bias, as far as `output_mask` asks for them."""
     if _has_no_elements(x):
         return NotImplemented
     dim = x.dim()
@@ -353,6 +365,7 @@ def cudnn_batch_norm_backward(
     epsilon: float,
     reserve: Tensor,
 ) -> Any:
+    """`native_batch_norm_backward` for training, with cuDNN's order of arguments."""
     return native_batch_norm_backward(
         grad, x, weight, running_mean, running_var, save_mean, save_var, True, epsilon, [True, True, True]
     )
@@ -360,6 +373,7 @@ def cudnn_batch_norm_backward(
 
 @decomposition(aten._fused_rms_norm.default)
 def fused_rms_norm(x: Tensor, normalized_shape: Any, weight: Maybe, eps: float | None) -> tuple[Tensor, Tensor]:
+    """x / √(mean of x² + eps) over the last dimensions, scaled; and the inverse root."""
     dims = list(range(x.dim() - len(normalized_shape), x.dim()))
     wide = contiguous(widen(x))
     if eps is None:
@@ -375,6 +389,7 @@ def fused_rms_norm(x: Tensor, normalized_shape: Any, weight: Maybe, eps: float |
 def fused_rms_norm_backward(
     grad: Tensor, x: Tensor, normalized_shape: Any, rstd: Tensor, weight: Maybe, output_mask: list[bool]
 ) -> tuple[Maybe, Maybe]:
+    """Gradients of x and weight, as far as `output_mask` asks for them."""
     lead = x.dim() - len(normalized_shape)
     dims = list(range(lead, x.dim()))
     grad_wide, wide = contiguous(widen(grad)), contiguous(widen(x))

@@ -22,6 +22,7 @@ def _one_dtype(*tensors: Tensor) -> bool:
 
 @decomposition(aten.addcmul.default)
 def addcmul(x: Tensor, first: Tensor, second: Tensor, *, value: Any = 1) -> Tensor:
+    """x + value first second."""
     if not _one_dtype(x, first, second):
         return NotImplemented
     product = widen(first) * widen(second)
@@ -30,6 +31,7 @@ def addcmul(x: Tensor, first: Tensor, second: Tensor, *, value: Any = 1) -> Tens
 
 @decomposition(aten.addcdiv.default)
 def addcdiv(x: Tensor, first: Tensor, second: Tensor, *, value: Any = 1) -> Tensor:
+    """x + value first / second."""
     if not _one_dtype(x, first, second) or not x.is_floating_point():
         return NotImplemented
     above = widen(first)
@@ -43,6 +45,7 @@ def _is_one(value: Any) -> bool:
 @decomposition(aten.lerp.Scalar)
 @in_opmath
 def lerp_scalar(start: Tensor, end: Tensor, weight: Any) -> Tensor:
+    """start + weight (end - start). Not for complex numbers."""
     if start.is_complex() or isinstance(weight, complex):
         return NotImplemented
     # The nearer end is the base, so that weights 0 and 1 give the ends exactly.
@@ -54,6 +57,7 @@ def lerp_scalar(start: Tensor, end: Tensor, weight: Any) -> Tensor:
 @decomposition(aten.lerp.Tensor)
 @in_opmath
 def lerp_tensor(start: Tensor, end: Tensor, weight: Tensor) -> Tensor:
+    """start + weight (end - start), with a weight for each element. Not for complex numbers."""
     if start.is_complex():
         return NotImplemented
     near = start + weight * (end - start)
@@ -62,6 +66,7 @@ def lerp_tensor(start: Tensor, end: Tensor, weight: Tensor) -> Tensor:
 
 @decomposition(aten.rsub.Tensor, aten.rsub.Scalar)
 def rsub(x: Tensor, other: Any, alpha: Any = 1) -> Tensor:
+    """other - alpha x."""
     if isinstance(other, Tensor):
         return aten.sub.Tensor(other, x, alpha=alpha)
     if not _is_one(alpha) or x.is_complex() or isinstance(other, complex) or x.dtype == torch.bool:
@@ -71,16 +76,19 @@ def rsub(x: Tensor, other: Any, alpha: Any = 1) -> Tensor:
 
 @decomposition(aten.clamp_min.default)
 def clamp_min(x: Tensor, min: Any) -> Tensor:
+    """`clamp` from below."""
     return aten.clamp.default(x, min)
 
 
 @decomposition(aten.clamp_max.default)
 def clamp_max(x: Tensor, max: Any) -> Tensor:
+    """`clamp` from above."""
     return aten.clamp.default(x, None, max)
 
 
 @decomposition(aten.clamp.Tensor)
 def clamp_tensor(x: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
+    """`clamp` to bounds that are tensors."""
     if min is not None:
         x = aten.maximum.default(x, min)
     return x if max is None else aten.minimum.default(x, max)
@@ -88,21 +96,25 @@ def clamp_tensor(x: Tensor, min: Tensor | None = None, max: Tensor | None = None
 
 @decomposition(aten.clamp_min.Tensor)
 def clamp_min_tensor(x: Tensor, min: Tensor) -> Tensor:
+    """`clamp` from below by a tensor."""
     return aten.maximum.default(x, min)
 
 
 @decomposition(aten.clamp_max.Tensor)
 def clamp_max_tensor(x: Tensor, max: Tensor) -> Tensor:
+    """`clamp` from above by a tensor."""
     return aten.minimum.default(x, max)
 
 
 @decomposition(aten.frac.default)
 def frac(x: Tensor) -> Tensor:
+    """x without its integer part; it has the sign of x."""
     return x - aten.trunc.default(x)
 
 
 @decomposition(aten.sinc.default)
 def sinc(x: Tensor) -> Tensor:
+    """sin(πx) / (πx), 1 at 0."""
     if not x.is_floating_point():
         return NotImplemented
     wide = widen(x)
@@ -112,16 +124,19 @@ def sinc(x: Tensor) -> Tensor:
 
 @decomposition(aten.deg2rad.default)
 def deg2rad(x: Tensor) -> Tensor:
+    """Degrees as radians."""
     return NotImplemented if not x.is_floating_point() else x * (math.pi / 180)
 
 
 @decomposition(aten.rad2deg.default)
 def rad2deg(x: Tensor) -> Tensor:
+    """Radians as degrees."""
     return NotImplemented if not x.is_floating_point() else x * (180 / math.pi)
 
 
 @decomposition(aten.masked_fill.Scalar)
 def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
+    """`value` where the mask is true, else x, in the layout of x."""
     if isinstance(value, complex) and not x.is_complex():
         return NotImplemented
     return _filled(x, mask, value)
@@ -129,6 +144,7 @@ def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
 
 @decomposition(aten.masked_fill.Tensor)
 def masked_fill_tensor(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
+    """`masked_fill` by a tensor of no dimensions."""
     if value.dim() > 0:
         return NotImplemented
     if value.dtype != x.dtype:
@@ -165,6 +181,7 @@ def number(value: Any, dtype: torch.dtype) -> Any:
 
 @decomposition(aten.nan_to_num.default)
 def nan_to_num(x: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+    """x with other numbers for NaN and the infinities: by default 0 and the largest and smallest of the dtype."""
     if not x.is_floating_point():
         return NotImplemented
     limits = torch.finfo(x.dtype)
@@ -177,6 +194,7 @@ def nan_to_num(x: Tensor, nan: float | None = None, posinf: float | None = None,
 
 @decomposition(aten.xlogy.Tensor)
 def xlogy(x: Tensor, other: Tensor) -> Tensor:
+    """x log(other): 0 where x is 0, unless other is NaN."""
     if not (x.is_floating_point() and x.dtype == other.dtype):
         return NotImplemented
     wide, other_wide = widen(x), widen(other)
@@ -186,6 +204,7 @@ def xlogy(x: Tensor, other: Tensor) -> Tensor:
 
 @decomposition(aten.logaddexp.default)
 def logaddexp(x: Tensor, other: Tensor) -> Tensor:
+    """log(eˣ + eʸ) as the larger plus log(1 + exp(-|x - y|))."""
     if not (x.is_floating_point() and x.dtype == other.dtype):
         return NotImplemented
     wide, other_wide = widen(x), widen(other)
@@ -197,6 +216,7 @@ def logaddexp(x: Tensor, other: Tensor) -> Tensor:
 
 @decomposition(aten.native_dropout.default)
 def native_dropout(x: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
+    """x / (1 - p) where a random number keeps it, else 0; and the mask. Numbers are drawn as eager's kernel on the CPU does."""
     if x.device.type != "cpu" or not x.is_floating_point():
         # Another device's kernel draws a stream of its own, which no other op repeats.
         return NotImplemented
@@ -210,9 +230,11 @@ def native_dropout(x: Tensor, p: float, train: bool | None) -> tuple[Tensor, Ten
 
 @decomposition(aten.native_dropout_backward.default)
 def native_dropout_backward(grad: Tensor, mask: Tensor, scale: float) -> Tensor:
+    """The gradient where the mask kept it, scaled."""
     return cast(widen(grad) * (cast(mask, opmath_dtype(grad.dtype)) * scale), grad.dtype)
 
 
 @decomposition(aten.floor_divide.default)
 def floor_divide(x: Tensor, other: Tensor) -> Tensor:
+    """The quotient rounded down."""
     return aten.div.Tensor_mode(x, other, rounding_mode="floor")

@@ -52,6 +52,7 @@ _library.impl("mkldnn_rnn_layer", _shapes, "Meta")
 
 @decomposition(aten.mkldnn_rnn_layer.default)
 def mkldnn_rnn_layer(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The same kernel as an operator of our own, which says how large a workspace its backward needs (0: none)."""
     wanted = 0
     if torch.is_grad_enabled():
         tensors = arguments[:7]

@@ -45,6 +45,7 @@ def _refused(x: Tensor) -> bool:
 
 @decomposition(aten.var.correction)
 def var(x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Tensor:
+    """The mean squared distance from the mean, over n - correction (1 by default)."""
     if _refused(x):
         return NotImplemented
     variance, _ = _variance(x, _dims(x, dim), 1 if correction is None else correction, keepdim)
@@ -53,6 +54,7 @@ def var(x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = F
 
 @decomposition(aten.std.correction)
 def std(x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Tensor:
+    """The root of `var`."""
     if _refused(x):
         return NotImplemented
     variance, _ = _variance(x, _dims(x, dim), 1 if correction is None else correction, keepdim)
@@ -61,6 +63,7 @@ def std(x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = F
 
 @decomposition(aten.var_mean.correction)
 def var_mean(x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """`var` and the mean."""
     if _refused(x):
         return NotImplemented
     variance, mean = _variance(x, _dims(x, dim), 1 if correction is None else correction, keepdim)
@@ -69,6 +72,7 @@ def var_mean(x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: boo
 
 @decomposition(aten.std_mean.correction)
 def std_mean(x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """`std` and the mean."""
     if _refused(x):
         return NotImplemented
     variance, mean = _variance(x, _dims(x, dim), 1 if correction is None else correction, keepdim)
@@ -79,6 +83,7 @@ def std_mean(x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: boo
 def vector_norm(
     x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
 ) -> Tensor:
+    """The norm (Σ |x|ᵒʳᵈ)^(1/ord); the number of elements that are not 0 for 0, the largest or smallest for ±∞."""
     if _refused(x):
         return NotImplemented
     dims = _dims(x, dim)

@@ -21,6 +21,7 @@ def _empty(x: Tensor) -> bool:
 
 @decomposition(aten._softmax.default)
 def softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    """eˣ over its sum, x less its maximum first."""
     dtype = torch.float32 if half_to_float else x.dtype
     wide = widen(x)
     if _empty(x):
@@ -31,6 +32,7 @@ def softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
 
 @decomposition(aten._log_softmax.default)
 def log_softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    """x less log Σ eˣ, x less its maximum first."""
     dtype = torch.float32 if half_to_float else x.dtype
     wide = widen(x)
     if _empty(x):
@@ -42,6 +44,7 @@ def log_softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
 
 @decomposition(aten._safe_softmax.default)
 def safe_softmax(x: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
+    """`softmax` that is 0 where a whole row is -∞."""
     out = softmax(x if dtype is None else cast(x, dtype), dim, False)
     masked = aten.all.dim(x == -math.inf, dim, True)
     return aten.where.ScalarSelf(masked, 0.0, out)
@@ -49,6 +52,7 @@ def safe_softmax(x: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tenso
 
 @decomposition(aten._softmax_backward_data.default)
 def softmax_backward(grad: Tensor, out: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
+    """The gradient of `softmax` from its result: out (grad - Σ grad out)."""
     wide = widen(out)
     product = widen(grad) * wide
     return contiguous(cast(product - wide * aten.sum.dim_IntList(product, [dim], True), input_dtype))
@@ -56,6 +60,7 @@ def softmax_backward(grad: Tensor, out: Tensor, dim: int, input_dtype: torch.dty
 
 @decomposition(aten._log_softmax_backward_data.default)
 def log_softmax_backward(grad: Tensor, out: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
+    """The gradient of `log_softmax` from its result: grad - exp(out) Σ grad."""
     wide = widen(grad)
     total = aten.sum.dim_IntList(wide, [dim], True)
     return contiguous(cast(wide - aten.exp.default(widen(out)) * total, input_dtype))
@@ -63,6 +68,7 @@ def log_softmax_backward(grad: Tensor, out: Tensor, dim: int, input_dtype: torch
 
 @decomposition(aten.logsumexp.default)
 def logsumexp(x: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
+    """log Σ eˣ, x less its maximum where that is finite."""
     if not x.is_floating_point() or _empty(x):
         return NotImplemented
     dims = [dim] if isinstance(dim, int) else list(dim)

@@ -113,18 +113,22 @@ def _union(parts: list[ValueRange]) -> ValueRange:
 
 
 def add(a: ValueRange, b: ValueRange) -> ValueRange:
+    """The range of a sum."""
     return ValueRange(_add(a.lower, b.lower), _add(a.upper, b.upper))
 
 
 def mul(a: ValueRange, b: ValueRange) -> ValueRange:
+    """The range of a product."""
     return _corners(_mul, a, b)
 
 
 def floor_div(a: ValueRange, b: ValueRange) -> ValueRange:
+    """The range of a quotient rounded down; the parts of `b` on either side of 0 are looked at one by one."""
     return _union([_corners(_quotient, a, part) for part in _signs(b)])
 
 
 def mod(a: ValueRange, b: ValueRange) -> ValueRange:
+    """The range of a remainder, which has the sign of the divisor as in Python."""
     parts = []
     for part in _signs(b):
         if part.lower > 0:

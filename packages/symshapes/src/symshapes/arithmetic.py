@@ -1,0 +1,143 @@
+"""Arithmetic of `SymNode`s, a table row an operation: on integers as expressions, on floats as functions of sympy's.
+
+Flows in: nodes. Flows out: `OPERATIONS`, the methods by name, which `SymNode` takes in.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import sympy
+from sympy import Add, Expr, Max, Min, Mul, S
+
+from symshapes.constraints import relation
+from symshapes.expr.floats import FLOAT_FUNCTIONS, constant
+from symshapes.expr.functions import FloorDiv, Mod
+
+_INT: dict[str, tuple[Callable[[Expr, Expr], Expr], Callable[[int, int], int]]] = {
+    "add": (Add, operator.add),
+    "sub": (lambda a, b: a - b, operator.sub),
+    "mul": (Mul, operator.mul),
+    "int_floordiv": (FloorDiv, operator.floordiv),
+    "floordiv": (FloorDiv, operator.floordiv),
+    "mod": (Mod, operator.mod),
+    "sym_max": (Max, max),
+    "sym_min": (Min, min),
+}
+_DIVIDES = frozenset({"int_floordiv", "floordiv", "mod"})
+_EXTREMES = {"sym_max": sympy.Ge, "sym_min": sympy.Le}
+_FLOAT: dict[str, tuple[str, Callable[[Any, Any], float]]] = {
+    "add": ("FloatAdd", operator.add),
+    "sub": ("FloatSub", operator.sub),
+    "mul": ("FloatMul", operator.mul),
+    "mod": ("FloatMod", operator.mod),
+    "float_floordiv": ("FloatFloorDiv", operator.floordiv),
+    "float_truediv": ("FloatDiv", operator.truediv),
+    "int_truediv": ("IntTrueDiv", operator.truediv),
+    "truediv": ("IntTrueDiv", operator.truediv),
+    "float_pow": ("FloatPow", operator.pow),
+    "pow": ("FloatPow", operator.pow),
+    "sym_max": ("FloatMax", lambda a, b: float(max(a, b))),
+    "sym_min": ("FloatMin", lambda a, b: float(min(a, b))),
+}
+_COMPARE: dict[str, tuple[Any, Callable[[Any, Any], bool]]] = {
+    "eq": (sympy.Eq, operator.eq),
+    "ne": (sympy.Ne, operator.ne),
+    "lt": (sympy.Lt, operator.lt),
+    "le": (sympy.Le, operator.le),
+    "gt": (sympy.Gt, operator.gt),
+    "ge": (sympy.Ge, operator.ge),
+}
+
+
+@lru_cache(maxsize=1 << 15)
+def _build_int(name: str, left: Expr, right: Expr) -> Expr:
+    return _INT[name][0](left, right)
+
+
+def _nonzero_divisor(node: Any) -> None:
+    """Raise, or guard, so that the result means what Python means by it."""
+    if node.hint == 0:
+        return  # computing the hint raises Python's own error
+    condition = relation(sympy.Ne, node.expr, constant(0) if node.pytype is int else constant(0.0))
+    if condition is not S.true and not node.env.expect_true(condition, None if node.hint is None else True):
+        raise ZeroDivisionError("division by zero")
+
+
+def _binary(name: str) -> Callable[[Any, Any], Any]:
+    on_ints, on_floats = _INT.get(name), _FLOAT.get(name)
+
+    def operation(self: Any, other: Any) -> Any:
+        if on_ints is not None and self.pytype is int and other.pytype is int:
+            if name in _DIVIDES and not other.expr.is_Integer:
+                _nonzero_divisor(other)
+            hint = None if self.hint is None or other.hint is None else on_ints[1](self.hint, other.hint)
+            if name in _EXTREMES:
+                # sympy would ask its assumptions, which know less and cost more.
+                condition = relation(_EXTREMES[name], self.expr, other.expr)
+                known = self.env.statically_known(condition)
+                if known is not None:
+                    return self if known else other
+            return type(self)(_build_int(name, self.expr, other.expr), self.env, hint, int)
+        if on_floats is None:
+            raise TypeError(f"{name} of {self.pytype.__name__} and {other.pytype.__name__}")
+        result = None if self.hint is None or other.hint is None else on_floats[1](self.hint, other.hint)
+        return type(self)(FLOAT_FUNCTIONS[on_floats[0]](self.expr, other.expr), self.env, result, float)
+
+    operation.__name__ = name
+    operation.__doc__ = f"Python's `{name}` of two nodes of one type. Raises TypeError for types without it."
+    return operation
+
+
+def _compare(name: str) -> Callable[[Any, Any], Any]:
+    kind, compute = _COMPARE[name]
+
+    def operation(self: Any, other: Any) -> Any:
+        if self.pytype is bool:
+            return self.wrap_bool(compute(self.guard_bool("", 0), other.guard_bool("", 0)))
+        hint = None if self.hint is None or other.hint is None else compute(self.hint, other.hint)
+        return type(self)(relation(kind, self.expr, other.expr), self.env, hint, bool)
+
+    operation.__name__ = name
+    operation.__doc__ = f"Whether `{name}` holds between two nodes; of two bools their values are guarded."
+    return operation
+
+
+def _rounding(name: str, function: str, compute: Callable[[float], int]) -> Callable[[Any], Any]:
+    def operation(self: Any) -> Any:
+        return self if self.pytype is int else self._unary(function, compute, int)
+
+    operation.__name__ = name
+    operation.__doc__ = f"`math.{name}` of the node, as an int."
+    return operation
+
+
+def _elementary(name: str) -> Callable[[Any], Any]:
+    compute = getattr(math, name)
+
+    def operation(self: Any) -> Any:
+        return self.sym_float()._unary(name.capitalize(), compute, float)
+
+    operation.__name__ = f"sym_{name}"
+    operation.__doc__ = f"`math.{name}` of the node, as a float."
+    return operation
+
+
+_ROUNDING: dict[str, tuple[str, Callable[[float], int]]] = {
+    "floor": ("FloatFloor", math.floor),
+    "ceil": ("FloatCeil", math.ceil),
+    "trunc": ("FloatTrunc", math.trunc),
+}
+_ELEMENTARY = ("sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "log2")
+
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    **{name: _binary(name) for name in (*_INT, *_FLOAT)},
+    **{name: _compare(name) for name in _COMPARE},
+    **{name: _rounding(name, *row) for name, row in _ROUNDING.items()},
+    **{f"sym_{name}": _elementary(name) for name in _ELEMENTARY},
+}
+"""The methods of `SymNode` that these tables make, by name."""
