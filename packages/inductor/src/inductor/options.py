@@ -42,7 +42,7 @@ class Options:
     """Let a kernel write over an input that dies with it."""
     disabled_passes: tuple[str, ...] = ()
     """Names of passes that are not applied: rewrites of graphs and loop bodies, rows of `GRAPH_PASSES` and `BODY_PASSES`."""
-    backends: Mapping[str, str] = field(default_factory=dict)
+    backends: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Device type to the name of the installed distribution whose backend to take for it; needed where several are installed."""
     cache: bool = True
     """Take compiled graphs from the disk cache, and put them there."""
