@@ -63,6 +63,14 @@ def test_the_only_one_is_taken_and_made_once(install: Install) -> None:
     assert backend_for(NOWHERE) is backend_for(torch.device("meta", 0)) is backend_for(NOWHERE, "one")
 
 
+def test_one_for_another_device_type_is_refused(install: Install, tmp_path: Path) -> None:
+    install("one")
+    path = tmp_path / "one_of_a_test.py"
+    path.write_text(path.read_text().replace("'meta'", "'cpu'"))
+    with pytest.raises(LookupError, match=r"'one' gives for 'meta' the backend one_of_a_test\.Backend, for 'cpu'"):
+        backend_for(NOWHERE)
+
+
 def test_of_several_none_is_taken(install: Install) -> None:
     install("one", "Two-of_them")
     for ask in (backend_for, traits_of):

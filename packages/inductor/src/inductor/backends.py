@@ -119,7 +119,12 @@ def _named(kind: str, distribution: str, installed: Mapping[str, EntryPoint]) ->
         )
         raise LookupError(message)
     if (kind, name) not in _loaded:
-        _loaded[kind, name] = installed[name].load()()
+        made: DeviceBackend = installed[name].load()()
+        if made.device_type != kind:
+            raise LookupError(
+                f"{distribution!r} gives for {kind!r} the backend {class_name(made)}, for {made.device_type!r}"
+            )
+        _loaded[kind, name] = made
     return _loaded[kind, name]
 
 

@@ -20,7 +20,7 @@ from inductor.ir.body import checks_positions
 from inductor.traits import DeviceTraits
 from inductor.triton.blocks import Blocks, choose, product
 from inductor.triton.checks import IndexChecks
-from inductor.triton.expressions import TRITON_DTYPES
+from inductor.triton.expressions import ATOMIC_DTYPES, TRITON_DTYPES
 from inductor.triton.kernel import CHECKS, KernelPrinter, unsupported
 from symshapes import build_python
 
@@ -44,6 +44,7 @@ class TritonBackend:
         self.device_type = device_type
         self.traits = DeviceTraits(
             shares_rows=False,
+            accumulates=ATOMIC_DTYPES,
             casts_operands=device_type == "cpu",
             raises_later=True,
             module=f"torch.{device_type}",

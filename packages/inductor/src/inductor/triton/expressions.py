@@ -23,6 +23,8 @@ TRITON_DTYPES: dict[torch.dtype, str] = {
     torch.float32: "tl.float32",
     torch.float64: "tl.float64",
 }
+ATOMIC_DTYPES = (torch.float32, torch.float64, torch.int32, torch.int64)
+"""Memory dtypes that many programs may add to at once."""
 
 # One row a primitive. Templates take operand texts {0}, {1}. A name may have entries for floats ("f"), integers ("i") and bool ("b");
 # a name with "*" serves the classes that have none of their own.

@@ -36,7 +36,7 @@ from inductor.ops import INDEX_RULES
 from inductor.primitives import REDUCTIONS
 from inductor.triton.blocks import Blocks, choose, product
 from inductor.triton.checks import code_of
-from inductor.triton.expressions import TRITON_DTYPES, TRITON_REDUCTIONS, convert, literal, template
+from inductor.triton.expressions import ATOMIC_DTYPES, TRITON_DTYPES, TRITON_REDUCTIONS, convert, literal, template
 from symshapes import print_expr
 
 INT32_LIMIT = 2**31 - 1
@@ -341,6 +341,6 @@ def unsupported(kernel: Kernel) -> str | None:
                 return f"{kind} of bool"
             case Store(buffer, mode="add"):
                 memory = next(arg.dtype for arg in kernel.args if arg.name == buffer)
-                if memory not in (torch.float32, torch.float64, torch.int32, torch.int64):
+                if memory not in ATOMIC_DTYPES:
                     return f"atomic addition on {memory}"
     return None
