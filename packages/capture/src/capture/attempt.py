@@ -22,9 +22,10 @@ from .guards import GlobalState, Guard, GuardKind
 from .resume import origin_of
 from .settings import in_force
 from .sources import Closure, ClosureCell, Local, ModuleGlobal
-from .variables.base import Lazy, SymbolicRaise, Variable
+from .variables.base import SymbolicRaise, Variable
 from .variables.constants import Constant
 from .variables.functions import Cell
+from .variables.placeholders import Lazy
 from .visits import Visit
 
 _REGISTERED = (_opcodes,)

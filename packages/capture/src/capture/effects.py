@@ -11,11 +11,10 @@ from .bytecode import build
 from .emit import Emitter
 from .evaluator.globals import ProgramGlobals
 from .evaluator.side_effects import SideEffects
-from .variables.base import Variable, resolved
+from .variables.base import Variable
 from .variables.constants import Constant
 from .variables.functions import Cell
-
-_WHOLE = slice(None)
+from .variables.placeholders import resolved
 
 
 class Replay:

@@ -11,11 +11,10 @@ from typing import Any
 from .bytecode import Instruction, build
 from .names import Names
 from .sources import Source
-from .variables.base import Interpreter, Variable, resolved
+from .variables.base import Interpreter, Variable
 from .variables.constants import Real
 from .variables.functions import Cell
-from .variables.numbers import Symbolic
-from .variables.tensors import Tensor
+from .variables.placeholders import resolved
 
 
 def _begins_with(whole: list[Instruction], start: list[Instruction]) -> bool:
@@ -74,7 +73,7 @@ class Emitter:
             return
         if self.is_input(variable):
             return
-        if isinstance(variable, Tensor | Symbolic):
+        if variable.node is not None:
             self.results.append(variable)
             return
         if variable.runs_later:

@@ -26,10 +26,9 @@ from .guards import Guard
 from .resume import continuation, group_end, names_beside, origin_of, plain_form, reachable, stack_after, stub
 from .settings import NESTING, calls_between, in_force, put_back, restored
 from .sources import Local, Source
-from .variables.base import NULL, Variable, resolved
+from .variables.base import Variable
 from .variables.functions import Cell
-from .variables.numbers import Symbolic
-from .variables.tensors import Tensor
+from .variables.placeholders import NULL, resolved
 from .visits import passing
 
 _FRAME_SETUP = frozenset({"MAKE_CELL", "COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})
@@ -81,7 +80,7 @@ class Replacement:
             roots = [*frame.stack, *restored.values(), *cells]
         e.plan([*roots, *effects.roots()])
         m.identity.guard_all(m.recorder.graph)
-        outputs = list(dict.fromkeys(v.node for v in e.results if isinstance(v, Tensor | Symbolic)))
+        outputs = list(dict.fromkeys(v.node for v in e.results if v.node is not None))
         empty = m.recorder.graph.is_empty(outputs, m.recorder.graph.changes_inputs())
         if empty and self._attempt.finished and not effects and not calls_between(self._attempt.before, after):
             return Capture(self._attempt.guards(), None, None, breaks, suspended=e.suspended)
@@ -147,7 +146,7 @@ class Replacement:
             names[node] = e.temp()
             e.emit(build.store_fast(names[node]))
         for v in e.results:
-            if isinstance(v, Tensor | Symbolic):
+            if v.node is not None:
                 e.temps[id(v)] = names[v.node]
         return captured
 

@@ -12,13 +12,14 @@ import torch
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Const, Item, Referent, Source
-from capture.variables.base import Effects, Errors, Interpreter, Lazy, Variable
+from capture.variables.base import Effects, Errors, Interpreter, Variable
 from capture.variables.building import builder_of
 from capture.variables.constants import CONSTANT_TYPES, Constant, Known
 from capture.variables.exceptions import ExceptionObject
 from capture.variables.functions import Cell, Method
 from capture.variables.mappings import Dict
 from capture.variables.objects import Object, build_object
+from capture.variables.placeholders import Lazy
 from capture.variables.sequences import List, Tuple
 from capture.variables.sets import Set
 from capture.variables.slices import Range, Slice

@@ -9,10 +9,11 @@ from typing import Any, Protocol
 
 from capture.errors import Unsupported
 from capture.variables.assumptions import State
-from capture.variables.base import NULL, Interpreter, SymbolicRaise, Variable
+from capture.variables.base import Interpreter, SymbolicRaise, Variable
 from capture.variables.constants import Constant
 from capture.variables.functions import Cell
 from capture.variables.iterators import StopIter
+from capture.variables.placeholders import NULL
 from capture.variables.reconstruction import CannotReconstruct
 from capture.visits import Visit, Watched
 

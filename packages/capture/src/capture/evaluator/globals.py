@@ -12,7 +12,8 @@ from capture.errors import Unsupported
 from capture.guards import GuardKind
 from capture.sources import Const, Global, ModuleGlobal, Namespace, Source
 from capture.variables.assumptions import Guards
-from capture.variables.base import Builder, Errors, Lazy, Variable
+from capture.variables.base import Builder, Errors, Variable
+from capture.variables.placeholders import Lazy
 
 from .builder import Inputs
 from .side_effects import SideEffects

@@ -13,11 +13,11 @@ from capture.errors import Unsupported
 from capture.guards import Guard, GuardKind, Predicate
 from capture.sources import Attr, Const, DictValueAt, Item, Local, Source
 from capture.variables.assumptions import Sourced
-from capture.variables.base import Lazy
 from capture.variables.constants import CONSTANT_TYPES
 from capture.variables.functions import Function
 from capture.variables.lookups import can_change
 from capture.variables.objects import Object
+from capture.variables.placeholders import Lazy
 
 #: Kinds of which a source may have several guards, which expect different things.
 _SEVERAL = (

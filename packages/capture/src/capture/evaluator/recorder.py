@@ -15,15 +15,13 @@ from capture.guards import GuardKind, ShapePredicate, Size, TensorMeta
 from capture.settings import in_force
 from capture.sources import Const, Source
 from capture.variables.assumptions import Guards
-from capture.variables.base import Args, Builder, Interpreter, Kwargs, Lazy, Variable
-from capture.variables.constants import CONSTANT_TYPES, Constant, Known
-from capture.variables.deques import Deque
+from capture.variables.base import Args, Builder, Interpreter, Kwargs, Variable
+from capture.variables.constants import CONSTANT_TYPES, Constant
 from capture.variables.mappings import Dict
 from capture.variables.numbers import Symbolic
-from capture.variables.sequences import List, Sequence, Tuple
-from capture.variables.slices import Range, Slice
+from capture.variables.sequences import List, Tuple
 from capture.variables.tensors import Tensor
-from symshapes import NUMBER_DTYPES, DataDependentError, FakeMode
+from symshapes import DataDependentError, FakeMode
 
 from .dynamic import DynamicSizes
 from .errors import ProgramErrors
@@ -104,15 +102,8 @@ class GraphRecorder:
 
     def has_tensor(self, variable: Variable) -> bool:
         """Whether a tensor is somewhere in an argument."""
-        if isinstance(variable, Lazy):
-            variable = variable.realize(self._m)
-        if isinstance(variable, Tensor):
-            return True
-        if isinstance(variable, Sequence):
-            return any(self.has_tensor(x) for x in variable.items)
-        if isinstance(variable, Dict):
-            return any(self.has_tensor(v) for _, v in variable.in_order(self._m).values())
-        return False
+        known = variable.realize(self._m)
+        return isinstance(known, Tensor) or any(map(self.has_tensor, known.contents(self._m)))
 
     def note_offset(self, tensor: Tensor) -> None:
         """Where a tensor begins in its storage is asked for: that of a view follows from that of what it is a view of."""
@@ -130,53 +121,13 @@ class GraphRecorder:
             known = variable.realize(self._m)
             if isinstance(known, Tensor):
                 self.placed.append((self._state.step, known.node))
-            elif isinstance(known, Sequence):
-                self.note_places(*known.items)
-            elif isinstance(known, Dict):
-                self.note_places(*(v for _, v in known.in_order(self._m).values()))
-
-    def _lower(self, variable: Variable) -> tuple[Any, Any]:
-        """An argument as FX sees it, and as the fakes do."""
-        variable = variable.realize(self._m)
-        if isinstance(variable, Tensor):
-            return variable.node, variable.fake
-        if isinstance(variable, Constant):
-            return variable.value, variable.value
-        if isinstance(variable, Symbolic):
-            return variable.node, variable.value
-        if isinstance(variable, Deque):
-            raise Unsupported("a deque as an operator's argument")
-        if isinstance(variable, List | Tuple):
-            pairs = [self._lower(x) for x in variable.items]
-            if isinstance(variable, List):
-                return [p[0] for p in pairs], [p[1] for p in pairs]
-            real = tuple(p[1] for p in pairs)
-            return tuple(p[0] for p in pairs), torch.Size(real) if variable.cls is torch.Size else real
-        if isinstance(variable, Slice):
-            parts = [self._lower(x) for x in variable.parts]
-            return slice(*(p[0] for p in parts)), slice(*(p[1] for p in parts))
-        if isinstance(variable, Dict):
-            lowered = {self._builder.to_python(k): self._lower(v) for k, v in variable.in_order(self._m).values()}
-            return {k: p[0] for k, p in lowered.items()}, {k: p[1] for k, p in lowered.items()}
-        if isinstance(variable, Range):
-            return list(variable.value), variable.value
-        if isinstance(variable, Known) and isinstance(variable.value, type):
-            return _written_type(variable.value), variable.value
-        if isinstance(variable, Known) and type(variable.value) in CONSTANT_TYPES:
-            return variable.value, variable.value
-        try:
-            plain = variable.as_python(self._m)
-        except NotConstant:
-            raise Unsupported(f"{variable!r} as argument of a torch operation") from None
-        if isinstance(plain, int | float | str):
-            return plain, plain
-        raise Unsupported(f"{variable!r} as argument of a torch operation")
+            self.note_places(*known.contents(self._m))
 
     def record(self, op: str, target: Any, args: Args, kwargs: Kwargs) -> Variable:
         """Add one call. ``op`` is ``"call_function"`` or ``"call_method"``; the result is a variable."""
         try:
-            lowered = [self._lower(a) for a in args]
-            named = {k: self._lower(v) for k, v in kwargs.items()}
+            lowered = [a.realize(self._m).as_argument(self._m) for a in args]
+            named = {k: v.realize(self._m).as_argument(self._m) for k, v in kwargs.items()}
         except NotConstant as error:
             raise Unsupported(f"argument of {_name(target)}: {error}") from None
         fake_args = [p[1] for p in lowered]
@@ -291,15 +242,6 @@ class GraphRecorder:
         if isinstance(result, int):
             self.autocast_nesting = result
             self.autocast_nesting_change += 1 if target is torch.autocast_increment_nesting else -1
-
-
-def _written_type(cls: type) -> Any:
-    """What stands for a class in a graph, whose source could not name the class itself."""
-    if cls in NUMBER_DTYPES:
-        return NUMBER_DTYPES[cls]
-    if isinstance(cls, type(torch.FloatTensor)):
-        return f"{cls.__module__}.{cls.__name__}"
-    raise Unsupported(f"class {cls.__qualname__} as argument of a torch operation")
 
 
 def _name(target: Any) -> str:

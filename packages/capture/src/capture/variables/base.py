@@ -13,7 +13,6 @@ from typing import Any, NoReturn, Protocol
 import torch
 from torch import fx
 
-from capture.bytecode import Instruction
 from capture.errors import NotConstant, Unsupported
 from capture.sources import Source
 
@@ -430,49 +429,24 @@ class Variable:
         """Change the real object, which ``e.load`` pushes; so it does the values, which all lie in locals by then."""
         raise Unsupported(f"side effect on {self!r}")
 
+    # The graph
+
+    #: What computes the value in the graph; None if the graph does not.
+    node: fx.Node | None = None
+
+    def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
+        """As argument of a torch operation: what the graph has there, and what the fakes take; raises ``Unsupported``."""
+        try:
+            plain = self.as_python(m)
+        except NotConstant:
+            plain = None
+        if isinstance(plain, int | float | str):
+            return plain, plain
+        raise Unsupported(f"{self!r} as argument of a torch operation")
+
+    def contents(self, m: Interpreter) -> Iterable[Variable]:
+        """What a container holds that operations take with what is in it: nothing, of any other value."""
+        return ()
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
-
-
-class Null(Variable):
-    """The interpreter's NULL on the value stack (or an unbound local saved there)."""
-
-    def made_of(self) -> Iterable[Variable]:
-        return ()
-
-    def reconstruct(self, e: Emitter) -> None:
-        e.emit([Instruction("PUSH_NULL")])
-
-
-NULL = Null()
-
-
-class Lazy(Variable):
-    """An input value not looked at yet: no guard until it is."""
-
-    def __init__(self, value: Any, source: Source) -> None:
-        self.value = value
-        self.source = source
-        self.seen: Variable | None = None
-
-    def realize(self, m: Interpreter) -> Variable:
-        if self.seen is None:
-            self.seen = m.builder.wrap(self.value, self.source)
-        return self.seen
-
-    def made_of(self) -> Iterable[Variable]:
-        return ()
-
-    def reconstruct(self, e: Emitter) -> None:
-        assert self.source is not None
-        e.load_source(self.source)
-
-    def __repr__(self) -> str:
-        return f"<input {self.source.name if self.source else '?'}>"
-
-
-def resolved(variable: Variable) -> Variable:
-    """The variable behind an input that was looked at."""
-    while isinstance(variable, Lazy) and variable.seen is not None:
-        variable = variable.seen
-    return variable

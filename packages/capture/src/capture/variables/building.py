@@ -8,7 +8,8 @@ from typing import Any
 from capture.errors import Unsupported
 from capture.sources import Attr, Const, Source
 
-from .base import Interpreter, Lazy, Variable
+from .base import Interpreter, Variable
+from .placeholders import Lazy
 
 #: Takes the interpreter, the value and where it was read (None: its identity is fixed); adds the guards on what it is.
 BuildFunction = Callable[[Interpreter, Any, Source | None], Variable]

@@ -14,6 +14,7 @@ import torch
 from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
 from capture.sources import Source
+from symshapes import NUMBER_DTYPES
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, builds_where
@@ -154,8 +155,20 @@ class Constant(Real):
     def reconstruct(self, e: Emitter) -> None:
         e.emit(build.load_const(self.value))
 
+    def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
+        return self.value, self.value
+
     def __repr__(self) -> str:
         return repr(self.value)
+
+
+def _written_type(cls: type) -> Any:
+    """What stands for a class in a graph, whose source could not name the class itself."""
+    if cls in NUMBER_DTYPES:
+        return NUMBER_DTYPES[cls]
+    if isinstance(cls, type(torch.FloatTensor)):
+        return f"{cls.__module__}.{cls.__name__}"
+    raise Unsupported(f"class {cls.__qualname__} as argument of a torch operation")
 
 
 class Known(Real):
@@ -190,6 +203,13 @@ class Known(Real):
 
     def reconstruct(self, e: Emitter) -> None:
         e.emit(build.load_const(self.value))
+
+    def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
+        if isinstance(self.value, type):
+            return _written_type(self.value), self.value
+        if type(self.value) in CONSTANT_TYPES:
+            return self.value, self.value
+        return super().as_argument(m)
 
     def __repr__(self) -> str:
         name = getattr(self.value, "__qualname__", None) or getattr(self.value, "__name__", None)

@@ -12,11 +12,12 @@ from capture.errors import Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Item, Source
 
-from .base import Args, Interpreter, Kwargs, Lazy, Variable
+from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds
 from .constants import Constant
 from .handlers import handles
 from .iterators import Iterator, StopIter
+from .placeholders import Lazy
 from .reconstruction import CannotReconstruct, Emitter
 from .sequences import List
 from .slices import Slice
@@ -131,6 +132,9 @@ class Deque(List):
             return
         for i, value in enumerate(self.items):  # in place: what iterates over it goes on
             e.call_discarding(collections.deque.__setitem__, [self, Constant(i), value])
+
+    def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
+        raise Unsupported("a deque as an operator's argument")
 
 
 class DequeIterator(Iterator):

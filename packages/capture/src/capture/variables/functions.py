@@ -13,11 +13,12 @@ from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, CellContent, Closure, Const, Default, Item, KwDefault, Local, Source
 
-from .base import Args, Interpreter, Kwargs, Lazy, Variable
+from .base import Args, Interpreter, Kwargs, Variable
 from .binding import raise_wrong_arguments
 from .building import builds, part
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
+from .placeholders import Lazy
 from .reconstruction import Emitter
 
 

@@ -12,10 +12,11 @@ from capture.errors import Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, DictKeyAt, DictValueAt, Item, Source
 
-from .base import Interpreter, Lazy, Variable
+from .base import Interpreter, Variable
 from .building import builds
 from .constants import CONSTANT_TYPES
 from .mappings import Dict
+from .placeholders import Lazy
 
 
 def numbered(value: dict[Any, Any]) -> bool:

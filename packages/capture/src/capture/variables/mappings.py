@@ -10,11 +10,12 @@ from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
 from capture.sources import DictKeyAt
 
-from .base import Args, Interpreter, Kwargs, Lazy, Variable
+from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
 from .iterators import Iterator, StopIter
 from .lookups import shown_type
+from .placeholders import Lazy
 from .reconstruction import CannotReconstruct, Emitter, method_of
 from .sequences import DUNDERS, builtin_method
 from .sets import Set
@@ -282,6 +283,13 @@ class Dict(Variable):
             e.load(key_var)
             e.load(value)
             e.emit(build.call(3), build.pop())
+
+    def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
+        pairs = {m.builder.to_python(k): v.realize(m).as_argument(m) for k, v in self.in_order(m).values()}
+        return {k: p[0] for k, p in pairs.items()}, {k: p[1] for k, p in pairs.items()}
+
+    def contents(self, m: Interpreter) -> Iterable[Variable]:
+        return [v for _, v in self.in_order(m).values()]
 
 
 def view_of(owner: Dict, kind: str) -> Any:

@@ -8,10 +8,11 @@ from typing import Any
 from capture.guards import GuardKind
 from capture.sources import Const, Item, Source
 
-from .base import Args, Interpreter, Kwargs, Lazy, Variable
+from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds_where
 from .lookups import MISSING, class_lookup, shown_type
 from .objects import descriptor_get
+from .placeholders import Lazy
 from .sequences import Tuple
 
 

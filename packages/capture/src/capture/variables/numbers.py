@@ -21,6 +21,8 @@ _PYTHON_TYPES = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 class Symbolic(Variable):
     """``value`` is a ``torch.SymInt``, ``SymFloat`` or ``SymBool``; ``node`` computes it in the graph."""
 
+    node: fx.Node
+
     def __init__(self, node: fx.Node, value: Any) -> None:
         self.node = node
         self.value = value
@@ -61,6 +63,9 @@ class Symbolic(Variable):
 
     def reconstruct(self, e: Emitter) -> None:
         raise CannotReconstruct(self, "a graph result that was not planned")
+
+    def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
+        return self.node, self.value
 
     def __repr__(self) -> str:
         return f"<symbolic {self.value}>"

@@ -11,10 +11,11 @@ from capture.errors import Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Item, Source
 
-from .base import Args, Interpreter, Kwargs, Lazy, Variable
+from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds
 from .constants import BoundBuiltin
 from .handlers import handles
+from .placeholders import Lazy
 from .reconstruction import Emitter
 
 

@@ -11,10 +11,11 @@ from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Item, Source
 
-from .base import Args, Interpreter, Lazy, Variable
+from .base import Args, Interpreter, Variable
 from .constants import CONSTANT_TYPES, Constant
 from .mapping_inputs import guard_absent_key
 from .mappings import Dict
+from .placeholders import Lazy
 from .reconstruction import Emitter, method_of
 from .sequences import List, Tuple
 from .sets import Set

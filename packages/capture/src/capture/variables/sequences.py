@@ -15,12 +15,13 @@ from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Const, Item, Source
 
-from .base import Args, Interpreter, Kwargs, Lazy, Variable
+from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds
 from .constants import CONSTANT_TYPES, BoundBuiltin, Constant
 from .handlers import handles
 from .iterators import SequenceIterator
 from .lookups import shown_type
+from .placeholders import Lazy
 from .reconstruction import Emitter, method_of
 from .slices import Slice
 
@@ -102,6 +103,9 @@ class Sequence(Variable):
     def py_count(self, m: Interpreter, value: Variable) -> Variable:
         """``count``."""
         return Constant(sum(m.operators.equal(x, value) for x in list(self.items)))
+
+    def contents(self, m: Interpreter) -> Iterable[Variable]:
+        return self.items
 
 
 def check_call(handler: Callable[..., Variable], args: list[Any], kwargs: Kwargs) -> None:
@@ -226,6 +230,11 @@ class Tuple(Sequence):
         if named:
             e.emit(build.load_const(self.cls))
         e.emit(build.build_tuple(e.load_many(self.items)), build.call(2 if named else 1))
+
+    def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
+        pairs = [x.realize(m).as_argument(m) for x in self.items]
+        real = tuple(p[1] for p in pairs)
+        return tuple(p[0] for p in pairs), torch.Size(real) if self.cls is torch.Size else real
 
 
 class List(Sequence):
@@ -359,6 +368,10 @@ class List(Sequence):
         e.load(self)
         e.load_list(self.items)
         e.emit(build.call(2), build.pop())
+
+    def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
+        pairs = [x.realize(m).as_argument(m) for x in self.items]
+        return [p[0] for p in pairs], [p[1] for p in pairs]
 
 
 @builds(list, tuple, torch.Size)

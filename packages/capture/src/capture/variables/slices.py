@@ -47,6 +47,10 @@ class Slice(Variable):
     def reconstruct(self, e: Emitter) -> None:
         e.call(slice, list(self.parts))
 
+    def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
+        pairs = [x.realize(m).as_argument(m) for x in self.parts]
+        return slice(*(p[0] for p in pairs)), slice(*(p[1] for p in pairs))
+
 
 class Range(Variable):
     """A range object of known integers."""
@@ -88,6 +92,9 @@ class Range(Variable):
 
     def reconstruct(self, e: Emitter) -> None:
         e.emit(build.load_const(self.value))
+
+    def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
+        return list(self.value), self.value
 
 
 @builds(slice)

@@ -45,6 +45,8 @@ DENIED_METHODS = frozenset(
 class Tensor(Variable):
     """``fake`` is the ``FakeTensor``; ``value`` the real tensor if it is an input of the frame."""
 
+    node: fx.Node
+
     def __init__(self, node: fx.Node, fake: torch.Tensor, cls: type = torch.Tensor) -> None:
         self.node = node
         self.fake = fake
@@ -202,6 +204,9 @@ class Tensor(Variable):
 
     def reconstruct(self, e: Emitter) -> None:
         raise CannotReconstruct(self, "a graph result that was not planned")
+
+    def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
+        return self.node, self.fake
 
     def __repr__(self) -> str:
         return f"<tensor {self.node.name}>"

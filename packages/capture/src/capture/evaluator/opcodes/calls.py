@@ -6,9 +6,10 @@ from capture.errors import Unsupported
 from capture.evaluator.frame import Frame
 from capture.evaluator.machine import Machine
 from capture.evaluator.program import Op
-from capture.variables.base import NULL, Kwargs, Variable
+from capture.variables.base import Kwargs, Variable
 from capture.variables.constants import Constant
 from capture.variables.functions import Cell, Function
+from capture.variables.placeholders import NULL
 from capture.variables.sequences import List, Tuple
 
 from .registry import operation

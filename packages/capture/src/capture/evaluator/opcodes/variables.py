@@ -10,8 +10,9 @@ from capture.errors import Unsupported
 from capture.evaluator.frame import Frame
 from capture.evaluator.machine import Machine
 from capture.evaluator.program import Op
-from capture.variables.base import NULL, SymbolicRaise, Variable
+from capture.variables.base import SymbolicRaise, Variable
 from capture.variables.functions import Cell
+from capture.variables.placeholders import NULL
 from capture.variables.sequences import Tuple
 from capture.variables.supers import Super
 from capture.variables.torch_calls import BuiltinFunction
