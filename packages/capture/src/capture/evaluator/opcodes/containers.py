@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from capture.errors import Unsupported
 from capture.evaluator.frame import Frame
 from capture.evaluator.machine import Machine
@@ -18,6 +20,8 @@ from capture.variables.sets import Set
 from capture.variables.slices import Slice
 
 from .registry import operation
+
+_Container = TypeVar("_Container", List, Set, Dict)
 
 
 @operation("BUILD_TUPLE")
@@ -76,36 +80,35 @@ def _format_value(m: Machine, frame: Frame, op: Op) -> None:
     frame.push(m.operators.format(value, spec))
 
 
+def _being_made(m: Machine, frame: Frame, op: Op, cls: type[_Container]) -> _Container:
+    """The container that a display or a comprehension is filling, as deep in the stack as the operation says."""
+    found = frame.stack[-op.arg].realize(m)
+    assert isinstance(found, cls)
+    return found
+
+
 @operation("LIST_APPEND")
 def _list_append(m: Machine, frame: Frame, op: Op) -> None:
     value = frame.pop_raw()
-    target = frame.stack[-op.arg].realize(m)
-    assert isinstance(target, List)
-    target.py_append(m, value)
+    _being_made(m, frame, op, List).py_append(m, value)
 
 
 @operation("LIST_EXTEND")
 def _list_extend(m: Machine, frame: Frame, op: Op) -> None:
     values = frame.pop(m)
-    target = frame.stack[-op.arg].realize(m)
-    assert isinstance(target, List)
-    target.py_extend(m, values)
+    _being_made(m, frame, op, List).py_extend(m, values)
 
 
 @operation("SET_ADD")
 def _set_add(m: Machine, frame: Frame, op: Op) -> None:
     value = frame.pop(m)
-    target = frame.stack[-op.arg].realize(m)
-    assert isinstance(target, Set)
-    target.py_add(m, value)
+    _being_made(m, frame, op, Set).py_add(m, value)
 
 
 @operation("SET_UPDATE")
 def _set_update(m: Machine, frame: Frame, op: Op) -> None:
     values = frame.pop(m)
-    target = frame.stack[-op.arg].realize(m)
-    assert isinstance(target, Set)
-    target.py_update(m, values)
+    _being_made(m, frame, op, Set).py_update(m, values)
 
 
 @operation("MAP_ADD")
@@ -117,8 +120,7 @@ def _map_add(m: Machine, frame: Frame, op: Op) -> None:
 @operation("DICT_UPDATE")
 def _dict_update(m: Machine, frame: Frame, op: Op) -> None:
     values = frame.pop(m)
-    target = frame.stack[-op.arg].realize(m)
-    assert isinstance(target, Dict)
+    target = _being_made(m, frame, op, Dict)
     cls = values.python_type()
     if not hasattr(cls, "keys") and not isinstance(values, Object):
         m.errors.throw(TypeError, f"{shown_type(cls)!r} object is not a mapping")
@@ -128,8 +130,7 @@ def _dict_update(m: Machine, frame: Frame, op: Op) -> None:
 @operation("DICT_MERGE")
 def _dict_merge(m: Machine, frame: Frame, op: Op) -> None:
     values = frame.pop(m)
-    target = frame.stack[-op.arg].realize(m)
-    assert isinstance(target, Dict)
+    target = _being_made(m, frame, op, Dict)
     for key, value in m.iteration.pairs(values):
         if target.find(m, key) is not None:
             m.errors.throw(TypeError, f"got multiple values for keyword argument {m.builder.to_python(key)!r}")
