@@ -41,6 +41,7 @@ class ArgumentPrinter:
         self._objects = objects
 
     def text(self, value: Any) -> str:
+        """An argument as text: tensors by variable, sizes as expressions, what has no text as an object of the namespace."""
         if isinstance(value, StridedView):
             return self._view(value)
         if isinstance(value, SYMBOLIC):
@@ -64,6 +65,7 @@ class ArgumentPrinter:
         return self.object(value)
 
     def object(self, value: Any) -> str:
+        """The name of a Python object in the wrapper's namespace; one name for one object."""
         for name, known in self._objects.items():
             if known is value:
                 return name

@@ -87,17 +87,21 @@ class Interpreter:
         return torch.as_tensor(value, dtype=torch.int64, device=self.device)
 
     def elementwise(self, op: Elementwise, *operands: torch.Tensor) -> torch.Tensor:
+        """The primitive's function of its operands."""
         result = PRIMITIVES[op.primitive].function(*operands)
         assert result.dtype is op.dtype, f"{op.primitive} gave {result.dtype}, recorded as {op.dtype}"
         return result
 
     def constant(self, op: Constant) -> torch.Tensor:
+        """A tensor of no dimensions."""
         return torch.tensor(op.value, dtype=op.dtype, device=self.device)
 
     def index_expr(self, op: IndexExpr) -> torch.Tensor:
+        """The values of an index expression over the loops."""
         return self._grid(op.index).to(op.dtype)
 
     def load(self, op: Load, mask: torch.Tensor | None = None) -> torch.Tensor:
+        """Elements of a buffer, 0 where the mask is false. Raises AssertionError for an index outside of its memory."""
         flat, at = self.memory[op.buffer], self._grid(op.index)
         if mask is None:
             self._check(op.buffer, at)
@@ -115,6 +119,7 @@ class Interpreter:
             raise AssertionError(f"{buffer}: index {int(at.min())}..{int(at.max())} in memory of {count}")
 
     def store(self, op: Store, value: torch.Tensor) -> None:
+        """Write or add the values. Raises AssertionError for an index outside of the buffer's memory."""
         flat, at = self.memory[op.buffer], self._grid(op.index)
         shape = self.extent[: self.outer] + [1] * (len(self.extent) - self.outer)
         at, value, _ = torch.broadcast_tensors(at, value, torch.empty(shape, device=self.device))
@@ -122,18 +127,23 @@ class Interpreter:
         flat.index_put_((at.reshape(-1),), value.reshape(-1).to(flat.dtype), accumulate=op.mode == "add")
 
     def to_dtype(self, op: Cast, value: torch.Tensor) -> torch.Tensor:
+        """The values converted."""
         return value.to(op.dtype)
 
     def round_to(self, op: Round, value: torch.Tensor) -> torch.Tensor:
+        """The values rounded to a narrower dtype, in the dtype that is computed in."""
         return value.to(op.to).to(op.dtype)
 
     def bitcast(self, op: Bitcast, value: torch.Tensor) -> torch.Tensor:
+        """The same bits as another dtype of the same width."""
         return value.view(op.dtype)
 
     def where(self, op: Where, condition: torch.Tensor, then: torch.Tensor, otherwise: torch.Tensor) -> torch.Tensor:
+        """`then` where the condition is true, else `otherwise`."""
         return torch.where(condition, then, otherwise)
 
     def indirect(self, op: Indirect, value: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        """Positions read from data, for a symbol to stand for. Raises the rule's error where one is out of range."""
         rule, count = INDEX_RULES[op.rule], self._grid(op.size)
         if mask is not None:
             value = torch.where(mask, value, 0)
@@ -144,6 +154,7 @@ class Interpreter:
         return self.symbols[op.symbol]
 
     def reduce(self, op: Reduce, value: torch.Tensor) -> torch.Tensor:
+        """The values reduced over the inner loops."""
         inner = self.extent[self.outer :]
         if not inner:
             inner_shape: list[int] = []

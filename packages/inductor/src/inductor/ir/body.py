@@ -47,9 +47,11 @@ class Body:
     ops: tuple[Op, ...]
 
     def loads(self) -> Iterable[Load]:
+        """What it reads, in order."""
         return (op for op in self.ops if isinstance(op, Load))
 
     def stores(self) -> Iterable[Store]:
+        """What it writes, in order."""
         return (op for op in self.ops if isinstance(op, Store))
 
     def indirects(self) -> dict[Symbol, int]:
@@ -144,6 +146,7 @@ class Recorder:
         return call
 
     def constant(self, value: float | int | bool, dtype: torch.dtype) -> Ref:
+        """Record a number of a compute dtype."""
         dtype = compute_dtype(dtype)
         kind: type = bool if dtype is torch.bool else float if dtype.is_floating_point else int
         op = Constant(kind(value), dtype)
@@ -151,36 +154,45 @@ class Recorder:
         return self._new(op) if kind is float and (value == 0 or value != value) else self._append(op)
 
     def index_expr(self, expr: Any, dtype: torch.dtype) -> Ref:
+        """Record an integer expression over loop variables and sizes as a value."""
         return self._append(IndexExpr(sympy.sympify(expr), dtype))
 
     def load(self, buffer: str, index: Any) -> Ref:
+        """Record a read at an index, in elements from the buffer's start, under the mask that is in force."""
         dtype = compute_dtype(self._dtype_of(buffer))
         return self._append(Load(buffer, sympy.sympify(index), self._mask, dtype))
 
     def store(self, buffer: str, index: Any, value: Ref, mode: StoreMode = None) -> None:
+        """Record a write, converted to the buffer's dtype; `mode="add"` adds to what is there."""
         want = compute_dtype(self._dtype_of(buffer))
         self._new(Store(buffer, sympy.sympify(index), self.to_dtype(value, want), mode))
 
     def to_dtype(self, value: Ref, dtype: torch.dtype) -> Ref:
+        """Record a conversion, if the value has another dtype; to a half type that is a rounding."""
         if dtype in (torch.float16, torch.bfloat16):
             return self.round_to(value, dtype)
         return value if self.dtype(value) is dtype else self._append(Cast(value, dtype))
 
     def round_to(self, value: Ref, dtype: torch.dtype) -> Ref:
+        """Record that a value is rounded to a half type; it stays float32."""
         return self._append(Round(self.to_dtype(value, torch.float32), dtype))
 
     def bitcast(self, value: Ref, dtype: torch.dtype) -> Ref:
+        """Record the same bits as another dtype."""
         return self._append(Bitcast(value, dtype))
 
     def where(self, condition: Ref, a: Ref, b: Ref) -> Ref:
+        """Record a choice. Raises TypeError for branches of two dtypes."""
         if self.dtype(a) is not self.dtype(b):
             raise TypeError(f"ops.where got branches of {self.dtype(a)} and {self.dtype(b)}")
         return self._append(Where(condition, a, b, self.dtype(a)))
 
     def reduce(self, kind: str, value: Ref) -> Ref:
+        """Record a reduction of `REDUCTIONS` over the inner loops."""
         return self._append(Reduce(kind, value, REDUCTIONS[kind].result or self.dtype(value)))
 
     def indirect(self, value: Ref, size: Any, rule: str = "wrap") -> Any:
+        """Record that a value is a position below `size`; returns the symbol that stands for it in indices."""
         value, size = self.to_dtype(value, torch.int64), sympy.sympify(size)
         for op in self.recorded:
             if isinstance(op, Indirect) and (op.value, op.size, op.mask, op.rule) == (value, size, self._mask, rule):
@@ -191,6 +203,7 @@ class Recorder:
         return symbol
 
     def masked(self, mask: Ref, body: Callable[[], Ref], other: float | int | bool) -> Ref:
+        """Record what `body` computes, where `mask` is true; elsewhere it is `other`, and nothing is read."""
         before = self._mask
         self._mask = mask if before is None else self.logical_and(before, mask)
         try:

@@ -96,6 +96,7 @@ class Builder:
         stride: tuple[Expr, ...] | None = None,
         name: str | None = None,
     ) -> Buffer:
+        """A new buffer of the program, row-major unless `stride` is given, under a name of its own unless one is."""
         if name is None:
             name = next(n for n in map("buf{}".format, self._numbers) if n not in self._given)
         buffer = Buffer(name, device, dtype, size, contiguous_strides(size) if stride is None else stride)
@@ -165,6 +166,7 @@ class Builder:
     def uninitialised(
         self, device: torch.device, dtype: torch.dtype, size: tuple[Expr, ...], stride: tuple[Expr, ...]
     ) -> TensorValue:
+        """A tensor in memory that nothing is written to."""
         buffer = self.new_buffer(device, dtype, size, stride)
         self._allocate(buffer, self._origins())
         return self.in_memory(buffer)
@@ -370,4 +372,5 @@ class Builder:
 
 
 def numel(value: TensorValue) -> Expr:
+    """How many elements a tensor has."""
     return product(value.size)

@@ -22,6 +22,7 @@ ONE = sympy.Integer(1)
 
 
 def product(sizes: Iterable[Expr]) -> Expr:
+    """The product of the sizes; 1 of none."""
     result: Expr = ONE
     for size in sizes:
         result = result * size
@@ -38,6 +39,7 @@ def same(a: Expr, b: Expr) -> bool:
 
 
 def is_empty(sizes: Iterable[Expr]) -> bool:
+    """Whether one of the sizes is known to be 0."""
     return any(size == 0 for size in sizes)
 
 
@@ -53,6 +55,7 @@ def contiguous_strides(sizes: Sequence[Expr]) -> tuple[Expr, ...]:
 
 
 def linear_index(index: Index, strides: Sequence[Expr], offset: Expr = ZERO) -> Expr:
+    """The place of an index in memory, in elements: the sum of position times stride, and the offset."""
     terms = []
     for position, stride in zip(index, strides, strict=True):
         if position is ZERO:

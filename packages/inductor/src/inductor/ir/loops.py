@@ -21,11 +21,13 @@ from symshapes import FloorDiv, Mod
 
 @cache
 def outer_symbol(at: int) -> Symbol:
+    """The variable of an outer loop, by its number."""
     return sympy.Symbol(f"i{at}", integer=True, nonnegative=True)
 
 
 @cache
 def inner_symbol(at: int) -> Symbol:
+    """The variable of an inner loop (of a reduction), by its number."""
     return sympy.Symbol(f"r{at}", integer=True, nonnegative=True)
 
 
@@ -42,6 +44,7 @@ class Linear:
     """Those variables."""
 
     def forms(self) -> Iterator[Linear]:
+        """This sum and all that stand within its functions."""
         yield self
         for _, _, inner, _ in self.nested:
             yield from inner.forms()

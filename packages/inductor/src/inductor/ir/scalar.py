@@ -44,6 +44,7 @@ class Scalar:
 
     @property
     def dtype(self) -> torch.dtype:
+        """The dtype that it is computed in."""
         return ops.dtype(self.ref)
 
     @property

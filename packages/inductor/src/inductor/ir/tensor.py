@@ -80,10 +80,12 @@ class TensorValue:
 
     @property
     def device(self) -> torch.device:
+        """Where it is, or will be."""
         return self.source.device
 
     @property
     def dtype(self) -> torch.dtype:
+        """Its dtype in memory."""
         return self.source.dtype
 
     @property
@@ -94,6 +96,7 @@ class TensorValue:
         return self.source.cost
 
     def view(self, view: View) -> TensorValue:
+        """A view of it; nothing is computed."""
         return replace(self, views=(*self.views, view))
 
     def folded(self) -> tuple[Layout, Sequence[View]]:

@@ -24,6 +24,7 @@ class Layout:
     offset: Expr = ZERO
 
     def linear(self, index: Index) -> Expr:
+        """The place of an index in the buffer, in elements."""
         return linear_index(index, self.stride, self.offset)
 
 

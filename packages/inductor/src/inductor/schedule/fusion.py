@@ -280,6 +280,7 @@ class Fuser:
         return result
 
     def run(self) -> list[Node]:
+        """Fuse the best pair until none is left. Returns the nodes by their place in the program."""
         for key in list(self.nodes):
             self._push_neighbours(key)
         while self._queue:

@@ -57,6 +57,7 @@ class Group:
 
     @property
     def device(self) -> torch.device:
+        """The device that all its members run on."""
         return self.members[0].loop.device
 
     @property
@@ -66,13 +67,16 @@ class Group:
 
     @property
     def reads(self) -> set[str]:
+        """Buffers that it reads."""
         return self.loads.keys() | self.copied
 
     @property
     def dims(self) -> tuple[Dim, ...]:
+        """Its dimensions, outer before inner."""
         return self.outer + self.inner
 
     def variables(self) -> frozenset[Symbol]:
+        """The variables of its loops."""
         return frozenset(d.var for d in self.dims)
 
     def points(self) -> tuple[Number, Number]:
@@ -124,10 +128,12 @@ class ExternNode:
 
     @property
     def order(self) -> int:
+        """Its position in the program."""
         return self.at
 
     @property
     def writes(self) -> set[str]:
+        """Buffers that the call's results are."""
         return {name for name in self.op.writes if name is not None}
 
 
@@ -247,6 +253,7 @@ class Graph:
     """Per position a bit set of earlier positions it has to stay behind without reading from them (random calls)."""
 
     def bytes(self, name: str) -> int:
+        """Estimated size of a buffer in memory."""
         return buffer_bytes(self.program.buffers[name])
 
 

@@ -50,6 +50,7 @@ class Index:
     rest: Number
 
     def coefficient(self, var: Symbol) -> Number:
+        """What the index moves by where the variable moves by one, in elements."""
         return dict(self.coefficients).get(var, 0)
 
     def expr(self) -> Expr:
@@ -119,6 +120,7 @@ def _remapped(
 
 
 def linear_expr(linear: Linear) -> Expr:
+    """The sum as a sympy expression."""
     return sympy.Add(*(sympy.sympify(c) * v for v, c in linear))
 
 
@@ -215,6 +217,7 @@ def _weighted(dims: Sequence[Dim]) -> Linear:
 
 
 def product(sizes: Iterable[Number]) -> Number:
+    """The product of the sizes, a number where all are known; 1 of none."""
     result: Number = 1
     for size in sizes:
         result = number(result * size)

@@ -25,10 +25,12 @@ class Blocks:
 
 
 def product(sizes: tuple[Expr, ...]) -> Expr:
+    """The product of the sizes; 1 of none."""
     return sympy.Mul(*sizes) if sizes else sympy.Integer(1)
 
 
 def next_power_of_two(value: int) -> int:
+    """The smallest power of two that is not below `value`."""
     return 1 << max(0, value - 1).bit_length()
 
 
