@@ -9,12 +9,12 @@ import torch
 from torch import fx
 
 from aotgrad import _torch
-from aotgrad.again import again
 from aotgrad.alias import Signature
+from aotgrad.autograd_function import Backwards
+from aotgrad.double_backward import double_backward
 from aotgrad.errors import Unsupported
 from aotgrad.interpret import attached_tensors
 from aotgrad.joint import InferenceGraph, JointGraph, trace_inference, trace_joint
-from aotgrad.node import Backwards
 from aotgrad.partition import Partition, Partitioner, partition_default
 from aotgrad.partition.groups import merged, of_group
 from aotgrad.runtime import Taken, inference_runner, training_runner
@@ -72,7 +72,7 @@ def compile(
     module, parts = _parts(traced, partitioner or partition_default)
     forward = (forward_compiler or inference_compiler)(module, _example_inputs(module))
     compiler = backward_compiler or inference_compiler
-    twice = [again(graph_module, len(inputs), joint, partition, traced) for joint, partition in parts]
+    twice = [double_backward(graph_module, len(inputs), joint, partition, traced) for joint, partition in parts]
     refusal = next((each for each in twice if isinstance(each, str)), None)
     if traced.cuts and refusal is not None:
         twice = [refusal] * len(parts)  # each leaves to the others what it does not hold

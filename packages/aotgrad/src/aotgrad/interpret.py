@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from aotgrad.whole import WHOLE
+from aotgrad.polyfills import POLYFILLS
 
 Enter = Callable[[fx.Node], None]
 
@@ -41,7 +41,7 @@ class TracedRun(QuietInterpreter):
         return super().run_node(n)
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return super().call_function(WHOLE.get(target, target), args, kwargs)
+        return super().call_function(POLYFILLS.get(target, target), args, kwargs)
 
     def call_of(self, value: Any) -> fx.Node | None:
         """The first call that gave this very value; None if none did."""

@@ -15,11 +15,11 @@ import torch
 from torch import fx
 
 from aotgrad import _torch
-from aotgrad.again import Again
 from aotgrad.alias import Signature
-from aotgrad.ending import Ending
+from aotgrad.autograd_function import Backwards, Boxed, autograd_function, edges, run_forward, without_autocast
+from aotgrad.double_backward import DoubleBackward
+from aotgrad.epilogue import Epilogue
 from aotgrad.joint import JointGraph
-from aotgrad.node import Backwards, Boxed, autograd_function, edges, run_forward, without_autocast
 from aotgrad.source import Source, built, offers
 from aotgrad.views import view_results
 
@@ -106,7 +106,7 @@ def inference_runner(
             if signature.plain:
                 source.line("return tuple(results)" if views or source.unready else "return results")
             else:
-                Ending(source, signature).write()
+                Epilogue(source, signature).write()
 
     return built(write, "run")
 
@@ -155,9 +155,9 @@ def training_runner(
                     source.names["set_grad"] = _torch.set_grad_enabled
                     around.enter_context(source.within("set_grad(True)", "set_grad(False)"))
                 if apart:
-                    ending = Ending(source, signature)
-                    _several(source, forward, ways, functions, joint, guard_autocast, ending)
-                    ending.write()
+                    epilogue = Epilogue(source, signature)
+                    _several(source, forward, ways, functions, joint, guard_autocast, epilogue)
+                    epilogue.write()
                     return
                 source.names["apply"] = _torch.apply_of(functions[0])
                 call = f"apply({_connected(ways[0].joint)})"
@@ -165,7 +165,7 @@ def training_runner(
                     source.line(f"return {call}")
                 else:
                     source.line(f"results = {call}")
-                    Ending(source, signature).write()
+                    Epilogue(source, signature).write()
 
     run = built(write, "run")
     run.functions = tuple(functions)
@@ -179,14 +179,14 @@ def _several(
     functions: Sequence[Any],
     joint: JointGraph,
     guard_autocast: bool,
-    ending: Ending,
+    epilogue: Epilogue,
 ) -> None:
     """Run the forward by itself, then give each group of results its own place in autograd.
 
     What results are computed from stands before them: their place is connected to that result, as the user sees it.
     """
     source.names["random_state"] = torch.default_generator.get_state
-    draws = any(isinstance(way.repeated, Again) and way.repeated.draws for way in ways)
+    draws = any(isinstance(way.repeated, DoubleBackward) and way.repeated.draws for way in ways)
     source.line(f"random = {'random_state()' if draws else 'None'}")
     with _without_grad(source), source.block(*without_autocast(source, guard_autocast)):
         run_forward(source, forward, ways[0].partition, len(joint.signature.differentiable))
@@ -197,7 +197,7 @@ def _several(
         kept = way.joint.signature.differentiable
         results = ", ".join(f"results[{i}]" for i, needed in enumerate(kept) if needed)
         inputs, cuts = edges(way.joint, joint)
-        connected = [*(ending.input(i) for i in inputs), *(ending.cut(joint.cuts[c]) for c in cuts)]
+        connected = [*(epilogue.input(i) for i in inputs), *(epilogue.cut(joint.cuts[c]) for c in cuts)]
         source.line(f"({results},) = apply_{number}({', '.join(['results', 'args', 'random', *connected])})")
 
 

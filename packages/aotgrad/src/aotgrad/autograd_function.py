@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from aotgrad import _torch
-from aotgrad.again import Again, links
 from aotgrad.alias import Signature
+from aotgrad.double_backward import DoubleBackward, links
 from aotgrad.joint import JointGraph
 from aotgrad.partition import Partition, Saved
 from aotgrad.source import Source, built, tuple_of
@@ -33,7 +33,7 @@ class Backwards:
     compiled: Boxed
     partition: Partition
     joint: JointGraph
-    repeated: Again | str
+    repeated: DoubleBackward | str
 
 
 def autograd_function(forward: Boxed, way: Backwards, whole: JointGraph, guard_autocast: bool, apart: bool) -> Any:
@@ -56,7 +56,7 @@ def _write_forward(
     count = len(signature.differentiable)
     inputs, cuts = edges(way.joint, whole)
     with source.block("def forward(ctx, results, args, random, *connected):" if apart else "def forward(ctx, *args):"):
-        if isinstance(repeated, Again) and repeated.draws:
+        if isinstance(repeated, DoubleBackward) and repeated.draws:
             source.names["random_state"] = torch.default_generator.get_state
             source.line(f"ctx.random = {'random' if apart else 'random_state()'}")
         if not apart:
@@ -70,7 +70,7 @@ def _write_forward(
             saved = [_saved(value) for value in partition.saved]
             kept = [f"{text}.detach()" if apart and text in others else text for text in saved]
             source.line(f"ctx.{_torch.TO_SAVE} = {tuple_of(kept)}")
-        if isinstance(repeated, Again):
+        if isinstance(repeated, DoubleBackward):
             asked = [at for at, cut in enumerate(cuts, len(inputs)) if whole.cuts[cut].asked]
             stops = tuple_of([f"connected[{at}]" for at in asked])
             versions = ", ".join(f"args[{i}]._version" for i in repeated.checked)
@@ -122,7 +122,7 @@ def _write_backward(source: Source, way: Backwards, whole: JointGraph, apart: bo
         with source.block(f"if {nothing}:"):
             source.line(f"return {_returned(joint, whole, apart, {})}")
         source.names["is_grad_enabled"] = torch.is_grad_enabled
-        if isinstance(way.repeated, Again):
+        if isinstance(way.repeated, DoubleBackward):
             with source.block("if is_grad_enabled():"):
                 _write_again(source, way, way.repeated, whole, apart, len(tangents))
         conditions = _reached(source, joint)
@@ -144,7 +144,7 @@ def _write_backward(source: Source, way: Backwards, whole: JointGraph, apart: bo
 
 
 def _write_again(
-    source: Source, way: Backwards, repeated: Again, whole: JointGraph, apart: bool, tangents: int
+    source: Source, way: Backwards, repeated: DoubleBackward, whole: JointGraph, apart: bool, tangents: int
 ) -> None:
     """The backward under create_graph."""
     if way.partition.saved:
@@ -207,7 +207,7 @@ def _run_backward(source: Source, way: Backwards, tangents: int) -> None:
     given = ["*ctx.saved_tensors"] if partition.saved else []
     given += ["*ctx.sizes"] if partition.saved_sizes else []
     arguments = ", ".join([*given, *(f"t{position}" for position in range(tangents))])
-    if isinstance(way.repeated, Again):
+    if isinstance(way.repeated, DoubleBackward):
         # Beneath create_graph a backward keeps its graph, and so do those who ask for it.
         source.names["keeps_graph"] = _torch.keeps_graph
         with source.block("if not keeps_graph():"):
@@ -225,7 +225,7 @@ def _run_backward(source: Source, way: Backwards, tangents: int) -> None:
         source.line(f"gradients = traced_backward([{arguments}])")
 
 
-def _second(repeated: Again, joint: JointGraph, whole: JointGraph) -> list[int]:
+def _second(repeated: DoubleBackward, joint: JointGraph, whole: JointGraph) -> list[int]:
     """The places (see `JointGraph.reached`) of the gradients that `repeated` makes."""
     inputs = whole.signature.grad_inputs
     cuts = [len(inputs) + number for number in links(joint, whole)[1]]

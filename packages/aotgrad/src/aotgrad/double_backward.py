@@ -1,6 +1,6 @@
 """Differentiating a compiled graph twice: the program is run again, eagerly, and autograd differentiates that.
 
-In: the program and how its results become its outputs. Out: an `Again`, which a backward under `create_graph` asks for
+In: the program and how its results become its outputs. Out: a `DoubleBackward`, which a backward under `create_graph` asks for
 gradients that can be differentiated; or the reason why there are none.
 """
 
@@ -48,7 +48,7 @@ class _Continued(QuietInterpreter):
 
 
 @dataclass(frozen=True)
-class Again:
+class DoubleBackward:
     """Runs `program` again for gradients that have a graph. Grad mode and autocast are those of compiling.
 
     `given`: how many of the compiled function's inputs are the program's; the rest are tensors that it holds.
@@ -156,9 +156,9 @@ def links(joint: JointGraph, whole: JointGraph) -> tuple[list[int], list[int]]:
     return inputs, [p - count for p in sorted(found) if p >= count and whole.cuts[p - count].asked]
 
 
-def again(
+def double_backward(
     program: Callable[..., Any], given: int, joint: JointGraph, partition: Partition, whole: JointGraph
-) -> Again | str:
+) -> DoubleBackward | str:
     """How to differentiate `joint`, a part of `whole`, twice; or why that is not possible."""
     signature = joint.signature
     differentiable = [i for i, needed in enumerate(signature.differentiable) if needed]
@@ -185,7 +185,7 @@ def again(
     if len(calls) < len(cuts):
         return "a result of it that another is computed from is written to, or is no value of its graph"
     unwatched = set(range(signature.input_count)) - written - {saved.input for saved in partition.saved}
-    return Again(
+    return DoubleBackward(
         program,
         given,
         tuple(outputs.index(result) if result in outputs else None for result in differentiable),

@@ -21,5 +21,5 @@ def _one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     return (known.unsqueeze(-1) == classes).to(torch.int64)
 
 
-WHOLE: dict[Any, Callable[..., Any]] = {torch.nn.functional.one_hot: _one_hot}
+POLYFILLS: dict[Any, Callable[..., Any]] = {torch.nn.functional.one_hot: _one_hot}
 """Function of torch to the one run in its place."""

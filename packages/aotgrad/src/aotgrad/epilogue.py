@@ -18,7 +18,7 @@ from aotgrad.source import Source
 from aotgrad.views import ViewStep
 
 
-class Ending:
+class Epilogue:
     """Writes to inputs, then the outputs; some of them earlier where a way back leads by them."""
 
     def __init__(self, source: Source, signature: Signature) -> None:
