@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import inspect
 import operator
 import time
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
 
 import capture
+from capture.variables.base import Args, Interpreter, Kwargs, Variable
+from capture.variables.constants import Constant
+from capture.variables.handlers import handles, unregister
 
 
 @pytest.fixture(autouse=True)
@@ -103,3 +107,35 @@ def test_operator_call_of_what_is_understood() -> None:
 
     x = torch.arange(3.0)
     assert torch.equal(capture.compile(program, fullgraph=True)(x), program(x))
+
+
+def _number_of_day(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    day: Any = args[0].realize(m)
+    value = day.value
+    m.guards.predicate(day, lambda real: real == value, f"{{}} == {value!r}")
+    return Constant(value.toordinal())
+
+
+@pytest.fixture
+def ordinals() -> Iterator[None]:
+    handles(datetime.date.toordinal)(_number_of_day)
+    yield
+    unregister(datetime.date.toordinal)
+
+
+def _bound(day: datetime.date) -> int:
+    return day.toordinal()
+
+
+def _unbound(day: datetime.date) -> int:
+    return datetime.date.toordinal(day)
+
+
+@pytest.mark.parametrize("ask", [_bound, _unbound])
+def test_a_method_written_in_c(ordinals: None, ask: Callable[[datetime.date], int]) -> None:
+    def program(x: torch.Tensor, day: datetime.date) -> torch.Tensor:
+        return x + ask(day)
+
+    compiled = capture.compile(program, fullgraph=True)
+    for day in (datetime.date(1, 1, 2), datetime.date(1, 1, 3)):
+        assert torch.equal(compiled(torch.zeros(1), day), program(torch.zeros(1), day))
