@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import types
 from collections.abc import Callable
 from typing import Any
@@ -17,12 +16,12 @@ from capture.variables.enums import EnumMember
 from capture.variables.functions import Function, Method
 from capture.variables.instances import InstanceDict
 from capture.variables.lookups import class_lookup, shown_type
-from capture.variables.mappings import Dict, DictView
+from capture.variables.mappings import Dict
 from capture.variables.numbers import Symbolic
 from capture.variables.objects import Object, descriptor_get
 from capture.variables.operations import BINARY, COMPARE, INPLACE, UNARY
-from capture.variables.sequences import List, Sequence, Tuple
-from capture.variables.sets import SET_ALGEBRA, SET_OPERATORS, Set
+from capture.variables.sequences import Sequence, Tuple
+from capture.variables.sets import Set
 from capture.variables.slices import Range, Slice
 from capture.variables.tensors import Tensor
 
@@ -45,24 +44,12 @@ def binary(m: Interpreter, symbol: str, left: Variable, right: Variable, written
         found = _by_methods(m, left, right, f"__{name}__", f"__r{name}__", written)
         if found is not None:
             return found
-    if isinstance(left, Sequence):
-        made = _sequence_arithmetic(m, symbol, left, right)
-        if made is not None:
-            return made
+    left, right = left.as_operand(m), right.as_operand(m)
+    made = left.binary(m, symbol, right)
+    if made is not None:
+        return made
     if isinstance(right, Sequence) and symbol == "*" and isinstance(left, Constant):
         return binary(m, symbol, right, left, written)
-    if isinstance(left, DictView):
-        left = left.as_set(m)
-    if isinstance(right, DictView):
-        right = right.as_set(m)
-    if isinstance(left, Set) and isinstance(right, Set) and symbol in SET_OPERATORS:
-        return SET_ALGEBRA[SET_OPERATORS[symbol]](m, left, right)
-    if isinstance(left, InstanceDict):
-        left = left.as_dict(m)
-    if isinstance(left, Dict) and isinstance(right, Dict) and symbol == "|":
-        merged = left.py_copy(m)
-        merged.method(m, "update", [right], {})
-        return merged
     return _fold(m, INPLACE.get(written, function), symbol, left, right)
 
 
@@ -87,19 +74,6 @@ def _fold(
     except NotConstant:
         raise Unsupported(f"{left!r} {symbol} {right!r}") from None
     return m.builder.from_python(m.builder.fold(function, [a, b]))
-
-
-def _sequence_arithmetic(m: Interpreter, symbol: str, left: Sequence, right: Variable) -> Variable | None:
-    if symbol == "+" and isinstance(right, Sequence):
-        if left.base is not right.base:
-            m.errors.throw(
-                TypeError,
-                f'can only concatenate {left.cls.__name__} (not "{right.cls.__name__}") to {left.cls.__name__}',
-            )
-        return left.make(m, [*left.items, *right.items])
-    if symbol == "*":
-        return left.make(m, left.items * m.operators.index(right))
-    return None
 
 
 def _in_order(left: Variable, right: Variable, name: str, reflected: str) -> list[tuple[Variable, Variable, str]]:
@@ -160,24 +134,9 @@ def inplace(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Var
         for method, value in ((f"__{name}__", left), (f"__{name[1:]}__", left), (f"__r{name[1:]}__", right)):
             _check_operator(m, method, value)
         return m.recorder.record("call_function", INPLACE[symbol], [left, right], {})
-    if isinstance(left, List):
-        if symbol == "+=":
-            left.py_extend(m, right)
-            return left
-        if symbol == "*=":
-            left.items[:] = left.items * m.operators.index(right)
-            left.resized(m)
-            return left
-    if isinstance(left, Dict) and symbol == "|=":
-        left.method(m, "update", [right], {})
-        return left
-    if isinstance(left, Set) and left.cls is set and symbol[:-1] in SET_OPERATORS:
-        other = Set.of(m, right.entries.values()) if isinstance(right, Set) else right
-        result: Any = binary(m, symbol[:-1], left, other)
-        left.entries = result.entries
-        left.only_grew, left.in_order = left.only_grew and symbol == "|=", False
-        m.effects.mutated(left)
-        return left
+    changed = left.inplace(m, symbol, right)
+    if changed is not None:
+        return changed
     if isinstance(left, Object):
         found = left.special(m, f"__{name}__")
         if found is not None:
@@ -226,16 +185,10 @@ def compare(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Var
         if all(isinstance(v, Symbolic) or _is_real_number(v) for v in (left, right)):
             return m.recorder.record("call_function", function, [left, right], {})
         return Constant(symbol == "!=") if symbol in ("==", "!=") else _fold(m, function, symbol, left, right)
-    if isinstance(left, Sequence) and isinstance(right, Sequence):
-        return _compare_sequences(m, symbol, left, right)
-    if isinstance(left, DictView):
-        left = left.as_set(m)
-    if isinstance(right, DictView):
-        right = right.as_set(m)
-    if isinstance(left, Set) and isinstance(right, Set):
-        return Constant(function(set(left.entries), set(right.entries)))
-    if isinstance(left, Dict) and isinstance(right, Dict) and symbol in ("==", "!="):
-        return Constant(_equal_dicts(m, left, right) == (symbol == "=="))
+    left, right = left.as_operand(m), right.as_operand(m)
+    compared = left.compare(m, symbol, right)
+    if compared is not None:
+        return compared
     try:
         a, b = left.as_python(m), right.as_python(m)
     except NotConstant:
@@ -334,35 +287,6 @@ def _compare_objects(
 
 def _swapped(symbol: str) -> str:
     return {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(symbol, symbol)
-
-
-def _compare_sequences(m: Interpreter, symbol: str, left: Sequence, right: Sequence) -> Variable:
-    if left.base is not right.base:
-        if symbol in ("==", "!="):
-            return Constant(symbol == "!=")
-        m.errors.throw(
-            TypeError,
-            f"{symbol!r} not supported between instances of {shown_type(left.cls)!r} and {right.cls.__name__!r}",
-        )
-    a, b = list(left.items), list(right.items)
-    if symbol in ("==", "!="):
-        same = len(a) == len(b) and all(m.operators.equal(x, y) for x, y in zip(a, b, strict=True))
-        return Constant(same == (symbol == "=="))
-    for x, y in zip(a, b, strict=False):
-        if not m.operators.equal(x, y):
-            return compare(m, symbol, x, y)
-    return Constant(COMPARE[symbol][0](len(a), len(b)))
-
-
-def _equal_dicts(m: Interpreter, left: Dict, right: Dict) -> bool:
-    a, b = left.whole(m), right.whole(m)
-    if len(a) != len(b):
-        return False
-    if collections.OrderedDict in (left.cls, right.cls) and not all(m.builder.is_constant(v) for _, v in a.values()):
-        raise Unsupported("comparison of ordered dictionaries, whose values are met in another order than theirs")
-    if left.cls is right.cls is collections.OrderedDict and list(a) != list(b):
-        return False
-    return all(k in b and m.operators.equal(v, b[k][1]) for k, (_, v) in a.items())
 
 
 #: Integers of which the interpreter makes one object each.

@@ -429,6 +429,24 @@ class Variable:
         """Change the real object, which ``e.load`` pushes; so it does the values, which all lie in locals by then."""
         raise Unsupported(f"side effect on {self!r}")
 
+    # Operators, where no class written in Python has a say
+
+    def as_operand(self, m: Interpreter) -> Variable:
+        """What operators take it for: of a view that is a set or a dictionary."""
+        return self
+
+    def binary(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
+        """``self symbol other``; None where both are computed for real, if they are known, or refused."""
+        return None
+
+    def inplace(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
+        """The same of an assignment such as ``+=``, if it changes the object: the object. None if it makes a new one."""
+        return None
+
+    def compare(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
+        """``self symbol other`` of a comparison; None where both are compared for real, if they are known, or refused."""
+        return None
+
     # The graph
 
     #: What computes the value in the graph; None if the graph does not.

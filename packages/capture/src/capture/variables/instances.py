@@ -184,3 +184,6 @@ class InstanceDict(Variable):
     def reconstruct(self, e: Emitter) -> None:
         e.load(self.owner)
         e.emit(build.load_attr("__dict__"))
+
+    def as_operand(self, m: Interpreter) -> Variable:
+        return self.as_dict(m)

@@ -291,10 +291,39 @@ class Dict(Variable):
     def contents(self, m: Interpreter) -> Iterable[Variable]:
         return [v for _, v in self.in_order(m).values()]
 
+    def binary(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
+        if symbol != "|" or not isinstance(other, Dict):
+            return None
+        merged = self.py_copy(m)
+        merged.method(m, "update", [other], {})
+        return merged
+
+    def inplace(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
+        if symbol != "|=":
+            return None
+        self.method(m, "update", [other], {})
+        return self
+
+    def compare(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
+        if symbol not in ("==", "!=") or not isinstance(other, Dict):
+            return None
+        return Constant(_equal(m, self, other) == (symbol == "=="))
+
 
 def view_of(owner: Dict, kind: str) -> Any:
     """A real view, of nothing, of the kind that such a dictionary gives."""
     return getattr(collections.OrderedDict() if owner.cls is collections.OrderedDict else {}, kind)()
+
+
+def _equal(m: Interpreter, left: Dict, right: Dict) -> bool:
+    a, b = left.whole(m), right.whole(m)
+    if len(a) != len(b):
+        return False
+    if collections.OrderedDict in (left.cls, right.cls) and not all(m.builder.is_constant(v) for _, v in a.values()):
+        raise Unsupported("comparison of ordered dictionaries, whose values are met in another order than theirs")
+    if left.cls is right.cls is collections.OrderedDict and list(a) != list(b):
+        return False
+    return all(k in b and m.operators.equal(v, b[k][1]) for k, (_, v) in a.items())
 
 
 class DictIterator(Iterator):
@@ -385,6 +414,9 @@ class DictView(Variable):
 
     def reconstruct(self, e: Emitter) -> None:
         e.call(method_of(self.owner.cls, self.kind), [self.owner])
+
+    def as_operand(self, m: Interpreter) -> Variable:
+        return self.as_set(m)
 
 
 @handles(dict)

@@ -21,6 +21,7 @@ from .constants import CONSTANT_TYPES, BoundBuiltin, Constant
 from .handlers import handles
 from .iterators import SequenceIterator
 from .lookups import shown_type
+from .operations import COMPARE
 from .placeholders import Lazy
 from .reconstruction import Emitter, method_of
 from .slices import Slice
@@ -106,6 +107,35 @@ class Sequence(Variable):
 
     def contents(self, m: Interpreter) -> Iterable[Variable]:
         return self.items
+
+    def binary(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
+        if symbol == "+" and isinstance(other, Sequence):
+            if self.base is not other.base:
+                own = self.cls.__name__
+                m.errors.throw(TypeError, f'can only concatenate {own} (not "{other.cls.__name__}") to {own}')
+            return self.make(m, [*self.items, *other.items])
+        if symbol == "*":
+            return self.make(m, self.items * m.operators.index(other))
+        return None
+
+    def compare(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
+        if not isinstance(other, Sequence):
+            return None
+        if self.base is not other.base:
+            if symbol in ("==", "!="):
+                return Constant(symbol == "!=")
+            m.errors.throw(
+                TypeError,
+                f"{symbol!r} not supported between instances of {shown_type(self.cls)!r} and {other.cls.__name__!r}",
+            )
+        a, b = list(self.items), list(other.items)
+        if symbol in ("==", "!="):
+            same = len(a) == len(b) and all(m.operators.equal(x, y) for x, y in zip(a, b, strict=True))
+            return Constant(same == (symbol == "=="))
+        for x, y in zip(a, b, strict=False):
+            if not m.operators.equal(x, y):
+                return m.operators.compare(symbol, x, y)
+        return Constant(COMPARE[symbol][0](len(a), len(b)))
 
 
 def check_call(handler: Callable[..., Variable], args: list[Any], kwargs: Kwargs) -> None:
@@ -372,6 +402,16 @@ class List(Sequence):
     def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
         pairs = [x.realize(m).as_argument(m) for x in self.items]
         return [p[0] for p in pairs], [p[1] for p in pairs]
+
+    def inplace(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
+        if symbol == "+=":
+            self.py_extend(m, other)
+            return self
+        if symbol == "*=":
+            self.items[:] = self.items * m.operators.index(other)
+            self.resized(m)
+            return self
+        return None
 
 
 @builds(list, tuple, torch.Size)

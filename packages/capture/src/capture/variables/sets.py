@@ -18,6 +18,7 @@ from .constants import CONSTANT_TYPES, BoundBuiltin, Constant
 from .handlers import handles
 from .iterators import SequenceIterator
 from .lookups import shown_type
+from .operations import COMPARE
 from .reconstruction import CannotReconstruct, Emitter
 from .sequences import DUNDERS, Tuple, builtin_method
 
@@ -193,6 +194,26 @@ class Set(Variable):
         e.load(self)
         e.load_list(list(self.entries.values()))
         e.emit(build.call(2), build.pop())
+
+    def binary(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
+        if symbol not in SET_OPERATORS or not isinstance(other, Set):
+            return None
+        return SET_ALGEBRA[SET_OPERATORS[symbol]](m, self, other)
+
+    def inplace(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
+        if self.cls is not set or symbol[:-1] not in SET_OPERATORS:
+            return None
+        given = Set.of(m, other.entries.values()) if isinstance(other, Set) else other
+        result: Any = m.operators.binary(symbol[:-1], self, given)
+        self.entries = result.entries
+        self.only_grew, self.in_order = self.only_grew and symbol == "|=", False
+        m.effects.mutated(self)
+        return self
+
+    def compare(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
+        if not isinstance(other, Set):
+            return None
+        return Constant(COMPARE[symbol][0](set(self.entries), set(other.entries)))
 
 
 def unordered(m: Interpreter, value: Variable) -> list[Variable]:
