@@ -77,6 +77,7 @@ class VariableBuilder:
         return (builder_of(type(value)) or build_object)(self._m, value, source)
 
     def identified(self, variable: Known, source: Source | None) -> Known:
+        """A variable of a known object, which ``source`` must go on to read."""
         if source is not None and not isinstance(source, Const):
             self._guards.add(source, GuardKind.ID, variable.value)
             variable.source = source
@@ -100,6 +101,7 @@ class VariableBuilder:
         return cell.source == source or (self._guards.is_fixed(cell.source) and self._guards.is_fixed(source))
 
     def fill_cell(self, cell: Cell, real: types.CellType, content: Source) -> None:
+        """Give a cell what the real one holds."""
         try:
             cell.content = Lazy(real.cell_contents, content)
         except ValueError:
@@ -178,12 +180,15 @@ class VariableBuilder:
         return self.known(value)
 
     def new_tuple(self, items: list[Variable]) -> Tuple:
+        """A tuple made in the frame."""
         return self._effects.created(Tuple(items))
 
     def new_dict(self, values: dict[str, Variable]) -> Dict:
+        """A dictionary made in the frame, with these strings for keys."""
         return self._effects.created(Dict({k: (Constant(k), v) for k, v in values.items()}))
 
     def new_method(self, function: Variable, owner: Variable) -> Method:
+        """A function bound to an object."""
         return self._effects.created(Method(function, owner))
 
     def fold(self, function: Any, args: list[Any], kwargs: dict[str, Any] | None = None) -> Any:
@@ -207,6 +212,7 @@ class VariableBuilder:
         return variable.realize(self._m).as_python(self._m)
 
     def is_constant(self, variable: Variable) -> bool:
+        """Whether the real value is known entirely."""
         try:
             self.to_python(variable)
         except NotConstant:
@@ -214,5 +220,6 @@ class VariableBuilder:
         return True
 
     def is_none(self, variable: Variable) -> bool:
+        """Whether it is known to be None."""
         real = variable.realize(self._m)
         return isinstance(real, Constant) and real.value is None

@@ -63,6 +63,7 @@ class ClassLookups:
         return raw
 
     def note_no_own_entry(self, owner: type, name: str) -> None:
+        """The class itself holds nothing under a name."""
         if can_change(owner):
             self._guards.add(Attr(const_of(owner), "__dict__"), GuardKind.NO_KEY, name)
 

@@ -120,7 +120,8 @@ class Evaluation(Interpreter, Protocol):
     """The interpreter as running a frame needs it."""
 
     @property
-    def state(self) -> Progress: ...
+    def state(self) -> Progress:
+        """How far the evaluation is."""
 
 
 def run(m: Evaluation, frame: Frame) -> str:

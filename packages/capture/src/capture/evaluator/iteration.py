@@ -76,7 +76,7 @@ class LanguageIteration:
                 return found
             m.state.count_instructions(1)
 
-    def iterates_as_dict(self, cls: type) -> bool:
+    def _iterates_as_dict(self, cls: type) -> bool:
         """Whether what a dictionary of a class holds is copied as it lies, whatever else the class says of reading it."""
         m = self._m
         return issubclass(class_lookup(m, cls, "__iter__")[1], dict)
@@ -87,7 +87,7 @@ class LanguageIteration:
         real = value.realize(m)
         if isinstance(real, InstanceDict):
             real = real.as_dict(m)
-        if isinstance(real, Object) and isinstance(real.payload, Dict) and self.iterates_as_dict(real.cls):
+        if isinstance(real, Object) and isinstance(real.payload, Dict) and self._iterates_as_dict(real.cls):
             real = real.payload
         if isinstance(real, Dict):
             return list(real.in_order(m).values())

@@ -62,3 +62,4 @@ class Machine:
         self.effects.release()
         self.state.frames.clear()
         self.errors.handled = None
+        vars(self).clear()  # some parts refer to this: it goes at once, with its parts, whenever garbage is collected

@@ -23,24 +23,24 @@ class LanguageOperators:
         self._m = m
 
     def unary(self, symbol: str, value: Variable) -> Variable:
-        m = self._m
-        return dispatch.unary(m, symbol, value)
+        """``-value``, ``+value``, ``~value`` or ``abs(value)``."""
+        return dispatch.unary(self._m, symbol, value)
 
     def binary(self, symbol: str, left: Variable, right: Variable) -> Variable:
-        m = self._m
-        return dispatch.binary(m, symbol, left, right)
+        """``left <symbol> right``."""
+        return dispatch.binary(self._m, symbol, left, right)
 
     def inplace(self, symbol: str, left: Variable, right: Variable) -> Variable:
-        m = self._m
-        return dispatch.inplace(m, symbol, left, right)
+        """``left <symbol> right`` with the symbol of an assignment, such as ``+=``; gives the new ``left``."""
+        return dispatch.inplace(self._m, symbol, left, right)
 
     def compare(self, symbol: str, left: Variable, right: Variable) -> Variable:
-        m = self._m
-        return dispatch.compare(m, symbol, left, right)
+        """``left <symbol> right`` with the symbol of a comparison."""
+        return dispatch.compare(self._m, symbol, left, right)
 
     def is_(self, left: Variable, right: Variable) -> bool:
-        m = self._m
-        return dispatch.is_same(m, left, right)
+        """``left is right``."""
+        return dispatch.is_same(self._m, left, right)
 
     def equal(self, left: Variable, right: Variable) -> bool:
         """Identity or equality, as containers compare."""
@@ -51,8 +51,8 @@ class LanguageOperators:
         return self.is_(left, right) or self.truth(self.compare("==", left, right))
 
     def truth(self, value: Variable) -> bool:
-        m = self._m
-        return value.realize(m).truth(m)
+        """``bool(value)``."""
+        return value.realize(self._m).truth(self._m)
 
     def index(self, value: Variable) -> int:
         """A real integer, as ``operator.index`` gives."""
