@@ -296,3 +296,21 @@ def test_a_write_that_changes_nothing_but_the_gradient(check):
         return (y,)
 
     check(run, randn(3, 4, grad=True), randn(3, 4), nonleaf=True)
+
+
+@pytest.mark.parametrize(
+    ("view", "ops"),
+    [
+        (lambda y: y.narrow(0, 0, 3), []),
+        (lambda y: y.permute(0, 1), []),
+        (lambda y: y.as_strided((3, 4), (4, 1)), []),
+        (lambda y: y.narrow(0, 0, 2), ["slice.Tensor"]),
+        (lambda y: y.view(4, 3), ["view.default"]),
+        (lambda y: torch.view_as_complex(y.view(3, 2, 2)).conj(), ["view.default", "view_as_complex.default", "_conj.default"]),
+    ],
+    ids=["whole slice", "same order", "same strides", "part", "other size", "other bits"],
+)  # fmt: skip
+def test_a_view_of_all_as_it_lies_is_no_node(view, ops):
+    graph = aotgrad.trace_inference(lambda x: view(x + 1) * 2, [randn(3, 4)]).graph
+    called = [str(node.target).removeprefix("aten.") for node in graph.nodes if node.op == "call_function"]
+    assert called[0] == "add.Tensor" and called[1:-1] == ops
