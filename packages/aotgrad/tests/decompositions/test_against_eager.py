@@ -111,3 +111,13 @@ def test_samples(name: str, dtype: torch.dtype) -> None:
     entries = [op for op in op_db if op.name == name and dtype in op.dtypes]
     for op in entries:
         run_samples(op, dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool], ids=str)
+@pytest.mark.parametrize(
+    "name", ["logit", "clamp", "rsub", "masked_fill", "nn.functional.hardtanh", "nn.functional.relu6"]
+)
+def test_samples_of_integers(name: str, dtype: torch.dtype) -> None:
+    for op in op_db:
+        if op.name == name and dtype in op.dtypes:
+            run_samples(op, dtype)

@@ -33,8 +33,10 @@ from inductor.ir.operations import (
 from inductor.ir.parse import parse_body
 from inductor.ir.parse_program import parse_program
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
+from inductor.ir.scalar import Scalar, prim
 from inductor.levels import Levels, Pass, dependencies, split
 from inductor.lower import lower
+from inductor.lowerings import lowering, pointwise
 from inductor.ops import INDEX_RULES, IndexRule, compute_dtype, ops
 from inductor.options import Options
 from inductor.passes import (
@@ -96,6 +98,7 @@ __all__ = [
     "Ref",
     "ReferenceBackend",
     "Round",
+    "Scalar",
     "Schedule",
     "Stats",
     "Store",
@@ -110,10 +113,13 @@ __all__ = [
     "dependencies",
     "load_stored",
     "lower",
+    "lowering",
     "op_of",
     "ops",
     "parse_body",
     "parse_program",
+    "pointwise",
+    "prim",
     "record",
     "register_backend",
     "reset_cache",

@@ -1,4 +1,6 @@
-"""A small tracer for tests: records the ATen calls of a function on real tensors as an fx graph with values in `meta`."""
+"""A small tracer for tests: records the ATen calls of a function on real tensors as an fx graph with values in `meta`.
+
+What aotgrad decomposes is decomposed, as in the graphs that inductor gets from it."""
 
 from __future__ import annotations
 
@@ -13,10 +15,13 @@ from torch import fx
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from aotgrad import core_decompositions
 from inductor.handlers.interpreter import run_program
 from inductor.ir.parse_program import parse_program
 from inductor.ir.program import Program
 from inductor.lower import lower
+
+DECOMPOSITIONS = core_decompositions()
 
 
 class Tracer(TorchDispatchMode):
@@ -57,6 +62,12 @@ class Tracer(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        decomposed = DECOMPOSITIONS.get(func)
+        if decomposed is not None:
+            with self:
+                result = decomposed(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
         result = func(*args, **kwargs)
         fx_args, fx_kwargs = pytree.tree_map(self.node_of, (args, kwargs))
         self._know(result, self.graph.call_function(func, tuple(fx_args), fx_kwargs))

@@ -105,6 +105,8 @@ def hardswish_backward(grad: Tensor, x: Tensor) -> Tensor:
 @decomposition(aten.hardtanh.default)
 def hardtanh(x: Tensor, min_val: Any = -1, max_val: Any = 1) -> Tensor:
     """x clamped to [min_val, max_val]."""
+    if not x.is_floating_point():
+        return NotImplemented  # bounds that are floats leave integers what they are
     return aten.clamp.default(x, min_val, max_val)
 
 
@@ -279,6 +281,8 @@ def prelu_backward(grad: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Ten
 @in_opmath
 def logit(x: Tensor, eps: float | None = None) -> Tensor:
     """log(x / (1 - x)), x first clamped to [eps, 1 - eps] if eps is given."""
+    if not x.is_floating_point():
+        return NotImplemented
     if eps is not None:
         x = aten.clamp.default(x, eps, 1 - eps)
     return aten.log.default(x / (1 - x))

@@ -4,11 +4,9 @@ Flows in: a node's arguments with tensors as lazy values. Flows out: lazy values
 kernel (`lower.py`)."""
 
 from inductor.lowerings import (
-    activations,
     arithmetic,
     creation,
     indexing,
-    normalization,
     pooling,
     reductions,
     scatter,
@@ -19,12 +17,10 @@ from inductor.lowerings.registry import LOWERINGS, VIEWS, lowering, pointwise
 __all__ = [
     "LOWERINGS",
     "VIEWS",
-    "activations",
     "arithmetic",
     "creation",
     "indexing",
     "lowering",
-    "normalization",
     "pointwise",
     "pooling",
     "reductions",

@@ -79,12 +79,6 @@ def sign(self: Scalar) -> Scalar:
     return self if self.dtype is torch.bool else prim.sign(self)
 
 
-@pointwise("frac")
-def frac(self: Scalar) -> Scalar:
-    self = settled(self)
-    return self - prim.trunc(self)
-
-
 @pointwise("square")
 def square(self: Scalar) -> Scalar:
     return self & self if self.dtype is torch.bool else self * self
@@ -127,7 +121,7 @@ def sub(self: Scalar, other: Scalar, alpha: Scalar) -> Scalar:
     return self - _times(other, alpha)
 
 
-@pointwise("rsub.Tensor", "rsub.Scalar")
+@pointwise("rsub.Scalar")
 def rsub(self: Scalar, other: Scalar, alpha: Scalar) -> Scalar:
     return other - _times(self, alpha)
 
@@ -158,14 +152,6 @@ def addcdiv(self: Scalar, tensor1: Scalar, tensor2: Scalar, *, value: Any = 1) -
     return self + _scaled(tensor1, value) / tensor2
 
 
-@pointwise("lerp.Tensor", "lerp.Scalar")
-def lerp(self: Scalar, end: Scalar, weight: Scalar) -> Scalar:
-    # As eager: from the nearer end, so that weight 1 gives exactly `end`.
-    near = self + weight * (end - self)
-    far = end - (end - self) * (1.0 - weight)
-    return where(prim.lt(prim.abs(weight), 0.5), near, far)
-
-
 # Integer division by zero raises in eager on the CPU: integer division stays with ATen unless the divisor is known.
 
 
@@ -191,7 +177,7 @@ def div_mode(builder: Builder, self: Any, other: Any, *, rounding_mode: str | No
     return elementwise(builder, function, {"self": self, "other": other}, wide=("other",))
 
 
-@lowering("floor_divide", "floor_divide.Scalar")
+@lowering("floor_divide.Scalar")
 def floor_divide(builder: Builder, self: Any, other: Any) -> Any:
     return div_mode(builder, self, other, rounding_mode="floor")
 
@@ -355,6 +341,16 @@ def minimum(self: Scalar, other: Scalar) -> Scalar:
     return _smaller(self, other)
 
 
+@pointwise("relu")
+def relu(self: Scalar) -> Scalar:
+    return prim.maximum(self, 0)
+
+
+@pointwise("relu6")
+def relu6(self: Scalar) -> Scalar:
+    return prim.minimum(prim.maximum(self, 0), 6)
+
+
 @pointwise("fmax")
 def fmax(self: Scalar, other: Scalar) -> Scalar:
     if not self.dtype.is_floating_point:
@@ -369,21 +365,11 @@ def fmin(self: Scalar, other: Scalar) -> Scalar:
     return where(prim.isnan(self), other, where(prim.isnan(other), self, prim.minimum(self, other)))
 
 
-@pointwise("clamp", "clamp.Tensor")
+@pointwise("clamp")
 def clamp(self: Scalar, min: Scalar | None, max: Scalar | None) -> Scalar:
     if min is not None:
         self = _larger(self, min)
     return self if max is None else _smaller(self, max)
-
-
-@pointwise("clamp_min", "clamp_min.Tensor")
-def clamp_min(self: Scalar, min: Scalar) -> Scalar:
-    return _larger(self, min)
-
-
-@pointwise("clamp_max", "clamp_max.Tensor")
-def clamp_max(self: Scalar, max: Scalar) -> Scalar:
-    return _smaller(self, max)
 
 
 # Of two arguments
@@ -424,11 +410,6 @@ def heaviside(self: Scalar, values: Scalar) -> Scalar:
 @pointwise("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar", own=("condition",))
 def where_(condition: Scalar, self: Scalar, other: Scalar) -> Scalar:
     return where(truth(condition), self, other)
-
-
-@pointwise("masked_fill.Scalar", "masked_fill.Tensor", own=("mask",))
-def masked_fill(self: Scalar, mask: Scalar, value: Scalar) -> Scalar:
-    return where(mask, value, self)
 
 
 @lowering("nan_to_num")

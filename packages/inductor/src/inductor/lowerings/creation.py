@@ -28,28 +28,15 @@ def lift_exactly(value: Any, dtype: torch.dtype) -> Scalar:
     return convert(lift(value, dtype), dtype)
 
 
-@lowering("full", "full_like", "new_full", "fill.Scalar", "scalar_tensor")
+@lowering("full", "full_like", "fill.Scalar")
 def full(builder: Builder, *args: Any, fill_value: Any = None, value: Any = None, **options: Any) -> Any:
-    assert builder.node is not None
-    name = str(builder.node.target)
-    at = {"full": 1, "full_like": 1, "fill": 1, "new_full": 2, "scalar_tensor": 0}[name.split(".")[1]]
-    number = args[at] if len(args) > at else (fill_value if fill_value is not None else value)
+    number = args[1] if len(args) > 1 else (fill_value if fill_value is not None else value)
     return NotImplemented if isinstance(number, complex) else like_meta(builder, number)
 
 
 @lowering("fill.Tensor")
 def fill_tensor(builder: Builder, self: TensorValue, value: TensorValue) -> TensorValue:
     return elementwise(builder, lambda value: value, {"value": value})
-
-
-@lowering("zeros", "zeros_like", "new_zeros")
-def zeros(builder: Builder, *args: Any, **options: Any) -> TensorValue:
-    return like_meta(builder, 0)
-
-
-@lowering("ones", "ones_like", "new_ones")
-def ones(builder: Builder, *args: Any, **options: Any) -> TensorValue:
-    return like_meta(builder, 1)
 
 
 @lowering("empty.memory_format", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted")
@@ -62,14 +49,11 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int) or (isinstance(value, Expr) and bool(value.is_integer))
 
 
-@lowering("arange", "arange.start", "arange.start_step")
-def arange(builder: Builder, *args: Any, **options: Any) -> Any:
-    start, step = (0, 1)
-    if len(args) > 1:
-        start, step = args[0], (args[2] if len(args) > 2 else 1)
+@lowering("arange.start_step")
+def arange(builder: Builder, start: Any, end: Any, step: Any = 1, **options: Any) -> Any:
     out = builder.meta()
     dtype = out.dtype
-    if not all(map(_is_number, (start, step))) or (len(args) == 1 and not _is_number(args[0])):
+    if not all(map(_is_number, (start, step))):
         return NotImplemented
     return builder.pointwise(
         out.device,

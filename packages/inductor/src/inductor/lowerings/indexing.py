@@ -1,4 +1,4 @@
-"""Reads at computed places (embedding, gather, index), and rearrangements: cat, pad, flip, roll, repeat, triangles."""
+"""Reads at computed places (embedding, gather, index), and rearrangements: cat, pad, flip, roll."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from inductor.ir.body import checks_positions
 from inductor.ir.builder import Builder
-from inductor.ir.indexing import ZERO, Index, is_empty, same
+from inductor.ir.indexing import ZERO, Index, is_empty
 from inductor.ir.loops import outer_symbol
 from inductor.ir.operations import Expr
 from inductor.ir.scalar import Scalar, checked, convert, index_value, indirect, masked, prim, where
@@ -355,39 +355,3 @@ def roll(builder: Builder, self: TensorValue, shifts: Any, dims: Any = ()) -> An
         return result
 
     return builder.copy(self.view(Reindex(self.size, source)))
-
-
-@lowering("repeat")
-def repeat(builder: Builder, self: TensorValue, repeats: Sequence[Any]) -> Any:
-    size = builder.sizes(builder.meta().size())
-    if is_empty(size):
-        return NotImplemented
-    if not all(same(a, b) for a, b in zip(reversed(self.size), reversed(size), strict=False)):
-        realize_if_costly(builder, self)
-    new = len(size) - len(self.size)
-
-    def source(index: Sequence[Expr]) -> Sequence[Expr]:
-        return [
-            i if same(old, total) else ZERO if old == 1 else Mod(i, old)
-            for i, old, total in zip(index[new:], self.size, size[new:], strict=True)
-        ]
-
-    return builder.copy(self.view(Reindex(size, source)))
-
-
-def _triangle(builder: Builder, self: TensorValue, keeps: Callable[[Scalar], Scalar]) -> TensorValue:
-    def compute(index: Index) -> Scalar:
-        value = self.load(index)
-        return where(keeps(index_value(index[-1]) - index_value(index[-2])), value, 0)
-
-    return like_node(builder, compute, self, operations=3)
-
-
-@lowering("tril")
-def tril(builder: Builder, self: TensorValue, diagonal: int = 0) -> TensorValue:
-    return _triangle(builder, self, lambda distance: prim.le(distance, diagonal))
-
-
-@lowering("triu")
-def triu(builder: Builder, self: TensorValue, diagonal: int = 0) -> TensorValue:
-    return _triangle(builder, self, lambda distance: prim.ge(distance, diagonal))

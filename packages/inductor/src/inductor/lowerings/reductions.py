@@ -167,42 +167,6 @@ def quantifiers(builder: Builder, self: TensorValue, dim: Any = None, keepdim: b
     return reduced(builder, self, dim, keepdim, [out.dtype], formula)[0]
 
 
-def moments(element: Scalar, count: Any) -> tuple[Scalar, Scalar]:
-    """Mean and sum of squared distances from it, in two passes: exact where one pass would cancel."""
-    mean = reduce("sum", element) / lift(number(count), element.dtype)
-    distance = element - mean
-    return mean, reduce("sum", distance * distance)
-
-
-@lowering("var.correction", "std.correction", "var_mean.correction", "std_mean.correction")
-def variances(
-    builder: Builder, self: TensorValue, dim: Any = None, *, correction: Any = None, keepdim: bool = False
-) -> Any:
-    correction = 1 if correction is None else correction
-    if _nothing_reduced(self) or not isinstance(correction, int | float):
-        return NotImplemented
-    assert builder.node is not None
-    name = str(builder.node.target).split(".")[1]
-    count = count_of(self, dim)
-
-    def formula(element: Callable[[], Scalar]) -> Sequence[Scalar]:
-        value = element()
-        mean, squares = moments(value, count)
-        # As eager: fewer elements than the correction count as none, and dividing by zero gives NaN or infinity.
-        if count.is_Integer:
-            divisor: Scalar = lift(float(max(int(count) - correction, 0)), value.dtype)
-        else:
-            divisor = prim.maximum(lift(count, value.dtype) - float(correction), 0.0)
-        result = squares / divisor
-        if name.startswith("std"):
-            result = prim.sqrt(result)
-        return [result, mean] if name.endswith("mean") else [result]
-
-    dtypes = [self.dtype] * (2 if name.endswith("mean") else 1)
-    results = reduced(builder, self, dim, keepdim, dtypes, formula)
-    return results if name.endswith("mean") else results[0]
-
-
 @lowering("logsumexp")
 def logsumexp(builder: Builder, self: TensorValue, dim: Any, keepdim: bool = False) -> Any:
     if _nothing_reduced(self):
@@ -215,29 +179,5 @@ def logsumexp(builder: Builder, self: TensorValue, dim: Any, keepdim: bool = Fal
         # An infinite maximum would make infinity - infinity.
         safe = where(prim.isinf(high), 0.0, high)
         return [prim.log(reduce("sum", prim.exp(value - safe))) + safe]
-
-    return reduced(builder, self, dim, keepdim, [out], formula)[0]
-
-
-@lowering("linalg_vector_norm")
-def vector_norm(
-    builder: Builder,
-    self: TensorValue,
-    ord: Any = 2,
-    dim: Any = None,
-    keepdim: bool = False,
-    *,
-    dtype: torch.dtype | None = None,
-) -> Any:
-    if _nothing_reduced(self) or ord not in (1, 2, float("inf"), float("-inf")):
-        return NotImplemented
-    out = builder.meta().dtype
-
-    def formula(element: Callable[[], Scalar]) -> Sequence[Scalar]:
-        value = convert(element(), out)
-        if ord == 2:
-            return [prim.sqrt(reduce("sum", value * value))]
-        size = prim.abs(value)
-        return [reduce("sum" if ord == 1 else "max" if ord > 0 else "min", size)]
 
     return reduced(builder, self, dim, keepdim, [out], formula)[0]

@@ -34,10 +34,14 @@ VIEWS: set[Any] = set()
 """Primitives of many instructions."""
 
 
-def overloads(names: Iterable[str]) -> list[Any]:
-    """ATen overloads by "name.overload" ("name" alone: "name.default"); those this torch lacks are left out."""
+def overloads(names: Iterable[Any]) -> list[Any]:
+    """ATen overloads by "name.overload" ("name" alone: "name.default"); those this torch lacks are left out. Overloads themselves
+    stand for themselves."""
     found = []
     for full in names:
+        if not isinstance(full, str):
+            found.append(full)
+            continue
         name, _, overload = full.partition(".")
         packet = getattr(torch.ops.aten, name, None)
         op = getattr(packet, overload or "default", None)
@@ -46,8 +50,8 @@ def overloads(names: Iterable[str]) -> list[Any]:
     return found
 
 
-def lowering(*names: str) -> Callable[[Lowering], Lowering]:
-    """Register a lowering for ATen overloads."""
+def lowering(*names: Any) -> Callable[[Lowering], Lowering]:
+    """Register a lowering for ATen overloads, by name, or for any operator's overloads."""
 
     def register(function: Lowering) -> Lowering:
         LOWERINGS.update(dict.fromkeys(overloads(names), function))
@@ -67,7 +71,7 @@ def view(*names: str) -> Callable[[Lowering], Lowering]:
 
 
 def pointwise(
-    *names: str, promote: bool = False, own: tuple[str, ...] = (), wide: tuple[str, ...] = ()
+    *names: Any, promote: bool = False, own: tuple[str, ...] = (), wide: tuple[str, ...] = ()
 ) -> Callable[[Callable[..., Scalar]], Callable[..., Scalar]]:
     """Register an elementwise function of Scalars.
 

@@ -11,9 +11,8 @@ import torch
 from inductor.ir.builder import Builder
 from inductor.ir.indexing import Index, contiguous_strides, is_empty, same
 from inductor.ir.operations import Expr
-from inductor.ir.scalar import Scalar, convert, lift, prim, where
+from inductor.ir.scalar import Scalar, convert, lift, where
 from inductor.ir.tensor import TensorValue
-from inductor.lowerings.arithmetic import masked_fill
 from inductor.lowerings.indexing import Positions, integer_indices, position
 from inductor.lowerings.registry import broadcast, elementwise, lowering, realize_if_costly
 from inductor.lowerings.views import reshaped, wrap
@@ -126,7 +125,8 @@ def _fill_where(builder: Builder, self: TensorValue, mask: Any, value: TensorVal
     if trailing:
         one = sympy.Integer(1)
         mask = reshaped(builder, mask, (*mask.size, *(one,) * trailing))
-    return elementwise(builder, masked_fill, {"self": self, "mask": mask, "value": value}, own=("mask",))
+    operands = {"self": self, "mask": mask, "value": value}
+    return elementwise(builder, lambda self, mask, value: where(mask, value, self), operands, own=("mask",))
 
 
 @lowering("index_add")
@@ -159,29 +159,3 @@ def index_copy(builder: Builder, self: TensorValue, dim: int, index: TensorValue
         return [*at[:dim], place, *at[dim + 1 :]], convert(source.load(at), self.dtype)
 
     return scattered(builder, self, source.size, write)
-
-
-@lowering("embedding_dense_backward")
-def embedding_dense_backward(
-    builder: Builder,
-    grad_output: TensorValue,
-    indices: TensorValue,
-    num_weights: Any,
-    padding_idx: Any,
-    scale_grad_by_freq: bool,
-) -> Any:
-    if scale_grad_by_freq or not _can(builder, True, grad_output, indices):
-        return NotImplemented
-    out = builder.meta()
-    size = builder.sizes(out.size())
-    zero = builder.pointwise(out.device, out.dtype, size, lambda index: lift(0, out.dtype))
-    padding = padding_idx if isinstance(padding_idx, int) and padding_idx >= 0 else None
-
-    def write(at: Index) -> tuple[Index, Scalar]:
-        value = grad_output.load(at)
-        row = indices.load(at[:-1])
-        if padding is not None:
-            value = where(prim.eq(row, padding), 0, value)
-        return [position(indices, at[:-1], size[0], "index"), at[-1]], value
-
-    return scattered(builder, zero, grad_output.size, write, add=True)

@@ -24,7 +24,7 @@ def out_size(builder: Builder) -> tuple[Expr, ...]:
     return builder.sizes(builder.meta().size())
 
 
-@view("view", "_unsafe_view", "reshape", "flatten.using_ints", "_reshape_alias")
+@view("view", "_unsafe_view", "reshape", "flatten.using_ints")
 def reshape(builder: Builder, self: TensorValue, *args: Any, **kwargs: Any) -> TensorValue:
     return reshaped(builder, self, out_size(builder))
 
@@ -48,20 +48,10 @@ def permuted(self: TensorValue, order: tuple[int, ...]) -> TensorValue:
     return self.view(Dims(tuple(self.size[d] for d in order), order, len(order)))
 
 
-@view("transpose.int")
-def transpose(builder: Builder, self: TensorValue, dim0: int, dim1: int) -> TensorValue:
-    rank = len(self.size)
-    order = list(range(rank))
-    if rank:
-        a, b = wrap(dim0, rank), wrap(dim1, rank)
-        order[a], order[b] = b, a
-    return permuted(self, tuple(order))
-
-
-@view("t", "numpy_T", "mT")
+@view("numpy_T", "mT")
 def transpose_last(builder: Builder, self: TensorValue) -> TensorValue:
-    rank = len(self.size)
-    return self if rank < 2 else transpose(builder, self, rank - 2, rank - 1)
+    order = [*range(len(self.size))]
+    return permuted(self, (*order[:-2], *reversed(order[-2:])))
 
 
 @view("expand")
@@ -151,7 +141,7 @@ def unbind(builder: Builder, self: TensorValue, dim: int = 0) -> tuple[TensorVal
     return tuple(selected(self, dim, sympy.Integer(at)) for at in range(len(builder.meta())))
 
 
-@view("split.Tensor", "split_with_sizes", "split.sizes", "chunk", "unsafe_split.Tensor", "unsafe_split_with_sizes")
+@view("split.Tensor", "split.sizes", "chunk", "unsafe_split.Tensor", "unsafe_split_with_sizes")
 def split(builder: Builder, self: TensorValue, sizes: Any = None, dim: int = 0, **_: Any) -> tuple[TensorValue, ...]:
     dim = wrap(dim, len(self.size))
     parts = []

@@ -60,10 +60,6 @@ def _permuted_once(match: GraphMatch) -> fx.Node:
     return match.call(aten.permute.default, match[X], [inner[dim] for dim in match[OUTER]])
 
 
-def _is_own_dtype(match: GraphMatch) -> bool:
-    return same_tensor_metadata(match.value, match[X].meta["val"]) and not reaches_output(match.node)
-
-
 def _only_part(match: GraphMatch) -> fx.Node | None:
     """The one tensor that brings all elements."""
     parts = [part for part in match.argument("tensors") if not _is_empty(part)]
@@ -142,7 +138,7 @@ GRAPH_PASSES: list[GraphPass] = [
         "A conversion that changes nothing is a copy, which only a result of the graph needs.",
         call_of(aten._to_copy.default, self=X),
         lambda m: m[X],
-        when=_is_own_dtype,
+        when=lambda m: same_tensor_metadata(m.value, m[X].meta["val"]) and not reaches_output(m.node),
     ),
     GraphPass(
         "cat_of_one",

@@ -15,7 +15,7 @@ import torch
 from torch import fx
 
 from inductor.passes.patterns import Call, GraphMatch, computes, is_static, match_call
-from symshapes import facts_if_operator, same_size, same_sizes
+from symshapes import facts_if_operator, facts_of, same_size, same_sizes
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class GraphPass:
     """One rewrite of calls of an ATen graph.
 
     It is exact: the results have the same bits. What takes a call's place has the same sizes, strides, dtype and device, else
-    the graph stays as it is there: whatever reads it was traced with those.
+    the graph stays as it is there: whatever reads it was traced with those. It stays, too, where a result of the graph would come
+    to share memory with what another call made or with an input.
     """
 
     name: str
@@ -85,9 +86,10 @@ def _rewrite(node: fx.Node, by_target: dict[Any, list[GraphPass]], counts: Count
 
 
 def _takes_the_place(made: fx.Node, match: GraphMatch) -> bool:
-    """Whether the values are alike; what was made in vain goes."""
+    """Whether the values are alike, and memory that is a result's own stays its own; what was made in vain goes."""
     known = len(match.made) < 2 or is_static(match.value)
-    if known and _alike(made.meta["val"], match.value, of_new=made in match.made):
+    shares = made not in match.made and not facts_of(match.node.target).aliases and reaches_output(match.node)
+    if known and not shares and _alike(made.meta["val"], match.value, of_new=made in match.made):
         if made in match.made:
             made.meta["val"] = match.value
         return True
