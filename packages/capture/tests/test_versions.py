@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from capture import _native
+from capture import _native, bytecode
 from capture.bytecode import decode, dialect
 
 
@@ -22,6 +22,24 @@ def test_unsupported_versions_are_named(monkeypatch):
             decode(test_imports.__code__)
     finally:
         dialect.current.cache_clear()
+
+
+@pytest.mark.skipif(sys.version_info[:2] not in dialect.SUPPORTED, reason="there is no dialect here to make one of")
+def test_a_version_is_a_file(monkeypatch, tmp_path):
+    here = dialect.current()
+    text = f"import dataclasses\n\nfrom {bytecode.__name__} import v{here.version[0]}{here.version[1]} as like\n"
+    text += "DIALECT = dataclasses.replace(like.DIALECT, version=(3, 99))\n"
+    (tmp_path / "v399.py").write_text(text)
+    monkeypatch.setattr(bytecode, "__path__", [*bytecode.__path__, str(tmp_path)])
+    dialect.current.cache_clear()
+    monkeypatch.setattr(sys, "version_info", (3, 99, 0, "final", 0))
+    try:
+        assert dialect.current().version == (3, 99)
+        assert decode(test_imports.__code__)
+    finally:
+        dialect.current.cache_clear()
+        sys.modules.pop("capture.bytecode.v399", None)
+        vars(bytecode).pop("v399", None)
 
 
 @pytest.mark.skipif(sys.version_info[:2] in dialect.SUPPORTED, reason="this Python is supported")

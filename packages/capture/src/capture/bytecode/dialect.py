@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import os
 import pkgutil
 import re
@@ -47,8 +47,8 @@ class Dialect:
 def current() -> Dialect:
     """The running interpreter's dialect. Raises `RuntimeError` on a version whose bytecode is not known."""
     version = sys.version_info[:2]
-    if version not in SUPPORTED or sys.implementation.name != "cpython":
+    name = f"capture.bytecode.v{version[0]}{version[1]}"
+    if sys.implementation.name != "cpython" or importlib.util.find_spec(name) is None:
         raise RuntimeError(f"{UNSUPPORTED_MESSAGE}; this is {sys.implementation.name} {version[0]}.{version[1]}")
-    module = importlib.import_module(f"capture.bytecode.v{version[0]}{version[1]}")
-    dialect: Dialect = module.DIALECT
+    dialect: Dialect = importlib.import_module(name).DIALECT
     return dialect
