@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-PACKAGES = ["symshapes", "capture", "aotgrad", "cpu_codegen", "meta"]
+PACKAGES = ["symshapes", "capture", "aotgrad", "inductor", "cpu_codegen", "meta"]
 
 
 def modules(package: str) -> Iterator[types.ModuleType]:

@@ -71,31 +71,37 @@ for _name, _primitive in (
 
 @pointwise("abs")
 def absolute(self: Scalar) -> Scalar:
+    """The size without the sign; bools and uint8 have none."""
     return self if self.dtype in (torch.bool, torch.uint8) else prim.abs(self)
 
 
 @pointwise("sign", "sgn")
 def sign(self: Scalar) -> Scalar:
+    """-1, 0 or 1; of a bool itself."""
     return self if self.dtype is torch.bool else prim.sign(self)
 
 
 @pointwise("square")
 def square(self: Scalar) -> Scalar:
+    """x x; of bools `and`."""
     return self & self if self.dtype is torch.bool else self * self
 
 
 @pointwise("positive")
 def positive(self: Scalar) -> Scalar:
+    """x itself."""
     return self
 
 
 @pointwise("deg2rad")
 def deg2rad(self: Scalar) -> Scalar:
+    """Degrees as radians."""
     return self * (math.pi / 180)
 
 
 @pointwise("rad2deg")
 def rad2deg(self: Scalar) -> Scalar:
+    """Radians as degrees."""
     return self * (180 / math.pi)
 
 
@@ -112,17 +118,20 @@ def _scaled(value: Scalar, alpha: Any) -> Scalar:
 
 @pointwise("add.Tensor", "add.Scalar")
 def add(self: Scalar, other: Scalar, alpha: Scalar) -> Scalar:
+    """self + alpha other; of bools `or`."""
     other = _times(other, alpha)
     return self | other if self.dtype is torch.bool else self + other
 
 
 @pointwise("sub.Tensor", "sub.Scalar")
 def sub(self: Scalar, other: Scalar, alpha: Scalar) -> Scalar:
+    """self - alpha other."""
     return self - _times(other, alpha)
 
 
 @pointwise("rsub.Scalar")
 def rsub(self: Scalar, other: Scalar, alpha: Scalar) -> Scalar:
+    """other - alpha self."""
     return other - _times(self, alpha)
 
 
@@ -134,21 +143,25 @@ def _times(value: Scalar, alpha: Scalar) -> Scalar:
 
 @pointwise("mul.Tensor", "mul.Scalar", wide=("other",))
 def mul(self: Scalar, other: Scalar) -> Scalar:
+    """The product; of bools `and`."""
     return self & other if self.dtype is torch.bool else self * other
 
 
 @pointwise("div.Tensor", "div.Scalar", "true_divide.Tensor", wide=("other",))
 def div(self: Scalar, other: Scalar) -> Scalar:
+    """The quotient, of integers as floats."""
     return self / other
 
 
 @pointwise("addcmul")
 def addcmul(self: Scalar, tensor1: Scalar, tensor2: Scalar, *, value: Any = 1) -> Scalar:
+    """self + value tensor1 tensor2."""
     return self + _scaled(tensor1, value) * tensor2
 
 
 @pointwise("addcdiv")
 def addcdiv(self: Scalar, tensor1: Scalar, tensor2: Scalar, *, value: Any = 1) -> Scalar:
+    """self + value tensor1 / tensor2."""
     return self + _scaled(tensor1, value) / tensor2
 
 
@@ -161,6 +174,7 @@ def _divisor_may_be_zero(other: Any, dtype: torch.dtype) -> bool:
 
 @lowering("div.Tensor_mode", "div.Scalar_mode")
 def div_mode(builder: Builder, self: Any, other: Any, *, rounding_mode: str | None) -> Any:
+    """The quotient, rounded towards zero or down if asked to. Not where an integer divisor may be 0, for which eager raises."""
     if rounding_mode is not None and _divisor_may_be_zero(other, builder.meta().dtype):
         return NotImplemented
     dtype = builder.meta().dtype
@@ -179,6 +193,7 @@ def div_mode(builder: Builder, self: Any, other: Any, *, rounding_mode: str | No
 
 @lowering("floor_divide.Scalar")
 def floor_divide(builder: Builder, self: Any, other: Any) -> Any:
+    """The quotient rounded down."""
     return div_mode(builder, self, other, rounding_mode="floor")
 
 
@@ -188,6 +203,7 @@ def _floor_div(self: Scalar, other: Scalar) -> Scalar:
 
 @lowering("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor", "fmod.Tensor", "fmod.Scalar")
 def remainder(builder: Builder, self: Any, other: Any) -> Any:
+    """What a division leaves, with the divisor's sign or (`fmod`) the dividend's. Not where an integer divisor may be 0."""
     if _divisor_may_be_zero(other, builder.meta().dtype):
         return NotImplemented
     assert builder.node is not None
@@ -200,6 +216,7 @@ def remainder(builder: Builder, self: Any, other: Any) -> Any:
 
 @lowering("pow.Tensor_Scalar")
 def pow_scalar(builder: Builder, self: TensorValue, exponent: Any) -> Any:
+    """A power, for common exponents by products and roots."""
     short: dict[float, Callable[..., Scalar]] = {
         1: lambda x: x,
         2: lambda x: x * x,
@@ -220,6 +237,7 @@ def pow_scalar(builder: Builder, self: TensorValue, exponent: Any) -> Any:
 
 @lowering("pow.Tensor_Tensor", "pow.Scalar")
 def power(builder: Builder, self: Any, exponent: Any) -> Any:
+    """A power. Not of integers to what may be negative."""
     if not builder.meta().dtype.is_floating_point and not (isinstance(exponent, int) and exponent >= 0):
         # Negative powers of integers have eager's own rules.
         return NotImplemented
@@ -252,21 +270,25 @@ _logical("logical_xor", "bitwise_xor")
 
 @pointwise("logical_not", own=("self",))
 def logical_not(self: Scalar) -> Scalar:
+    """Whether x is 0."""
     return prim.logical_not(self)
 
 
 @pointwise("isnan", own=("self",))
 def isnan(self: Scalar) -> Scalar:
+    """Whether x is NaN, which no integer is."""
     return prim.isnan(self) if self.dtype.is_floating_point else prim.ne(self, self)
 
 
 @pointwise("isinf", own=("self",))
 def isinf(self: Scalar) -> Scalar:
+    """Whether x is infinite, which no integer is."""
     return prim.isinf(self) if self.dtype.is_floating_point else prim.ne(self, self)
 
 
 @pointwise("isfinite", own=("self",))
 def isfinite(self: Scalar) -> Scalar:
+    """Whether x is neither infinite nor NaN."""
     if not self.dtype.is_floating_point:
         return prim.eq(self, self)
     return prim.lt(prim.abs(self), math.inf)
@@ -274,16 +296,19 @@ def isfinite(self: Scalar) -> Scalar:
 
 @pointwise("isposinf", own=("self",))
 def isposinf(self: Scalar) -> Scalar:
+    """Whether x is infinity."""
     return prim.eq(self, math.inf) if self.dtype.is_floating_point else prim.ne(self, self)
 
 
 @pointwise("isneginf", own=("self",))
 def isneginf(self: Scalar) -> Scalar:
+    """Whether x is minus infinity."""
     return prim.eq(self, -math.inf) if self.dtype.is_floating_point else prim.ne(self, self)
 
 
 @pointwise("signbit", own=("self",))
 def signbit(self: Scalar) -> Scalar:
+    """Whether x is negative, as -0.0 is too."""
     if self.dtype.is_floating_point:
         return prim.signbit(self)
     return prim.lt(self, 0) if self.dtype not in (torch.bool, torch.uint8) else prim.ne(self, self)
@@ -310,6 +335,7 @@ for _name in ("and", "or", "xor"):
     "__rshift__.Scalar",
 )
 def shift(builder: Builder, self: TensorValue, other: Any) -> Any:
+    """Bits moved left or right by a number below the width. Others have eager's own rules."""
     dtype = builder.meta().dtype
     # Shifts by the width or more, or of floats, have eager's own rules.
     if dtype.is_floating_point or not (isinstance(other, int) and 0 <= other < dtype.itemsize * 8):
@@ -333,26 +359,31 @@ def _smaller(a: Scalar, b: Scalar) -> Scalar:
 
 @pointwise("maximum")
 def maximum(self: Scalar, other: Scalar) -> Scalar:
+    """The larger one; NaN if one is."""
     return _larger(self, other)
 
 
 @pointwise("minimum")
 def minimum(self: Scalar, other: Scalar) -> Scalar:
+    """The smaller one; NaN if one is."""
     return _smaller(self, other)
 
 
 @pointwise("relu")
 def relu(self: Scalar) -> Scalar:
+    """x where it is positive, else 0."""
     return prim.maximum(self, 0)
 
 
 @pointwise("relu6")
 def relu6(self: Scalar) -> Scalar:
+    """x between 0 and 6."""
     return prim.minimum(prim.maximum(self, 0), 6)
 
 
 @pointwise("fmax")
 def fmax(self: Scalar, other: Scalar) -> Scalar:
+    """The larger one; the other one if one is NaN."""
     if not self.dtype.is_floating_point:
         return _larger(self, other)
     return where(prim.isnan(self), other, where(prim.isnan(other), self, prim.maximum(self, other)))
@@ -360,6 +391,7 @@ def fmax(self: Scalar, other: Scalar) -> Scalar:
 
 @pointwise("fmin")
 def fmin(self: Scalar, other: Scalar) -> Scalar:
+    """The smaller one; the other one if one is NaN."""
     if not self.dtype.is_floating_point:
         return _smaller(self, other)
     return where(prim.isnan(self), other, where(prim.isnan(other), self, prim.minimum(self, other)))
@@ -367,6 +399,7 @@ def fmin(self: Scalar, other: Scalar) -> Scalar:
 
 @pointwise("clamp")
 def clamp(self: Scalar, min: Scalar | None, max: Scalar | None) -> Scalar:
+    """x between bounds, either of which may be missing."""
     if min is not None:
         self = _larger(self, min)
     return self if max is None else _smaller(self, max)
@@ -377,22 +410,26 @@ def clamp(self: Scalar, min: Scalar | None, max: Scalar | None) -> Scalar:
 
 @pointwise("atan2")
 def atan2(self: Scalar, other: Scalar) -> Scalar:
+    """The angle of the point (other, self), in radians."""
     return prim.atan2(self, other)
 
 
 @pointwise("copysign.Tensor", "copysign.Scalar")
 def copysign(self: Scalar, other: Scalar) -> Scalar:
+    """The size of the first with the sign of the second."""
     return prim.copysign(self, other)
 
 
 @pointwise("xlogy.Tensor", "xlogy.Scalar_Other", "xlogy.Scalar_Self")
 def xlogy(self: Scalar, other: Scalar) -> Scalar:
+    """self log(other): 0 where self is 0, unless other is NaN."""
     product = where(prim.eq(self, 0), 0, self * prim.log(other))
     return where(prim.isnan(other), other, product)
 
 
 @pointwise("logaddexp")
 def logaddexp(self: Scalar, other: Scalar) -> Scalar:
+    """log(eˣ + eʸ) as the larger plus log(1 + exp(-|x - y|))."""
     high = prim.maximum(self, other)
     gap = prim.log1p(prim.exp(-prim.abs(self - other)))
     # Equal infinities differ by NaN.
@@ -401,6 +438,7 @@ def logaddexp(self: Scalar, other: Scalar) -> Scalar:
 
 @pointwise("heaviside")
 def heaviside(self: Scalar, values: Scalar) -> Scalar:
+    """0 below 0, 1 above, `values` at 0."""
     return where(prim.eq(self, 0), values, convert(prim.gt(self, 0), self.dtype))
 
 
@@ -409,6 +447,7 @@ def heaviside(self: Scalar, values: Scalar) -> Scalar:
 
 @pointwise("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar", own=("condition",))
 def where_(condition: Scalar, self: Scalar, other: Scalar) -> Scalar:
+    """`self` where the condition is true, else `other`."""
     return where(truth(condition), self, other)
 
 
@@ -420,6 +459,7 @@ def nan_to_num(
     posinf: float | None = None,
     neginf: float | None = None,
 ) -> TensorValue:
+    """x with other numbers for NaN and the infinities: by default 0 and the largest and smallest of the dtype."""
     dtype = builder.meta().dtype
 
     def function(self: Scalar) -> Scalar:

@@ -30,17 +30,20 @@ def lift_exactly(value: Any, dtype: torch.dtype) -> Scalar:
 
 @lowering("full", "full_like", "fill.Scalar")
 def full(builder: Builder, *args: Any, fill_value: Any = None, value: Any = None, **options: Any) -> Any:
+    """One number everywhere. Not a complex one."""
     number = args[1] if len(args) > 1 else (fill_value if fill_value is not None else value)
     return NotImplemented if isinstance(number, complex) else like_meta(builder, number)
 
 
 @lowering("fill.Tensor")
 def fill_tensor(builder: Builder, self: TensorValue, value: TensorValue) -> TensorValue:
+    """The value of a tensor of no dimensions everywhere."""
     return elementwise(builder, lambda value: value, {"value": value})
 
 
 @lowering("empty.memory_format", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted")
 def empty(builder: Builder, *args: Any, **options: Any) -> TensorValue:
+    """Memory that nothing is written to."""
     out = builder.meta()
     return builder.uninitialised(out.device, out.dtype, builder.sizes(out.size()), builder.sizes(out.stride()))
 
@@ -51,6 +54,7 @@ def _is_number(value: Any) -> bool:
 
 @lowering("arange.start_step")
 def arange(builder: Builder, start: Any, end: Any, step: Any = 1, **options: Any) -> Any:
+    """start + step i. Not where those are no numbers yet."""
     out = builder.meta()
     dtype = out.dtype
     if not all(map(_is_number, (start, step))):
@@ -65,6 +69,7 @@ def arange(builder: Builder, start: Any, end: Any, step: Any = 1, **options: Any
 
 @lowering("eye", "eye.m")
 def eye(builder: Builder, *args: Any, **options: Any) -> TensorValue:
+    """1 on the diagonal, else 0."""
     out = builder.meta()
 
     def compute(index: Index) -> Scalar:
@@ -86,6 +91,7 @@ def cast(builder: Builder, self: TensorValue, dtype: torch.dtype) -> TensorValue
 
 @lowering("_to_copy")
 def to_copy(builder: Builder, self: TensorValue, **options: Any) -> Any:
+    """Another dtype. Not another device, which ATen copies to."""
     out = builder.meta()
     if self.device != out.device or self.dtype not in MEMORY_DTYPES or out.dtype not in MEMORY_DTYPES:
         return NotImplemented
@@ -94,11 +100,13 @@ def to_copy(builder: Builder, self: TensorValue, **options: Any) -> Any:
 
 @lowering("clone", "lift_fresh_copy", "contiguous")
 def clone(builder: Builder, self: TensorValue, **options: Any) -> Any:
+    """A copy with memory of its own."""
     return NotImplemented if self.dtype not in MEMORY_DTYPES else builder.copy(self)
 
 
 @lowering("copy")
 def copy(builder: Builder, self: TensorValue, src: TensorValue, non_blocking: bool = False) -> Any:
+    """The value of `src`, broadcast, in the dtype of `self`. Not from another device."""
     if src.device != self.device:
         return NotImplemented
     # The value of `src` in the dtype and size of `self`.

@@ -67,6 +67,7 @@ def position(value: TensorValue, index: Index, size: Expr, rule: str) -> Expr:
 
 @lowering("embedding")
 def embedding(builder: Builder, weight: TensorValue, indices: TensorValue, *_: Any, **__: Any) -> Any:
+    """Rows of the weight, by index; (..., columns)."""
     if is_empty(weight.size):
         return NotImplemented  # eager has words of its own for it
     realize_if_costly(builder, weight)
@@ -81,6 +82,7 @@ def embedding(builder: Builder, weight: TensorValue, indices: TensorValue, *_: A
 
 @lowering("index_select")
 def index_select(builder: Builder, self: TensorValue, dim: int, index: TensorValue) -> Any:
+    """Positions of one dimension, by a vector of indices."""
     if not self.size:
         return NotImplemented
     dim = wrap(dim, len(self.size))
@@ -97,6 +99,7 @@ def index_select(builder: Builder, self: TensorValue, dim: int, index: TensorVal
 
 @lowering("gather")
 def gather(builder: Builder, self: TensorValue, dim: int, index: TensorValue, *, sparse_grad: bool = False) -> Any:
+    """For each element of `index` the one at that place of a dimension."""
     if not self.size or not index.size:
         return NotImplemented
     dim = wrap(dim, len(self.size))
@@ -134,6 +137,7 @@ class Positions:
 
     @property
     def result_size(self) -> tuple[Expr, ...]:
+        """The size of what is read: `shape` in the place of the addressed dimensions."""
         rest = [self.size[d] for d in self.kept]
         return (*rest[: self.first], *self.shape, *rest[self.first :])
 
@@ -158,6 +162,7 @@ def integer_indices(indices: Sequence[Any]) -> bool:
 
 @lowering("index.Tensor", "_unsafe_index.Tensor")
 def index_tensor(builder: Builder, self: TensorValue, indices: Sequence[TensorValue | None]) -> Any:
+    """Advanced indexing by integers, which may count from the end. Not by masks."""
     if not integer_indices(indices) or is_empty(self.size):
         return NotImplemented
     moved = [None if value is None else builder.to_device(value, self.device) for value in indices]
@@ -182,6 +187,7 @@ def index_tensor(builder: Builder, self: TensorValue, indices: Sequence[TensorVa
 
 @lowering("cat")
 def cat(builder: Builder, tensors: Sequence[TensorValue], dim: int = 0) -> Any:
+    """Tensors joined along a dimension. Many are left to ATen: each element would ask for its part."""
     out = builder.meta()
     dim = wrap(dim, out.dim())
     parts = [part for part in tensors if not is_empty(part.size)]
@@ -222,6 +228,7 @@ def _end(expr: Expr) -> Any:
 
 @lowering("constant_pad_nd")
 def constant_pad_nd(builder: Builder, self: TensorValue, pad: Sequence[Any], value: Any = 0) -> Any:
+    """A border of one number around the last dimensions; negative widths cut."""
     if not isinstance(value, int | float):
         return NotImplemented
     rank = len(self.size)
@@ -262,6 +269,7 @@ def slice_scatter(
     end: Any = None,
     step: Any = 1,
 ) -> Any:
+    """`self` with `src` in the place of a slice."""
     rank = len(self.size)
     if not rank or is_empty(self.size) or not all(isinstance(v, int | None) for v in (start, end, step)):
         return NotImplemented
@@ -300,6 +308,7 @@ def slice_scatter(
 
 @lowering("select_scatter")
 def select_scatter(builder: Builder, self: TensorValue, src: TensorValue, dim: int, index: Any) -> Any:
+    """`self` with `src` at one position of a dimension."""
     rank = len(self.size)
     if is_empty(self.size):
         return NotImplemented
@@ -325,6 +334,7 @@ def select_scatter(builder: Builder, self: TensorValue, src: TensorValue, dim: i
 
 @lowering("flip")
 def flip(builder: Builder, self: TensorValue, dims: Sequence[int]) -> TensorValue:
+    """Dimensions read backwards."""
     turned = {wrap(d, len(self.size)) for d in dims}
 
     def source(index: Sequence[Expr]) -> Sequence[Expr]:
@@ -335,6 +345,7 @@ def flip(builder: Builder, self: TensorValue, dims: Sequence[int]) -> TensorValu
 
 @lowering("roll")
 def roll(builder: Builder, self: TensorValue, shifts: Any, dims: Any = ()) -> Any:
+    """Dimensions shifted, what leaves at one end coming in at the other."""
     shifts = [shifts] if not isinstance(shifts, tuple | list) else list(shifts)
     dims = [dims] if isinstance(dims, int) else list(dims)
     if not dims or not self.size or is_empty(self.size):

@@ -75,6 +75,7 @@ def max_pool2d_with_indices(
     dilation: Any = 1,
     ceil_mode: bool = False,
 ) -> Any:
+    """The maximum of each window, and its place within the plane."""
     kernel = _pair(kernel_size)
     if not _fits(self, kernel) or not self.dtype.is_floating_point:
         return NotImplemented
@@ -126,6 +127,7 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Any:
+    """The mean of each window."""
     kernel = _pair(kernel_size)
     pads = _pair(padding)
     # Windows cut at the edge divide by what is left of them: only the plain cases are unrolled.

@@ -98,6 +98,7 @@ def count_of(self: TensorValue, dims: Any) -> Expr:
 def sums(
     builder: Builder, self: TensorValue, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
 ) -> Any:
+    """Sums, products and means."""
     if _nothing_reduced(self):
         return NotImplemented
     assert builder.node is not None
@@ -119,6 +120,7 @@ def number(expr: Expr) -> Any:
 
 @lowering("amax", "amin", "max", "min")
 def extremes(builder: Builder, self: TensorValue, dim: Any = (), keepdim: bool = False) -> Any:
+    """The largest or smallest of all dimensions or some; NaN if one is."""
     if _nothing_reduced(self):
         return NotImplemented
     kind = _extreme(builder)
@@ -132,6 +134,7 @@ def _extreme(builder: Builder) -> str:
 
 @lowering("max.dim", "min.dim")
 def extremes_with_positions(builder: Builder, self: TensorValue, dim: int, keepdim: bool = False) -> Any:
+    """The largest or smallest along a dimension, and the first place that has it."""
     if _nothing_reduced(self):
         return NotImplemented
     kind = _extreme(builder)
@@ -145,6 +148,7 @@ def extremes_with_positions(builder: Builder, self: TensorValue, dim: int, keepd
 
 @lowering("argmax", "argmin")
 def positions(builder: Builder, self: TensorValue, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The first place of the largest or smallest."""
     if _nothing_reduced(self):
         return NotImplemented
     kind = f"arg{_extreme(builder)}"
@@ -155,6 +159,7 @@ def positions(builder: Builder, self: TensorValue, dim: int | None = None, keepd
 
 @lowering("any", "any.dim", "any.dims", "all", "all.dim", "all.dims")
 def quantifiers(builder: Builder, self: TensorValue, dim: Any = None, keepdim: bool = False) -> Any:
+    """Whether any, or all, are true."""
     out = builder.meta()
     if _nothing_reduced(self) or (isinstance(dim, tuple | list) and not dim):
         return NotImplemented
@@ -169,6 +174,7 @@ def quantifiers(builder: Builder, self: TensorValue, dim: Any = None, keepdim: b
 
 @lowering("logsumexp")
 def logsumexp(builder: Builder, self: TensorValue, dim: Any, keepdim: bool = False) -> Any:
+    """log Σ eˣ, x less its maximum where that is finite."""
     if _nothing_reduced(self):
         return NotImplemented
     out = builder.meta().dtype

@@ -71,11 +71,13 @@ def _along(builder: Builder, self: TensorValue, dim: int, index: TensorValue, sr
 
 @lowering("scatter.src")
 def scatter_src(builder: Builder, self: TensorValue, dim: int, index: TensorValue, src: TensorValue) -> Any:
+    """`self` with elements of `src` at the places along a dimension that `index` says."""
     return _along(builder, self, dim, index, src, add=False)
 
 
 @lowering("scatter.value")
 def scatter_value(builder: Builder, self: TensorValue, dim: int, index: TensorValue, value: Any) -> Any:
+    """`self` with one number at the places along a dimension that `index` says."""
     if not isinstance(value, int | float):
         return NotImplemented
     return _along(builder, self, dim, index, value, add=False)
@@ -83,6 +85,7 @@ def scatter_value(builder: Builder, self: TensorValue, dim: int, index: TensorVa
 
 @lowering("scatter_add")
 def scatter_add(builder: Builder, self: TensorValue, dim: int, index: TensorValue, src: TensorValue) -> Any:
+    """`self` with elements of `src` added at the places along a dimension that `index` says."""
     return _along(builder, self, dim, index, src, add=True)
 
 
@@ -94,6 +97,7 @@ def index_put(
     values: TensorValue,
     accumulate: bool = False,
 ) -> Any:
+    """`self` with values written or added where advanced indexing would read."""
     if _is_mask(indices) and not values.size and not accumulate:
         return _fill_where(builder, self, indices[0], values)
     if not integer_indices(indices):
@@ -133,6 +137,7 @@ def _fill_where(builder: Builder, self: TensorValue, mask: Any, value: TensorVal
 def index_add(
     builder: Builder, self: TensorValue, dim: int, index: TensorValue, source: TensorValue, *, alpha: Any = 1
 ) -> Any:
+    """`self` with `alpha source` added at positions of a dimension."""
     if not self.size or not index.size or not source.size or not _can(builder, True, self, index, source):
         return NotImplemented
     dim = wrap(dim, len(self.size))
@@ -148,6 +153,7 @@ def index_add(
 
 @lowering("index_copy")
 def index_copy(builder: Builder, self: TensorValue, dim: int, index: TensorValue, source: TensorValue) -> Any:
+    """`self` with `source` at positions of a dimension."""
     if not self.size or not index.size or len(source.size) != len(self.size):
         return NotImplemented
     if not _can(builder, False, self, index, source):

@@ -21,15 +21,18 @@ def wrap(dim: int, rank: int) -> int:
 
 
 def out_size(builder: Builder) -> tuple[Expr, ...]:
+    """The size of the node's fake value."""
     return builder.sizes(builder.meta().size())
 
 
 @view("view", "_unsafe_view", "reshape", "flatten.using_ints")
 def reshape(builder: Builder, self: TensorValue, *args: Any, **kwargs: Any) -> TensorValue:
+    """The same elements in row-major order, in the node's size."""
     return reshaped(builder, self, out_size(builder))
 
 
 def reshaped(builder: Builder, self: TensorValue, size: tuple[Expr, ...]) -> TensorValue:
+    """The same elements in row-major order, in another size."""
     if size == self.size:
         return self
     if is_empty(size):
@@ -40,31 +43,37 @@ def reshaped(builder: Builder, self: TensorValue, size: tuple[Expr, ...]) -> Ten
 
 @view("permute")
 def permute(builder: Builder, self: TensorValue, dims: Sequence[int]) -> TensorValue:
+    """Dimensions in another order."""
     order = tuple(wrap(d, len(dims)) for d in dims)
     return permuted(self, order)
 
 
 def permuted(self: TensorValue, order: tuple[int, ...]) -> TensorValue:
+    """Dimensions in another order, given from the front."""
     return self.view(Dims(tuple(self.size[d] for d in order), order, len(order)))
 
 
 @view("numpy_T", "mT")
 def transpose_last(builder: Builder, self: TensorValue) -> TensorValue:
+    """The last two dimensions swapped."""
     order = [*range(len(self.size))]
     return permuted(self, (*order[:-2], *reversed(order[-2:])))
 
 
 @view("expand")
 def expand(builder: Builder, self: TensorValue, size: Sequence[Any], *, implicit: bool = False) -> TensorValue:
+    """Dimensions of size 1 repeated."""
     return broadcast(builder, self, out_size(builder))
 
 
 @view("unsqueeze")
 def unsqueeze(builder: Builder, self: TensorValue, dim: int) -> TensorValue:
+    """A new dimension of size 1."""
     return unsqueezed(self, wrap(dim, len(self.size) + 1))
 
 
 def unsqueezed(self: TensorValue, dim: int) -> TensorValue:
+    """A new dimension of size 1 at a place counted from the front."""
     rank = len(self.size)
     source: list[int | None] = list(range(rank))
     source.insert(dim, None)
@@ -74,6 +83,7 @@ def unsqueezed(self: TensorValue, dim: int) -> TensorValue:
 
 @view("squeeze", "squeeze.dim", "squeeze.dims")
 def squeeze(builder: Builder, self: TensorValue, dim: int | Sequence[int] | None = None) -> TensorValue:
+    """Without dimensions of size 1, all or the given ones."""
     rank = len(self.size)
     dims = range(rank) if dim is None else [dim] if isinstance(dim, int) else dim
     dropped = {d for d in (wrap(d, rank) for d in dims) if d < rank and self.size[d] == 1}
@@ -90,6 +100,7 @@ def slice_(
     end: Any = None,
     step: Any = 1,
 ) -> Any:
+    """Part of a dimension. Not where its start depends on sizes that are not known now."""
     dim = wrap(dim, len(self.size))
     first = clamped(start, self.size[dim])
     return NotImplemented if first is None else sliced(self, dim, first, out_size(builder)[dim], step)
@@ -117,6 +128,7 @@ def from_front(position: Any, size: Expr) -> Expr | None:
 
 
 def sliced(self: TensorValue, dim: int, start: Any, length: Expr, step: Any = 1) -> TensorValue:
+    """`length` positions of a dimension from `start`, a place counted from the front."""
     start, step = sympy.sympify(start), sympy.sympify(step)
     if start == 0 and step == 1 and length == self.size[dim]:
         return self
@@ -126,23 +138,27 @@ def sliced(self: TensorValue, dim: int, start: Any, length: Expr, step: Any = 1)
 
 @view("select.int")
 def select(builder: Builder, self: TensorValue, dim: int, index: Any) -> Any:
+    """One position of a dimension. Not where its sign is not known now."""
     dim = wrap(dim, len(self.size))
     at = from_front(index, self.size[dim])
     return NotImplemented if at is None else selected(self, dim, at)
 
 
 def selected(self: TensorValue, dim: int, at: Expr) -> TensorValue:
+    """One position of a dimension, counted from the front."""
     return self.view(Select((*self.size[:dim], *self.size[dim + 1 :]), dim, at))
 
 
 @view("unbind.int")
 def unbind(builder: Builder, self: TensorValue, dim: int = 0) -> tuple[TensorValue, ...]:
+    """One view for each position of a dimension."""
     dim = wrap(dim, len(self.size))
     return tuple(selected(self, dim, sympy.Integer(at)) for at in range(len(builder.meta())))
 
 
 @view("split.Tensor", "split.sizes", "chunk", "unsafe_split.Tensor", "unsafe_split_with_sizes")
 def split(builder: Builder, self: TensorValue, sizes: Any = None, dim: int = 0, **_: Any) -> tuple[TensorValue, ...]:
+    """Slices of a dimension, as long as those of the node's fake value."""
     dim = wrap(dim, len(self.size))
     parts = []
     start: Expr = sympy.Integer(0)
@@ -155,6 +171,7 @@ def split(builder: Builder, self: TensorValue, sizes: Any = None, dim: int = 0, 
 
 @view("diagonal")
 def diagonal(builder: Builder, self: TensorValue, offset: int = 0, dim1: int = 0, dim2: int = 1) -> TensorValue:
+    """The diagonal of two dimensions as the last one."""
     rank = len(self.size)
     shift = (sympy.Integer(max(-offset, 0)), sympy.Integer(max(offset, 0)))
     return self.view(Diagonal(out_size(builder), wrap(dim1, rank), wrap(dim2, rank), shift))
@@ -162,6 +179,7 @@ def diagonal(builder: Builder, self: TensorValue, offset: int = 0, dim1: int = 0
 
 @view("unfold")
 def unfold(builder: Builder, self: TensorValue, dimension: int, size: int, step: int) -> Any:
+    """Windows over a dimension as the last one."""
     if not self.size:
         return NotImplemented
     return self.view(Unfold(out_size(builder), wrap(dimension, len(self.size)), sympy.sympify(step)))
@@ -169,6 +187,7 @@ def unfold(builder: Builder, self: TensorValue, dimension: int, size: int, step:
 
 @view("as_strided")
 def as_strided(builder: Builder, self: TensorValue, size: Any, stride: Any, storage_offset: Any = None) -> TensorValue:
+    """A window of the value's memory."""
     out = builder.meta()
     return strided_like(builder, self, out)
 
