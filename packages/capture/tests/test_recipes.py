@@ -217,3 +217,5 @@ def test_what_a_kind_of_value_does_not_say_is_a_break(arrays: None) -> None:
 def test_two_builders_for_one_class_are_an_error(arrays: None) -> None:
     with pytest.raises(ValueError, match="array has a builder already"):
         building.builds(array.array)(lambda m, value, source: None)  # type: ignore[arg-type, return-value]
+    with pytest.raises(ValueError, match="tuple has a builder already"):
+        building.converts(array.array, tuple)(lambda m, value: None)  # type: ignore[arg-type, return-value]

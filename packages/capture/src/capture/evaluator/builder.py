@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import collections
 import types
 import weakref
 from typing import Any
-
-import torch
 
 from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, Const, Item, Referent, Source
 from capture.variables.base import Effects, Errors, Interpreter, Variable
-from capture.variables.building import builder_of
+from capture.variables.building import builder_of, converter_of
 from capture.variables.constants import CONSTANT_TYPES, Constant, Known
 from capture.variables.exceptions import ExceptionObject
 from capture.variables.functions import Cell, Method
 from capture.variables.mappings import Dict
 from capture.variables.objects import Object, build_object
 from capture.variables.placeholders import Lazy
-from capture.variables.sequences import List, Tuple
-from capture.variables.sets import Set
-from capture.variables.slices import Range, Slice
+from capture.variables.sequences import Tuple
 
 from .guards import GuardTable
 
@@ -160,21 +155,9 @@ class VariableBuilder:
         cls = type(value)
         if cls in CONSTANT_TYPES:
             return Constant(value)
-        if cls is tuple or cls is torch.Size:
-            return self._effects.created(Tuple([self.from_python(v) for v in value], cls))
-        if cls is list:
-            return self._effects.created(List([self.from_python(v) for v in value]))
-        if cls in (dict, collections.OrderedDict):
-            pairs = [(self.from_python(k), self.from_python(v)) for k, v in value.items()]
-            return self._effects.created(Dict({k.hash_key(self._m): (k, v) for k, v in pairs}, cls))
-        if cls in (set, frozenset):
-            made = Set.of(self._m, [self.from_python(v) for v in value], cls)
-            made.only_grew = False  # who knows
-            return made
-        if cls is slice:
-            return Slice(*(self.from_python(v) for v in (value.start, value.stop, value.step)))
-        if cls is range:
-            return Range(value)
+        convert = converter_of(cls)
+        if convert is not None:
+            return convert(self._m, value)
         if isinstance(value, BaseException):
             return self._effects.created(ExceptionObject(cls, [self.from_python(a) for a in value.args]))
         return self.known(value)

@@ -21,6 +21,18 @@ _INHERITED: dict[type, BuildFunction] = {}
 #: Of classes that are none of these, by a question.
 _OTHERS: list[tuple[Callable[[type], bool], BuildFunction]] = []
 
+#: Takes the interpreter and a value that was computed for real: nothing else has it.
+Convert = Callable[[Interpreter, Any], Variable]
+#: Of exactly these classes.
+_COMPUTED: dict[type, Convert] = {}
+
+
+def _add(table: dict[type, Any], classes: tuple[type, ...], function: Any) -> None:
+    for cls in classes:
+        if cls in table:
+            raise ValueError(f"{cls.__qualname__} has a builder already")
+        table[cls] = function
+
 
 def builds(*classes: type, subclasses: bool = False) -> Callable[[BuildFunction], BuildFunction]:
     """Register how values of these classes, and maybe of their subclasses, become variables.
@@ -30,19 +42,35 @@ def builds(*classes: type, subclasses: bool = False) -> Callable[[BuildFunction]
     table = _INHERITED if subclasses else _EXACT
 
     def register(builder: BuildFunction) -> BuildFunction:
-        for cls in classes:
-            if cls in table:
-                raise ValueError(f"{cls.__qualname__} has a builder already")
-            table[cls] = builder
+        _add(table, classes, builder)
         return builder
 
     return register
 
 
+def converts(*classes: type) -> Callable[[Convert], Convert]:
+    """Register how fresh values of exactly these classes, computed for real, become variables.
+
+    Those of all other classes are objects of fixed identity. Raises ``ValueError`` for a class that has a function for it.
+    """
+
+    def register(convert: Convert) -> Convert:
+        _add(_COMPUTED, classes, convert)
+        return convert
+
+    return register
+
+
+def converter_of(cls: type) -> Convert | None:
+    """How a value of a class that was computed for real becomes a variable; None if it is known by its identity."""
+    return _COMPUTED.get(cls)
+
+
 def unregister(*classes: type) -> None:
-    """Take the builders of exactly these classes away again; raises ``KeyError`` where there is none."""
+    """Take the builders of exactly these classes away again, and how they are converted; raises ``KeyError`` where there is none."""
     for cls in classes:
         del _EXACT[cls]
+        _COMPUTED.pop(cls, None)
 
 
 def builds_where(applies: Callable[[type], bool]) -> Callable[[BuildFunction], BuildFunction]:

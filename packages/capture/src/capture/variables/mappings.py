@@ -11,6 +11,7 @@ from capture.errors import NotConstant, Unsupported
 from capture.sources import DictKeyAt
 
 from .base import Args, Interpreter, Kwargs, Variable
+from .building import converts
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
 from .iterators import Iterator, StopIter
@@ -455,3 +456,9 @@ def _fill(m: Interpreter, made: Dict, args: Args, kwargs: Kwargs) -> Variable:
 
 for _cls in (dict, collections.OrderedDict):
     _fromkeys(_cls)
+
+
+@converts(dict, collections.OrderedDict)
+def _convert_dict(m: Interpreter, value: dict[Any, Any]) -> Variable:
+    pairs = [(m.builder.from_python(k), m.builder.from_python(v)) for k, v in value.items()]
+    return m.effects.created(Dict({k.hash_key(m): (k, v) for k, v in pairs}, type(value)))

@@ -16,7 +16,7 @@ from capture.guards import GuardKind
 from capture.sources import Attr, Const, Item, Source
 
 from .base import Args, Interpreter, Kwargs, Variable
-from .building import builds
+from .building import builds, converts
 from .constants import CONSTANT_TYPES, BoundBuiltin, Constant
 from .handlers import handles
 from .iterators import SequenceIterator
@@ -453,3 +453,13 @@ def _tuple(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 @handles(torch.Size)
 def _size(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.effects.created(Tuple(m.iteration.elements(args[0]) if args else [], torch.Size))
+
+
+@converts(tuple, torch.Size)
+def _convert_tuple(m: Interpreter, value: Any) -> Variable:
+    return m.effects.created(Tuple([m.builder.from_python(v) for v in value], type(value)))
+
+
+@converts(list)
+def _convert_list(m: Interpreter, value: list[Any]) -> Variable:
+    return m.effects.created(List([m.builder.from_python(v) for v in value]))

@@ -13,7 +13,7 @@ from capture.guards import GuardKind, Predicate
 from capture.sources import Const, Source
 
 from .base import Args, Interpreter, Kwargs, Variable
-from .building import builds
+from .building import builds, converts
 from .constants import CONSTANT_TYPES, BoundBuiltin, Constant
 from .handlers import handles
 from .iterators import SequenceIterator
@@ -271,4 +271,11 @@ def _set_of(m: Interpreter, args: Args, cls: type) -> Set:
     made = Set.of(m, unordered(m, given), cls, in_order=not isinstance(given, Set))
     if cls is frozenset and isinstance(given, Set) and given.cls is frozenset:
         made.only_grew = given.only_grew  # it is the same object
+    return made
+
+
+@converts(set, frozenset)
+def _convert_set(m: Interpreter, value: Any) -> Variable:
+    made = Set.of(m, [m.builder.from_python(v) for v in value], type(value))
+    made.only_grew = False  # who knows
     return made

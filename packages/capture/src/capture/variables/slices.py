@@ -10,7 +10,7 @@ from capture.guards import GuardKind
 from capture.sources import Const, Source
 
 from .base import Args, Interpreter, Kwargs, Variable
-from .building import builds, lazy, part
+from .building import builds, converts, lazy, part
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
 from .iterators import RangeIterator
@@ -120,3 +120,13 @@ def _slice(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 @handles(range)
 def _range(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return Range(m.builder.fold(range, [m.operators.index(a) for a in args]))
+
+
+@converts(slice)
+def _convert_slice(m: Interpreter, value: slice) -> Variable:
+    return Slice(*(m.builder.from_python(v) for v in (value.start, value.stop, value.step)))
+
+
+@converts(range)
+def _convert_range(m: Interpreter, value: range) -> Variable:
+    return Range(value)
