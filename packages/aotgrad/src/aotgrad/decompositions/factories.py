@@ -99,29 +99,15 @@ def full_like(
 
 
 @decomposition(aten.zeros_like.default)
-def zeros_like(
-    like: Tensor,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: Any = None,
-    memory_format: torch.memory_format | None = None,
-) -> Tensor:
+def zeros_like(like: Tensor, **options: Any) -> Tensor:
     """`full_like` with 0."""
-    return full_like(like, 0, dtype, layout, device, pin_memory, memory_format)
+    return full_like(like, 0, **options)
 
 
 @decomposition(aten.ones_like.default)
-def ones_like(
-    like: Tensor,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: Any = None,
-    memory_format: torch.memory_format | None = None,
-) -> Tensor:
+def ones_like(like: Tensor, **options: Any) -> Tensor:
     """`full_like` with 1."""
-    return full_like(like, 1, dtype, layout, device, pin_memory, memory_format)
+    return full_like(like, 1, **options)
 
 
 @decomposition(aten.arange.default)

@@ -59,13 +59,7 @@ def empty(
 
 @rule("full")
 def full(
-    size: Sequence[Size],
-    fill_value: Any,
-    *,
-    dtype: torch.dtype | None = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool | None = None,
+    size: Sequence[Size], fill_value: Any, *, dtype: torch.dtype | None = None, device: Any = None, **_: Any
 ) -> TensorMeta:
     """The dtype follows the value."""
     return made(size, dtype or number_dtype(fill_value), device)
@@ -101,13 +95,7 @@ def randperm(n: Size, *, dtype: torch.dtype | None = torch.int64, device: Any = 
 
 @rule("empty_strided")
 def empty_strided(
-    size: Sequence[Size],
-    stride: Sequence[Size],
-    *,
-    dtype: torch.dtype | None = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool | None = None,
+    size: Sequence[Size], stride: Sequence[Size], *, dtype: torch.dtype | None = None, device: Any = None, **_: Any
 ) -> TensorMeta:
     """A tensor with the strides given."""
     return made(size, dtype, device)._replace(stride=tuple(stride))
@@ -119,23 +107,15 @@ def empty_permuted(
     physical_layout: Sequence[int],
     *,
     dtype: torch.dtype | None = None,
-    layout: Any = None,
     device: Any = None,
-    pin_memory: bool | None = None,
+    **_: Any,
 ) -> TensorMeta:
     """A dense tensor whose dimensions lie in memory in the order given, outermost first."""
     return made(size, dtype, device)._replace(stride=strides_in_order(size, list(physical_layout)[::-1]))
 
 
 @rule("scalar_tensor")
-def scalar_tensor(
-    s: Any,
-    *,
-    dtype: torch.dtype | None = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool | None = None,
-) -> TensorMeta:
+def scalar_tensor(s: Any, *, dtype: torch.dtype | None = None, device: Any = None, **_: Any) -> TensorMeta:
     """A 0-d tensor of the default dtype, whatever the number."""
     return made((), dtype, device)
 
@@ -218,13 +198,7 @@ def randint_like_low(self: TensorMeta, low: Size, high: Size, **options: Any) ->
 
 @rule("new_empty", "new_zeros", "new_ones")
 def new_empty(
-    self: TensorMeta,
-    size: Sequence[Size],
-    *,
-    dtype: torch.dtype | None = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool | None = None,
+    self: TensorMeta, size: Sequence[Size], *, dtype: torch.dtype | None = None, device: Any = None, **_: Any
 ) -> TensorMeta:
     """A tensor of this size with the input's dtype and device."""
     return made(size, dtype or self.dtype, device or self.device)

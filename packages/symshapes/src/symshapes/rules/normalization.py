@@ -1,6 +1,7 @@
 """Batch, layer, group and RMS norms, and their gradients."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -46,14 +47,7 @@ def _batch_norm(input: TensorMeta, weight: Maybe, training: bool) -> tuple[Tenso
 
 @rule("native_batch_norm", "_native_batch_norm_legit")
 def native_batch_norm(
-    input: TensorMeta,
-    weight: Maybe,
-    bias: Maybe,
-    running_mean: Maybe,
-    running_var: Maybe,
-    training: bool,
-    momentum: float,
-    eps: float,
+    input: TensorMeta, weight: Maybe, bias: Maybe, mean: Maybe, var: Maybe, training: bool, *_: float
 ) -> tuple[TensorMeta, TensorMeta, TensorMeta]:
     """The result, and mean and inverse deviation of the batch (empty in evaluation)."""
     return _batch_norm(input, weight, training)
@@ -106,29 +100,13 @@ def cudnn_batch_norm_backward(
 
 
 @rule("_batch_norm_with_update", "_batch_norm_with_update_functional")
-def batch_norm_with_update(
-    input: TensorMeta,
-    weight: Maybe,
-    bias: Maybe,
-    running_mean: TensorMeta,
-    running_var: TensorMeta,
-    momentum: float,
-    eps: float,
-) -> tuple[TensorMeta, ...]:
+def batch_norm_with_update(input: TensorMeta, weight: Maybe, *_: Any) -> tuple[TensorMeta, ...]:
     """Training batch norm that updates the running statistics; the fourth result is cuDNN's reserve."""
     return (*_batch_norm(input, weight, True), _vector(0, input, torch.uint8))
 
 
 @rule("_batch_norm_no_update")
-def batch_norm_no_update(
-    input: TensorMeta,
-    weight: Maybe,
-    bias: Maybe,
-    running_mean: Maybe,
-    running_var: Maybe,
-    momentum: float,
-    eps: float,
-) -> tuple[TensorMeta, ...]:
+def batch_norm_no_update(input: TensorMeta, weight: Maybe, *_: Any) -> tuple[TensorMeta, ...]:
     """Evaluation batch norm."""
     return (*_batch_norm(input, weight, False), _vector(0, input, torch.uint8))
 

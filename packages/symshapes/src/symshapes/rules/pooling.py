@@ -46,10 +46,10 @@ def pooled(
     self: TensorMeta,
     spatial: int,
     kernel_size: Sequence[Size],
-    stride: Sequence[Size],
-    padding: Sequence[Size],
-    dilation: Sequence[Size],
-    ceil_mode: bool,
+    stride: Sequence[Size] = (),
+    padding: Sequence[Size] = (0,),
+    dilation: Sequence[Size] = (1,),
+    ceil_mode: bool = False,
 ) -> list[Size]:
     """The size after pooling the last `spatial` dimensions. Raises RuntimeError if nothing is left."""
     kernel = _each(kernel_size, spatial)
@@ -70,30 +70,16 @@ def pooled(
 
 
 @rule("max_pool2d_with_indices")
-def max_pool2d_with_indices(
-    self: TensorMeta,
-    kernel_size: Sequence[Size],
-    stride: Sequence[Size] = (),
-    padding: Sequence[Size] = (0,),
-    dilation: Sequence[Size] = (1,),
-    ceil_mode: bool = False,
-) -> tuple[TensorMeta, TensorMeta]:
-    """The largest of each window, and where it was."""
-    out = _shaped(pooled(self, 2, kernel_size, stride, padding, dilation, ceil_mode), self)
+def max_pool2d_with_indices(self: TensorMeta, *geometry: Any) -> tuple[TensorMeta, TensorMeta]:
+    """The largest of each window, and where it was. `geometry` is that of `pooled`, from the kernel's size on."""
+    out = _shaped(pooled(self, 2, *geometry), self)
     return out, out._replace(dtype=torch.int64)
 
 
 @rule("max_pool3d_with_indices")
-def max_pool3d_with_indices(
-    self: TensorMeta,
-    kernel_size: Sequence[Size],
-    stride: Sequence[Size] = (),
-    padding: Sequence[Size] = (0,),
-    dilation: Sequence[Size] = (1,),
-    ceil_mode: bool = False,
-) -> tuple[TensorMeta, TensorMeta]:
-    """The largest of each window, and where it was."""
-    out = _shaped_3d(pooled(self, 3, kernel_size, stride, padding, dilation, ceil_mode), self)
+def max_pool3d_with_indices(self: TensorMeta, *geometry: Any) -> tuple[TensorMeta, TensorMeta]:
+    """The largest of each window, and where it was. `geometry` is that of `pooled`, from the kernel's size on."""
+    out = _shaped_3d(pooled(self, 3, *geometry), self)
     return out, out._replace(dtype=torch.int64)
 
 
