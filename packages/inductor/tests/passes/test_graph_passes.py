@@ -234,11 +234,17 @@ def test_symbolic_sizes() -> None:
             node = graph.call_function(aten.slice.Tensor, (nodes[0], 0))
             node.meta["val"] = value
             made.append(node)
-        graph.output(tuple(made))
+        flat = graph.call_function(aten.view.default, (nodes[0], [x.numel()]))
+        flat.meta["val"] = x.view(x.numel())
+        split = graph.call_function(aten.view.default, (flat, [x.shape[0], 5, 1]))
+        split.meta["val"] = flat.meta["val"].view(x.shape[0], 5, 1)
+        graph.output((*made, split))
+        env, before = x.fake_mode.shape_env, len(x.fake_mode.shape_env.guards)
         new, counts = rewrite_graph(graph, GRAPH_PASSES)
     (output,) = new.find_nodes(op="output")
-    assert counts == {"view_of_all": 1}
-    assert [node.name for node in output.args[0]] == ["x", made[1].name]
+    assert counts == {"view_of_all": 1, "view_of_view": 1}
+    assert [node.name for node in output.args[0]] == ["x", made[1].name, "view"]
+    assert len(env.guards) == before, "guards are made already"
 
 
 Step = st.tuples(st.integers(0, 11), st.integers(0, 99), st.integers(0, 99))

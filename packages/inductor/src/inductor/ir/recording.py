@@ -38,8 +38,8 @@ _UNNAMED = sympy.Symbol("position", integer=True, nonnegative=True)
 class Rewriter(Protocol):
     """What simplifies operations while they are recorded."""
 
-    kinds: Collection[type[Op]]
-    """The kinds of operations that it has something to say about."""
+    kinds: Collection[type[Op] | str]
+    """The kinds of operations that it has something to say about; elementwise ones by the name of the primitive."""
 
     def __call__(self, operation: Op, body: LoopRecorder) -> Op | Ref | Expr | None:
         """What to record in place of an operation, or the value that it is, for an `Indirect` as an expression; None: as it is."""
@@ -64,10 +64,11 @@ class LoopRecorder(Recorder):
         self.rewrites: dict[str, int] = {}
         self._layers: dict[Any, dict[Any, Any]] = {}
         self._rewriter = rewriter
-        self._rewritten: Collection[type[Op]] = () if rewriter is None else rewriter.kinds
+        self._rewritten: Collection[type[Op] | str] = () if rewriter is None else rewriter.kinds
 
     def _append(self, op: Op) -> Ref:
-        if type(op) in self._rewritten and not isinstance(op, Indirect):
+        kind = op.primitive if isinstance(op, Elementwise) else type(op)
+        if kind in self._rewritten and kind is not Indirect:
             assert self._rewriter is not None
             made = self._rewriter(op, self)
             if isinstance(made, Ref):

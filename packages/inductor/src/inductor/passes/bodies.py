@@ -38,32 +38,29 @@ class BodyRewriter:
     """Applies body passes, in their order, until none has anything to say."""
 
     def __init__(self, passes: Iterable[BodyPass]) -> None:
-        self._passes: dict[type[Op], list[BodyPass]] = {}
-        self._of_primitive: dict[str, list[BodyPass]] = {name: [] for name in PRIMITIVES}
+        self._passes: dict[type[Op] | str, list[BodyPass]] = {}
         for one in passes:
-            self._passes.setdefault(one.pattern.kind, []).append(one)
-            if one.pattern.kind is Elementwise:
-                wanted = one.pattern.fields.get("primitive")
-                for name in [wanted] if isinstance(wanted, str) else PRIMITIVES:
-                    self._of_primitive[name].append(one)
-        self.kinds: Collection[type[Op]] = self._passes.keys()
+            primitive = one.pattern.fields.get("primitive")
+            for kind in (
+                (one.pattern.kind,)
+                if one.pattern.kind is not Elementwise
+                else (primitive,)
+                if primitive
+                else PRIMITIVES
+            ):
+                self._passes.setdefault(kind, []).append(one)
+        self.kinds: Collection[type[Op] | str] = self._passes.keys()
 
     def __call__(self, operation: Op, body: LoopRecorder) -> Op | Ref | Expr | None:
         """What takes the operation's place in `body`; None: nothing does."""
         latest: Any = None
-        now: Any = operation
-        while (made := self._once(now, body)) is not None:
-            latest = now = made
-            if type(now) not in self._passes:
-                break
+        while (made := self._once(operation if latest is None else latest, body)) is not None:
+            latest = made
         return latest
 
-    def _once(self, operation: Op, body: LoopRecorder) -> Any:
-        if isinstance(operation, Elementwise):
-            passes = self._of_primitive[operation.primitive]
-        else:
-            passes = self._passes[type(operation)]
-        for one in passes:
+    def _once(self, operation: Any, body: LoopRecorder) -> Any:
+        kind = operation.primitive if isinstance(operation, Elementwise) else type(operation)
+        for one in self._passes.get(kind, ()):
             match = match_op(one.pattern, operation, body)
             if match is None or not (one.when is None or one.when(match)):
                 continue
