@@ -7,7 +7,7 @@ a body again would repeat all of its symbolic index arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,6 +92,17 @@ class Body:
 
     def __str__(self) -> str:
         return print_body(self.outer_vars, self.inner_vars, self.ops)
+
+
+def kept(ops: Sequence[Op], needed: Container[int]) -> tuple[tuple[Op, ...], dict[int, Ref]]:
+    """The operations at `needed` positions, which need no others, with references renumbered; and where each one went."""
+    place: dict[int, Ref] = {}
+    made: list[Op] = []
+    for at, op in enumerate(ops):
+        if at in needed:
+            place[at] = Ref(len(made))
+            made.append(op.with_operands(lambda ref: place[ref.at]))
+    return tuple(made), place
 
 
 def checks_positions(ops: Iterable[Op]) -> bool:

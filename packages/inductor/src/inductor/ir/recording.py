@@ -13,7 +13,7 @@ import sympy
 import torch
 from torch import fx
 
-from inductor.ir.body import Recorder
+from inductor.ir.body import Recorder, kept
 from inductor.ir.operations import (
     Constant,
     Elementwise,
@@ -155,22 +155,14 @@ class LoopRecorder(Recorder):
 def used(recorded: Sequence[Op]) -> tuple[Op, ...]:
     """The operations that some store needs, with references renumbered."""
     defined = {op.symbol: at for at, op in enumerate(recorded) if isinstance(op, Indirect)}
-    needed = [isinstance(op, Store) for op in recorded]
+    needed = {at for at, op in enumerate(recorded) if isinstance(op, Store)}
     for at in range(len(recorded) - 1, -1, -1):
-        if not needed[at]:
+        if at not in needed:
             continue
         op = recorded[at]
         for operand in op.operands:
-            needed[operand.at] = True
+            needed.add(operand.at)
         if defined and op.index is not None:
             for symbol in op.index.free_symbols & defined.keys():
-                needed[defined[symbol]] = True
-    if all(needed):
-        return tuple(recorded)
-    place: dict[int, Ref] = {}
-    kept: list[Op] = []
-    for at, op in enumerate(recorded):
-        if needed[at]:
-            place[at] = Ref(len(kept))
-            kept.append(op.with_operands(lambda ref: place[ref.at]))
-    return tuple(kept)
+                needed.add(defined[symbol])
+    return tuple(recorded) if len(needed) == len(recorded) else kept(recorded, needed)[0]

@@ -13,7 +13,7 @@ from typing import Any
 import sympy
 import torch
 
-from inductor.ir.body import Body
+from inductor.ir.body import Body, kept
 from inductor.ir.operations import Constant, Expr, Indirect, Load, Op, Ref, Round, Store, Symbol, Where
 from inductor.levels import live_ops
 from inductor.ops import compute_dtype
@@ -46,13 +46,8 @@ def without_dead(body: Body, dropped: Collection[str] = ()) -> Body:
     live = live_ops(body, dropped=dropped)
     if all(live):
         return body
-    place: dict[int, Ref] = {}
-    ops: list[Op] = []
-    for at, op in enumerate(body.ops):
-        if live[at]:
-            place[at] = Ref(len(ops))
-            ops.append(op.with_operands(lambda ref: place[ref.at]))
-    return Body(body.outer_vars, body.inner_vars, tuple(ops))
+    ops, _ = kept(body.ops, {at for at, needed in enumerate(live) if needed})
+    return Body(body.outer_vars, body.inner_vars, ops)
 
 
 class _Merger:

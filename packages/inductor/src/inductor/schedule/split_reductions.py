@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import sympy
 
-from inductor.ir.body import Body
+from inductor.ir.body import Body, kept
 from inductor.ir.indexing import contiguous_strides
 from inductor.ir.operations import Expr, Load, Op, Reduce, Ref, Store, Symbol
 from inductor.ir.program import Buffer, LoopOp, Operation, Program
@@ -115,19 +115,14 @@ def _simplified(body: Body, ranges: dict[Symbol, Expr]) -> Body:
     return Body(body.outer_vars, body.inner_vars, ops)
 
 
-def _only(body: Body, wanted: set[int]) -> tuple[list[Op], dict[int, Ref]]:
+def _only(body: Body, wanted: set[int]) -> tuple[tuple[Op, ...], dict[int, Ref]]:
     """The operations that `wanted` ones need, and where each old one went."""
     operands = dependencies(body)
     needed = set(wanted)
     for at in range(len(body.ops) - 1, -1, -1):
         if at in needed:
             needed.update(operands[at])
-    place: dict[int, Ref] = {}
-    ops: list[Op] = []
-    for at in sorted(needed):
-        place[at] = Ref(len(ops))
-        ops.append(body.ops[at].with_operands(lambda ref: place[ref.at]))
-    return ops, place
+    return kept(body.ops, needed)
 
 
 def _second_step(body: Body, partial: dict[int, str], place: Expr, part: Symbol) -> Body:
