@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from tests_integration.training_patterns.registry import Net, Wrap, data, grads, pattern, state
+from tests_integration.training_patterns.registry import Net, Wrap, data, grads, pattern, square_step, state
 
 
 @pattern
@@ -48,12 +48,7 @@ def hooks_on_parameters(compiled: Wrap) -> Any:
     net.first.weight.register_hook(lambda g: g.clamp(-0.01, 0.01))
     net.second.weight.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad.norm().item()))
 
-    def step(x: torch.Tensor) -> torch.Tensor:
-        loss = net(x).square().sum()
-        loss.backward()
-        return loss
-
-    run = compiled(step)
+    run = compiled(square_step(net))
     return [run(data(i)) for i in range(2)], grads(net), seen
 
 
@@ -69,12 +64,7 @@ def optimizer_in_the_backward(compiled: Wrap) -> Any:
     for p in net.parameters():
         p.register_post_accumulate_grad_hook(update)
 
-    def step(x: torch.Tensor) -> torch.Tensor:
-        loss = net(x).square().sum()
-        loss.backward()
-        return loss
-
-    run = compiled(step)
+    run = compiled(square_step(net))
     return [run(data(i)) for i in range(3)], state(net)
 
 
@@ -87,12 +77,7 @@ def module_hooks_of_every_kind(compiled: Wrap) -> Any:
     net.second.register_full_backward_hook(lambda m, gi, go: (gi[0] * 3,))
     net.register_full_backward_hook(lambda m, gi, go: seen.append(go[0].sum().item()))
 
-    def step(x: torch.Tensor) -> torch.Tensor:
-        loss = net(x).square().sum()
-        loss.backward()
-        return loss
-
-    run = compiled(step)
+    run = compiled(square_step(net))
     return [run(data(i)) for i in range(2)], grads(net), seen
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from tests_integration.training_patterns.registry import Net, Wrap, data, grads, pattern, state
+from tests_integration.training_patterns.registry import Net, Wrap, data, grads, pattern, square_step, state
 
 
 @pattern
@@ -17,12 +17,7 @@ def frozen_parts(compiled: Wrap) -> Any:
     net = Net()
     net.first.requires_grad_(False)
 
-    def step(x: torch.Tensor) -> torch.Tensor:
-        loss = net(x).square().sum()
-        loss.backward()
-        return loss
-
-    run = compiled(step)
+    run = compiled(square_step(net))
     results = [run(data(0))]
     before = grads(net)
     net.first.requires_grad_(True)
@@ -177,12 +172,7 @@ def moving_average_by_hand(compiled: Wrap) -> Any:
 def batch_statistics_and_dropout(compiled: Wrap) -> Any:
     net = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Dropout(0.5), nn.Linear(6, 2))
 
-    def step(x: torch.Tensor) -> torch.Tensor:
-        loss = net(x).square().sum()
-        loss.backward()
-        return loss
-
-    run = compiled(step)
+    run = compiled(square_step(net))
     torch.manual_seed(3)
     results = [run(data(i)) for i in range(2)]
     net.eval()

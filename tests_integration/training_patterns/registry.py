@@ -45,3 +45,14 @@ def grads(module: nn.Module) -> dict[str, torch.Tensor | None]:
 def state(module: nn.Module) -> dict[str, torch.Tensor]:
     """Copies of a module's parameters and buffers."""
     return {n: t.detach().clone() for n, t in module.state_dict().items()}
+
+
+def square_step(net: nn.Module) -> Callable[[torch.Tensor], torch.Tensor]:
+    """A step without an optimizer: the sum of the squares of what comes out, and its backward."""
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        loss = net(x).square().sum()
+        loss.backward()
+        return loss
+
+    return step
