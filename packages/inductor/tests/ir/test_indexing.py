@@ -10,7 +10,9 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inductor.backends import traits_of
 from inductor.handlers.interpreter import evaluate
+from inductor.ir.builder import Builder
 from inductor.ir.indexing import contiguous_strides, divide, groups, interval, linear_index, reshape_index
 from inductor.ir.loops import outer_symbol
 
@@ -19,7 +21,7 @@ S0 = sympy.Symbol("s0", integer=True, positive=True)
 
 
 def integers(values: Any) -> list[sympy.Expr]:
-    return [sympy.Integer(v) for v in values]
+    return [sympy.sympify(v) for v in values]
 
 
 @settings(max_examples=80, deadline=None)
@@ -61,3 +63,13 @@ def test_groups_split_where_products_meet() -> None:
     assert groups(integers([2, 3, 4]), integers([6, 2, 2])) == [([0, 1], [0]), ([2], [1, 2])]
     assert groups([S0, sympy.Integer(8)], [S0, sympy.Integer(2), sympy.Integer(4)]) == [([0], [0]), ([1], [1, 2])]
     assert groups([S0, sympy.Integer(8)], [8 * S0]) == [([0, 1], [0])]
+
+
+def test_a_block_of_memory_is_told_from_holes_and_overlaps() -> None:
+    def is_dense(size: Any, stride: Any) -> bool:
+        return Builder((), traits_of).is_dense(integers(size), integers(stride))
+
+    assert is_dense((2, 3), (3, 1)) and is_dense((2, 3), (1, 2)) and is_dense((2, 1), (1, 7)) and is_dense((), ())
+    assert not is_dense((2, 1), (3, 1))  # every third element
+    assert not is_dense((2, 3), (0, 1)) and not is_dense((2, 3), (4, 1)) and not is_dense((S0, 2), (3, 1))
+    assert is_dense((S0, 2), (2, 1)) and is_dense((2, S0), (S0, 1)) and not is_dense((2, S0), (S0, 2))

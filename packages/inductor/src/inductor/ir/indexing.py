@@ -29,11 +29,12 @@ def product(sizes: Iterable[Expr]) -> Expr:
     return result
 
 
-def same(a: Expr, b: Expr) -> bool:
+def same(a: Expr | int, b: Expr | int) -> bool:
     """Whether two sizes are equal for all values of their symbols."""
     if a == b:
         return True
-    if a.is_Integer and b.is_Integer:
+    numbers = (int, sympy.Integer)
+    if isinstance(a, numbers) and isinstance(b, numbers):
         return False
     return sympy.expand(a - b) == 0
 
