@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from inductor_tracing import trace
 from torch import fx
@@ -294,6 +294,9 @@ def a_program(steps: list[tuple[int, int, int]], outputs: list[int]) -> Callable
 
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(st.lists(Step, min_size=3, max_size=16), st.lists(st.integers(0, 99), max_size=2))
+@example(
+    [(0, 0, 0), (0, 0, 0), (0, 0, 0), (2, 1, 1), (0, 6, 1)], []
+)  # an alias of what has not eager's layout in memory
 def test_random_graphs_keep_their_bits(steps: list[tuple[int, int, int]], outputs: list[int]) -> None:
     inputs = (
         A - 5.5,

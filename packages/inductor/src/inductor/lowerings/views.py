@@ -25,6 +25,11 @@ def out_size(builder: Builder) -> tuple[Expr, ...]:
     return builder.sizes(builder.meta().size())
 
 
+@view("alias", "detach", "lift", "lift_fresh", "_conj", "resolve_conj")
+def identity(builder: Builder, self: TensorValue) -> Any:
+    return self if not self.dtype.is_complex else NotImplemented
+
+
 @view("view", "_unsafe_view", "reshape", "flatten.using_ints")
 def reshape(builder: Builder, self: TensorValue, *args: Any, **kwargs: Any) -> TensorValue:
     """The same elements in row-major order, in the node's size."""
