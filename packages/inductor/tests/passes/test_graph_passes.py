@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from inductor_dynamic import check_dynamic, trace_dynamic
 from inductor_tracing import trace
 from torch import fx
 
@@ -245,6 +246,24 @@ def test_symbolic_sizes() -> None:
     assert counts == {"view_of_all": 1, "view_of_view": 1}
     assert [node.name for node in output.args[0]] == ["x", made[1].name, "view"]
     assert len(env.guards) == before, "guards are made already"
+
+
+def test_a_copy_at_symbolic_sizes_has_the_metadata_of_the_call() -> None:
+    """A `cat` of one part, which may be of another dtype than it, or laid out otherwise."""
+
+    def program(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        nothing = torch.zeros(0)
+        return (
+            aten.cat.default([nothing, x]),
+            aten.cat.default([y.t()]),
+            aten.constant_pad_nd.default(y.t(), [0, 0]),
+            aten.cat.default([nothing, y * 2], 1),
+        )
+
+    examples = [(torch.ones(n, 3, dtype=torch.int64), torch.randn(n, n + 1)) for n in (5, 4)]
+    check_dynamic(program, *examples)
+    _, counts = rewrite_graph(trace_dynamic(program, *examples[0])[0].graph, select().graph)
+    assert (counts["cat_of_one"], counts["pad_of_nothing"]) == (1, 1)
 
 
 Step = st.tuples(st.integers(0, 11), st.integers(0, 99), st.integers(0, 99))

@@ -7,8 +7,8 @@ from torch import fx
 
 from inductor.ir.indexing import contiguous_strides
 from inductor.passes.graphs import GraphPass, reaches_output, same_tensor_metadata
-from inductor.passes.patterns import GraphMatch, Var, call_of
-from symshapes import expr_of, same_size
+from inductor.passes.patterns import GraphMatch, Var, call_of, is_static
+from symshapes import expr_of, is_dense, same_size
 
 aten = torch.ops.aten
 
@@ -70,9 +70,18 @@ def _is_empty(node: fx.Node) -> bool:
     return any(same_size(size, 0) for size in node.meta["val"].shape)
 
 
+def _copy(match: GraphMatch, node: fx.Node) -> fx.Node | None:
+    """A copy of `node`, whose metadata are computed where that needs no guards, and else known to be the call's."""
+    source: torch.Tensor = node.meta["val"]
+    known = is_static(source) and is_static(match.value)
+    if not known and not (same_tensor_metadata(source, match.value, strict=False) and is_dense(source)):
+        return None
+    return match.call(aten.clone.default, node)
+
+
 def _copy_of_part(match: GraphMatch) -> fx.Node | None:
     part = _only_part(match)
-    return None if part is None else match.call(aten.clone.default, part)
+    return None if part is None else _copy(match, part)
 
 
 def _bounds(match: GraphMatch) -> tuple[int, int, int] | None:
@@ -151,21 +160,21 @@ GRAPH_PASSES: list[GraphPass] = [
         "slice_scatter_of_nothing",
         "An empty slice takes no element of the source.",
         call_of(aten.slice_scatter.default, self=X),
-        lambda m: m.call(aten.clone.default, m[X]),
+        lambda m: _copy(m, m[X]),
         when=_replaces_nothing,
     ),
     GraphPass(
         "slice_scatter_of_all",
         "A slice of all takes every element from the source.",
         call_of(aten.slice_scatter.default, src=Y),
-        lambda m: m.call(aten.clone.default, m[Y]),
+        lambda m: _copy(m, m[Y]),
         when=_replaces_all,
     ),
     GraphPass(
         "pad_of_nothing",
         "No element is added or cut off.",
         call_of(aten.constant_pad_nd.default, self=X),
-        lambda m: m.call(aten.clone.default, m[X]),
+        lambda m: _copy(m, m[X]),
         when=_pads_nothing,
     ),
 ]
