@@ -88,6 +88,16 @@ def test_one_graph_for_many_sizes(interpreter, program, grad, partitioner):
             torch.testing.assert_close(ours.grad, theirs.grad)
 
 
+def test_fewer_elements_than_the_correction_count_as_none(interpreter):
+    def run(x):
+        return (torch.var(x, 0, correction=4), torch.std(x, 0, correction=2.5))
+
+    compiled = aotgrad.compile(run, fakes(torch.randn(6, 4)), inference_compiler=interpreter)
+    for length in (7, 4, 3, 2):
+        x = torch.randn(length, 4)
+        torch.testing.assert_close(compiled(x), run(x), equal_nan=True)
+
+
 def test_size_nodes_are_shared():
     graph = aotgrad.trace_inference(sizes, fakes(torch.randn(6, 4))).graph
     calls = [node for node in graph.nodes if node.target is torch.ops.aten.sym_size.int]

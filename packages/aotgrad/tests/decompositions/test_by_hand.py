@@ -174,3 +174,10 @@ def test_batch_norm_that_chooses_its_kernel(update):
     _, save_mean, save_var, reserve = op.default(x, weight, bias, mean.clone(), var.clone(), 0.1, 1e-5)
     saved = (save_mean, save_var, update, 1e-5, [True, True, True], reserve)
     agree(aten.batch_norm_backward.default, grad, x, weight, mean, var, *saved)
+
+
+@pytest.mark.parametrize("dim", [0, -1, [0], None])
+def test_moments_of_a_number(dim):
+    for op in (aten.var.correction, aten.std.correction, aten.var_mean.correction):
+        agree(op, torch.tensor(2.5), dim, correction=0)
+        agree(op, torch.tensor(2.5), dim, correction=1, keepdim=True)

@@ -26,10 +26,8 @@ def _variance(x: Tensor, dims: list[int], correction: Any, keepdim: bool) -> tup
     mean = aten.mean.dim(wide, dims, True)
     centred = wide - mean
     total = aten.sum.dim_IntList(centred * centred, dims, keepdim)
-    count: Any = math.prod(x.shape[dim] for dim in dims)
-    left = count - correction
-    if type(left) in (int, float):
-        left = max(left, 0)
+    count: Any = math.prod(x.shape[dim] for dim in dims if x.dim())  # a number's dimension 0 or -1 is none
+    left = torch.sym_max(count - correction, 0)
     if type(left) in (int, float) and left == 0:
         variance = total * math.inf  # 0/0, and x/0, as the kernels give
     else:
