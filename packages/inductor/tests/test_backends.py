@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,8 @@ from inductor_tracing import trace
 
 from inductor import Options, ReferenceBackend, backend_for, compile_graph, load_stored, register_backend, traits_of
 from inductor import backends as backends_module
-from inductor.cache.key import package_hash
+from inductor.cache.key import Surroundings, package_hash
+from symshapes import ambient
 
 NOWHERE = torch.device("meta")  # a device type for which nothing of ours is installed
 
@@ -141,3 +143,14 @@ def test_a_module_of_one_file_is_part_of_the_key(install: Install, tmp_path: Pat
     with open(tmp_path / "one_of_a_test.py", "a") as file:
         file.write("# changed\n")
     assert package_hash.__wrapped__("one_of_a_test") != before
+
+
+def test_what_a_backend_inherits_and_a_partial_function_are_part_of_the_key(install: Install) -> None:
+    install("one")
+    backend = type(backend_for(NOWHERE))
+    heir = type("Heir", (backend,), {"__module__": "inductor_heir_of_a_test.inner"})()
+    sys.modules["inductor_heir_of_a_test"] = sys.modules[backend.__module__]
+    rewrite = functools.partial(vars(backend)["facts"], None)
+    for backends, functions in (([heir], []), ([], [rewrite])):
+        surroundings = Surroundings.of(ambient(), Options(), backends, (), functions)
+        assert backend.__module__ in dict(surroundings.sources)

@@ -9,6 +9,7 @@ import functools
 import hashlib
 import importlib
 import os
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -58,13 +59,15 @@ class Surroundings:
             Uncacheable: one of the functions comes from no file.
         """
         packages = dict.fromkeys(("symshapes", "aotgrad", "inductor"))
-        homes = {getattr(function, "__module__", None) or "a function of no module" for function in functions}
-        packages |= dict.fromkeys(sorted({home.partition(".")[0] for home in homes}))
+        homes = {_home(function) for function in functions}
         facts = []
         for backend in backends:
-            packages[type(backend).__module__.partition(".")[0]] = None
+            # What it inherits prints as well.
+            inherited = {kind.__module__ for kind in type(backend).__mro__}
+            homes |= {home for home in inherited if home.partition(".")[0] not in sys.stdlib_module_names}
             name = f"{backend.device_type} {class_name(backend)}"
             facts.append((name, (("traits", repr(backend.traits)), *sorted(backend.facts().items()))))
+        packages |= dict.fromkeys(sorted({home.partition(".")[0] for home in homes}))
         # Where the cache lies changes nothing that is in it.
         given = replace(options, cache_dir=None)
         sources = tuple((name, package_hash(name)) for name in packages)
@@ -75,6 +78,13 @@ class Surroundings:
         return "\n".join(
             [self.ambient.text(), repr(self.options), repr(self.backends), repr(self.sources), repr(self.passes)]
         )
+
+
+def _home(function: Callable[..., Any]) -> str:
+    """The module whose text says what the function does."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return getattr(function, "__module__", None) or "a function of no module"
 
 
 def graph_key(module: fx.GraphModule, inputs: Iterable[Any], surroundings: Surroundings) -> str:
