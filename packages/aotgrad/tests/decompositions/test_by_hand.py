@@ -181,3 +181,16 @@ def test_moments_of_a_number(dim):
     for op in (aten.var.correction, aten.std.correction, aten.var_mean.correction):
         agree(op, torch.tensor(2.5), dim, correction=0)
         agree(op, torch.tensor(2.5), dim, correction=1, keepdim=True)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4, 5)])
+def test_what_eager_makes_contiguous(shape):
+    x = torch.randn(shape).mT.contiguous().mT
+    for op, arguments in (
+        (aten.tril.default, ()),
+        (aten.triu.default, (1,)),
+        (aten.masked_fill.Scalar, (x > 0, 2.0)),
+        (aten.masked_fill.Tensor, (x[:1] > 0, torch.tensor(2.0))),
+    ):
+        for one in (x, x.movedim(0, -1).contiguous().movedim(-1, 0)):
+            assert TABLE[op](one, *arguments).stride() == op(one, *arguments).stride()

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aotgrad.decompositions.layout import contiguous, laid_out_like
+from aotgrad.decompositions.layout import contiguous
 from aotgrad.decompositions.registry import decomposition
 
 aten = torch.ops.aten
@@ -143,7 +143,7 @@ def _triangle(x: Tensor, diagonal: int, lower: bool) -> Tensor:
     offset = columns - aten.unsqueeze.default(rows, 1)
     kept = offset <= diagonal if lower else offset >= diagonal
     zero = _zeros(x, [])
-    return laid_out_like(aten.where.self(kept, x, zero), x)
+    return contiguous(aten.where.self(kept, x, zero))
 
 
 @decomposition(aten.tril.default)

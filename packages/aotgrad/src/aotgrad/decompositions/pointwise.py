@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aotgrad.decompositions.layout import laid_out_like
+from aotgrad.decompositions.layout import contiguous
 from aotgrad.decompositions.precision import cast, in_opmath, widen
 from aotgrad.decompositions.registry import decomposition
-from symshapes import opmath_dtype, same_sizes
+from symshapes import opmath_dtype
 
 aten = torch.ops.aten
 
@@ -136,7 +136,7 @@ def rad2deg(x: Tensor) -> Tensor:
 
 @decomposition(aten.masked_fill.Scalar)
 def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
-    """`value` where the mask is true, else x, in the layout of x."""
+    """`value` where the mask is true, else x: eager fills a contiguous copy of the broadcast x."""
     if isinstance(value, complex) and not x.is_complex():
         return NotImplemented
     return _filled(x, mask, value)
@@ -151,19 +151,12 @@ def masked_fill_tensor(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
         value = aten._to_copy.default(value, dtype=x.dtype)
     if value.device != x.device:
         value = aten._to_copy.default(value, device=x.device)
-    return _laid_out(aten.where.self(mask, value, x), x)
+    return contiguous(aten.where.self(mask, value, x))
 
 
 def _filled(x: Tensor, mask: Tensor, value: Any) -> Tensor:
     fill = aten.full.default([], number(value, x.dtype), dtype=x.dtype, device=x.device)
-    return _laid_out(aten.where.self(mask, fill, x), x)
-
-
-def _laid_out(result: Tensor, x: Tensor) -> Tensor:
-    """Eager fills a copy of the broadcast input, so the input's strides win over the mask's."""
-    if same_sizes(result, x):
-        return laid_out_like(result, x)
-    return laid_out_like(result, aten.expand.default(x, result.shape))
+    return contiguous(aten.where.self(mask, fill, x))
 
 
 def number(value: Any, dtype: torch.dtype) -> Any:
