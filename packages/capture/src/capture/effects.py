@@ -63,8 +63,9 @@ class Replay:
     def store_global(self, e: Emitter, namespace: dict[str, Any], name: str, value: Variable | None) -> None:
         """Write or, with None, delete a global of a module."""
         if value is None:
-            e.emit(build.push_callable(build.load_const(dict.__delitem__)), build.load_const(namespace))
-            e.emit(build.load_const(name), build.call(2), build.pop())
+            # What the frame itself had put there need not have been there before.
+            e.emit(build.push_callable(build.load_const(dict.pop)), build.load_const(namespace))
+            e.emit(build.load_const(name), build.load_const(None), build.call(3), build.pop())
             return
         e.load(value)
         e.emit(build.load_const(namespace), build.load_const(name), build.store_subscr())

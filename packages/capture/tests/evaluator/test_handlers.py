@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import decimal
+import enum
 import inspect
+import math
 import operator
+import re
 import time
 import typing
 from collections.abc import Callable, Iterator
@@ -139,3 +143,90 @@ def test_a_method_written_in_c(ordinals: None, ask: Callable[[datetime.date], in
     compiled = capture.compile(program, fullgraph=True)
     for day in (datetime.date(1, 1, 2), datetime.date(1, 1, 3)):
         assert torch.equal(compiled(torch.zeros(1), day), program(torch.zeros(1), day))
+
+
+class _Everything(type):
+    """Classes of it hash like ``list``, and are equal to all that is compared with them."""
+
+    def __hash__(cls) -> int:
+        return hash(list)
+
+    def __eq__(cls, other: object) -> bool:
+        return True
+
+
+class _NoList(metaclass=_Everything):
+    def __init__(self, v: int) -> None:
+        self.v = v
+
+
+def test_a_class_that_is_equal_to_one_with_a_handler() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return x + _NoList(3).v
+
+    x = torch.zeros(1)
+    assert torch.equal(capture.compile(program, fullgraph=True)(x), program(x))
+
+
+class _Level(enum.Enum):
+    NOW = 1
+
+    def __index__(self) -> int:
+        return len(_CALLS)
+
+    def __float__(self) -> float:
+        return float(len(_CALLS))
+
+
+_CALLS: list[int] = []
+
+
+def _spelled(found: re.Match[str]) -> str:
+    _CALLS.append(1)
+    return "1" * len(_CALLS)
+
+
+def _last(function: object) -> bool:
+    return len(_CALLS) > 1
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: int(re.sub("a", _spelled, "a")),
+        lambda: int(re.sub("a", repl=_spelled, string="a")),
+        lambda: int(inspect.unwrap(_outer, stop=_last) is _outer),
+        lambda: int(bin(_Level.NOW), 2),
+        lambda: math.sqrt(_Level.NOW),  # type: ignore[arg-type]
+    ],
+    ids=["re.sub", "re.sub by name", "unwrap", "bin", "sqrt"],
+)
+def test_code_of_the_program_that_a_function_calls_runs_each_time(ask: Callable[[], float]) -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return x + ask()
+
+    def results(run: Any) -> list[torch.Tensor]:
+        _CALLS.clear()
+        found = []
+        for _ in range(3):
+            found.append(run(torch.zeros(1)))
+            _CALLS.append(1)
+        return found
+
+    assert results(capture.compile(program)) == results(program)
+
+
+def _outer() -> None: ...
+
+
+_outer.__wrapped__ = _wrapper  # type: ignore[attr-defined]
+
+
+def test_objects_of_a_class_in_c_compare_as_it_says() -> None:
+    def program(x: torch.Tensor, a: decimal.Decimal, b: decimal.Decimal) -> tuple[torch.Tensor, bool, bool]:
+        return x + 1, a == b, a != b
+
+    compiled = capture.compile(program)
+    for other in ("1.0", "2"):
+        given = torch.zeros(1), decimal.Decimal("1.0"), decimal.Decimal(other)
+        assert compiled(*given)[1:] == program(*given)[1:]

@@ -13,6 +13,7 @@ from capture.variables.constants import Known
 from capture.variables.functions import Function
 from capture.variables.generators import Generator
 from capture.variables.handlers import handler_of
+from capture.variables.sequences import Tuple
 from symshapes import is_generated
 
 from .errors import ProgramErrors
@@ -94,10 +95,19 @@ class FunctionCalls:
         m = self._m
         what = args[0].realize(m)
         if isinstance(what, Known) and isinstance(what.value, type) and issubclass(what.value, BaseException):
-            what = self.call(what, args[1:2], {}).realize(m)
+            what = self._instance(what, args[1].realize(m) if len(args) > 1 else None)
         if not issubclass(what.python_type(), BaseException):
             m.errors.throw(TypeError, "exceptions must derive from BaseException")
         return what
+
+    def _instance(self, cls: Known, given: Variable | None) -> Variable:
+        """``throw(cls, given)``: an exception of the class is that one, a tuple holds arguments, None says that there are none."""
+        m = self._m
+        if given is not None and issubclass(given.python_type(), cls.value):
+            return given
+        if isinstance(given, Tuple):
+            return self.call(cls, list(given.items), {}).realize(m)
+        return self.call(cls, [] if given is None or m.builder.is_none(given) else [given], {}).realize(m)
 
     def understood(self, value: types.FunctionType) -> bool:
         """Whether a function is known as a whole: which one it is counts, not what it runs."""

@@ -16,7 +16,7 @@ from capture.variables.enums import EnumMember
 from capture.variables.functions import Function, Method
 from capture.variables.instances import InstanceDict
 from capture.variables.lookups import class_lookup, shown_type
-from capture.variables.mappings import Dict
+from capture.variables.mappings import Dict, DictView
 from capture.variables.numbers import Symbolic
 from capture.variables.objects import Object, descriptor_get
 from capture.variables.operations import BINARY, COMPARE, INPLACE, UNARY
@@ -44,6 +44,11 @@ def binary(m: Interpreter, symbol: str, left: Variable, right: Variable, written
         found = _by_methods(m, left, right, f"__{name}__", f"__r{name}__", written)
         if found is not None:
             return found
+    for side in (left, right):
+        if isinstance(side, DictView):
+            joined = side.with_others(m, symbol, left, right)
+            if joined is not None:
+                return joined
     left, right = left.as_operand(m), right.as_operand(m)
     made = left.binary(m, symbol, right)
     if made is not None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import torch
 
-from capture.errors import Unsupported
+from capture.errors import NotConstant, Unsupported
 from capture.trace_rules import module_of
 
 from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
@@ -28,7 +28,7 @@ from .numbers import Symbolic
 from .objects import Object
 from .operations import BINARY, COMPARE, INPLACE, UNARY
 from .partials import Partial
-from .sequences import List, Tuple
+from .sequences import List, Sequence, Tuple
 from .tensors import Tensor
 
 
@@ -404,6 +404,21 @@ def _unary(symbol: str) -> Handler:
     return lambda m, args, kwargs: m.operators.unary(symbol, args[0])
 
 
+def _concatenation(symbol: str, function: Callable[..., object]) -> Handler:
+    def join(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        """Of sequences it is ``+``, which those of C join; of others it is an error in its own words."""
+        left, right = (a.realize(m) for a in args)
+        if isinstance(left, Sequence) and isinstance(right, Sequence):
+            return m.operators.inplace(symbol, left, right) if symbol == "+=" else m.operators.binary("+", left, right)
+        try:
+            real = [m.builder.to_python(left), m.builder.to_python(right)]
+        except NotConstant:
+            raise Unsupported(f"operator.{function.__name__} of {left!r} and {right!r}") from None
+        return m.builder.from_python(m.builder.fold(function, real))
+
+    return join
+
+
 for _symbol, (_function, _) in BINARY.items():
     handles(_function)(_binary(_symbol))
 for _symbol, _changing in INPLACE.items():
@@ -412,6 +427,8 @@ for _symbol, (_comparing, _, _) in COMPARE.items():
     handles(_comparing)(_compare(_symbol))
 for _symbol, (_of_one, _) in UNARY.items():
     handles(_of_one)(_unary(_symbol))
+for _symbol, _joining in (("+", operator.concat), ("+=", operator.iconcat)):
+    handles(_joining)(_concatenation(_symbol, _joining))
 handles(operator.inv)(_unary("~"))
 handles(operator.not_)(lambda m, args, kwargs: Constant(not m.operators.truth(args[0])))
 handles(operator.truth)(lambda m, args, kwargs: Constant(m.operators.truth(args[0])))
@@ -421,7 +438,7 @@ handles(operator.contains)(lambda m, args, kwargs: Constant(args[0].realize(m).c
 handles(operator.getitem)(lambda m, args, kwargs: args[0].realize(m).item(m, args[1].realize(m)))
 handles(operator.call)(lambda m, args, kwargs: m.calls.call(args[0], args[1:], kwargs))
 # They ask sequences for their elements; those of known ones compare as they do for real.
-folds(operator.concat, operator.countOf, operator.indexOf)
+folds(operator.countOf, operator.indexOf)
 
 
 @handles(operator.index)

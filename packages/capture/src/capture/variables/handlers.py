@@ -10,6 +10,7 @@ In: a class, a function or method written in C, or a Python function. Out: what 
 
 from __future__ import annotations
 
+import enum
 import functools
 import inspect
 import types
@@ -43,6 +44,10 @@ class Fold:
             named = {k: m.builder.to_python(v) for k, v in kwargs.items()}
         except NotConstant:
             raise Unsupported(f"{label(self.function)} of a value that is not constant") from None
+        if any(isinstance(v, enum.Enum) and not isinstance(v, int | float | str) for v in (*real, *named.values())):
+            raise Unsupported(
+                f"{label(self.function)} of a member of an enumeration, which may have methods of its own"
+            )
         return m.builder.from_python(m.builder.fold(self.function, real, named))
 
 
@@ -81,15 +86,15 @@ def refuses(*callables: Any, why: str) -> None:
 def unregister(*callables: Any) -> None:
     """Take handlers away again; raises ``KeyError`` where there is none."""
     for each in callables:
-        del _HANDLERS[each]
+        del _HANDLERS[_key(each)]
         _CODE.pop(each, None)
 
 
 def _add(key: Any, handler: Handler) -> None:
     is_python = isinstance(key, types.FunctionType)
-    if key in _HANDLERS or (is_python and _place(key, module_of(key)) in _HANDLERS):
+    if _key(key) in _HANDLERS or (is_python and _place(key, module_of(key)) in _HANDLERS):
         raise ValueError(f"{key if isinstance(key, str) else label(key)} has a handler already")
-    _HANDLERS[key] = handler
+    _HANDLERS[_key(key)] = handler
     if is_python:
         _CODE[key] = key.__code__
 
@@ -101,7 +106,7 @@ def _fold_later(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 def handler_of(function: Any, module: str = "") -> Handler | None:
     """The handler of a callable, if it has one. ``module`` is that of a Python function's code, if that is sure (``module_of``)."""
     try:
-        found = _HANDLERS.get(function)
+        found = _HANDLERS.get(_key(function))
     except TypeError:  # it has no hash
         return None
     if not isinstance(function, types.FunctionType):
@@ -110,6 +115,11 @@ def handler_of(function: Any, module: str = "") -> Handler | None:
         return found
     found = _HANDLERS.get(_place(function, module)) if module else None
     return Fold(function) if found is _fold_later else found
+
+
+def _key(key: Any) -> Any:
+    """What the table has it under. A class is itself alone, whatever its metaclass says of hashes and equality."""
+    return id(key) if issubclass(type(key), type) else key
 
 
 def _place(function: types.FunctionType, module: str) -> str:

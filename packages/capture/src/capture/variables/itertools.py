@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from capture.bytecode import build
+from capture.errors import Unsupported
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
@@ -216,15 +217,27 @@ def _product(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return _tuples_iterator(m, _products(m, args, kwargs))
 
 
+def _sized(args: Args, kwargs: Kwargs) -> tuple[Variable, Variable | None]:
+    """The arguments ``iterable`` and ``r``."""
+    named = dict(zip(("iterable", "r"), args, strict=False)) | kwargs
+    if "iterable" not in named or len(named) != len(args) + len(kwargs) or not named.keys() <= {"iterable", "r"}:
+        raise Unsupported("combinations or permutations with other than their arguments")
+    return named["iterable"], named.get("r")
+
+
 @handles(itertools.combinations)
 def _combinations(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return _tuples_iterator(m, list(itertools.combinations(m.iteration.elements(args[0]), m.operators.index(args[1]))))
+    values, size = _sized(args, kwargs)
+    if size is None:
+        raise Unsupported("itertools.combinations without a size")
+    return _tuples_iterator(m, list(itertools.combinations(m.iteration.elements(values), m.operators.index(size))))
 
 
 @handles(itertools.permutations)
 def _permutations(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    size = m.operators.index(args[1]) if len(args) > 1 else None
-    return _tuples_iterator(m, list(itertools.permutations(m.iteration.elements(args[0]), size)))
+    values, given = _sized(args, kwargs)
+    size = None if given is None or m.builder.is_none(given) else m.operators.index(given)
+    return _tuples_iterator(m, list(itertools.permutations(m.iteration.elements(values), size)))
 
 
 @handles(itertools.pairwise)

@@ -25,7 +25,7 @@ from . import modules
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant, Known, Real
 from .functions import Function, Method
-from .handlers import Fold, folds, handles
+from .handlers import Fold, folds, handles, label
 from .instances import InstanceDict
 from .lookups import MISSING, class_lookup, made_by_object
 from .mappings import Dict
@@ -37,7 +37,7 @@ from .tensors import Tensor
 
 # Text and patterns in; out what cannot be changed, and depends on nothing else. That it is remembered meanwhile is not seen.
 folds(
-    re.match, re.fullmatch, re.search, re.sub, re.compile, posixpath.join, textwrap.dedent, "packaging.version.parse",
+    re.match, re.fullmatch, re.search, re.compile, posixpath.join, textwrap.dedent, "packaging.version.parse",
     "torch.torch_version.TorchVersion._cmp_wrapper",
 )  # fmt: skip
 # Annotations themselves in, which cannot be changed.
@@ -49,6 +49,18 @@ folds(
     importlib.util.find_spec, "torch.cuda.is_available", "torch.cuda.device_count", "torch.cuda.is_bf16_supported",
     "torch.cuda.get_device_capability", "torch.mps.is_available", "torch.xpu.is_available", "torch.distributed.is_available",
 )  # fmt: skip
+
+_SUBSTITUTED = Fold(re.sub)
+
+
+@handles(re.sub)
+def _sub(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    """By text; what else it is given it calls, which is the program's."""
+    by = args[1] if len(args) > 1 else kwargs.get("repl")
+    if by is not None and not issubclass(by.realize(m).python_type(), str | bytes):
+        raise Unsupported("re.sub by what is called")
+    return _SUBSTITUTED(m, args, kwargs)
+
 
 handles(torch.nn.Module.__getattr__)(modules.module_getattr)
 handles(torch.nn.Module.__setattr__)(modules.module_setattr)
@@ -118,6 +130,8 @@ def _of_function(function: Any) -> None:
     def read(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         """It reads parts of a function, and of those that it wraps."""
         value = args[0].realize(m) if args else None
+        if any(isinstance(a.realize(m), Function | Method) for a in (*args[1:], *kwargs.values())):
+            raise Unsupported(f"{label(function)} with a function to call")
         if isinstance(value, Function) and value.real is not None:
             m.guards.note_signature(value)
         elif isinstance(value, Known) and isinstance(value.value, type):

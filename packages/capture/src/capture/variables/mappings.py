@@ -19,7 +19,7 @@ from .lookups import shown_type
 from .placeholders import Lazy
 from .reconstruction import CannotReconstruct, Emitter, method_of
 from .sequences import DUNDERS, builtin_method
-from .sets import Set
+from .sets import SET_ALGEBRA, SET_OPERATORS, Set, unordered
 
 
 class VarKey:
@@ -295,7 +295,8 @@ class Dict(Variable):
     def binary(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
         if symbol != "|" or not isinstance(other, Dict):
             return None
-        merged = self.py_copy(m)
+        kind = other if self.cls is dict else self  # a subclass on the right is asked first
+        merged = m.effects.created(Dict(dict(self.whole(m)), kind.cls, kind.factory))
         merged.method(m, "update", [other], {})
         return merged
 
@@ -399,6 +400,13 @@ class DictView(Variable):
         if self.kind == "values":
             raise Unsupported("set operation on dict values")
         return Set.of(m, self.elements(m))
+
+    def with_others(self, m: Interpreter, symbol: str, left: Variable, right: Variable) -> Variable | None:
+        """An operator of sets, of which it is one side: the other may be anything that can be iterated."""
+        if self.kind == "values" or symbol not in SET_OPERATORS:
+            return None
+        first, second = (Set.of(m, unordered(m, side)) for side in (left, right))
+        return SET_ALGEBRA[SET_OPERATORS[symbol]](m, first, second)
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if name == "isdisjoint" or name in DUNDERS:

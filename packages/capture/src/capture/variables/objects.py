@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import types
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NoReturn
 
 from capture import _native
@@ -282,7 +282,8 @@ class Object(Instance):
         """A method written in C, of ``object`` or of the built-in base class."""
         if owner is object or name in OBJECT_METHODS:
             own = OBJECT_METHODS.get(name)
-            if own is not None and (owner is object or self.payload is None):
+            compares = name in ("__eq__", "__ne__")  # a class in C that says so itself compares what it holds
+            if own is not None and (owner is object or (self.payload is None and not compares)):
                 return own(m, self, [a.realize(m) for a in args])
         if name == "__getitem__" and isinstance(self.payload, Dict) and self.payload.find(m, args[0]) is None:
             missing = self.special(m, "__missing__")
@@ -473,6 +474,20 @@ def _object(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if args or kwargs:
         m.builder.fold(object, [None] * len(args), dict.fromkeys(kwargs))
     return m.effects.created(Object(object))
+
+
+def _compare_namespaces(symbol: str) -> Callable[[Interpreter, Args, Kwargs], Variable]:
+    def compare(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        left, right = (a.realize(m) for a in args)
+        if isinstance(left, Object) and isinstance(right, Object) and issubclass(right.cls, types.SimpleNamespace):
+            return m.operators.compare(symbol, InstanceDict(left), InstanceDict(right))
+        return Constant(NotImplemented)
+
+    return compare
+
+
+handles(types.SimpleNamespace.__eq__)(_compare_namespaces("=="))
+handles(types.SimpleNamespace.__ne__)(_compare_namespaces("!="))
 
 
 @handles(types.SimpleNamespace)

@@ -112,7 +112,7 @@ class Sequence(Variable):
         if symbol == "+" and isinstance(other, Sequence):
             if self.base is not other.base:
                 own = self.cls.__name__
-                m.errors.throw(TypeError, f'can only concatenate {own} (not "{other.cls.__name__}") to {own}')
+                m.errors.throw(TypeError, f'can only concatenate {own} (not "{shown_type(other.cls)}") to {own}')
             return self.make(m, [*self.items, *other.items])
         if symbol == "*":
             return self.make(m, self.items * m.operators.index(other))
@@ -206,6 +206,10 @@ DUNDERS: dict[str, Callable[..., Variable]] = {
 }
 
 
+#: What a tuple and a ``torch.Size`` make: their types have taken turns in it.
+_JOINED: type = type(operator.add((1,), torch.Size((1,))))
+
+
 class Tuple(Sequence):
     """Tuples, ``torch.Size`` (cls) and the result tuples of torch operations (cls is their struct sequence)."""
 
@@ -228,6 +232,14 @@ class Tuple(Sequence):
     def make(self, m: Interpreter, items: list[Variable]) -> Variable:
         cls = self.cls if self.cls is torch.Size else tuple
         return m.effects.created(Tuple(items, cls))
+
+    def binary(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
+        if symbol != "+" or not isinstance(other, Sequence) or torch.Size not in (self.cls, other.cls):
+            return super().binary(m, symbol, other)
+        items = [*self.items, *other.items]
+        if not isinstance(other, Tuple) or not all(issubclass(x.realize(m).python_type(), int) for x in items):
+            raise Unsupported("sizes joined with what is none")
+        return m.effects.created(Tuple(items, torch.Size if self.cls is torch.Size else _JOINED))
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if self.cls not in (tuple, torch.Size):

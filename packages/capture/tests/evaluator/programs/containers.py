@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import collections
+import itertools
+import operator
+import types
 
 import torch
 
@@ -108,3 +111,71 @@ def deque(x):
     d.append(x + 1)
     d.append(x + 2)
     return list(d), d[0], len(d)
+
+
+def _word(function):
+    try:
+        return function()
+    except Exception as error:
+        return type(error).__name__, str(error)
+
+
+@program
+def dicts_joined_with_subclasses(x):
+    ordered, made = collections.OrderedDict(b=x), collections.defaultdict(list, c=[1])
+    return {"a": 1} | ordered, ordered | {"a": 1}, {"a": 1} | made, made | {"a": 1}, ({"a": 1} | made)["new"]
+
+
+@program
+def views_with_any_iterable(x):
+    d = {"a": x, "b": 1}
+    made = (
+        d.keys() - ["a"], d.keys() | ("c",), ["a", "q"] & d.keys(), {"z"} | d.keys(), d.keys() ^ frozenset("a"),
+        frozenset(["a"]) & d.keys(), {"k": 1}.items() - [("k", 1)],
+    )  # fmt: skip
+    return [(type(s), len(s), "a" in s, "b" in s, "c" in s, "z" in s) for s in made], x + 1
+
+
+@program
+def sizes_joined(x):
+    return (
+        (1,) + x.shape, x.shape + (1,), (1,) + x.shape[:1], _word(lambda: [1] + x.shape), [1, *x.shape] + [2], x + 1,
+    )  # fmt: skip
+
+
+@program
+def errors_of_joins_break(x):
+    d = {"a": x}
+    return _word(lambda: d.keys() - 5), _word(lambda: x.shape + ("a",)), _word(lambda: x.shape + [1]), x + 1
+
+
+@program
+def operator_joins(x):
+    a = [x]
+    b = operator.iconcat(a, [1])
+    operator.iconcat(a, (2,))
+    made = operator.concat(a, [3])
+    return (
+        a is b,
+        a,
+        made is a,
+        made,
+        operator.concat((1,), (x,)),
+        operator.concat("a", "b"),
+        _word(lambda: operator.concat([1], 2)),
+        _word(lambda: operator.iconcat(1, [2])),
+    )
+
+
+@program
+def combinations_by_name(x):
+    return (
+        list(itertools.combinations("abc", r=2)), list(itertools.permutations("ab", r=1)),
+        list(itertools.permutations("ab", None)), list(itertools.combinations(iterable=[x, 1], r=1)),
+    )  # fmt: skip
+
+
+@program
+def namespaces_compared(x):
+    a, b = types.SimpleNamespace(v=1), types.SimpleNamespace(v=1)
+    return a == b, a != b, a == types.SimpleNamespace(v=2), a == a, x + 1

@@ -150,3 +150,53 @@ def autocast(x):
         y = x @ x.t()
         inside = torch.is_autocast_enabled("cpu")
     return y, y.dtype, inside, (x @ x.t()).dtype, torch.is_autocast_enabled("cpu")
+
+
+class _Told(Exception):
+    def __init__(self, what, told=2):
+        super().__init__(what)
+        self.told = told
+
+
+@contextlib.contextmanager
+def _noting(notes):
+    try:
+        yield
+    except _Told as error:
+        notes.append(error.told)
+
+
+@program
+def exception_thrown_into_a_context_manager(x):
+    notes = []
+    with _noting(notes):
+        raise _Told("a", told=x.shape[0])
+    return notes, x + 1
+
+
+@program
+def throws_of_a_generator(x):
+    def caught():
+        for _ in range(4):
+            try:
+                yield
+            except _Told as error:
+                found.append((error.args, error.told))
+
+    found, it = [], caught()
+    next(it)
+    it.throw(_Told("b", told=7))
+    it.throw(_Told("c"))
+    return found, x + 1
+
+
+@program
+def global_made_and_deleted(x):
+    global _made_here
+    _made_here = [x]
+    kept = _made_here
+    del _made_here
+    try:
+        return _made_here
+    except NameError as error:
+        return str(error), kept, x + 1
