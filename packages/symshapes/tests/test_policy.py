@@ -1,3 +1,5 @@
+"""Marks on the dimensions of tensors: how they are set, read back and refused."""
+
 import pytest
 import torch
 

@@ -1,3 +1,5 @@
+"""Interpreters and torch versions that are not supported are refused in one sentence."""
+
 import subprocess
 import sys
 import warnings

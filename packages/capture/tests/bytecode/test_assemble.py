@@ -55,16 +55,6 @@ def test_snippets_run():
     assert function.__code__.co_varnames == ("x", "best")
 
 
-def test_call_function_ex():
-    body = build.call_function_ex(
-        build.load_const(lambda *a, **k: (a, k)),
-        build.load_fast("x"),
-        [*build.load_const("k"), *build.load_const(3), *build.build_map(1)],
-    )
-    function = make([*build.prologue([], []), *body, *build.return_value()], argnames=("x",))
-    assert function((1, 2)) == ((1, 2), {"k": 3})
-
-
 @pytest.mark.parametrize("operator", ["<", "<=", "==", "!=", ">", ">="])
 def test_compare(operator):
     body = [*build.load_fast("x"), *build.load_fast("y"), *build.compare(operator), *build.return_value()]

@@ -112,11 +112,6 @@ def is_composite(op: Any) -> bool:
     return torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
 
 
-def overload_of(op: Any, name: str) -> Any | None:
-    """The overload `name` of the packet of `op`, or None."""
-    return getattr(op, name, None)
-
-
 class _Probe(torch.Tensor):
     """Metadata alone, for questions to torch that look at nothing else."""
 

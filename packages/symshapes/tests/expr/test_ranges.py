@@ -1,3 +1,5 @@
+"""Ranges of expressions hold every value that the expression takes within the ranges of its symbols."""
+
 import itertools
 import operator
 from math import inf

@@ -75,6 +75,24 @@ def _each_with_one(op: Any) -> Callable[..., list[Tensor]]:
     return run
 
 
+def _each_triple(op: Any) -> Callable[..., list[Tensor]]:
+    """`op` of each, with one factor."""
+
+    def run(x: list[Tensor], first: list[Tensor], second: list[Tensor], value: Any = 1) -> list[Tensor]:
+        return [op(*each, value=value) for each in zip(x, first, second, strict=True)]
+
+    return run
+
+
+def _each_triple_scaled(op: Any) -> Callable[..., list[Tensor]]:
+    """`op` of each, with a factor each."""
+
+    def run(x: list[Tensor], first: list[Tensor], second: list[Tensor], scalars: Any) -> list[Tensor]:
+        return [op(*each, value=value) for *each, value in zip(x, first, second, scalars, strict=True)]
+
+    return run
+
+
 for _name in UNARY:
     decomposition(getattr(aten, f"_foreach_{_name}").default)(_each_unary(getattr(aten, _name).default))
 
@@ -98,28 +116,10 @@ decomposition(aten._foreach_pow.ScalarList)(_each_pair(aten.pow.Tensor_Scalar))
 decomposition(aten._foreach_pow.List)(_each_pair(aten.pow.Tensor_Tensor))
 
 
-@decomposition(aten._foreach_addcmul.Scalar)
-def foreach_addcmul(x: list[Tensor], first: list[Tensor], second: list[Tensor], value: Any = 1) -> list[Tensor]:
-    """`addcmul` of each, with one factor."""
-    return [aten.addcmul.default(*each, value=value) for each in zip(x, first, second, strict=True)]
-
-
-@decomposition(aten._foreach_addcmul.ScalarList)
-def foreach_addcmul_list(x: list[Tensor], first: list[Tensor], second: list[Tensor], scalars: Any) -> list[Tensor]:
-    """`addcmul` of each, with a factor each."""
-    return [aten.addcmul.default(*each, value=v) for *each, v in zip(x, first, second, scalars, strict=True)]
-
-
-@decomposition(aten._foreach_addcdiv.Scalar)
-def foreach_addcdiv(x: list[Tensor], first: list[Tensor], second: list[Tensor], value: Any = 1) -> list[Tensor]:
-    """`addcdiv` of each, with one factor."""
-    return [aten.addcdiv.default(*each, value=value) for each in zip(x, first, second, strict=True)]
-
-
-@decomposition(aten._foreach_addcdiv.ScalarList)
-def foreach_addcdiv_list(x: list[Tensor], first: list[Tensor], second: list[Tensor], scalars: Any) -> list[Tensor]:
-    """`addcdiv` of each, with a factor each."""
-    return [aten.addcdiv.default(*each, value=v) for *each, v in zip(x, first, second, scalars, strict=True)]
+for _name in ("addcmul", "addcdiv"):
+    _packet, _op = getattr(aten, f"_foreach_{_name}"), getattr(aten, _name).default
+    decomposition(_packet.Scalar)(_each_triple(_op))
+    decomposition(_packet.ScalarList)(_each_triple_scaled(_op))
 
 
 @decomposition(aten._foreach_lerp.Scalar)

@@ -91,13 +91,6 @@ def call_function(
     return [*push_callable(load), *pushed, *call(len(arguments), kw_names)]
 
 
-def call_function_ex(
-    load: Sequence[Instruction], args: Sequence[Instruction], kwargs: Sequence[Instruction] = ()
-) -> list[Instruction]:
-    """callable(*args, **kwargs), where `args` pushes a tuple and `kwargs` a dict (or nothing)."""
-    return [*push_callable(load), *args, *kwargs, Instruction("CALL_FUNCTION_EX", int(bool(kwargs)))]
-
-
 def build_tuple(count: int) -> list[Instruction]:
     """Pop `count` values, push them as a tuple."""
     return [Instruction("BUILD_TUPLE", count)]

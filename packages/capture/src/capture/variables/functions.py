@@ -28,7 +28,6 @@ class Cell(Variable):
     def __init__(self, content: Variable | None = None, name: str | None = None) -> None:
         self.content = content
         self.name = name
-        self.is_free = False
 
     def python_type(self) -> type:
         return types.CellType

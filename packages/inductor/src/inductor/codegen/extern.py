@@ -103,10 +103,9 @@ class ArgumentPrinter:
 def unpacked(op: ExternOp) -> bool | None:
     """How an extern call's result becomes its flattened results: False: it is the one result itself; True: a flat
     sequence; None: nested, to be flattened."""
-    schema = getattr(op.target, "_schema", None)
-    if schema is None:
+    if not isinstance(op.target, OpOverload):
         return None
-    lists = [isinstance(result.type, torch.ListType) for result in schema.returns]
+    lists = [isinstance(result.type, torch.ListType) for result in op.target._schema.returns]
     if len(lists) == 1:
         return lists[0]
     return None if any(lists) else True

@@ -76,7 +76,8 @@ class _Writer:
         self.names: dict[str, str] = {}
         self.taken = {symbol.name for symbol in self.program.symbols}
         for op in self.program.operations:
-            self.taken.update(getattr(op, "scalar_writes", ()))
+            if isinstance(op, ExternOp):
+                self.taken.update(op.scalar_writes)
         self.alive: dict[str, Geometry] = {}
         """Tensors in scope that the wrapper knows the layout of."""
         self.layouts: dict[tuple[Geometry, torch.dtype, torch.device], dict[str, None]] = {}

@@ -135,12 +135,13 @@ def reaches_output(node: fx.Node) -> bool:
 
 def _remove(node: fx.Node) -> None:
     """Erase a call that nobody reads, and those of its arguments that were there only for it."""
-    todo = [node]
+    todo, erased = [node], set[fx.Node]()
     while todo:
         gone = todo.pop()
         facts = facts_if_operator(gone.target)
-        if gone.users or facts is None or facts.acts or getattr(gone, "_erased", False):
+        if gone.users or gone in erased or facts is None or facts.acts:
             continue
+        erased.add(gone)
         todo.extend(gone.all_input_nodes)
         gone.graph.erase_node(gone)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from inductor._torch import OpOverload
 from inductor.ir.program import ExternOp
 from symshapes import facts_if_operator
 
@@ -36,24 +37,24 @@ microsecond less on finding the kernel."""
 
 def direct_function(target: Any) -> str | None:
     """The torch function that does what an `OpOverload` does, or None."""
-    if getattr(target, "_overloadname", None) != "default":
-        return None
-    return DIRECT_FUNCTIONS.get(target._schema.name)
+    return DIRECT_FUNCTIONS.get(target._schema.name) if _is_default_overload(target) else None
 
 
 def takes_any_strides(target: Any) -> bool:
     """Whether a call doesn't care for the strides of dimensions of size 1: products of matrices, which look only at what they
     walk over."""
-    schema = getattr(target, "_schema", None)
-    return schema is not None and schema.name in OUT_FUNCTIONS
+    return isinstance(target, OpOverload) and target._schema.name in OUT_FUNCTIONS
 
 
 def writes_into(op: ExternOp) -> str | None:
     """The torch function that computes `op` into an `out=` tensor, or None."""
-    name = getattr(getattr(op.target, "_schema", None), "name", "")
-    if getattr(op.target, "_overloadname", None) != "default" or len(op.writes) != 1 or op.writes[0] is None:
+    if not _is_default_overload(op.target) or len(op.writes) != 1 or op.writes[0] is None:
         return None
-    return OUT_FUNCTIONS.get(name)
+    return OUT_FUNCTIONS.get(op.target._schema.name)
+
+
+def _is_default_overload(target: Any) -> bool:
+    return isinstance(target, OpOverload) and target._overloadname == "default"
 
 
 def returns_fresh(op: ExternOp) -> bool:
