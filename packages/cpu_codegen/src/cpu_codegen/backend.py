@@ -1,4 +1,4 @@
-"""`CpuBackend`: inductor's seam for device type "cpu"."""
+"""`CpuBackend`: inductor's device backend for the device type "cpu"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The seam between the scheduler and a device: `DeviceBackend`.
+"""The interface between the scheduler and a device: `DeviceBackend`.
 
 Flows in: a `Kernel` (one fused loop nest). Flows out: source text, then callables the wrapper calls. A new device is one
 class (`backends` says how it is found). Everything device-independent (fusion, forwarding of stores to loads, removal of buffers no one else

@@ -108,7 +108,7 @@ def _by_methods(
         raise Unsupported(f"{left!r} with {right!r}: {name}")
     left_type, right_type = left.python_type(), right.python_type()
     if any(hasattr(cls, "__getitem__") for cls in (left_type, right_type)):
-        raise Unsupported(f"{left!r} {written} {right!r}, of which sequences have words of their own")
+        raise Unsupported(f"{left!r} {written} {right!r}, whose error message is the sequence's own")
     shown = "** or pow()" if written == "**" else written
     m.errors.throw(
         TypeError, f"unsupported operand type(s) for {shown}: {shown_type(left_type)!r} and {shown_type(right_type)!r}"
@@ -132,7 +132,7 @@ def _has_method(m: Interpreter, owner: Variable, name: str) -> bool:
 
 
 def inplace(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Variable:
-    """``left symbol right`` for ``+=`` and its kin; returns what is bound afterwards."""
+    """``left symbol right`` for ``+=`` and the other in-place operators; returns what is bound afterwards."""
     left, right = left.realize(m), right.realize(m)
     name = INPLACE[symbol].__name__
     if isinstance(left, Tensor):

@@ -102,8 +102,8 @@ class GraphRecorder:
 
     def has_tensor(self, variable: Variable) -> bool:
         """Whether a tensor is somewhere in an argument."""
-        known = variable.realize(self._m)
-        return isinstance(known, Tensor) or any(map(self.has_tensor, known.contents(self._m)))
+        value = variable.realize(self._m)
+        return isinstance(value, Tensor) or any(map(self.has_tensor, value.contents(self._m)))
 
     def note_offset(self, tensor: Tensor) -> None:
         """Where a tensor begins in its storage is asked for: that of a view follows from that of what it is a view of."""
@@ -118,19 +118,19 @@ class GraphRecorder:
     def note_places(self, *variables: Variable) -> None:
         """The program acts on these tensors' places in autograd's graph, or on those of tensors within."""
         for variable in variables:
-            known = variable.realize(self._m)
-            if isinstance(known, Tensor):
-                self.placed.append((self._state.step, known.node))
-            self.note_places(*known.contents(self._m))
+            value = variable.realize(self._m)
+            if isinstance(value, Tensor):
+                self.placed.append((self._state.step, value.node))
+            self.note_places(*value.contents(self._m))
 
     def record(self, op: str, target: Any, args: Args, kwargs: Kwargs) -> Variable:
         """Add one call. ``op`` is ``"call_function"`` or ``"call_method"``; the result is a variable."""
         try:
-            lowered = [a.realize(self._m).as_argument(self._m) for a in args]
+            positional = [a.realize(self._m).as_argument(self._m) for a in args]
             named = {k: v.realize(self._m).as_argument(self._m) for k, v in kwargs.items()}
         except NotConstant as error:
             raise Unsupported(f"argument of {_name(target)}: {error}") from None
-        fake_args = [p[1] for p in lowered]
+        fake_args = [p[1] for p in positional]
         fake_kwargs = {k: p[1] for k, p in named.items()}
         if fake_kwargs.get("requires_grad") is True:
             raise Unsupported(f"{_name(target)}(requires_grad=True) makes a leaf that gradients may be asked of")
@@ -148,7 +148,7 @@ class GraphRecorder:
             refused = self._refused_by_kernel(op, target, fake_args, fake_kwargs)
         if refused is not None:
             raise Unsupported(refused)
-        fx_args = tuple(p[0] for p in lowered)
+        fx_args = tuple(p[0] for p in positional)
         self._effects.left_behind()
         node = self.graph.call(op, target, fx_args, {k: p[0] for k, p in named.items()}, self._state.where())
         node.meta["step"] = self._state.step

@@ -1,7 +1,7 @@
 """Operators under an exception handler of the program: what only a kernel refuses is found out before a graph holds it.
 
 Fakes refuse wrong shapes, and most wrong dtypes. The rest a kernel would say when the graph runs, outside the handler.
-In: a call on fakes. Out: the kernel's words for the same call on zeros.
+In: a call on fakes. Out: the kernel's error for the same call on zeros.
 """
 
 from __future__ import annotations

@@ -429,7 +429,7 @@ class Variable:
         """Change the real object, which ``e.load`` pushes; so it does the values, which all lie in locals by then."""
         raise Unsupported(f"side effect on {self!r}")
 
-    # Operators, where no class written in Python has a say
+    # Operators on built-in values, where no method written in Python decides
 
     def as_operand(self, m: Interpreter) -> Variable:
         """What operators take it for: of a view that is a set or a dictionary."""

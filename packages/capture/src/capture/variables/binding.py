@@ -1,4 +1,4 @@
-"""The interpreter's words for arguments that a function does not take: a function of the same parameters is called with them."""
+"""Python's own error for arguments that a function does not take: a function of the same parameters is called with them."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def _place(function: types.FunctionType, module: str) -> str:
 
 
 def check_arguments(function: Any, args: Args, kwargs: Kwargs) -> None:
-    """What does not take such arguments is called for real, for its own words."""
+    """Raise ``Unsupported`` with Python's message where a callable does not take these arguments."""
     signature = _signature(function)
     if signature is None:
         return

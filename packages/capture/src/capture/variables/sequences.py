@@ -56,16 +56,16 @@ class Sequence(Variable):
         return self.items[self.place(m, key, f"{self.base.__name__} index out of range")]
 
     def place(self, m: Interpreter, key: Variable, beyond: str) -> int:
-        """Where an index points to; ``beyond`` are the words for one that is too large."""
+        """Where an index points to; ``beyond`` is the message for one that is too large."""
         if m.builder.is_constant(key) and not hasattr(m.builder.to_python(key), "__index__"):
-            m.builder.fold(operator.getitem, [self.twin(), m.builder.to_python(key)])
+            m.builder.fold(operator.getitem, [self.empty_container(), m.builder.to_python(key)])
         index = m.operators.index(key)
         if not -len(self.items) <= index < len(self.items):
             m.errors.throw(IndexError, beyond)
         return index
 
-    def twin(self) -> Any:
-        """A container of the same kind, for its own words on what it refuses."""
+    def empty_container(self) -> Any:
+        """A real, empty container of the same kind: what it refuses, it refuses with Python's own error."""
         return () if issubclass(self.cls, tuple) else self.cls()
 
     def iterate(self, m: Interpreter) -> Variable:
@@ -139,7 +139,7 @@ class Sequence(Variable):
 
 
 def check_call(handler: Callable[..., Variable], args: list[Any], kwargs: Kwargs) -> None:
-    """What is called with other arguments than it takes is called for real, for its own words."""
+    """Raise ``Unsupported`` with Python's message where a handler of a method does not take these arguments."""
     code = getattr(handler, "__func__", handler).__code__
     given = len(args) + (1 if hasattr(handler, "__self__") else 0)
     least = code.co_argcount - len(getattr(handler, "__defaults__", None) or ())

@@ -69,7 +69,7 @@ def position(value: TensorValue, index: Index, size: Expr, rule: str) -> Expr:
 def embedding(builder: Builder, weight: TensorValue, indices: TensorValue, *_: Any, **__: Any) -> Any:
     """Rows of the weight, by index; (..., columns)."""
     if is_empty(weight.size):
-        return NotImplemented  # eager has words of its own for it
+        return NotImplemented  # ATen raises eager's error for it
     realize_if_costly(builder, weight)
     realize_if_costly(builder, indices)
 

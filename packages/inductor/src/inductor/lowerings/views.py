@@ -27,6 +27,7 @@ def out_size(builder: Builder) -> tuple[Expr, ...]:
 
 @view("alias", "detach", "lift", "lift_fresh", "_conj", "resolve_conj")
 def identity(builder: Builder, self: TensorValue) -> Any:
+    """The tensor itself; of complex numbers, where conjugation is a flag of the view, ATen's call."""
     return self if not self.dtype.is_complex else NotImplemented
 
 

@@ -86,7 +86,7 @@ def _rewrite(node: fx.Node, by_target: dict[Any, list[GraphPass]], counts: Count
 
 
 def _takes_the_place(made: fx.Node, match: GraphMatch) -> bool:
-    """Whether the values are alike, and memory that is a result's own stays its own; what was made in vain goes."""
+    """Whether the values are alike, and memory that is a result's own stays its own. If not, the calls made for it are erased."""
     known = len(match.made) < 2 or is_static(match.value)
     shares = made not in match.made and not facts_of(match.node.target).aliases and reaches_output(match.node)
     if known and not shares and _alike(made.meta["val"], match.value, of_new=made in match.made):

@@ -107,7 +107,7 @@ def convolution(
     groups: Size,
     *_: bool,
 ) -> TensorMeta:
-    """N-d convolution; an input without batch dimension gets one for the while."""
+    """N-d convolution; an input without a batch dimension is given one of size 1 meanwhile."""
     common_device([input, weight])
     if input.dtype is not weight.dtype:
         raise RuntimeError(f"Input type ({input.dtype}) and weight type ({weight.dtype}) should be the same")

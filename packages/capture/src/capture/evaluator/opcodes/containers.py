@@ -143,7 +143,7 @@ def _list_to_tuple(m: Machine, frame: Frame, op: Op) -> None:
 
 
 def _unpacked(m: Machine, value: Variable) -> list[Variable]:
-    """The elements of what is unpacked; Python has words of its own for what is not iterable."""
+    """The elements of what is unpacked; what is not iterable raises with a message that only unpacking has."""
     cls = value.python_type()
     if not can_iterate(cls):
         m.errors.throw(TypeError, f"cannot unpack non-iterable {shown_type(cls)} object")
