@@ -57,7 +57,7 @@ SKIP_RECURSIVE: Final[Mark]  # run this code eagerly, and all that it calls
 
 @final
 class GuardProgram:
-    """Guards as a list of native operations over registers; `lower` writes them.
+    """Guards as a list of native operations over registers; `capture.guards.guard_program` writes them.
 
     An instruction is (operation, destination register, source register, number, object, index into texts).
     Raises ValueError or TypeError for instructions that could not be run safely.

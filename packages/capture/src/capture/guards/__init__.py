@@ -1,4 +1,4 @@
-"""Guards: what a capture assumed, merged into one native program. See `kinds`, `tree`, `lower`."""
+"""Guards: what a capture assumed, merged into one native program. See `kinds`, `tree`, `program`."""
 
 from capture.guards.kinds import (
     GlobalState,
@@ -9,7 +9,7 @@ from capture.guards.kinds import (
     Size,
     TensorMeta,
 )
-from capture.guards.lower import guard_program
+from capture.guards.program import guard_program
 from capture.guards.tree import LASTING, GuardTree, begins_lasting, build_tree
 
 __all__ = [

@@ -1,6 +1,6 @@
 """What a capture assumed: `Guard(source, kind, expected)`, one fact each, with its wording.
 
-The evaluator collects these; `tree` merges them; `lower` turns them into a program for the native checker.
+The evaluator collects these; `tree` merges them; `program` turns them into a program for the native checker.
 """
 
 from __future__ import annotations

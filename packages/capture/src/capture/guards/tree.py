@@ -1,6 +1,6 @@
 """Guards merged by what they read: a tree of sources, each read once, with the facts to check at each.
 
-`build_tree` drops duplicates; `GuardTree.lower` gives the native program; `str` shows the tree.
+`build_tree` drops duplicates; `guard_program` makes the native program of it; `str` shows the tree.
 """
 
 from __future__ import annotations

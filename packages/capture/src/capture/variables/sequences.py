@@ -280,7 +280,7 @@ class Tuple(Sequence):
 
 
 class List(Sequence):
-    """A list. Every change is noted with ``m.mutated`` so that inputs are written back."""
+    """A list. Every change is noted with ``m.effects.mutated`` so that inputs are written back."""
 
     base: type = list
 

@@ -32,7 +32,7 @@ def guard_program(tree: GuardTree, code: CodeType, inputs: Iterable[S.Source] = 
 
     Raises `ValueError` for a source that such frames do not have, or an input that is not read from what lives on.
     """
-    return _Lowering(tree, code, inputs).program()
+    return _ProgramBuilder(tree, code, inputs).program()
 
 
 class _Part:
@@ -70,7 +70,7 @@ class _Part:
             self.emit(_shape(guard.expected, registers), -1, -1, str(guard))
 
 
-class _Lowering:
+class _ProgramBuilder:
     """Splits the tree in two programs: about what a call brings, and about what lives on.
 
     What hangs from an object of fixed identity (a constant, the frame's globals, an argument that must be one object), or
@@ -238,10 +238,10 @@ def _item(key: Any) -> _Read:
 
 
 # How each kind of source is read from its parent's value.
-_READS: dict[type[S.Source], Callable[[_Lowering, Any], _Read]] = {
-    S.Local: _Lowering.local,
-    S.Closure: _Lowering.free,
-    S.ClosureCell: lambda lowering, source: ("free_cell", lowering.free_index(source.free), None),
+_READS: dict[type[S.Source], Callable[[_ProgramBuilder, Any], _Read]] = {
+    S.Local: _ProgramBuilder.local,
+    S.Closure: _ProgramBuilder.free,
+    S.ClosureCell: lambda builder, source: ("free_cell", builder.free_index(source.free), None),
     S.ModuleGlobal: lambda _, source: ("key", 0, source.variable),
     S.Attr: lambda _, source: ("dict_attr" if source.via_dict else "attr", 0, source.attr),
     S.Item: lambda _, source: _item(source.key),
