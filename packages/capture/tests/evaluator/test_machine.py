@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import threading
 import weakref
@@ -50,6 +51,33 @@ def test_a_machine_goes_with_its_attempt(machines: list[weakref.ref[Machine]]) -
     capture.compile(program)(torch.ones(2), {})
     assert len(machines) > 1
     assert not any(made() for made in machines)
+
+
+@pytest.mark.parametrize("where", ["in the frame", "in a call", "after a break"])
+def test_an_exception_of_the_program_keeps_nothing(where: str) -> None:
+    """What it was given goes when the program lets go of it, without garbage being collected."""
+
+    def fail(x: torch.Tensor) -> None:
+        raise ValueError(x.shape)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        if where == "in a call":
+            fail(y)
+        if where == "after a break":
+            print(end="")
+        raise ValueError
+
+    gc.disable()
+    try:
+        compiled, x = capture.compile(program), torch.ones(2)
+        given = weakref.ref(x)
+        with contextlib.suppress(ValueError):
+            compiled(x)
+        del x
+        assert given() is None
+    finally:
+        gc.enable()
 
 
 def test_parts_are_those_that_variables_know() -> None:

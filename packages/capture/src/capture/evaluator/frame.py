@@ -188,7 +188,12 @@ def unwind(m: Evaluation, frame: Frame, raised: SymbolicRaise) -> None:
     if getattr(exception, "origin", 0) < 0:
         exception.origin = m.state.step  # type: ignore[attr-defined]
     if op.catch < 0:
-        raise raised
+        try:
+            raise raised
+        finally:
+            del (
+                raised
+            )  # its traceback has this frame: together they would outlive the attempt, with the program's objects
     del frame.stack[op.depth :]
     if op.lasti:
         frame.push(Constant(op.index))
@@ -198,7 +203,10 @@ def unwind(m: Evaluation, frame: Frame, raised: SymbolicRaise) -> None:
 
 def resume_with_error(m: Evaluation, frame: Frame, raised: SymbolicRaise) -> None:
     """Throw into a suspended generator frame: as if the yield had raised."""
-    unwind(m, frame, raised)
+    try:
+        unwind(m, frame, raised)
+    finally:
+        del raised
 
 
 def check_no_handler_state(frame: Frame) -> int | None:
