@@ -160,9 +160,12 @@ class _NoList(metaclass=_Everything):
         self.v = v
 
 
+class _Other(metaclass=_Everything): ...
+
+
 def test_a_class_that_is_equal_to_one_with_a_handler() -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
-        return x + _NoList(3).v
+        return x + _NoList(3).v + isinstance(_NoList(1), _Other) + issubclass(_Other, _NoList)
 
     x = torch.zeros(1)
     assert torch.equal(capture.compile(program, fullgraph=True)(x), program(x))

@@ -109,7 +109,7 @@ def _is_instance(m: Interpreter, value: Variable, cls: type) -> bool:
 
 def _is_plain_subclass(m: Interpreter, own: type, cls: type, *, claimed: bool = False) -> bool:
     m.classes.note_order(own)
-    if cls in own.__mro__:
+    if any(base is cls for base in own.__mro__):  # a metaclass may take classes for equal
         return True
     if claimed:
         check_own_class(m, own)
