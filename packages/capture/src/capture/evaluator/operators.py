@@ -8,6 +8,7 @@ import types
 from capture.errors import NotConstant, Unsupported
 from capture.variables.base import Interpreter, Variable
 from capture.variables.constants import Constant, Known
+from capture.variables.enums import EnumMember
 from capture.variables.lookups import class_lookup, shown_type
 from capture.variables.numbers import Symbolic
 from capture.variables.objects import Object
@@ -82,6 +83,10 @@ class LanguageOperators:
             if found is None:
                 raise Unsupported(f"text of {real!r}")
             return m.calls.call(found, [], {})
+        if isinstance(real, EnumMember):
+            own = real.own_text(m, f"__{how}__")
+            if own is not None:
+                return m.calls.call(own, [], {})
         if isinstance(real, Symbolic):
             real = Constant(real.specialise(m))
         try:
@@ -106,6 +111,12 @@ class LanguageOperators:
             real = Constant(real.specialise(m))
         if isinstance(real, Object) and isinstance(class_lookup(m, real.cls, "__format__")[0], types.FunctionType):
             return m.calls.call(real.attribute(m, "__format__"), [Constant(spec)], {})
+        if isinstance(real, EnumMember):
+            own = real.own_text(m, "__format__")
+            if own is not None:
+                return m.calls.call(own, [Constant(spec)], {})
+            if spec and real.own_text(m, "__str__") is not None:
+                raise Unsupported("formatting of a member of an enumeration with a text of its own")
         if isinstance(real, Constant):
             return Constant(m.builder.fold(builtins.format, [real.value, spec]))
         text = self.text(real)

@@ -8,6 +8,7 @@ from typing import Any
 
 from capture.errors import NotConstant, Unsupported
 from capture.sources import Attr, Const, Source
+from capture.trace_rules import module_of
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds
@@ -54,6 +55,13 @@ class EnumMember(Known):
         except NotConstant:
             raise Unsupported(f"enum method {name}") from None
         return m.builder.from_python(m.builder.fold(getattr(self.value, name), real, {}))
+
+    def own_text(self, m: Interpreter, name: str) -> Variable | None:
+        """``__str__``, ``__repr__`` or ``__format__`` where the program says it, bound; ``enum``'s own read what the member is made of."""
+        raw, _ = class_lookup(m, type(self.value), name)
+        if not isinstance(raw, types.FunctionType) or module_of(raw) == enum.__name__:
+            return None
+        return self.attribute(m, name)
 
     def iterate(self, m: Interpreter) -> Variable:
         return (

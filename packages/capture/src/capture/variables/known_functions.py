@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import copyreg
+import enum
 import functools
 import importlib.util
 import inspect
@@ -20,10 +21,11 @@ import torch
 from capture.errors import Unsupported
 from capture.guards import GuardKind
 from capture.sources import Const
+from capture.trace_rules import module_of
 
 from . import modules
 from .base import Args, Interpreter, Kwargs, Variable
-from .constants import Constant, Known, Real
+from .constants import Constant, Known
 from .functions import Function, Method
 from .handlers import Fold, folds, handles, label
 from .instances import InstanceDict
@@ -216,11 +218,23 @@ def _deepcopy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return _deep(m, args[0], {})
 
 
+def _deep_copy_of_known(m: Interpreter, value: Known) -> Variable:
+    """Itself, or what ``copy`` raises for it; what the program says of it is not run ahead."""
+    own = class_lookup(m, type(value.value), "__deepcopy__")[0]
+    if isinstance(own, types.FunctionType) and module_of(own) != enum.__name__:
+        raise Unsupported(f"deep copy of {value!r}")
+    if m.builder.fold(copy.deepcopy, [value.value]) is not value.value:
+        raise Unsupported(f"deep copy of {value!r}")
+    return value
+
+
 def _deep(m: Interpreter, value: Variable, memo: dict[int, Variable]) -> Variable:
     """The deep copy of anything without a ``__deepcopy__`` of its own; objects met twice are copied once."""
     value = value.realize(m)
-    if isinstance(value, Real | Function):
+    if isinstance(value, Constant | Function):
         return value
+    if isinstance(value, Known):
+        return _deep_copy_of_known(m, value)
     if id(value) in memo:
         return memo[id(value)]
     if type(value) is List:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import Any
 
@@ -33,6 +34,21 @@ def class_lookup(m: Interpreter, cls: type, name: str) -> tuple[Any, type]:
 def can_change(cls: type) -> bool:
     """Whether a class's own dictionary can be written to, and objects of it be given another class."""
     return cls.__flags__ & (HEAP_TYPE | _IMMUTABLE_TYPE) == HEAP_TYPE
+
+
+@functools.cache
+def gives_own_class(base: type, name: str) -> bool:
+    """Whether a method of a built-in class makes an instance of the subclass that it is called on, as ``OrderedDict.copy`` does."""
+    probe = type(base.__name__, (base,), {})
+    for args in ((), (base(),)):
+        owner = probe()
+        try:
+            made = getattr(base, name)(owner, *args)
+        except Exception:  # it takes other arguments
+            continue
+        if type(made) is probe and made is not owner:
+            return True
+    return False
 
 
 def check_own_class(m: Interpreter, cls: type) -> None:

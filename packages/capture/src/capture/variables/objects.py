@@ -29,6 +29,7 @@ from .lookups import (
     Missing,
     check_own_class,
     class_lookup,
+    gives_own_class,
     is_data_descriptor,
     made_by_object,
     shown_type,
@@ -75,10 +76,8 @@ def descriptor_get(m: Interpreter, raw: Any, owner: type, obj: Variable | None, 
         return m.builder.known(getattr(cls, name))
     get, _ = class_lookup(m, type(raw), "__get__")
     if isinstance(get, types.FunctionType):
-        function = m.builder.wrap(get, None)
-        return m.calls.call(
-            function, [m.builder.class_value(owner, name, raw), obj or Constant(None), m.builder.known(cls)], {}
-        )
+        held = m.builder.class_value(owner, name, raw)
+        return m.calls.call(m.builder.wrap(get, None), [held, obj or Constant(None), m.builder.known(cls)], {})
     if get is not MISSING:
         raise Unsupported(f"descriptor {type(raw).__name__} for attribute {name!r} of {cls.__name__}")
     return m.builder.class_value(owner, name, raw)
@@ -289,7 +288,7 @@ class Object(Instance):
             missing = self.special(m, "__missing__")
             if missing is not None:
                 return m.calls.call(missing, args, {})
-        if self.payload is not None:
+        if self.payload is not None and not gives_own_class(self.payload.python_type(), name):
             return self.payload.method(m, name, args, kwargs)
         handler = handler_of(vars(owner).get(name))
         if handler is not None:

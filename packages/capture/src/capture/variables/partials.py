@@ -15,8 +15,9 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds
 from .constants import BoundBuiltin
 from .handlers import handles
+from .mappings import Dict
 from .placeholders import Lazy
-from .reconstruction import Emitter
+from .reconstruction import CannotReconstruct, Emitter
 
 
 def _own_attributes(partial: functools.partial[Any]) -> dict[str, Any] | None:
@@ -36,6 +37,8 @@ class Partial(Variable):
         self.args = args
         self.kwargs = kwargs
         self.real = real
+        #: Its keywords, once the program has asked for them: it may change them.
+        self.shown: Dict | None = None
 
     @property
     def own(self) -> dict[str, Any] | None:
@@ -52,7 +55,22 @@ class Partial(Variable):
         return m.identity.key(self)
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        return m.calls.call(self.function, [*self.args, *args], {**self.kwargs, **kwargs})
+        return m.calls.call(self.function, [*self.args, *args], {**self.keywords(m), **kwargs})
+
+    def keywords(self, m: Interpreter) -> Kwargs:
+        """Its keyword arguments, as they are now."""
+        if self.shown is None:
+            return self.kwargs
+        return {m.builder.to_python(key): value for key, value in self.shown.in_order(m).values()}
+
+    def _shown(self, m: Interpreter) -> Dict:
+        if self.source is None or self.real is None:
+            made: Dict = m.builder.new_dict(dict(self.kwargs))
+            return made
+        found = m.builder.wrap(self.real.keywords, Attr(self.source, "keywords"))
+        if not isinstance(found, Dict):
+            raise Unsupported("keywords of a partial application")
+        return found
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if name == "func":
@@ -60,7 +78,9 @@ class Partial(Variable):
         if name == "args":
             return m.builder.new_tuple(list(self.args))
         if name == "keywords":
-            return m.builder.new_dict(dict(self.kwargs))
+            if self.shown is None:
+                self.shown = self._shown(m)
+            return self.shown
         if name == "__call__":
             return BoundBuiltin(self, name)
         if hasattr(functools.partial, name):
@@ -79,6 +99,8 @@ class Partial(Variable):
         return (self.function, *self.args, *self.kwargs.values())
 
     def reconstruct(self, e: Emitter) -> None:
+        if self.shown is not None:
+            raise CannotReconstruct(self, "a partial application whose keywords the program has in hand")
         e.emit(build.push_callable(build.load_const(functools.partial)))
         e.load(self.function)
         count = 1 + e.load_many(self.args) + e.load_many(self.kwargs.values())
@@ -108,5 +130,6 @@ def _partial(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if isinstance(inner, Partial) and inner.own is None:  # one with attributes stays what it is
         if inner.real is not None:
             m.guards.predicate(inner, lambda real: _own_attributes(real) is None, "{} was given no attributes")
-        return m.effects.created(Partial(inner.function, [*inner.args, *args[1:]], {**inner.kwargs, **kwargs}))
+        keywords = {**inner.keywords(m), **kwargs}
+        return m.effects.created(Partial(inner.function, [*inner.args, *args[1:]], keywords))
     return m.effects.created(Partial(inner, list(args[1:]), dict(kwargs)))

@@ -377,7 +377,15 @@ class List(Sequence):
 
     def py_sort(self, m: Interpreter, *, key: Variable | None = None, reverse: Variable | None = None) -> Variable:
         """``list.sort``."""
-        self.items[:] = m.iteration.sort(list(self.items), key, reverse)
+        items = list(self.items)
+        self.items.clear()  # as it is to what runs meanwhile
+        try:
+            items = m.iteration.sort(items, key, reverse)
+        finally:
+            changed = bool(self.items)
+            self.items[:] = items
+        if changed:
+            m.errors.throw(ValueError, "list modified during sort")
         return self.changed(m)
 
     def made_of(self) -> Iterable[Variable]:

@@ -3,7 +3,18 @@
 Each of ``PROGRAMS`` is a function of a tensor; everything it returns, raises or changes is compared.
 """
 
-from . import breaks, classes, containers, exceptions, functions, iteration, language, tensors
+from . import breaks, classes, containers, exceptions, functions, iteration, language, tensors, texts
 from .registry import PROGRAMS
 
-__all__ = ["PROGRAMS", "breaks", "classes", "containers", "exceptions", "functions", "iteration", "language", "tensors"]
+__all__ = [
+    "PROGRAMS",
+    "breaks",
+    "classes",
+    "containers",
+    "exceptions",
+    "functions",
+    "iteration",
+    "language",
+    "tensors",
+    "texts",
+]
