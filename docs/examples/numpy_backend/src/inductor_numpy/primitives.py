@@ -90,14 +90,10 @@ NUMPY: dict[str, Row] = {
 """By primitive; operands stand in parentheses where they are no names."""
 
 REDUCTIONS: dict[str, str] = {
-    "sum": "space.reduce(np.sum, {0}, dtype={1})",
-    "prod": "space.reduce(np.prod, {0}, dtype={1})",
-    "max": "space.reduce(np.max, {0})",
-    "min": "space.reduce(np.min, {0})",
-    "any": "space.reduce(np.any, {0} != 0)",
-    "all": "space.reduce(np.all, {0} != 0)",
-    "argmax": "space.position_of(np.argmax, {0})",
-    "argmin": "space.position_of(np.argmin, {0})",
+    **{kind: f"space.reduce(np.{kind}, {{0}}, dtype={{1}})" for kind in ("sum", "prod")},
+    **{kind: f"space.reduce(np.{kind}, {{0}})" for kind in ("max", "min")},
+    **{kind: f"space.reduce(np.{kind}, {{0}} != 0)" for kind in ("any", "all")},
+    **{kind: f"space.position_of(np.{kind}, {{0}})" for kind in ("argmax", "argmin")},
 }
 """By kind, over the value and the result's dtype."""
 
