@@ -153,7 +153,8 @@ class Replacement:
     def _call_graph(self, e: Emitter, compiled: Callable[..., Any], sources: Sequence[Source]) -> None:
         """Push what the compiled graph gives. Inputs that live on are not loaded by code: the guards know them."""
         places = tuple(i for i, source in enumerate(sources) if self._m.identity.lives_on(source))
-        brought = [source for i, source in enumerate(sources) if i not in set(places)]
+        lasting = set(places)
+        brought = [source for i, source in enumerate(sources) if i not in lasting]
         if places:
             self._lasting = tuple(sources[i] for i in places)
             compiled = self._bound = _native.BoundGraph(compiled, len(sources), places)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable
 from typing import Any
 
 from capture.errors import NotConstant, SkipFrame, Unsupported
 from capture.guards import GuardKind
-from capture.trace_rules import module_of
 from capture.variables.base import Interpreter, Variable
 from capture.variables.classes import Class
 from capture.variables.constants import SINGLETON_TYPES, BoundBuiltin, Constant, Known
@@ -18,7 +16,7 @@ from capture.variables.instances import InstanceDict
 from capture.variables.lookups import class_lookup, shown_type
 from capture.variables.mappings import Dict, DictView
 from capture.variables.numbers import Symbolic
-from capture.variables.objects import Object, descriptor_get
+from capture.variables.objects import Object
 from capture.variables.operations import BINARY, COMPARE, INPLACE, UNARY
 from capture.variables.sequences import Sequence, Tuple
 from capture.variables.sets import Set
@@ -116,14 +114,7 @@ def _by_methods(
 
 
 def _special(m: Interpreter, owner: Variable, name: str) -> Variable | None:
-    if isinstance(owner, Object | Class):
-        return owner.special(m, name)
-    if isinstance(owner, EnumMember):
-        cls = type(owner.value)
-        raw, holder = class_lookup(m, cls, name)
-        if isinstance(raw, types.FunctionType) and module_of(raw) != "enum":
-            return descriptor_get(m, raw, holder, owner, cls, name)
-    return None
+    return owner.special(m, name) if isinstance(owner, Object | Class | EnumMember) else None
 
 
 def _has_method(m: Interpreter, owner: Variable, name: str) -> bool:

@@ -84,7 +84,7 @@ class LanguageOperators:
                 raise Unsupported(f"text of {real!r}")
             return m.calls.call(found, [], {})
         if isinstance(real, EnumMember):
-            own = real.own_text(m, f"__{how}__")
+            own = real.special(m, f"__{how}__")
             if own is not None:
                 return m.calls.call(own, [], {})
         if isinstance(real, Symbolic):
@@ -112,10 +112,10 @@ class LanguageOperators:
         if isinstance(real, Object) and isinstance(class_lookup(m, real.cls, "__format__")[0], types.FunctionType):
             return m.calls.call(real.attribute(m, "__format__"), [Constant(spec)], {})
         if isinstance(real, EnumMember):
-            own = real.own_text(m, "__format__")
+            own = real.special(m, "__format__")
             if own is not None:
                 return m.calls.call(own, [Constant(spec)], {})
-            if spec and real.own_text(m, "__str__") is not None:
+            if spec and real.special(m, "__str__") is not None:
                 raise Unsupported("formatting of a member of an enumeration with a text of its own")
         if isinstance(real, Constant):
             return Constant(m.builder.fold(builtins.format, [real.value, spec]))

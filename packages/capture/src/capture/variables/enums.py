@@ -56,8 +56,8 @@ class EnumMember(Known):
             raise Unsupported(f"enum method {name}") from None
         return m.builder.from_python(m.builder.fold(getattr(self.value, name), real, {}))
 
-    def own_text(self, m: Interpreter, name: str) -> Variable | None:
-        """``__str__``, ``__repr__`` or ``__format__`` where the program says it, bound; ``enum``'s own read what the member is made of."""
+    def special(self, m: Interpreter, name: str) -> Variable | None:
+        """A special method where the program defines it, bound; ``enum``'s own read nothing but what the member is made of."""
         raw, _ = class_lookup(m, type(self.value), name)
         if not isinstance(raw, types.FunctionType) or module_of(raw) == enum.__name__:
             return None
