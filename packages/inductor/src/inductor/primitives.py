@@ -112,7 +112,7 @@ PRIMITIVES: dict[str, Primitive] = {
         Primitive("rshift", "x >> y, arithmetic", 2, torch.bitwise_right_shift),
         Primitive(
             "floordiv",
-            "x // y rounding toward minus infinity (integers: division by zero is undefined)",
+            "x // y rounding toward minus infinity, floats as Python's (integers: division by zero is undefined)",
             2,
             _floor_divide,
             discrete=True,

@@ -114,6 +114,24 @@ def test_integers(name: str, eager: Callable[..., torch.Tensor]) -> None:
     assert torch.equal(y, expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_floor_division_of_floats_is_exact(dtype: torch.dtype) -> None:
+    """1 // 0.1 is 9: the quotient rounds to 10."""
+
+    def body(o: Sequence[sympy.Symbol], r: Sequence[sympy.Symbol]) -> None:
+        ops.store("y", o[0], ops.floordiv(ops.load("a", o[0]), ops.load("b", o[0])))
+
+    numbers = [1.0, 0.1, 0.3, -0.7, 2.5, 1 / 6, -7.0, 0.0, -0.0, float("inf"), float("-inf"), float("nan"), 1e30]
+    a, b = torch.cartesian_prod(torch.tensor(numbers, dtype=dtype), torch.tensor(numbers, dtype=dtype)).unbind(1)
+    a, b = a.contiguous(), b.contiguous()
+    expected = torch.div(a, b, rounding_mode="floor")
+    assert expected[1] == 9
+    y = torch.empty_like(expected)
+    run(kernel_of(body, [a.numel()], [], [("a", "in", dtype), ("b", "in", dtype), ("y", "out", dtype)]), a, b, y)
+    torch.testing.assert_close(y, expected, rtol=0, atol=0, equal_nan=True)
+    assert torch.equal(y.signbit() & ~y.isnan(), expected.signbit() & ~expected.isnan())
+
+
 def test_bfloat16_widens_at_the_load_and_rounds_at_the_store() -> None:
     def body(o: Sequence[sympy.Symbol], r: Sequence[sympy.Symbol]) -> None:
         ops.store("y", o[0] * 7 + o[1], ops.exp(ops.load("x", o[1] * 5 + o[0])))

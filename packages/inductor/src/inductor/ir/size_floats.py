@@ -18,7 +18,7 @@ from inductor.primitives import PRIMITIVES
 _NAMED_ALIKE = "Add Sub Mul Pow Neg Abs Floor Ceil Trunc Round"
 #: Primitives by the functions of `symshapes` over floats; a function of one float (`Sqrt`) has its own name in lower case.
 _PRIMITIVES = {f"Float{name}": name.lower() for name in _NAMED_ALIKE.split()}
-_PRIMITIVES |= {"FloatMax": "maximum", "FloatMin": "minimum"}
+_PRIMITIVES |= {"FloatFloorDiv": "floordiv", "FloatMod": "remainder", "FloatMax": "maximum", "FloatMin": "minimum"}
 _PRIMITIVES |= dict.fromkeys(("FloatDiv", "IntTrueDiv"), "truediv")
 
 
@@ -28,30 +28,13 @@ def is_size_float(expr: Any) -> bool:
 
 
 def _is_float_function(expr: Any) -> bool:
-    return isinstance(expr, sympy.Function) and (
-        expr.func.__name__ in {*_PRIMITIVES, *_COMPOSED} or not expr.is_integer
-    )
-
-
-def _floor_division(a: Ref, b: Ref) -> Ref:
-    """`a // b` as CPython computes it (`_float_div_mod` of `Objects/floatobject.c`): not the floor of the rounded quotient."""
-    zero, one = ops.constant(0.0, torch.float64), ops.constant(1.0, torch.float64)
-    rest = ops.fmod(a, b)
-    whole = ops.truediv(ops.sub(a, rest), b)
-    other_sign = ops.ne(ops.lt(rest, zero), ops.lt(b, zero))
-    whole = ops.where(ops.logical_and(ops.ne(rest, zero), other_sign), ops.sub(whole, one), whole)
-    floor = ops.floor(whole)
-    floor = ops.where(ops.gt(ops.sub(whole, floor), ops.constant(0.5, torch.float64)), ops.add(floor, one), floor)
-    return ops.where(ops.ne(whole, zero), floor, ops.copysign(zero, ops.truediv(a, b)))
+    return isinstance(expr, sympy.Function) and (expr.func.__name__ in _PRIMITIVES or not expr.is_integer)
 
 
 def _remainder(a: Ref, b: Ref) -> Ref:
     """`a % b` of Python: a remainder of zero has the sign of `b`."""
     zero, rest = ops.constant(0.0, torch.float64), ops.remainder(a, b)
     return ops.where(ops.eq(rest, zero), ops.copysign(zero, b), rest)
-
-
-_COMPOSED = {"FloatFloorDiv": _floor_division, "FloatMod": _remainder}
 
 
 def size_float(expr: Any) -> Ref:
@@ -68,8 +51,8 @@ def size_float(expr: Any) -> Ref:
     operands = [size_float(arg) for arg in expr.args]
     if name == "ToFloat":
         return operands[0]
-    if name in _COMPOSED:
-        return _COMPOSED[name](*operands)
+    if name == "FloatMod":
+        return _remainder(*operands)
     primitive = _PRIMITIVES.get(name, name.lower())
     if primitive not in PRIMITIVES:
         raise NotImplementedError(f"no primitive for {name} in {expr}")

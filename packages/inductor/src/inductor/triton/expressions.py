@@ -71,7 +71,7 @@ TRITON: dict[str, dict[str, str]] = {
     "sub": {"*": "{0} - {1}"},
     "mul": {"*": "{0} * {1}", "b": "{0} & {1}"},
     "truediv": {"f": "prelude.divide({0}, {1})"},
-    "floordiv": {"f": "libdevice.floor(prelude.divide({0}, {1}))", "i": "prelude.floor_divide({0}, {1})"},
+    "floordiv": {"f": "library.float_floor_divide({0}, {1})", "i": "prelude.floor_divide({0}, {1})"},
     "truncdiv": {"i": "{0} // {1}"},
     "fmod": {"f": "libdevice.fmod({0}, {1})", "i": "{0} % {1}"},
     "remainder": {"f": "library.float_remainder({0}, {1})", "i": "prelude.remainder({0}, {1})"},

@@ -1,7 +1,7 @@
 """`libdevice` for generated kernels: the device library, or numpy's functions under Triton's interpreter.
 
 The interpreter runs a kernel on numpy arrays and has no device library; with this stand-in the same kernel text runs in
-both. The one device function that needs it, `float_remainder`, lives here too.
+both. The device functions that need it live here too.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import triton
 import triton.language as tl
 from triton import knobs
 from triton.language.extra import libdevice as device_library
+
+from inductor.triton import prelude
 
 _NUMPY: dict[str, Callable[..., Any]] = {
     **{
@@ -84,3 +86,16 @@ def float_remainder(a, b):  # type: ignore[no-untyped-def]
     """Floating remainder with the sign of `b`."""
     left = libdevice.fmod(a, b)
     return tl.where((left != 0) & ((left < 0) != (b < 0)), left + b, left)
+
+
+@triton.jit
+def float_floor_divide(a, b):  # type: ignore[no-untyped-def]
+    """Floating division rounding down, from the exact remainder: the quotient itself may round up to the next integer."""
+    left = libdevice.fmod(a, b)
+    quotient = prelude.divide(a - left, b)
+    quotient = tl.where((left != 0) & ((left < 0) != (b < 0)), quotient - 1, quotient)
+    down = libdevice.floor(quotient)
+    down = tl.where(quotient - down > 0.5, down + 1, down)
+    rounded = prelude.divide(a, b)
+    down = tl.where(quotient == 0, libdevice.copysign(tl.zeros_like(rounded), rounded), down)
+    return tl.where(b == 0, rounded, down)
