@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import collections
-import importlib.util
+import importlib
 import sys
 import warnings
 from pathlib import Path
@@ -19,16 +19,13 @@ from rich.table import Table
 
 import capture
 
-TABLE = Path(__file__).parent.parent / "packages/capture/tests/changes/test_changes.py"
+TESTS = Path(__file__).parent.parent / "packages/capture/tests"
 
 
 def load() -> Any:
     """The module that holds the table."""
-    spec = importlib.util.spec_from_file_location("changes_table", TABLE)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return sys.modules["changes.table"]
+    sys.path.insert(0, str(TESTS))
+    return importlib.import_module("changes.table")
 
 
 def peer_recorder(table: Any) -> type:

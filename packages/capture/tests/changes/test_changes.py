@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import pathlib
-import sys
 import warnings
 from collections.abc import Iterator
 
 import pytest
 import torch
 
-FOLDER = pathlib.Path(__file__).parent
-_spec = importlib.util.spec_from_file_location(
-    "changes", FOLDER / "__init__.py", submodule_search_locations=[str(FOLDER)]
-)
-assert _spec is not None and _spec.loader is not None
-sys.modules["changes"] = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(sys.modules["changes"])
-for _path in sorted(FOLDER.glob("*.py")):
-    if _path.stem not in ("__init__", "test_changes"):
-        importlib.import_module(f"changes.{_path.stem}")
-table = sys.modules["changes.table"]
+from changes import table
 
 
 @pytest.fixture

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
-import pathlib
-import sys
 from typing import Any
 
+import programs
 import pytest
 import torch
 
 import capture
-
-_folder = pathlib.Path(__file__).with_name("programs")
-_spec = importlib.util.spec_from_file_location(
-    "programs", _folder / "__init__.py", submodule_search_locations=[str(_folder)]
-)
-assert _spec is not None and _spec.loader is not None
-programs = importlib.util.module_from_spec(_spec)
-sys.modules["programs"] = programs
-_spec.loader.exec_module(programs)
 
 
 def same(a: Any, b: Any, depth: int = 0) -> bool:

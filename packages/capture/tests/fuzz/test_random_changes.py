@@ -2,37 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import os
-import pathlib
-import sys
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
 
 import capture
-
-FOLDER = pathlib.Path(__file__).parent
-
-
-def _package(name: str) -> None:
-    """Make a package of a folder beside this one."""
-    folder = FOLDER.parent / name
-    spec = importlib.util.spec_from_file_location(
-        name, folder / "__init__.py", submodule_search_locations=[str(folder)]
-    )
-    assert spec is not None and spec.loader is not None
-    sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(sys.modules[name])
-
-
-for _name in "changes", "fuzz":
-    if _name not in sys.modules:
-        _package(_name)
-examples, worlds = importlib.import_module("fuzz.examples"), importlib.import_module("fuzz.worlds")
-found = importlib.import_module("fuzz.found")
+from fuzz import examples, found, worlds
 
 #: How many examples in all, in how many tests of each kind, from which seed; `nox -s fuzz` asks for more.
 EXAMPLES, SHARDS, SEED = (
