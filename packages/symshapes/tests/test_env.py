@@ -136,7 +136,9 @@ def test_int_specialises_and_is_reported():
     assert s == t
     assert int(s) == 10
     assert expr_of(t) == 10
-    assert env.specialized() == [("x.size(0)", 10), ("y.size(0)", 10)]
+    found = [(one.source, one.value, one.operator) for one in env.specializations()]
+    assert found == [("y.size(0)", "x.size(0)", ""), ("x.size(0)", 10, ""), ("y.size(0)", 10, "")]
+    assert all(one.user_line.startswith("test_env.py:") for one in env.specializations())
     assert env.produce_guard_code().text == "x.size(0) is 10; y.size(0) is 10"
 
 

@@ -56,7 +56,7 @@ from symshapes.generated import (
     reset_generated,
 )
 from symshapes.graph_module import LazyGraphModule
-from symshapes.guards import ShapeGuard, ShapeGuardCode
+from symshapes.guards import ShapeGuard, ShapeGuardCode, Specialization
 from symshapes.infra_mode import InfraMode
 from symshapes.magic import install as _install_magic
 from symshapes.node import SymNode
@@ -102,6 +102,7 @@ __all__ = [
     "ShapeEnv",
     "ShapeGuard",
     "ShapeGuardCode",
+    "Specialization",
     "StraightLine",
     "SymNode",
     "TensorMeta",

@@ -165,6 +165,8 @@ class Constraints:
         self.divisors: dict[Expr, int] = {}
         self.order: dict[Symbol, tuple[bool, int]] = {}
         self.version = 0
+        self.settled: list[Symbol] = []
+        """Symbols that became expressions of others or numbers, in order; one may do so twice."""
         self._least: dict[Expr, int] = {}  # r -> c: r >= c
         self._zeros: set[Expr] = set()
         self._nonzeros: set[Expr] = set()
@@ -396,11 +398,15 @@ class Constraints:
     def _replace(self, symbol: Symbol, value: Expr) -> None:
         one = {symbol: value}
         span = self.ranges[symbol]
-        self.replacements = {old: new.xreplace(one) for old, new in self.replacements.items()}
-        self.replacements[symbol] = value
-        for old, new in self.replacements.items():
-            if old.is_Symbol and new.is_Integer:
+        self.settled.append(symbol)
+        for old, had in self.replacements.items():
+            new = self.replacements[old] = had.xreplace(one)
+            if old.is_Symbol and new.is_Integer and not had.is_Integer:
                 self.ranges[old] = ValueRange(int(new), int(new))
+                self.settled.append(old)
+        self.replacements[symbol] = value
+        if value.is_Integer:
+            self.ranges[symbol] = ValueRange(int(value), int(value))
         divisor = self.divisors.get(symbol)
         self._changed()
         # What was known of the symbol holds for what it equals.

@@ -19,7 +19,7 @@ from symshapes.expr.evaluate import evaluate
 from symshapes.expr.functions import as_expr
 from symshapes.expr.ranges import NON_NEGATIVE, UNKNOWN, ValueRange, bound
 from symshapes.expr.symbols import SYMBOLIC, size_symbol
-from symshapes.guards import ShapeGuard, ShapeGuardCode, condition_text, write_guards
+from symshapes.guards import ShapeGuard, ShapeGuardCode, Specialization, condition_text, write_guards
 from symshapes.locate import user_line
 from symshapes.node import SymNode
 from symshapes.policy import DimMark, DimPolicy
@@ -52,9 +52,11 @@ class ShapeEnv:
         self.runtime_asserts: list[ShapeGuard] = []
         """Conditions on unbacked symbols that the program promised, to be checked when it runs."""
         self.constraints = Constraints()
+        self.operator: object = ""
+        """What runs: a `FakeMode` says it, so that it is known what took a size for a constant."""
+        self._specializations: list[Specialization] = []
         self._duck: dict[int, Symbol] = {}
         self._by_source: dict[tuple[str, Any], int | torch.SymInt] = {}
-        self._dynamic: dict[Symbol, str] = {}
         self._counts: dict[str, int] = {}
 
     # Symbols
@@ -100,6 +102,7 @@ class ShapeEnv:
         if hint in (0, 1):
             stand_in = Symbol(self._fresh("c"), integer=True)
             self.constants.append((stand_in, source, hint))
+            self._specializations.append(Specialization(source, hint, "", self.locate()))
             return hint
         if policy is DimPolicy.DUCK and hint in self._duck:
             symbol = self._duck[hint]
@@ -112,8 +115,6 @@ class ShapeEnv:
         self.constraints.add_symbol(symbol, ValueRange(2, inf).intersect(span))
         if policy is DimPolicy.DUCK:
             self._duck[hint] = symbol
-        else:
-            self._dynamic[symbol] = source
         return self._int(symbol, hint)
 
     def create_int(self, hint: int, source: str) -> int | torch.SymInt:
@@ -123,6 +124,7 @@ class ShapeEnv:
             return known
         if hint in (0, 1):
             self.constants.append((Symbol(self._fresh("c"), integer=True), source, hint))
+            self._specializations.append(Specialization(source, hint, "", self.locate()))
             value: int | torch.SymInt = hint
         else:
             symbol = Symbol(self._fresh("n"), integer=True)
@@ -253,8 +255,18 @@ class ShapeEnv:
             return
         if self.constraints.decide(condition) is True:
             return
-        self.guards.append(ShapeGuard(condition, condition_text(condition, self.sources), self.locate()))
+        line = self.locate()
+        self.guards.append(ShapeGuard(condition, condition_text(condition, self.sources), line))
+        settled = len(self.constraints.settled)
         self.constraints.learn(condition)
+        for symbol in self.constraints.settled[settled:]:
+            if symbol in self.hints:
+                self._specializations.append(self._specialization(symbol, line))
+
+    def _specialization(self, symbol: Symbol, line: str) -> Specialization:
+        value = self.simplify(symbol)
+        said = int(value) if value.is_Integer else condition_text(value, self.sources)
+        return Specialization(self.sources[symbol], said, str(self.operator), line)
 
     def evaluate_size_oblivious(self, condition: Any, hint: Any = None) -> bool:
         """Like `evaluate`, but unbacked sizes are taken to be neither 0 nor 1, so that they need no value."""
@@ -300,14 +312,13 @@ class ShapeEnv:
 
     # What came of it
 
-    def specialized(self) -> list[tuple[str, int]]:
-        """Sources that were asked to be dynamic and turned out to be constants, with their values."""
-        found = [(source, value) for _, source, value in self.constants]
-        for symbol, source in self._dynamic.items():
-            value = self.simplify(symbol)
-            if value.is_Integer:
-                found.append((source, int(value)))
-        return found
+    def specializations(self) -> list[Specialization]:
+        """Which sizes and numbers were asked to be symbolic and are constants, or equal to others, and what made them so.
+
+        In the order in which it happened; one that equals another and is a constant later is there twice. Sizes that shared
+        a symbol from the start (duck shaping) are not in it.
+        """
+        return list(self._specializations)
 
     def produce_guard_code(self) -> ShapeGuardCode:
         """The predicate under which the capture is valid, without parts that follow from others."""

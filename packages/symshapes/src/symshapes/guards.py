@@ -32,6 +32,24 @@ class ShapeGuard:
 
 
 @dataclass(frozen=True, slots=True)
+class Specialization:
+    """A size or number that lost its freedom: `source` can only be `value` now.
+
+    `value` is an int, or the text of an expression over other sources (`y.size(0)`). `operator` ran when that was decided,
+    "" if none did; `user_line` is the program's line.
+    """
+
+    source: str
+    value: int | str
+    operator: str
+    user_line: str
+
+    def __str__(self) -> str:
+        by = f" by {self.operator}" if self.operator else ""
+        return f"{self.source} is {self.value}{by}, from {self.user_line}"
+
+
+@dataclass(frozen=True, slots=True)
 class GuardPart:
     """One condition of a predicate: `code` over sources, `local` over parameter names, `text` in words."""
 

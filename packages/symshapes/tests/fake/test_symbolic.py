@@ -159,3 +159,14 @@ def test_marked_dimensions(make):
     index = make(7, 2, dtype=torch.int64)
     out = F.embedding(index, torch.zeros(10, 4))
     assert _sizes(out)[0] == ["s0", "2", "4"]
+
+
+def test_what_specialises_is_named(make):
+    x = make(4, 4, dynamic=(0, 1))
+    with make.mode:
+        torch.linalg.cholesky(x)
+    by_size = {one.source: one for one in make.env.specializations()}
+    assert {source: one.value for source, one in by_size.items()} == {"x.size(0)": 4, "x.size(1)": 4}
+    assert by_size["x.size(0)"].operator == "aten.linalg_cholesky_ex.default"
+    assert by_size["x.size(0)"].user_line.startswith("test_symbolic.py:")
+    assert str(make.env.operator) == ""

@@ -86,9 +86,13 @@ class FakeMode(InfraMode):
         if self.shape_env is None:
             return self._answer(func, args, kwargs)
         with _torch.no_torch_function():
-            if func in _CONCRETE:
-                return _CONCRETE[func](args[0])
-            return self._answer(func, args, kwargs)
+            outer, self.shape_env.operator = self.shape_env.operator, func
+            try:
+                if func in _CONCRETE:
+                    return _CONCRETE[func](args[0])
+                return self._answer(func, args, kwargs)
+            finally:
+                self.shape_env.operator = outer
 
     def _answer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         rule, facts = rule_and_facts(func)
