@@ -13,6 +13,7 @@ from symshapes import (
     DimMark,
     DimPolicy,
     FloorDiv,
+    MarkError,
     Mod,
     ShapeEnv,
     UnbackedError,
@@ -283,3 +284,28 @@ def test_where_the_guards_hold_the_answers_hold(steps, s, t, policy):
                 assert program(steps, a, b) == symbolic
     values = {"a": s, "b": t}
     assert namespace["check"](*[values[source] for source in code.arguments])
+
+
+def test_unbacked_sizes_of_one_name_are_one_symbol_within_what_was_promised():
+    env = ShapeEnv()
+    mark = DimMark(DimPolicy.UNBACKED, 0, 64, "batch")
+    s = env.create_size(0, "x.size(0)", mark)
+    t = env.create_size(0, "y.size(0)", mark)
+    assert expr_of(s) == expr_of(t)
+    code = env.produce_guard_code()
+    assert code.code == "0 <= x.size(0) <= 64 and x.size(0) == y.size(0)"
+    assert check(env, {"x.size(0)": 1, "y.size(0)": 1})
+    assert not check(env, {"x.size(0)": 65, "y.size(0)": 65})
+    with pytest.raises(MarkError, match="are both marked 'batch', and are 3 and 0"):
+        env.create_size(3, "z.size(0)", mark)
+
+
+def test_a_promise_broken_by_way_of_another_size():
+    env = ShapeEnv(locate=lambda: "model.py:31")
+    s = env.create_size(8, "x.size(0)", DimMark(DYNAMIC, 2, 64))
+    t = env.create_size(8, "y.size(0)", DYNAMIC)
+    assert s == t
+    env.check_marks()
+    assert t < 20
+    with pytest.raises(MarkError, match=r"from 2 to 64, but the program was captured for sizes from 2 to 19 only"):
+        env.check_marks()

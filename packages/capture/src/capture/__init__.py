@@ -3,6 +3,15 @@
 from . import interpreter as _interpreter  # noqa: F401  (first: it may refuse)
 
 # isort: split
+from symshapes import (
+    Dim,
+    MarkError,
+    constrain_range,
+    mark_dynamic,
+    mark_static,
+    mark_unbacked,
+    maybe_mark_dynamic,
+)
 from symshapes import own_folders as _own_folders
 
 from . import config
@@ -18,14 +27,21 @@ __all__ = [
     "CaptureError",
     "CaptureWarning",
     "CapturedGraph",
+    "Dim",
     "GraphBreakError",
     "GraphRefused",
     "InternalError",
+    "MarkError",
     "Trace",
     "compile",
     "config",
+    "constrain_range",
     "disable",
     "explain",
+    "mark_dynamic",
+    "mark_static",
+    "mark_unbacked",
+    "maybe_mark_dynamic",
     "reset",
     "trace",
 ]

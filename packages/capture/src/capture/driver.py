@@ -9,7 +9,7 @@ import itertools
 from types import CodeType
 from typing import Any
 
-from symshapes import undisturbed_autograd
+from symshapes import MarkError, undisturbed_autograd
 
 from ._torch import dispatch_mode_depth
 from .attempt import Attempt, FrameInput, Stopped, in_forward_mode
@@ -83,7 +83,7 @@ def capture_frame(
                 break_at = earlier_step(attempt.m.recorder.placed, stopped.step)
             except Unsupported as problem:
                 raise SkipFrame(problem.reason) from problem
-            except CaptureError:
+            except (CaptureError, MarkError):
                 raise
             except Exception as error:
                 error.add_note(f"at {attempt.stopped_line()}")

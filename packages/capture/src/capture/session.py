@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from torch import fx
 
-from symshapes import TraceSpoiled, finalizers_outside_modes
+from symshapes import MarkError, TraceSpoiled, finalizers_outside_modes
 
 from . import _native, _torch, config
 from ._torch import hide_from_torch_compile
@@ -126,7 +126,7 @@ class Session:
         except SkipFrame as reason:
             self.leave(code, str(reason))
             return _native.SKIP
-        except GraphBreakError:
+        except (GraphBreakError, MarkError):  # the user asked for what is not so
             raise
         except RecursionError as error:
             # The program is close to its limit: another call may have room.

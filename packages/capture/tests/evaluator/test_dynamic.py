@@ -69,7 +69,7 @@ def test_a_marked_dimension_alone_is_symbolic() -> None:
 
     calls = [(marked(3, 5),), (marked(3, 9),), (marked(4, 9),)]
     assert len(captures(fn, calls, dynamic=None)) == 2
-    assert len(captures(fn, calls, dynamic=False)) == 3
+    assert len(captures(fn, calls, dynamic=False)) == 2
 
 
 def test_a_condition_that_needs_python_is_not_captured_itself() -> None:

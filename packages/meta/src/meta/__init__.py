@@ -6,9 +6,33 @@ from meta import backends
 from meta.api import compile, reset
 from meta.modes import MODES, Mode
 from meta.report import Explanation, explain
+from symshapes import (
+    Dim,
+    MarkError,
+    constrain_range,
+    mark_dynamic,
+    mark_static,
+    mark_unbacked,
+    maybe_mark_dynamic,
+)
 from symshapes import own_folders as _own_folders
 
-__all__ = ["MODES", "Explanation", "Mode", "backends", "compile", "explain", "reset"]
+__all__ = [
+    "MODES",
+    "Dim",
+    "Explanation",
+    "MarkError",
+    "Mode",
+    "backends",
+    "compile",
+    "constrain_range",
+    "explain",
+    "mark_dynamic",
+    "mark_static",
+    "mark_unbacked",
+    "maybe_mark_dynamic",
+    "reset",
+]
 
 _own_folders(__path__)
 

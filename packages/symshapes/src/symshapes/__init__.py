@@ -61,12 +61,15 @@ from symshapes.infra_mode import InfraMode
 from symshapes.magic import install as _install_magic
 from symshapes.node import SymNode
 from symshapes.policy import (
+    Dim,
     DimMark,
     DimPolicy,
+    MarkError,
     constrain_range,
     mark_dynamic,
     mark_static,
     mark_unbacked,
+    maybe_mark_dynamic,
     policy_of,
 )
 from symshapes.rules import (
@@ -86,6 +89,7 @@ __all__ = [
     "NUMBER_DTYPES",
     "Ambient",
     "DataDependentError",
+    "Dim",
     "DimMark",
     "DimPolicy",
     "ExprWriter",
@@ -95,6 +99,7 @@ __all__ = [
     "InfraMode",
     "LazyGraphModule",
     "Machine",
+    "MarkError",
     "Max",
     "Min",
     "Mod",
@@ -134,6 +139,7 @@ __all__ = [
     "mark_generated",
     "mark_static",
     "mark_unbacked",
+    "maybe_mark_dynamic",
     "memory_order",
     "missing_rules",
     "names_in",

@@ -17,12 +17,13 @@ from sympy import Integer, Symbol
 from symshapes.constraints import Constraints, negation, relation, truth
 from symshapes.expr.evaluate import evaluate
 from symshapes.expr.functions import as_expr
-from symshapes.expr.ranges import NON_NEGATIVE, UNKNOWN, ValueRange, bound
+from symshapes.expr.ranges import UNKNOWN, ValueRange, bound
 from symshapes.expr.symbols import SYMBOLIC, size_symbol
 from symshapes.guards import ShapeGuard, ShapeGuardCode, Specialization, condition_text, write_guards
 from symshapes.locate import user_line
 from symshapes.node import SymNode
-from symshapes.policy import DimMark, DimPolicy
+from symshapes.policy import DimMark, DimPolicy, MarkError
+from symshapes.promises import Promises
 
 
 class UnbackedError(RuntimeError):
@@ -55,7 +56,13 @@ class ShapeEnv:
         self.operator: object = ""
         """What runs: a `FakeMode` says it, so that it is known what took a size for a constant."""
         self._specializations: list[Specialization] = []
-        self._duck: dict[int, Symbol] = {}
+        #: By whether it is unbacked, and a name or a hint: what further sizes of that name or hint are, too.
+        self._shared: dict[tuple[bool, str | int], Symbol] = {}
+        #: The source that a name was first met at, and its size.
+        self._named: dict[str, tuple[str, int]] = {}
+        #: What calls bring of unbacked sizes.
+        self._promised: dict[Symbol, ValueRange] = {}
+        self._promises = Promises(self.constraints, self.sources)
         self._by_source: dict[tuple[str, Any], int | torch.SymInt] = {}
         self._counts: dict[str, int] = {}
 
@@ -78,44 +85,54 @@ class ShapeEnv:
         Raises:
             ValueError: the hint is outside `min` to `max`.
         """
-        if isinstance(policy, DimMark):
-            mark = policy
-            policy, min, max = mark.policy, mark.min, mark.max
-        if policy is DimPolicy.STATIC:
+        mark = policy if isinstance(policy, DimMark) else DimMark(policy, min, max, binding=False)
+        if mark.policy is DimPolicy.STATIC:
             return hint
         known = self._by_source.get((source, hint))
         if known is None:
-            known = self._by_source[source, hint] = self._new_size(hint, source, policy, min, max)
+            known = self._by_source[source, hint] = self._new_size(hint, source, mark)
         return known
 
-    def _new_size(
-        self, hint: int, source: str, policy: DimPolicy, min: int | None, max: int | None
-    ) -> int | torch.SymInt:
-        span = ValueRange(0 if min is None else min, inf if max is None else max)
-        if policy is DimPolicy.UNBACKED:
-            symbol = self._unbacked("u", integer=True, nonnegative=True)
-            self.sources[symbol] = source
-            self.constraints.add_symbol(symbol, NON_NEGATIVE.intersect(span), unbacked=True)
-            return torch.SymInt(SymNode(symbol, self, None, int))
+    def _new_size(self, hint: int, source: str, mark: DimMark) -> int | torch.SymInt:
+        span = ValueRange(0 if mark.min is None else mark.min, inf if mark.max is None else mark.max)
         if hint not in span:
-            raise ValueError(f"{source} is {hint}, which is not within {span.lower} to {span.upper}")
-        if hint in (0, 1):
-            stand_in = Symbol(self._fresh("c"), integer=True)
-            self.constants.append((stand_in, source, hint))
+            raise MarkError(f"{source} is {hint}, which is not within {span.lower} to {span.upper}")
+        first = None if mark.name is None else self._named.setdefault(mark.name, (source, hint))
+        if first is not None and first[1] != hint:
+            raise MarkError(f"{source} and {first[0]} are both marked {mark.name!r}, and are {hint} and {first[1]}")
+        if hint in (0, 1) and mark.policy is not DimPolicy.UNBACKED:
+            self.constants.append((Symbol(self._fresh("c"), integer=True), source, hint))
             self._specializations.append(Specialization(source, hint, "", self.locate()))
             return hint
-        if policy is DimPolicy.DUCK and hint in self._duck:
-            symbol = self._duck[hint]
+        symbol, span = self._size_symbol(hint, source, mark, span)
+        if mark.binding:
+            self._promises.add(symbol, source, mark, span)
+        return torch.SymInt(SymNode(symbol, self, self.hints.get(symbol), int))
+
+    def _size_symbol(self, hint: int, source: str, mark: DimMark, span: ValueRange) -> tuple[Symbol, ValueRange]:
+        """The symbol of a size, shared or its own, and what one compile is to serve of it."""
+        unbacked = mark.policy is DimPolicy.UNBACKED
+        span = span if unbacked else ValueRange(2, inf).intersect(span)
+        key: Any = mark.name if mark.name is not None else hint if mark.policy is DimPolicy.DUCK else None
+        symbol = self._shared.get((unbacked, key))
+        if symbol is not None and key is not None:
             copy = Symbol(f"{symbol.name}_{sum(of is symbol for of, _, _ in self.copies) + 1}", integer=True)
             self.copies.append((symbol, copy, source))
-            return self._int(symbol, hint)
-        symbol = size_symbol(self._fresh("s"))
-        self.hints[symbol] = hint
+            self.constraints.refine(symbol, span)
+            if unbacked:
+                self._promised[symbol] = self._promised[symbol].intersect(span)
+            return symbol, span
+        if unbacked:
+            symbol = self._unbacked("u", integer=True, nonnegative=True)
+            self._promised[symbol] = span
+        else:
+            symbol = size_symbol(self._fresh("s"))
+            self.hints[symbol] = hint
         self.sources[symbol] = source
-        self.constraints.add_symbol(symbol, ValueRange(2, inf).intersect(span))
-        if policy is DimPolicy.DUCK:
-            self._duck[hint] = symbol
-        return self._int(symbol, hint)
+        self.constraints.add_symbol(symbol, span, unbacked=unbacked)
+        if key is not None:
+            self._shared[unbacked, key] = symbol
+        return symbol, span
 
     def create_int(self, hint: int, source: str) -> int | torch.SymInt:
         """An int of the program as a symbol of its own, of either sign; 0 and 1 become constants with a guard."""
@@ -255,18 +272,26 @@ class ShapeEnv:
             return
         if self.constraints.decide(condition) is True:
             return
-        line = self.locate()
-        self.guards.append(ShapeGuard(condition, condition_text(condition, self.sources), line))
+        guard = self._asked(condition)
+        self.guards.append(guard)
         settled = len(self.constraints.settled)
         self.constraints.learn(condition)
         for symbol in self.constraints.settled[settled:]:
             if symbol in self.hints:
-                self._specializations.append(self._specialization(symbol, line))
+                self._specializations.append(self._specialization(symbol, guard.user_line))
+        self._promises.check(guard)
+
+    def _asked(self, condition: Any) -> ShapeGuard:
+        """A condition with what asks for it."""
+        return ShapeGuard(condition, condition_text(condition, self.sources), self.locate(), self._operator_name())
+
+    def _operator_name(self) -> str:
+        return str(self.operator).removesuffix(".default")
 
     def _specialization(self, symbol: Symbol, line: str) -> Specialization:
         value = self.simplify(symbol)
         said = int(value) if value.is_Integer else condition_text(value, self.sources)
-        return Specialization(self.sources[symbol], said, str(self.operator), line)
+        return Specialization(self.sources[symbol], said, self._operator_name(), line)
 
     def evaluate_size_oblivious(self, condition: Any, hint: Any = None) -> bool:
         """Like `evaluate`, but unbacked sizes are taken to be neither 0 nor 1, so that they need no value."""
@@ -297,9 +322,10 @@ class ShapeEnv:
             hint = self.hint(condition)
         if hint is not None:
             return self._evaluate_condition(condition, hint)
-        text = condition_text(condition, self.sources)
-        self.runtime_asserts.append(ShapeGuard(condition, text, self.locate()))
+        check = self._asked(condition)
+        self.runtime_asserts.append(check)
         self.constraints.learn(condition)
+        self._promises.check(check)
         return True
 
     def constrain_range(self, expr: Any, min: int | None = None, max: int | None = None) -> None:
@@ -320,7 +346,18 @@ class ShapeEnv:
         """
         return list(self._specializations)
 
+    def check_marks(self) -> None:
+        """Whether all that was promised of marked sizes holds of this capture.
+
+        Raises:
+            MarkError: it does not; the message tells each size, what became of it, by what and at which line.
+        """
+        self._promises.check(None)
+        if self._promises.broken:
+            raise MarkError("\n".join(self._promises.broken))
+
     def produce_guard_code(self) -> ShapeGuardCode:
         """The predicate under which the capture is valid, without parts that follow from others."""
         backed = {symbol: source for symbol, source in self.sources.items() if symbol in self.hints}
-        return write_guards(backed, self.copies, self.constants, self.constraints, self.guards)
+        unbacked = {symbol: (self.sources[symbol], span) for symbol, span in self._promised.items()}
+        return write_guards(backed, self.copies, self.constants, unbacked, self.constraints, self.guards)

@@ -18,17 +18,22 @@ from sympy import Expr, Integer, Symbol
 from symshapes.constraints import RELATIONS, Constraints, is_integral, normal_form
 from symshapes.expr.functions import Mod
 from symshapes.expr.printers import print_expr
-from symshapes.expr.ranges import UNKNOWN, ValueRange, bound
+from symshapes.expr.ranges import NON_NEGATIVE, UNKNOWN, ValueRange, bound
 from symshapes.expr.terms import Term, sum_of, terms_of
 
 
 @dataclass(frozen=True, slots=True)
 class ShapeGuard:
-    """A condition that the captured graph relies on, and the user's line that asked."""
+    """A condition that the captured graph relies on, the user's line that asked, and the operator that ran ("" if none)."""
 
     expr: Any
     text: str
     user_line: str
+    operator: str = ""
+
+    def __str__(self) -> str:
+        by = f" by {self.operator}" if self.operator else ""
+        return f"{self.text}{by}, from {self.user_line}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,15 @@ def condition_text(condition: Any, names: Mapping[Symbol, str]) -> str:
         if not isinstance(form, bool):
             return _comparison(*form, names)
     return print_expr(condition, "python", names=names)
+
+
+def span_text(span: ValueRange) -> str:
+    """A range of sizes in words: `from 2 to 64`."""
+    if span.is_constant:
+        return str(span.lower)
+    if span.upper == inf:
+        return f"from {span.lower}"
+    return f"up to {span.upper}" if span.lower == -inf else f"from {span.lower} to {span.upper}"
 
 
 _SIGNS = {"ge": (">=", "<="), "eq": ("==", "=="), "ne": ("!=", "!=")}
@@ -200,6 +214,7 @@ def write_guards(
     sources: Mapping[Symbol, str],
     copies: Iterable[tuple[Symbol, Symbol, str]],
     constants: Iterable[tuple[Symbol, str, int]],
+    unbacked: Mapping[Symbol, tuple[str, ValueRange]],
     known: Constraints,
     guards: Iterable[ShapeGuard],
 ) -> ShapeGuardCode:
@@ -209,6 +224,7 @@ def write_guards(
         sources: symbols with a hint, in order of creation, and where their values are read.
         copies: (symbol, its stand-in, source) for further sources that share a symbol.
         constants: (stand-in, source, value) for sources that were made constants.
+        unbacked: symbols without a hint that a call brings all the same: where they are read, what was promised.
         known: what is known at the end.
         guards: what was recorded, in order.
     """
@@ -216,6 +232,7 @@ def write_guards(
     names = dict(sources)
     names.update((stand_in, source) for _, stand_in, source in copies)
     names.update((stand_in, source) for stand_in, source, _ in constants)
+    names.update((symbol, source) for symbol, (source, _) in unbacked.items())
     writer = GuardWriter(names)
     kept = Constraints()  # what the parts written so far imply
     for symbol in sources:
@@ -230,6 +247,9 @@ def write_guards(
         kept.add_symbol(symbol, span)
         if span.is_constant:
             kept.learn(sympy.Eq(symbol, Integer(span.lower), evaluate=False))
+    for symbol, (_, span) in unbacked.items():
+        if span != NON_NEGATIVE:
+            writer.span(symbol, span)
     for symbol, stand_in, _ in copies:
         writer.equals(symbol, stand_in)
     for stand_in, _, value in constants:

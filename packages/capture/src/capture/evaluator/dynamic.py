@@ -23,8 +23,8 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 class DynamicSizes:
     """The symbolic sizes of one capture.
 
-    ``dynamic``: True makes every size of an input symbolic that is not a parameter's or buffer's; None only marked
-    dimensions (``symshapes.mark_dynamic``); False none.
+    Those of marked dimensions (``symshapes.mark_dynamic``) whatever ``dynamic`` is: what is said of one size goes
+    before what is said of all. With True every size of an input that is not a parameter's or buffer's.
     """
 
     def __init__(self, dynamic: bool | None, locate: Callable[[], str]) -> None:
@@ -35,8 +35,6 @@ class DynamicSizes:
 
     def policy(self, value: torch.Tensor, source: Source) -> list[DimPolicy | DimMark] | None:
         """One policy a dimension, or None where all sizes are constants."""
-        if self.dynamic is False:
-            return None
         marks = policy_of(value)
         whole = self.dynamic is True and not _is_state(value, source)
         if not marks and not whole:
@@ -53,7 +51,11 @@ class DynamicSizes:
                 self.strides.append((Size(source, "stride", dim), stride))
 
     def predicates(self) -> list[ShapePredicate]:
-        """The conditions under which the capture is valid for other sizes, each natively checkable."""
+        """The conditions under which the capture is valid for other sizes, each natively checkable.
+
+        Raises ``MarkError`` where they break what the user promised.
+        """
+        self.env.check_marks()
         guards = self.env.produce_guard_code()
         inputs = dict(zip(guards.parameters, guards.arguments, strict=True))
         found = [self._predicate(part.local, inputs, part.text) for part in guards.parts]
