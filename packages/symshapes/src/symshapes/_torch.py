@@ -107,6 +107,11 @@ def lazy_bit_keys(conj: bool, neg: bool) -> Any | None:
     return keys.add(torch._C.DispatchKey.Negative) if conj and neg else keys
 
 
+def image_function(name: str) -> Any:
+    """torch's function that resizes images by a size or by scales: `interpolate` calls it, and nothing public is it."""
+    return getattr(torch._C._nn, name)
+
+
 def is_composite(op: Any) -> bool:
     """Whether `op` is defined by other ops for every backend (it reaches a mode only in inference mode)."""
     return torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")

@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from symshapes import _torch
-from symshapes.rules.layout import broadcast, is_contiguous
+from symshapes.fake.resampling import RESAMPLING
+from symshapes.rules.layout import broadcast, is_contiguous, wrap_dim
 
 
 def matmul(input: Tensor, other: Tensor) -> Tensor:
@@ -111,6 +112,112 @@ def attention(
     return matmul(torch.dropout(weights, dropout_p, True), value)
 
 
+def kron(input: Tensor, other: Tensor) -> Tensor:
+    """`torch.kron`: each dimension is a pair of one, then of the other."""
+    rank = max(input.dim(), other.dim())
+    first = [1] * (rank - input.dim()) + list(input.shape)
+    second = [1] * (rank - other.dim()) + list(other.shape)
+    view = torch.ops.aten._unsafe_view.default
+    left = view(input, [length for one in first for length in (one, 1)])
+    right = view(other, [length for one in second for length in (1, one)])
+    return view(left * right, [one * two for one, two in zip(first, second, strict=True)])
+
+
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """`torch.take_along_dim`: both are broadcast, but for the dimension."""
+    if dim is None:
+        return input.view(-1).gather(0, indices.view(-1))
+    if input.dim() != indices.dim():
+        raise RuntimeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{input.dim()} dimensions for input, and {indices.dim()} dimensions for indices"
+        )
+    dim = wrap_dim(dim, input.dim())
+    before, after = tuple(input.shape[:dim]), tuple(input.shape[dim + 1 :])
+    lead, trail = broadcast(before, tuple(indices.shape[:dim])), broadcast(after, tuple(indices.shape[dim + 1 :]))
+    spread = input.broadcast_to((*lead, input.shape[dim], *trail))
+    return spread.gather(dim, indices.broadcast_to((*lead, indices.shape[dim], *trail)))
+
+
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """`torch.nn.functional.max_pool1d`: the values are those of one row of a plane."""
+
+    def flat(value: Any, across: int) -> list[Any]:
+        return [across, *(value if isinstance(value, (tuple, list)) else [value])]
+
+    steps = [] if stride is None or (isinstance(stride, (tuple, list)) and not stride) else flat(stride, 1)
+    values, places = torch.ops.aten.max_pool2d_with_indices.default(
+        input.unsqueeze(-2), flat(kernel_size, 1), steps, flat(padding, 0), flat(dilation, 1), ceil_mode
+    )
+    return (values.squeeze(-2), places.squeeze(-2)) if return_indices else values.squeeze(-2)
+
+
+def tensor_split(input: Tensor, indices_or_sections: Any = None, dim: int = 0, **named: Any) -> Any:
+    """`torch.tensor_split`: the first parts are longer by one, without a decision how many of them."""
+    sections = named.get("sections", indices_or_sections)
+    dim = wrap_dim(dim, input.dim())
+    length = input.shape[dim]
+    if type(sections) is not int or sections < 1 or type(length) is int or "indices" in named:
+        return torch.tensor_split(input, indices_or_sections, dim, **named)
+    least, longer = length // sections, length % sections
+    starts = [at * least + torch.sym_min(at, longer) for at in range(sections)]
+    return tuple(
+        torch.ops.aten.slice.Tensor(input, dim, start, end)
+        for start, end in zip(starts, [*starts[1:], length], strict=True)
+    )
+
+
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> Any:
+    """`torch.unsafe_chunk`."""
+    length = input.shape[wrap_dim(dim, input.dim())]
+    return torch.ops.aten.unsafe_split.Tensor(input, (length + chunks - 1) // chunks, dim)
+
+
+def _gates(input: Tensor, hidden: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Any, b_hh: Any) -> tuple[Tensor, Tensor]:
+    return F.linear(input, w_ih, b_ih), F.linear(hidden, w_hh, b_hh)
+
+
+def lstm_cell(
+    input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """`torch.lstm_cell`."""
+    hidden, cell = hx
+    one, two = _gates(input, hidden, w_ih, w_hh, b_ih, b_hh)
+    into, forget, new, out = unsafe_chunk(two.add_(one), 4, 1)
+    cell = (forget.sigmoid_() * cell).add_(into.sigmoid_() * new.tanh_())
+    return out.sigmoid_() * cell.tanh(), cell
+
+
+def gru_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Tensor:
+    """`torch.gru_cell`."""
+    one, two = _gates(input, hx, w_ih, w_hh, b_ih, b_hh)
+    ones, twos = unsafe_chunk(one, 3, 1), unsafe_chunk(two, 3, 1)
+    reset = twos[0].add_(ones[0]).sigmoid_()
+    update = twos[1].add_(ones[1]).sigmoid_()
+    new = ones[2].add(twos[2].mul_(reset)).tanh_()
+    return (hx - new).mul_(update).add_(new)
+
+
+def _rnn_cell(activation: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
+    def cell(
+        input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+    ) -> Tensor:
+        one, two = _gates(input, hx, w_ih, w_hh, b_ih, b_hh)
+        return activation(two.add_(one))
+
+    return cell
+
+
 def _with_plain_sizes(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function on views whose sizes are ints: each symbolic size is guarded to its hint."""
 
@@ -127,7 +234,24 @@ def _with_plain_sizes(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-COMPOSITES: dict[Any, Callable[..., Any]] = {torch.lstm: _with_plain_sizes(torch.lstm)}
+COMPOSITES: dict[Any, Callable[..., Any]] = {
+    torch.lstm: _with_plain_sizes(torch.lstm),
+    torch.kron: kron,
+    torch.Tensor.kron: kron,
+    torch.take_along_dim: take_along_dim,
+    torch.Tensor.take_along_dim: take_along_dim,
+    F.max_pool1d: max_pool1d,
+    torch.max_pool1d: max_pool1d,
+    torch.tensor_split: tensor_split,
+    torch.Tensor.tensor_split: tensor_split,
+    torch.unsafe_chunk: unsafe_chunk,
+    torch.Tensor.unsafe_chunk: unsafe_chunk,
+    torch.lstm_cell: lstm_cell,
+    torch.gru_cell: gru_cell,
+    torch.rnn_tanh_cell: _rnn_cell(torch.tanh),
+    torch.rnn_relu_cell: _rnn_cell(torch.relu),
+    **RESAMPLING,
+}
 
 if _torch.MATMUL_NEEDS_INTS:
     COMPOSITES |= {

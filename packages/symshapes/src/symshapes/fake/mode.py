@@ -101,7 +101,10 @@ class FakeMode(InfraMode):
             self.writes += bool(facts.written)
         if rule is None:
             return self._without_rule(func, facts, args, kwargs)
-        return self._build(self._plan(func, rule, args, kwargs), args)
+        plan = self._plan(func, rule, args, kwargs)
+        if plan is NotImplemented:
+            return self._fall_back(func, args, kwargs)
+        return self._build(plan, args)
 
     def _plan(self, func: Any, rule: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The rule's answer, from the memo where every size is an int."""
@@ -190,7 +193,8 @@ class FakeMode(InfraMode):
             if rule is not None and len(functional._schema.returns) == len(facts.returns_written):
                 outs = {argument.name for argument in facts.written if argument.is_out}
                 plan = self._plan(functional, rule, args, {k: v for k, v in kwargs.items() if k not in outs})
-                return self._write(func, facts, plan, args, kwargs)
+                if plan is not NotImplemented:
+                    return self._write(func, facts, plan, args, kwargs)
         return self._fall_back(func, args, kwargs)
 
     def _write(self, func: Any, facts: OperatorFacts, plan: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -7,6 +7,7 @@ from symshapes.rules import (  # noqa: F401
     factories,
     indexing,
     joining,
+    linalg,
     losses,
     matmul,
     normalization,
@@ -14,6 +15,7 @@ from symshapes.rules import (  # noqa: F401
     pooling,
     reductions,
     rnn,
+    spectral,
     views,
 )
 from symshapes.rules.layout import TensorMeta, View, contiguous_strides

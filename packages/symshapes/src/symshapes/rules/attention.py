@@ -141,3 +141,31 @@ def cudnn(
 def transformer_encoder_layer(src: TensorMeta, *_: Any, **options: Any) -> TensorMeta:
     """A whole encoder layer in one kernel, as inference runs it: like the source, row-major."""
     return fresh(src.size, src)
+
+
+@rule("_native_multi_head_attention")
+def native_multi_head_attention(
+    query: TensorMeta,
+    key: TensorMeta,
+    value: TensorMeta,
+    embed_dim: Size,
+    num_head: Size,
+    qkv_weight: TensorMeta,
+    qkv_bias: TensorMeta,
+    proj_weight: TensorMeta,
+    proj_bias: TensorMeta,
+    mask: TensorMeta | None = None,
+    need_weights: bool = True,
+    average_attn_weights: bool = True,
+    mask_type: int | None = None,
+) -> Any:
+    """A whole self-attention layer at inference: the result and, where asked for, the weights (averaged over heads or not)."""
+    if query.device.type != "cpu":
+        return NotImplemented
+    batch, length, width = query.size
+    if width != embed_dim or proj_weight.size[0] != embed_dim:
+        raise RuntimeError(f"passed-in embed_dim {embed_dim} didn't match last dim of query {width}")
+    if not need_weights:
+        return fresh((batch, length, embed_dim), query), None
+    heads = () if average_attn_weights else (num_head,)
+    return fresh((batch, length, embed_dim), query), fresh((batch, *heads, length, key.size[1]), query)

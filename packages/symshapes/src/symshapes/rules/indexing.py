@@ -275,7 +275,7 @@ def is_pinned(self: TensorMeta, device: Operand = None) -> bool:
     return False
 
 
-@rule("_embedding_bag")
+@rule("_embedding_bag", "_embedding_bag_forward_only")
 def embedding_bag(
     weight: TensorMeta,
     indices: TensorMeta,

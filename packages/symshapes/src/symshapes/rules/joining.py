@@ -18,7 +18,7 @@ from symshapes.rules.layout import (
     wrap_dims,
 )
 from symshapes.rules.registry import rule
-from symshapes.rules.views import slice_, unsqueeze, view
+from symshapes.rules.views import narrow, slice_, unsqueeze, view
 
 
 def _legacy_empty(meta: TensorMeta) -> bool:
@@ -247,3 +247,36 @@ def as_strided_scatter(
 ) -> TensorMeta:
     """The tensor with a strided part replaced, in its own strides."""
     return same_geometry(self)
+
+
+@rule("diag_embed")
+def diag_embed(self: TensorMeta, offset: int = 0, dim1: int = -2, dim2: int = -1) -> TensorMeta:
+    """Zeros with the last dimension on a diagonal of two new ones."""
+    rank = len(self.size) + 1
+    first, second = wrap_dim(dim1, rank), wrap_dim(dim2, rank)
+    if first == second:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    size = list(self.size[:-1])
+    length = self.size[-1] + abs(offset)
+    for dim in sorted((first, second)):
+        size.insert(dim, length)
+    return fresh(size, self)
+
+
+@rule("block_diag")
+def block_diag(tensors: Sequence[TensorMeta]) -> TensorMeta:
+    """Matrices (a vector is a row) along the diagonal of one."""
+    rows: Size = 0
+    width: Size = 0
+    for meta in tensors:
+        if len(meta.size) > 2:
+            raise RuntimeError("torch.block_diag: Input tensors must have 2 or fewer dimensions.")
+        height, length = (1, 1, *meta.size)[-2:]
+        rows, width = rows + height, width + length
+    return TensorMeta((rows, width), (width, 1), result_dtype(tensors), common_device(tensors))
+
+
+@rule("narrow_copy")
+def narrow_copy(self: TensorMeta, dim: int, start: Size, length: Size) -> TensorMeta:
+    """A range of a dimension, copied."""
+    return fresh(narrow(self, dim, start, length).size, self)

@@ -3,6 +3,7 @@
 All of it works on ints and `torch.SymInt`s alike; a comparison of symbolic sizes guards in their `ShapeEnv`.
 """
 
+import itertools
 import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -128,6 +129,15 @@ def is_dense(size: Sequence[Size], stride: Sequence[Size]) -> bool:
     # Short dimensions do not count: their strides say nothing.
     order = sorted((dim for dim in range(len(size)) if not size[dim] < 2), key=lambda dim: _hint(stride[dim]))
     return is_nested(size, stride, order, operator.eq)
+
+
+def sorted_by_stride(meta: TensorMeta, dims: Sequence[int]) -> list[int]:
+    """Dimensions from outermost to innermost in memory. That their strides are in this order is guarded."""
+    order = sorted(dims, key=lambda dim: -_hint(meta.stride[dim]))
+    for outer, inner in itertools.pairwise(order):
+        if meta.stride[outer] < meta.stride[inner]:
+            raise AssertionError(f"strides {meta.stride} are not what their hints say")
+    return order
 
 
 def _hint(value: Size) -> int:

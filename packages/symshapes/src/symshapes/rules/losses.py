@@ -3,7 +3,7 @@
 from typing import Any
 
 from symshapes.rules.copies import like
-from symshapes.rules.layout import Size, TensorMeta, broadcast, fresh
+from symshapes.rules.layout import Size, TensorMeta, broadcast, fresh, same_size
 from symshapes.rules.pointwise import elementwise
 from symshapes.rules.registry import rule
 
@@ -105,3 +105,27 @@ def nll_loss2d_forward(
     if reduction == 0:
         return fresh((self.size[0], *self.size[2:]), self), scalar
     return scalar, scalar
+
+
+@rule("multi_margin_loss")
+def multi_margin_loss(
+    self: TensorMeta,
+    target: TensorMeta,
+    p: Any = 1,
+    margin: Any = 1,
+    weight: TensorMeta | None = None,
+    reduction: int = 1,
+) -> TensorMeta:
+    """One loss a row, reduced."""
+    if len(self.size) == 2 and len(target.size) == 1 and target.size[0] != self.size[0]:
+        raise RuntimeError(f"inconsistent target size, expected {self.size[0]} but got {list(target.size)}")
+    return fresh(target.size if reduction == 0 and len(self.size) == 2 else (), self)
+
+
+@rule("multilabel_margin_loss_forward")
+def multilabel_margin_loss(self: TensorMeta, target: TensorMeta, reduction: int) -> tuple[TensorMeta, TensorMeta]:
+    """One loss a row, reduced, and which classes are targets."""
+    if not same_size(self.size, target.size):
+        raise RuntimeError(f"inconsistent target size: {list(target.size)} for input of size: {list(self.size)}")
+    rows = self.size[:1] if reduction == 0 and len(self.size) == 2 else ()
+    return fresh(rows, self), fresh(target.size, self)

@@ -1,5 +1,6 @@
 """Matrix products."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -157,3 +158,25 @@ def linear(input: TensorMeta, weight: TensorMeta, bias: TensorMeta | None = None
 def weight_norm(v: TensorMeta, g: TensorMeta, dim: int = 0) -> tuple[TensorMeta, TensorMeta]:
     """A weight of a given norm, and the norms it had."""
     return like(v), fresh(g.size, g)
+
+
+@rule("_trilinear")
+def trilinear(
+    i1: TensorMeta,
+    i2: TensorMeta,
+    i3: TensorMeta,
+    expand1: Sequence[int],
+    expand2: Sequence[int],
+    expand3: Sequence[int],
+    sumdim: Sequence[int],
+    unroll_dim: int = 1,
+) -> TensorMeta:
+    """The product of three tensors with new dimensions where they are expanded, summed over dimensions."""
+    sizes = []
+    for meta, expanded in ((i1, expand1), (i2, expand2), (i3, expand3)):
+        size = list(meta.size)
+        for dim in sorted(expanded):
+            size.insert(dim, 1)
+        sizes.append(size)
+    out = broadcast(*sizes)
+    return fresh([length for dim, length in enumerate(out) if dim not in sumdim], i1)

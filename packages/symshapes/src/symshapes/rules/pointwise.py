@@ -131,8 +131,18 @@ _TABLE: list[tuple[Callable[[Sequence[Operand]], TensorMeta], int, list[str]]] =
         _split(
             "div.Tensor div.Scalar atan2 copysign.Tensor copysign.Scalar xlogy.Tensor xlogy.Scalar_Other "
             "xlogy.Scalar_Self special_xlog1py special_xlog1py.other_scalar special_xlog1py.self_scalar "
-            "special_zeta special_zeta.other_scalar special_zeta.self_scalar igamma igammac"
-        ),
+            "special_zeta special_zeta.other_scalar special_zeta.self_scalar igamma igammac ldexp.Tensor"
+        )
+        + [
+            f"special_{name}{scalar}"
+            for name in _split(
+                "chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w "
+                "shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v "
+                "shifted_chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he laguerre_polynomial_l "
+                "legendre_polynomial_p"
+            )
+            for scalar in ("", ".x_scalar", ".n_scalar")
+        ],
     ),
     (
         _boolean,

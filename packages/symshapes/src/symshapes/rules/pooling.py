@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from symshapes.rules.layout import Size, TensorMeta, fresh, strides_for, suggest_format
+from symshapes.rules.layout import Size, TensorMeta, fresh, same_size, strides_for, suggest_format
 from symshapes.rules.registry import rule
 
 
@@ -37,9 +37,8 @@ def pooled_length(length: Size, kernel: Size, stride: Size, padding: Size, dilat
     if not ceil_mode:
         return room // stride + 1
     windows = (room + stride - 1) // stride + 1
-    if (windows - 1) * stride >= length + padding:
-        windows = windows - 1
-    return windows
+    # By its formula, not by a decision, which would hold for some lengths only.
+    return torch.sym_min(windows, (length + padding - 1) // stride + 1)
 
 
 def pooled(
@@ -121,6 +120,40 @@ def avg_pool3d(
 ) -> TensorMeta:
     """The mean of each window, row-major."""
     return fresh(pooled(self, 3, kernel_size, stride, padding, (1,), ceil_mode), self)
+
+
+@rule("max_unpool2d")
+def max_unpool2d(self: TensorMeta, indices: TensorMeta, output_size: Sequence[Size]) -> TensorMeta:
+    """Zeros with the values where the largest were."""
+    if not same_size(self.size, indices.size):
+        raise RuntimeError(
+            f"Expected shape of indices to be same as that of the input tensor ({list(self.size)}) but got indices tensor "
+            f"with shape: {list(indices.size)}"
+        )
+    return _shaped((*self.size[:-2], *output_size), self)
+
+
+@rule("max_unpool3d")
+def max_unpool3d(self: TensorMeta, indices: TensorMeta, output_size: Sequence[Size], *_: Any) -> TensorMeta:
+    """Zeros with the values where the largest were, row-major."""
+    if not same_size(self.size, indices.size):
+        raise RuntimeError("Expected shape of indices to be same as that of the input tensor")
+    return fresh((*self.size[:-3], *output_size), self)
+
+
+@rule("fractional_max_pool2d", "fractional_max_pool3d")
+def fractional_max_pool(
+    self: TensorMeta, kernel_size: Sequence[Size], output_size: Sequence[Size], random_samples: TensorMeta
+) -> tuple[TensorMeta, TensorMeta]:
+    """The largest of windows at random places, and where it was, row-major."""
+    spatial = len(output_size)
+    for length, kernel, wanted in zip(self.size[-spatial:], kernel_size, output_size, strict=True):
+        if wanted + kernel - 1 > length:
+            raise RuntimeError(
+                f"fractional_max_pool: pool size ({kernel}) too large relative to input length ({length})"
+            )
+    out = fresh((*self.size[:-spatial], *output_size), self)
+    return out, out._replace(dtype=torch.int64)
 
 
 @rule("avg_pool2d_backward")

@@ -1,7 +1,7 @@
 """The one table of shape rules, the count of ops that had none, and the memo of answers.
 
 A rule takes the op's arguments with every tensor replaced by its `TensorMeta` and answers with a `TensorMeta`,
-`View`, `Same`, number, None, or a list or tuple of these, running nothing.
+`View`, `Same`, number, None, or a list or tuple of these, running nothing; or with NotImplemented where it does not know.
 """
 
 from collections import Counter
