@@ -22,7 +22,6 @@ def test_mlp_forward_and_backward_leave_the_batch_free():
     assert expr_of(logits.shape[0]) == expr_of(x.shape[0])
     assert parameters["0.weight"].grad.shape == (64, 32)
     code = env.produce_guard_code()
-    assert code.text == "x.size(0) is between 2 and 64 and equals y.size(0)"
     namespace: dict = {}
     exec(code.source, namespace)
     assert all(namespace["check"](size, size) for size in range(2, 65))
@@ -38,4 +37,3 @@ def test_a_view_records_what_it_needs():
         y = x.view(-1, 4)
     assert expr_of(y.shape[0] * 4) == 6 * expr_of(x.shape[0])
     assert env.produce_guard_code().code == "2 <= x.size(0) <= 64 and x.size(0) % 2 == 0"
-    assert env.produce_guard_code().text == "x.size(0) is between 2 and 64 and is divisible by 2"

@@ -128,8 +128,7 @@ class Attempt:
 
     def guards(self) -> list[Guard]:
         """All that must hold for the capture to be used again."""
-        shapes = (Guard(None, GuardKind.SHAPE, p) for p in self.m.recorder.dynamic_sizes.predicates())
-        return [*self.m.guards.all(), *self.m.classes.all(), *shapes]
+        return [*self.m.guards.all(), *self.m.classes.all(), *self.m.recorder.dynamic_sizes.guards()]
 
 
 def _line_before(code: CodeType) -> int:

@@ -167,6 +167,8 @@ class Constraints:
         self.version = 0
         self.settled: list[Symbol] = []
         """Symbols that became expressions of others or numbers, in order; one may do so twice."""
+        self.refined: list[Symbol] = []
+        """Symbols whose range became smaller, each time."""
         self._least: dict[Expr, int] = {}  # r -> c: r >= c
         self._zeros: set[Expr] = set()
         self._nonzeros: set[Expr] = set()
@@ -404,9 +406,11 @@ class Constraints:
             if old.is_Symbol and new.is_Integer and not had.is_Integer:
                 self.ranges[old] = ValueRange(int(new), int(new))
                 self.settled.append(old)
+                self.refined.append(old)
         self.replacements[symbol] = value
         if value.is_Integer:
             self.ranges[symbol] = ValueRange(int(value), int(value))
+            self.refined.append(symbol)
         divisor = self.divisors.get(symbol)
         self._changed()
         # What was known of the symbol holds for what it equals.
@@ -426,6 +430,7 @@ class Constraints:
         if new == self.ranges[symbol]:
             return
         self.ranges[symbol] = new
+        self.refined.append(symbol)
         if new.is_constant and symbol not in self.replacements:
             self._replace(symbol, Integer(new.lower))
 

@@ -62,6 +62,8 @@ class ShapeEnv:
         self._named: dict[str, tuple[str, int]] = {}
         #: What calls bring of unbacked sizes.
         self._promised: dict[Symbol, ValueRange] = {}
+        self._narrowed: dict[Symbol, ShapeGuard] = {}
+        self._marked: set[Symbol] = set()
         self._promises = Promises(self.constraints, self.sources)
         self._by_source: dict[tuple[str, Any], int | torch.SymInt] = {}
         self._counts: dict[str, int] = {}
@@ -105,6 +107,8 @@ class ShapeEnv:
             self._specializations.append(Specialization(source, hint, "", self.locate()))
             return hint
         symbol, span = self._size_symbol(hint, source, mark, span)
+        if mark.min is not None or mark.max is not None or mark.name is not None:
+            self._marked.add(symbol)
         if mark.binding:
             self._promises.add(symbol, source, mark, span)
         return torch.SymInt(SymNode(symbol, self, self.hints.get(symbol), int))
@@ -274,8 +278,9 @@ class ShapeEnv:
             return
         guard = self._asked(condition)
         self.guards.append(guard)
-        settled = len(self.constraints.settled)
+        settled, refined = len(self.constraints.settled), len(self.constraints.refined)
         self.constraints.learn(condition)
+        self._narrowed.update(dict.fromkeys(self.constraints.refined[refined:], guard))
         for symbol in self.constraints.settled[settled:]:
             if symbol in self.hints:
                 self._specializations.append(self._specialization(symbol, guard.user_line))
@@ -360,4 +365,13 @@ class ShapeEnv:
         """The predicate under which the capture is valid, without parts that follow from others."""
         backed = {symbol: source for symbol, source in self.sources.items() if symbol in self.hints}
         unbacked = {symbol: (self.sources[symbol], span) for symbol, span in self._promised.items()}
-        return write_guards(backed, self.copies, self.constants, unbacked, self.constraints, self.guards)
+        return write_guards(
+            backed,
+            self.copies,
+            self.constants,
+            unbacked,
+            self.constraints,
+            self.guards,
+            self._narrowed,
+            self._marked,
+        )

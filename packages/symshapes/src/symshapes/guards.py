@@ -7,7 +7,7 @@ from others.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -16,7 +16,6 @@ import sympy
 from sympy import Expr, Integer, Symbol
 
 from symshapes.constraints import RELATIONS, Constraints, is_integral, normal_form
-from symshapes.expr.functions import Mod
 from symshapes.expr.printers import print_expr
 from symshapes.expr.ranges import NON_NEGATIVE, UNKNOWN, ValueRange, bound
 from symshapes.expr.terms import Term, sum_of, terms_of
@@ -56,16 +55,24 @@ class Specialization:
 
 @dataclass(frozen=True, slots=True)
 class GuardPart:
-    """One condition of a predicate: `code` over sources, `local` over parameter names, `text` in words."""
+    """One condition of a predicate: `code` over sources, `local` over parameter names, and why it is there.
+
+    `user_line` is the program's line that asked, "" where none did; `reason` says as much in words.
+    """
 
     code: str
     local: str
-    text: str
+    user_line: str = ""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        why = f"from {self.user_line}" if self.user_line else self.reason
+        return f"{self.code}, {why}" if why else self.code
 
 
 @dataclass(frozen=True, slots=True)
 class ShapeGuardCode:
-    """A predicate over sizes.
+    """A predicate over sizes; `str()` says a condition a line, and why it is there.
 
     `code` is an expression over the sources themselves (`2 <= x.size(0) <= 64`). `source` defines `check(...)`, whose
     parameters are `parameters`, to be called with the values of `arguments` (sources), in the same order.
@@ -74,7 +81,9 @@ class ShapeGuardCode:
     parts: tuple[GuardPart, ...]
     parameters: tuple[str, ...]
     arguments: tuple[str, ...]
-    text: str
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.parts)) or "any sizes"
 
     @property
     def code(self) -> str:
@@ -128,77 +137,39 @@ def _comparison(kind: str, difference: Expr, names: Mapping[Symbol, str]) -> str
 
 
 class GuardWriter:
-    """Collects parts and, per subject, phrases."""
+    """Collects the parts of a predicate."""
 
     def __init__(self, sources: Mapping[Symbol, str]) -> None:
         self.sources = sources
         self.locals = {symbol: symbol.name for symbol in sources}
         self.parts: list[GuardPart] = []
-        self.phrases: dict[Symbol, list[str]] = {}
-        self.sentences: list[str] = []
 
-    def condition(self, condition: Any) -> None:
+    def condition(self, condition: Any, user_line: str = "", reason: str = "") -> None:
         """Add a condition."""
-        code = condition_text(condition, self.sources)
-        subject, phrase = self._phrase(condition)
-        if subject is None:
-            self.sentences.append(code)
-            text = code
-        else:
-            self.phrases.setdefault(subject, []).append(phrase)
-            text = f"{self.sources[subject]} {phrase}"
-        self.parts.append(GuardPart(code, condition_text(condition, self.locals), text))
+        code, local = (condition_text(condition, names) for names in (self.sources, self.locals))
+        self.parts.append(GuardPart(code, local, user_line, reason))
 
-    def span(self, symbol: Symbol, span: ValueRange) -> None:
+    def span(self, symbol: Symbol, span: ValueRange, user_line: str = "", reason: str = "") -> None:
         """Add the bounds of a symbol; none for one that may be anything."""
-        if span.is_constant:
-            template, phrase = "{} == " + str(span.lower), f"is {span.lower}"
-        elif span.upper == inf:
-            if span.lower == -inf:
-                return
-            template, phrase = "{} >= " + str(span.lower), f"is at least {span.lower}"
-        elif span.lower == -inf:
-            template, phrase = "{} <= " + str(span.upper), f"is at most {span.upper}"
-        else:
-            template, phrase = f"{span.lower} <= {{}} <= {span.upper}", f"is between {span.lower} and {span.upper}"
-        self.phrases.setdefault(symbol, []).append(phrase)
-        source = self.sources[symbol]
-        code, local = (template.replace("{}", name) for name in (source, symbol.name))
-        self.parts.append(GuardPart(code, local, f"{source} {phrase}"))
+        if span == UNKNOWN:
+            return
+        low, high = (
+            f"{span.lower} <= " if span.lower != -inf else "",
+            f" <= {span.upper}" if span.upper != inf else "",
+        )
+        template = ("{}", f" == {span.lower}") if span.is_constant else (f"{low}{{}}", high)
+        code, local = (template[0].replace("{}", name) + template[1] for name in (self.sources[symbol], symbol.name))
+        self.parts.append(GuardPart(code, local, user_line, reason))
 
-    def equals(self, first: Symbol, other: Symbol) -> None:
+    def equals(self, first: Symbol, other: Symbol, reason: str) -> None:
         """Add that two symbols are equal."""
-        self.condition(sympy.Eq(first, other, evaluate=False))
-
-    def _phrase(self, condition: Any) -> tuple[Symbol | None, str]:
-        """What is said of which source: `x.size(0)`, "equals y.size(0)"."""
-        if condition.func is not sympy.Eq or not is_integral(condition):
-            return None, ""
-        form = normal_form(condition)
-        if isinstance(form, bool):
-            return None, ""
-        if isinstance(form[1], Mod) and form[1].args[0].is_Symbol:
-            symbol, divisor = form[1].args
-            return symbol, f"is divisible by {print_expr(divisor, 'python', names=self.sources)}"
-        left, right = _sides(form[1])
-        if right.is_Symbol and not left.is_Symbol:
-            left, right = right, left
-        if left.is_Symbol and right.is_Symbol:
-            order = list(self.sources)
-            left, right = sorted((left, right), key=order.index)
-        if not left.is_Symbol or left in right.free_symbols:
-            return None, ""
-        return left, f"equals {print_expr(right, 'python', names=self.sources)}"
+        self.condition(sympy.Eq(first, other, evaluate=False), reason=reason)
 
     def finish(self) -> ShapeGuardCode:
         """The predicate over all that was added."""
-        lines = [f"{self.sources[symbol]} {_joined(phrases)}" for symbol, phrases in self.phrases.items()]
         used = [symbol for symbol in self.sources if any(_mentions(part.local, symbol.name) for part in self.parts)]
         return ShapeGuardCode(
-            tuple(self.parts),
-            tuple(symbol.name for symbol in used),
-            tuple(self.sources[symbol] for symbol in used),
-            "; ".join([*lines, *self.sentences]) or "no conditions on sizes",
+            tuple(self.parts), tuple(symbol.name for symbol in used), tuple(self.sources[symbol] for symbol in used)
         )
 
 
@@ -206,8 +177,9 @@ def _mentions(code: str, name: str) -> bool:
     return re.search(rf"\b{re.escape(name)}\b", code) is not None
 
 
-def _joined(phrases: list[str]) -> str:
-    return phrases[0] if len(phrases) == 1 else ", ".join(phrases[:-1]) + " and " + phrases[-1]
+_APART = "since 0 and 1 are compiled for apart"
+_MARKED = "as marked"
+_EQUAL = "since they were equal"
 
 
 def write_guards(
@@ -217,6 +189,8 @@ def write_guards(
     unbacked: Mapping[Symbol, tuple[str, ValueRange]],
     known: Constraints,
     guards: Iterable[ShapeGuard],
+    narrowed: Mapping[Symbol, ShapeGuard],
+    marked: Collection[Symbol],
 ) -> ShapeGuardCode:
     """The predicate of a capture.
 
@@ -227,6 +201,8 @@ def write_guards(
         unbacked: symbols without a hint that a call brings all the same: where they are read, what was promised.
         known: what is known at the end.
         guards: what was recorded, in order.
+        narrowed: for symbols of which not all values are left, what asked so last.
+        marked: symbols of which the user promised something.
     """
     copies, constants = list(copies), list(constants)
     names = dict(sources)
@@ -243,20 +219,35 @@ def write_guards(
             if implied.lower >= span.lower and implied.upper <= span.upper:
                 kept.add_symbol(symbol, UNKNOWN)
                 continue
-        writer.span(symbol, span)
+        asked = narrowed.get(symbol)
+        writer.span(symbol, span, asked.user_line if asked else "", _MARKED if symbol in marked else _APART)
         kept.add_symbol(symbol, span)
         if span.is_constant:
             kept.learn(sympy.Eq(symbol, Integer(span.lower), evaluate=False))
     for symbol, (_, span) in unbacked.items():
         if span != NON_NEGATIVE:
-            writer.span(symbol, span)
+            writer.span(symbol, span, reason=_MARKED)
     for symbol, stand_in, _ in copies:
-        writer.equals(symbol, stand_in)
+        writer.equals(symbol, stand_in, _MARKED if symbol in marked else _EQUAL)
     for stand_in, _, value in constants:
-        writer.span(stand_in, ValueRange(value, value))
-    for guard in sorted(guards, key=lambda guard: guard.expr.func is not sympy.Eq):
-        if kept.decide(guard.expr) is True:
-            continue
-        writer.condition(guard.expr)
-        kept.learn(guard.expr)
+        writer.span(stand_in, ValueRange(value, value), reason=_APART)
+    for guard in _needed(list(guards), kept):
+        writer.condition(guard.expr, guard.user_line)
     return writer.finish()
+
+
+def _needed(guards: list[ShapeGuard], kept: Constraints) -> list[ShapeGuard]:
+    """Those that do not follow from others and from what is `kept`, in order.
+
+    Equalities first, since they make others simpler; then the last first: when it was recorded it did not follow from
+    those before, but they may follow from it.
+    """
+    equalities = [guard for guard in guards if guard.expr.func is sympy.Eq]
+    others = [guard for guard in guards if guard.expr.func is not sympy.Eq]
+    found = []
+    for guard in (*equalities, *reversed(others)):
+        if kept.decide(guard.expr) is not True:
+            found.append(guard)
+            kept.learn(guard.expr)
+    place = {id(guard): at for at, guard in enumerate(guards)}
+    return sorted(found, key=lambda guard: (guard.expr.func is not sympy.Eq, place[id(guard)]))

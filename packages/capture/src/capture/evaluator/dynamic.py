@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from capture.guards import ShapePredicate, Size
+from capture.guards import Guard, GuardKind, ShapePredicate, Size
 from capture.sources import Source
 from symshapes import DimMark, DimPolicy, FakeTensor, ShapeEnv, policy_of, print_expr
 
@@ -32,6 +32,7 @@ class DynamicSizes:
         self.env = ShapeEnv(locate=locate)
         self.sizes: dict[str, Size] = {}
         self.strides: list[tuple[Size, Any]] = []
+        self._names: dict[Source, str] = {}
 
     def policy(self, value: torch.Tensor, source: Source) -> list[DimPolicy | DimMark] | None:
         """One policy a dimension, or None where all sizes are constants."""
@@ -42,15 +43,27 @@ class DynamicSizes:
         rest = DimPolicy.DUCK if whole else DimPolicy.STATIC
         return [marks.get(dim, rest) for dim in range(value.dim())]
 
+    def name(self, source: Source) -> str:
+        """A source's name, and its alone: an argument and a global may be called the same."""
+        name = self._names.get(source)
+        if name is None:
+            name, taken = source.name, set(self._names.values())
+            if name in taken:
+                name = f"{type(source.root).__name__.lower()} {name}"
+            while name in taken:
+                name += "'"
+            self._names[source] = name
+        return name
+
     def note(self, fake: FakeTensor, source: Source) -> None:
         """Remember where the sizes of an input are read, and which strides follow from sizes."""
         for dim in range(fake.dim()):
-            self.sizes[f"{source.name}.size({dim})"] = Size(source, "size", dim)
+            self.sizes[f"{self.name(source)}.size({dim})"] = Size(source, "size", dim)
             stride = fake.stride(dim)
             if isinstance(stride, torch.SymInt):
                 self.strides.append((Size(source, "stride", dim), stride))
 
-    def predicates(self) -> list[ShapePredicate]:
+    def guards(self) -> list[Guard]:
         """The conditions under which the capture is valid for other sizes, each natively checkable.
 
         Raises ``MarkError`` where they break what the user promised.
@@ -58,7 +71,10 @@ class DynamicSizes:
         self.env.check_marks()
         guards = self.env.produce_guard_code()
         inputs = dict(zip(guards.parameters, guards.arguments, strict=True))
-        found = [self._predicate(part.local, inputs, part.text) for part in guards.parts]
+        found = [
+            Guard(None, GuardKind.SHAPE, self._predicate(part.local, inputs, part.code, part.reason), part.user_line)
+            for part in guards.parts
+        ]
         symbols = {symbol: source for symbol, source in self.env.sources.items() if source in self.sizes}
         for read, stride in self.strides:
             # Facts learned since (two sizes are equal, one is constant) hold whenever the guards do.
@@ -67,14 +83,15 @@ class DynamicSizes:
             local = f"stride == {print_expr(expr, 'python', names=names)}"
             words = print_expr(expr, "python", names=symbols)
             sources = {name: symbols[symbol] for symbol, name in names.items()}
-            found.append(self._predicate(local, sources, f"{read} equals {words}", stride=read))
+            predicate = self._predicate(local, sources, f"{read} == {words}", "since it was packed", stride=read)
+            found.append(Guard(None, GuardKind.SHAPE, predicate))
         return found
 
-    def _predicate(self, local: str, inputs: dict[str, str], text: str, **more: Size) -> ShapePredicate:
+    def _predicate(self, local: str, inputs: dict[str, str], text: str, reason: str, **more: Size) -> ShapePredicate:
         used = set(_NAME.findall(local))
         reads = {name: self.sizes[source] for name, source in inputs.items() if name in used}
         reads |= more
-        return ShapePredicate(tuple(reads.values()), tuple(reads), local, _namespace(used - reads.keys()), text)
+        return ShapePredicate(tuple(reads.values()), tuple(reads), local, _namespace(used - reads.keys()), text, reason)
 
 
 def _is_state(value: torch.Tensor, source: Source) -> bool:

@@ -88,7 +88,7 @@ class GraphRecorder:
         """A tensor from outside becomes an input of the graph: its node and its fake. Guards its metadata."""
         policy = self.dynamic_sizes.policy(value, source)
         try:
-            fake = self.fake_mode.from_tensor(value, source=source.name, policy=policy)
+            fake = self.fake_mode.from_tensor(value, source=self.dynamic_sizes.name(source), policy=policy)
         except NotImplementedError as error:
             # A wrapper of a function transform (vmap, grad): its frames are the interpreter's.
             raise SkipFrame(f"a tensor without a storage of its own ({error})") from error

@@ -142,7 +142,7 @@ class ShapePredicate:
     """A condition on sizes: Python source of one expression over `names`, which stand for `inputs` in order.
 
     Integers, + - * // %, comparisons (chained too), and/or/not, min and max are checked natively; any other
-    expression is compiled as Python, with `namespace` as its globals.
+    expression is compiled as Python, with `namespace` as its globals. `reason` is why it is there, where no line asked.
     """
 
     inputs: tuple[Size, ...]
@@ -150,6 +150,7 @@ class ShapePredicate:
     code: str
     namespace: Any = None
     text: str = ""
+    reason: str = ""
 
     def __str__(self) -> str:
         return self.text or self.code
@@ -191,8 +192,13 @@ class Guard:
         except Exception as error:  # sources are the program's objects: reading them may fail in any way
             return f"{type(error).__name__} on reading it"
 
+    @property
+    def why(self) -> str:
+        """The user's line, or what else is to be said of where it comes from; may be empty."""
+        return self.user_line or (self.expected.reason if self.kind is GuardKind.SHAPE else "")
+
     def __str__(self) -> str:
-        return f"{self.text}  # {self.user_line}" if self.user_line else self.text
+        return f"{self.text}  # {self.why}" if self.why else self.text
 
 
 def _now(kind: GuardKind, value: Any) -> str:
