@@ -19,6 +19,8 @@ from aotgrad.trace import Tracer
 from aotgrad.tracked import Tracked
 from aotgrad.views import ViewStep, is_view
 
+SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
@@ -69,12 +71,19 @@ class Repeated:
 
 @dataclass(frozen=True, slots=True)
 class ResultSize:
-    """In the arguments of a view step: an integer that is result `result` of the graph."""
+    """In the arguments of a view step, and in `Shape`: an integer that is result `result` of the graph."""
 
     result: int
 
 
-Output = Computed | InputItself | Alias | Constant | Repeated
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """An output that is a `torch.Size` of these lengths."""
+
+    lengths: tuple[int | ResultSize, ...]
+
+
+Output = Computed | InputItself | Alias | Constant | Repeated | Shape
 
 
 @dataclass(frozen=True)
@@ -155,10 +164,10 @@ def sign(tracer: Tracer, inputs: Sequence[Any], returned: Any, history: Sequence
     outputs: list[Output] = []
     for position, leaf in enumerate(leaves):
         first = next((i for i in range(position) if leaves[i] is leaf), None)
-        if isinstance(leaf, torch.SymInt):
+        if isinstance(leaf, SYMBOLIC):
             outputs.append(Computed(results.add(tracer.symbols.node_of(leaf), None)))
-        elif isinstance(leaf, (torch.SymFloat, torch.SymBool)) or _symbolic_size(leaf):
-            raise Unsupported(f"an output of type {type(leaf).__name__}")
+        elif _symbolic_size(leaf):
+            outputs.append(Shape(tuple(_replayable(tracer, length, results) for length in leaf)))
         elif not isinstance(leaf, torch.Tensor):
             outputs.append(Constant(leaf))
         elif first is not None:

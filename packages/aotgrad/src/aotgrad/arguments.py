@@ -72,6 +72,8 @@ class CallArguments:
             recorded = self.tracer.symbols.node_of(value)
             self._keys.append(recorded)
             return recorded
+        if isinstance(value, torch.SymBool):
+            return self.value(bool(value))  # with a guard
         # 1, 1.0 and True are equal but not the same argument; nor are 0.0 and -0.0.
         self._keys.append(repr(value) if kind is float else value if kind is str else (kind, value))
         return value

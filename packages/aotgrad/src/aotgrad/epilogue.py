@@ -12,7 +12,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from aotgrad import _torch
-from aotgrad.alias import Alias, Computed, Constant, InputItself, Mutation, Repeated, ResultSize, Signature
+from aotgrad.alias import Alias, Computed, Constant, InputItself, Mutation, Repeated, ResultSize, Shape, Signature
 from aotgrad.joint import Cut
 from aotgrad.source import Source
 from aotgrad.views import ViewStep
@@ -100,6 +100,9 @@ class Epilogue:
             return f"out{output.output}"
         if isinstance(output, Constant):
             return self.source.name(output.value, "constant")
+        if isinstance(output, Shape):
+            self.source.names["Size"] = torch.Size
+            return f"Size({_literal(self.source, output.lengths)})"
         assert isinstance(output, Alias)
         base = f"args[{output.input}]" if output.input is not None else f"results[{output.result}]"
         if output.output is not None:

@@ -160,7 +160,7 @@ class _Traced:
         for fake, name in zip(fakes, names, strict=True):
             if isinstance(fake, torch.Tensor):
                 tracer.add_input(fake, name)  # type: ignore[arg-type]
-            elif isinstance(fake, torch.SymInt):
+            elif isinstance(fake, (torch.SymInt, torch.SymFloat)):
                 tracer.add_symbol(fake, name)
             else:
                 tracer.graph.placeholder(name).meta["val"] = fake

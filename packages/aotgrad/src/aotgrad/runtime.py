@@ -44,8 +44,11 @@ class Taken:
         """The beginning of a function of `args`; `write_overlap` comes next."""
         source.names["program"] = self.program
         for position, value in self.constants.items():
-            kind, known = source.name(type(value), "type"), source.name(value, "value")
-            with source.block(f"if type(args[{position}]) is not {kind} or args[{position}] != {known}:"):
+            kind, given = source.name(type(value), "type"), f"args[{position}]"
+            known = source.name(value, "value")
+            # Floats are told apart by all their bits but NaN's: 0.0 is not -0.0, NaN is itself.
+            differs = f"{given}.hex() != {value.hex()!r}" if type(value) is float else f"{given} != {known}"
+            with source.block(f"if type({given}) is not {kind} or {differs}:"):
                 source.line("return program(*args)")
         if self.held:
             source.names["held"] = self.held

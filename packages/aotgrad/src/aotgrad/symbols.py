@@ -1,11 +1,10 @@
-"""Symbolic integers in a graph: each becomes nodes that compute it from the sizes of tensors.
+"""Symbolic numbers in a graph: each becomes nodes that compute it from the sizes of tensors and from inputs that are numbers.
 
-In: a `torch.SymInt`. Out: a node (or an int), one for each distinct expression.
+In: a `torch.SymInt`, `SymFloat` or `SymBool`. Out: a node (or a number), one for each distinct expression.
 """
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -15,15 +14,15 @@ import torch
 from torch import fx
 
 from aotgrad.errors import Unsupported
-from symshapes import FloorDiv, Mod, expr_of
+from symshapes import FloorDiv, Mod, SymNode, expr_of
 
 aten = torch.ops.aten
 
 
 class SymbolNodes:
-    """The symbolic integers of one graph.
+    """The symbolic numbers of one graph.
 
-    `bind` says that a node has a symbolic size; `node_of` gives the node that computes an expression.
+    `bind` says that a node has a symbolic size, or is a number; `node_of` gives the node that computes an expression.
     Nodes are made where they are first needed, after what they are computed from.
     """
 
@@ -38,7 +37,7 @@ class SymbolNodes:
             if isinstance(size, torch.SymInt):
                 self.bind(node, dim, size)
 
-    def bind(self, node: fx.Node, dim: int | None, value: torch.SymInt) -> None:
+    def bind(self, node: fx.Node, dim: int | None, value: torch.SymInt | torch.SymFloat) -> None:
         """`value` is size `dim` of `node`, or (None) `node` itself."""
         expression = expr_of(value)
         if expression not in self._origins:
@@ -49,7 +48,7 @@ class SymbolNodes:
         return expr_of(value) in self._origins
 
     def node_of(self, value: Any) -> Any:
-        """The node of a symbolic int or float, or a number where it is one after all.
+        """The node of a symbolic int, float or bool, or a number where it is one after all.
 
         Raises Unsupported for an unknown symbol or function.
         """
@@ -58,8 +57,10 @@ class SymbolNodes:
     def _of(self, expression: Any) -> Any:
         if expression.is_Integer:
             return int(expression)
-        if expression.is_Float:
+        if expression.is_Number:  # or an infinity, or NaN
             return float(expression)
+        if expression is sympy.true or expression is sympy.false:
+            return bool(expression)
         node = self._nodes.get(expression)
         if node is None:
             node = self._nodes[expression] = self._make(expression)
@@ -76,57 +77,56 @@ class SymbolNodes:
             return made
         if isinstance(expression, sympy.Pow) and expression.args[1].is_Integer and int(expression.args[1]) > 1:
             return self._fold(operator.mul, [self._of(expression.args[0])] * int(expression.args[1]))
-        function = _FLOAT_FUNCTIONS.get(type(expression).__name__)
+        function = _OF_TWO.get(type(expression))
         if function is not None:
-            return self._apply(function, [self._of(argument) for argument in expression.args])
-        for kind, function in _FUNCTIONS:
-            if isinstance(expression, kind):
-                return self._fold(function, [self._of(argument) for argument in expression.args])
-        raise Unsupported(f"no tensor of the graph tells the symbolic size {expression}")
+            return self._fold(function, [self._of(argument) for argument in expression.args])
+        # Floats' functions stand for the Python functions that made them, so nothing is reordered.
+        function = _DIRECT.get(type(expression)) or getattr(type(expression), "compute", None)
+        if function is None:
+            raise Unsupported(f"no tensor of the graph tells the symbolic number {expression}")
+        return self._called(function, [self._of(argument) for argument in expression.args], expression)
 
     def _fold(self, function: Callable[..., Any], values: list[Any]) -> Any:
         result = values[0]
         for value in values[1:]:
-            result = self._apply(function, [result, value])
+            known = [v.meta["val"] if isinstance(v, fx.Node) else v for v in (result, value)]
+            result = self._called(function, [result, value], expr_of(function(*known)))
         return result
 
-    def _apply(self, function: Callable[..., Any], arguments: list[Any]) -> Any:
-        values = [v.meta["val"] if isinstance(v, fx.Node) else v for v in arguments]
-        result = function(*values)
-        if not any(isinstance(v, fx.Node) for v in arguments):
-            return result
+    def _called(self, function: Callable[..., Any], arguments: list[Any], expression: Any) -> fx.Node:
+        """A call on numbers, some of which are nodes, that gives the value of an expression."""
+        env = next(v.meta["val"].node.env for v in arguments if isinstance(v, fx.Node))
+        kind = next(kind for kind in _KINDS if kind[0](expression))
         made = self._graph.call_function(function, tuple(arguments))
-        made.meta["val"] = result
+        made.meta["val"] = kind[2](SymNode(expression, env, env.hint(expression), kind[1]))
         return made
 
 
-# By the names of symshapes' float functions. Each stands for the Python function that made it, so nothing is reordered.
-_FLOAT_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "ToFloat": torch.sym_float,
-    "FloatAdd": operator.add,
-    "FloatSub": operator.sub,
-    "FloatMul": operator.mul,
-    "FloatDiv": operator.truediv,
-    "IntTrueDiv": operator.truediv,
-    "FloatPow": operator.pow,
-    "FloatMod": operator.mod,
-    "FloatFloorDiv": operator.floordiv,
-    "FloatMax": torch.sym_max,
-    "FloatMin": torch.sym_min,
-    "FloatNeg": operator.neg,
-    "FloatAbs": operator.abs,
-    "FloatFloor": math.floor,
-    "FloatCeil": math.ceil,
-    "FloatTrunc": math.trunc,
-    "FloatRound": round,
-    "Sqrt": torch.sym_sqrt,
+# What makes an expression a bool, an int, a float: is it one, Python's type, torch's.
+_KINDS: tuple[tuple[Callable[[Any], Any], type, Any], ...] = (
+    (lambda e: e.is_Boolean or e.is_Relational, bool, torch.SymBool),
+    (lambda e: e.is_integer, int, torch.SymInt),
+    (lambda e: True, float, torch.SymFloat),
+)
+
+_DIRECT: dict[Any, Callable[..., Any]] = {
+    sympy.Abs: operator.abs,
+    sympy.Eq: operator.eq,
+    sympy.Ne: operator.ne,
+    sympy.Lt: operator.lt,
+    sympy.Le: operator.le,
+    sympy.Gt: operator.gt,
+    sympy.Ge: operator.ge,
+    sympy.Not: operator.not_,
 }
 
-_FUNCTIONS: tuple[tuple[Any, Callable[..., Any]], ...] = (
-    (sympy.Add, operator.add),
-    (sympy.Mul, operator.mul),
-    (FloorDiv, operator.floordiv),
-    (Mod, operator.mod),
-    (sympy.Max, torch.sym_max),
-    (sympy.Min, torch.sym_min),
-)
+_OF_TWO: dict[Any, Callable[..., Any]] = {
+    sympy.Add: operator.add,
+    sympy.Mul: operator.mul,
+    FloorDiv: operator.floordiv,
+    Mod: operator.mod,
+    sympy.Max: torch.sym_max,
+    sympy.Min: torch.sym_min,
+    sympy.And: operator.and_,
+    sympy.Or: operator.or_,
+}

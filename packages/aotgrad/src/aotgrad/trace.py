@@ -76,8 +76,8 @@ class Tracer(InfraMode):
             self.symbols.bind_tensor(node, fake)
         return node
 
-    def add_symbol(self, value: torch.SymInt, name: str) -> fx.Node:
-        """A placeholder for a symbolic integer."""
+    def add_symbol(self, value: torch.SymInt | torch.SymFloat, name: str) -> fx.Node:
+        """A placeholder for a symbolic number."""
         node = self.graph.placeholder(name)
         node.meta["val"] = value
         self.symbols.bind(node, None, value)

@@ -1,4 +1,4 @@
-/* Kernels as Python callables: kernel(tensor, ..., size) calls int f(const Word*) with addresses and sizes. The shared object
+/* Kernels as Python callables: kernel(tensor, ..., number) calls int f(const Word*) with addresses and numbers. The shared object
  * that f lies in is unmapped when the last of its kernels goes.
  *
  * A tensor's address comes from torch's stable C shim, given the at::Tensor inside of the Python object; of a subclass,
@@ -14,6 +14,7 @@
 typedef union {
   void *pointer;
   int64_t integer;
+  double number;
 } Word;
 typedef int (*KernelFunction)(const Word *);
 typedef int64_t (*WorkFunction)(const Word *);
@@ -36,7 +37,7 @@ typedef struct {
   WorkFunction work;
   Py_ssize_t nargs;
   PyObject *name;
-  char sizes[]; /* per argument: 1 for a size, 0 for a buffer */
+  char kinds[]; /* per argument: 0 for a buffer, 1 for an integer, 2 for a float */
 } Kernel;
 
 static DataPtr get_data_ptr;
@@ -62,9 +63,12 @@ static PyObject *kernel_call(PyObject *self, PyObject *const *args, size_t nargs
                         kernel->nargs, nargs);
   Word words[MAX_ARGS];
   for (Py_ssize_t k = 0; k < nargs; ++k) {
-    if (kernel->sizes[k]) {
+    if (kernel->kinds[k] == 1) {
       words[k].integer = PyLong_AsLongLong(args[k]);
       if (words[k].integer == -1 && PyErr_Occurred()) return NULL;
+    } else if (kernel->kinds[k]) {
+      words[k].number = PyFloat_AsDouble(args[k]);
+      if (words[k].number == -1 && PyErr_Occurred()) return NULL;
     } else if (address_of(args[k], &words[k].pointer) < 0) {
       return NULL;
     }
@@ -137,7 +141,7 @@ static PyMemberDef kernel_members[] = {
 };
 static PyTypeObject kernel_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "cpu_codegen.Kernel",
-    .tp_basicsize = offsetof(Kernel, sizes),
+    .tp_basicsize = offsetof(Kernel, kinds),
     .tp_itemsize = 1,
     .tp_dealloc = kernel_dealloc,
     .tp_repr = kernel_repr,
@@ -145,16 +149,16 @@ static PyTypeObject kernel_type = {
     .tp_vectorcall_offset = offsetof(Kernel, vectorcall),
     .tp_call = PyVectorcall_Call,
     .tp_members = kernel_members,
-    .tp_doc = "A compiled kernel: call it with its buffers and sizes in order.",
+    .tp_doc = "A compiled kernel: call it with its buffers and numbers in order.",
 };
 
-/* kernel(name, library, symbol, symbol of its work function, sizes): sizes is bytes, one per argument. */
+/* kernel(name, library, symbol, symbol of its work function, kinds): kinds is bytes, one per argument. */
 static PyObject *make_kernel(PyObject *module, PyObject *args) {
   PyObject *name;
   Library *library;
-  const char *symbol, *work_symbol, *sizes;
+  const char *symbol, *work_symbol, *kinds;
   Py_ssize_t nargs;
-  if (!PyArg_ParseTuple(args, "UO!ssy#", &name, &library_type, &library, &symbol, &work_symbol, &sizes, &nargs)) return NULL;
+  if (!PyArg_ParseTuple(args, "UO!ssy#", &name, &library_type, &library, &symbol, &work_symbol, &kinds, &nargs)) return NULL;
   if (nargs > MAX_ARGS) return PyErr_Format(PyExc_ValueError, "kernel %U has %zd arguments, more than %d", name, nargs, MAX_ARGS);
   void *function = dlsym(library->handle, symbol), *work = dlsym(library->handle, work_symbol);
   if (!function || !work) return PyErr_Format(PyExc_OSError, "%s: no such function", function ? work_symbol : symbol);
@@ -166,7 +170,7 @@ static PyObject *make_kernel(PyObject *module, PyObject *args) {
   kernel->work = (WorkFunction)(uintptr_t)work;
   kernel->nargs = nargs;
   kernel->name = Py_NewRef(name);
-  memcpy(kernel->sizes, sizes, nargs);
+  memcpy(kernel->kinds, kinds, nargs);
   return (PyObject *)kernel;
 }
 
@@ -182,7 +186,7 @@ static PyObject *configure(PyObject *module, PyObject *args) {
 }
 
 static PyMethodDef methods[] = {
-    {"kernel", make_kernel, METH_VARARGS, "kernel(name, library, symbol, work symbol, sizes) -> callable"},
+    {"kernel", make_kernel, METH_VARARGS, "kernel(name, library, symbol, work symbol, kinds) -> callable"},
     {"open", open_library, METH_VARARGS, "open(path) -> library"},
     {"configure", configure, METH_VARARGS, "configure(Tensor, Parameter, data_ptr function, offset)"},
     {NULL, NULL, 0, NULL},

@@ -59,7 +59,7 @@ def open_library(path: Path) -> Any:
 
 
 def make_call(kernel: Kernel, library: Any, symbol: str) -> KernelCall:
-    """The callable of a compiled kernel: takes its buffers as tensors and its sizes as ints, in order.
+    """The callable of a compiled kernel: takes its buffers as tensors and its numbers as ints and floats, in order.
 
     Args:
         library: what `open_library` returned.
@@ -69,6 +69,6 @@ def make_call(kernel: Kernel, library: Any, symbol: str) -> KernelCall:
     It raises TypeError on a wrong number of arguments and IndexError or RuntimeError (as the kernel's `IndexRule` says)
     where the kernel met an index out of range.
     """
-    sizes = bytes(arg.role == "size" for arg in kernel.args)
-    call: KernelCall = _module().kernel(kernel.name, library, symbol, f"{symbol}_work", sizes)
+    kinds = bytes(0 if arg.role != "size" else 2 if arg.dtype.is_floating_point else 1 for arg in kernel.args)
+    call: KernelCall = _module().kernel(kernel.name, library, symbol, f"{symbol}_work", kinds)
     return call

@@ -43,7 +43,8 @@ def print_arguments(kernel: Kernel, out: Lines, sizes_only: bool = False) -> Non
     for position, arg in enumerate(kernel.args):
         name = names[arg.name]
         if arg.role == "size":
-            out(f"const Index {name} = args[{position}].integer;")
+            kind, field = ("double", "number") if arg.dtype.is_floating_point else ("Index", "integer")
+            out(f"const {kind} {name} = args[{position}].{field};")
         elif not sizes_only:
             kind = ("const " if arg.role == "in" else "") + MEMORY[arg.dtype]
             out(f"{kind}* const {name} = ({kind}*)args[{position}].pointer;")

@@ -23,10 +23,10 @@ class KernelArg:
     """One argument of a kernel, in call order."""
 
     name: str
-    """A buffer's name, or a size symbol's."""
+    """A buffer's name, or a number's symbol's."""
     role: Literal["in", "out", "inout", "size"]
     dtype: torch.dtype
-    """Memory dtype of the buffer; int64 for a size."""
+    """Memory dtype of the buffer; of a number ("size") int64, or float64 for one that is a float to Python."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Kernel:
     body: Body
     args: tuple[KernelArg, ...]
     symbols: tuple[Symbol, ...]
-    """Size symbols used by sizes or indices, passed as int64 arguments of role "size"."""
+    """Sizes and other numbers that are known when the kernel is called: arguments of role "size"."""
     origins: tuple[str, ...]
     """What this computes, for the comment above it: fx node names and user source lines."""
 
@@ -61,7 +61,7 @@ class KernelSource:
 
 
 KernelCall = Callable[..., None]
-"""Called with the kernel's arguments in order: tensors for buffers, ints for sizes."""
+"""Called with the kernel's arguments in order: tensors for buffers, ints and floats for numbers."""
 
 
 @runtime_checkable

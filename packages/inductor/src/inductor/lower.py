@@ -26,9 +26,9 @@ from inductor.lowerings.fallback import fallback
 from inductor.options import Options
 from inductor.passes import BodyRewriter, rewrite_graph, select
 from inductor.traits import DeviceTraits, TraitsOf
-from symshapes import expr_of
+from symshapes import FloorDiv, expr_of
 
-SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+SYMBOLIC = torch.SymInt | torch.SymFloat | torch.SymBool
 MANY_OPERATIONS = 64
 MANY_READS = 12
 """Beyond these a pending value is put in memory even for one user: kernels would grow without end."""
@@ -81,6 +81,8 @@ class _Lowering:
         self.graph = graph
         self.builder = Builder({node.name for node in graph.nodes}, traits, rewriter)
         self.env: dict[fx.Node, Any] = {}
+        self.composed: list[tuple[Any, sympy.Symbol]] = []
+        """Inputs that are numbers computed from others, and their own symbols."""
 
     def run(self) -> Program:
         for node in self.graph.nodes:
@@ -106,11 +108,13 @@ class _Lowering:
         if isinstance(value, torch.Tensor):
             program.inputs.append(node.name)
             return self._given(node.name, value)
-        expr = self.builder.size(value) if isinstance(value, torch.SymInt | int) else value
+        expr = self.builder.size(value) if isinstance(value, SYMBOLIC | int) else value
         symbol = expr if isinstance(expr, sympy.Symbol) else sympy.Symbol(node.name, integer=True)
         program.inputs.append(symbol)
         if isinstance(expr, sympy.Symbol):
             program.symbols.setdefault(symbol, None)
+        elif isinstance(expr, sympy.Basic) and expr.free_symbols:
+            self.composed.append((expr, symbol))
         return expr
 
     def _given(self, name: str, value: torch.Tensor) -> TensorValue:
@@ -145,7 +149,7 @@ class _Lowering:
                 return holder[node.args[1]]  # type: ignore[index]
         value = node.meta.get("val")
         if isinstance(value, SYMBOLIC) and not _reads_data(node):
-            return expr_of(value) if isinstance(value, torch.SymInt) else value
+            return expr_of(value)
         args = fx.node.map_aggregate(node.args, self._argument)
         kwargs = fx.node.map_aggregate(node.kwargs, self._argument)
         if not any(isinstance(n.meta.get("val"), torch.Tensor | tuple | list) for n in (node, *node.all_input_nodes)):
@@ -160,7 +164,7 @@ class _Lowering:
     def _argument(self, arg: Any) -> Any:
         if isinstance(arg, fx.Node):
             return self.env[arg]
-        return expr_of(arg) if isinstance(arg, torch.SymInt) else arg
+        return expr_of(arg) if isinstance(arg, SYMBOLIC) else arg
 
     def _lowered(self, node: fx.Node, args: Any, kwargs: Any) -> Any:
         if node.target in VIEWS:
@@ -243,8 +247,6 @@ class _Lowering:
                 assert isinstance(arg, fx.Node)
                 self.builder.node = arg
                 value = self._output(value, arg.meta["val"])
-            elif isinstance(value, SYMBOLIC):
-                value = expr_of(value)
             self.builder.program.outputs.append(value)
 
     def _output(self, value: TensorValue, fake: torch.Tensor) -> StridedView:
@@ -256,13 +258,30 @@ class _Lowering:
         return view
 
     def _symbol_sources(self) -> None:
-        """Find each size symbol as a dimension of an input."""
+        """Find each size symbol as a dimension of an input, or in one: of `2*s0 + 1` s0 can be told, too."""
         program = self.builder.program
+        composed: list[tuple[Any, sympy.Symbol, tuple[str, int] | None]] = [(*each, None) for each in self.composed]
         for name in program.inputs:
             if isinstance(name, str):
                 for dim, size in enumerate(program.buffers[name].size):
                     if isinstance(size, sympy.Symbol):
                         program.symbols.setdefault(size, (name, dim))
+                    elif not size.is_Integer:
+                        composed.append((size, sympy.Symbol(f"{name}_size{dim}", integer=True), (name, dim)))
+        for whole, given, place in composed:
+            unknown = [symbol for symbol in whole.free_symbols if symbol not in program.symbols]
+            if len(unknown) == 1 and (found := _solved(whole, unknown[0], given)) is not None:
+                program.symbols.setdefault(given, place)
+                program.symbols[unknown[0]] = found
+
+
+def _solved(whole: Any, symbol: sympy.Symbol, value: sympy.Symbol) -> Any:
+    """What `symbol` is where `whole`, an integer, is `value`; None unless it is a multiple of it and something."""
+    rest = whole.xreplace({symbol: sympy.Integer(0)})
+    factor = sympy.expand(whole - rest).coeff(symbol)
+    if not (symbol.is_integer and factor.is_Integer and factor != 0):
+        return None
+    return FloorDiv(value - rest, factor) if sympy.expand(factor * symbol + rest - whole) == 0 else None
 
 
 def _users(node: fx.Node) -> list[fx.Node]:

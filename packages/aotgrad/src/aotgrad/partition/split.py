@@ -34,7 +34,7 @@ class Partition:
     """Two graphs from one joint graph.
 
     `forward`: inputs to the signature's results, then further saved values. `backward`: the saved tensors (`saved`),
-    the saved symbolic integers (`saved_sizes`), the tangents; to the gradients of `signature.grad_inputs`.
+    the saved symbolic numbers (`saved_sizes`), the tangents; to the gradients of `signature.grad_inputs`.
     """
 
     forward: fx.GraphModule
@@ -43,18 +43,20 @@ class Partition:
     saved_sizes: tuple[Saved, ...]
 
 
+NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool, int, float)
+
 Partitioner = Callable[[JointGraph], Partition]
 
 
 def split(joint: JointGraph, save: Iterable[fx.Node]) -> Partition:
-    """Cut `joint` so that the backward gets the forward nodes `save` (tensors or symbolic integers) and recomputes others.
+    """Cut `joint` so that the backward gets the forward nodes `save` (tensors or symbolic numbers) and recomputes others.
 
     Raises ValueError if the backward needs a random op or an input that is not saved.
     """
     parts = _Parts(joint)
     chosen = list(dict.fromkeys(save))
     tensors = [node for node in chosen if isinstance(node.meta["val"], torch.Tensor)]
-    sizes = [node for node in chosen if not isinstance(node.meta["val"], torch.Tensor)]
+    sizes = _number_sources(node for node in chosen if not isinstance(node.meta["val"], torch.Tensor))
     forward, places = parts.forward(tensors, sizes)
     backward = parts.backward(tensors, sizes)
     return Partition(
@@ -63,6 +65,24 @@ def split(joint: JointGraph, save: Iterable[fx.Node]) -> Partition:
         tuple(places[node] for node in tensors),
         tuple(places[node] for node in sizes),
     )
+
+
+def _number_sources(numbers: Iterable[fx.Node]) -> list[fx.Node]:
+    """The numbers that some are computed from: each symbol for itself, and arithmetic is done again where it is needed."""
+    found: dict[fx.Node, None] = {}
+    waiting = list(numbers)
+    seen: set[fx.Node] = set()
+    while waiting:
+        node = waiting.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        parts = node.all_input_nodes
+        if parts and all(isinstance(part.meta["val"], NUMBERS) for part in parts):
+            waiting.extend(parts)
+        else:
+            found[node] = None
+    return list(found)
 
 
 class _Parts:

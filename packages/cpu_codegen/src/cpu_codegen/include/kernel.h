@@ -4,10 +4,11 @@
 
 namespace vec {
 
-// One argument of a kernel: a buffer's address or a size.
+// One argument of a kernel: a buffer's address, a size, or a number that is a double to Python.
 union Word {
   void* pointer;
   Index integer;
+  double number;
 };
 
 // What a kernel returns; the launcher raises the exception.

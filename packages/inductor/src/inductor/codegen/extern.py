@@ -47,7 +47,7 @@ class ArgumentPrinter:
         if isinstance(value, SYMBOLIC):
             value = value.node.expr
         if isinstance(value, sympy.Basic):
-            return print_expr(value, "python")
+            return self.number(value)
         if value is None or isinstance(value, bool | int | str):
             return repr(value)
         if isinstance(value, float):
@@ -63,6 +63,14 @@ class ArgumentPrinter:
         if isinstance(value, list):
             return "[" + ", ".join(map(self.text, value)) + "]"
         return self.object(value)
+
+    def number(self, value: sympy.Basic) -> str:
+        """An expression as text."""
+        text = print_expr(value, "python")
+        for module in ("math", "operator"):
+            if f"{module}." in text:
+                self._bind(module, f"__import__({module!r})")
+        return text
 
     def object(self, value: Any) -> str:
         """The name of a Python object in the wrapper's namespace; one name for one object."""

@@ -32,7 +32,6 @@ from inductor.schedule.nodes import symbol_names, views
 from inductor.schedule.schedule import ExternStep, KernelStep, Schedule, Step
 from inductor.schedule.space import estimate, number
 from inductor.traits import TraitsOf
-from symshapes import print_expr
 
 
 def generate(
@@ -56,7 +55,22 @@ def generate(
 
 
 _PRINTED = frozenset(
-    {"torch", "args", "call", "float", "complex", "max", "min", "math", "round", "int", "bool", "abs", "len"}
+    {
+        "torch",
+        "args",
+        "call",
+        "float",
+        "complex",
+        "max",
+        "min",
+        "math",
+        "round",
+        "int",
+        "bool",
+        "abs",
+        "len",
+        "operator",
+    }
 )
 """Names that the module's text uses for what they are."""
 
@@ -133,7 +147,7 @@ class _Writer:
     # Expressions
 
     def size(self, expr: Any) -> str:
-        return print_expr(sympy.sympify(expr), "python")
+        return self.printer.text(sympy.sympify(expr))
 
     def sizes(self, exprs: Sequence[Any]) -> str:
         inside = ", ".join(self.size(e) for e in exprs)
@@ -201,20 +215,33 @@ class _Writer:
         elif arguments:
             self.lines.append(f"{', '.join(arguments)} = args")
         self.lines.append("args.clear()")
-        for symbol, source in program.symbols.items():
-            if source is not None and symbol.name in self.used and symbol.name not in self.defined:
-                self.lines.append(f"{symbol} = {self.name(source[0])}.shape[{source[1]}]")
-                self.defined.add(symbol.name)
+        for symbol in program.symbols:
+            if symbol.name in self.used:
+                self.define(symbol)
         read = {name for step in self.schedule.steps for name in _reads(step)}
         read |= {out.buffer for out in program.outputs if isinstance(out, StridedView)}
         self.free([p for p in program.inputs if isinstance(p, str) and p not in read])
+
+    def define(self, symbol: Symbol) -> None:
+        """A symbol's value, after those that it is computed from."""
+        source = self.program.symbols.get(symbol)
+        if source is None or symbol.name in self.defined:
+            return
+        self.defined.add(symbol.name)
+        if isinstance(source, tuple):
+            self.lines.append(f"{symbol} = {self.name(source[0])}.shape[{source[1]}]")
+            return
+        for part in sorted(source.free_symbols, key=str):
+            assert isinstance(part, Symbol)
+            self.define(part)
+        self.lines.append(f"{symbol} = {self.size(source)}")
 
     def used_symbols(self) -> set[str]:
         """Names of the symbols the code mentions."""
         todo: list[Any] = [list(self.program.outputs)]
         for step in self.schedule.steps:
             if isinstance(step, KernelStep):
-                todo += [list(step.kernel.symbols)]
+                todo += [list(step.numbers)]
                 written: Iterable[str | None] = step.loop.writes
             else:
                 todo += [step.op.args, step.op.kwargs]
@@ -231,7 +258,7 @@ class _Writer:
                 if name not in self.memory.inplace.get(at, {}):
                     self.provide(name, dict(step.loop.initial).get(name), name in self.memory.adopted.get(at, {}))
             arguments = [self.name(buffer) for buffer in step.buffers]
-            arguments += [str(symbol) for symbol in step.kernel.symbols]
+            arguments += map(self.size, step.numbers)
             # An argument that is overwritten in place goes by the name of what was there before.
             inplace = self.memory.inplace.get(at, {})
             for written, read in inplace.items():

@@ -33,13 +33,14 @@ from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
 from inductor.ops import INDEX_RULES
 from inductor.primitives import PRIMITIVES, REDUCTIONS
 from symshapes import FloorDiv, Mod
+from symshapes import evaluate as evaluate_on_numbers
 
 Number = Any
 """A Python int, or an int64 tensor: the value of an index expression at every point."""
 
 
 def evaluate(expr: Any, symbols: Mapping[Symbol, Number]) -> Number:
-    """An integer expression with numbers or index grids for its symbols."""
+    """An expression with numbers or, if it is an integer, index grids for its symbols."""
     if not isinstance(expr, sympy.Basic):
         return expr
     if expr.is_Integer:
@@ -59,7 +60,7 @@ def evaluate(expr: Any, symbols: Mapping[Symbol, Number]) -> Number:
         return args[0] ** args[1]
     if expr.func.__name__ in ("Max", "Min"):
         return (max if expr.func.__name__ == "Max" else min)(args)
-    raise NotImplementedError(f"no value for {expr.func.__name__} in {expr}")
+    return evaluate_on_numbers(expr, symbols)
 
 
 class Interpreter:
@@ -82,9 +83,9 @@ class Interpreter:
             shape[dim] = self.extent[dim]
             self.symbols[symbol] = torch.arange(self.extent[dim], device=self.device).reshape(shape)
 
-    def _grid(self, expr: Any) -> torch.Tensor:
+    def _grid(self, expr: Any, dtype: torch.dtype = torch.int64) -> torch.Tensor:
         value = evaluate(expr, self.symbols)
-        return torch.as_tensor(value, dtype=torch.int64, device=self.device)
+        return torch.as_tensor(value, dtype=dtype, device=self.device)
 
     def elementwise(self, op: Elementwise, *operands: torch.Tensor) -> torch.Tensor:
         """The primitive's function of its operands."""
@@ -98,7 +99,7 @@ class Interpreter:
 
     def index_expr(self, op: IndexExpr) -> torch.Tensor:
         """The values of an index expression over the loops."""
-        return self._grid(op.index).to(op.dtype)
+        return self._grid(op.index, op.dtype if op.dtype.is_floating_point else torch.int64).to(op.dtype)
 
     def load(self, op: Load, mask: torch.Tensor | None = None) -> torch.Tensor:
         """Elements of a buffer, 0 where the mask is false. Raises AssertionError for an index outside of its memory."""
@@ -193,9 +194,18 @@ def run_program(program: Program, inputs: Sequence[Any]) -> list[Any]:
         else:
             sizes[name] = value
     tensors = dict(zip(program.inputs, inputs, strict=True))
+    computed = []
     for symbol, place in program.symbols.items():
-        if place is not None:
+        if isinstance(place, tuple):
             sizes[symbol] = tensors[place[0]].size(place[1])
+        elif place is not None:
+            computed.append((symbol, place))
+    while computed:  # each in its turn, whatever their order
+        symbol, place = computed.pop(0)
+        if place.free_symbols <= sizes.keys():
+            sizes[symbol] = evaluate(place, sizes)
+        else:
+            computed.append((symbol, place))
 
     def resolve(arg: Any) -> Any:
         if isinstance(arg, StridedView):

@@ -165,7 +165,7 @@ class Recorder:
         return self._new(op) if kind is float and (value == 0 or value != value) else self._append(op)
 
     def index_expr(self, expr: Any, dtype: torch.dtype) -> Ref:
-        """Record an integer expression over loop variables and sizes as a value."""
+        """Record an integer expression over loop variables and sizes as a value; as float64 one that is a float to Python."""
         return self._append(IndexExpr(sympy.sympify(expr), dtype))
 
     def load(self, buffer: str, index: Any) -> Ref:

@@ -93,7 +93,7 @@ class Constant(_Operation):
 
 @dataclass(frozen=True, slots=True)
 class IndexExpr(_Operation):
-    """An integer expression as a value."""
+    """An integer expression as a value; or, without loop variables, one that is a float to Python."""
 
     opcode = "index_expr"
     index: Expr = field()

@@ -64,6 +64,8 @@ class _Reader:
                 program.symbols[self.symbols.named(name)] = None
             case ast.AnnAssign(ast.Name(name), _, ast.Call(ast.Name("size"), [buffer, ast.Constant(int(dim))])):
                 program.symbols[self.symbols.named(name)] = string(buffer), dim
+            case ast.AnnAssign(ast.Name(name), _, ast.expr() as value):
+                program.symbols[self.symbols.named(name)] = self.symbols.expr(value)
             case ast.Expr(ast.Call(ast.Name("program"), inputs, [])):
                 program.inputs += [
                     self.symbols.named(one.id) if isinstance(one, ast.Name) else string(one) for one in inputs

@@ -125,8 +125,9 @@ class Program:
     """Buffers whose content is part of the graph (get_attr tensors)."""
     operations: list[Operation] = field(default_factory=list)
     outputs: list[StridedView | Expr | int | float | bool | None] = field(default_factory=list)
-    symbols: dict[Symbol, tuple[str, int] | None] = field(default_factory=dict)
-    """Where each size symbol is read at run time: (input buffer, dimension); None if it is an int input itself."""
+    symbols: dict[Symbol, tuple[str, int] | Expr | None] = field(default_factory=dict)
+    """Where each symbol's value comes from at run time: (input buffer, dimension); an expression of symbols before it; None
+    if it is an input itself, a number."""
     rewrites: Counter[str] = field(default_factory=Counter, compare=False)
     """How often each pass applied on the way here, by name; not part of what the program is."""
 
@@ -136,7 +137,10 @@ class Program:
             line = declaration(symbol)
             if symbol in self.symbols:
                 source = self.symbols[symbol]
-                line += " = given" if source is None else f" = size({_quoted(source[0])}, {source[1]})"
+                if isinstance(source, tuple):
+                    line += f" = size({_quoted(source[0])}, {source[1]})"
+                else:
+                    line += " = given" if source is None else f" = {expr_text(source)}"
             lines.append(line)
         lines += map(str, self.buffers.values())
         lines += [f"constant({_quoted(name)})" for name in self.constants]

@@ -12,7 +12,6 @@ import sympy
 import torch
 
 from inductor.ir.operations import Constant, Expr, Ref
-from inductor.ir.size_floats import is_size_float, size_float
 from inductor.ops import compute_dtype, ops
 from inductor.primitives import PRIMITIVES, REDUCTIONS
 from symshapes import HALF_DTYPES, expr_of
@@ -153,13 +152,13 @@ def element_of(value: Scalar, dtype: torch.dtype) -> Scalar:
 
 
 def lift(value: Scalar | Number | Expr, dtype: torch.dtype) -> Scalar:
-    """A Python number or size expression as a value of `dtype`; a Scalar unchanged."""
+    """A Python number or an expression of numbers known when the program runs as a value of `dtype`; a Scalar unchanged."""
     if isinstance(value, Scalar):
         return value
     if isinstance(value, bool | int | float):
         return Scalar(ops.constant(value, dtype))
     expr = value if isinstance(value, sympy.Basic) else expr_of(value)
-    made = size_float(expr) if is_size_float(expr) else ops.index_expr(expr, torch.int64)
+    made = ops.index_expr(expr, torch.int64 if expr.is_integer else torch.float64)
     return convert(Scalar(made), dtype)
 
 

@@ -16,7 +16,7 @@ from torch import fx
 
 from inductor.device import Kernel, KernelArg
 from inductor.ir.body import Body
-from inductor.ir.operations import Load, Ref, Store, Symbol
+from inductor.ir.operations import Expr, IndexExpr, Load, Op, Ref, Store, Symbol
 from inductor.ir.program import LoopOp, Program
 from inductor.schedule.merge import without_dead
 
@@ -25,10 +25,11 @@ _NAME_LENGTH = 60
 
 @dataclass(frozen=True)
 class KernelCallSite:
-    """A kernel and the buffers that are its arguments here (one per argument that is no size)."""
+    """A kernel with its arguments here: buffers, and behind them what its symbols stand for."""
 
     kernel: Kernel
     buffers: tuple[str, ...]
+    numbers: tuple[Expr, ...]
 
 
 class KernelTable:
@@ -51,7 +52,7 @@ class KernelTable:
         if kernel is None:
             name = f"{_name(loop)}_{len(self.kernels)}"
             kernel = self.kernels[name] = self._by_content[content] = replace(draft.kernel, name=name)
-        return KernelCallSite(kernel, draft.buffers)
+        return KernelCallSite(kernel, draft.buffers, draft.numbers)
 
 
 def kernel_content(kernel: Kernel) -> Any:
@@ -82,6 +83,7 @@ def draft_kernel(program: Program, loop: LoopOp, inplace: Mapping[str, str]) -> 
     body = Body(body.outer_vars, body.inner_vars, tuple(renamed))
     if inplace:
         body = stores_last(body)
+    body, numbers = _numbers_apart(body)
     symbols = size_symbols(body, loop)
     roles: tuple[tuple[Literal["in", "out", "inout"], dict[str, str]], ...] = (
         ("in", ins),
@@ -91,7 +93,7 @@ def draft_kernel(program: Program, loop: LoopOp, inplace: Mapping[str, str]) -> 
     args = [
         KernelArg(short, role, program.buffers[name].dtype) for role, table in roles for name, short in table.items()
     ]
-    args += [KernelArg(str(symbol), "size", torch.int64) for symbol in symbols]
+    args += [KernelArg(str(symbol), "size", torch.int64 if symbol.is_integer else torch.float64) for symbol in symbols]
     kernel = Kernel(
         name="kernel",
         device=loop.device,
@@ -102,7 +104,23 @@ def draft_kernel(program: Program, loop: LoopOp, inplace: Mapping[str, str]) -> 
         symbols=symbols,
         origins=origins(loop.origins),
     )
-    return KernelCallSite(kernel, (*ins, *inouts, *outs))
+    return KernelCallSite(kernel, (*ins, *inouts, *outs), tuple(numbers.get(symbol, symbol) for symbol in symbols))
+
+
+def _numbers_apart(body: Body) -> tuple[Body, dict[Symbol, Expr]]:
+    """The body with a symbol for each number that is the same at all points, and what these stand for: Python computes
+    them, with its own rounding and integers of any size, once a call."""
+    own = {*body.outer_vars, *body.inner_vars, *body.indirects()}
+    names: dict[Expr, Symbol] = {}
+    ops: list[Op] = []
+    for op in body.ops:
+        if isinstance(op, IndexExpr) and op.index.args and own.isdisjoint(op.index.free_symbols):
+            whole = bool(op.index.is_integer)
+            assumption = {"integer": True} if whole else {"real": True}
+            symbol = names.setdefault(op.index, sympy.Symbol(f"number{len(names)}", **assumption))
+            op = IndexExpr(symbol, op.dtype)
+        ops.append(op)
+    return Body(body.outer_vars, body.inner_vars, tuple(ops)), {symbol: expr for expr, symbol in names.items()}
 
 
 def stores_last(body: Body) -> Body:

@@ -32,10 +32,11 @@ Supports = Callable[[Kernel], bool]
 
 @dataclass(frozen=True)
 class KernelStep:
-    """A call of a kernel. `buffers` are its arguments, in order, but for the sizes behind them."""
+    """A call of a kernel. `buffers` and, behind them, `numbers` are its arguments, in order."""
 
     kernel: Kernel
     buffers: tuple[str, ...]
+    numbers: tuple[sympy.Expr, ...]
     loop: LoopOp
 
 
@@ -111,7 +112,7 @@ def schedule(
         for at, (operation, key) in enumerate(operations):
             if isinstance(operation, LoopOp):
                 site = table.call(operation, memory.inplace.get(at))
-                steps.append(KernelStep(site.kernel, site.buffers, operation))
+                steps.append(KernelStep(site.kernel, site.buffers, site.numbers, operation))
                 users.setdefault(site.kernel.name, []).append(key)
             else:
                 steps.append(ExternStep(operation))

@@ -187,8 +187,7 @@ def compile_ahead(source: KernelSource, *, arch: int = 90) -> bytes:
     kernel, blocks = source.kernel, choose(source.kernel)
     function = load_kernels(_HEADER + source.text, [kernel.name])[kernel.name]
     signature = {
-        arg.name: "i64" if arg.role == "size" else "*" + _signature_name(TRITON_DTYPES[arg.dtype])
-        for arg in kernel.args
+        arg.name: ("" if arg.role == "size" else "*") + _signature_name(TRITON_DTYPES[arg.dtype]) for arg in kernel.args
     }
     if checks_positions(kernel.body.ops):
         signature[CHECKS] = "*i32"

@@ -105,7 +105,11 @@ class KernelPrinter:
     def text(self) -> str:
         """The whole function."""
         kernel = self.kernel
-        parameters = [arg.name for arg in kernel.args]
+        # Triton would take a float for float32.
+        parameters = [
+            f'{arg.name}: "fp64"' if arg.role == "size" and arg.dtype.is_floating_point else arg.name
+            for arg in kernel.args
+        ]
         parameters += [CHECKS] if checks_positions(kernel.body.ops) else []
         parameters += ["XBLOCK: tl.constexpr", "RBLOCK: tl.constexpr"]
         outer = product(kernel.outer_sizes)
@@ -147,7 +151,7 @@ class KernelPrinter:
         sizes |= dict(zip(body.inner_vars, kernel.inner_sizes, strict=True))
         last = {var: size - 1 for var, size in sizes.items()}
         last |= {op.symbol: op.size - 1 for op in body.ops if isinstance(op, Indirect)}
-        indices = {op.index for op in body.ops if op.index is not None}
+        indices = {op.index for op in body.ops if op.index is not None and op.dtype is not torch.float64}
         indices |= {op.size for op in body.ops if isinstance(op, Indirect)}
         # The last block of a walk reaches beyond the end.
         counts = {product(kernel.outer_sizes) + self.blocks.x, product(kernel.inner_sizes) + self.blocks.r}
@@ -192,6 +196,8 @@ class KernelPrinter:
         match op:
             case Constant(number, dtype):
                 return f"tl.full([1, 1], {literal(number)}, {TRITON_DTYPES[dtype]})"
+            case IndexExpr(index, torch.float64) if index.is_Symbol:
+                return f"tl.full([1, 1], {self._index(index)}, tl.float64)"
             case IndexExpr(index, dtype):
                 block = f"({self._index(index)}) + tl.zeros([1, 1], {self._int})"
                 return f"({block}).to({TRITON_DTYPES[dtype]})"

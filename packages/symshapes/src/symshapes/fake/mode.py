@@ -142,6 +142,8 @@ class FakeMode(InfraMode):
                 parts.append(self._key(value))
             elif isinstance(value, torch.Tensor):
                 parts.append(meta_of(self._converter.constant(value)))
+            elif kind is torch.SymFloat or kind is torch.SymBool:
+                parts.append([])  # no memo; torch hashes them by their value, which would be guarded
             else:
                 parts.append(value)
         return tuple(parts)
