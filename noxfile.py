@@ -166,14 +166,15 @@ def soak(session: nox.Session) -> None:
 
 @nox.session(python=["3.11", "3.12"])
 def fuzz(session: nox.Session) -> None:
-    """20,000 random programs over a random state, changed at random between calls: `nox -s fuzz -- --seed 7 --examples 500`."""
-    install_packages(session, "symshapes", "capture", torch=TORCH_312 if session.python == "3.12" else TORCH)
+    """20,000 random programs over a random state, changed at random between calls, and as many over random shapes: `nox -s fuzz -- --seed 7 --examples 500`."""
+    install_packages(session, torch=TORCH_312 if session.python == "3.12" else TORCH)
     session.install(*TEST_TOOLS)
     asked = dict(zip(session.posargs[::2], session.posargs[1::2], strict=True))
     seed = asked.get("--seed", str(secrets.randbelow(10**6)))
     session.log(f"seed {seed}: what fails with it fails again with `--seed {seed}`")
     env = {"FUZZ_EXAMPLES": asked.get("--examples", "20000"), "FUZZ_SHARDS": "40", "FUZZ_SEED": seed}
-    session.run("pytest", "-n", "auto", "packages/capture/tests/fuzz", env=env)
+    tests = ("packages/capture/tests/fuzz", "tests_integration/test_random_shapes.py")
+    session.run("pytest", "-n", "auto", *tests, env=env)
 
 
 @nox.session(python=["3.11", "3.12"])

@@ -1,0 +1,1 @@
+"""Random programs over shapes, called with random sizes and numbers."""
