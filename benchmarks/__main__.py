@@ -2,7 +2,7 @@
 
 The suite `programs` runs whole programs around real libraries (`benchmarks/programs`) and compares their results; the suite
 `calls` times what a call costs beside its kernels.
-`--suite architectures` comes first and takes options of its own (`--suite architectures --help`).
+`--suite architectures` and `--suite dynamic` come first and take options of their own (`--suite dynamic --help`).
 """
 
 from __future__ import annotations
@@ -67,6 +67,10 @@ def main() -> None:
         from benchmarks.architectures.sweep import main as sweep
 
         return sweep(sys.argv[3:])
+    if sys.argv[1:3] == ["--suite", "dynamic"]:
+        from benchmarks.dynamic.table import main as changing_sizes
+
+        return changing_sizes(sys.argv[3:])
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument("--suite", choices=[*SUITES, WHOLE_PROGRAMS, CALLS], default="all")
     parser.add_argument("--model", action="append", choices=NAMES, help="instead of a suite; may be repeated")

@@ -1,0 +1,58 @@
+"""Views, joins, splits, pads and slices."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+from benchmarks.dynamic.registry import Family, over
+
+row = Family("views")
+
+row("transpose", lambda x: x.t() + 1, "n m")
+row("permute", lambda x: x.permute(2, 0, 1).contiguous(), "n m 3")
+row("reshape_flat", lambda x: x.reshape(-1), "n m")
+row("view_by_sizes", lambda x: x.view(x.size(0) * x.size(1), 3), "n m 3")
+row("view_minus_one", lambda x: x.view(x.shape[0], -1), "n m 3")
+row("flatten_middle", lambda x: x.flatten(1, 2), "n m 3 2")
+row("unflatten_heads", lambda x: x.unflatten(-1, (2, 4)).transpose(1, 2), "n m 8")
+row("squeeze_unsqueeze", lambda x: x.unsqueeze(1).squeeze(1) * 2, "n m")
+row("expand_row", lambda x, y: x.expand(y.size(0), -1) + y, "1 m", "n m")
+row("expand_as_other", lambda x, y: x[:, None].expand_as(y), "n", "n m")
+row("repeat_rows", lambda x: x.repeat(2, 3), "n m")
+row("repeat_by_size", lambda x, y: x.repeat(y.size(0), 1), "1 m", "n 2")
+row("repeat_interleave_int", lambda x: x.repeat_interleave(3, dim=0), "n m")
+row("tile", lambda x: torch.tile(x, (2,)), "n m")
+row("cat_rows", lambda x, y: torch.cat([x, y]), "n 4", "m 4")
+row("cat_columns", lambda x, y: torch.cat([x, y, x], dim=1), "n m", "n 2")
+row("cat_then_slice", lambda x, y: torch.cat([x, y])[x.size(0) :], "n 4", "m 4")
+row("stack_two", lambda x, y: torch.stack([x, y], dim=1), "n m", "n m")
+row("split_halves", lambda x: x.split(x.size(0) // 2), "2*n 3")
+row("chunk_columns", lambda x: x.chunk(2, dim=1), "n 2*m")
+row("chunk_uneven", lambda x: x.chunk(3), "n 2", sizes=over((9, 8, 12, 33, 20)))
+row("split_sizes", lambda x: x.split([x.size(0) - 2, 2]), "n 3")
+row("unbind_columns", lambda x: [c + i for i, c in enumerate(x.unbind(1))], "n 3")
+row("tensor_split", lambda x: torch.tensor_split(x, 2), "n 3")
+row("slice_front", lambda x: x[: x.size(0) // 2], "n m")
+row("slice_tail", lambda x: x[-2:], "n m")
+row("slice_all_but_last", lambda x: x[:-1] - x[1:], "n m")
+row("slice_every_other", lambda x: x[::2], "n m")
+row("slice_odd_columns", lambda x: x[:, 1::2], "n m")
+row("slice_odd_even_pair", lambda x: torch.cat([-x[..., 1::2], x[..., ::2]], -1), "n m")
+row("slice_by_other", lambda x, y: x[: y.size(0)], "n+11 3", "m 2")
+row("narrow_half", lambda x: x.narrow(0, 1, x.size(0) - 2), "n m")
+row("select_middle", lambda x: x[x.size(0) // 2], "n m")
+row("flip_and_roll", lambda x: (x.flip(0), x.roll(1, 0)), "n m")
+row("pad_constant", lambda x: F.pad(x, (1, 2), value=3.0), "n m")
+row("pad_to_multiple", lambda x: F.pad(x, (0, -x.size(1) % 8)), "n m", sizes=over((5, 8, 12, 33), (7, 3, 9, 4)))
+row("pad_reflect", lambda x: F.pad(x, (1, 1), mode="reflect"), "2 n m")
+row("unfold_windows", lambda x: x.unfold(0, 3, 1).sum(-1), "n m")
+row("as_strided_windows", lambda x: x.as_strided((x.size(0) - 1, 2), (1, 1)), "n")
+row("tril_triu", lambda x: (x.tril(), x.triu(1)), "n m")
+row("diagonal_trace", lambda x: (x.diagonal(), torch.diag_embed(x[0])), "n n+2")
+row("movedim_swap", lambda x: x.movedim(0, -1).swapaxes(0, 1), "n m 3")
+row("pixel_shuffle", lambda x: F.pixel_shuffle(x, 2), "2 4 n m")
+row("view_as_complex", lambda x: torch.view_as_real(torch.view_as_complex(x) * 2), "n 2")
+row("rotary_halves", lambda x: torch.cat((-x[..., x.shape[-1] // 2 :], x[..., : x.shape[-1] // 2]), -1), "n m 4")
+row("meshgrid", lambda x, y: torch.meshgrid(x, y, indexing="ij"), "n", "m")
+row("write_to_slice", lambda x: x[1:].zero_().sum() + x.sum(), "n m")
