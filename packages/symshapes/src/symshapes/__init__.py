@@ -60,6 +60,7 @@ from symshapes.guards import ShapeGuard, ShapeGuardCode, Specialization
 from symshapes.infra_mode import InfraMode
 from symshapes.magic import install as _install_magic
 from symshapes.node import SymNode
+from symshapes.numbers import number_function
 from symshapes.policy import (
     Dim,
     DimMark,
@@ -143,6 +144,7 @@ __all__ = [
     "memory_order",
     "missing_rules",
     "names_in",
+    "number_function",
     "on_generated",
     "opmath_dtype",
     "own_folders",

@@ -5,9 +5,8 @@ Flows in: nodes. Flows out: `OPERATIONS`, the methods by name, which `SymNode` t
 
 from __future__ import annotations
 
-import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -15,7 +14,8 @@ import sympy
 from sympy import Add, Expr, Max, Min, Mul, S
 
 from symshapes.constraints import relation
-from symshapes.expr.floats import FLOAT_FUNCTIONS, constant
+from symshapes.expr.domains import definedness
+from symshapes.expr.floats import FLOAT_FUNCTIONS, IntFunction, constant
 from symshapes.expr.functions import FloorDiv, Mod
 
 _INT: dict[str, tuple[Callable[[Expr, Expr], Expr], Callable[[int, int], int]]] = {
@@ -30,19 +30,19 @@ _INT: dict[str, tuple[Callable[[Expr, Expr], Expr], Callable[[int, int], int]]] 
 }
 _DIVIDES = frozenset({"int_floordiv", "floordiv", "mod"})
 _EXTREMES = {"sym_max": sympy.Ge, "sym_min": sympy.Le}
-_FLOAT: dict[str, tuple[str, Callable[[Any, Any], float]]] = {
-    "add": ("FloatAdd", operator.add),
-    "sub": ("FloatSub", operator.sub),
-    "mul": ("FloatMul", operator.mul),
-    "mod": ("FloatMod", operator.mod),
-    "float_floordiv": ("FloatFloorDiv", operator.floordiv),
-    "float_truediv": ("FloatDiv", operator.truediv),
-    "int_truediv": ("IntTrueDiv", operator.truediv),
-    "truediv": ("IntTrueDiv", operator.truediv),
-    "float_pow": ("FloatPow", operator.pow),
-    "pow": ("FloatPow", operator.pow),
-    "sym_max": ("FloatMax", lambda a, b: float(max(a, b))),
-    "sym_min": ("FloatMin", lambda a, b: float(min(a, b))),
+_FLOAT = {
+    "add": "FloatAdd",
+    "sub": "FloatSub",
+    "mul": "FloatMul",
+    "mod": "FloatMod",
+    "float_floordiv": "FloatFloorDiv",
+    "float_truediv": "FloatDiv",
+    "int_truediv": "IntTrueDiv",
+    "truediv": "IntTrueDiv",
+    "float_pow": "FloatPow",
+    "pow": "FloatPow",
+    "sym_max": "FloatMax",
+    "sym_min": "FloatMin",
 }
 _COMPARE: dict[str, tuple[Any, Callable[[Any, Any], bool]]] = {
     "eq": (sympy.Eq, operator.eq),
@@ -68,6 +68,25 @@ def _nonzero_divisor(node: Any) -> None:
         raise ZeroDivisionError("division by zero")
 
 
+def applied(name: str, nodes: Sequence[Any]) -> Any:
+    """The node of a function of `FLOAT_FUNCTIONS` of other nodes, with a guard that it has a value where that depends.
+
+    Raises what Python raises where it has none, and TypeError where it is complex.
+    """
+    kind, env = FLOAT_FUNCTIONS[name], nodes[0].env
+    hints = [node.hint for node in nodes]
+    hint = None if None in hints else kind.compute(*hints)
+    if isinstance(hint, complex):
+        raise TypeError(f"{name} of {', '.join(map(str, hints))} is complex")
+    expr = kind(*[node.expr for node in nodes])
+    condition = definedness(expr, env.constraints.ranges)
+    if condition is not None:
+        condition = relation(condition.func, *condition.args)
+        if condition is not S.true and not env.expect_true(condition, None if hint is None else True):
+            raise ZeroDivisionError(f"{expr} has no value")
+    return type(nodes[0])(expr, env, hint, int if issubclass(kind, IntFunction) else float)
+
+
 def _binary(name: str) -> Callable[[Any, Any], Any]:
     on_ints, on_floats = _INT.get(name), _FLOAT.get(name)
 
@@ -85,8 +104,7 @@ def _binary(name: str) -> Callable[[Any, Any], Any]:
             return type(self)(_build_int(name, self.expr, other.expr), self.env, hint, int)
         if on_floats is None:
             raise TypeError(f"{name} of {self.pytype.__name__} and {other.pytype.__name__}")
-        result = None if self.hint is None or other.hint is None else on_floats[1](self.hint, other.hint)
-        return type(self)(FLOAT_FUNCTIONS[on_floats[0]](self.expr, other.expr), self.env, result, float)
+        return applied(on_floats, (self, other))
 
     operation.__name__ = name
     operation.__doc__ = f"Python's `{name}` of two nodes of one type. Raises TypeError for types without it."
@@ -107,9 +125,9 @@ def _compare(name: str) -> Callable[[Any, Any], Any]:
     return operation
 
 
-def _rounding(name: str, function: str, compute: Callable[[float], int]) -> Callable[[Any], Any]:
+def _rounding(name: str) -> Callable[[Any], Any]:
     def operation(self: Any) -> Any:
-        return self if self.pytype is int else self._unary(function, compute, int)
+        return self if self.pytype is int else applied(f"Float{name.capitalize()}", (self,))
 
     operation.__name__ = name
     operation.__doc__ = f"`math.{name}` of the node, as an int."
@@ -117,27 +135,21 @@ def _rounding(name: str, function: str, compute: Callable[[float], int]) -> Call
 
 
 def _elementary(name: str) -> Callable[[Any], Any]:
-    compute = getattr(math, name)
-
     def operation(self: Any) -> Any:
-        return self.sym_float()._unary(name.capitalize(), compute, float)
+        return applied(name.capitalize(), (self.sym_float(),))
 
     operation.__name__ = f"sym_{name}"
     operation.__doc__ = f"`math.{name}` of the node, as a float."
     return operation
 
 
-_ROUNDING: dict[str, tuple[str, Callable[[float], int]]] = {
-    "floor": ("FloatFloor", math.floor),
-    "ceil": ("FloatCeil", math.ceil),
-    "trunc": ("FloatTrunc", math.trunc),
-}
+_ROUNDING = ("floor", "ceil", "trunc")
 _ELEMENTARY = ("sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "log2")
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
     **{name: _binary(name) for name in (*_INT, *_FLOAT)},
     **{name: _compare(name) for name in _COMPARE},
-    **{name: _rounding(name, *row) for name, row in _ROUNDING.items()},
+    **{name: _rounding(name) for name in _ROUNDING},
     **{f"sym_{name}": _elementary(name) for name in _ELEMENTARY},
 }
 """The methods of `SymNode` that these tables make, by name."""

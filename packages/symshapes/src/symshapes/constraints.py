@@ -6,6 +6,8 @@ relation. Everything here is sound: an answer follows from what was learned, or 
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable
 from functools import lru_cache
 from math import gcd, inf, lcm
@@ -14,7 +16,7 @@ from typing import Any
 import sympy
 from sympy import Add, Expr, Integer, Mul, S, Symbol
 
-from symshapes.expr.floats import is_int
+from symshapes.expr.floats import FLOAT_FUNCTIONS, constant, is_int, is_number, number_of
 from symshapes.expr.functions import FloorDiv, Mod
 from symshapes.expr.printers import print_expr
 from symshapes.expr.ranges import UNKNOWN, ValueRange, bound
@@ -29,13 +31,13 @@ _NEGATED: dict[Any, Any] = {
     sympy.Le: sympy.Gt,
 }
 RELATIONS = frozenset(_NEGATED)
-_CONSTANT: dict[Any, Any] = {
-    sympy.Eq: lambda d: d == 0,
-    sympy.Ne: lambda d: d != 0,
-    sympy.Lt: lambda d: d < 0,
-    sympy.Ge: lambda d: d >= 0,
-    sympy.Gt: lambda d: d > 0,
-    sympy.Le: lambda d: d <= 0,
+_COMPARE: dict[Any, Callable[[Any, Any], bool]] = {
+    sympy.Eq: operator.eq,
+    sympy.Ne: operator.ne,
+    sympy.Lt: operator.lt,
+    sympy.Ge: operator.ge,
+    sympy.Gt: operator.gt,
+    sympy.Le: operator.le,
 }
 
 
@@ -51,13 +53,13 @@ def relation(kind: Any, left: Expr, right: Expr) -> Any:
     sympy's own construction asks its assumption system each time, which costs milliseconds; a `ShapeEnv` knows more.
     """
     if left is right and is_int(left):
-        return truth(_CONSTANT[kind](0))
-    if left.is_Number and right.is_Number:
-        return truth(bool(_CONSTANT[kind](left - right)))
+        return truth(_COMPARE[kind](0, 0))
+    if is_number(left) and is_number(right):
+        return truth(_COMPARE[kind](number_of(left), number_of(right)))
     if is_int(left) and is_int(right):
         difference = _difference(left, right)
         if difference.is_Integer:
-            return truth(_CONSTANT[kind](int(difference)))
+            return truth(_COMPARE[kind](int(difference), 0))
     return kind(left, right, evaluate=False)
 
 
@@ -70,6 +72,16 @@ def negation(condition: Any) -> Any:
     if condition.func is sympy.Not:
         return condition.args[0]
     return sympy.Not(condition, evaluate=False)
+
+
+def is_value(expr: Expr, value: int | float) -> list[Any]:
+    """The conditions under which an expression has a value, of floats bit for bit (any NaN is one)."""
+    if value != value:
+        return [relation(sympy.Ne, expr, expr)]
+    known = [relation(sympy.Eq, expr, constant(value))]
+    if isinstance(value, float) and value == 0:
+        known.append(relation(sympy.Eq, FLOAT_FUNCTIONS["Copysign"](S.One, expr), constant(math.copysign(1.0, value))))
+    return known
 
 
 def is_integral(condition: Any) -> bool:
@@ -277,7 +289,7 @@ class Constraints:
 
     @staticmethod
     def _decide_floats(kind: Any, left: ValueRange, right: ValueRange) -> bool | None:
-        if UNKNOWN in (left, right):  # may be NaN
+        if UNKNOWN in (left, right):  # may be NaN, and of an int nothing is known
             return None
         sure, ruled_out = _SEPARATED[kind]
         if sure(left, right):

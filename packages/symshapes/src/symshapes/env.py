@@ -14,8 +14,9 @@ import sympy
 import torch
 from sympy import Integer, Symbol
 
-from symshapes.constraints import Constraints, negation, relation, truth
+from symshapes.constraints import Constraints, is_value, negation, relation, truth
 from symshapes.expr.evaluate import evaluate
+from symshapes.expr.floats import is_number, number_of
 from symshapes.expr.functions import as_expr
 from symshapes.expr.ranges import UNKNOWN, ValueRange, bound
 from symshapes.expr.symbols import SYMBOLIC, size_symbol
@@ -242,14 +243,14 @@ class ShapeEnv:
         if expr.is_Boolean or expr.is_Relational:
             return self._evaluate_condition(expr, hint)
         simple = self.simplify(expr)
-        if simple.is_Number:
-            return evaluate(simple, {})
+        if is_number(simple):
+            return number_of(simple)
         if hint is None:
             hint = self.hint(simple)
         if hint is None:
             raise UnbackedError(expr)
-        kind = as_expr(hint)
-        self._guard(relation(sympy.Eq, simple, kind))
+        for condition in is_value(simple, hint):
+            self._guard(condition)
         return hint
 
     def _evaluate_condition(self, condition: Any, hint: Any) -> bool:

@@ -1,8 +1,9 @@
 """Python operators of `torch.SymInt`, `SymFloat` and `SymBool` on our nodes.
 
 `import torch` itself installs them (`a + b` calls `a.node.add(b.node)`, found on torch 2.11 and 2.13), and they serve
-any node with the right method names, with two exceptions: `torch.sym_ite` insists on torch's own node class, and the
-floor division of floats is the floor of their quotient there, which rounds where Python's `//` does not.
+any node with the right method names, with four exceptions: `torch.sym_ite` insists on torch's own node class, the
+floor division of floats is the floor of their quotient there, which rounds where Python's `//` does not, an int is
+rounded to a float before it is compared with one, and no negative float has a power.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ def _as_float(number: Any, beside: SymNode) -> SymNode:
     return number.node.sym_float() if isinstance(number, torch.SymInt | torch.SymFloat) else beside.wrap_float(number)
 
 
-def _floor_division(cls: type, name: str, *, reflected: bool) -> Callable[[Any, Any], Any]:
-    """The method of `cls`: `left // right` as Python computes it, where one of the two is a float and the node is ours."""
+def _of_floats(cls: type, name: str, operation: str, *, reflected: bool) -> Callable[[Any, Any], Any]:
+    """The method of `cls`: `left // right` and the like as Python computes it, where one of the two is a float and the node is ours."""
     before = getattr(cls, name)
 
     @functools.wraps(before)
@@ -40,15 +41,40 @@ def _floor_division(cls: type, name: str, *, reflected: bool) -> Callable[[Any, 
             return before(self, other)
         own, others = self.node.sym_float(), _as_float(other, self.node)
         left, right = (others, own) if reflected else (own, others)
-        return torch.SymFloat(left.float_floordiv(right))  # type: ignore[attr-defined]
+        return torch.SymFloat(getattr(left, operation)(right))
+
+    return method
+
+
+def _comparison(cls: type, name: str) -> Callable[[Any, Any], Any]:
+    """The method of `cls`: `left < right` and the like as Python has it of an int and a float, exactly, where the node is ours."""
+    before = getattr(cls, name)
+    ints, floats = (int, torch.SymInt), (float, torch.SymFloat)
+    others = floats if cls is torch.SymInt else ints
+
+    @functools.wraps(before)
+    def method(self: Any, other: Any) -> Any:
+        if not isinstance(other, others) or isinstance(other, bool) or not isinstance(self.node, SymNode):
+            return before(self, other)
+        if isinstance(other, torch.SymInt | torch.SymFloat):
+            node = other.node
+        else:
+            node = self.node.wrap_float(other) if isinstance(other, float) else self.node.wrap_int(other)
+        made = getattr(self.node, name.strip("_"))(node)
+        known = made.constant_bool()
+        return torch.SymBool(made) if known is None else known
 
     return method
 
 
 def install() -> None:
-    """Make `torch.sym_ite` choose by a guard where the condition is ours, and floor division of floats Python's; others'
-    numbers go to torch's methods."""
+    """Make `torch.sym_ite` choose by a guard where the condition is ours, and floor division and powers of floats and their
+    comparison with ints Python's; others' numbers go to torch's methods."""
     torch.SymBool.__sym_ite__ = _sym_ite  # type: ignore[method-assign]
     for cls in (torch.SymInt, torch.SymFloat):
         for name in ("__floordiv__", "__rfloordiv__"):
-            setattr(cls, name, _floor_division(cls, name, reflected=name == "__rfloordiv__"))
+            setattr(cls, name, _of_floats(cls, name, "float_floordiv", reflected=name == "__rfloordiv__"))
+        for name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
+            setattr(cls, name, _comparison(cls, name))
+    for name in ("__pow__", "__rpow__"):  # that of an int is that of a float where it is one
+        setattr(torch.SymFloat, name, _of_floats(torch.SymFloat, name, "float_pow", reflected=name == "__rpow__"))

@@ -13,9 +13,10 @@ from typing import Any, Protocol
 import sympy
 from sympy import Add, Expr, Integer, Pow, S
 
-from symshapes.arithmetic import OPERATIONS
+from symshapes.arithmetic import OPERATIONS, applied
 from symshapes.constraints import Constraints, negation, relation, truth
-from symshapes.expr.floats import FLOAT_FUNCTIONS, constant
+from symshapes.expr.floats import constant, is_number, number_of
+from symshapes.expr.functions import Mod
 from symshapes.facts.layout import channels_innermost, grows_outward, is_block, is_nested
 
 
@@ -102,7 +103,7 @@ class SymNode:
     def is_constant(self) -> bool:
         """Whether one value is left; torch then takes the value itself."""
         expr = self.expr
-        return expr.is_Number or expr is S.true or expr is S.false
+        return is_number(expr) or expr is S.true or expr is S.false
 
     def maybe_as_int(self) -> int | None:
         """The int that it is by now; None if several are left."""
@@ -122,7 +123,7 @@ class SymNode:
 
     def maybe_as_float(self) -> float | None:
         """The float that it is by now; None if several are left."""
-        return float(self.expr) if self.pytype is float and self.expr.is_Number else None
+        return float(number_of(self.expr)) if self.pytype is float and is_number(self.expr) else None
 
     def __str__(self) -> str:
         """The expression as text; torch asks for it as `str`."""
@@ -226,8 +227,7 @@ class SymNode:
             return self
         if self.pytype is bool:
             return self.wrap_float(float(self.guard_bool("", 0)))
-        hint = None if self.hint is None else float(self.hint)
-        return SymNode(FLOAT_FUNCTIONS["ToFloat"](self.expr), self.env, hint, float)
+        return self.applied("ToFloat")
 
     def sym_int(self) -> SymNode:
         """The node as an int, cut towards zero."""
@@ -239,12 +239,11 @@ class SymNode:
         return SymNode(negation(self.expr), self.env, hint, bool)
 
     def round(self, digits: Any = None) -> SymNode:
-        """Python's `round`: to the even neighbour in the middle."""
-        if digits is not None:  # to a number of digits: the value itself, with a guard
-            return self.wrap_float(round(self.guard_float("", 0), digits))
-        if self.pytype is int:
-            return self
-        return self._unary("FloatRound", round, int)
+        """Python's `round`: to the even neighbour in the middle; `digits` is a number or a node."""
+        if digits is not None and (self.pytype is float or not isinstance(digits, int) or digits < 0):
+            to = digits if isinstance(digits, SymNode) else self.wrap_int(digits)
+            return self.applied("FloatRoundTo" if self.pytype is float else "IntRoundTo", to)
+        return self if self.pytype is int else self.applied("FloatRound")
 
     def pos(self) -> SymNode:
         """The node itself."""
@@ -253,54 +252,74 @@ class SymNode:
     def neg(self) -> SymNode:
         """The node with the other sign."""
         if self.pytype is float:
-            return self._unary("FloatNeg", operator.neg, float)
+            return self.applied("FloatNeg")
         return SymNode(-self.expr, self.env, None if self.hint is None else -self.hint, int)
 
     def abs(self) -> SymNode:
         """Its size without its sign."""
         if self.pytype is float:
-            return self._unary("FloatAbs", abs, float)
+            return self.applied("FloatAbs")
         if self.env.statically_known(relation(sympy.Ge, self.expr, S.Zero)):
             return self
         return SymNode(sympy.Abs(self.expr), self.env, None if self.hint is None else abs(self.hint), int)
 
     def is_integer(self) -> SymNode:
-        """Whether the value has no fraction; a float's is guarded."""
-        return self.wrap_bool(True if self.pytype is int else self.guard_float("", 0).is_integer())
+        """Whether the value has no fraction."""
+        return self.wrap_bool(True) if self.pytype is int else self.applied("FloatIsInteger").as_condition()
 
-    def _unary(self, name: str, compute: Callable[[Any], Any], pytype: type) -> SymNode:
-        hint = None if self.hint is None else compute(self.hint)
-        return SymNode(FLOAT_FUNCTIONS[name](self.expr), self.env, hint, pytype)
+    def applied(self, name: str, *others: SymNode) -> SymNode:
+        """A function of `FLOAT_FUNCTIONS` of this node and others.
+
+        Raises what Python raises where it has no value; that it has one is guarded.
+        """
+        made: SymNode = applied(name, (self, *others))
+        return made
+
+    def as_condition(self) -> SymNode:
+        """A bool: whether an int is not 0."""
+        return SymNode(
+            relation(sympy.Ne, self.expr, S.Zero), self.env, None if self.hint is None else self.hint != 0, bool
+        )
 
     def pow_by_natural(self, other: SymNode) -> SymNode:
-        """An int to the power of one that is not negative, whose value is guarded."""
-        # A symbolic exponent is rare enough to take its value.
-        exponent = other.guard_int("", 0)
+        """An int to the power of one that is not negative."""
+        exponent = other.maybe_as_int()
+        if exponent is None:
+            return self.applied("IntPow", other)
         hint = None if self.hint is None else self.hint**exponent
         return SymNode(Pow(self.expr, Integer(exponent)), self.env, hint, int)
 
     def lshift(self, other: SymNode) -> SymNode:
-        """Python's `<<`; the number of bits is guarded."""
-        return self.mul(self.wrap_int(1 << other.guard_int("", 0)))  # type: ignore[attr-defined]
+        """Python's `<<`."""
+        bits = other.maybe_as_int()
+        if bits is None or bits < 0:
+            return self.applied("LShift", other)
+        return self.mul(self.wrap_int(1 << bits))  # type: ignore[attr-defined]
 
     def rshift(self, other: SymNode) -> SymNode:
-        """Python's `>>`; the number of bits is guarded."""
-        return self.int_floordiv(self.wrap_int(1 << other.guard_int("", 0)))  # type: ignore[attr-defined]
-
-    def _bitwise(self, other: SymNode, compute: Callable[[int, int], int]) -> SymNode:
-        return self.wrap_int(compute(self.guard_int("", 0), other.guard_int("", 0)))
+        """Python's `>>`."""
+        bits = other.maybe_as_int()
+        if bits is None or bits < 0:
+            return self.applied("RShift", other)
+        return self.int_floordiv(self.wrap_int(1 << bits))  # type: ignore[attr-defined]
 
     def bitwise_and(self, other: SymNode) -> SymNode:
-        """Python's `&` of ints, whose values are guarded."""
-        return self._bitwise(other, operator.and_)
+        """Python's `&` of ints; with a mask of the lowest bits, or of all others, it is a remainder, or what is without it."""
+        value, mask = (self, other.maybe_as_int()) if self.maybe_as_int() is None else (other, self.maybe_as_int())
+        if mask is None or (mask & (mask + 1) if mask >= 0 else mask & -mask != -mask):
+            return self.applied("BitAnd", other)
+        size = Integer(mask + 1 if mask >= 0 else -mask)
+        rest = Mod(value.expr, size)
+        hint = None if value.hint is None else value.hint & mask
+        return SymNode(rest if mask >= 0 else value.expr - rest, self.env, hint, int)
 
     def bitwise_or(self, other: SymNode) -> SymNode:
-        """Python's `|` of ints, whose values are guarded."""
-        return self._bitwise(other, operator.or_)
+        """Python's `|` of ints."""
+        return self.applied("BitOr", other)
 
     def bitwise_xor(self, other: SymNode) -> SymNode:
-        """Python's `^` of ints, whose values are guarded."""
-        return self._bitwise(other, operator.xor)
+        """Python's `^` of ints."""
+        return self.applied("BitXor", other)
 
     def sym_and(self, other: SymNode) -> SymNode:
         """Whether both conditions hold."""

@@ -29,15 +29,13 @@ def binary(m: Interpreter, symbol: str, left: Variable, right: Variable, written
     function, name = BINARY[symbol]
     written = written or symbol
     left, right = left.realize(m), right.realize(m)
-    if isinstance(left, Tensor | Symbolic) or isinstance(right, Tensor | Symbolic):
-        if not isinstance(left, Object) and not isinstance(right, Object) and _numeric_pair(left, right):
-            _check_operator(m, f"__{name}__", left)
-            _check_operator(m, f"__r{name}__", right)
-            return m.recorder.record("call_function", function, [left, right], {})
-        if isinstance(right, Symbolic) and isinstance(left, Sequence) and symbol == "*":
-            right = Constant(right.specialise(m))
-        elif isinstance(left, Symbolic) and isinstance(right, Sequence) and symbol == "*":
-            left = Constant(left.specialise(m))
+    if isinstance(left, Symbolic) or isinstance(right, Symbolic):
+        left, right = _operands(m, symbol, left, right)
+    numeric = isinstance(left, Tensor | Symbolic) or isinstance(right, Tensor | Symbolic)
+    if numeric and not isinstance(left, Object) and not isinstance(right, Object) and _numeric_pair(left, right):
+        _check_operator(m, f"__{name}__", left)
+        _check_operator(m, f"__r{name}__", right)
+        return m.recorder.record("call_function", function, [left, right], {})
     if _has_method(m, left, f"__{name}__") or _has_method(m, right, f"__r{name}__"):
         found = _by_methods(m, left, right, f"__{name}__", f"__r{name}__", written)
         if found is not None:
@@ -54,6 +52,25 @@ def binary(m: Interpreter, symbol: str, left: Variable, right: Variable, written
     if isinstance(right, Sequence) and symbol == "*" and isinstance(left, Constant):
         return binary(m, symbol, right, left, written)
     return _fold(m, INPLACE.get(written, function), symbol, left, right)
+
+
+def _operands(m: Interpreter, symbol: str, left: Variable, right: Variable) -> tuple[Variable, Variable]:
+    """Operands of which one is a symbolic number: as they are where an operation of symbolic numbers takes them, else known."""
+    kinds = [v.python_type() for v in (left, right)]
+    if any(isinstance(v, Tensor | Object) for v in (left, right)) or (symbol in "&|" and kinds == [bool, bool]):
+        return left, right
+    left, right = _not_a_truth(m, left), _not_a_truth(m, right)
+    if all(isinstance(v, Symbolic) or _is_real_number(v) for v in (left, right)):
+        return left, right
+    first, second = (Constant(v.specialise(m)) if isinstance(v, Symbolic) else v for v in (left, right))
+    return first, second
+
+
+def _not_a_truth(m: Interpreter, value: Variable) -> Variable:
+    """The int that a symbolic bool counts as, guarded, and a known one; anything else is itself."""
+    if isinstance(value, Symbolic) and value.python_type() is bool:
+        return Constant(value.truth(m))
+    return value
 
 
 def _check_operator(m: Interpreter, name: str, value: Variable) -> None:
@@ -145,7 +162,9 @@ def inplace(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Var
 def unary(m: Interpreter, symbol: str, value: Variable) -> Variable:
     """``-x``, ``+x``, ``~x`` or ``abs(x)``."""
     function, name = UNARY[symbol]
-    value = value.realize(m)
+    value = _not_a_truth(m, value.realize(m))
+    if isinstance(value, Symbolic) and symbol == "~" and value.python_type() is int:
+        return binary(m, "-", unary(m, "-", value), Constant(1))
     if isinstance(value, Tensor | Symbolic):
         _check_operator(m, name, value)
         return m.recorder.record("call_function", function, [value], {})
@@ -178,9 +197,7 @@ def compare(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Var
         _check_operator(m, reflected, right)
         return m.recorder.record("call_function", function, [left, right], {})
     if isinstance(left, Symbolic) or isinstance(right, Symbolic):
-        if all(isinstance(v, Symbolic) or _is_real_number(v) for v in (left, right)):
-            return m.recorder.record("call_function", function, [left, right], {})
-        return Constant(symbol == "!=") if symbol in ("==", "!=") else _fold(m, function, symbol, left, right)
+        return _compare_numbers(m, symbol, left, right)
     left, right = left.as_operand(m), right.as_operand(m)
     compared = left.compare(m, symbol, right)
     if compared is not None:
@@ -192,6 +209,28 @@ def compare(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Var
             return Constant(_plainly_equal(m, left, right) == (symbol == "=="))
         raise Unsupported(f"{left!r} {symbol} {right!r}") from None
     return m.builder.from_python(m.builder.fold(function, [a, b]))
+
+
+def _compare_numbers(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Variable:
+    """A comparison of which one side is a symbolic number."""
+    left, right = _not_a_truth(m, left), _not_a_truth(m, right)
+    sides: list[Variable] = [left, right]
+    if any(isinstance(v, Symbolic) for v in sides) and all(
+        isinstance(v, Symbolic) or _is_real_number(v) for v in sides
+    ):
+        # A bool counts as the int that it is.
+        sides = [Constant(int(v.value)) if isinstance(v, Constant) and type(v.value) is bool else v for v in sides]
+        return m.recorder.record("call_function", COMPARE[symbol][0], sides, {})
+    other = left if isinstance(right, Symbolic) else right
+    if symbol in ("==", "!=") and (
+        isinstance(other, Sequence | Dict | Set | Slice | Range | Function | Method)
+        or (isinstance(other, Constant) and not isinstance(other.value, int | float | complex))
+    ):
+        return Constant(symbol == "!=")
+    seen: set[int] = set()
+    left.settle(m, seen)
+    right.settle(m, seen)
+    return _fold(m, COMPARE[symbol][0], symbol, left, right)
 
 
 def _is_real_number(v: Variable) -> bool:
@@ -304,6 +343,20 @@ def _is_same_literal(m: Interpreter, a: Constant, b: Constant) -> bool:
     return same
 
 
+def _is_same_number(m: Interpreter, a: Variable, b: Variable) -> bool:
+    """Whether two values, of which one is a symbolic number, are one object."""
+    cls = a.python_type()
+    if cls is not b.python_type() or not all(isinstance(v, Symbolic) or _is_real_number(v) for v in (a, b)):
+        return False
+    if cls is bool:
+        return m.operators.truth(a) is m.operators.truth(b)
+    if not m.operators.truth(compare(m, "==", a, b)):
+        return False
+    if cls is int and m.operators.index(a) in _KEPT_INTEGERS:
+        return True
+    raise Unsupported("identity of a symbolic number")
+
+
 def is_same(m: Interpreter, left: Variable, right: Variable) -> bool:
     """``left is right``."""
     a, b = left.realize(m), right.realize(m)
@@ -326,11 +379,7 @@ def is_same(m: Interpreter, left: Variable, right: Variable) -> bool:
     if isinstance(a, Tuple) and isinstance(b, Tuple) and not a.items and not b.items:
         return a.cls is b.cls
     if isinstance(a, Symbolic) or isinstance(b, Symbolic):
-        if isinstance(a, Constant) and a.value is None:
-            return False
-        if isinstance(b, Constant) and b.value is None:
-            return False
-        raise Unsupported("identity of a symbolic number")
+        return _is_same_number(m, a, b)
     if isinstance(a, InstanceDict) and isinstance(b, InstanceDict):
         return a.owner is b.owner
     m.identity.distinct(a, b)

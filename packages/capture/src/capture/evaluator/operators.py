@@ -49,6 +49,8 @@ class LanguageOperators:
         left, right = left.realize(m), right.realize(m)
         if isinstance(left, Constant) and isinstance(right, Constant):
             return bool(left.value is right.value or left.value == right.value)
+        if left is not right and (isinstance(left, Symbolic) or isinstance(right, Symbolic)):
+            return self.truth(self.compare("==", left, right))
         return self.is_(left, right) or self.truth(self.compare("==", left, right))
 
     def truth(self, value: Variable) -> bool:

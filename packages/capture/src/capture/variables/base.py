@@ -466,5 +466,12 @@ class Variable:
         """What a container holds that operations take with what is in it: nothing, of any other value."""
         return ()
 
+    def settle(self, m: Interpreter, seen: set[int]) -> None:
+        """Fix the symbolic numbers in it, each with a guard, where what they are is needed; ``seen`` are ids of what was looked at."""
+        if id(self) not in seen:
+            seen.add(id(self))
+            for part in list(self.contents(m)):
+                part.realize(m).settle(m, seen)
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"

@@ -14,17 +14,18 @@ import torch
 
 from capture.errors import NotConstant, Unsupported
 from capture.trace_rules import module_of
+from symshapes import number_function
 
 from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
 from .classes import Class
 from .constants import BoundBuiltin, Constant, Known
 from .enums import EnumMember
 from .functions import Function, Method
-from .handlers import Handler, folds, handles, refuses
+from .handlers import Fold, Handler, folds, handles, refuses
 from .iterators import CallableIterator, StopIter
 from .lookups import MISSING, can_iterate, check_own_class, class_lookup, shown_type
 from .modules import Module
-from .numbers import Symbolic
+from .numbers import Symbolic, is_number, total
 from .objects import Object
 from .operations import BINARY, COMPARE, INPLACE, UNARY
 from .partials import Partial
@@ -210,7 +211,9 @@ def _id(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 @handles(hash)
 def _hash(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = args[0].realize(m)
-    if isinstance(value, Constant | Tuple) and m.builder.is_constant(value):
+    if isinstance(value, Symbolic | Tuple):
+        value.settle(m, set())
+    if isinstance(value, Constant | Symbolic | Tuple) and m.builder.is_constant(value):
         return Constant(m.builder.fold(hash, [m.builder.to_python(value)]))
     if isinstance(value, Object):
         found = value.special(m, "__hash__")
@@ -265,10 +268,19 @@ def _all(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 @handles(sum)
 def _sum(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    total = args[1] if len(args) > 1 else kwargs.get("start", Constant(0))
-    for value in m.iteration.elements(args[0]):
-        total = m.operators.binary("+", total, value)
-    return total
+    start = args[1] if len(args) > 1 else kwargs.get("start", Constant(0))
+    values = [v.realize(m) for v in (start, *m.iteration.elements(args[0]))]
+    if any(v.python_type() is float for v in values):
+        # CPython adds floats its own way: 3.12 and later carry what rounding loses.
+        if all(is_number(v) for v in values):
+            return Constant(sum([v.as_python(m) for v in values[1:]], values[0].as_python(m)))
+        found = total(m, "FloatSum", values)
+        if found is not None:
+            return found
+    result = values[0]
+    for value in values[1:]:
+        result = m.operators.binary("+", result, value)
+    return result
 
 
 def _extreme(symbol: str, name: str) -> Callable[[Interpreter, Args, Kwargs], Variable]:
@@ -280,9 +292,11 @@ def _extreme(symbol: str, name: str) -> Callable[[Interpreter, Args, Kwargs], Va
                 return kwargs["default"]
             m.errors.throw(ValueError, f"{name}() iterable argument is empty")
         real = [v.realize(m) for v in values]
-        if key is None and any(isinstance(v, Symbolic) for v in real):
-            return _symbolic_extreme(m, name, real)
         best = real[0]
+        if key is None and any(isinstance(v, Symbolic) for v in real):
+            for value in real[1:]:
+                best = _symbolic_extreme(m, symbol, name, best, value)
+            return best
         best_key = best if key is None or m.builder.is_none(key) else m.calls.call(key, [best], {})
         for value in real[1:]:
             own = value if key is None or m.builder.is_none(key) else m.calls.call(key, [value], {})
@@ -293,12 +307,14 @@ def _extreme(symbol: str, name: str) -> Callable[[Interpreter, Args, Kwargs], Va
     return choose
 
 
-def _symbolic_extreme(m: Interpreter, name: str, values: list[Variable]) -> Variable:
-    function = torch.sym_max if name == "max" else torch.sym_min
-    best = values[0]
-    for value in values[1:]:
-        best = m.recorder.record("call_function", function, [best, value], {})
-    return best
+def _symbolic_extreme(m: Interpreter, symbol: str, name: str, best: Variable, value: Variable) -> Variable:
+    """Of two numbers of one type an operation says it without asking; of others, which keep their types, the branch taken is guarded."""
+    kinds = {best.python_type(), value.python_type()}
+    if kinds == {int}:
+        return m.recorder.record("call_function", torch.sym_max if name == "max" else torch.sym_min, [best, value], {})
+    if kinds == {float}:
+        return m.recorder.record("call_function", number_function(f"Float{name.capitalize()}"), [best, value], {})
+    return value if m.operators.truth(m.operators.compare(symbol, value, best)) else best
 
 
 handles(max)(_extreme(">", "max"))
@@ -322,17 +338,29 @@ def _round(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = args[0].realize(m)
     if isinstance(value, Tensor):
         return m.recorder.record("call_method", "round", [value, *args[1:]], kwargs)
-    if isinstance(value, Symbolic):
-        value = Constant(value.specialise(m))
-    real = [m.builder.to_python(a) for a in [value, *args[1:]]]
-    return Constant(m.builder.fold(round, real, {k: m.builder.to_python(v) for k, v in kwargs.items()}))
+    if isinstance(value, Symbolic) and value.python_type() is not bool:
+        digits = args[1] if len(args) > 1 else kwargs.get("ndigits", Constant(None))
+        to = None if m.builder.is_none(digits) else digits.realize(m)
+        if value.python_type() is float and to is None:
+            return m.recorder.record("call_function", round, [value], {})
+        if to is None or (is_number(to) and value.python_type() is int and m.builder.to_python(to) >= 0):
+            return value
+        if to.python_type() is int:
+            function = number_function(f"{value.python_type().__name__.capitalize()}RoundTo")
+            return m.recorder.record("call_function", function, [value, to], {})
+    return Fold(round)(m, args, kwargs)
 
 
 @handles(pow)
 def _pow(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if len(args) == 2 and not kwargs:
         return m.operators.binary("**", args[0], args[1])
-    return m.builder.from_python(m.builder.fold(pow, [m.builder.to_python(a) for a in args]))
+    real = [a.realize(m) for a in args]
+    if len(args) == 3 and not kwargs and all(v.python_type() is int for v in real):
+        found = total(m, "IntPowMod", real)
+        if found is not None:
+            return found
+    return Fold(pow)(m, args, kwargs)
 
 
 @handles(divmod)

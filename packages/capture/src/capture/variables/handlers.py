@@ -34,11 +34,14 @@ _CODE: dict[types.FunctionType, types.CodeType] = {}
 
 @dataclass(frozen=True)
 class Fold:
-    """The handler of what is called for real, on values that are known entirely."""
+    """The handler of what is called for real, on values that are known entirely; symbolic numbers are fixed, with guards."""
 
     function: Any
 
     def __call__(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        seen: set[int] = set()
+        for value in (*args, *kwargs.values()):
+            value.realize(m).settle(m, seen)
         try:
             real = [m.builder.to_python(a) for a in args]
             named = {k: m.builder.to_python(v) for k, v in kwargs.items()}

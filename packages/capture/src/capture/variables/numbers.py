@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import cmath
+import math
 import operator
+import types
 from collections.abc import Hashable, Iterable
 from typing import Any
 
 import torch
 from torch import fx
 
-from capture.errors import Unsupported
+from capture.errors import NotConstant
+from symshapes import number_function
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
+from .handlers import Fold, handles
+from .lookups import shown_type
+from .operations import BINARY, COMPARE, UNARY
 from .reconstruction import CannotReconstruct, Emitter
 
 _PYTHON_TYPES = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
+
+#: Special methods, by name: the operator that they are, and for binary ones whether the operands are turned round.
+_OPERATORS: dict[str, tuple[str, bool]] = {
+    **{f"__{name}__": (symbol, False) for symbol, (_, name) in BINARY.items()},
+    **{f"__r{name}__": (symbol, True) for symbol, (_, name) in BINARY.items()},
+}
+_COMPARISONS = {name: symbol for symbol, (_, name, _) in COMPARE.items()}
+_UNARY = {name: symbol for symbol, (_, name) in UNARY.items()}
 
 
 class Symbolic(Variable):
@@ -26,37 +41,81 @@ class Symbolic(Variable):
     def __init__(self, node: fx.Node, value: Any) -> None:
         self.node = node
         self.value = value
+        #: What it is, once that is guarded.
+        self.known: Any = None
 
     def python_type(self) -> type:
         return _PYTHON_TYPES[type(self.value)]
 
+    def as_python(self, m: Interpreter) -> Any:
+        if self.known is None:
+            raise NotConstant(self)
+        return self.known
+
     def truth(self, m: Interpreter) -> bool:
-        return bool(self.value)
+        if self.python_type() is bool:
+            return bool(self.value)
+        return bool(self.value != self.python_type()())
 
     def specialise(self, m: Interpreter) -> Any:
         """The number itself, guarded to stay so."""
-        return self.python_type()(self.value)
+        self.known = self.python_type()(self.value)
+        return self.known
+
+    def settle(self, m: Interpreter, seen: set[int]) -> None:
+        self.specialise(m)
 
     def hash_key(self, m: Interpreter) -> Hashable:
         key: Hashable = self.specialise(m)
         return key
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
-        if name in ("real", "numerator"):
-            return self
-        if name in ("is_integer", "bit_length", "__int__", "__index__", "__float__"):
+        cls = self.python_type()
+        if name == "__class__":
+            return m.builder.known(cls)
+        if not hasattr(cls, name):
+            m.errors.throw(AttributeError, f"{shown_type(cls)!r} object has no attribute {name!r}")
+        if callable(getattr(cls, name)):
             return BoundBuiltin(self, name)
-        raise Unsupported(f"attribute {name!r} of a symbolic number")
+        if name in ("real", "numerator") and cls is not bool:
+            return self
+        if name in ("imag", "denominator"):
+            return Constant(getattr(cls(), name))
+        return Constant(self.specialise(m)).attribute(m, name)
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
-        if name in ("__int__", "__index__") and self.python_type() is int:
-            return self
-        if name in ("is_integer", "bit_length"):
-            return Constant(getattr(self.specialise(m), name)())
-        op = getattr(operator, name, None)
-        if op is not None and name.startswith("__"):
-            return m.recorder.record("call_function", op, [self, *args], kwargs)
-        raise Unsupported(f"method {name!r} of a symbolic number")
+        cls = self.python_type()
+        found = None if kwargs else self.special(m, name, [a.realize(m) for a in args])
+        if found is not None:
+            return found
+        function = number_function(getattr(cls, name))
+        if function is not None and cls is not bool and not args and not kwargs:
+            return m.recorder.record("call_function", function, [self], {})
+        seen: set[int] = set()
+        for value in (*args, *kwargs.values()):
+            value.realize(m).settle(m, seen)
+        return Constant(self.specialise(m)).method(m, name, args, kwargs)
+
+    def special(self, m: Interpreter, name: str, args: Args) -> Variable | None:
+        """What a special method gives where it is an operator or a conversion; None if it is neither."""
+        cls = self.python_type()
+        if len(args) == 1 and (name in _OPERATORS or name in _COMPARISONS):
+            (other,) = args
+            # What `int`'s method does not take, as a float, it says by NotImplemented.
+            if other.python_type() is not cls or cls is bool:
+                return None
+            if name in _COMPARISONS:
+                return m.operators.compare(_COMPARISONS[name], self, other)
+            symbol, turned = _OPERATORS[name]
+            return m.operators.binary(symbol, other, self) if turned else m.operators.binary(symbol, self, other)
+        if args:
+            return None
+        if name in _UNARY:
+            return m.operators.unary(_UNARY[name], self)
+        if name == "__bool__":
+            return Constant(m.operators.truth(self))
+        conversion = _CONVERSIONS.get(name)
+        return None if conversion is None else m.calls.call(m.builder.known(conversion), [self], {})
 
     def made_of(self) -> Iterable[Variable]:
         return ()
@@ -69,3 +128,75 @@ class Symbolic(Variable):
 
     def __repr__(self) -> str:
         return f"<symbolic {self.value}>"
+
+
+#: Special methods without arguments that a function of the language asks for.
+_CONVERSIONS: dict[str, Any] = {
+    "__int__": int,
+    "__index__": operator.index,
+    "__float__": float,
+    "__round__": round,
+    "__floor__": math.floor,
+    "__ceil__": math.ceil,
+    "__trunc__": math.trunc,
+    "conjugate": operator.pos,
+}
+
+
+class NumberFunction(Fold):
+    """The handler of a function of numbers, of Python's: recorded where an argument is symbolic, if there is one that computes
+    the same of those; of what is known it is called for real."""
+
+    def __call__(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        real = [a.realize(m) for a in args]
+        symbolic = any(isinstance(a, Symbolic) for a in real)
+        if symbolic and not kwargs and all(isinstance(a, Symbolic) or is_number(a) for a in real):
+            if self.function in _TO_INT and all(a.python_type() is not float for a in real):
+                return m.calls.call(m.builder.known(int), args, {})
+            if self.function in _TO_INT:
+                return m.recorder.record("call_function", self.function, real, {})
+            function = number_function(self.function)
+            if function is not None:
+                return m.recorder.record("call_function", function, real, {})
+        return super().__call__(m, args, kwargs)
+
+
+_TO_INT = (math.floor, math.ceil, math.trunc)
+
+
+def is_number(value: Variable) -> bool:
+    """Whether it is a known int, float or bool."""
+    return isinstance(value, Constant) and isinstance(value.value, int | float)
+
+
+def total(m: Interpreter, name: str, values: list[Variable]) -> Variable | None:
+    """A function of all of some numbers (a name as in `symshapes.number_function`), if all are, and one is symbolic."""
+    if not any(isinstance(v, Symbolic) for v in values) or not all(
+        isinstance(v, Symbolic) or is_number(v) for v in values
+    ):
+        return None
+    return m.recorder.record("call_function", number_function(name), values, {})
+
+
+for _module in (math, cmath):
+    for _function in vars(_module).values():
+        if isinstance(_function, types.BuiltinFunctionType) and _function not in (math.prod, math.fsum):
+            # Their arguments are numbers or small containers of numbers; the modules have no state.
+            handles(_function)(NumberFunction(_function))
+
+
+@handles(math.fsum)
+def _fsum(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    if len(args) == 1 and not kwargs:
+        found = total(m, "ExactSum", [v.realize(m) for v in m.iteration.elements(args[0])])
+        if found is not None:
+            return found
+    return Fold(math.fsum)(m, args, kwargs)
+
+
+@handles(math.prod)
+def _prod(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    result = kwargs.get("start", Constant(1))
+    for value in m.iteration.elements(args[0]):
+        result = m.operators.binary("*", result, value)
+    return result

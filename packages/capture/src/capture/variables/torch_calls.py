@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import cmath
 import functools
-import math
 import types
 from typing import Any
 
@@ -20,7 +18,7 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, known_part
 from .classes import allocate
 from .constants import BoundBuiltin, Known
-from .handlers import Fold, check_arguments, folds, handler_of, label, refuses
+from .handlers import Fold, check_arguments, handler_of, label, refuses
 from .lookups import class_lookup, shown_type
 from .objects import Object
 from .remembered import call_remembering
@@ -30,9 +28,6 @@ refuses(
     nested_from_list, torch.ops.aten._nested_tensor_from_tensor_list, torch.from_numpy, torch.from_file,
     torch.ops.aten.from_file, torch.frombuffer, why="a tensor made of memory or files that are not torch's",
 )  # fmt: skip
-
-# Their arguments are numbers or small containers of numbers, which are known; the modules have no state.
-folds(*(f for module in (math, cmath) for f in vars(module).values() if isinstance(f, types.BuiltinFunctionType)))
 
 
 class BuiltinFunction(Known):

@@ -13,7 +13,7 @@ from typing import Any
 import sympy
 from sympy import Symbol
 
-from symshapes.expr.floats import FLOAT_FUNCTIONS, FloatFunction, IntFunction, is_int
+from symshapes.expr.floats import FLOAT_FUNCTIONS, FloatFunction, is_int
 from symshapes.expr.functions import FloorDiv, Mod
 from symshapes.expr.ranges import ValueRange, bound
 
@@ -50,12 +50,12 @@ class _Printer:
         method = _METHODS.get(expr.func)
         if method is not None:
             return method(self, expr)
-        if expr.is_Float:
+        if expr.is_Float or expr in _NOT_FINITE:
             return self.floating(float(expr))
         if expr is sympy.true or expr is sympy.false:
             return self.boolean(bool(expr)), _ATOM
         if isinstance(expr, FloatFunction):
-            return self.float_infix(expr) if expr.text in "+-*/" else self.call(self.float_name(expr), expr.args)
+            return self.float_infix(expr) if expr.text in "+-*/" else self.float_call(expr)
         raise NotImplementedError(f"cannot print {expr.func} in {expr}")
 
     def call(self, name: str, args: Any) -> tuple[str, int]:
@@ -144,6 +144,9 @@ class _Printer:
     def as_float(self, expr: Any) -> str:
         return self.at(expr, _ATOM)
 
+    def float_call(self, expr: FloatFunction) -> tuple[str, int]:
+        return self.call(self.float_name(expr), expr.args)
+
     slash = "/"
     floor_name, mod_name = "floordiv", "mod"
     max_name, min_name, abs_name = "max", "min", "abs"
@@ -173,8 +176,12 @@ class _Python(_Printer):
         text = repr(value)
         return (text, _ATOM) if text[0].isdigit() else (f'float("{text}")' if text[-1] in "fn" else f"({text})", _ATOM)
 
-    def float_name(self, expr: FloatFunction) -> str:
-        return expr.text
+    def float_call(self, expr: FloatFunction) -> tuple[str, int]:
+        if expr.text == "isinstance":
+            return f"isinstance({self.at(expr.args[0], _OR)}, (int, float))", _ATOM
+        if expr.packed:
+            return f"{expr.text}(({', '.join(self.at(arg, _OR) for arg in expr.args)},))", _ATOM
+        return self.call(expr.text, expr.args)
 
 
 class _Cpp(_Printer):
@@ -203,11 +210,10 @@ class _Cpp(_Printer):
         return self.at(expr, _ATOM)
 
     def float_name(self, expr: FloatFunction) -> str:
-        if expr.text == "operator.mod":
-            raise NotImplementedError("C++'s fmod has other signs than Python's % on floats")
-        if isinstance(expr, IntFunction):
-            return f"(int64_t)std::{'nearbyint' if expr.text == 'round' else expr.text.removeprefix('math.')}"
-        return _CPP_NAMES.get(expr.text, f"std::{expr.text.removeprefix('math.')}")
+        name = _CPP_NAMES.get(expr.text)
+        if name is None or len(expr.args) > 2 or (expr.text == "math.log" and len(expr.args) > 1):
+            raise NotImplementedError(f"C++ has no function that computes {expr.func.__name__} as Python does")
+        return name
 
 
 class _Triton(_Printer):
@@ -230,7 +236,24 @@ _METHODS: dict[Any, Callable[[Any, Any], tuple[str, int]]] = {
     FLOAT_FUNCTIONS["FloatNeg"]: lambda printer, expr: (f"-{printer.at(expr.args[0], _ATOM)}", _SUM),
     **dict.fromkeys(_COMPARISONS, _Printer.compare),
 }
-_CPP_NAMES = {"float": "static_cast<double>", "max": "std::max<double>", "min": "std::min<double>"}
+_NOT_FINITE = (sympy.oo, -sympy.oo, sympy.nan)
+# By Python's word, where C's library is what CPython itself calls.
+_CPP_NAMES = {
+    "float": "static_cast<double>",
+    "max": "std::max<double>",
+    "min": "std::min<double>",
+    "abs": "std::abs",
+    "pow": "std::pow",
+    "round": "(int64_t)std::nearbyint",
+    **{f"math.{name}": f"(int64_t)std::{name}" for name in ("floor", "ceil", "trunc")},
+    **{
+        f"math.{name}": f"std::{name}"
+        for name in (
+            "sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan",
+            "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "atan2", "erf", "erfc", "fabs", "copysign", "pow",
+        )
+    },
+}  # fmt: skip
 _DIALECTS: dict[str, type[_Printer]] = {"python": _Python, "cpp": _Cpp, "triton": _Triton}
 _MEMO_LIMIT = 1 << 16
 _memo: dict[tuple[Any, str], str] = {}

@@ -5,6 +5,7 @@ Flows in: sympy expressions and a `ValueRange` per symbol. Flows out: a `ValueRa
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -195,6 +196,48 @@ def _keeping_infinity(function: Callable[[float], int]) -> Callable[..., ValueRa
     return _monotone(lambda x: x if isinf(x) else function(x))
 
 
+def _about(function: Callable[..., float]) -> Callable[..., ValueRange]:
+    """The rule of a function that would be monotone if it were exact: C's library is some units in the last place off."""
+    rule = _monotone(function)
+
+    def wider(*parts: ValueRange) -> ValueRange:
+        found = rule(*parts)
+        lower, upper = (
+            end if isinf(end) else end + sign * math.ulp(end) for end, sign in ((found.lower, -8), (found.upper, 8))
+        )
+        return ValueRange(lower, upper)
+
+    return wider
+
+
+def _power_of_floats(a: ValueRange, b: ValueRange) -> ValueRange:
+    return _about(math.pow)(a, b) if a.lower > 0 else UNKNOWN
+
+
+def _wave(a: ValueRange) -> ValueRange:
+    return UNKNOWN if isinf(a.lower) or isinf(a.upper) else ValueRange(-1.0, 1.0)
+
+
+def _bits_of_both(a: ValueRange, b: ValueRange) -> ValueRange:
+    ends = [int(part.upper) for part in (a, b) if part.lower >= 0 and part.upper != inf]
+    return ValueRange(0, min(ends)) if ends else UNKNOWN
+
+
+def _power_of_ints(a: ValueRange, b: ValueRange) -> ValueRange:
+    if a.lower < 1 or b.lower < 0:
+        return UNKNOWN
+    # An end with more bits than a size has is as good as none.
+    return ValueRange(a.lower ** min(b.lower, 64), a.upper**b.upper if a.upper <= 64 and b.upper <= 64 else inf)
+
+
+def _largest(a: ValueRange) -> ValueRange:
+    return ValueRange(0, max(abs(a.lower), abs(a.upper)))
+
+
+_ASCENDING = (
+    "cbrt", "exp", "exp2", "expm1", "log1p", "log2", "log10", "asin", "atan", "sinh", "tanh", "asinh", "acosh", "atanh", "erf",
+    "degrees", "radians",
+)  # fmt: skip
 _FLOAT_RULES: dict[str, Callable[..., ValueRange]] = {
     "ToFloat": _monotone(float),
     "FloatAdd": _monotone(operator.add),
@@ -210,6 +253,23 @@ _FLOAT_RULES: dict[str, Callable[..., ValueRange]] = {
     "FloatCeil": _keeping_infinity(ceil),
     "FloatTrunc": _keeping_infinity(trunc),
     "FloatRound": _keeping_infinity(round),
+    "FloatPow": _power_of_floats,
+    "Sin": _wave,
+    "Cos": _wave,
+    "Copysign": lambda a, b: UNKNOWN if UNKNOWN in (a, b) else _largest(a).union(_monotone(operator.neg)(_largest(a))),
+    **{name.capitalize(): _about(getattr(math, name)) for name in _ASCENDING},
+    "Log": lambda a, *base: UNKNOWN if base else _about(math.log)(a),
+    "IntPow": _power_of_ints,
+    "BitAnd": _bits_of_both,
+    "BitLength": lambda a: ValueRange(
+        0, _largest(a).upper if isinf(_largest(a).upper) else int(_largest(a).upper).bit_length()
+    ),
+    "Isqrt": lambda a: ValueRange(
+        math.isqrt(int(max(a.lower, 0))), a.upper if isinf(a.upper) else math.isqrt(int(a.upper))
+    ),
+    "Gcd": lambda *parts: NON_NEGATIVE,
+    "Lcm": lambda *parts: NON_NEGATIVE,
+    **dict.fromkeys(("IsReal", "FloatIsInteger", "Isnan", "Isinf", "Isfinite"), lambda *parts: ValueRange(0, 1)),
 }
 _RULES: dict[Any, Callable[..., ValueRange]] = {
     sympy.Add: _fold(add),
@@ -243,7 +303,7 @@ def bound(expr: Any, ranges: Mapping[Symbol, ValueRange]) -> ValueRange:
     if expr.is_Integer:
         number = int(expr)
         return ValueRange(number, number)
-    if expr.is_Float:
+    if expr.is_Number:
         value = float(expr)
         return UNKNOWN if value != value else ValueRange(value, value)
     if expr.is_Symbol:
