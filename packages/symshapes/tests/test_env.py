@@ -102,7 +102,7 @@ def test_divisibility():
     assert 8 * (s // 8) == s
     assert (s // 8) * 2 * 4 + 1 == s + 1
     assert len(env.guards) == 1
-    assert env.produce_guard_code().code == "2 <= x.size(0) and x.size(0) % 8 == 0"
+    assert env.produce_guard_code().code == "8 <= x.size(0) and x.size(0) % 8 == 0"
     assert check(env, {"x.size(0)": 32})
     assert not check(env, {"x.size(0)": 36})
 
@@ -320,7 +320,7 @@ def test_guards_say_why_they_are_there():
     env.create_size(1, "w.size(0)", DYNAMIC)
     assert t is not u and 2 * s * v <= 4096 and s % 8 == 0 and t > 3 and s * v <= 1024
     assert str(env.produce_guard_code()).splitlines() == [
-        "2 <= x.size(0), since 0 and 1 are compiled for apart",
+        "8 <= x.size(0), from model.py:3",
         "4 <= y.size(0), from model.py:4",
         "2 <= x.size(1) <= 64, as marked",
         "y.size(0) == z.size(0), since they were equal",

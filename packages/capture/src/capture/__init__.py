@@ -15,7 +15,7 @@ from symshapes import (
 from symshapes import own_folders as _own_folders
 
 from . import config
-from .api import compile, disable, explain, reset, trace
+from .api import compile, disable, explain, report, reset, trace
 from .bytecode.dialect import current as _current_dialect
 from .errors import CaptureError, GraphBreakError, GraphRefused, InternalError
 from .graph import Break, CapturedGraph
@@ -42,6 +42,7 @@ __all__ = [
     "mark_static",
     "mark_unbacked",
     "maybe_mark_dynamic",
+    "report",
     "reset",
     "trace",
 ]

@@ -15,7 +15,7 @@ from .compiled import Choices, compiled, compiled_call
 from .evaluator.program import reset_programs
 from .report import Trace
 from .resume import reset_resumes
-from .session import Backend
+from .session import Backend, Session
 
 # What the parts generate is no user's program. What it calls may be one: autograd's hooks run beneath a backward.
 on_generated(_native.mark_skip)
@@ -37,19 +37,29 @@ def compile(fn: Any, backend: Backend = eager_backend, *, dynamic: bool | None =
     return compiled(fn, Choices(backend, dynamic, fullgraph))
 
 
-def explain(fn: Any, *args: Any, **kwargs: Any) -> Trace:
-    """Call ``fn`` once, captured and run eagerly graph by graph; what was captured."""
-    call = compiled_call(fn, Choices(eager_backend, None, False))
+def explain(fn: Any, *args: Any, dynamic: bool | None = None, **kwargs: Any) -> Trace:
+    """Call ``fn`` once, captured and run eagerly graph by graph; what was captured. ``dynamic`` is that of ``compile``."""
+    call = compiled_call(fn, Choices(eager_backend, dynamic, False))
     call(*args, **kwargs)
-    found: Trace = call.session.report
-    return found
+    return report(call)
 
 
-def trace(fn: Any, *args: Any, **kwargs: Any) -> Trace:
+def trace(fn: Any, *args: Any, dynamic: bool | None = None, **kwargs: Any) -> Trace:
     """``explain``, printed as well."""
-    found = explain(fn, *args, **kwargs)
+    found = explain(fn, *args, dynamic=dynamic, **kwargs)
     print(found)
     return found
+
+
+def report(compiled: Any) -> Trace:
+    """All that was captured so far of what ``compile`` gave: graphs, guards, and why calls were captured anew.
+
+    Raises ``TypeError`` for anything else.
+    """
+    session = getattr(compiled, "session", None)
+    if not isinstance(session, Session):
+        raise TypeError(f"report() takes what compile() gives, not {type(compiled).__name__}")
+    return session.report
 
 
 def disable(fn: Callable[..., Any]) -> Callable[..., Any]:

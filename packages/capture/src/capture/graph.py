@@ -12,8 +12,10 @@ from torch import fx
 
 from symshapes import LazyGraphModule
 
-from .guards import Guard
+from .guards import Guard, GuardKind
 from .sources import Source
+
+_INTEGRAL = (torch.SymInt, torch.SymBool)
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,22 @@ class CapturedGraph:
     guards: list[Guard]
     shape_env: Any | None
     breaks: list[Break] = field(default_factory=list)
+
+    @property
+    def sizes(self) -> list[str]:
+        """The symbols in words: where each is read, what it was and what it may be; then what was made a constant."""
+        if self.shape_env is None:
+            return []
+        symbols: list[str] = [str(each) for each in self.shape_env.symbols()]
+        return symbols + [
+            f"{source}: must be {value}, since 0 and 1 are compiled for apart"
+            for _, source, value in self.shape_env.constants
+        ]
+
+    @property
+    def conditions(self) -> list[str]:
+        """The guards on sizes in words, each with the line that asked or why else it is there."""
+        return [guard.condition for guard in self.guards if guard.kind is GuardKind.SHAPE]
 
     @property
     def op_count(self) -> int:
@@ -110,11 +128,10 @@ class GraphBuilder:
         return not any(_has_effect(node) for node in self.graph.nodes)
 
     def finish(self, outputs: Sequence[fx.Node]) -> None:
-        """Set the outputs, drop unused ``getitem`` nodes and placeholders."""
+        """Set the outputs, drop unused ``getitem`` nodes, numbers and placeholders."""
         self.graph.output(tuple(outputs))
         for node in reversed(list(self.graph.nodes)):
-            pure = node.op == "call_function" and node.target is operator.getitem
-            if pure and not node.users:
+            if not node.users and _gives_what_is_there(node):
                 self.graph.erase_node(node)
         kept = [i for i, node in enumerate(self.placeholders) if node.users]
         for node in self.placeholders:
@@ -127,6 +144,16 @@ class GraphBuilder:
     def module(self) -> fx.GraphModule:
         """The finished graph as a module of its own."""
         return LazyGraphModule(torch.nn.Module(), self.graph)
+
+
+def _gives_what_is_there(node: fx.Node) -> bool:
+    """Whether a call only takes a part of a result, or is about integers: where such a call would raise is guarded."""
+    if node.op == "call_function" and node.target is operator.getitem:
+        return True
+    integral = isinstance(node.meta.get("val"), _INTEGRAL) and not any(
+        isinstance(each.meta.get("val"), torch.SymFloat) for each in node.all_input_nodes
+    )
+    return integral and node.op.startswith("call") and not _has_effect(node)
 
 
 def _version(fake: Any) -> int | None:

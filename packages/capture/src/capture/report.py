@@ -6,7 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from .graph import Break, CapturedGraph
-from .guards import Guard
+from .guards import Guard, GuardKind
+from .listing import listing
 
 
 @dataclass
@@ -43,24 +44,37 @@ class Trace:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.graph_count} graph(s), {self.op_count} operation(s), {self.break_count} break(s), "
-            f"{len(self.guards)} guard(s)" + (f", {self.shared} capture(s) shared" if self.shared else "")
+            ", ".join(
+                _counted(count, name)
+                for count, name in (
+                    (self.graph_count, "graph"),
+                    (self.op_count, "operation"),
+                    (self.break_count, "break"),
+                    (len(self.guards), "guard"),
+                )
+            )
+            + (f", {_counted(self.shared, 'capture')} shared" if self.shared else "")
         ]
         for number, graph in enumerate(self.graphs):
             inputs = ", ".join(source.name for source in graph.sources)
             lines.append(f"\ngraph {number}({inputs}):")
-            for node in graph.module.graph.nodes:
-                if node.op.startswith("call") or node.op == "output":
-                    where = node.meta.get("source", "")
-                    lines.append(f"    {node.format_node() or node}" + (f"  # {where}" if where else ""))
+            lines.extend(f"    {line}" for line in listing(graph.module.graph))
+            for title, entries in (("sizes", graph.sizes), ("conditions on sizes", graph.conditions)):
+                if entries:
+                    lines.append(f"  {title}:")
+                    lines.extend(f"    {entry}" for entry in entries)
         for title, entries in (
             ("breaks", [f"{b.reason}  # {b.user_line}" for b in self.breaks]),
             ("left to the interpreter", self.skipped),
             ("recompiles", self.recompiles),
-            ("guards", [str(g) for g in self.guards]),
+            ("guards", [str(g) for g in self.guards if g.kind is not GuardKind.SHAPE]),
         ):
             if entries:
                 lines.append(f"\n{title}:")
                 counted = Counter(entries).items()
                 lines.extend(f"    {entry}" + (f"  ({count} times)" if count > 1 else "") for entry, count in counted)
         return "\n".join(lines)
+
+
+def _counted(count: int, name: str) -> str:
+    return f"{count} {name}" if count == 1 else f"{count} {name}s"

@@ -248,7 +248,7 @@ class Session:
             values = FrameValues(dict(zip(argument_names(code), args, strict=True)), globals, builtins, func)
             for guard in entry.info.guards:
                 if str(guard) == text:
-                    return f"{guard.text}, now {guard.now(values)}  # {guard.user_line}"
+                    return guard.failure(values) + (f"  # {guard.user_line}" if guard.user_line else "")
             return text
         return None
 

@@ -97,3 +97,23 @@ def test_an_argument_and_a_global_of_one_name_are_two(monkeypatch: pytest.Monkey
     monkeypatch.setitem(globals(), "table", torch.ones(6, 4))
     torch.testing.assert_close(compiled(torch.ones(3, 4)), fn(torch.ones(3, 4)))
     assert len(compiled.session.report.graphs) == 2
+
+
+def test_sizes_that_were_only_asked_for_are_not_computed() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.size(0) % 2 == 0 and x.numel() > 3 else x + 1
+
+    (graph,) = capture.explain(fn, torch.randn(4, 3), dynamic=True).graphs
+    assert graph.op_count == 1
+
+
+@pytest.mark.parametrize("divide", [lambda n: 10 // (n - 3), lambda n: 10 % (n - 3), lambda n: 10 / (n - 3)])
+def test_a_number_that_nothing_uses_still_raises(divide: Callable[[int], float]) -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        divide(x.size(0))
+        return x + 1
+
+    compiled = capture.compile(fn, dynamic=True)
+    compiled(torch.ones(5, 2))
+    with pytest.raises(ZeroDivisionError):
+        compiled(torch.ones(3, 2))

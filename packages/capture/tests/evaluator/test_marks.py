@@ -103,7 +103,10 @@ def test_a_size_that_must_equal_one_that_is_fixed() -> None:
     ("program", "words"),
     [
         (lambda x: x + 1 if x.size(0) <= 6 else x, "captured for sizes from 2 to 6 only\n    since x.size(0) <= 6,"),
-        (lambda x: x + 1 if x.size(0) % 4 == 0 else x, "not captured for 2\n    since x.size(0) % 4 == 0,"),
+        (
+            lambda x: x + 1 if x.size(0) % 4 == 0 else x,
+            "captured for sizes from 4 to 8 only\n    since x.size(0) % 4 == 0,",
+        ),
         (lambda x: x + 1 if x.size(0) == 7 else x, "not captured for 7\n    since x.size(0) != 7,"),
     ],
 )

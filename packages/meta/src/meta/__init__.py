@@ -4,8 +4,8 @@ from importlib.metadata import version as _version
 
 from meta import backends
 from meta.api import compile, reset
+from meta.explanation import Explanation, explain, report
 from meta.modes import MODES, Mode
-from meta.report import Explanation, explain
 from symshapes import (
     Dim,
     MarkError,
@@ -31,6 +31,7 @@ __all__ = [
     "mark_static",
     "mark_unbacked",
     "maybe_mark_dynamic",
+    "report",
     "reset",
 ]
 

@@ -56,7 +56,7 @@ from symshapes.generated import (
     reset_generated,
 )
 from symshapes.graph_module import LazyGraphModule
-from symshapes.guards import ShapeGuard, ShapeGuardCode, Specialization
+from symshapes.guards import ShapeGuard, ShapeGuardCode, Specialization, SymbolFacts
 from symshapes.infra_mode import InfraMode
 from symshapes.magic import install as _install_magic
 from symshapes.node import SymNode
@@ -111,6 +111,7 @@ __all__ = [
     "Specialization",
     "StraightLine",
     "SymNode",
+    "SymbolFacts",
     "TensorMeta",
     "TraceSpoiled",
     "UnbackedError",

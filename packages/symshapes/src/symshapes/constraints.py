@@ -379,6 +379,8 @@ class Constraints:
             coefficient, monomial = terms[0]
             number = int(below) // gcd(int(below), coefficient)
             self.divisors[monomial] = lcm(number, self.divisors.get(monomial, 1))
+            if monomial.is_Symbol:
+                self.refine(monomial, UNKNOWN)
 
     def _learn_nonzero(self, difference: Expr) -> None:
         variable, constant = _parts(difference)
@@ -439,6 +441,12 @@ class Constraints:
     def refine(self, symbol: Symbol, span: ValueRange) -> None:
         """Narrow a symbol's range. Raises ValueError if nothing is left."""
         new = self.ranges[symbol].intersect(span)
+        divisor = self.divisors.get(symbol)
+        if divisor is not None:  # the ends are multiples of it, too
+            low, high = new.lower, new.upper
+            new = ValueRange(
+                low if low == -inf else -(-low // divisor) * divisor, high if high == inf else high // divisor * divisor
+            )
         if new == self.ranges[symbol]:
             return
         self.ranges[symbol] = new

@@ -20,7 +20,14 @@ from symshapes.expr.floats import is_number, number_of
 from symshapes.expr.functions import as_expr
 from symshapes.expr.ranges import UNKNOWN, ValueRange, bound
 from symshapes.expr.symbols import SYMBOLIC, size_symbol
-from symshapes.guards import ShapeGuard, ShapeGuardCode, Specialization, condition_text, write_guards
+from symshapes.guards import (
+    ShapeGuard,
+    ShapeGuardCode,
+    Specialization,
+    SymbolFacts,
+    condition_text,
+    write_guards,
+)
 from symshapes.locate import user_line
 from symshapes.node import SymNode
 from symshapes.policy import DimMark, DimPolicy, MarkError
@@ -351,6 +358,21 @@ class ShapeEnv:
         a symbol from the start (duck shaping) are not in it.
         """
         return list(self._specializations)
+
+    def symbols(self) -> list[SymbolFacts]:
+        """Each symbol with its sources, its hint and what it may be, in the order in which they were made."""
+        settled = {each.source: each for each in self._specializations}
+        found = []
+        for symbol in dict.fromkeys((*self.constraints.order, *self.hints)):
+            first = self.sources.get(symbol)
+            sources = () if first is None else (first, *(more for of, _, more in self.copies if of is symbol))
+            span = (
+                bound(self.simplify(symbol), self.constraints.ranges) if symbol in self.constraints.order else UNKNOWN
+            )
+            found.append(
+                SymbolFacts(symbol.name, sources, self.hints.get(symbol), span, settled.get(first) if first else None)
+            )
+        return found
 
     def check_marks(self) -> None:
         """Whether all that was promised of marked sizes holds of this capture.

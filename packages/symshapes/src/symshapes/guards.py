@@ -20,6 +20,9 @@ from symshapes.expr.printers import print_expr
 from symshapes.expr.ranges import NON_NEGATIVE, UNKNOWN, ValueRange, bound
 from symshapes.expr.terms import Term, sum_of, terms_of
 
+#: No size or number that a machine word has room for is beyond.
+_HUGE = 2**62 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class ShapeGuard:
@@ -51,6 +54,39 @@ class Specialization:
     def __str__(self) -> str:
         by = f" by {self.operator}" if self.operator else ""
         return f"{self.source} is {self.value}{by}, from {self.user_line}"
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolFacts:
+    """What became of a symbol: where its value is read (several sources where sizes share it), and what it may be.
+
+    `hint` is the value that was captured for, None where there was none; `settled` what fixed it, None if it may vary.
+    """
+
+    name: str
+    sources: tuple[str, ...]
+    hint: int | float | None
+    span: ValueRange
+    settled: Specialization | None = None
+
+    def __str__(self) -> str:
+        was = "" if self.hint is None else f"was {self.hint}, "
+        return f"{' = '.join((self.name, *self.sources))}: {was}{self._may_be()}"
+
+    def _may_be(self) -> str:
+        if self.settled is not None:
+            by = f" by {self.settled.operator}" if self.settled.operator else ""
+            return f"must be {self.settled.value}{by}, from {self.settled.user_line}"
+        low, high = self.span.lower > -_HUGE, self.span.upper < _HUGE
+        if low and high:
+            return f"may be {self.span.lower} to {self.span.upper}"
+        return (
+            f"may be {self.span.lower} or more"
+            if low
+            else f"may be {self.span.upper} or less"
+            if high
+            else "may be any"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ class DynamicSizes:
             local = f"stride == {print_expr(expr, 'python', names=names)}"
             words = print_expr(expr, "python", names=symbols)
             sources = {name: symbols[symbol] for symbol, name in names.items()}
-            predicate = self._predicate(local, sources, f"{read} == {words}", "since it was packed", stride=read)
+            predicate = self._predicate(local, sources, f"{read} == {words}", "as it was laid out", stride=read)
             found.append(Guard(None, GuardKind.SHAPE, predicate))
         return found
 

@@ -6,7 +6,7 @@ The evaluator collects these; `tree` merges them; `program` turns them into a pr
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,6 +81,21 @@ class TensorMeta:
             tensor_keys(tensor),
         )
 
+    def changes(self, name: str, value: object) -> Iterator[str]:
+        """What a value has in place of what is expected; strides where nothing else is to be said."""
+        if not isinstance(value, torch.Tensor) or type(value) is not self.python_type:
+            yield f"type({name}) was {self.python_type.__name__}, is {type(value).__name__}"
+            return
+        now = TensorMeta.of(value)
+        for what in ("dtype", "device", "layout", "requires_grad"):
+            if getattr(self, what) != getattr(now, what):
+                yield f"{name}.{what} was {getattr(self, what)}, is {getattr(now, what)}"
+        if len(self.sizes) != len(now.sizes):
+            yield f"{name}.dim() was {len(self.sizes)}, is {len(now.sizes)}"
+            return
+        sizes = list(_differences(f"{name}.size", self.sizes, now.sizes))
+        yield from sizes or _differences(f"{name}.stride", self.strides or (), now.strides or ())
+
     def __str__(self) -> str:
         def dims(values: tuple[int | None, ...]) -> str:
             return "(" + ", ".join("*" if v is None else str(v) for v in values) + ")"
@@ -89,6 +104,12 @@ class TensorMeta:
         grad = " requires_grad" if self.requires_grad else ""
         name = self.python_type.__name__
         return f"{name} {self.dtype} {self.device} sizes={dims(self.sizes)}{strides}{grad}"
+
+
+def _differences(name: str, expected: Sequence[int | None], found: Sequence[int | None]) -> Iterator[str]:
+    for dim, (was, now) in enumerate(zip(expected, found, strict=False)):
+        if was is not None and was != now:
+            yield f"{name}({dim}) was {was}, is {now}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +217,23 @@ class Guard:
     def why(self) -> str:
         """The user's line, or what else is to be said of where it comes from; may be empty."""
         return self.user_line or (self.expected.reason if self.kind is GuardKind.SHAPE else "")
+
+    @property
+    def condition(self) -> str:
+        """The fact and where it comes from, as a sentence: `x.size(0) % 8 == 0, from model.py:31 in forward`."""
+        where = f"from {self.user_line}" if self.user_line else self.why
+        return f"{self.text}, {where}" if where else self.text
+
+    def failure(self, values: FrameValues) -> str:
+        """What was assumed of a frame with such values and is not so, in words: `x.size(0) was 3, is 5`."""
+        if self.kind is GuardKind.TENSOR and self.source is not None:
+            try:
+                changes = list(self.expected.changes(self.source.name, self.source.read(values)))
+            except Exception:  # sources are the program's objects: reading them may fail in any way
+                changes = []
+            if changes:
+                return ", ".join(changes)
+        return f"{self.text}, now {self.now(values)}"
 
     def __str__(self) -> str:
         return f"{self.text}  # {self.why}" if self.why else self.text

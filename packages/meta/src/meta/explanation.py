@@ -61,17 +61,28 @@ class Explanation:
         return f"{self.trace}\n\n{self.summary()}"
 
 
-def explain(fn: Any, *args: Any, **kwargs: Any) -> Explanation:
+def report(compiled: Any) -> capture.Trace:
+    """What was captured so far of what `compile` gave: graphs, sizes, guards, and why calls were compiled anew.
+
+    Raises:
+        TypeError: it is nothing that `compile` gave.
+    """
+    return capture.report(compiled)
+
+
+def explain(fn: Any, *args: Any, dynamic: bool | None = None, **kwargs: Any) -> Explanation:
     """Compile `fn` afresh with inductor, call it once with these arguments, and report.
 
     Args:
         fn: a function or module, not compiled yet. Its side effects happen.
+        dynamic: that of `compile`. The report says which sizes are symbols, what they may be, and what every condition
+            on them is for.
     """
     compiled: list[CompiledGraph] = []
 
     def backend(graph: fx.GraphModule, inputs: Sequence[torch.Tensor]) -> backends.Compiled:
         return backends.inductor(graph, inputs, on_compiled=compiled.append)
 
-    run = capture.compile(fn, backend)
+    run = capture.compile(fn, backend, dynamic=dynamic)
     run(*args, **kwargs)
-    return Explanation(run.session.report, tuple(compiled))
+    return Explanation(capture.report(run), tuple(compiled))
