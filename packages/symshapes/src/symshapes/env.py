@@ -193,6 +193,11 @@ class ShapeEnv:
         number = self.create_unbacked_int(0, 1).node
         return torch.SymBool(SymNode(relation(sympy.Eq, number.expr, Integer(1)), self, None, bool))
 
+    @property
+    def count(self) -> int:
+        """How many symbols were made."""
+        return sum(self._counts.values())
+
     def _fresh(self, prefix: str) -> str:
         count = self._counts.get(prefix, 0)
         self._counts[prefix] = count + 1

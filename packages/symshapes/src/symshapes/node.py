@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Protocol
 
 import sympy
@@ -127,7 +128,7 @@ class SymNode:
 
     def __str__(self) -> str:
         """The expression as text; torch asks for it as `str`."""
-        return str(self.expr)
+        return _text(self.expr)
 
     __repr__ = _graph_repr = __str__
 
@@ -405,6 +406,12 @@ class SymNode:
 
     def _known_equal(self, left: Any, right: Any) -> bool:
         return self.env.statically_known(relation(sympy.Eq, _expr(left), _expr(right))) is True
+
+
+@lru_cache(maxsize=1 << 14)
+def _text(expr: Any) -> str:
+    """What `str` says, once for each expression: graphs print the same few sizes thousands of times."""
+    return str(expr)
 
 
 def _exprs(values: Sequence[Any]) -> list[Expr]:

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from symshapes import DimPolicy, FakeMode, ShapeEnv
+from symshapes import DimPolicy, FakeMode, ShapeEnv, TensorMeta
+from symshapes.rules import registry
 
 DYNAMIC, STATIC = DimPolicy.DYNAMIC, DimPolicy.STATIC
 
@@ -170,3 +171,39 @@ def test_what_specialises_is_named(make):
     assert by_size["x.size(0)"].operator == "aten.rrelu_with_noise"
     assert by_size["x.size(0)"].user_line.startswith("test_symbolic.py:")
     assert str(make.env.operator) == ""
+
+
+def test_a_rule_runs_once_for_equal_symbolic_sizes(make, monkeypatch):
+    runs = []
+    op = torch.ops.aten.erfinv.default
+    rule, facts = registry.rule_and_facts(op)
+    monkeypatch.setitem(registry._KNOWN, op, (lambda x: runs.append(1) or rule(x), facts))
+    x = make(7, 5, dynamic=(0,))
+    with make.mode:
+        first, again = torch.erfinv(x), torch.erfinv(x + 1)
+        torch.erfinv(x[1:])
+    assert len(runs) == 2
+    assert _sizes(first) == _sizes(again) == _sizes(x)
+
+
+def test_sizes_that_only_the_data_says_are_new_each_time(make, monkeypatch):
+    op = torch.ops.aten.erfinv.default
+    _, facts = registry.rule_and_facts(op)
+
+    def rule(x):
+        return TensorMeta((make.env.create_unbacked_int(0),), (1,), x.dtype, x.device)
+
+    monkeypatch.setitem(registry._KNOWN, op, (rule, facts))
+    x = make(7, 5, dynamic=(0,))
+    with make.mode:
+        first, again = torch.erfinv(x), torch.erfinv(x)
+    assert _sizes(first) != _sizes(again)
+
+
+def test_floats_of_sizes_are_no_constants(make):
+    x = make(7, 5, dynamic=(0,))
+    n = x.shape[0]
+    with make.mode:
+        torch.full((2,), n / (n - 1))
+        torch.where(x > 0, x, n / (n - 1))
+    assert make.guards == []

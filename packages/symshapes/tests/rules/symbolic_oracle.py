@@ -81,7 +81,7 @@ class Symbolic:
             if not passes:
                 if not isinstance(result, Exception):
                     failing = [
-                        p.text
+                        p.code
                         for p in code.parts
                         if not eval(p.local, {"math": math}, dict(zip(code.parameters, given, strict=True)))
                     ]

@@ -127,10 +127,16 @@ def _number(value: Any) -> str:
     if value is None or isinstance(value, bool | int | float | complex | str):
         return repr(value)
     if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
-        return f"S{value.node.expr}"
+        return _symbolic(value.node.expr)
     if isinstance(value, sympy.Basic):
         return f"E{sympy.srepr(value)}"
     raise Uncacheable(f"a value of type {type(value).__name__}")
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _symbolic(expr: sympy.Basic) -> str:
+    """The text of a symbolic value; a graph has thousands of sizes that are a few expressions."""
+    return f"S{expr}"
 
 
 def _arguments(value: Any, numbers: dict[fx.Node, int]) -> str:

@@ -9,10 +9,11 @@ import torch
 
 import symshapes.rules  # noqa: F401  (registers every rule)
 from symshapes import _torch
+from symshapes.expr.symbols import SYMBOLIC
 from symshapes.facts import OperatorFacts, errors
 from symshapes.fake.convert import Converter
 from symshapes.fake.fallback import run_meta_kernel
-from symshapes.fake.tensor import FakeTensor, fake_class, meta_of
+from symshapes.fake.tensor import FakeTensor, SymbolicFakeTensor, fake_class, meta_of
 from symshapes.infra_mode import InfraMode
 from symshapes.rules import registry
 from symshapes.rules.layout import Same, TensorMeta, View, same_size
@@ -54,6 +55,8 @@ class FakeMode(InfraMode):
         self._shadowed: list[Any | None] = []
         self._lifting: list[bool] = []
         self._converter = Converter(self)
+        self._plans: dict[Any, Any] = {}
+        self._symbolic = False  # whether the key being made has a symbol in it
 
     def __enter__(self) -> "FakeMode":
         self._shadowed.append(_torch.clear_fake_slot() if _torch.current_fake_mode() is not None else None)
@@ -107,20 +110,29 @@ class FakeMode(InfraMode):
         return self._build(plan, args)
 
     def _plan(self, func: Any, rule: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The rule's answer, from the memo where every size is an int."""
-        key = (
-            func,
-            self._key(args),
-            (*kwargs, *self._key(kwargs.values())) if kwargs else None,
-            torch.get_default_dtype(),
-        )
-        memo = registry.MEMO
+        """The rule's answer, from the memo where one like it was asked for before."""
+        symbolic = self._symbolic
+        self._symbolic = False
         try:
-            plan = memo.get(key)
-        except TypeError:  # a symbolic size is not hashable: no memo
+            key = (
+                func,
+                self._key(args),
+                (*kwargs, *self._key(kwargs.values())) if kwargs else None,
+                torch.get_default_dtype(),
+            )
+            # What has symbols is known to this mode alone: they are its environment's.
+            memo = self._plans if self._symbolic else registry.MEMO
+        finally:
+            self._symbolic = symbolic
+        try:
+            plan = memo.get(key, memo)
+        except TypeError:  # an argument is not hashable: no memo
             return self._run_rule(rule, args, kwargs)
-        if plan is None:
+        if plan is memo:
+            made = 0 if self.shape_env is None else self.shape_env.count
             plan = self._run_rule(rule, args, kwargs)
+            if self.shape_env is not None and self.shape_env.count != made:
+                return plan  # a size that only the data says: another one each time
             if len(memo) >= registry.MEMO_BOUND:
                 memo.clear()
             memo[key] = plan
@@ -130,23 +142,34 @@ class FakeMode(InfraMode):
         parts: list[Any] = []
         for value in values:
             kind = type(value)
-            if kind is FakeTensor:
+            if kind is FakeTensor or kind is SymbolicFakeTensor:
                 if value.fake_mode is not self:
                     raise RuntimeError("a fake tensor of one FakeMode met another FakeMode")
-                parts.append(meta_of(value))
+                meta = meta_of(value)
+                parts.append(meta if self.shape_env is None else self._meta_key(meta))
             elif kind in _ATOMS:
                 parts.append(value)
             elif kind in _TYPED:
                 parts.append((kind, value))
             elif kind in _SEQUENCES:
                 parts.append(self._key(value))
+            elif kind in SYMBOLIC:
+                self._symbolic = True
+                parts.append((kind, value.node.expr))
             elif isinstance(value, torch.Tensor):
                 parts.append(meta_of(self._converter.constant(value)))
-            elif kind is torch.SymFloat or kind is torch.SymBool:
-                parts.append([])  # no memo; torch hashes them by their value, which would be guarded
             else:
                 parts.append(value)
         return tuple(parts)
+
+    def _meta_key(self, meta: TensorMeta) -> Any:
+        """What stands for the metadata of a tensor that may have symbolic sizes: their expressions."""
+        numbers = (*meta.size, *meta.stride, meta.offset)
+        if all(type(number) is int for number in numbers):
+            return meta
+        self._symbolic = True
+        told = [number if type(number) is int else number.node.expr for number in numbers]
+        return (len(meta.size), *told, meta.dtype, meta.device, meta.flags)
 
     def _run_rule(self, rule: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return rule(
