@@ -80,6 +80,14 @@ def test_the_error_names_the_operator() -> None:
         capture.compile(fn)(marked(8))
 
 
+def test_a_product_that_must_be_a_number_leaves_few_sizes() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return x.view(8, 4)
+
+    with pytest.raises(MarkError, match=r"few sizes only\n    since x.size\(0\)\*x.size\(1\) == 32 by aten.view, from"):
+        capture.compile(fn, dynamic=True)(marked(8))
+
+
 def test_the_error_is_raised_after_a_graph_break_too() -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         print(end="")

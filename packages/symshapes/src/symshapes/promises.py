@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
+import sympy
 from sympy import Expr, Symbol
 
-from symshapes.constraints import Constraints
+from symshapes.constraints import Constraints, is_integral, normal_form
 from symshapes.expr.evaluate import evaluate
 from symshapes.expr.ranges import ValueRange, bound
+from symshapes.expr.terms import terms_of
 from symshapes.guards import ShapeGuard, span_text
 from symshapes.policy import DimMark, DimPolicy
 
@@ -80,9 +82,10 @@ class Promises:
                 return None
             return (
                 f"the program was specialised to {value}",
-                "Compute with the size instead of deciding by it there, or mark it with maybe_mark_dynamic, "
-                "which lets it become a constant.",
+                _FREE,
             )
+        if guard is not None and value in _divisors(guard.expr):
+            return "the program was captured for few sizes only", _FREE
         other = self._other_name(promise, value)
         if other is not None:
             return (
@@ -111,7 +114,17 @@ class Promises:
         )
 
 
+_FREE = "Compute with the size instead of deciding by it there, or mark it with maybe_mark_dynamic, which lets it become a constant."
 _NARROW = "Mark it for fewer sizes with min= and max=, or mark it without, so that other sizes are compiled for when they come."
+
+
+def _divisors(condition: Any) -> frozenset[Any]:
+    """The sizes of which a condition says that their product is a number: each can only be a divisor of it."""
+    if condition.func is not sympy.Eq or not is_integral(condition):
+        return frozenset()
+    form = normal_form(condition)
+    terms = [] if isinstance(form, bool) else [monomial for _, monomial in terms_of(form[1]) if not monomial.is_Integer]
+    return frozenset(terms[0].free_symbols) if len(terms) == 1 and (terms[0].is_Mul or terms[0].is_Pow) else frozenset()
 
 
 def _missing(condition: Any, size: Expr, span: ValueRange) -> int | None:
