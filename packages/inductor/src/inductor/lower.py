@@ -148,8 +148,8 @@ class _Lowering:
             if isinstance(holder, tuple | list):
                 return holder[node.args[1]]  # type: ignore[index]
         value = node.meta.get("val")
-        if isinstance(value, SYMBOLIC) and not _reads_data(node):
-            return expr_of(value)
+        if isinstance(value, SYMBOLIC | int | float) and not _reads_data(node):
+            return expr_of(value) if isinstance(value, SYMBOLIC) else value
         args = fx.node.map_aggregate(node.args, self._argument)
         kwargs = fx.node.map_aggregate(node.kwargs, self._argument)
         if not any(isinstance(n.meta.get("val"), torch.Tensor | tuple | list) for n in (node, *node.all_input_nodes)):

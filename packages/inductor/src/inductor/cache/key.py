@@ -8,12 +8,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib
+import operator
 import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import sympy
@@ -24,8 +24,12 @@ from inductor._torch import OpOverload
 from inductor.backends import class_name
 from inductor.cache.tensors import is_plain, tensor_bytes
 from inductor.device import DeviceBackend
+from inductor.ir.text import declaration
 from inductor.options import Options
-from symshapes import Ambient
+from symshapes import Ambient, expr_text
+
+SYMBOLIC = torch.SymInt | torch.SymFloat | torch.SymBool
+NUMBERS = SYMBOLIC | int | float
 
 
 class Uncacheable(Exception):
@@ -126,17 +130,17 @@ def describe(value: Any) -> str:
 def _number(value: Any) -> str:
     if value is None or isinstance(value, bool | int | float | complex | str):
         return repr(value)
-    if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
-        return _symbolic(value.node.expr)
+    if isinstance(value, SYMBOLIC):
+        return _expression(value.node.expr)
     if isinstance(value, sympy.Basic):
-        return f"E{sympy.srepr(value)}"
+        return _expression(value)
     raise Uncacheable(f"a value of type {type(value).__name__}")
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _symbolic(expr: sympy.Basic) -> str:
-    """The text of a symbolic value; a graph has thousands of sizes that are a few expressions."""
-    return f"S{expr}"
+def _expression(expr: Any) -> str:
+    """An expression with what is known of its symbols, which code may depend on."""
+    return f"S{expr_text(expr)} of {', '.join(declaration(symbol) for symbol in sorted(expr.free_symbols, key=str))}"
 
 
 def _arguments(value: Any, numbers: dict[fx.Node, int]) -> str:
@@ -172,10 +176,10 @@ def _target(module: fx.GraphModule, node: fx.Node, digest: Any) -> str:
         return target
     if isinstance(target, OpOverload):
         return f"{target}{target._schema}"
-    if isinstance(target, FunctionType | BuiltinFunctionType):
-        home, name = target.__module__, target.__name__
-        if home in ("_operator", "math"):  # arithmetic of sizes
-            return f"{home}.{name}"
+    if isinstance(node.meta.get("val"), NUMBERS):
+        return "a number"  # its value is an expression, and how that came about no matter
+    if target is operator.getitem:
+        return "an item"
     raise Uncacheable(f"a call of {target}")
 
 

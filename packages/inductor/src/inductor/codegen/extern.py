@@ -31,12 +31,18 @@ class ArgumentPrinter:
         view: how to write a tensor argument.
         bind: adds a module-level name.
         objects: what no text stands for; the module gets these when it is loaded.
+        named: an expression with names for parts that have been computed.
     """
 
     def __init__(
-        self, view: Callable[[StridedView], str], bind: Callable[[str, str], str], objects: dict[str, Any]
+        self,
+        view: Callable[[StridedView], str],
+        bind: Callable[[str, str], str],
+        objects: dict[str, Any],
+        named: Callable[[Any], Any] = lambda expr: expr,
     ) -> None:
         self._view = view
+        self._named = named
         self._bind = bind
         self._objects = objects
 
@@ -65,6 +71,10 @@ class ArgumentPrinter:
         return self.object(value)
 
     def number(self, value: sympy.Basic) -> str:
+        """An expression as text, with names for what has one."""
+        return self.expression(self._named(value))
+
+    def expression(self, value: sympy.Basic) -> str:
         """An expression as text."""
         text = print_expr(value, "python")
         for module in ("math", "operator"):

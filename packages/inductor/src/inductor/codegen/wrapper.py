@@ -10,6 +10,7 @@ import keyword
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
+from itertools import count
 from typing import Any
 
 import sympy
@@ -23,7 +24,7 @@ from inductor.codegen.layouts import Geometry, is_dense, preferred_geometries, r
 from inductor.codegen.source import WrapperSource, module_text
 from inductor.ir.body import checks_positions
 from inductor.ir.indexing import is_empty
-from inductor.ir.operations import Symbol
+from inductor.ir.operations import Expr, Symbol
 from inductor.ir.program import Buffer, ExternOp, StridedView
 from inductor.options import IndexChecks
 from inductor.schedule.extern import writes_into
@@ -51,7 +52,10 @@ def generate(
         index_checks: when a position out of range is raised, on devices whose kernels can't do so themselves.
         traits: what is true of each device.
     """
-    return _Writer(schedule, check, index_checks, traits).write()
+    written = _Writer(schedule, check, index_checks, traits)
+    source = written.write()
+    shared = [expr for expr, uses in written.uses.items() if uses > 1]
+    return _Writer(schedule, check, index_checks, traits, shared).write() if shared else source
 
 
 _PRINTED = frozenset(
@@ -76,7 +80,20 @@ _PRINTED = frozenset(
 
 
 class _Writer:
-    def __init__(self, schedule: Schedule, check: bool, index_checks: IndexChecks, traits: TraitsOf) -> None:
+    """`shared`: expressions that are computed once, under a name."""
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        check: bool,
+        index_checks: IndexChecks,
+        traits: TraitsOf,
+        shared: Iterable[Expr] = (),
+    ) -> None:
+        self.uses: dict[Expr, int] = {}
+        """How many different places each expression that is more than a symbol stands in, another expression being one."""
+        self.shared: dict[Expr, Symbol | None] = dict.fromkeys(shared)
+        """The names of those that have one by now."""
         self.schedule = schedule
         self.waits = index_checks == "sync"
         self.last_checks = {} if index_checks == "off" else last_checks(schedule, traits)
@@ -103,7 +120,7 @@ class _Writer:
         self.used = self.used_symbols()
         self.relied = relied_on(schedule)
         self.preferred = preferred_geometries(schedule)
-        self.printer = ArgumentPrinter(self.view, self.bind, self.objects)
+        self.printer = ArgumentPrinter(self.view, self.bind, self.objects, self.number)
 
     def bind(self, name: str, value: str) -> str:
         if self.globals.setdefault(name, value) != value:
@@ -147,7 +164,36 @@ class _Writer:
     # Expressions
 
     def size(self, expr: Any) -> str:
-        return self.printer.text(sympy.sympify(expr))
+        return self.printer.number(sympy.sympify(expr))
+
+    def number(self, expr: sympy.Basic) -> sympy.Basic:
+        """An expression with names for what is computed once; those get their values here."""
+        if not expr.args or not isinstance(expr, Expr):
+            return expr
+        self._count(expr)
+        return self._named(expr) if self.shared else expr
+
+    def _count(self, expr: Expr) -> None:
+        uses = self.uses.get(expr, 0)
+        self.uses[expr] = uses + 1
+        for part in () if uses else _parts(expr):
+            self._count(part)
+
+    def _named(self, expr: Expr) -> Expr:
+        known = self.shared.get(expr)
+        if known is not None:
+            return known
+        parts = {part: self._named(part) for part in _parts(expr)}
+        text = expr
+        if any(part is not named for part, named in parts.items()):
+            text = expr.func(*[parts.get(part, part) for part in expr.args], evaluate=False)
+        if expr not in self.shared:
+            return text
+        name = next(n for n in map("e{}".format, count()) if n not in self.taken and n not in self.kernel_names)
+        self.taken.add(name)
+        made = self.shared[expr] = Symbol(name, **({"integer": True} if expr.is_integer else {"real": True}))
+        self.lines.append(f"{made} = {self.printer.expression(text)}")
+        return made
 
     def sizes(self, exprs: Sequence[Any]) -> str:
         inside = ", ".join(self.size(e) for e in exprs)
@@ -388,6 +434,11 @@ class _Writer:
         size = tuple(estimate(number(s)) for s in buffer.size)
         stride = tuple(estimate(number(s)) for s in buffer.stride)
         return f"({size}, {stride}, {buffer.dtype}, {str(buffer.device)!r})"
+
+
+def _parts(expr: Expr) -> list[Expr]:
+    """What is computed on the way."""
+    return [part for part in expr.args if part.args and isinstance(part, Expr)]
 
 
 def last_checks(schedule: Schedule, traits: TraitsOf) -> dict[int, torch.device]:
