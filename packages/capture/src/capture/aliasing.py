@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch import fx
 
 from symshapes import build_python
@@ -28,7 +29,8 @@ def separated(
     compiled: Callable[..., Any], module: fx.GraphModule, sources: Sequence[Source], changed: Sequence[bool]
 ) -> Callable[..., Any]:
     """``compiled``, with the graph run as it is in its place for calls in which a changed tensor shares memory with another."""
-    looked_at = [i for i, source in enumerate(sources) if not is_module_owned(source)]
+    tensors = [isinstance(node.meta["val"], torch.Tensor) for node in module.graph.find_nodes(op="placeholder")]
+    looked_at = [i for i, source in enumerate(sources) if tensors[i] and not is_module_owned(source)]
     if len(looked_at) < 2 or not any(changed[i] for i in looked_at):
         return compiled
     places = {i: at for at, i in enumerate(looked_at) if changed[i]}

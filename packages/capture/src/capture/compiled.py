@@ -20,6 +20,7 @@ import torch
 
 from . import _native
 from .compiled_module import CompiledModule, special_methods
+from .history import Histories
 from .session import Backend, Session
 from .target import code_of, entered_function
 
@@ -49,6 +50,9 @@ def compiled(fn: Any, choices: Choices) -> Any:
 
 class Group:
     """What sessions have in common that capture alike; it lives as long as one of them."""
+
+    def __init__(self) -> None:
+        self.histories = Histories()
 
 
 _GROUPS: weakref.WeakValueDictionary[Any, Group] = weakref.WeakValueDictionary()
@@ -99,7 +103,12 @@ def compiled_call(fn: Callable[..., Any], choices: Choices, group: Group | None 
     """The native callable that enters ``fn`` with a session in force."""
     target = entered_function(fn)
     session = Session(
-        choices.backend, dynamic=choices.dynamic, fullgraph=choices.fullgraph, root=code_of(target), group=group
+        choices.backend,
+        dynamic=choices.dynamic,
+        fullgraph=choices.fullgraph,
+        root=code_of(target),
+        group=group,
+        histories=None if group is None else group.histories,
     )
     call = _native.CompiledCallable(target, session, whole=choices.fullgraph)
     call.__wrapped__ = fn

@@ -19,6 +19,7 @@ from .evaluator.places import earlier_step
 from .evaluator.program import program_of
 from .evaluator.refusals import Refusals
 from .graph import Break
+from .history import History, Place
 from .replacement import Backend, Capture, Replacement
 from .settings import restored
 from .variables.reconstruction import CannotReconstruct
@@ -28,7 +29,13 @@ _FRAME_READERS = frozenset({"locals", "vars", "dir", "eval", "exec"})
 
 
 def capture_frame(
-    frame: FrameInput, backend: Backend, *, dynamic: bool | None, fullgraph: bool, refusals: Refusals
+    frame: FrameInput,
+    backend: Backend,
+    *,
+    dynamic: bool | None,
+    fullgraph: bool,
+    refusals: Refusals,
+    history: History,
 ) -> Capture:
     """Capture; raises ``GraphBreakError`` with ``fullgraph``, ``SkipFrame`` if the frame is to be left alone."""
     if looks_at_its_locals(frame.code):
@@ -41,9 +48,10 @@ def capture_frame(
     break_at: int | None = None
     reason: Break | None = None
     ways = Ways(refusals)
+    numbers = Numbers(history)
     ran_ahead: set[Any] = set()
     while True:
-        attempt = Attempt(frame, dynamic, Experience(refusals, ran_ahead, ways.says_compiling))
+        attempt = Attempt(frame, dynamic, Experience(refusals, history, ran_ahead, ways.says_compiling, numbers.symbolic))
         with restored(), undisturbed_autograd():
             try:
                 attempt.evaluate(break_at)
@@ -52,8 +60,10 @@ def capture_frame(
                     if fullgraph and captured.suspended:
                         what = captured.suspended[0]
                         raise GraphBreakError(f"it hands out {what}, which runs later", attempt.stopped_line())
+                    numbers.settle()
+                    history.add(attempt.m.recorder.dynamic_sizes.met)
                     return captured
-                if break_at is None and ways.another(attempt.m):
+                if break_at is None and (numbers.another(attempt.m, attempt.m.state.step) or ways.another(attempt.m)):
                     if fullgraph:
                         reason = reason or Break(attempt.reason or "unknown", attempt.stopped_line())
                     continue
@@ -65,7 +75,9 @@ def capture_frame(
                 if before < attempt.m.state.step:
                     break_at = before
                     continue
-                return Replacement(attempt).write(backend, [reason])
+                captured = Replacement(attempt).write(backend, [reason])
+                history.add(attempt.m.recorder.dynamic_sizes.met)
+                return captured
             except CannotReconstruct as problem:
                 step = problem.variable.step
                 if step < 1 or (break_at is not None and step >= break_at):
@@ -77,7 +89,8 @@ def capture_frame(
                 if break_at is not None and stopped.step >= break_at:
                     raise SkipFrame(f"evaluation is not repeatable: {stopped.reason}") from None
                 reason = reason or Break(stopped.reason, stopped.user_line)
-                if ways.another(attempt.m, raised=stopped.raised):
+                another = break_at is None and numbers.another(attempt.m, stopped.step)
+                if another or ways.another(attempt.m, raised=stopped.raised):
                     break_at, reason = None, reason if fullgraph else None
                     continue
                 break_at = earlier_step(attempt.m.recorder.placed, stopped.step)
@@ -104,6 +117,38 @@ def looks_at_its_locals(code: CodeType) -> bool:
         if without_arguments or op.value in ("eval", "exec"):
             return True
     return False
+
+
+class Numbers:
+    """Whether numbers that change are symbols.
+
+    Where an evaluation stops with some, it is seen whether it goes further with constants; from then on they are, if so.
+    """
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self.symbolic = True
+        self._symbols: list[Place] = []
+        self._stopped_at: int | None = None
+
+    def another(self, m: Machine, step: int) -> bool:
+        """After an evaluation that stopped at ``step``: whether to start again, another way."""
+        if self._stopped_at is None:
+            self._symbols, self._stopped_at = m.recorder.dynamic_sizes.numbers, step
+            self.symbolic = not self._symbols
+            return not self.symbolic
+        if self.symbolic:
+            return False
+        if step > self._stopped_at:
+            self.settle()
+            return False
+        self.symbolic = True
+        return True
+
+    def settle(self) -> None:
+        """The evaluation goes as far as it can."""
+        if not self.symbolic:
+            self._history.make_constant(self._symbols)
 
 
 class Ways:

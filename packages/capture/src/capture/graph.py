@@ -28,9 +28,9 @@ class Break:
 
 @dataclass(frozen=True)
 class CapturedGraph:
-    """One graph: ``module`` takes the tensors named by ``sources`` in order and returns a tuple.
+    """One graph: ``module`` takes the tensors and numbers named by ``sources`` in order and returns a tuple.
 
-    ``inputs`` are the placeholders' fake tensors. ``breaks`` says what ended the graph; empty if the frame did.
+    ``inputs`` are the placeholders' fake tensors and symbols. ``breaks`` says what ended the graph; empty if the frame did.
     """
 
     module: fx.GraphModule
@@ -119,6 +119,10 @@ class GraphBuilder:
             for changed, fake, node in zip(self.changed_inputs(), self.inputs, self.placeholders, strict=True)
         )
 
+    def tensor_sources(self) -> list[Source]:
+        """Where the inputs are read that are tensors, and no numbers."""
+        return [s for s, fake in zip(self.sources, self.inputs, strict=True) if isinstance(fake, torch.Tensor)]
+
     def is_empty(self, outputs: Sequence[fx.Node], mutated: bool) -> bool:
         """Whether the graph has nothing to do: no outputs computed, no input changed, no random numbers drawn."""
         if mutated:
@@ -157,10 +161,14 @@ def _gives_what_is_there(node: fx.Node) -> bool:
 
 
 def _version(fake: Any) -> int | None:
+    if not isinstance(fake, torch.Tensor):
+        return 0
     return None if fake.is_inference() else fake._version
 
 
 def _layout(fake: Any) -> tuple[Any, ...]:
+    if not isinstance(fake, torch.Tensor):
+        return ()
     return tuple(fake.shape), fake.stride(), fake.storage_offset()
 
 

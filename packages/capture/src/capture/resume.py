@@ -14,7 +14,7 @@ from typing import Any
 
 from .bytecode import Instruction, assemble, build, decode, falls_through, liveness, stack_effect
 from .bytecode.dialect import current
-from .code_map import CodeMap
+from .identity_map import IdentityMap
 from .errors import SkipFrame
 from .names import Names
 
@@ -72,8 +72,8 @@ class ResumeOrigin:
 
 
 # Weak, so that a function that is no longer used takes its captures (and the modules they guard) with it.
-_origins: CodeMap[ResumeOrigin] = CodeMap()
-_functions: CodeMap[dict[tuple[Any, ...], CodeType]] = CodeMap()
+_origins: IdentityMap[CodeType, ResumeOrigin] = IdentityMap()
+_functions: IdentityMap[CodeType, dict[tuple[Any, ...], CodeType]] = IdentityMap()
 
 
 def reset_resumes() -> None:

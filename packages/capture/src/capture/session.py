@@ -16,10 +16,11 @@ from . import _native, _torch, config
 from ._torch import hide_from_torch_compile
 from .attempt import FrameInput
 from .bytecode import argument_names
-from .code_map import CodeMap
+from .identity_map import IdentityMap
 from .driver import capture_frame
 from .errors import CaptureError, GraphBreakError, GraphRefused, InternalError, SkipCall, SkipFrame
 from .evaluator.refusals import Refusals
+from .history import Histories
 from .guards import build_tree, guard_program
 from .notices import tell, warnings_kept_from_raising
 from .replacement import Capture
@@ -49,6 +50,7 @@ class Session:
 
     ``root`` is the code of the function that was compiled: of it the user is told even what goes without saying of others.
     Sessions of one ``group`` (any object, None is none) capture alike: what one captured serves the others, too.
+    They share ``histories``: what changes for one is symbolic for the others.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Session:
         fullgraph: bool,
         root: CodeType | None = None,
         group: object = None,
+        histories: Histories | None = None,
     ) -> None:
         self.backend = backend
         self.dynamic = dynamic
@@ -70,9 +73,10 @@ class Session:
         # Long enough for most captures; an end to it, since a capture may need what a waiting thread holds.
         self.longest_wait = 60.0
         self.refusals = Refusals()
+        self.histories = histories or Histories()
         self.refused = False
         #: Why a code is left to the interpreter.
-        self.left: CodeMap[str] = CodeMap()
+        self.left: IdentityMap[CodeType, str] = IdentityMap()
 
     def callback(
         self,
@@ -117,7 +121,8 @@ class Session:
                 beneath = (code if origin is None else origin.code) is not self.root
                 backend = functools.partial(self.run_backend, beneath=beneath)
                 captured = capture_frame(
-                    frame, backend, dynamic=self.dynamic, fullgraph=self.fullgraph, refusals=self.refusals
+                    frame, backend, dynamic=self.dynamic, fullgraph=self.fullgraph, refusals=self.refusals,
+                    history=self.histories.of(code, frame.args),
                 )
                 return self.entry(code, captured, frame.traced)
         except SkipCall as reason:

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from .code_map import CodeMap
+from .identity_map import IdentityMap
 from .trace_rules import is_infrastructure
 from .tracebacks import note_stand_in
 
@@ -71,7 +71,7 @@ def _in_place_of(call: Any, fn: Callable[..., Any]) -> FunctionType:
 
 
 #: By the code of the user's function: those that stand for it, by what they do.
-_STAND_INS: CodeMap[weakref.WeakValueDictionary[CodeType, CodeType]] = CodeMap()
+_STAND_INS: IdentityMap[CodeType, weakref.WeakValueDictionary[CodeType, CodeType]] = IdentityMap()
 
 
 def _stand_in(call: CodeType, file: str, line: int, name: str, qualified: str) -> CodeType:

@@ -10,11 +10,11 @@ from types import CodeType, TracebackType
 
 from symshapes import is_generated, is_own_file
 
-from .code_map import CodeMap
+from .identity_map import IdentityMap
 from .resume import origin_of
 
 #: What a code runs in place of; None: a stand-in.
-_originals: CodeMap[tuple[weakref.ref[CodeType] | None]] = CodeMap()
+_originals: IdentityMap[CodeType, tuple[weakref.ref[CodeType] | None]] = IdentityMap()
 
 
 def note_stand_in(code: CodeType) -> None:

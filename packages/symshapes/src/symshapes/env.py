@@ -6,7 +6,7 @@ Flows in: sizes with hints and sources, and questions that the program asks of s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from math import inf
 from typing import Any
 
@@ -32,6 +32,10 @@ from symshapes.locate import user_line
 from symshapes.node import SymNode
 from symshapes.policy import DimMark, DimPolicy, MarkError
 from symshapes.promises import Promises
+
+
+#: Conditions on ints are checked in 64-bit arithmetic, in which sums and small multiples of these are exact.
+_WORD = ValueRange(-(2**62) + 1, 2**62 - 1)
 
 
 class UnbackedError(RuntimeError):
@@ -65,7 +69,7 @@ class ShapeEnv:
         """What runs: a `FakeMode` says it, so that it is known what took a size for a constant."""
         self._specializations: list[Specialization] = []
         #: By whether it is unbacked, and a name or a hint: what further sizes of that name or hint are, too.
-        self._shared: dict[tuple[bool, str | int], Symbol] = {}
+        self._shared: dict[tuple[bool, Hashable], Symbol] = {}
         #: The source that a name was first met at, and its size.
         self._named: dict[str, tuple[str, int]] = {}
         #: What calls bring of unbacked sizes.
@@ -79,7 +83,14 @@ class ShapeEnv:
     # Symbols
 
     def create_size(
-        self, hint: int, source: str, policy: DimPolicy | DimMark, *, min: int | None = None, max: int | None = None
+        self,
+        hint: int,
+        source: str,
+        policy: DimPolicy | DimMark,
+        *,
+        min: int | None = None,
+        max: int | None = None,
+        alike: Hashable = None,
     ) -> int | torch.SymInt:
         """A size as the policy wants it: the int itself, or a `torch.SymInt`.
 
@@ -88,6 +99,7 @@ class ShapeEnv:
             source: how the size is read again, for example `x.size(0)`. The same source gives the same size again.
             policy: see `DimPolicy`; a `DimMark` brings its own `min` and `max`.
             min, max: promised sizes, both inclusive; they become a guard.
+            alike: with `DimPolicy.DUCK`, only sizes that are equal in this too share a symbol.
 
         A static size is not guarded here: that is the guard on the tensor. A symbolic one of 0 or 1 becomes a
         constant with a guard, because broadcasting and strides depend on those; unless it is unbacked.
@@ -100,10 +112,10 @@ class ShapeEnv:
             return hint
         known = self._by_source.get((source, hint))
         if known is None:
-            known = self._by_source[source, hint] = self._new_size(hint, source, mark)
+            known = self._by_source[source, hint] = self._new_size(hint, source, mark, alike)
         return known
 
-    def _new_size(self, hint: int, source: str, mark: DimMark) -> int | torch.SymInt:
+    def _new_size(self, hint: int, source: str, mark: DimMark, alike: Hashable) -> int | torch.SymInt:
         span = ValueRange(0 if mark.min is None else mark.min, inf if mark.max is None else mark.max)
         if hint not in span:
             raise MarkError(f"{source} is {hint}, which is not within {span.lower} to {span.upper}")
@@ -114,18 +126,20 @@ class ShapeEnv:
             self.constants.append((Symbol(self._fresh("c"), integer=True), source, hint))
             self._specializations.append(Specialization(source, hint, "", self.locate()))
             return hint
-        symbol, span = self._size_symbol(hint, source, mark, span)
+        symbol, span = self._size_symbol(hint, source, mark, span, alike)
         if mark.min is not None or mark.max is not None or mark.name is not None:
             self._marked.add(symbol)
         if mark.binding:
             self._promises.add(symbol, source, mark, span)
         return torch.SymInt(SymNode(symbol, self, self.hints.get(symbol), int))
 
-    def _size_symbol(self, hint: int, source: str, mark: DimMark, span: ValueRange) -> tuple[Symbol, ValueRange]:
+    def _size_symbol(
+        self, hint: int, source: str, mark: DimMark, span: ValueRange, alike: Hashable
+    ) -> tuple[Symbol, ValueRange]:
         """The symbol of a size, shared or its own, and what one compile is to serve of it."""
         unbacked = mark.policy is DimPolicy.UNBACKED
         span = span if unbacked else ValueRange(2, inf).intersect(span)
-        key: Any = mark.name if mark.name is not None else hint if mark.policy is DimPolicy.DUCK else None
+        key: Any = mark.name if mark.name is not None else (hint, alike) if mark.policy is DimPolicy.DUCK else None
         symbol = self._shared.get((unbacked, key))
         if symbol is not None and key is not None:
             copy = Symbol(f"{symbol.name}_{sum(of is symbol for of, _, _ in self.copies) + 1}", integer=True)
@@ -146,23 +160,21 @@ class ShapeEnv:
             self._shared[unbacked, key] = symbol
         return symbol, span
 
-    def create_int(self, hint: int, source: str) -> int | torch.SymInt:
-        """An int of the program as a symbol of its own, of either sign; 0 and 1 become constants with a guard."""
+    def create_int(self, hint: int, source: str) -> torch.SymInt:
+        """An int of the program as a symbol of its own, of any value that a machine word has room for.
+
+        Raises ValueError for one that has none.
+        """
         known = self._by_source.get((source, hint))
-        if known is not None:
-            return known
-        if hint in (0, 1):
-            self.constants.append((Symbol(self._fresh("c"), integer=True), source, hint))
-            self._specializations.append(Specialization(source, hint, "", self.locate()))
-            value: int | torch.SymInt = hint
-        else:
+        if known is None:
+            if hint not in _WORD:
+                raise ValueError(f"{source} is {hint}, which no word has room for")
             symbol = Symbol(self._fresh("n"), integer=True)
             self.hints[symbol] = hint
             self.sources[symbol] = source
-            self.constraints.add_symbol(symbol, ValueRange(2, inf) if hint > 0 else ValueRange(-inf, -1))
-            value = self._int(symbol, hint)
-        self._by_source[source, hint] = value
-        return value
+            self.constraints.add_symbol(symbol, _WORD)
+            known = self._by_source[source, hint] = self._int(symbol, hint)
+        return known
 
     def create_float(self, hint: float, source: str) -> torch.SymFloat:
         """A float of the program as a symbol.

@@ -139,6 +139,9 @@ static int
 shape_input(const ShapeInput *input, PyObject *const *regs, int64_t *out)
 {
     PyObject *value = regs[input->reg];
+    if (input->what == FLOAT) { /* what asks of it takes the object */
+        return PyFloat_Check(value);
+    }
     if (input->what != VALUE) {
         return tensor_number(value, input->what, input->dim, out);
     }
@@ -170,7 +173,8 @@ shape_holds(const Step *step, PyObject *const *regs)
     else if (holds == 1) {
         PyObject *args = PyTuple_New(extra->count);
         for (Py_ssize_t i = 0; args && i < extra->count; i++) {
-            PyObject *number = PyLong_FromLongLong(numbers[i]);
+            PyObject *number = extra->inputs[i].what == FLOAT ? Py_NewRef(regs[extra->inputs[i].reg])
+                                                              : PyLong_FromLongLong(numbers[i]);
             if (number == NULL) {
                 Py_CLEAR(args);
                 break;

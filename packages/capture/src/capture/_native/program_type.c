@@ -110,7 +110,7 @@ build_extra(GuardProgram *self, Step *step)
                 }
                 return -1;
             }
-            if (input->what < 0 || input->what > VALUE || input->dim < 0) {
+            if (input->what < 0 || input->what > FLOAT || input->dim < 0) {
                 PyErr_SetString(PyExc_ValueError, "a shape's input must name something to read");
                 return -1;
             }

@@ -22,7 +22,8 @@ enum {
 
 enum {
     VALUE = READ_OFFSET + 1,
-}; /* a shape's input that is a Python int itself */
+    FLOAT,
+}; /* a shape's input that is a Python int or float itself */
 
 typedef struct {
     int reg, what;

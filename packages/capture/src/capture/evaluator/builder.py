@@ -15,6 +15,7 @@ from capture.variables.constants import CONSTANT_TYPES, Constant, Known
 from capture.variables.exceptions import ExceptionObject
 from capture.variables.functions import Cell, Method
 from capture.variables.mappings import Dict
+from capture.variables.numbers import Symbolic
 from capture.variables.objects import Object, build_object
 from capture.variables.placeholders import Lazy
 from capture.variables.sequences import Tuple
@@ -43,6 +44,9 @@ class VariableBuilder:
         if cls in CONSTANT_TYPES:
             if source is None or isinstance(source, Const):
                 return Constant(value)
+            symbolic = self._m.recorder.number_input(value, source) if cls in (int, float) else None
+            if symbolic is not None:
+                return symbolic
             self._guards.add(source, GuardKind.EQUALS, value)
             return Constant(value, source)
         found = self._inputs.get(id(value))
@@ -195,12 +199,20 @@ class VariableBuilder:
         return variable.realize(self._m).as_python(self._m)
 
     def is_constant(self, variable: Variable) -> bool:
-        """Whether the real value is known entirely."""
+        """Whether the real value is known entirely, and no symbol's that would have to be fixed to tell it."""
+        if self._has_symbol(variable):
+            return False
         try:
             self.to_python(variable)
         except NotConstant:
             return False
         return True
+
+    def _has_symbol(self, variable: Variable) -> bool:
+        real = variable.realize(self._m)
+        if isinstance(real, Symbolic):
+            return real.known is None
+        return any(map(self._has_symbol, real.contents(self._m)))
 
     def is_none(self, variable: Variable) -> bool:
         """Whether it is known to be None."""

@@ -1,6 +1,7 @@
-"""Sizes of input tensors as symbols: which dimensions are, and the guards on them once the capture is done.
+"""Numbers from outside as symbols: sizes, strides, ints and floats that vary, and the guards on them once the capture is done.
 
-Flows in: input tensors with their sources. Flows out: policies for their fakes, and ``SHAPE`` guards.
+Flows in: inputs with their sources, and what earlier captures met there. Flows out: policies for fakes, symbolic numbers,
+``SHAPE`` guards.
 """
 
 from __future__ import annotations
@@ -8,40 +9,65 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import torch
 
 from capture.guards import Guard, GuardKind, ShapePredicate, Size
-from capture.sources import Source
+from capture.history import History, Number, Place
+from capture.sources import Item, Local, Source
 from symshapes import DimMark, DimPolicy, FakeTensor, ShapeEnv, policy_of, print_expr
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_READS = {int: "value", float: "float"}
 
 
 class DynamicSizes:
-    """The symbolic sizes of one capture.
+    """The symbolic numbers of one capture.
 
     Those of marked dimensions (``symshapes.mark_dynamic``) whatever ``dynamic`` is: what is said of one size goes
-    before what is said of all. With True every size of an input that is not a parameter's or buffer's.
+    before what is said of all. With True every size of an input that is not a parameter's or buffer's, and every number
+    among the arguments; with True and None what changed since an earlier capture in ``history``. Without
+    ``symbolic_numbers`` only tensors have symbols.
     """
 
-    def __init__(self, dynamic: bool | None, locate: Callable[[], str]) -> None:
+    def __init__(self, dynamic: bool | None, history: History, symbolic_numbers: bool, locate: Callable[[], str]) -> None:
         self.dynamic = dynamic
+        self._history = history
+        self._symbolic_numbers = symbolic_numbers
         self.env = ShapeEnv(locate=locate)
         self.sizes: dict[str, Size] = {}
         self.strides: list[tuple[Size, Any]] = []
         self._names: dict[Source, str] = {}
+        #: All numbers that were read, symbolic or not: what the next capture is compared with.
+        self.met: dict[Place, Number] = {}
+        #: Which numbers, besides those of tensors, are symbols.
+        self.numbers: list[Place] = []
+
+    # Tensors
 
     def policy(self, value: torch.Tensor, source: Source) -> list[DimPolicy | DimMark] | None:
         """One policy a dimension, or None where all sizes are constants."""
         marks = policy_of(value)
         whole = self.dynamic is True and not _is_state(value, source)
-        if not marks and not whole:
-            return None
-        rest = DimPolicy.DUCK if whole else DimPolicy.STATIC
-        return [marks.get(dim, rest) for dim in range(value.dim())]
+        rank = value.dim()
+        policies: list[DimPolicy | DimMark] = []
+        for dim, size in enumerate(value.shape):
+            changes = self._meet((self.name(source), "size", dim, rank), size) and self.dynamic is not False
+            policies.append(marks.get(dim, DimPolicy.DUCK if whole or changes else DimPolicy.STATIC))
+        return None if all(policy is DimPolicy.STATIC for policy in policies) else policies
+
+    def alike(self, source: Source, rank: int) -> list[Hashable]:
+        """For each dimension what other sizes must have in common with it to be the same symbol."""
+        return [self._history.class_of((self.name(source), "size", dim, rank)) for dim in range(rank)]
+
+    def changing_strides(self, value: torch.Tensor, source: Source) -> list[bool]:
+        """Whether a dimension's stride changed since an earlier capture."""
+        if self.dynamic is False:
+            return [False] * value.dim()
+        rank = value.dim()
+        return [self._meet((self.name(source), "stride", dim, rank), step) for dim, step in enumerate(value.stride())]
 
     def name(self, source: Source) -> str:
         """A source's name, and its alone: an argument and a global may be called the same."""
@@ -61,10 +87,38 @@ class DynamicSizes:
             self.sizes[f"{self.name(source)}.size({dim})"] = Size(source, "size", dim)
             stride = fake.stride(dim)
             if isinstance(stride, torch.SymInt):
-                self.strides.append((Size(source, "stride", dim), stride))
+                read = Size(source, "stride", dim)
+                self.sizes[f"{self.name(source)}.stride({dim})"] = read
+                self.strides.append((read, stride))
+
+    # Numbers
+
+    def number(self, value: Number, source: Source) -> torch.SymInt | torch.SymFloat | None:
+        """An int or float from outside as a symbol; None where it is a constant."""
+        if self.dynamic is False:
+            return None
+        name = self.name(source)
+        place = (name, type(value))
+        changes = self._meet(place, value)
+        whole = self.dynamic is True and _is_argument(source) and not self._history.is_constant(place)
+        if not self._symbolic_numbers or not (changes or whole):
+            return None
+        try:
+            made: Any = (self.env.create_float if type(value) is float else self.env.create_int)(value, name)
+        except ValueError:  # a number that no condition tells from others
+            return None
+        self.sizes[name] = Size(source, _READS[type(value)])
+        self.numbers.append(place)
+        return made if isinstance(made, torch.SymInt | torch.SymFloat) else None
+
+    def _meet(self, place: Place, value: Number) -> bool:
+        self.met[place] = value
+        return self._history.changes(place, value)
+
+    # Guards
 
     def guards(self) -> list[Guard]:
-        """The conditions under which the capture is valid for other sizes, each natively checkable.
+        """The conditions under which the capture is valid for other numbers, each natively checkable.
 
         Raises ``MarkError`` where they break what the user promised.
         """
@@ -77,6 +131,8 @@ class DynamicSizes:
         ]
         symbols = {symbol: source for symbol, source in self.env.sources.items() if source in self.sizes}
         for read, stride in self.strides:
+            if self.sizes.get(symbols.get(stride.node.expr, "")) == read:
+                continue  # a symbol of its own
             # Facts learned since (two sizes are equal, one is constant) hold whenever the guards do.
             expr = self.env.simplify(stride.node.expr)
             names = {symbol: f"n{place}" for place, symbol in enumerate(symbols)}
@@ -97,6 +153,11 @@ class DynamicSizes:
 def _is_state(value: torch.Tensor, source: Source) -> bool:
     """Whether a tensor is a module's parameter or buffer: those keep their sizes."""
     return isinstance(value, torch.nn.Parameter) or "._buffers[" in source.name or "._parameters[" in source.name
+
+
+def _is_argument(source: Source) -> bool:
+    """Whether a number is an argument of the frame, or in a container that is one."""
+    return isinstance(source.root, Local) and all(isinstance(each, Local | Item) for each in source.path)
 
 
 def _namespace(names: set[str]) -> dict[str, Any] | None:

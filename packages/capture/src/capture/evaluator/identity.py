@@ -76,7 +76,7 @@ class ObjectIdentity:
         self._guard_aliases(graph.changes_inputs())
         if len(self._hashed) > 1:
             self.distinct(*self._hashed.values())
-        self._guard_bound_apart(graph.sources)
+        self._guard_bound_apart(graph.tensor_sources())
 
     def release(self) -> None:
         """Let go of the program's objects."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from capture.history import History
+
 from .builder import Inputs, VariableBuilder
 from .calls import FunctionCalls
 from .classes import ClassLookups
+from .dynamic import DynamicSizes
 from .errors import ProgramErrors
 from .globals import ProgramGlobals
 from .guards import GuardTable
@@ -25,10 +28,14 @@ class Experience:
     """What earlier attempts at a frame, and a session's earlier captures, found out."""
 
     refusals: Refusals
+    #: What they met where they read sizes and numbers.
+    history: History
     #: Calls of functions that remember, which were made before the frame ran.
     ran_ahead: set[Any]
     #: What the program is told when it asks whether a compiler traces it.
     says_compiling: bool
+    #: Whether numbers that change may be symbols.
+    symbolic_numbers: bool
 
 
 class Machine:
@@ -44,8 +51,9 @@ class Machine:
         self.identity = ObjectIdentity(self.guards, self.effects, self._inputs)
         self.builder = VariableBuilder(self, self.guards, self.effects, self.errors, self._inputs)
         self.globals = ProgramGlobals(root_globals, self.guards, self.builder, self.effects, self.errors, self._inputs)
+        numbers = DynamicSizes(dynamic, experience.history, experience.symbolic_numbers, self.state.where)
         self.recorder = GraphRecorder(
-            self, self.state, self.effects, self.errors, self.guards, self.builder, dynamic, experience.refusals
+            self, self.state, self.effects, self.errors, self.guards, self.builder, numbers, experience.refusals
         )
         self.calls = FunctionCalls(self, self.errors, self.recorder)
         self.operators = LanguageOperators(self)

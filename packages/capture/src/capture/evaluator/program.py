@@ -8,7 +8,7 @@ from typing import Any
 
 from capture.bytecode import Instruction, decode
 from capture.bytecode.dialect import current
-from capture.code_map import CodeMap
+from capture.identity_map import IdentityMap
 from capture.errors import Unsupported
 
 #: Takes the interpreter, the frame and the operation; the types are those of ``opcodes.registry``, which fills the table.
@@ -87,7 +87,7 @@ class Program:
         return self.ops[index].name == "PUSH_EXC_INFO" and first in ("CHECK_EXC_MATCH", "POP_EXCEPT")
 
 
-_programs: CodeMap[Program] = CodeMap()
+_programs: IdentityMap[CodeType, Program] = IdentityMap()
 
 
 def program_of(code: CodeType) -> Program:

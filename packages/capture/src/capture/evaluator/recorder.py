@@ -43,7 +43,7 @@ _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 class GraphRecorder:
-    """The graph of one attempt and the fakes of its values. ``dynamic`` says which sizes are symbols, ``refusals`` what is not recorded."""
+    """The graph of one attempt and the fakes of its values. ``dynamic_sizes`` says which numbers are symbols, ``refusals`` what is not recorded."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class GraphRecorder:
         errors: ProgramErrors,
         guards: Guards,
         builder: Builder,
-        dynamic: bool | None,
+        dynamic_sizes: DynamicSizes,
         refusals: Refusals,
     ) -> None:
         self._m = m
@@ -63,11 +63,12 @@ class GraphRecorder:
         self._guards = guards
         self._builder = builder
         self.graph = GraphBuilder()
-        self.dynamic_sizes = DynamicSizes(dynamic, state.where)
+        self.dynamic_sizes = dynamic_sizes
         self.fake_mode = FakeMode(self.dynamic_sizes.env)
         #: The variables of tensors, by the identity of their fakes.
         self.fakes: dict[int, Tensor] = {}
         self._numbers: dict[tuple[Any, ...], Symbolic] = {}
+        self._number_inputs: dict[Source, Symbolic] = {}
         #: Torch's settings where the frame begins, and how deep autocast is nested.
         self.entered_with = in_force()
         self.autocast_nesting = 0
@@ -83,22 +84,43 @@ class GraphRecorder:
         self.graph = GraphBuilder()
         self.fakes.clear()
         self._numbers.clear()
+        self._number_inputs.clear()
 
     def input(self, value: torch.Tensor, source: Source) -> tuple[fx.Node, Any]:
         """A tensor from outside becomes an input of the graph: its node and its fake. Guards its metadata."""
-        policy = self.dynamic_sizes.policy(value, source)
+        sizes_known = self.dynamic_sizes
+        policy, changing = sizes_known.policy(value, source), sizes_known.changing_strides(value, source)
         try:
-            fake = self.fake_mode.from_tensor(value, source=self.dynamic_sizes.name(source), policy=policy)
+            fake = self.fake_mode.from_tensor(
+                value,
+                source=sizes_known.name(source),
+                policy=policy,
+                alike=None if policy is None else sizes_known.alike(source, value.dim()),
+                symbolic_strides=changing,
+            )
         except NotImplementedError as error:
             # A wrapper of a function transform (vmap, grad): its frames are the interpreter's.
             raise SkipFrame(f"a tensor without a storage of its own ({error})") from error
-        if policy is not None:
-            self.dynamic_sizes.note(fake, source)
+        if policy is not None or any(changing):
+            sizes_known.note(fake, source)
         if not isinstance(source, Const):
             sizes = tuple(s if type(s) is int else None for s in fake.shape)
             strides = tuple(s if type(s) is int else None for s in fake.stride())
             self._guards.add(source, GuardKind.TENSOR, TensorMeta.of(value, sizes=sizes, strides=strides))
         return self.graph.placeholder(source, fake, self._state.where()), fake
+
+    def number_input(self, value: int | float, source: Source) -> Variable | None:
+        """A number from outside that is not the same each time becomes an input of the graph; None for one that is."""
+        found = self._number_inputs.get(source)
+        if found is None:
+            symbol = self.dynamic_sizes.number(value, source)
+            if symbol is None:
+                return None
+            self._guards.add(source, GuardKind.TYPE, type(value))
+            found = Symbolic(self.graph.placeholder(source, symbol, self._state.where()), symbol)
+            found.source = source
+            self._number_inputs[source] = found
+        return found
 
     def has_tensor(self, variable: Variable) -> bool:
         """Whether a tensor is somewhere in an argument."""

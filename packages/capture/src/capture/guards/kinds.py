@@ -141,9 +141,9 @@ class GlobalState:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """An integer that a shape predicate reads from a source: `what` is "size", "stride", "offset" or "value".
+    """A number that a shape predicate reads from a source: `what` is "size", "stride", "offset", "value" or "float".
 
-    `dim` counts for "size" and "stride"; "value" is a Python int itself.
+    `dim` counts for "size" and "stride"; "value" is a Python int itself, "float" a Python float.
     """
 
     source: Source
@@ -151,7 +151,7 @@ class Size:
     dim: int = 0
 
     def __str__(self) -> str:
-        if self.what == "value":
+        if self.what in ("value", "float"):
             return self.source.name
         if self.what == "offset":
             return f"{self.source.name}.storage_offset()"
@@ -163,7 +163,8 @@ class ShapePredicate:
     """A condition on sizes: Python source of one expression over `names`, which stand for `inputs` in order.
 
     Integers, + - * // %, comparisons (chained too), and/or/not, min and max are checked natively; any other
-    expression is compiled as Python, with `namespace` as its globals. `reason` is why it is there, where no line asked.
+    expression, and one of floats, is compiled as Python, with `namespace` as its globals. `reason` is why it is there,
+    where no line asked.
     """
 
     inputs: tuple[Size, ...]
@@ -259,7 +260,7 @@ _STATE_NOW: dict[GuardKind, Callable[[Any, FrameValues], str]] = {
 
 def _size(size: Size, values: FrameValues) -> Any:
     value = size.source.read(values)
-    if size.what == "value":
+    if size.what in ("value", "float"):
         return value
     return value.storage_offset() if size.what == "offset" else getattr(value, size.what)(size.dim)
 

@@ -24,7 +24,7 @@ Instruction = tuple[str, int, int, int, Any, int]
 _Read = tuple[str, int, Any]  # operation, number, object
 _WORD = 2**62
 _CLASS_DICT: _Read = ("class_dict", 0, None)
-_SIZE_READS = {"size": 0, "stride": 1, "offset": 2, "value": 3}
+_SIZE_READS = {"size": 0, "stride": 1, "offset": 2, "value": 3, "float": 4}
 
 
 def guard_program(tree: GuardTree, code: CodeType, inputs: Iterable[S.Source] = ()) -> _native.GuardProgram:

@@ -23,6 +23,8 @@ _DEEPEST = 200  # values on the native stack; an expression nested deeper runs a
 
 def steps_of(predicate: ShapePredicate) -> tuple[Step, ...] | None:
     """The condition as steps on a stack of 64-bit integers; None if it needs more than that."""
+    if any(read.what == "float" for read in predicate.inputs):
+        return None
     tree = ast.parse(predicate.code.strip(), mode="eval")
     places = {name: place for place, name in enumerate(predicate.names)}
     try:

@@ -169,6 +169,9 @@ class Recorder(Protocol):
     def input(self, value: torch.Tensor, source: Source) -> tuple[fx.Node, Any]:
         """A tensor from outside becomes an input of the graph: its node and its fake. Guards its metadata."""
 
+    def number_input(self, value: int | float, source: Source) -> Variable | None:
+        """A number from outside that is not the same each time becomes an input of the graph; None for one that is."""
+
     def number(self, tensor: Any, name: str, args: list[Any], kwargs: dict[str, Any], value: Any) -> Variable:
         """A symbolic size, stride or count of a tensor: one node per number."""
 

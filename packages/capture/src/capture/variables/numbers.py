@@ -48,9 +48,9 @@ class Symbolic(Variable):
         return _PYTHON_TYPES[type(self.value)]
 
     def as_python(self, m: Interpreter) -> Any:
-        if self.known is None:
+        if self.known is None and not self.value.node.has_hint():
             raise NotConstant(self)
-        return self.known
+        return self.specialise(m) if self.known is None else self.known
 
     def truth(self, m: Interpreter) -> bool:
         if self.python_type() is bool:

@@ -1,11 +1,13 @@
 """Real tensors in, their fakes out: one fake for one tensor, one storage key for one storage, both held weakly."""
 
 import weakref
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import torch
 
 from symshapes.fake.tensor import FakeTensor, Mode, fake_class
+from symshapes.policy import DimPolicy
 from symshapes.rules.layout import CONJ, NEG, Size, Sizes, TensorMeta
 
 
@@ -17,7 +19,14 @@ class Converter:
         self._fakes: dict[int, tuple[Any, FakeTensor]] = {}
         self._storages: dict[int, tuple[Any, object]] = {}
 
-    def convert(self, t: torch.Tensor, source: str | None, policy: Any | None) -> FakeTensor:
+    def convert(
+        self,
+        t: torch.Tensor,
+        source: str | None,
+        policy: Any | None,
+        alike: Any | None = None,
+        changing_strides: Sequence[bool] = (),
+    ) -> FakeTensor:
         """See `FakeMode.from_tensor`."""
         mode = self._mode()
         assert mode is not None
@@ -30,7 +39,7 @@ class Converter:
             return held[1]
         if t.layout is not torch.strided or t.is_quantized or t.is_nested:
             raise NotImplementedError(f"no fake of a tensor with layout {t.layout}")
-        size, stride = self._sizes(t, source, policy)
+        size, stride = self._sizes(t, source, policy, alike, changing_strides)
         flags = (CONJ if t.is_conj() else 0) | (NEG if t.is_neg() else 0)
         meta = TensorMeta(size, stride, t.dtype, t.device, t.storage_offset(), flags)
         key = self._storage_key(t)
@@ -52,17 +61,31 @@ class Converter:
         """The fake of a real tensor that an op met: a constant of the program, all sizes static."""
         return self.convert(t, None, None)
 
-    def _sizes(self, t: torch.Tensor, source: str | None, policy: Any | None) -> tuple[Sizes, Sizes]:
+    def _sizes(
+        self,
+        t: torch.Tensor,
+        source: str | None,
+        policy: Any | None,
+        alike: Sequence[Hashable] | None,
+        changing_strides: Sequence[bool],
+    ) -> tuple[Sizes, Sizes]:
         mode = self._mode()
         assert mode is not None
-        if policy is None or mode.shape_env is None:
+        env = mode.shape_env
+        if env is None or (policy is None and not any(changing_strides)):
             return tuple(t.shape), t.stride()
-        policies = list(policy) if isinstance(policy, (list, tuple)) else [policy] * t.dim()
+        policies = list(policy) if isinstance(policy, (list, tuple)) else [policy or DimPolicy.STATIC] * t.dim()
         size = tuple(
-            mode.shape_env.create_size(length, f"{source}.size({dim})", policies[dim])
+            env.create_size(length, f"{source}.size({dim})", policies[dim], alike=None if alike is None else alike[dim])
             for dim, length in enumerate(t.shape)
         )
-        return size, symbolic_strides(t.shape, t.stride(), size)
+
+        def own(dim: int) -> Size:
+            changes = dim < len(changing_strides) and changing_strides[dim]
+            kind = DimPolicy.DYNAMIC if changes else DimPolicy.STATIC
+            return env.create_size(t.stride(dim), f"{source}.stride({dim})", kind)
+
+        return size, symbolic_strides(t.shape, t.stride(), size, own)
 
     def _storage_key(self, t: torch.Tensor) -> object:
         storage = t.untyped_storage()
@@ -81,11 +104,10 @@ class Converter:
         memo[name] = (weakref.ref(real, forget), value)
 
 
-def symbolic_strides(size: torch.Size, stride: tuple[int, ...], symbols: Sizes) -> Sizes:
+def symbolic_strides(size: torch.Size, stride: tuple[int, ...], symbols: Sizes, own: Callable[[int], Size]) -> Sizes:
     """Strides in terms of the symbolic sizes, wherever a stride is the product of what lies inside it.
 
-    Strides that are no such product (a slice's, an expanded dimension's) stay ints: whoever guards on the tensor
-    guards on them.
+    Strides that are no such product (a slice's, an expanded dimension's) are what `own` gives for the dimension.
     """
     out: list[Size] = list(stride)
     step: Size = 1
@@ -95,7 +117,7 @@ def symbolic_strides(size: torch.Size, stride: tuple[int, ...], symbols: Sizes) 
         if stride[dim] == step_hint:
             out[dim] = step
         else:
-            step = stride[dim]
+            out[dim] = step = own(dim)
             step_hint = stride[dim]
         step = step * symbols[dim]
         step_hint = step_hint * size[dim]

@@ -71,13 +71,22 @@ class FakeMode(InfraMode):
         if shadowed is not None:
             _torch.set_fake_slot(shadowed)
 
-    def from_tensor(self, t: torch.Tensor, *, source: str | None = None, policy: Any | None = None) -> Any:
+    def from_tensor(
+        self,
+        t: torch.Tensor,
+        *,
+        source: str | None = None,
+        policy: Any | None = None,
+        alike: Any | None = None,
+        symbolic_strides: Any = (),
+    ) -> Any:
         """The fake of `t`: same size, stride, offset, dtype, device, autograd state; one fake for one tensor.
 
         `policy` (one `DimPolicy`, or one a dimension) asks for symbolic sizes, which the mode's `shape_env` makes;
-        strides follow the sizes. Raises NotImplementedError for layouts other than strided.
+        strides follow the sizes. `alike` has for each dimension what `ShapeEnv.create_size` takes for that;
+        `symbolic_strides` tells of each whether a stride that does not follow from sizes is a symbol. Raises NotImplementedError for layouts other than strided.
         """
-        return self._converter.convert(t, source, policy)
+        return self._converter.convert(t, source, policy, alike, symbolic_strides)
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

@@ -1,0 +1,87 @@
+"""What earlier captures of a frame met, and what of it has changed since: that is symbolic from then on.
+
+In: the sizes, strides and numbers that each capture read. Out: which of them changed, and which always were equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from types import CodeType
+from typing import Any
+
+import torch
+
+from .identity_map import IdentityMap
+
+Number = int | float
+#: Where a number is read: the words of its source, and which of several it is.
+Place = Hashable
+
+_REMEMBERED = 16
+
+
+class History:
+    """Sizes, strides and numbers that the captures of one frame met, place by place."""
+
+    def __init__(self) -> None:
+        self._captures = 0
+        self._met: dict[Place, tuple[tuple[int, Number], ...]] = {}
+        self._changed: set[Place] = set()
+        self._constant: set[Place] = set()
+
+    def changes(self, place: Place, value: Number) -> bool:
+        """Whether another value was met at a place, and the program did not ask for the value itself."""
+        if place in self._constant:
+            return False
+        return place in self._changed or any(not _same(met, value) for _, met in self._met.get(place, ())[:1])
+
+    def class_of(self, place: Place) -> Hashable:
+        """Equal for places that held equal numbers at each capture so far."""
+        return self._met.get(place, ())
+
+    def is_constant(self, place: Place) -> bool:
+        """Whether the program asks for the value itself."""
+        return place in self._constant
+
+    def make_constant(self, places: Iterable[Place]) -> None:
+        """The program asks for the values there themselves: a capture serves one."""
+        self._constant.update(places)
+
+    def add(self, met: Mapping[Place, Number]) -> None:
+        """What one more capture met."""
+        for place, value in met.items():
+            before = self._met.get(place, ())
+            if before and not _same(before[0][1], value):
+                self._changed.add(place)
+            if len(before) < _REMEMBERED:
+                self._met[place] = (*before, (self._captures, value))
+        self._captures += 1
+
+
+def _same(first: Number, second: Number) -> bool:
+    """Equality in which NaN equals itself."""
+    return first == second or (first != first and second != second)
+
+
+class Histories:
+    """The histories of frames, by code; of methods of modules, by the module as well.
+
+    Layers of one class differ in what they are called with, each time in the same way: that is no change.
+    """
+
+    def __init__(self) -> None:
+        self._of_codes: IdentityMap[CodeType, tuple[History, IdentityMap[torch.nn.Module, History]]] = IdentityMap()
+
+    def of(self, code: CodeType, args: Iterable[Any]) -> History:
+        """The history of a frame of ``code`` with these arguments."""
+        found = self._of_codes.get(code)
+        if found is None:
+            found = self._of_codes[code] = History(), IdentityMap()
+        own, by_module = found
+        module = next((arg for arg in args if isinstance(arg, torch.nn.Module)), None)
+        if module is None:
+            return own
+        kept = by_module.get(module)
+        if kept is None:
+            kept = by_module[module] = History()
+        return kept
