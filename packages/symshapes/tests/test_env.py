@@ -206,10 +206,13 @@ def test_floats_and_ints_of_the_program():
     env = ShapeEnv()
     f, n = env.create_float(0.5, "scale"), env.create_int(-3, "shift")
     assert f < 1.0 and n < 0
-    assert [guard.text for guard in env.guards] == ["scale < 1.0"]
+    assert [guard.text for guard in env.guards] == ["scale < 1.0", "shift + 1 <= 0"]
     assert check(env, {"scale": 0.25, "shift": -8})
     assert not check(env, {"scale": 1.5, "shift": -8})
     assert not check(env, {"scale": 0.5, "shift": 8})
+    assert not check(env, {"scale": 0.5, "shift": -(2**63)})
+    with pytest.raises(ValueError, match="no word has room"):
+        env.create_int(2**63, "seed")
     env = ShapeEnv()
     s = env.create_size(10, "x.size(0)", DYNAMIC)
     assert int(torch.sym_float(s) * 0.3) == 3

@@ -13,6 +13,7 @@ from . import _native
 from ._torch import hide_from_torch_compile
 from .compiled import Choices, compiled, compiled_call
 from .evaluator.program import reset_programs
+from .history import reset_histories
 from .report import Trace
 from .resume import reset_resumes
 from .session import Backend, Session
@@ -73,4 +74,5 @@ def reset() -> None:
     _native.reset()
     reset_programs()
     reset_resumes()
+    reset_histories()
     reset_generated()

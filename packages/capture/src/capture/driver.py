@@ -51,7 +51,9 @@ def capture_frame(
     numbers = Numbers(history)
     ran_ahead: set[Any] = set()
     while True:
-        attempt = Attempt(frame, dynamic, Experience(refusals, history, ran_ahead, ways.says_compiling, numbers.symbolic))
+        attempt = Attempt(
+            frame, dynamic, Experience(refusals, history, ran_ahead, ways.says_compiling, numbers.symbolic)
+        )
         with restored(), undisturbed_autograd():
             try:
                 attempt.evaluate(break_at)

@@ -5,6 +5,7 @@ In: the sizes, strides and numbers that each capture read. Out: which of them ch
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Hashable, Iterable, Mapping
 from types import CodeType
 from typing import Any
@@ -70,6 +71,7 @@ class Histories:
     """
 
     def __init__(self) -> None:
+        _ALL.add(self)
         self._of_codes: IdentityMap[CodeType, tuple[History, IdentityMap[torch.nn.Module, History]]] = IdentityMap()
 
     def of(self, code: CodeType, args: Iterable[Any]) -> History:
@@ -85,3 +87,16 @@ class Histories:
         if kept is None:
             kept = by_module[module] = History()
         return kept
+
+    def clear(self) -> None:
+        """Forget what was met."""
+        self._of_codes.clear()
+
+
+_ALL: weakref.WeakSet[Histories] = weakref.WeakSet()
+
+
+def reset_histories() -> None:
+    """Forget what all captures met."""
+    for histories in _ALL:
+        histories.clear()

@@ -14,8 +14,8 @@ from typing import Any
 
 from .bytecode import Instruction, assemble, build, decode, falls_through, liveness, stack_effect
 from .bytecode.dialect import current
-from .identity_map import IdentityMap
 from .errors import SkipFrame
+from .identity_map import IdentityMap
 from .names import Names
 
 _FRAME_SETUP = frozenset({"MAKE_CELL", "COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})

@@ -16,12 +16,12 @@ from . import _native, _torch, config
 from ._torch import hide_from_torch_compile
 from .attempt import FrameInput
 from .bytecode import argument_names
-from .identity_map import IdentityMap
 from .driver import capture_frame
 from .errors import CaptureError, GraphBreakError, GraphRefused, InternalError, SkipCall, SkipFrame
 from .evaluator.refusals import Refusals
-from .history import Histories
 from .guards import build_tree, guard_program
+from .history import Histories
+from .identity_map import IdentityMap
 from .notices import tell, warnings_kept_from_raising
 from .replacement import Capture
 from .report import Trace
@@ -121,7 +121,11 @@ class Session:
                 beneath = (code if origin is None else origin.code) is not self.root
                 backend = functools.partial(self.run_backend, beneath=beneath)
                 captured = capture_frame(
-                    frame, backend, dynamic=self.dynamic, fullgraph=self.fullgraph, refusals=self.refusals,
+                    frame,
+                    backend,
+                    dynamic=self.dynamic,
+                    fullgraph=self.fullgraph,
+                    refusals=self.refusals,
                     history=self.histories.of(code, frame.args),
                 )
                 return self.entry(code, captured, frame.traced)

@@ -440,14 +440,14 @@ def test_explain_names_every_frame_that_was_skipped_or_broken_and_why() -> None:
 
 
 def test_the_recompile_limit_warns_once_with_the_guard_and_its_value() -> None:
-    def fn(x: torch.Tensor, n: int) -> torch.Tensor:
-        return x + n
+    def fn(x: torch.Tensor, name: str) -> torch.Tensor:
+        return x + len(name)
 
     compiled = capture.compile(fn)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for n in range(capture.config.recompile_limit + 5):
-            assert torch.equal(compiled(torch.ones(2), n), torch.ones(2) + n)
+            assert torch.equal(compiled(torch.ones(2), "a" * n), torch.ones(2) + n)
     (warning,) = caught
     assert warning.filename == __file__
-    assert "n == 15, now 16  # test_api.py" in str(warning.message)
+    assert f"name == {'a' * 15!r}, now {'a' * 16!r}  # test_api.py" in str(warning.message)

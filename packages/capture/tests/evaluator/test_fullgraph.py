@@ -320,18 +320,18 @@ def test_a_failing_backend_is_the_cause() -> None:
 def test_the_call_after_the_last_allowed_variant(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capture.config, "recompile_limit", 2)
 
-    def fn(x: torch.Tensor, n: int) -> torch.Tensor:
-        return x + n
+    def fn(x: torch.Tensor, name: str) -> torch.Tensor:
+        return x + len(name)
 
     run = capture.compile(fn, fullgraph=True)
-    run(X, 1)
-    run(X, 2)
+    run(X, "a")
+    run(X, "bb")
     for _ in range(2):
         with pytest.raises(
-            capture.GraphBreakError, match=r"2 variants .* n == 2, now 3  # test_fullgraph.py:\d+ in fn"
+            capture.GraphBreakError, match=r"2 variants .* name == 'bb', now 'ccc'  # test_fullgraph.py:\d+ in fn"
         ):
-            run(X, 3)
-    assert torch.equal(run(X, 1), X + 1)
+            run(X, "ccc")
+    assert torch.equal(run(X, "a"), X + 1)
     assert len(run.session.report.skipped) <= 1
 
 

@@ -33,7 +33,6 @@ from symshapes.node import SymNode
 from symshapes.policy import DimMark, DimPolicy, MarkError
 from symshapes.promises import Promises
 
-
 #: Conditions on ints are checked in 64-bit arithmetic, in which sums and small multiples of these are exact.
 _WORD = ValueRange(-(2**62) + 1, 2**62 - 1)
 
@@ -160,7 +159,7 @@ class ShapeEnv:
             self._shared[unbacked, key] = symbol
         return symbol, span
 
-    def create_int(self, hint: int, source: str) -> torch.SymInt:
+    def create_int(self, hint: int, source: str) -> int | torch.SymInt:
         """An int of the program as a symbol of its own, of any value that a machine word has room for.
 
         Raises ValueError for one that has none.

@@ -32,7 +32,9 @@ class DynamicSizes:
     ``symbolic_numbers`` only tensors have symbols.
     """
 
-    def __init__(self, dynamic: bool | None, history: History, symbolic_numbers: bool, locate: Callable[[], str]) -> None:
+    def __init__(
+        self, dynamic: bool | None, history: History, symbolic_numbers: bool, locate: Callable[[], str]
+    ) -> None:
         self.dynamic = dynamic
         self._history = history
         self._symbolic_numbers = symbolic_numbers
@@ -104,7 +106,10 @@ class DynamicSizes:
         if not self._symbolic_numbers or not (changes or whole):
             return None
         try:
-            made: Any = (self.env.create_float if type(value) is float else self.env.create_int)(value, name)
+            if isinstance(value, float):
+                made: Any = self.env.create_float(value, name)
+            else:
+                made = self.env.create_int(value, name)
         except ValueError:  # a number that no condition tells from others
             return None
         self.sizes[name] = Size(source, _READS[type(value)])

@@ -8,8 +8,8 @@ from typing import Any
 
 from capture.bytecode import Instruction, decode
 from capture.bytecode.dialect import current
-from capture.identity_map import IdentityMap
 from capture.errors import Unsupported
+from capture.identity_map import IdentityMap
 
 #: Takes the interpreter, the frame and the operation; the types are those of ``opcodes.registry``, which fills the table.
 Handler = Callable[[Any, Any, "Op"], str | None]
