@@ -119,7 +119,7 @@ def test_the_report_tells_of_what_is_shared() -> None:
     first(x), second(x)
     mine, theirs = first.session.report, second.session.report
     assert (mine.frames, mine.shared, theirs.frames, theirs.shared) == (1, 0, 0, 1)
-    assert theirs.graphs == mine.graphs and "1 capture(s) shared" in str(theirs)
+    assert theirs.graphs == mine.graphs and "1 capture shared" in str(theirs)
 
 
 def test_a_child_replaced_by_its_equal_is_no_capture() -> None:

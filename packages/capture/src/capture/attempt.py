@@ -22,6 +22,7 @@ from .guards import GlobalState, Guard, GuardKind
 from .resume import origin_of
 from .settings import in_force
 from .sources import Closure, ClosureCell, Local, ModuleGlobal
+from .target import parameters_behind
 from .variables.base import SymbolicRaise, Variable
 from .variables.constants import Constant
 from .variables.functions import Cell
@@ -70,8 +71,10 @@ class Attempt:
     def __init__(self, frame: FrameInput, dynamic: bool | None, experience: Experience) -> None:
         self.code = frame.code
         self.m = Machine(frame.globals, dynamic, experience)
+        entries = parameters_behind(self.code)
         local: dict[str, Variable] = {
-            name: Lazy(value, Local(name)) for name, value in zip(argument_names(self.code), frame.args, strict=True)
+            name: Lazy(value, Local(name, entries))
+            for name, value in zip(argument_names(self.code), frame.args, strict=True)
         }
         closure: list[Cell] = []
         for name, real in zip(self.code.co_freevars, frame.function.__closure__ or (), strict=True):

@@ -40,7 +40,8 @@ def _call_of_module(module: torch.nn.Module) -> FunctionType:
 
     Its lines are ``forward``'s, and its code is that of all modules with this ``forward``: equal ones share what is captured.
     """
-    return _in_place_of(lambda *args, **kwargs: module(*args, **kwargs), module)
+    self = module  # as its own code calls it: so it is named in reports
+    return _in_place_of(lambda *args, **kwargs: self(*args, **kwargs), module)
 
 
 def _call_of(fn: Callable[..., Any]) -> FunctionType:
@@ -64,12 +65,16 @@ def _in_place_of(call: Any, fn: Callable[..., Any]) -> FunctionType:
         if code is None:
             place = (inner.co_filename, inner.co_firstlineno, inner.co_name, inner.co_qualname)
             code = made[call.__code__] = _stand_in(call.__code__, *place)
+            if isinstance(fn, torch.nn.Module):
+                _PARAMETERS[code] = inner.co_varnames[1 : inner.co_argcount]
     else:
         name = getattr(fn, "__name__", type(fn).__name__)
         code = _stand_in(call.__code__, f"<compiled {name}>", 1, name, name)
     return FunctionType(code, call.__globals__, code.co_name, None, call.__closure__)
 
 
+#: By the code of a function that stands for a module's ``forward``: the parameters of that, without the module.
+_PARAMETERS: IdentityMap[CodeType, tuple[str, ...]] = IdentityMap()
 #: By the code of the user's function: those that stand for it, by what they do.
 _STAND_INS: IdentityMap[CodeType, weakref.WeakValueDictionary[CodeType, CodeType]] = IdentityMap()
 
@@ -78,6 +83,11 @@ def _stand_in(call: CodeType, file: str, line: int, name: str, qualified: str) -
     code = call.replace(co_filename=file, co_firstlineno=line, co_name=name, co_qualname=qualified)
     note_stand_in(code)
     return code
+
+
+def parameters_behind(code: CodeType) -> tuple[str, ...] | None:
+    """What ``forward`` calls the arguments, where ``code`` is that of a function of ``*args`` that calls the module; else None."""
+    return _PARAMETERS.get(code)
 
 
 def _code_behind(fn: Any) -> CodeType | None:

@@ -10,6 +10,7 @@ from capture.bytecode import build
 from capture.bytecode.instruction import Instruction
 
 from .base import FrameValues, Source, content_of, kept_hash
+from .roots import Local
 
 # Attributes of nn.Module that hold what users write as plain attributes.
 _MODULE_DICTS = ("_parameters", "_buffers", "_modules")
@@ -74,7 +75,8 @@ class Item(ReadFrom):
         if isinstance(self.base, Attr) and self.base.attr in _MODULE_DICTS and isinstance(self.key, str):
             owner = self.base.base.name
             return f"{owner}.{self.key}" if self.key.isidentifier() else f"{owner}[{self.key}]"
-        return f"{self.base.name}[{self.key!r}]"
+        entry = self.base.entry(self.key) if isinstance(self.base, Local) else None
+        return entry or f"{self.base.name}[{self.key!r}]"
 
     def load(self) -> list[Instruction]:
         if self.overridden:

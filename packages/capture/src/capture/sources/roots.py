@@ -15,14 +15,22 @@ from .base import FrameValues, Source
 class Local(Source):
     """An argument of the frame, `*args` and `**kwargs` as the tuple and the dict.
 
-    `load` reads the plain local: code that makes a cell of it must use `LOAD_DEREF` after its `MAKE_CELL`.
+    `load` reads the plain local: code that makes a cell of it must use `LOAD_DEREF` after its `MAKE_CELL`. Of what holds the
+    arguments of another function `entries` are that function's parameters, for the names of what is read from it.
     """
 
     local: str
+    entries: tuple[str, ...] | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
         return self.local
+
+    def entry(self, key: object) -> str | None:
+        """What the function whose arguments these are calls the one under a key; None if nobody knows."""
+        if self.entries is None or isinstance(key, str):
+            return None if self.entries is None else str(key)
+        return self.entries[key] if isinstance(key, int) and 0 <= key < len(self.entries) else None
 
     def load(self) -> list[Instruction]:
         return build.load_fast(self.local)
