@@ -153,36 +153,84 @@ shape_input(const ShapeInput *input, PyObject *const *regs, int64_t *out)
     return !overflow;
 }
 
+/* The inputs of one tensor lie side by side: its sizes and strides are fetched once. */
 static int
-shape_holds(const Step *step, PyObject *const *regs)
+shape_inputs(const Extra *extra, PyObject *const *regs, int64_t *numbers)
+{
+    PyObject *held = NULL;
+    const int64_t *read[] = {NULL, NULL};
+    int64_t rank = -1;
+    for (Py_ssize_t i = 0; i < extra->count; i++) {
+        const ShapeInput *input = &extra->inputs[i];
+        int found = -1;
+        if (input->what == READ_SIZE || input->what == READ_STRIDE) {
+            const int64_t **of = &read[input->what == READ_STRIDE];
+            if (regs[input->reg] != held) {
+                held = regs[input->reg];
+                read[0] = read[1] = NULL;
+                rank = -1;
+            }
+            found = *of ? 1 : tensor_numbers(held, input->what, &rank, of);
+            if (found == 1) {
+                if (input->dim >= rank) {
+                    return 0;
+                }
+                numbers[i] = (*of)[input->dim];
+            }
+        }
+        if (found < 0) {
+            held = NULL; /* Python may run */
+            found = shape_input(input, regs, &numbers[i]);
+        }
+        if (found != 1) {
+            return found;
+        }
+    }
+    return 1;
+}
+
+static int
+predicate_holds(const Extra *extra, PyObject *const *regs, const int64_t *numbers)
+{
+    PyObject *args = PyTuple_New(extra->count);
+    for (Py_ssize_t i = 0; args && i < extra->count; i++) {
+        PyObject *number = extra->inputs[i].what == FLOAT ? Py_NewRef(regs[extra->inputs[i].reg])
+                                                          : PyLong_FromLongLong(numbers[i]);
+        if (number == NULL) {
+            Py_CLEAR(args);
+            break;
+        }
+        PyTuple_SET_ITEM(args, i, number);
+    }
+    int holds = args ? truth_of(PyObject_Call(extra->predicate, args, NULL)) : -1;
+    Py_XDECREF(args);
+    return holds;
+}
+
+#define FEW_NUMBERS 64
+
+/* `*failed`, if wanted, is the first condition that does not hold. */
+static int
+shape_holds(const Step *step, PyObject *const *regs, Py_ssize_t *failed)
 {
     const Extra *extra = step->extra;
-    int64_t few[16];
-    int64_t *numbers = extra->count <= 16 ? few : PyMem_Malloc(extra->count * sizeof(int64_t));
+    int64_t few[FEW_NUMBERS];
+    int64_t *numbers = extra->count <= FEW_NUMBERS ? few : PyMem_Malloc(extra->count * sizeof(int64_t));
     if (numbers == NULL) {
         PyErr_NoMemory();
         return -1;
     }
-    int holds = 1;
-    for (Py_ssize_t i = 0; holds == 1 && i < extra->count; i++) {
-        holds = shape_input(&extra->inputs[i], regs, &numbers[i]);
+    int holds = shape_inputs(extra, regs, numbers);
+    if (holds == 1 && step->op == SHAPE_PREDICATE) {
+        holds = predicate_holds(extra, regs, numbers);
     }
-    if (holds == 1 && step->op == SHAPE) {
-        holds = shape_run(&extra->code, numbers);
-    }
-    else if (holds == 1) {
-        PyObject *args = PyTuple_New(extra->count);
-        for (Py_ssize_t i = 0; args && i < extra->count; i++) {
-            PyObject *number = extra->inputs[i].what == FLOAT ? Py_NewRef(regs[extra->inputs[i].reg])
-                                                              : PyLong_FromLongLong(numbers[i]);
-            if (number == NULL) {
-                Py_CLEAR(args);
-                break;
+    else {
+        for (Py_ssize_t i = 0; holds == 1 && i < extra->conditions; i++) {
+            holds = shape_run(&extra->codes[i], numbers);
+            if (failed) {
+                *failed = i;
             }
-            PyTuple_SET_ITEM(args, i, number);
         }
-        holds = args ? truth_of(PyObject_Call(extra->predicate, args, NULL)) : -1;
-        Py_XDECREF(args);
     }
     if (numbers != few) {
         PyMem_Free(numbers);
@@ -242,7 +290,7 @@ check_value(const Step *step, PyObject *const *regs)
     case CALL_EQUALS:
         return call_equals(step->object);
     default:
-        return shape_holds(step, regs);
+        return shape_holds(step, regs, NULL);
     }
 }
 

@@ -121,7 +121,7 @@ run_steps(GuardProgram *self, const GuardFrame *frame, Registers *registers, Wat
             }
         }
         if (holds != 1) {
-            return swallow_exception() < 0 ? GUARDS_ERROR : step->text;
+            return swallow_exception() < 0 ? GUARDS_ERROR : step_failed(step, regs);
         }
     }
     return GUARDS_HOLD;

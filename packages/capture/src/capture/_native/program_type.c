@@ -72,7 +72,36 @@ pins_of(const GuardProgram *self)
     return self->watched ? ((GuardProgram *)self->watched)->pins : 0;
 }
 
-/* "distinct": a tuple of registers; "apart": of the watched program's. Shapes: (tuple of (register, what, dim), steps or predicate). */
+/* A sequence of (steps, text). */
+static int
+build_conditions(const GuardProgram *self, Extra *extra, PyObject *body)
+{
+    PyObject *items = PySequence_Tuple(body);
+    Py_ssize_t count = items ? PyTuple_GET_SIZE(items) : 0;
+    extra->codes = items ? PyMem_Calloc(count + 1, sizeof(ShapeCode)) : NULL;
+    extra->texts = items ? PyMem_Calloc(count + 1, sizeof(int)) : NULL;
+    if (items && (extra->codes == NULL || extra->texts == NULL)) {
+        PyErr_NoMemory();
+    }
+    int ok = extra->codes && extra->texts;
+    for (Py_ssize_t i = 0; ok && i < count; i++) {
+        PyObject *steps, *item = PyTuple_GET_ITEM(items, i);
+        ok = PyTuple_Check(item) && PyArg_ParseTuple(item, "Oi", &steps, &extra->texts[i]);
+        if (!ok || extra->texts[i] < 0 || extra->texts[i] >= PyTuple_GET_SIZE(self->texts)) {
+            if (!PyErr_Occurred()) {
+                PyErr_SetString(PyExc_ValueError, "a shape's condition is (steps, text)");
+            }
+            ok = 0;
+        }
+        ok = ok && shape_compile(&extra->codes[i], steps, extra->count) == 0;
+        extra->conditions += ok;
+    }
+    Py_XDECREF(items);
+    return ok ? 0 : -1;
+}
+
+/* "distinct": a tuple of registers; "apart": of the watched program's. Shapes: (tuple of (register, what, dim), conditions or
+   predicate). */
 static int
 build_extra(GuardProgram *self, Step *step)
 {
@@ -121,7 +150,7 @@ build_extra(GuardProgram *self, Step *step)
         }
     }
     if (step->op == SHAPE) {
-        return shape_compile(&extra->code, body, extra->count);
+        return build_conditions(self, extra, body);
     }
     extra->predicate = body;
     return 0;
@@ -321,7 +350,11 @@ program_clear(PyObject *op)
     for (Py_ssize_t i = 0; i < count; i++) {
         Extra *extra = steps[i].extra;
         if (extra) {
-            shape_free(&extra->code);
+            for (Py_ssize_t at = 0; at < extra->conditions; at++) {
+                shape_free(&extra->codes[at]);
+            }
+            PyMem_Free(extra->codes);
+            PyMem_Free(extra->texts);
             PyMem_Free(extra->inputs);
             PyMem_Free(extra);
         }

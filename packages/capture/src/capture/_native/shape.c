@@ -21,6 +21,11 @@ static const struct {
     [NOT] = {"not", 1},
 };
 
+/* Step by step; whether one input lies between two numbers; whether one equals a product of inputs and numbers. */
+enum { STEPS,
+       WITHIN,
+       PRODUCT };
+
 #define OPERATIONS ((int)(sizeof operations / sizeof operations[0]))
 #define MOST_DEPTH 256
 
@@ -34,6 +39,65 @@ operation_number(const char *name)
     }
     PyErr_Format(PyExc_ValueError, "no shape operation %s", name);
     return -1;
+}
+
+/* What a comparison of an input and a number, three steps, leaves of `code`; 0 if it is none, or of another input. */
+static int
+narrow(ShapeCode *code, const ShapeStep *steps)
+{
+    int swapped = steps[0].op == PUSH, op = steps[2].op;
+    const ShapeStep *input = &steps[swapped], *number = &steps[!swapped];
+    if (input->op != INPUT || number->op != PUSH || (code->input >= 0 && code->input != input->number)) {
+        return 0;
+    }
+    if (swapped) {
+        op = op == LE ? GE : op == GE ? LE
+                         : op == EQ   ? EQ
+                                      : NE;
+    }
+    if (op == EQ || op == GE) {
+        code->least = Py_MAX(code->least, number->number);
+    }
+    if (op == EQ || op == LE) {
+        code->most = Py_MIN(code->most, number->number);
+    }
+    code->input = (Py_ssize_t)input->number;
+    return op == EQ || op == GE || op == LE;
+}
+
+/* Whether steps multiply inputs and numbers, and nothing else that lay on the stack. */
+static int
+is_product(const ShapeStep *step, const ShapeStep *end)
+{
+    Py_ssize_t depth = 0;
+    for (; step < end; step++) {
+        if (step->op == INPUT || step->op == PUSH) {
+            depth++;
+        }
+        else if (step->op != MUL || --depth < 1) {
+            return 0;
+        }
+    }
+    return depth == 1;
+}
+
+static void
+find_form(ShapeCode *code)
+{
+    const ShapeStep *steps = code->steps;
+    Py_ssize_t count = code->count;
+    code->input = -1;
+    code->least = INT64_MIN;
+    code->most = INT64_MAX;
+    int comparisons = count == 3 ? 1 : count == 7 && steps[6].op == AND ? 2
+                                                                        : 0;
+    if (comparisons && narrow(code, steps) && (comparisons == 1 || narrow(code, steps + 3))) {
+        code->form = WITHIN;
+    }
+    else if (count >= 3 && steps[0].op == INPUT && steps[count - 1].op == EQ &&
+             is_product(steps + 1, steps + count - 1)) {
+        code->form = PRODUCT;
+    }
 }
 
 int
@@ -77,6 +141,7 @@ shape_compile(ShapeCode *code, PyObject *steps, Py_ssize_t inputs)
         PyErr_SetString(PyExc_ValueError, "a shape condition must leave one value");
         goto fail;
     }
+    find_form(code);
     Py_DECREF(items);
     return 0;
 fail:
@@ -101,9 +166,29 @@ divide(int64_t a, int64_t b, int64_t *quotient, int64_t *rest)
     return 1;
 }
 
+static int
+is_equal_product(const ShapeCode *code, const int64_t *inputs)
+{
+    int64_t product = 1;
+    for (const ShapeStep *step = code->steps + 1, *last = code->steps + code->count - 1; step < last; step++) {
+        if (step->op != MUL &&
+            __builtin_mul_overflow(product, step->op == INPUT ? inputs[step->number] : step->number, &product)) {
+            return 0;
+        }
+    }
+    return inputs[code->steps[0].number] == product;
+}
+
 int
 shape_run(const ShapeCode *code, const int64_t *inputs)
 {
+    if (code->form == WITHIN) {
+        int64_t number = inputs[code->input];
+        return code->least <= number && number <= code->most;
+    }
+    if (code->form == PRODUCT) {
+        return is_equal_product(code, inputs);
+    }
     int64_t stack[MOST_DEPTH + 1];
     int64_t *top = stack; /* the last value lies below it */
     for (const ShapeStep *step = code->steps, *end = step + code->count; step < end; step++) {

@@ -12,6 +12,9 @@ typedef struct {
 typedef struct {
     Py_ssize_t count, depth;
     ShapeStep *steps;
+    int form; /* how it is run: most conditions need no stack */
+    Py_ssize_t input;
+    int64_t least, most;
 } ShapeCode;
 
 /* From a sequence of (operation name, number); 0, or -1 with an exception for what could not be run safely. */

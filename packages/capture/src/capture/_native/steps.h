@@ -34,7 +34,9 @@ typedef struct {
 typedef struct {
     Py_ssize_t count;
     ShapeInput *inputs;
-    ShapeCode code;
+    Py_ssize_t conditions; /* of "shape": all on the same inputs */
+    ShapeCode *codes;
+    int *texts; /* by condition */
     PyObject *predicate; /* borrowed from the instruction's object */
 } Extra;
 
@@ -64,5 +66,7 @@ typedef struct {
 PyObject *step_read(const Step *step, PyObject *const *regs, const GuardFrame *frame);
 /* 1 holds, 0 does not, -1 with an exception. Of one value, or of several registers. */
 int step_check(const Step *step, PyObject *const *regs);
+/* The text of what failed. */
+Py_ssize_t step_failed(const Step *step, PyObject *const *regs);
 
 #endif

@@ -197,6 +197,19 @@ tensor_fits_quietly(PyObject *spec, PyObject *value)
 }
 
 int
+tensor_numbers(PyObject *tensor, int what, int64_t *rank, const int64_t **numbers)
+{
+    if (!readable(tensor)) {
+        return -1;
+    }
+    void *handle = handle_of(tensor);
+    int64_t *found = NULL;
+    int failed = (*rank < 0 && torch.dim(handle, rank)) || (what == READ_SIZE ? torch.sizes : torch.strides)(handle, &found);
+    *numbers = found;
+    return !failed;
+}
+
+int
 tensor_number(PyObject *tensor, int what, Py_ssize_t dim, int64_t *out)
 {
     if (readable(tensor)) {

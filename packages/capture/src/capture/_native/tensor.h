@@ -18,6 +18,8 @@ enum {
 };
 /* One integer of a tensor's metadata. 1 read, 0 not there, -1 with an exception. */
 int tensor_number(PyObject *tensor, int what, Py_ssize_t dim, int64_t *out);
+/* All sizes or strides at once, without Python; `*rank` is asked for if it is negative. 1 read, 0 not there; -1, without an exception, if it takes Python. */
+int tensor_numbers(PyObject *tensor, int what, int64_t *rank, const int64_t **numbers);
 
 /* What a tensor answers, read natively. */
 typedef struct {

@@ -16,12 +16,13 @@ import torch
 from capture import _native, _torch, settings
 from capture import sources as S
 from capture.bytecode.decode import argument_names
-from capture.guards.kinds import GlobalState, Guard, GuardKind, ShapePredicate
-from capture.guards.shapes import compile_predicate, steps_of
+from capture.guards.kinds import GlobalState, Guard, GuardKind
+from capture.guards.shapes import Step, compile_predicate, steps_of
 from capture.guards.tree import LASTING, GuardNode, GuardTree, begins_lasting, related_sources
 
 Instruction = tuple[str, int, int, int, Any, int]
 _Read = tuple[str, int, Any]  # operation, number, object
+_Input = tuple[int, int, int]  # of a condition on sizes: register, what, dimension
 _WORD = 2**62
 _CLASS_DICT: _Read = ("class_dict", 0, None)
 _SIZE_READS = {"size": 0, "stride": 1, "offset": 2, "value": 3, "float": 4}
@@ -43,6 +44,8 @@ class _Part:
         self.texts = texts
         self.kept = {source: register for register, source in enumerate(kept)}
         self.registers = len(self.kept)
+        #: Conditions on sizes that need no Python, by their steps, inputs and texts: they are checked together, at the end.
+        self.shapes: list[tuple[tuple[Step, ...], tuple[_Input, ...], str]] = []
 
     def register(self, source: S.Source | None, depth: int) -> int:
         found = None if source is None else self.kept.get(source)
@@ -67,7 +70,29 @@ class _Part:
         elif guard.kind is GuardKind.DISTINCT:
             self.emit(("distinct", 0, tuple(registers)), -1, -1, str(guard))
         else:
-            self.emit(_shape(guard.expected, registers), -1, -1, str(guard))
+            inputs = tuple(
+                (register, _SIZE_READS[size.what], size.dim)
+                for register, size in zip(registers, guard.expected.inputs, strict=True)
+            )
+            steps = steps_of(guard.expected)
+            if steps is not None:
+                self.shapes.append((steps, inputs, str(guard)))
+            else:
+                operation = ("shape_predicate", 0, (inputs, compile_predicate(guard.expected)))
+                self.emit(operation, -1, -1, str(guard))
+
+    def check_shapes(self) -> None:
+        """The conditions on sizes, each input read once, those of a tensor side by side."""
+        if not self.shapes:
+            return
+        reads = sorted({read for _, inputs, _ in self.shapes for read in inputs})
+        places = {read: place for place, read in enumerate(reads)}
+        conditions = []
+        for steps, inputs, text in self.shapes:
+            placed = tuple((name, places[inputs[number]] if name == "input" else number) for name, number in steps)
+            conditions.append((placed, len(self.texts)))
+            self.texts.append(text)
+        self.instructions.append(("shape", -1, -1, 0, (tuple(reads), tuple(conditions)), conditions[0][1]))
 
 
 class _ProgramBuilder:
@@ -130,6 +155,7 @@ class _ProgramBuilder:
         return self.finish(self.called, watched)
 
     def finish(self, part: _Part, watched: _native.GuardProgram | None = None) -> _native.GuardProgram:
+        part.check_shapes()
         return _native.GuardProgram(part.instructions, part.texts, part.registers, watched, len(part.kept))
 
     def visit(self, part: _Part, root: GuardNode, read: _Read, parent: int, depth: int) -> None:
@@ -297,16 +323,6 @@ def _grad_mode(expected: bool) -> list[_Read]:
     if settings.native_grad_mode:
         return [("grad_mode", int(expected), None)]
     return [("call_equals", 0, (torch.is_grad_enabled, (), expected))]
-
-
-def _shape(predicate: ShapePredicate, registers: list[int]) -> _Read:
-    inputs = tuple(
-        (register, _SIZE_READS[size.what], size.dim) for register, size in zip(registers, predicate.inputs, strict=True)
-    )
-    steps = steps_of(predicate)
-    if steps is not None:
-        return ("shape", 0, (inputs, steps))
-    return ("shape_predicate", 0, (inputs, compile_predicate(predicate)))
 
 
 # How each fact about one value, or about none, is checked: all of the operations must hold.

@@ -18,6 +18,7 @@ _COMPARE: dict[type[ast.cmpop], str] = {
 }  # fmt: skip
 _CALLS = frozenset({"min", "max"})
 _LARGEST = 2**62
+_LARGEST_POWER = 8
 _DEEPEST = 200  # values on the native stack; an expression nested deeper runs as Python
 
 
@@ -59,6 +60,8 @@ def _expression(node: ast.expr, places: dict[str, int]) -> list[Step]:
         return [("push", int(node.value))]
     if isinstance(node, ast.Name) and node.id in places:
         return [("input", places[node.id])]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and _small_power(node.right):
+        return _joined([_expression(node.left, places)] * ast.literal_eval(node.right), "mul")
     if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
         return [
             *_expression(node.left, places), *_expression(node.right, places), (_BINARY[type(node.op)], 0),
@@ -71,9 +74,16 @@ def _expression(node: ast.expr, places: dict[str, int]) -> list[Step]:
         # Evaluated in full: none of the operations has an effect, and a condition that cannot be evaluated fails.
         return _joined((_expression(v, places) for v in node.values), "and" if isinstance(node.op, ast.And) else "or")
     called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+    if isinstance(node, ast.Call) and called == "abs" and len(node.args) == 1 and not node.keywords:
+        inside = _expression(node.args[0], places)
+        return [*inside, *inside, ("neg", 0), ("max", 0)]
     if isinstance(node, ast.Call) and called in _CALLS and len(node.args) > 1 and not node.keywords:
         return _joined((_expression(argument, places) for argument in node.args), called)
     raise _NeedsPython
+
+
+def _small_power(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is int and 1 <= node.value <= _LARGEST_POWER
 
 
 def _is_condition(node: ast.expr) -> bool:
