@@ -51,7 +51,7 @@ def outputs(kind: str, made: Callable[[int], dict[str, Any]]) -> Callable[[Conte
 
 
 def words(n: int) -> dict[str, Any]:
-    return {"input_ids": torch.randint(0, 31, (n % 3 + 2, n)), "use_cache": False}
+    return {"input_ids": torch.randint(0, 31, (n % 4 + 2, n)), "use_cache": False}
 
 
 def padded(n: int) -> dict[str, Any]:

@@ -117,3 +117,9 @@ def test_a_number_that_nothing_uses_still_raises(divide: Callable[[int], float])
     compiled(torch.ones(5, 2))
     with pytest.raises(ZeroDivisionError):
         compiled(torch.ones(3, 2))
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_strides_of_empty_tensors_and_single_rows(dynamic: bool | None) -> None:
+    calls = [(torch.randn(size),) for size in ((16, 8), (16, 0), (1, 0), (4, 8), (9, 1), (4, 1), (5, 0))]
+    assert len(captures(lambda x: x.softmax(-1), calls, dynamic)) <= 6

@@ -87,10 +87,10 @@ class DynamicSizes:
         """Remember where the sizes of an input are read, and which strides follow from sizes."""
         for dim in range(fake.dim()):
             self.sizes[f"{self.name(source)}.size({dim})"] = Size(source, "size", dim)
+            # One that is a constant by now may have been a symbol, of which there are guards.
+            self.sizes[f"{self.name(source)}.stride({dim})"] = read = Size(source, "stride", dim)
             stride = fake.stride(dim)
             if isinstance(stride, torch.SymInt):
-                read = Size(source, "stride", dim)
-                self.sizes[f"{self.name(source)}.stride({dim})"] = read
                 self.strides.append((read, stride))
 
     # Numbers
