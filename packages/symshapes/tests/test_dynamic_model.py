@@ -36,4 +36,4 @@ def test_a_view_records_what_it_needs():
     with mode:
         y = x.view(-1, 4)
     assert expr_of(y.shape[0] * 4) == 6 * expr_of(x.shape[0])
-    assert env.produce_guard_code().code == "2 <= x.size(0) <= 64 and x.size(0) % 2 == 0"
+    assert env.produce_guard_code().code == "x.size(0) % 2 == 0 and 2 <= x.size(0) <= 64"

@@ -77,7 +77,7 @@ def test_equal_sizes_become_one():
     assert bool(t * 2 == s + t)  # follows
     assert len(env.guards) == 1
     code = env.produce_guard_code()
-    assert code.code == "2 <= x.size(0) <= 64 and x.size(0) == y.size(0)"
+    assert code.code == "x.size(0) == y.size(0) and 2 <= x.size(0) <= 64"
     assert check(env, {"x.size(0)": 5, "y.size(0)": 5})
     assert not check(env, {"x.size(0)": 5, "y.size(0)": 6})
 
@@ -102,7 +102,7 @@ def test_divisibility():
     assert 8 * (s // 8) == s
     assert (s // 8) * 2 * 4 + 1 == s + 1
     assert len(env.guards) == 1
-    assert env.produce_guard_code().code == "8 <= x.size(0) and x.size(0) % 8 == 0"
+    assert env.produce_guard_code().code == "x.size(0) % 8 == 0 and 8 <= x.size(0)"
     assert check(env, {"x.size(0)": 32})
     assert not check(env, {"x.size(0)": 36})
 
@@ -323,11 +323,11 @@ def test_guards_say_why_they_are_there():
     env.create_size(1, "w.size(0)", DYNAMIC)
     assert t is not u and 2 * s * v <= 4096 and s % 8 == 0 and t > 3 and s * v <= 1024
     assert str(env.produce_guard_code()).splitlines() == [
+        "x.size(0) % 8 == 0, from model.py:3",
         "8 <= x.size(0), from model.py:3",
         "4 <= y.size(0), from model.py:4",
         "2 <= x.size(1) <= 64, as marked",
         "y.size(0) == z.size(0), since they were equal",
         "w.size(0) == 1, since 0 and 1 are compiled for apart",
-        "x.size(0) % 8 == 0, from model.py:3",
         "x.size(0)*x.size(1) <= 1024, from model.py:5",
     ]

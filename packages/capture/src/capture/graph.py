@@ -52,6 +52,13 @@ class CapturedGraph:
         ]
 
     @property
+    def dynamic(self) -> list[str]:
+        """Where the sizes and numbers are read that may be others in a call."""
+        if self.shape_env is None:
+            return []
+        return [source for each in self.shape_env.symbols() if each.settled is None for source in each.sources]
+
+    @property
     def conditions(self) -> list[str]:
         """The guards on sizes in words, each with the line that asked or why else it is there."""
         return [guard.condition for guard in self.guards if guard.kind is GuardKind.SHAPE]

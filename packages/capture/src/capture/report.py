@@ -76,5 +76,24 @@ class Trace:
         return "\n".join(lines)
 
 
+@dataclass(frozen=True)
+class Failure:
+    """Why a call did not fit: what was assumed at which line and is not so, and what varies since."""
+
+    words: str
+    user_line: str = ""
+    freed: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        freed = f"; dynamic from now on: {', '.join(self.freed)}" if self.freed else ""
+        return f"{self.words}{freed}" + (f"  # {self.user_line}" if self.user_line else "")
+
+
+def newly_dynamic(before: CapturedGraph | None, now: CapturedGraph | None) -> tuple[str, ...]:
+    """The sizes and numbers, by where they are read, that vary in a graph and did not in the one before."""
+    known = set() if before is None else set(before.dynamic)
+    return () if now is None else tuple(source for source in now.dynamic if source not in known)
+
+
 def _counted(count: int, name: str) -> str:
     return f"{count} {name}" if count == 1 else f"{count} {name}s"

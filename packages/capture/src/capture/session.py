@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from types import CodeType, FunctionType, TracebackType
 from typing import Any, NoReturn
 
@@ -19,12 +20,13 @@ from .bytecode import argument_names
 from .driver import capture_frame
 from .errors import CaptureError, GraphBreakError, GraphRefused, InternalError, SkipCall, SkipFrame
 from .evaluator.refusals import Refusals
+from .graph import CapturedGraph
 from .guards import build_tree, guard_program
 from .history import Histories
 from .identity_map import IdentityMap
 from .notices import tell, warnings_kept_from_raising
 from .replacement import Capture
-from .report import Trace
+from .report import Failure, Trace, newly_dynamic
 from .resume import origin_of
 from .sources import FrameValues
 from .target import code_of
@@ -112,7 +114,7 @@ class Session:
         if watcher:  # it would see what capturing does, and not what kernels do
             self.leave(code, watcher, warn=False)
             return None
-        failed = self.failed_guard(frame)
+        failed, before = self.failed_guard(frame), self.latest(code)
         if failed is not None:
             self.report.recompiles.append(f"{where(code)}: {failed}")
         try:
@@ -128,6 +130,9 @@ class Session:
                     refusals=self.refusals,
                     history=self.histories.of(code, frame.args),
                 )
+                freed = newly_dynamic(before, captured.graph)
+                if failed is not None and freed:
+                    self.report.recompiles[-1] = f"{where(code)}: {replace(failed, freed=freed)}"
                 return self.entry(code, captured, frame.traced)
         except SkipCall as reason:
             self.leave(code, str(reason), warn=False)
@@ -245,7 +250,14 @@ class Session:
             hide_from_torch_compile(entered, beneath=True)
         return _native.DisabledCallable(compiled)
 
-    def failed_guard(self, frame: FrameInput) -> str | None:
+    def latest(self, code: CodeType) -> CapturedGraph | None:
+        """The graph of the entry used last."""
+        for entry in _native.entries(code, self)[:1]:
+            captured: Capture | None = entry.info
+            return None if captured is None else captured.graph
+        return None
+
+    def failed_guard(self, frame: FrameInput) -> Failure | None:
         """The guard of the entry used last that the frame's values fail, and what they are instead."""
         func, code, args, globals, builtins = frame.function, frame.code, frame.args, frame.globals, frame.builtins
         for entry in _native.entries(code, self)[:1]:
@@ -257,8 +269,8 @@ class Session:
             values = FrameValues(dict(zip(argument_names(code), args, strict=True)), globals, builtins, func)
             for guard in entry.info.guards:
                 if str(guard) == text:
-                    return guard.failure(values) + (f"  # {guard.user_line}" if guard.user_line else "")
-            return text
+                    return Failure(guard.failure(values), guard.user_line)
+            return Failure(text)
         return None
 
 

@@ -78,3 +78,19 @@ def test_a_report_is_of_what_was_compiled() -> None:
     module = capture.compile(torch.nn.Linear(2, 2))
     module(torch.ones(1, 2))
     assert capture.report(module).graph_count == 1
+
+
+def test_what_is_dynamic_from_now_on_is_told() -> None:
+    def fn(x: torch.Tensor, scale: float) -> torch.Tensor:
+        return x * scale if x.size(1) > 3 else x + 1
+
+    compiled = capture.compile(fn)
+    for rows, columns, scale in ((3, 4, 2.5), (5, 4, 2.5), (6, 4, 3.5), (7, 3, 3.5), (9, 5, 4.5)):
+        compiled(torch.ones(rows, columns), scale)
+    told = [re.sub(r".*fn: (.*)  # .*", r"\1", each) for each in capture.report(compiled).recompiles]
+    assert told == [
+        "x.size(0) was 3, is 5; dynamic from now on: x.size(0)",
+        "scale == 2.5, now 3.5; dynamic from now on: scale",
+        "x.size(1) was 4, is 3; dynamic from now on: x.size(1)",
+        "2 <= x.size(1) <= 3, now x.size(1) = 5; dynamic from now on: scale",
+    ]

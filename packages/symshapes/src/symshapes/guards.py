@@ -178,12 +178,15 @@ class GuardWriter:
     def __init__(self, sources: Mapping[Symbol, str]) -> None:
         self.sources = sources
         self.locals = {symbol: symbol.name for symbol in sources}
+        self.equalities: list[GuardPart] = []
         self.parts: list[GuardPart] = []
 
     def condition(self, condition: Any, user_line: str = "", reason: str = "") -> None:
         """Add a condition."""
         code, local = (condition_text(condition, names) for names in (self.sources, self.locals))
-        self.parts.append(GuardPart(code, local, user_line, reason))
+        # What the program asked to be equal goes before bounds that follow from it, where it fails tells more.
+        into = self.equalities if user_line and condition.func is sympy.Eq else self.parts
+        into.append(GuardPart(code, local, user_line, reason))
 
     def span(self, symbol: Symbol, span: ValueRange, user_line: str = "", reason: str = "") -> None:
         """Add the bounds of a symbol; none for one that may be anything."""
@@ -203,9 +206,10 @@ class GuardWriter:
 
     def finish(self) -> ShapeGuardCode:
         """The predicate over all that was added."""
-        used = [symbol for symbol in self.sources if any(_mentions(part.local, symbol.name) for part in self.parts)]
+        parts = (*self.equalities, *self.parts)
+        used = [symbol for symbol in self.sources if any(_mentions(part.local, symbol.name) for part in parts)]
         return ShapeGuardCode(
-            tuple(self.parts), tuple(symbol.name for symbol in used), tuple(self.sources[symbol] for symbol in used)
+            parts, tuple(symbol.name for symbol in used), tuple(self.sources[symbol] for symbol in used)
         )
 
 
