@@ -14,7 +14,7 @@ import torch
 from torch import fx
 
 from aotgrad.errors import Unsupported
-from symshapes import FloorDiv, Mod, SymNode, expr_of
+from symshapes import FloorDiv, Mod, SymNode, evaluate, expr_of
 
 aten = torch.ops.aten
 
@@ -66,7 +66,9 @@ class SymbolNodes:
             node = self._nodes[expression] = self._make(expression)
         return node
 
-    def _make(self, expression: Any) -> fx.Node:
+    def _make(self, expression: Any) -> Any:
+        if not expression.free_symbols:  # a constant that is no number to sympy, as -0.0
+            return evaluate(expression, {})
         origin = self._origins.get(expression)
         if origin is not None:
             node, dim, value = origin

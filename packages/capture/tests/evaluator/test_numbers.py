@@ -79,6 +79,8 @@ GUARDED: dict[str, Number] = {
     "truths": lambda n: ((n > 3) & (n < 10), (n > 3) | (n < 10), (n > 3) ^ (n < 10), (n > 3) == (n < 10), (n > 3) is True, n == True),
     "rare functions": lambda n: (math.factorial(n), math.modf(n / 3), math.frexp(n / 3), complex(n, 1), cmath.sqrt(n), n * 1j, math.isclose(n, 4)),
     "rare methods": lambda n: ((n / 2).as_integer_ratio(), n.__divmod__(3), n.__eq__(2.0), n.__add__(2.0), (n / 2).hex()),
+    "truths that are known": lambda n: (True ^ (n > 3), n // True, n + False, n**True, (n > 3) ^ (n > 4), round(n > 3), math.floor(n > 3)),
+    "constants after all": lambda n: (n == 4 and n * 0.5, n == 4 and n / 2.5, n == 4 and math.exp(n) == math.exp(4), n != 4 or n**0.5),
     "identity": lambda n: (n is n, n is True, operator.is_(n, "a"), operator.is_(n, 4), operator.is_not(n, 2), n == 1j, n == n + 0j),
 }  # fmt: skip
 
@@ -205,3 +207,52 @@ def test_assertions_about_sizes() -> None:
     assert len(compiled.session.report.graphs) == 1
     with pytest.raises(AssertionError, match="3 and 5"):
         compiled(torch.ones(3, 2), torch.ones(5, 4))
+
+
+WITH_TENSORS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "positions": lambda x: (x[x.shape[0] // 2], x[x.shape[0] - 1], x[-(x.shape[0] // 2)], x[x.shape[0] // 2, 1], x[1, x.shape[1] - 1]),
+    "positions among others": lambda x: (x[..., x.shape[1] - 1], x[:, x.shape[1] // 2], x[None, x.shape[0] - 1, ..., None], x[x.shape[0] - 1, :]),
+    "positions beside slices": lambda x: (x[1:, x.shape[1] - 1], x[x.shape[0] - 2, ::2], x[None, :, None, x.shape[1] - 1]),
+    "positions beside tensors": lambda x: (
+        x[x.shape[0] - 1, torch.tensor([0, 2, 1])], x[torch.tensor([0, 1]), x.shape[1] - 1], x[:, None][torch.tensor([0, 1]), :, x.shape[1] - 1],
+    ),
+    "positions that are written": lambda x: _written(x.clone()),
+    "tensors of numbers": lambda x: (
+        torch.tensor(x.shape[0]), torch.tensor(x.shape[0] / 2), torch.tensor([x.shape[0], 2]), torch.tensor(x.shape), torch.as_tensor(x.shape[0]),
+        torch.tensor([[x.shape[0], 0.5], [1, 2]]), torch.tensor(x.shape[0], dtype=torch.float32), torch.tensor(x.shape[0], device="cpu"),
+    ),
+    "tensors like another": lambda x: (x.new_tensor(x.shape[0]), x.new_tensor([x.shape[0], 1.5]), x.new_full((2,), x.shape[0] / 2), x.nbytes),
+    "full of a number": lambda x: (torch.full((), x.shape[0]), torch.full((2,), x.shape[0] / 2), torch.full((x.shape[0],), x.shape[0])),
+    "ranges": lambda x: (torch.arange(x.shape[0]), torch.arange(0, x.shape[0] * 2, 2), torch.arange(x.shape[0], 0, -1)),
+    "conditions as operands": lambda x: (x * (x.shape[0] > 2), x + (x.shape[0] == x.shape[1] + 100), x.shape[0] in range(2, 100)),
+    "operands": lambda x: (x * x.shape[0] * 0.5, x / x.shape[0], x * x.shape[0] ** -0.5, x.long() + x.shape[0] / 2, x.shape[0] - x, x > x.shape[0] / 2),
+}  # fmt: skip
+
+
+def _written(x: torch.Tensor) -> torch.Tensor:
+    x[x.shape[0] - 1] = 7
+    x[..., x.shape[1] // 2] += x.shape[0]
+    x[torch.tensor([0, 1]), x.shape[1] - 1] = torch.tensor([3.0, 4.0])
+    return x
+
+
+@pytest.mark.parametrize("name", WITH_TENSORS)
+def test_numbers_with_tensors(name: str) -> None:
+    program = WITH_TENSORS[name]
+    compiled = capture.compile(program, dynamic=True, fullgraph=True)
+    for rows, columns in ((5, 4), (6, 3), (9, 7), (4, 8)):
+        x = torch.arange(1.0, rows * columns + 1).view(rows, columns)
+        expected, got = program(x), compiled(x)
+        torch.testing.assert_close(got, expected, rtol=0, atol=0)
+        assert same([type(part) for part in expected], [type(part) for part in got])
+    assert len(compiled.session.report.graphs) == 1
+
+
+def test_a_position_beyond_the_end_is_an_error() -> None:
+    def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x[y.shape[0] + 1] * 2
+
+    compiled = capture.compile(fn, dynamic=True)
+    assert torch.equal(compiled(torch.arange(8.0), torch.ones(3)), torch.tensor(8.0))
+    with pytest.raises(IndexError, match="index 7 is out of bounds for dimension 0 with size 6"):
+        compiled(torch.arange(6.0), torch.ones(6))

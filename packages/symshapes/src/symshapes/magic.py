@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from symshapes.node import SymNode
+from symshapes.node import SymNode, number_of_node
 
 _torch_sym_ite = torch.SymBool.__sym_ite__
 
@@ -41,7 +41,7 @@ def _of_floats(cls: type, name: str, operation: str, *, reflected: bool) -> Call
             return before(self, other)
         own, others = self.node.sym_float(), _as_float(other, self.node)
         left, right = (others, own) if reflected else (own, others)
-        return torch.SymFloat(getattr(left, operation)(right))
+        return number_of_node(getattr(left, operation)(right))
 
     return method
 
@@ -60,9 +60,7 @@ def _comparison(cls: type, name: str) -> Callable[[Any, Any], Any]:
             node = other.node
         else:
             node = self.node.wrap_float(other) if isinstance(other, float) else self.node.wrap_int(other)
-        made = getattr(self.node, name.strip("_"))(node)
-        known = made.constant_bool()
-        return torch.SymBool(made) if known is None else known
+        return number_of_node(getattr(self.node, name.strip("_"))(node))
 
     return method
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 import sympy
+import torch
 from sympy import Add, Expr, Integer, Pow, S
 
 from symshapes.arithmetic import OPERATIONS, applied
@@ -412,6 +413,15 @@ class SymNode:
 def _text(expr: Any) -> str:
     """What `str` says, once for each expression: graphs print the same few sizes thousands of times."""
     return str(expr)
+
+
+_CLASSES: dict[type, Callable[[SymNode], Any]] = {int: torch.SymInt, float: torch.SymFloat, bool: torch.SymBool}
+
+
+def number_of_node(node: SymNode) -> Any:
+    """The number that a node stands for: a plain one where one is left, as torch's own operators give it."""
+    known = {int: node.maybe_as_int, float: node.maybe_as_float, bool: node.maybe_as_bool}[node.pytype]()
+    return _CLASSES[node.pytype](node) if known is None else known
 
 
 def _exprs(values: Sequence[Any]) -> list[Expr]:

@@ -13,10 +13,9 @@ import torch
 
 from symshapes.expr.floats import FLOAT_FUNCTIONS
 from symshapes.expr.symbols import SYMBOLIC
-from symshapes.node import SymNode
+from symshapes.node import SymNode, number_of_node
 
 _CONDITIONS = frozenset({"FloatIsInteger", "Isnan", "Isinf", "Isfinite"})
-_CLASSES = {int: torch.SymInt, float: torch.SymFloat, bool: torch.SymBool}
 
 
 def _node(number: Any, like: SymNode) -> SymNode:
@@ -39,8 +38,7 @@ def _make(name: str) -> Callable[..., Any]:
         made = first.applied(name, *others)
         if name in _CONDITIONS:
             made = made.as_condition()
-        symbolic: Callable[[SymNode], Any] = _CLASSES[made.pytype]
-        return symbolic(made)
+        return number_of_node(made)
 
     function.__name__ = function.__qualname__ = f"sym_{name.lower()}"
     function.__doc__ = (

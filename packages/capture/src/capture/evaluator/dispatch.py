@@ -57,20 +57,27 @@ def binary(m: Interpreter, symbol: str, left: Variable, right: Variable, written
 def _operands(m: Interpreter, symbol: str, left: Variable, right: Variable) -> tuple[Variable, Variable]:
     """Operands of which one is a symbolic number: as they are where an operation of symbolic numbers takes them, else known."""
     kinds = [v.python_type() for v in (left, right)]
-    if any(isinstance(v, Tensor | Object) for v in (left, right)) or (symbol in "&|" and kinds == [bool, bool]):
+    if any(isinstance(v, Object) for v in (left, right)) or (symbol in "&|" and kinds == [bool, bool]):
         return left, right
     left, right = _not_a_truth(m, left), _not_a_truth(m, right)
-    if all(isinstance(v, Symbolic) or _is_real_number(v) for v in (left, right)):
+    if not any(isinstance(v, Symbolic) for v in (left, right)) or any(isinstance(v, Tensor) for v in (left, right)):
         return left, right
+    if all(isinstance(v, Symbolic) or _is_real_number(v) for v in (left, right)):
+        return _of_bool(left), _of_bool(right)
     first, second = (Constant(v.specialise(m)) if isinstance(v, Symbolic) else v for v in (left, right))
     return first, second
 
 
 def _not_a_truth(m: Interpreter, value: Variable) -> Variable:
-    """The int that a symbolic bool counts as, guarded, and a known one; anything else is itself."""
-    if isinstance(value, Symbolic) and value.python_type() is bool:
-        return Constant(value.truth(m))
+    """A symbolic bool as a known one, guarded, and a symbolic number of which one value is left as that; anything else is itself."""
+    if isinstance(value, Symbolic) and (value.python_type() is bool or value.value.node.is_constant()):
+        return Constant(value.specialise(m))
     return value
+
+
+def _of_bool(value: Variable) -> Variable:
+    """The int that a known bool counts as; anything else is itself."""
+    return Constant(int(value.value)) if isinstance(value, Constant) and type(value.value) is bool else value
 
 
 def _check_operator(m: Interpreter, name: str, value: Variable) -> None:
@@ -219,8 +226,7 @@ def _compare_numbers(m: Interpreter, symbol: str, left: Variable, right: Variabl
         isinstance(v, Symbolic) or _is_real_number(v) for v in sides
     ):
         # A bool counts as the int that it is.
-        sides = [Constant(int(v.value)) if isinstance(v, Constant) and type(v.value) is bool else v for v in sides]
-        return m.recorder.record("call_function", COMPARE[symbol][0], sides, {})
+        return m.recorder.record("call_function", COMPARE[symbol][0], [_of_bool(v) for v in sides], {})
     other = left if isinstance(right, Symbolic) else right
     if symbol in ("==", "!=") and (
         isinstance(other, Sequence | Dict | Set | Slice | Range | Function | Method)

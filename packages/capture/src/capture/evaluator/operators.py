@@ -61,8 +61,10 @@ class LanguageOperators:
         """A real integer, as ``operator.index`` gives."""
         m = self._m
         real = value.realize(m)
-        if isinstance(real, Symbolic):
+        if isinstance(real, Symbolic) and real.python_type() is not float:
             return int(real.specialise(m))
+        if isinstance(real, Symbolic):
+            real.specialise(m)
         if isinstance(real, Object):
             found = real.call_special(m, "__index__", [])
             if found is not None:

@@ -343,7 +343,9 @@ def _round(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         to = None if m.builder.is_none(digits) else digits.realize(m)
         if value.python_type() is float and to is None:
             return m.recorder.record("call_function", round, [value], {})
-        if to is None or (is_number(to) and value.python_type() is int and m.builder.to_python(to) >= 0):
+        if to is None or (
+            to.python_type() is int and is_number(to) and value.python_type() is int and m.builder.to_python(to) >= 0
+        ):
             return value
         if to.python_type() is int:
             function = number_function(f"{value.python_type().__name__.capitalize()}RoundTo")
@@ -472,7 +474,9 @@ folds(operator.countOf, operator.indexOf)
 @handles(operator.index)
 def _index(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     real = args[0].realize(m)
-    return real if isinstance(real, Symbolic) else Constant(m.operators.index(real))
+    if isinstance(real, Symbolic) and real.python_type() is int:
+        return real
+    return Fold(operator.index)(m, args, kwargs) if isinstance(real, Symbolic) else Constant(m.operators.index(real))
 
 
 @handles(operator.setitem)

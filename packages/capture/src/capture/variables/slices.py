@@ -14,6 +14,7 @@ from .building import builds, converts, lazy, part
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
 from .iterators import RangeIterator
+from .numbers import Symbolic
 from .reconstruction import Emitter
 
 
@@ -77,6 +78,14 @@ class Range(Variable):
         return m.builder.from_python(m.builder.fold(lambda a, b: a[b], [self.value, m.builder.to_python(key)]))
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
+        if isinstance(value, Symbolic) and value.python_type() is int and self.value:
+            first, last = sorted((self.value[0], self.value[-1]))
+            steps = m.operators.binary(
+                "%", m.operators.binary("-", value, Constant(first)), Constant(abs(self.value.step))
+            )
+            facts = (("<=", Constant(first), value), ("<=", value, Constant(last)), ("==", steps, Constant(0)))
+            return all(m.operators.truth(m.operators.compare(*fact)) for fact in facts)
+        value.settle(m, set())
         return m.builder.to_python(value) in self.value
 
     def iterate(self, m: Interpreter) -> Variable:

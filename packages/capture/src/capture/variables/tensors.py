@@ -19,12 +19,13 @@ from .building import builds, part
 from .constants import BoundBuiltin, Constant
 from .iterators import SequenceIterator
 from .lookups import class_lookup
+from .number_arguments import selected, tensor_of
 from .objects import descriptor_get
 from .reconstruction import CannotReconstruct, Emitter
 from .sequences import Tuple
 
 #: Attributes that the fake answers as a plain value.
-METADATA = frozenset({"dtype", "layout", "ndim", "itemsize", "nbytes", "requires_grad", "is_nested", "is_quantized"})
+METADATA = frozenset({"dtype", "layout", "ndim", "itemsize", "requires_grad", "is_nested", "is_quantized"})
 METADATA_BY_DEVICE = {
     f"is_{kind}": kind for kind in ("cuda", "cpu", "mps", "xpu", "meta", "xla", "hpu", "mtia", "ipu", "maia", "vulkan")
 }
@@ -80,6 +81,8 @@ class Tensor(Variable):
             return descriptor_get(m, raw, self.cls, self, self.cls, name)
         if name in METADATA:
             return Constant(getattr(self.fake, name))
+        if name == "nbytes":
+            return m.operators.binary("*", self.measure(m, "numel", [], {}), Constant(self.fake.itemsize))
         if name == "device":
             return Constant(self.fake.device)
         if name in METADATA_BY_DEVICE:
@@ -131,6 +134,10 @@ class Tensor(Variable):
             return self.measure(m, name, args, kwargs)
         if not hasattr(torch.Tensor, name):
             return m.calls.call(self.attribute(m, name), args, kwargs)
+        if name == "new_tensor" and len(args) == 1 and not kwargs:
+            found = tensor_of(m, args[0], Constant(self.fake.dtype), Constant(self.fake.device))
+            if found is not None:
+                return found
         return m.recorder.record("call_method", name, [self, *args], kwargs)
 
     def special_method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
@@ -187,11 +194,13 @@ class Tensor(Variable):
 
     def item(self, m: Interpreter, key: Variable) -> Variable:
         self.check_operator(m, "__getitem__")
-        return m.recorder.record("call_function", operator.getitem, [self, key], {})
+        tensor, rest = selected(m, self, key)
+        return tensor if rest is None else m.recorder.record("call_function", operator.getitem, [tensor, rest], {})
 
     def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
         self.check_operator(m, "__setitem__")
-        m.recorder.record("call_function", operator.setitem, [self, key, value], {})
+        tensor, rest = selected(m, self, key)
+        m.recorder.record("call_function", operator.setitem, [tensor, rest or Constant(...), value], {})
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
         raise Unsupported("membership test on a tensor")

@@ -1,0 +1,121 @@
+"""Symbolic numbers where torch's own Python layer takes plain ones: a position in a tensor, the elements of a new tensor.
+
+In: keys and data with symbolic numbers in them. Out: the same as operations that take such numbers, or None where none is needed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .base import Args, Interpreter, Kwargs, Variable
+from .constants import Constant
+from .handlers import handles
+from .numbers import Symbolic, is_number
+from .sequences import Sequence, Tuple
+from .slices import Slice
+
+
+def selected(m: Interpreter, tensor: Any, key: Variable) -> tuple[Any, Variable | None]:
+    """The tensor with the symbolic positions of a key selected, and what is left of the key; None of what is the whole.
+
+    As in torch, integers select before all else in a key is looked at.
+    """
+    parts = [p.realize(m) for p in key.items] if isinstance(key, Tuple) else [key]
+    counts = [_dimensions(p) for p in parts]
+    if not any(map(_is_position, parts)) or None in counts:
+        return tensor, key
+    known = [count for count in counts if count is not None]
+    skipped = tensor.fake.dim() - sum(known)  # by an ellipsis
+    dim, rest = 0, []
+    for part, count in zip(parts, known, strict=True):
+        if _is_position(part):
+            tensor = m.recorder.record("call_function", torch.select, [tensor, Constant(dim), part], {})
+        else:
+            rest.append(part)
+            dim += skipped if _is(part, Ellipsis) else count
+    if all(_is_whole(m, part) for part in rest):
+        return tensor, None
+    return tensor, m.builder.new_tuple(rest)
+
+
+def _is_position(part: Variable) -> bool:
+    return isinstance(part, Symbolic) and part.python_type() is int
+
+
+def _dimensions(part: Variable) -> int | None:
+    """How many dimensions a part of a key is about; None where that is not known here."""
+    if _is_position(part) or isinstance(part, Slice) or (is_number(part) and part.python_type() is int):
+        return 1
+    if _is(part, None) or _is(part, Ellipsis):
+        return 0
+    fake = getattr(part, "fake", None)
+    if fake is None:
+        return None
+    return fake.dim() if fake.dtype in (torch.bool, torch.uint8) else 1
+
+
+def _is(part: Variable, value: Any) -> bool:
+    return isinstance(part, Constant) and part.value is value
+
+
+def _is_whole(m: Interpreter, part: Variable) -> bool:
+    return _is(part, Ellipsis) or (isinstance(part, Slice) and all(map(m.builder.is_none, part.parts)))
+
+
+#: Of these all ints and floats that a program has are made as `torch.tensor` makes them.
+_EXACT = (torch.int64, torch.float32, torch.float64)
+
+
+def _making(function: Any) -> None:
+    @handles(function)
+    def make(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        dtype, device = [*args[1:], Constant(None), Constant(None)][:2]
+        if 1 <= len(args) <= 3 and not kwargs.keys() - {"dtype", "device"}:
+            found = tensor_of(m, args[0], kwargs.get("dtype", dtype), kwargs.get("device", device))
+            if found is not None:
+                return found
+        return m.recorder.record("call_function", function, args, kwargs)
+
+
+_making(torch.tensor)
+_making(torch.as_tensor)
+
+
+def tensor_of(m: Interpreter, data: Variable, dtype: Variable, device: Variable) -> Variable | None:
+    """The new tensor of numbers, of which some are symbolic, in lists or alone; None where none is, or not all are numbers."""
+    numbers = _numbers(m, data)
+    if numbers is None or not any(isinstance(x, Symbolic) for x in numbers):
+        return None
+    kinds = {x.python_type() for x in numbers}
+    if kinds - {int, float} or not (m.builder.is_constant(dtype) and m.builder.is_constant(device)):
+        return None
+    wanted = m.builder.to_python(dtype)
+    if wanted is None:
+        wanted = torch.get_default_dtype() if float in kinds else torch.int64
+    if wanted not in _EXACT or (wanted is torch.int64 and float in kinds):
+        return None
+    return _made(m, data, {"dtype": Constant(wanted), "device": device})
+
+
+def _numbers(m: Interpreter, data: Variable) -> list[Variable] | None:
+    """All the numbers in lists, or one alone; None where there is something else, or an empty list."""
+    data = data.realize(m)
+    if isinstance(data, Symbolic) or is_number(data):
+        return [data]
+    if not isinstance(data, Sequence) or not data.items:
+        return None
+    parts = [_numbers(m, item) for item in data.items]
+    return None if None in parts else [number for part in parts if part is not None for number in part]
+
+
+def _made(m: Interpreter, data: Variable, kwargs: Kwargs) -> Variable:
+    data = data.realize(m)
+    if isinstance(data, Sequence):
+        parts = m.builder.new_tuple([_made(m, item, kwargs) for item in data.items])
+        return m.recorder.record("call_function", torch.stack, [parts], {})
+    floats = isinstance(data, Symbolic) and kwargs["dtype"].as_python(m).is_floating_point
+    if floats and data.python_type() is int:  # rounded once to a double, as Python does it
+        data = m.calls.call(m.builder.known(float), [data], {})
+    return m.recorder.record("call_function", torch.full, [m.builder.new_tuple([]), data], kwargs)
