@@ -52,6 +52,7 @@ class Session(Protocol):
 class Mark:
     """The type of SKIP and SKIP_RECURSIVE."""
 
+CONTINUES: Final[int]  # a flag of code that goes on where another frame of the program's broke off
 SKIP: Final[Mark]  # run this code eagerly, keep looking at what it calls
 SKIP_RECURSIVE: Final[Mark]  # run this code eagerly, and all that it calls
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
 
+from . import _native
 from .bytecode import Instruction, assemble, build, decode, falls_through, liveness, stack_effect
 from .bytecode.dialect import current
 from .errors import SkipFrame
@@ -237,6 +238,7 @@ def _resume_code(
         freevars=free,
     )
     assert len(decode(code)) == len(setup) + len(kept)
+    code = code.replace(co_flags=code.co_flags | _native.CONTINUES)
     _origins[code] = ResumeOrigin(weakref.ref(original), tuple(index[id(i)] for i in kept), len(setup), at)
     return code
 

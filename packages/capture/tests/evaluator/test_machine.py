@@ -16,6 +16,7 @@ import capture
 from capture import attempt
 from capture.evaluator.machine import Experience, Machine
 from capture.evaluator.refusals import Refusals
+from capture.history import History
 from capture.variables.base import Interpreter
 
 LOCK = threading.Lock()
@@ -82,6 +83,6 @@ def test_an_exception_of_the_program_keeps_nothing(where: str) -> None:
 
 def test_parts_are_those_that_variables_know() -> None:
     parts = {name for name, value in vars(Interpreter).items() if isinstance(value, property)}
-    experience = Experience(Refusals(), set(), True)
+    experience = Experience(Refusals(), History(), set(), True, True)
     machine = Machine({}, None, experience)
     assert parts == {name for name in vars(machine) if not name.startswith("_")}

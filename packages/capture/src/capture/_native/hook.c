@@ -384,6 +384,8 @@ hook(PyThreadState *tstate, Frame *frame, int throwing)
     }
     /* To the program this is a call of Python by Python; DEEPEST bounds what it takes of the C stack. */
     uncount_c_call(tstate);
+    int continues = (frame_code(frame)->co_flags & CONTINUES) != 0;
+    frames_remaining(tstate) += continues;
     PyObject *result;
     if (stack->nested >= DEEPEST) {
         result = run_deep(tstate, stack, frame, throwing);
@@ -394,6 +396,7 @@ hook(PyThreadState *tstate, Frame *frame, int throwing)
         result = looked_at ? look(tstate, stack, frame) : run_plain(tstate, frame, throwing);
         stack->nested--;
     }
+    frames_remaining(tstate) -= continues;
     count_c_call(tstate);
     return result;
 }

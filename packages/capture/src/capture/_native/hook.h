@@ -6,4 +6,7 @@
 int hook_init(void);
 PyObject *hook_stats(PyObject *module, PyObject *ignored);
 
+/* A flag of code that goes on where another frame of the program's broke off: to the program the two are one frame. */
+#define CONTINUES 0x40000000
+
 #endif

@@ -184,7 +184,8 @@ execute(PyObject *module)
                    add_type(module, "TensorSpec", &TensorSpec_Type) < 0 ||
                    add_type(module, "CompiledCallable", &CompiledCallable_Type) < 0 ||
                    add_type(module, "DisabledCallable", &DisabledCallable_Type) < 0 ||
-                   add_type(module, "BoundGraph", &BoundGraph_Type) < 0 || consult_add(module) < 0
+                   add_type(module, "BoundGraph", &BoundGraph_Type) < 0 || consult_add(module) < 0 ||
+                   PyModule_AddIntConstant(module, "CONTINUES", CONTINUES) < 0
                ? -1
                : 0;
 }

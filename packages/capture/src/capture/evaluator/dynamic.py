@@ -52,7 +52,7 @@ class DynamicSizes:
     def policy(self, value: torch.Tensor, source: Source) -> list[DimPolicy | DimMark] | None:
         """One policy a dimension, or None where all sizes are constants."""
         marks = policy_of(value)
-        whole = self.dynamic is True and not _is_state(value, source)
+        whole = self._is_whole(value, source)
         rank = value.dim()
         policies: list[DimPolicy | DimMark] = []
         for dim, size in enumerate(value.shape):
@@ -60,16 +60,21 @@ class DynamicSizes:
             policies.append(marks.get(dim, DimPolicy.DUCK if whole or changes else DimPolicy.STATIC))
         return None if all(policy is DimPolicy.STATIC for policy in policies) else policies
 
+    def _is_whole(self, value: torch.Tensor, source: Source) -> bool:
+        """Whether all of a tensor's sizes are symbolic at once."""
+        return self.dynamic is True and not _is_state(value, source)
+
     def alike(self, source: Source, rank: int) -> list[Hashable]:
         """For each dimension what other sizes must have in common with it to be the same symbol."""
         return [self._history.class_of((self.name(source), "size", dim, rank)) for dim in range(rank)]
 
-    def changing_strides(self, value: torch.Tensor, source: Source) -> list[bool]:
-        """Whether a dimension's stride changed since an earlier capture."""
+    def symbolic_strides(self, value: torch.Tensor, source: Source) -> list[bool]:
+        """Whether a dimension's stride, where it does not follow from sizes, is symbolic."""
         if self.dynamic is False:
             return [False] * value.dim()
-        rank = value.dim()
-        return [self._meet((self.name(source), "stride", dim, rank), step) for dim, step in enumerate(value.stride())]
+        rank, whole = value.dim(), self._is_whole(value, source)
+        places = [(self.name(source), "stride", dim, rank) for dim in range(rank)]
+        return [self._meet(place, step) or whole for place, step in zip(places, value.stride(), strict=True)]
 
     def name(self, source: Source) -> str:
         """A source's name, and its alone: an argument and a global may be called the same."""

@@ -89,19 +89,19 @@ class GraphRecorder:
     def input(self, value: torch.Tensor, source: Source) -> tuple[fx.Node, Any]:
         """A tensor from outside becomes an input of the graph: its node and its fake. Guards its metadata."""
         sizes_known = self.dynamic_sizes
-        policy, changing = sizes_known.policy(value, source), sizes_known.changing_strides(value, source)
+        policy, vary = sizes_known.policy(value, source), sizes_known.symbolic_strides(value, source)
         try:
             fake = self.fake_mode.from_tensor(
                 value,
                 source=sizes_known.name(source),
                 policy=policy,
                 alike=None if policy is None else sizes_known.alike(source, value.dim()),
-                symbolic_strides=changing,
+                symbolic_strides=vary,
             )
         except NotImplementedError as error:
             # A wrapper of a function transform (vmap, grad): its frames are the interpreter's.
             raise SkipFrame(f"a tensor without a storage of its own ({error})") from error
-        if policy is not None or any(changing):
+        if policy is not None or any(vary):
             sizes_known.note(fake, source)
         if not isinstance(source, Const):
             sizes = tuple(s if type(s) is int else None for s in fake.shape)

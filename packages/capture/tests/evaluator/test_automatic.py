@@ -1,0 +1,195 @@
+"""What changes from one capture to the next is symbolic from then on: sizes, strides and numbers, wherever they are read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import capture
+
+Program = Callable[..., Any]
+SCALE: Any = 3
+
+
+def graphs_of(program: Program, *calls: tuple[Any, ...], dynamic: bool | None = None) -> list[int]:
+    """How many graphs there are after each call, whose result is eager's."""
+    compiled = capture.compile(program, dynamic=dynamic)
+    counts = []
+    for args in calls:
+        expected, got = program(*args), compiled(*args)
+        assert type(expected) is type(got)
+        if isinstance(expected, torch.Tensor):
+            assert torch.equal(expected, got) or (expected.isnan().all() and got.isnan().all())
+            assert expected.dtype == got.dtype
+        else:
+            assert expected == got
+        counts.append(compiled.session.report.graph_count)
+    return counts
+
+
+def t(*sizes: int) -> torch.Tensor:
+    return torch.randn(*sizes)
+
+
+@pytest.mark.parametrize(
+    ("program", "calls", "graphs"),
+    [
+        (lambda x: x * 2 + x.shape[0], [(t(n, 3),) for n in (4, 5, 6, 9)], [1, 2, 2, 2]),
+        (lambda x: x * 2, [(t(n, m),) for n, m in ((4, 3), (5, 3), (5, 6), (7, 8))], [1, 2, 3, 3]),
+        (lambda x, n: x * n, [(t(4), n) for n in (3, 5, -2, 0, 1, 9)], [1, 2, 2, 2, 2, 2]),
+        (lambda x, n: x * n, [(t(4), n) for n in (3, 5, 2**63, 4)], [1, 2, 3, 3]),
+        (lambda x, f: x * f + 1, [(t(4), f) for f in (3.0, 0.5, 7.0, math.nan, math.inf, -0.0)], [1, 2, 2, 2, 2, 2]),
+        (lambda x, f: x if f > 1 else x * f, [(t(4), f) for f in (3.0, 2.0, 1.5, 0.5, math.nan)], [0, 0, 0, 1, 1]),
+        (lambda x, n: x[:n], [(t(9), n) for n in (3, 5, 7, 2, 8)], [1, 2, 2, 2, 2]),
+        (lambda x, n: x * n[0]["n"], [(t(9), [{"n": n}]) for n in (3, 5, 7)], [1, 2, 2]),
+        (lambda x: x.sum(0) * 2, [(t(8, n)[:, :4],) for n in (10, 12, 20, 31)], [1, 2, 2, 2]),
+        (lambda x: x.sum(0) * 2, [(t(8, n)[:, :4].t(),) for n in (10, 12, 20, 31)], [1, 2, 2, 2]),
+        # Of two sizes that were different once, it does not count that they are the same now.
+        (
+            lambda x, y: x.sum() + y.sum() * x.shape[0],
+            [(t(a), t(b)) for a, b in ((4, 4), (5, 5), (6, 7), (8, 8), (9, 3))],
+            [1, 2, 3, 3, 3],
+        ),
+        (lambda x: x + 1, [(t(n, 3),) for n in (4, 1, 0, 5, 6, 1)], [1, 2, 3, 4, 4, 4]),
+        # What must be one value is a constant each time.
+        (lambda x, n: x.sum(n), [(t(4, 3), n) for n in (0, 1, 0)], [1, 2, 2]),
+        (lambda x, n: [x + 1, x * 2, x - 3][n], [(t(4), n) for n in (0, 1, 2, 1)], [1, 2, 3, 3]),
+    ],
+)
+def test_what_changes_is_symbolic(program: Program, calls: list[tuple[Any, ...]], graphs: list[int]) -> None:
+    assert graphs_of(program, *calls) == graphs
+
+
+@pytest.mark.parametrize(
+    ("program", "calls", "graphs"),
+    [
+        (lambda x, n: x * n, [(t(4), n) for n in (3, 5, -2, 0, 1)], 1),
+        (lambda x, f: x * f, [(t(4), f) for f in (3.0, 0.5, -0.0, math.nan)], 1),
+        (lambda x: x.sum(0) * 2, [(t(8, n)[:, :4],) for n in (10, 12, 20)], 1),
+        (lambda x: x.sum(0) * 2, [(t(8, n)[:, ::2].t(),) for n in (10, 12, 20)], 1),
+        (lambda x, n: x * n["n"] + n["m"][1], [(t(4), {"n": n, "m": (0, n + 1)}) for n in (3, 5, 6)], 1),
+        (lambda x, flag: x * 2 if flag else x * 3, [(t(4), flag) for flag in (True, False, True)], 2),
+    ],
+)
+def test_numbers_among_the_arguments_are_symbolic_at_once(
+    program: Program, calls: list[tuple[Any, ...]], graphs: int
+) -> None:
+    assert graphs_of(program, *calls, dynamic=True)[-1] == graphs
+
+
+def test_nothing_is_symbolic_where_that_is_asked_for() -> None:
+    calls = [(t(n), n) for n in (3, 4, 5)]
+    assert graphs_of(lambda x, n: x * n, *calls, dynamic=False) == [1, 2, 3]
+
+
+class Counter(torch.nn.Module):
+    """Numbers of a module, one of which the program writes itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.step = 0
+        self.rate = 0.1
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.step += 1
+        self.rate *= 0.9
+        return x * self.step * self.rate
+
+
+def test_numbers_of_a_module() -> None:
+    module, reference = Counter(), Counter()
+    compiled = capture.compile(module)
+    for call in range(20):
+        if call == 12:
+            module.rate = reference.rate = 5.0
+        x = torch.randn(3)
+        assert torch.equal(compiled(x), reference(x))
+        assert (module.step, module.rate) == (reference.step, reference.rate)
+    assert compiled.session.report.graph_count == 2
+
+
+def test_layers_that_differ_from_one_another_stay_static() -> None:
+    class Layer(torch.nn.Module):
+        def __init__(self, n: int) -> None:
+            super().__init__()
+            self.n = n
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x[:, : self.n] * 2
+
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = torch.nn.ModuleList(Layer(n) for n in (8, 6, 4))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for layer in self.layers:
+                print(end="")
+                x = layer(x)
+            return x
+
+    net = Net()
+    compiled = capture.compile(net)
+    for _ in range(2):
+        x = torch.randn(5, 9)
+        assert torch.equal(compiled(x), net(x))
+    shapes = [
+        node.meta["val"].shape
+        for g in compiled.session.report.graphs
+        for node in g.module.graph.nodes
+        if node.op == "placeholder"
+    ]
+    assert shapes and all(type(size) is int for shape in shapes for size in shape)
+
+
+def test_numbers_of_globals_and_closures(monkeypatch: pytest.MonkeyPatch) -> None:
+    shift = 1
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return x * SCALE + shift
+
+    compiled = capture.compile(program)
+    for call in range(8):
+        monkeypatch.setitem(globals(), "SCALE", call * 2)
+        shift = call * 3
+        x = torch.randn(3)
+        assert torch.equal(compiled(x), program(x))
+    assert compiled.session.report.graph_count == 2
+
+
+def test_reset_forgets_what_was_met() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    compiled = capture.compile(program)
+    compiled(t(3))
+    capture.reset()
+    for n in (4, 5, 6):
+        assert torch.equal(compiled(torch.ones(n)), torch.ones(n) + 1)
+    assert compiled.session.report.graph_count == 3  # one before, a static and a symbolic one after
+
+
+def test_a_number_that_the_program_cannot_go_on_with_is_a_constant_from_then_on() -> None:
+    def program(x: torch.Tensor, n: int) -> torch.Tensor:
+        return x * len(bytes(n))
+
+    compiled = capture.compile(program, fullgraph=True)
+    for n in (2, 3, 4):
+        x = torch.randn(3)
+        assert torch.equal(compiled(x, n), program(x, n))
+
+
+def test_recursion_at_the_limit_takes_no_more_frames_than_eager() -> None:
+    def program(x: torch.Tensor, left: list[int]) -> torch.Tensor:
+        if not left[0]:
+            return x
+        left[0] -= 1
+        print(end="")
+        return program(x + 1, left)
+
+    compiled = capture.compile(program)
+    assert compiled(torch.zeros(()), [600]).item() == 600
