@@ -82,6 +82,7 @@ from symshapes.rules import (
     register_rule,
     reset_rules,
 )
+from symshapes.runtime_checks import refused, require
 from symshapes.straight_line import StraightLine, names_in
 from symshapes.undisturbed import undisturbed_autograd
 
@@ -153,7 +154,9 @@ __all__ = [
     "policy_of",
     "print_expr",
     "read_exprs",
+    "refused",
     "register_rule",
+    "require",
     "reset_generated",
     "reset_rules",
     "result_dtype",

@@ -64,7 +64,8 @@ def _nonzero_divisor(node: Any) -> None:
     if node.hint == 0:
         return  # computing the hint raises Python's own error
     condition = relation(sympy.Ne, node.expr, constant(0) if node.pytype is int else constant(0.0))
-    if condition is not S.true and not node.env.expect_true(condition, None if node.hint is None else True):
+    hint = None if node.hint is None else True
+    if condition is not S.true and not node.env.expect_true(condition, hint, ZeroDivisionError):
         raise ZeroDivisionError("division by zero")
 
 
@@ -101,6 +102,8 @@ def _binary(name: str) -> Callable[[Any, Any], Any]:
                 known = self.env.statically_known(condition)
                 if known is not None:
                     return self if known else other
+                if self.env.statically_known(relation(_EXTREMES[name], other.expr, self.expr)):
+                    return other
             return type(self)(_build_int(name, self.expr, other.expr), self.env, hint, int)
         if on_floats is None:
             raise TypeError(f"{name} of {self.pytype.__name__} and {other.pytype.__name__}")

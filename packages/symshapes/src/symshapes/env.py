@@ -7,6 +7,7 @@ Flows in: sizes with hints and sources, and questions that the program asks of s
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -19,7 +20,7 @@ from symshapes.expr.evaluate import evaluate
 from symshapes.expr.floats import is_number, number_of
 from symshapes.expr.functions import as_expr
 from symshapes.expr.ranges import UNKNOWN, ValueRange, bound
-from symshapes.expr.symbols import SYMBOLIC, size_symbol
+from symshapes.expr.symbols import SYMBOLIC, expr_of, size_symbol
 from symshapes.guards import (
     ShapeGuard,
     ShapeGuardCode,
@@ -195,6 +196,13 @@ class ShapeEnv:
         self.constraints.add_symbol(symbol, span, unbacked=True)
         return torch.SymInt(SymNode(symbol, self, None, int))
 
+    def create_unbacked_size(self, most: int | torch.SymInt | None = None) -> torch.SymInt:
+        """A size that the program finds in data; never more than `most`."""
+        size = self.create_unbacked_int(0)
+        if most is not None:
+            self.constraints.learn(relation(sympy.Le, size.node.expr, expr_of(most)))
+        return size
+
     def create_unbacked_float(self) -> torch.SymFloat:
         """A float that the program computes from data."""
         return torch.SymFloat(SymNode(self._unbacked("uf", real=True), self, None, float))
@@ -341,8 +349,18 @@ class ShapeEnv:
             raise UnbackedError(condition)
         return answer
 
-    def expect_true(self, condition: Any, hint: Any = None) -> bool:
-        """Whether a condition that the program promises holds: by a guard, or for unbacked values by a check at run time."""
+    def expect_true(
+        self,
+        condition: Any,
+        hint: Any = None,
+        error: type[Exception] = RuntimeError,
+        message: str | None = None,
+        line: str | None = None,
+    ) -> bool:
+        """Whether a condition that the program promises holds: by a guard, or for unbacked values by a check at run time.
+
+        `error` and `message` are what such a check raises, by default the condition's text; `line` the user's.
+        """
         known = self.constraints.decide(condition)
         if known is not None:
             return known
@@ -352,6 +370,12 @@ class ShapeEnv:
         if hint is not None:
             return self._evaluate_condition(condition, hint)
         check = self._asked(condition)
+        check = replace(
+            check,
+            error=error,
+            user_line=check.user_line if line is None else line,
+            message=f"{check.text} does not hold" if message is None else message,
+        )
         self.runtime_asserts.append(check)
         self.constraints.learn(condition)
         self._promises.check(check)

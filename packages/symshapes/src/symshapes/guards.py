@@ -26,12 +26,17 @@ _HUGE = 2**62 - 1
 
 @dataclass(frozen=True, slots=True)
 class ShapeGuard:
-    """A condition that the captured graph relies on, the user's line that asked, and the operator that ran ("" if none)."""
+    """A condition that the captured graph relies on, the user's line that asked, and the operator that ran ("" if none).
+
+    A check at run time raises `error` with `message`.
+    """
 
     expr: Any
     text: str
     user_line: str
     operator: str = ""
+    error: type[Exception] = RuntimeError
+    message: str = ""
 
     def __str__(self) -> str:
         by = f" by {self.operator}" if self.operator else ""

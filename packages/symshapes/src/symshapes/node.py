@@ -43,8 +43,15 @@ class Environment(Protocol):
         """Like `evaluate`, but unbacked sizes are taken to be neither 0 nor 1."""
         ...
 
-    def expect_true(self, condition: Any, hint: Any = None) -> bool:
-        """Whether a condition that the program promises holds."""
+    def expect_true(
+        self,
+        condition: Any,
+        hint: Any = None,
+        error: type[Exception] = RuntimeError,
+        message: str | None = None,
+        line: str | None = None,
+    ) -> bool:
+        """Whether a condition that the program promises holds; if only the run can tell, what is raised there."""
         ...
 
 
@@ -193,7 +200,8 @@ class SymNode:
 
     def expect_true(self, file: str, line: int) -> bool:
         """Take it for true: checked when the program runs if it cannot be now."""
-        return self.env.expect_true(self.expr, self.hint)
+        # Eager's errors of `x[i]` are IndexErrors; torch says no more than where it asks.
+        return self.env.expect_true(self.expr, self.hint, IndexError if "TensorIndexing" in file else RuntimeError)
 
     def expect_size(self, file: str, line: int) -> bool:
         """Take it for a size, which is not negative."""

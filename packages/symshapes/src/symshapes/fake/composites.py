@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from symshapes import _torch
 from symshapes.fake.resampling import RESAMPLING
-from symshapes.rules.layout import broadcast, is_contiguous, wrap_dim
+from symshapes.rules.layout import broadcast, is_contiguous, is_unknown, wrap_dim
 
 
 def matmul(input: Tensor, other: Tensor) -> Tensor:
@@ -218,6 +218,22 @@ def _rnn_cell(activation: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
     return cell
 
 
+def dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """`torch.dropout`; of how many elements only the run can tell, no elements are no case of their own."""
+    if p == 0 or not train or not any(map(is_unknown, input.shape)) or input.device.type != "cpu":
+        return torch.dropout(input, p, train)
+    if p == 1:
+        return input.mul(torch.zeros((), dtype=input.dtype))
+    return input * torch.empty_like(input).bernoulli_(1 - p).div_(1 - p)
+
+
+def functional_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """`torch.nn.functional.dropout`."""
+    if inplace or not 0.0 <= p <= 1.0:
+        return F.dropout(input, p, training, inplace)
+    return dropout(input, p, training)
+
+
 def _with_plain_sizes(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function on views whose sizes are ints: each symbolic size is guarded to its hint."""
 
@@ -250,6 +266,8 @@ COMPOSITES: dict[Any, Callable[..., Any]] = {
     torch.gru_cell: gru_cell,
     torch.rnn_tanh_cell: _rnn_cell(torch.tanh),
     torch.rnn_relu_cell: _rnn_cell(torch.relu),
+    torch.dropout: dropout,
+    F.dropout: functional_dropout,
     **RESAMPLING,
 }
 

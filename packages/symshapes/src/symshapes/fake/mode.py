@@ -12,6 +12,7 @@ from symshapes import _torch
 from symshapes.expr.symbols import SYMBOLIC
 from symshapes.facts import OperatorFacts, errors
 from symshapes.fake.convert import Converter
+from symshapes.fake.data import DATA
 from symshapes.fake.fallback import run_meta_kernel
 from symshapes.fake.tensor import FakeTensor, SymbolicFakeTensor, fake_class, meta_of
 from symshapes.infra_mode import InfraMode
@@ -40,12 +41,14 @@ class FakeMode(InfraMode):
     """Inside it no kernel runs: factory functions and ops give fake tensors.
 
     `shape_env`, if given, makes symbols for the dynamic sizes of converted tensors. Ops that need data raise
-    `DataDependentError`. Entering one mode inside another replaces it until the exit.
+    `DataDependentError`; with `data_dependent` those that have a row in `fake/data.py` give symbols of `shape_env` that
+    only the run knows. Entering one mode inside another replaces it until the exit.
     """
 
-    def __init__(self, shape_env: Any | None = None) -> None:
+    def __init__(self, shape_env: Any | None = None, *, data_dependent: bool = False) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.shape_env = shape_env
+        self.data_dependent = data_dependent and shape_env is not None
         self.effects = 0
         """How many ops did more than give results: drew random numbers, wrote to an argument, or returned nothing."""
         self.writes = 0
@@ -103,8 +106,13 @@ class FakeMode(InfraMode):
                 if func in _CONCRETE:
                     return _CONCRETE[func](args[0])
                 return self._answer(func, args, kwargs)
+            except DataDependentError:
+                known = DATA.get(func) if self.data_dependent else None
+                if known is None:
+                    raise
             finally:
                 self.shape_env.operator = outer
+            return self._build(known(self.shape_env, *args, **kwargs), args)
 
     def _answer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         rule, facts = rule_and_facts(func)

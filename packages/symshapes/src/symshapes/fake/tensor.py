@@ -20,6 +20,8 @@ class Mode(Protocol):
 
     shape_env: Any | None
     """Makes symbols for the dynamic sizes of converted tensors, if given."""
+    data_dependent: bool
+    """Whether numbers and sizes that are in the data become symbols that only the run knows."""
 
     def dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What an op gives. Raises what eager would, and DataDependentError where that depends on data."""
@@ -41,7 +43,8 @@ class FakeTensor(torch.Tensor):
     fake_mode: Mode
     storage_key: object
     lazy_flags: int
-    __slots__ = ("fake_mode", "lazy_flags", "storage_key")  # no dictionary each
+    from_data: dict[Any, tuple[int, Any]]
+    __slots__ = ("fake_mode", "from_data", "lazy_flags", "storage_key")  # no dictionary each
 
     __torch_function__ = _torch.disabled_torch_function  # type: ignore[assignment]
 
@@ -86,8 +89,12 @@ class FakeTensor(torch.Tensor):
         return f"FakeTensor({dtype}{list(self.shape)}, {self.device}{grad})"
 
     def tolist(self) -> Any:
-        """Always raises DataDependentError."""
-        raise DataDependentError("tolist")
+        """Symbols that only the run knows, where the mode makes such. Raises DataDependentError where it does not."""
+        if not self.fake_mode.data_dependent:
+            raise DataDependentError("tolist")
+        if self.dim() == 0:
+            return self.item()
+        return [part.tolist() for part in self.unbind(0)]
 
     def numpy(self, *, force: bool = False) -> Any:
         """Always raises DataDependentError."""

@@ -18,6 +18,7 @@ from symshapes.rules.layout import (
     preserved_strides,
     same_size,
     strides_for,
+    sure,
 )
 from symshapes.rules.registry import rule
 
@@ -38,7 +39,7 @@ def like(
 
 def same_geometry(self: TensorMeta) -> TensorMeta:
     """A copy of the whole storage with the same view of it, strides and offset alike; overlaps are spread out."""
-    if any(step == 0 and length != 1 for length, step in zip(self.size, self.stride, strict=True)):
+    if any(sure(step == 0) and not sure(length == 1) for length, step in zip(self.size, self.stride, strict=True)):
         return like(self)
     return TensorMeta(self.size, self.stride, self.dtype, self.device, self.offset)
 

@@ -12,6 +12,7 @@ from symshapes.rules.layout import (
     Size,
     TensorMeta,
     contiguous_strides,
+    demand,
     fresh,
     strides_for,
     strides_in_order,
@@ -30,8 +31,10 @@ def made(
     """A fresh tensor; no dtype means the default one, no device the CPU (torch fills in a default device earlier)."""
     size = tuple(size)
     for length in size:
-        if length < 0:
-            raise RuntimeError(f"Trying to create tensor with negative dimension {length}: {list(size)}")
+        demand(
+            length >= 0,
+            lambda: RuntimeError(f"Trying to create tensor with negative dimension {length}: {list(size)}"),  # noqa: B023
+        )
     if memory_format is None or memory_format is torch.preserve_format:
         memory_format = torch.contiguous_format
     return TensorMeta(
@@ -134,8 +137,10 @@ def arange(*bounds: Any, dtype: torch.dtype | None = None, device: Any = None, *
     integers = all(isinstance(value, (int, torch.SymInt)) for value in (start, end, step))
     if not isinstance(step, torch.SymInt) and step == 0:
         raise RuntimeError("step must be nonzero")
-    if (end < start) if step > 0 else (end > start):
-        raise RuntimeError("upper bound and larger bound inconsistent with step sign")
+    demand(
+        end >= start if step > 0 else end <= start,
+        lambda: RuntimeError("upper bound and larger bound inconsistent with step sign"),
+    )
     if integers:
         count: Size = (end - start + step - (1 if step > 0 else -1)) // step
     elif found is torch.int64:

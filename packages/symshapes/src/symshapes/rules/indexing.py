@@ -1,5 +1,6 @@
 """Indexing: gather, scatter, embedding and advanced indices."""
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,8 +18,8 @@ from symshapes.rules.layout import (
     fresh,
     numel,
     permutation_by_stride,
-    same_size,
     strides_in_order,
+    sure,
     wrap_dim,
 )
 from symshapes.rules.registry import DataDependentError, rule
@@ -31,7 +32,7 @@ _WIDE = (torch.int64, torch.int32)
 def gather(self: TensorMeta, dim: int, index: TensorMeta, *, sparse_grad: bool = False) -> TensorMeta:
     """An element for each index."""
     wrap_dim(dim, len(self.size))
-    if index.dtype not in _WIDE and numel(index.size) != 0:
+    if index.dtype not in _WIDE and not sure(numel(index.size) == 0):
         raise RuntimeError("gather(): Expected dtype int32/int64 for index")
     return fresh(index.size, self)
 
@@ -63,7 +64,7 @@ def index_put(self: TensorMeta, indices: Any, values: TensorMeta, accumulate: bo
 )
 def scatter(self: TensorMeta, dim: int, index: TensorMeta, *args: Any, **kwargs: Any) -> TensorMeta:
     """A row-major copy of the first argument with elements replaced."""
-    if index.dtype not in _WIDE and numel(index.size) != 0:
+    if index.dtype not in _WIDE and not sure(numel(index.size) == 0):
         raise RuntimeError("scatter(): Expected dtype int32/int64 for index")
     return fresh(self.size, self)
 
@@ -253,7 +254,7 @@ def item(self: TensorMeta) -> Any:
 @rule("equal")
 def equal(self: TensorMeta, other: TensorMeta) -> bool:
     """False by sizes alone; otherwise it is in the data."""
-    if not same_size(self.size, other.size):
+    if not is_same_size(self, other):
         return False
     raise DataDependentError(torch.ops.aten.equal.default)
 
@@ -261,7 +262,7 @@ def equal(self: TensorMeta, other: TensorMeta) -> bool:
 @rule("is_same_size")
 def is_same_size(self: TensorMeta, other: TensorMeta) -> bool:
     """Whether the sizes are equal."""
-    return same_size(self.size, other.size)
+    return len(self.size) == len(other.size) and all(map(operator.eq, self.size, other.size))
 
 
 @rule("_assert_async", "_assert_async.msg", "_assert_tensor_metadata")

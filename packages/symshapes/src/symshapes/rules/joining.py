@@ -1,6 +1,6 @@
 """Ops that join, repeat, mirror or pad tensors."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -9,11 +9,13 @@ from symshapes.rules.copies import like, same_geometry
 from symshapes.rules.layout import (
     Size,
     TensorMeta,
+    demand,
     fresh,
     numel,
     same_size,
     strides_for,
     suggest_format,
+    sure,
     wrap_dim,
     wrap_dims,
 )
@@ -23,7 +25,7 @@ from symshapes.rules.views import narrow, slice_, unsqueeze, view
 
 def _legacy_empty(meta: TensorMeta) -> bool:
     """1-d tensors without elements join anything."""
-    return len(meta.size) == 1 and meta.size[0] == 0
+    return len(meta.size) == 1 and sure(meta.size[0] == 0)
 
 
 @rule("cat", "concat", "concatenate")
@@ -45,10 +47,13 @@ def cat(tensors: Sequence[TensorMeta], dim: int = 0) -> TensorMeta:
         if len(part.size) != rank:
             raise RuntimeError(f"Tensors must have same number of dimensions: got {rank} and {len(part.size)}")
         for axis, length in enumerate(part.size):
-            if axis != dim and length != size[axis]:
-                raise RuntimeError(
-                    f"Sizes of tensors must match except in dimension {dim}. Expected size {size[axis]} but got size "
-                    f"{length} for tensor number {at} in the list."
+            if axis != dim:
+                demand(
+                    length == size[axis],
+                    lambda: RuntimeError(
+                        f"Sizes of tensors must match except in dimension {dim}. Expected size {size[axis]} but got size "  # noqa: B023
+                        f"{length} for tensor number {at} in the list."  # noqa: B023
+                    ),
                 )
         size[dim] = size[dim] + part.size[dim]
     formats = {suggest_format(meta) for meta in tensors}
@@ -64,17 +69,23 @@ def stack(tensors: Sequence[TensorMeta], dim: int = 0) -> TensorMeta:
     first = tensors[0]
     dim = wrap_dim(dim, len(first.size) + 1)
     for at, meta in enumerate(tensors[1:], 1):
-        if not same_size(meta.size, first.size):
-            raise RuntimeError(
-                f"stack expects each tensor to be equal size, but got {list(first.size)} at entry 0 and "
-                f"{list(meta.size)} at entry {at}"
-            )
+        for length, wanted in zip(meta.size, first.size, strict=False):
+            demand(length == wanted, _unlike_entries(first, meta, at))
+        if len(meta.size) != len(first.size):
+            raise _unlike_entries(first, meta, at)()
     if dim < len(first.size):
         # Joined along the dimension after the new one, which then splits in two.
         joined = cat(tensors, dim)
         size = (*first.size[:dim], len(tensors), *first.size[dim:])
         return joined._replace(size=size, stride=view(joined, size).stride)
     return cat([TensorMeta(*unsqueeze(meta, -1)[:6]) for meta in tensors], dim)
+
+
+def _unlike_entries(first: TensorMeta, other: TensorMeta, at: int) -> Callable[[], Exception]:
+    return lambda: RuntimeError(
+        f"stack expects each tensor to be equal size, but got {list(first.size)} at entry 0 and "
+        f"{list(other.size)} at entry {at}"
+    )
 
 
 @rule("repeat")
@@ -96,7 +107,7 @@ def flip(self: TensorMeta, dims: Sequence[int]) -> TensorMeta:
 @rule("roll")
 def roll(self: TensorMeta, shifts: Sequence[Size], dims: Sequence[int] = ()) -> TensorMeta:
     """Elements shifted around. On the CPU the two parts change places in a `cat`, which may keep channels-last."""
-    if numel(self.size) == 0:
+    if sure(numel(self.size) == 0):
         return like(self)
     if not dims or self.device.type != "cpu" or len(self.size) < 4:
         return fresh(self.size, self)
@@ -132,11 +143,13 @@ def constant_pad_nd(self: TensorMeta, pad: Sequence[Size], value: object = 0) ->
     for pair in range(len(pad) // 2):
         dim = len(size) - 1 - pair
         size[dim] = size[dim] + pad[2 * pair] + pad[2 * pair + 1]
-        if size[dim] < 0:
-            raise RuntimeError(
-                f"The input size {self.size[dim]}, plus negative padding {pad[2 * pair]} and {pad[2 * pair + 1]}, "
+        demand(
+            size[dim] >= 0,
+            lambda: RuntimeError(
+                f"The input size {self.size[dim]}, plus negative padding {pad[2 * pair]} and {pad[2 * pair + 1]}, "  # noqa: B023
                 "resulted in a negative output size"
-            )
+            ),
+        )
     if all(type(amount) is int and amount <= 0 for amount in pad):
         # A cut is a slice that is cloned.
         return like(TensorMeta(tuple(size), self.stride, self.dtype, self.device))

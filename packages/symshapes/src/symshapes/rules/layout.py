@@ -4,14 +4,16 @@ All of it works on ints and `torch.SymInt`s alike; a comparison of symbolic size
 """
 
 import itertools
-import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
 from symshapes.facts import errors
-from symshapes.facts.layout import channels_innermost, grows_outward, is_nested
+from symshapes.expr.symbols import expr_of
+from symshapes.expr.terms import exact_quotient
+from symshapes.facts.layout import channels_innermost, grows_outward, is_block, is_nested
+from symshapes.facts.layout import same_size as same_number
 
 # int | torch.SymInt; torch is untyped to mypy here, so the alias says it in words.
 Size = Any
@@ -50,9 +52,28 @@ class Same(NamedTuple):
     base: int = 0
 
 
+def sure(condition: Any) -> bool:
+    """Whether a comparison holds, guarded; False where only the run can tell, so that nothing may follow from False."""
+    return bool(condition.node.guard_or_false("", 0)) if isinstance(condition, torch.SymBool) else bool(condition)
+
+
+def demand(condition: Any, error: Callable[[], Exception]) -> None:
+    """Raise `error()` unless the condition holds; where only the run can tell, have it checked then."""
+    if isinstance(condition, torch.SymBool) and not condition.node.has_hint():
+        found = error()
+        node = condition.node
+        if node.env.expect_true(node.expr, None, type(found), str(found)):
+            return
+        raise found
+    if not condition:
+        raise error()
+
+
 def same_size(first: Sequence[Size], second: Sequence[Size]) -> bool:
-    """Whether two sizes are equal. Ranks go first: comparing tuples would guard on items before it saw the lengths."""
-    return len(first) == len(second) and all(one is two or one == two for one, two in zip(first, second, strict=True))
+    """Whether two sizes are equal for certain. Ranks go first: comparing tuples would guard on items before it saw the lengths."""
+    return len(first) == len(second) and all(
+        one is two or sure(one == two) for one, two in zip(first, second, strict=True)
+    )
 
 
 def numel(size: Sequence[Size]) -> Size:
@@ -88,14 +109,26 @@ def channels_last_strides(size: Sequence[Size]) -> Sizes:
     return strides_in_order(size, channels_innermost(len(size)))
 
 
+def _equal(left: Size, right: Size) -> bool:
+    return sure(left == right)
+
+
+def _less(left: Size, right: Size) -> bool:
+    return sure(left < right)
+
+
+def _greater(left: Size, right: Size) -> bool:
+    return sure(left > right)
+
+
 def is_contiguous(size: Sequence[Size], stride: Sequence[Size]) -> bool:
     """Whether the strides are row-major, ignoring dimensions of length 1; empty tensors are contiguous."""
-    return is_nested(size, stride, range(len(size) - 1, -1, -1), operator.eq) or any(length == 0 for length in size)
+    return is_nested(size, stride, range(len(size) - 1, -1, -1), _equal) or any(sure(length == 0) for length in size)
 
 
 def is_channels_last(size: Sequence[Size], stride: Sequence[Size]) -> bool:
     """Whether a 4-d or 5-d tensor is dense with its channels innermost."""
-    return len(size) in (4, 5) and is_nested(size, stride, channels_innermost(len(size)), operator.eq)
+    return len(size) in (4, 5) and is_nested(size, stride, channels_innermost(len(size)), _equal)
 
 
 def looks_channels_last(size: Sequence[Size], stride: Sequence[Size]) -> bool:
@@ -104,7 +137,7 @@ def looks_channels_last(size: Sequence[Size], stride: Sequence[Size]) -> bool:
     Unlike `is_channels_last` the tensor needs not be dense.
     """
     rank = len(size)
-    compare = (operator.eq, operator.lt, operator.gt)
+    compare = (_equal, _less, _greater)
     return rank in (4, 5) and grows_outward(size, stride, channels_innermost(rank), *compare)
 
 
@@ -127,8 +160,15 @@ def is_dense(size: Sequence[Size], stride: Sequence[Size]) -> bool:
     if is_contiguous(size, stride):
         return True
     # Short dimensions do not count: their strides say nothing.
-    order = sorted((dim for dim in range(len(size)) if not size[dim] < 2), key=lambda dim: _hint(stride[dim]))
-    return is_nested(size, stride, order, operator.eq)
+    if any(is_unknown(step) for step in stride):
+        return is_block(size, stride, [dim for dim in range(len(size)) if not sure(size[dim] < 2)], _equal)
+    order = sorted((dim for dim in range(len(size)) if not sure(size[dim] < 2)), key=lambda dim: _hint(stride[dim]))
+    return is_nested(size, stride, order, _equal)
+
+
+def is_unknown(value: Size) -> bool:
+    """Whether only the run can tell a size."""
+    return isinstance(value, torch.SymInt) and not value.node.has_hint()
 
 
 def sorted_by_stride(meta: TensorMeta, dims: Sequence[int]) -> list[int]:
@@ -161,13 +201,17 @@ def permutation_by_stride(size: Sequence[Size], operand_strides: Sequence[Sequen
     def compare(first: int, second: int) -> int:
         for strides in operand_strides:
             one, two = strides[first], strides[second]
-            if one == 0 or two == 0:
+            if sure(one == 0) or sure(two == 0):
                 continue
-            if one < two:
+            if sure(one < two):
                 return -1
-            if one > two:
+            if sure(one > two):
                 return 1
-            if size[first] > size[second]:
+            if _is_multiple(one, two):
+                return 1
+            if _is_multiple(two, one):
+                return -1
+            if sure(size[first] > size[second]):
                 return 1
         return 0
 
@@ -195,7 +239,10 @@ def expand_strides(meta: TensorMeta, size: Sequence[Size]) -> Sizes:
     lead = len(size) - len(meta.size)
     out: list[Size] = [0] * lead
     for dim, (length, stride) in enumerate(zip(meta.size, meta.stride, strict=True)):
-        out.append(0 if length == 1 and size[lead + dim] != 1 else stride)
+        # One that is equal to the whole's does not repeat, whatever it is.
+        whole = size[lead + dim]
+        repeats = not _is_same(length, whole) and length == 1 and (is_unknown(whole) or whole != 1)
+        out.append(0 if repeats else stride)
     return tuple(out)
 
 
@@ -209,7 +256,7 @@ def broadcast(*sizes: Sequence[Size]) -> Sizes:
             have = out[lead + dim]
             if type(have) is int and have == 1:
                 out[lead + dim] = length
-            elif (type(length) is int and length == 1) or have is length:
+            elif (type(length) is int and length == 1) or _is_same(have, length):
                 continue
             elif have != length:
                 if length == 1:
@@ -219,6 +266,19 @@ def broadcast(*sizes: Sequence[Size]) -> Sizes:
                     continue
                 raise errors.unlike_sizes(have, length, lead + dim)
     return tuple(out)
+
+
+def _is_same(one: Size, two: Size) -> bool:
+    """Whether two sizes are known to be equal; never guards."""
+    return one is two or same_number(one, two)
+
+
+def _is_multiple(one: Size, two: Size) -> bool:
+    """Whether a stride is a multiple of another by sizes that nobody knows: the outer one, unless those sizes are short."""
+    if not (is_unknown(one) or is_unknown(two)) or _is_same(one, two):
+        return False
+    above, below = expr_of(one), expr_of(two)
+    return bool(exact_quotient(above, below) is not None)
 
 
 def wrap_dim(dim: int, rank: int) -> int:

@@ -7,14 +7,13 @@ import torch
 
 from symshapes.facts import common_device
 from symshapes.rules.copies import like
-from symshapes.rules.layout import CONJ, TensorMeta, broadcast, fresh, same_size
+from symshapes.rules.layout import CONJ, TensorMeta, broadcast, demand, fresh, same_size
 from symshapes.rules.pointwise import elementwise
 from symshapes.rules.registry import rule
 
 
-def _check(condition: bool, message: str) -> None:
-    if not condition:
-        raise RuntimeError(message)
+def _check(condition: Any, message: str) -> None:
+    demand(condition, lambda: RuntimeError(message))
 
 
 def _same_dtype(first: TensorMeta, second: TensorMeta) -> None:
@@ -63,11 +62,12 @@ def bmm(self: TensorMeta, mat2: TensorMeta) -> TensorMeta:
     _check(len(mat2.size) == 3, "batch2 must be a 3D tensor")
     _same_dtype(self, mat2)
     batch, rows, inner = self.size
-    _check(
-        mat2.size[0] == batch and mat2.size[1] == inner,
-        f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {inner}] but got: "
-        f"[{mat2.size[0]}, {mat2.size[1]}].",
-    )
+    for same in (mat2.size[0] == batch, mat2.size[1] == inner):
+        _check(
+            same,
+            f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {inner}] but got: "
+            f"[{mat2.size[0]}, {mat2.size[1]}].",
+        )
     return fresh((batch, rows, mat2.size[2]), self)
 
 

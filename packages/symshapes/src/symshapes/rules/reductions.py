@@ -10,7 +10,10 @@ from symshapes.rules.layout import (
     Size,
     TensorMeta,
     contiguous_strides,
+    demand,
     fresh,
+    is_unknown,
+    numel,
     preserved_strides,
     wrap_dim,
     wrap_dims,
@@ -27,11 +30,14 @@ def reduced(self: TensorMeta, dims: Dims, keepdim: bool, dtype: torch.dtype | No
     return fresh(size, self, dtype)
 
 
+def _has_elements(count: Size, words: str) -> None:
+    demand(count != 0, lambda: IndexError(words))
+
+
 def _nonempty(self: TensorMeta, dims: Dims, name: str) -> None:
     """Reductions without a neutral element need an element."""
     for dim in wrap_dims(dims, len(self.size)):
-        if self.size[dim] == 0:
-            raise IndexError(f"{name}(): Expected reduction dim {dim} to have non-zero size.")
+        _has_elements(self.size[dim], f"{name}(): Expected reduction dim {dim} to have non-zero size.")
 
 
 def _sum_dtype(self: TensorMeta, dtype: torch.dtype | None) -> torch.dtype:
@@ -78,9 +84,22 @@ def amax(self: TensorMeta, dim: Dims = (), keepdim: bool = False) -> TensorMeta:
     return reduced(self, dim, keepdim)
 
 
-@rule("max", "min", "median", "nanmedian")
+@rule("max", "min")
 def max_all(self: TensorMeta) -> TensorMeta:
-    """One element of all."""
+    """The largest or smallest of all; there has to be one."""
+    demand(
+        numel(self.size) != 0,
+        lambda: RuntimeError(
+            "max(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the "
+            "'dim' argument."
+        ),
+    )
+    return fresh((), self)
+
+
+@rule("median", "nanmedian")
+def median(self: TensorMeta) -> TensorMeta:
+    """The one in the middle; NaN if there is none."""
     return fresh((), self)
 
 
@@ -110,6 +129,8 @@ def argmax(self: TensorMeta, dim: int | None = None, keepdim: bool = False) -> T
     """Where the largest element is."""
     if dim is not None:
         _nonempty(self, dim, "argmax")
+    elif any(map(is_unknown, self.size)):
+        _has_elements(numel(self.size), "argmax(): Expected reduction dim to be specified for input.numel() == 0.")
     return reduced(self, dim, keepdim, torch.int64)
 
 
@@ -227,8 +248,8 @@ def topk(
     dim = wrap_dim(dim, len(self.size))
     size = list(self.size)
     if size:
-        if k < 0 or k > size[dim]:
-            raise RuntimeError("selected index k out of range")
+        for within in (k >= 0, k <= size[dim]):
+            demand(within, lambda: RuntimeError("selected index k out of range"))
         size[dim] = k
     values = fresh(size, self)
     return values, values._replace(dtype=torch.int64)

@@ -1,6 +1,6 @@
 """View ops: results that share the input's storage."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -13,15 +13,18 @@ from symshapes.rules.layout import (
     TensorMeta,
     View,
     contiguous_strides,
+    demand,
     fresh,
     is_contiguous,
+    is_unknown,
     numel,
     same_size,
     strides_for,
+    sure,
     view_of,
     wrap_dim,
 )
-from symshapes.rules.registry import rule
+from symshapes.rules.registry import DataDependentError, rule
 
 
 def infer_size(shape: Sequence[Size], count: Size) -> Sizes:
@@ -39,23 +42,23 @@ def infer_size(shape: Sequence[Size], count: Size) -> Sizes:
             known = known * length
     bad = f"shape '{list(shape)}' is invalid for input of size {count}"
     if hole is None:
-        if known != count:
-            raise RuntimeError(bad)
+        demand(known == count, lambda: RuntimeError(bad))
         return tuple(shape)
-    if known == 0:
-        raise RuntimeError(
+    demand(
+        known != 0,
+        lambda: RuntimeError(
             f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension size "
             "-1 can be any value and is ambiguous"
-        )
-    if count % known != 0:
-        raise RuntimeError(bad)
+        ),
+    )
+    demand(count % known == 0, lambda: RuntimeError(bad))
     return (*shape[:hole], count // known, *shape[hole + 1 :])
 
 
 def view_strides(size: Sizes, stride: Sizes, target: Sizes) -> Sizes | None:
     """Strides that show the elements as `target` without a copy, or None if there are none."""
     count = numel(size)
-    if count == 0:
+    if sure(count == 0):
         # With the same sizes the strides stay; otherwise row-major ones.
         return stride if same_size(size, target) else contiguous_strides(target)
     if is_contiguous(size, stride) and type(count) is not int:
@@ -67,12 +70,15 @@ def view_strides(size: Sizes, stride: Sizes, target: Sizes) -> Sizes | None:
     filled: Size = 1
     for dim in range(len(size) - 1, -1, -1):
         inner = inner * size[dim]
-        if dim == 0 or (size[dim - 1] != 1 and stride[dim - 1] != inner * base):
-            while at >= 0 and (filled < inner or target[at] == 1):
+        if dim == 0 or not (sure(stride[dim - 1] == inner * base) or sure(size[dim - 1] == 1)):
+            while at >= 0 and (_is_short(filled, inner) or sure(target[at] == 1)):
                 out[at] = filled * base
                 filled = filled * target[at]
                 at -= 1
-            if filled != inner:
+            if not sure(filled == inner):
+                if any(map(is_unknown, (*size, *stride, *target))):
+                    # What this would be a view of by one size it might have to copy by another.
+                    raise DataDependentError(torch.ops.aten.view.default)
                 return None
             if dim > 0:
                 base = stride[dim - 1]
@@ -81,6 +87,12 @@ def view_strides(size: Sizes, stride: Sizes, target: Sizes) -> Sizes | None:
     if not size:
         return contiguous_strides(target)
     return tuple(out) if at == -1 else None
+
+
+def _is_short(filled: Size, inner: Size) -> bool:
+    """Whether a chunk of the target has fewer elements than that of the tensor."""
+    unknown = is_unknown(filled) or is_unknown(inner)
+    return not sure(filled == inner) if unknown else bool(filled < inner)
 
 
 @rule("view")
@@ -224,20 +236,31 @@ def expand(self: TensorMeta, size: Sequence[Size], *, implicit: bool = False) ->
                 )
             sizes.append(wanted)
             # What eager computes for a dimension that is not there; it shows where the length is 1.
-            strides[dim] = 0 if wanted != 1 else sizes[-2] * strides[dim + 1]
+            strides[dim] = 0 if not sure(wanted == 1) else sizes[-2] * strides[dim + 1]
             continue
         have = self.size[mine]
-        if keep or have is wanted or have == wanted:
+        if is_unknown(wanted) and not is_unknown(have):
+            # Negative it would mean another length; of 1 element or of as many as there are, the stride is as in eager.
+            if not wanted.node.env.statically_known(wanted.node.expr >= 0):
+                raise DataDependentError(torch.ops.aten.expand.default)
+            if have != 1:
+                demand(have == wanted, _unlike(wanted, have, dim, size, self.size))
+                wanted = have
+        if keep or have is wanted or sure(have == wanted):
             sizes.append(have)
             strides[dim] = self.stride[mine]
         elif have == 1:
             sizes.append(wanted)
         else:
-            raise RuntimeError(
-                f"The expanded size of the tensor ({wanted}) must match the existing size ({have}) at non-singleton "
-                f"dimension {dim}.  Target sizes: {list(size)}.  Tensor sizes: {list(self.size)}"
-            )
+            raise _unlike(wanted, have, dim, size, self.size)()
     return view_of(self, sizes[::-1], strides)
+
+
+def _unlike(wanted: Size, have: Size, dim: int, target: Sequence[Size], size: Sequence[Size]) -> Callable[[], Exception]:
+    return lambda: RuntimeError(
+        f"The expanded size of the tensor ({wanted}) must match the existing size ({have}) at non-singleton "
+        f"dimension {dim}.  Target sizes: {list(target)}.  Tensor sizes: {list(size)}"
+    )
 
 
 def _without(values: Sizes, dims: Sequence[int]) -> list[Size]:
@@ -251,20 +274,32 @@ def select(self: TensorMeta, dim: int, index: Size) -> View:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     dim = wrap_dim(dim, len(self.size))
     length = self.size[dim]
-    if index >= length or index < -length:
-        raise IndexError(
-            f"select(): index {index} out of range for tensor of size {list(self.size)} at dimension {dim}"
+    for within in (index < length, index >= -length):
+        demand(
+            within,
+            lambda: IndexError(
+                f"select(): index {index} out of range for tensor of size {list(self.size)} at dimension {dim}"
+            ),
         )
-    if index < 0:
-        index = index + length
+    index = _from_front(index, length)
     offset = self.offset + index * self.stride[dim]
     return view_of(self, _without(self.size, [dim]), _without(self.stride, [dim]), offset)
+
+
+def _from_front(place: Size, length: Size) -> Size:
+    """A place, or one counted from the end if it is negative, counted from the front."""
+    if not is_unknown(place):
+        return place + length if place < 0 else place
+    return place + length * torch.sym_max(0, torch.sym_min(1, -place))
 
 
 def clamp_slice(length: Size, start: Size | None, end: Size | None) -> tuple[Size, Size]:
     """Start and end counted from the front and cut to the dimension."""
     start = 0 if start is None else start
     end = length if end is None or (type(end) is int and end >= 2**63 - 1) else end
+    if any(map(is_unknown, (length, start, end))):
+        start = torch.sym_min(torch.sym_max(_from_front(start, length), 0), length)
+        return start, end if end is length else torch.sym_max(torch.sym_min(_from_front(end, length), length), start)
     if start < 0:
         start = start + length
         start = 0 if start < 0 else start
@@ -394,11 +429,20 @@ def split(self: TensorMeta, split_size: Size, dim: int = 0) -> list[View]:
 def split_with_sizes(self: TensorMeta, split_sizes: Sequence[Size], dim: int = 0) -> list[View]:
     """Pieces of the given lengths."""
     dim = wrap_dim(dim, len(self.size))
-    if sum(split_sizes) != self.size[dim]:
-        raise RuntimeError(
+    for length in split_sizes:
+        demand(
+            length >= 0,
+            lambda: RuntimeError(
+                f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(split_sizes)}"
+            ),
+        )
+    demand(
+        sum(split_sizes) == self.size[dim],
+        lambda: RuntimeError(
             f"split_with_sizes expects split_sizes to sum exactly to {self.size[dim]} "
             f"(input tensor's size at dimension {dim}), but got split_sizes={list(split_sizes)}"
-        )
+        ),
+    )
     pieces: list[View] = []
     start: Size = 0
     for length in split_sizes:

@@ -1,0 +1,172 @@
+"""Operators whose results have numbers or sizes that are in the data: what they give where those are symbols.
+
+In: the environment that makes symbols, and the arguments of an op, fakes among them. Out: a rule's answer, as in `rules`. One
+tensor that nobody wrote to has the same symbol each time.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from symshapes.fake.tensor import FakeTensor, meta_of
+from symshapes.rules.indexing import index
+from symshapes.rules.layout import Size, TensorMeta, broadcast, fresh, numel, same_size, strides_in_order, wrap_dim
+from symshapes.rules.registry import DataDependentError, aten
+
+Answer = Callable[..., Any]
+DATA: dict[Any, Answer] = {}
+
+_MASKS = (torch.bool, torch.uint8)
+
+
+def _data(*names: str) -> Callable[[Answer], Answer]:
+    def register(answer: Answer) -> Answer:
+        DATA.update((op, answer) for name in names for op in aten(name))
+        return answer
+
+    return register
+
+
+def _once(tensor: Any, kind: str, make: Callable[[], Any]) -> Any:
+    """What `make` gives, or what it gave for this tensor in its present state."""
+    if not isinstance(tensor, FakeTensor) or tensor.is_inference():
+        return make()
+    known = getattr(tensor, "from_data", None)
+    if known is None:
+        known = tensor.from_data = {}
+    found = known.get(kind)
+    if found is None or found[0] != tensor._version:
+        found = known[kind] = tensor._version, make()
+    return found[1]
+
+
+def _count(env: Any, tensor: Any) -> torch.SymInt:
+    """How many elements of a tensor are not zero."""
+    size: torch.SymInt = _once(tensor, "nonzero", lambda: env.create_unbacked_size(numel(tensor.shape)))
+    return size
+
+
+def _number(env: Any, dtype: torch.dtype) -> Any:
+    if dtype is torch.bool:
+        return env.create_unbacked_bool()
+    if dtype.is_floating_point:
+        return env.create_unbacked_float()
+    if dtype.is_complex:
+        raise DataDependentError(torch.ops.aten._local_scalar_dense.default)
+    span = torch.iinfo(dtype)
+    wide = dtype in (torch.int64, torch.uint64)
+    return env.create_unbacked_int(*((0, None) if dtype is torch.uint64 else ()) if wide else (span.min, span.max))
+
+
+@_data("_local_scalar_dense", "item")
+def item(env: Any, self: Any) -> Any:
+    """The one element, as a number."""
+    if self.numel() != 1:
+        raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
+    return _once(self, "item", lambda: _number(env, self.dtype))
+
+
+@_data("equal")
+def equal(env: Any, self: Any, other: Any) -> Any:
+    """Whether all elements are equal."""
+    return env.create_unbacked_bool()
+
+
+def _places(env: Any, self: Any) -> TensorMeta:
+    """A row of indices for each element that is not zero; they are found dimension by dimension, and lie so."""
+    count = _count(env, self)
+    return fresh((count, self.dim()), meta_of(self), torch.int64, stride=(1, count))
+
+
+@_data("nonzero")
+def nonzero(env: Any, self: Any) -> TensorMeta:
+    """The places of elements that are not zero."""
+    return _places(env, self)
+
+
+@_data("masked_select")
+def masked_select(env: Any, self: Any, mask: Any) -> TensorMeta:
+    """The elements that the mask picks, one behind the other."""
+    if mask.dtype is not torch.bool:
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    whole = broadcast(tuple(self.shape), tuple(mask.shape))
+    if len(whole) == mask.dim() and same_size(whole, tuple(mask.shape)):
+        count = _count(env, mask)
+    else:
+        count = env.create_unbacked_size(numel(whole))
+    return fresh((count,), meta_of(self))
+
+
+@_data("index.Tensor", "_unsafe_index.Tensor")
+def masked_index(env: Any, self: Any, indices: Sequence[Any]) -> TensorMeta:
+    """Advanced indexing where a mask stands for the indices of what it picks."""
+    metas: list[TensorMeta | None] = []
+    for given in indices:
+        if given is None or given.dtype not in _MASKS:
+            metas.append(None if given is None else meta_of(given))
+            continue
+        at = len(metas)
+        if not same_size(tuple(given.shape), tuple(self.shape[at : at + given.dim()])):
+            raise IndexError(
+                f"The shape of the mask {list(given.shape)} at index 0 does not match the shape of the indexed tensor "
+                f"{list(self.shape)} at index {at}"
+            )
+        places = _places(env, given)
+        metas += [fresh((places.size[0],), places, stride=(places.stride[0],)) for _ in range(given.dim())]
+    return index(meta_of(self), metas)
+
+
+@_data("_unique2")
+def unique2(
+    env: Any, self: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+) -> tuple[TensorMeta, ...]:
+    """The distinct elements, each element's place among them, and how often each is there."""
+    meta, count = meta_of(self), env.create_unbacked_size(numel(self.shape))
+    return (
+        fresh((count,), meta),
+        fresh(meta.size if return_inverse else (0,), meta, torch.int64),
+        fresh((count,) if return_counts else (0,), meta, torch.int64),
+    )
+
+
+@_data("unique_consecutive")
+def unique_consecutive(
+    env: Any, self: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> tuple[TensorMeta, ...]:
+    """The same of runs of equal elements."""
+    if dim is not None:
+        return unique_dim(env, self, dim)
+    meta, count = meta_of(self), env.create_unbacked_size(numel(self.shape))
+    return (
+        fresh((count,), meta),
+        fresh(meta.size if return_inverse else (0,), meta, torch.int64),
+        fresh((count,) if return_counts else (0,), meta, torch.int64),
+    )
+
+
+@_data("unique_dim", "unique_dim_consecutive")
+def unique_dim(env: Any, self: Any, dim: int, *args: Any, **kwargs: Any) -> tuple[TensorMeta, ...]:
+    """The distinct slices."""
+    meta = meta_of(self)
+    dim = wrap_dim(dim, len(meta.size))
+    length = meta.size[dim]
+    count = env.create_unbacked_size(length)
+    size = (*meta.size[:dim], count, *meta.size[dim + 1 :])
+    outward = [*(d for d in range(len(size) - 1, -1, -1) if d != dim), dim]
+    return fresh(size, meta, stride=strides_in_order(size, outward)), fresh((length,), meta, torch.int64), fresh((count,), meta, torch.int64)
+
+
+@_data("bincount")
+def bincount(env: Any, self: Any, weights: Any = None, minlength: Size = 0) -> TensorMeta:
+    """How often each number is there, from 0 to the largest, or what its weights add up to."""
+    dtype = torch.int64
+    if weights is not None:
+        dtype = torch.float32 if weights.dtype is torch.float32 else torch.float64
+    return fresh((env.create_unbacked_int(minlength if type(minlength) is int else 0),), meta_of(self), dtype)
+
+
+@_data("repeat_interleave.Tensor")
+def repeat_interleave(env: Any, repeats: Any, *, output_size: Size | None = None) -> TensorMeta:
+    """Each index as often as is said."""
+    return fresh((env.create_unbacked_size(),), meta_of(repeats))
