@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
+from symshapes import UnbackedError
+
 from .bytecode import argument_names
 from .errors import NotConstant, Unsupported
 from .evaluator import opcodes as _opcodes
@@ -110,6 +112,9 @@ class Attempt:
                 raise Stopped(origin, "a break inside an exception handler", self.line) from None
         except Unsupported as problem:
             raise Stopped(self.stop_step(), problem.reason, self.stopped_line()) from problem
+        except UnbackedError as problem:
+            reason = f"a decision by {problem.expr}, which only the run can tell"
+            raise Stopped(self.stop_step(), reason, self.stopped_line()) from problem
         except NotConstant as problem:
             raise Stopped(self.stop_step(), f"{problem} is not constant", self.stopped_line()) from problem
         except RecursionError as problem:

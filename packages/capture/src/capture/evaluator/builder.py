@@ -19,6 +19,7 @@ from capture.variables.numbers import Symbolic
 from capture.variables.objects import Object, build_object
 from capture.variables.placeholders import Lazy
 from capture.variables.sequences import Tuple
+from symshapes import UnbackedError
 
 from .guards import GuardTable
 
@@ -185,6 +186,8 @@ class VariableBuilder:
         except RecursionError:
             # It is the evaluation that is deep here, not the program.
             raise Unsupported("calls nested too deep to inline") from None
+        except UnbackedError:
+            raise
         except Exception as error:
             try:
                 values: list[Variable] = [self.from_python(a) for a in error.args]

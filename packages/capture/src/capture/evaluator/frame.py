@@ -16,6 +16,7 @@ from capture.variables.iterators import StopIter
 from capture.variables.placeholders import NULL
 from capture.variables.reconstruction import CannotReconstruct
 from capture.visits import Visit, Watched
+from symshapes import UnbackedError
 
 from .program import Op, program_of
 
@@ -171,6 +172,12 @@ def _run_root(m: Evaluation, frame: Frame, ops: list[Op]) -> str:
         except SymbolicRaise as raised:
             unwind(m, frame, raised)
             continue
+        except UnbackedError as problem:
+            reason = f"a decision by {problem.expr}, which only the run can tell"
+            if effects.activity != activity:
+                raise Unsupported(reason) from problem
+            frame.stack, frame.ip, frame.kw_names = stack, op.index, ()
+            raise BreakHere(reason) from problem
         except Unsupported as problem:
             if effects.activity != activity:
                 raise

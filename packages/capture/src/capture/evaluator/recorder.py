@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from capture import config
 from capture.errors import NotConstant, SkipFrame, Unsupported
 from capture.graph import GraphBuilder
 from capture.guards import GuardKind, ShapePredicate, Size, TensorMeta
@@ -21,7 +22,7 @@ from capture.variables.mappings import Dict
 from capture.variables.numbers import Symbolic
 from capture.variables.sequences import List, Tuple
 from capture.variables.tensors import Tensor
-from symshapes import DataDependentError, FakeMode
+from symshapes import DataDependentError, FakeMode, UnbackedError
 
 from .dynamic import DynamicSizes
 from .errors import ProgramErrors
@@ -64,7 +65,7 @@ class GraphRecorder:
         self._builder = builder
         self.graph = GraphBuilder()
         self.dynamic_sizes = dynamic_sizes
-        self.fake_mode = FakeMode(self.dynamic_sizes.env)
+        self.fake_mode = FakeMode(self.dynamic_sizes.env, data_dependent=config.capture_data_dependent)
         #: The variables of tensors, by the identity of their fakes.
         self.fakes: dict[int, Tensor] = {}
         self._numbers: dict[tuple[Any, ...], Symbolic] = {}
@@ -194,7 +195,7 @@ class GraphRecorder:
         try:
             with self.fake_mode:
                 return function(*args, **kwargs)
-        except DataDependentError as error:
+        except (DataDependentError, UnbackedError) as error:
             raise Unsupported(f"{_name(target)} depends on a tensor's value ({error})") from None
         except RecursionError:
             raise Unsupported("calls nested too deep to inline") from None

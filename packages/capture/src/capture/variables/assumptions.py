@@ -33,6 +33,9 @@ class State(Protocol):
     def frame(self) -> Any:
         """The innermost frame."""
 
+    def where(self) -> str:
+        """The user's line."""
+
     def count_instructions(self, count: int) -> None:
         """Raises ``Unsupported`` where an evaluation takes too long."""
 

@@ -26,6 +26,8 @@ def _bool(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = args[0].realize(m)
     if isinstance(value, Symbolic) and value.python_type() is bool:
         return value
+    if isinstance(value, Tensor):
+        return value.as_number(m, bool)
     return Constant(m.operators.truth(value))
 
 
@@ -36,7 +38,9 @@ def _number(cls: type, method: str) -> None:
             return Constant(cls())
         value = args[0].realize(m)
         if isinstance(value, Tensor):
-            raise Unsupported(f"{cls.__name__}() of a tensor's value")
+            if cls is complex:
+                raise Unsupported("complex() of a tensor's value")
+            return value.as_number(m, cls)
         if isinstance(value, Symbolic):
             if value.python_type() is cls:
                 return value

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from capture import config
 from capture.errors import NotConstant, Unsupported
 from capture.sources import Source
 from capture.trace_rules import module_of
@@ -146,6 +147,8 @@ class Tensor(Variable):
             m.recorder.note_places(self)
         elif name == "backward":
             m.recorder.note_places(*args, *kwargs.values())
+        if name == "tolist" and config.capture_data_dependent and all(type(length) is int for length in self.fake.shape):
+            return m.recorder.record("call_method", name, [self], {})
         if name == "__len__":
             return self.length(m)
         if name == "__iter__":
@@ -185,6 +188,20 @@ class Tensor(Variable):
         if self.fake.dim() == 0:
             m.errors.throw(TypeError, "len() of a 0-d tensor")
         return self.measure(m, "size", [Constant(0)], {})
+
+    def as_number(self, m: Interpreter, cls: type) -> Variable:
+        """``bool``, ``int`` or ``float`` of the one element, as a symbolic number."""
+        if not config.capture_data_dependent or self.fake.numel() != 1 or self.fake.dtype.is_complex:
+            raise Unsupported(f"{cls.__name__}() of a tensor's value")
+        given: Variable = self
+        if cls is bool and self.fake.dtype is not torch.bool:
+            given = m.recorder.record("call_function", operator.ne, [self, Constant(0)], {})
+        elif cls is not bool and self.fake.dtype is torch.bool:
+            given = m.recorder.record("call_method", "to", [self, Constant(torch.uint8)], {})
+        number = m.recorder.record("call_method", "item", [given], {})
+        if number.python_type() is cls:
+            return number
+        return m.recorder.record("call_function", torch.sym_int if cls is int else torch.sym_float, [number], {})
 
     def iterate(self, m: Interpreter) -> Variable:
         if self.fake.dim() == 0:

@@ -11,6 +11,7 @@ import torch
 
 from symshapes import _torch
 from symshapes.fake.composites import COMPOSITES
+from symshapes.fake.subscripts import has_symbol, select_symbols
 from symshapes.rules.layout import CONJ, NEG, TensorMeta
 from symshapes.rules.registry import DataDependentError
 
@@ -82,6 +83,19 @@ class FakeTensor(torch.Tensor):
         if mode is None:
             return NotImplemented
         return mode.dispatch(func, args, kwargs or {})
+
+    def __getitem__(self, key: Any) -> Any:
+        if not has_symbol(key):
+            return super().__getitem__(key)
+        part, rest = select_symbols(self, key)
+        return torch.Tensor.__getitem__(part, rest) if rest else part
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if not has_symbol(key):
+            super().__setitem__(key, value)
+            return
+        part, rest = select_symbols(self, key)
+        torch.Tensor.__setitem__(part, rest or Ellipsis, value)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         dtype = str(self.dtype).removeprefix("torch.")

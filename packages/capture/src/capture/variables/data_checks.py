@@ -1,0 +1,127 @@
+"""What a program promises of numbers that only the run can tell: ``torch._check`` and its kin become checks in the graph.
+
+In: calls of them. Out: nothing where the promise is kept for certain, a node that checks where only the run can tell.
+"""
+
+from __future__ import annotations
+
+import operator
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from capture import config
+from capture.errors import NotConstant, Unsupported
+from symshapes import require, same_sizes
+
+from .base import Args, Interpreter, Kwargs, Variable
+from .constants import Constant
+from .functions import Function
+from .handlers import handles
+from .numbers import Symbolic
+from .tensors import Tensor
+
+_CHECKS: dict[Callable[..., Any], type[Exception]] = {
+    torch._check: RuntimeError,
+    torch._check_index: IndexError,
+    torch._check_value: ValueError,
+    torch._check_type: TypeError,
+    torch._check_not_implemented: NotImplementedError,
+}
+
+
+def _promise(error: type[Exception]) -> Callable[[Interpreter, Args, Kwargs], Variable]:
+    def check(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        named = dict(zip(("cond", "message"), args, strict=False)) | kwargs
+        return _require(m, named["cond"].realize(m), named.get("message"), error)
+
+    return check
+
+
+for _function, _error in _CHECKS.items():
+    handles(_function)(_promise(_error))
+
+
+def _require(m: Interpreter, condition: Variable, message: Variable | None, error: type[Exception]) -> Variable:
+    words = None if message is None or m.builder.is_none(message) else message.realize(m)
+    if isinstance(condition, Symbolic) and condition.python_type() is bool and not condition.value.node.has_hint():
+        text = _text(m, words)
+        if text is None:
+            text = f"Expected {condition.value.node.expr} to be True"
+        return m.recorder.record(
+            "call_function", require, [condition, Constant(text), Constant(error.__name__), Constant(m.state.where())], {}
+        )
+    if condition.python_type() is not bool:
+        m.errors.throw(TypeError, f"cond must be a bool, but got {condition.python_type()}")
+    if m.operators.truth(condition):
+        return Constant(None)
+    if words is None:
+        m.errors.throw(error, "Expected cond to be True, but got False.")
+    said = m.calls.call(words, [], {}).realize(m)
+    m.errors.throw(error, m.builder.to_python(m.operators.text(said)))
+
+
+def _text(m: Interpreter, words: Variable | None) -> str | None:
+    """The message, where it does not say what only the run can tell."""
+    if not isinstance(words, Function):
+        return None
+    code = words.code
+    if code.co_freevars or code.co_names or code.co_argcount or code.co_kwonlyargcount:
+        return None
+    return str(types.FunctionType(code, {})())
+
+
+@handles(torch._check_is_size)
+def _check_is_size(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    named = dict(zip(("i", "message"), args, strict=False)) | kwargs
+    if set(named) - {"i", "message"}:
+        raise Unsupported("torch._check_is_size with an upper end")
+    value = named["i"].realize(m)
+    return _require(m, m.operators.compare(">=", value, Constant(0)).realize(m), named.get("message"), RuntimeError)
+
+
+def _within(m: Interpreter, value: Variable, low: Variable | None, high: Variable | None) -> Variable:
+    for end, test in ((low, operator.ge), (high, operator.le)):
+        if end is not None and not m.builder.is_none(end):
+            sign = ">=" if test is operator.ge else "<="
+            _require(m, m.operators.compare(sign, value, end).realize(m), None, RuntimeError)
+    return Constant(None)
+
+
+def _constrain(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    named = dict(zip(("size", "min", "max"), args, strict=False)) | kwargs
+    try:
+        return _within(m, named["size"].realize(m), named.get("min"), named.get("max"))
+    except (KeyError, NotConstant):
+        raise Unsupported("a range of a number that cannot be followed") from None
+
+
+for _name in ("sym_constrain_range", "sym_constrain_range_for_size"):
+    if hasattr(torch, _name):
+        handles(getattr(torch, _name))(_constrain)
+
+
+@handles(torch.equal)
+def _equal(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    """Of two tensors that share no memory (where that is one, nobody looks at the elements): whether all elements are."""
+    tensors = [one for a in [*args, *kwargs.values()] if isinstance(one := a.realize(m), Tensor)]
+    if len(tensors) != 2 or not config.capture_data_dependent:
+        raise Unsupported("torch.equal, whose answer is in the tensors' data")
+    first, second = (tensor.fake for tensor in tensors)
+    if first.dtype is not second.dtype or first.device != second.device or not same_sizes(first, second):
+        raise Unsupported("torch.equal of tensors that may be unlike")
+    if first.storage_key is second.storage_key:  # type: ignore[attr-defined]
+        raise Unsupported("torch.equal of one tensor with itself")
+    same = m.recorder.record("call_function", torch.eq, [*tensors], {})
+    every = m.recorder.record("call_method", "all", [same], {})
+    return m.recorder.record("call_method", "item", [every], {})
+
+
+@handles(torch.is_nonzero)
+def _is_nonzero(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    value = next(iter([*args, *kwargs.values()])).realize(m)
+    if not isinstance(value, Tensor):
+        raise Unsupported("torch.is_nonzero of what is no tensor")
+    return value.as_number(m, bool)
