@@ -172,6 +172,7 @@ class _Traced:
         ran = TracedRun(program, tracer.recorder.enter_call) if isinstance(program, fx.GraphModule) else None
         with _grad_mode_kept(), fake_mode, tracer, swapped(places, held):
             returned = program(*given) if ran is None else ran.run(*given)
+            tracer.keep_promises()
         results, signature = sign(tracer, fakes, returned, history)
         if signature.mutations:
             _refuse_aliased_writes((*inputs, *(place[2] for place in places)), signature)

@@ -42,10 +42,17 @@ class SymbolNodes:
         expression = expr_of(value)
         if expression not in self._origins:
             self._origins[expression] = (node, dim, value)
+        if isinstance(value, torch.SymBool):  # found in data: a number that is 1, which True is
+            (number,) = expression.free_symbols
+            self._origins.setdefault(number, (node, None, value))
 
     def knows(self, value: torch.SymInt) -> bool:
         """Whether `value` can be read from some node."""
         return expr_of(value) in self._origins
+
+    def can_tell(self, expression: Any) -> bool:
+        """Whether all symbols of an expression can be read from nodes."""
+        return all(symbol in self._origins for symbol in expression.free_symbols)
 
     def node_of(self, value: Any) -> Any:
         """The node of a symbolic int, float or bool, or a number where it is one after all.

@@ -31,17 +31,22 @@ from symshapes import (
     FakeTensor,
     InfraMode,
     OperatorFacts,
+    ShapeGuard,
+    UnbackedError,
     expr_of,
     facts_of,
     inverse_permutation,
     is_dense,
     memory_order,
+    require,
     same_layout,
     same_metadata,
     same_size,
 )
 
 aten = torch.ops.aten
+
+SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 Table = Mapping[Any, Callable[..., Any]]
 
@@ -62,6 +67,10 @@ class Tracer(InfraMode):
         self._table = table
         self._tracked: dict[int, Tracked] = {}
         self._lifted: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
+        env = fake_mode.shape_env
+        self._promises: list[ShapeGuard] = [] if env is None else env.runtime_asserts
+        self._older = len(self._promises)  # of another trace of the program
+        self._kept = 0
 
     # What the program's values are.
 
@@ -111,7 +120,7 @@ class Tracer(InfraMode):
         except Unsupported as refusal:
             refusal.call = refusal.call or self.recorder.running_call()
             raise
-        except DataDependentError as error:
+        except (DataDependentError, UnbackedError) as error:
             raise Unsupported(
                 f"{'the backward of it' if self.recorder.backward else 'it'}: {error}", self.recorder.running_call()
             ) from error
@@ -119,6 +128,11 @@ class Tracer(InfraMode):
     def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         decomposition = self._table.get(func)
         if decomposition is not None:
+            env = self.fake_mode.shape_env
+            if env is not None and env.has_unbacked:
+                # What it is decomposed into need not refuse what it would.
+                self.fake_mode.check(func, args, kwargs)
+                self.keep_promises()
             with self:
                 result = decomposition(*args, **kwargs)
             if result is not NotImplemented:
@@ -149,6 +163,9 @@ class Tracer(InfraMode):
 
     def _compute(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], pure: bool) -> Any:
         result = func(*args, **kwargs)
+        self.keep_promises()
+        if func is require:
+            return None
         known = self.tracked(args[0]) if func in COPIES and same_metadata(args[0], result) else None
         if known is not None and not (func is aten.clone.default and self._may_change(self.read(known))):
             # A functional graph has values, not tensors: a copy that changes nothing is the value itself.
@@ -161,12 +178,37 @@ class Tracer(InfraMode):
             for index, item in enumerate(result):
                 if isinstance(item, torch.Tensor):
                     self._track(item, self.recorder.item(node, index), exact)
-        elif isinstance(result, torch.SymInt) and expr_of(result).is_Symbol and not self.symbols.knows(result):
+        elif isinstance(result, SYMBOLIC) and not result.node.has_hint() and not self.symbols.knows(result):
             node, _ = self._record_call(func, args, kwargs, result, pure)
-            self.symbols.bind(node, None, result)
+            self._define(node, node, 0, None, result)
         elif result is None and not pure:
             self._record_call(func, args, kwargs, None, pure)
         return result
+
+    def _define(self, node: fx.Node, holder: fx.Node, result: int, dim: int | None, value: Any) -> None:
+        """Note the symbol of a number that a call finds in data: of size `dim` of result `result`, or (None) the result.
+
+        By now no fact has taken the symbol's place."""
+        (symbol,) = expr_of(value).free_symbols
+        defines = node.meta.get("defines", {})
+        known = defines.get((result, dim))
+        if known is None:
+            self.symbols.bind(holder, dim, value)
+            node.meta["defines"] = {**defines, (result, dim): symbol}
+        else:  # the same call of the same values once more
+            assert self.fake_mode.shape_env is not None
+            self.fake_mode.shape_env.learn_equal(symbol, known)
+
+    def keep_promises(self) -> None:
+        """Checks for what the program promised since the last time, before what relies on it."""
+        while self._kept < len(self._promises):
+            promise = self._promises[self._kept]
+            self._kept += 1
+            if self._kept <= self._older and not self.symbols.can_tell(promise.expr):
+                continue  # of numbers that were found in data then, and now are others
+            condition = self.symbols.node_of(promise.expr)
+            what = (condition, promise.message, promise.error.__name__, promise.user_line)
+            self.recorder.record(require, what, {}, None, None).meta["condition"] = promise.expr
 
     def _may_change(self, node: fx.Node) -> bool:
         """Whether a value is (part of) an input, which may be another by the time that the backward runs."""
@@ -202,12 +244,14 @@ class Tracer(InfraMode):
                 continue
             for dim, size in enumerate(item.shape):
                 if isinstance(size, torch.SymInt) and expr_of(size).is_Symbol and not self.symbols.knows(size):
-                    self.symbols.bind(node if item is value else self.recorder.item(node, index), dim, size)
+                    holder = node if item is value else self.recorder.item(node, index)
+                    self._define(node, holder, index, dim, size)
 
     def _view(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         base = self.tracked(args[0] if isinstance(args[0], torch.Tensor) else _of_number(args[0]))
         args = (base.fake, *args[1:])
         result = func(*args, **kwargs)
+        self.keep_promises()
         grad = torch.is_grad_enabled()
         if func is aten.as_strided.default:
             offset = args[3] if len(args) > 3 else kwargs.get("storage_offset")

@@ -26,7 +26,9 @@ from inductor.lowerings.fallback import fallback
 from inductor.options import Options
 from inductor.passes import BodyRewriter, rewrite_graph, select
 from inductor.traits import DeviceTraits, TraitsOf
-from symshapes import FloorDiv, expr_of
+from symshapes import FloorDiv, expr_of, require
+
+aten = torch.ops.aten
 
 SYMBOLIC = torch.SymInt | torch.SymFloat | torch.SymBool
 MANY_OPERATIONS = 64
@@ -148,6 +150,10 @@ class _Lowering:
             if isinstance(holder, tuple | list):
                 return holder[node.args[1]]  # type: ignore[index]
         value = node.meta.get("val")
+        if target is require:
+            return self._promise(node)
+        if isinstance(value, SYMBOLIC | int | float) and "defines" in node.meta:
+            return self._scalar_from_data(node)
         if isinstance(value, SYMBOLIC | int | float) and not _reads_data(node):
             return expr_of(value) if isinstance(value, SYMBOLIC) else value
         args = fx.node.map_aggregate(node.args, self._argument)
@@ -155,9 +161,11 @@ class _Lowering:
         if not any(isinstance(n.meta.get("val"), torch.Tensor | tuple | list) for n in (node, *node.all_input_nodes)):
             return target(*args, **kwargs)
         if isinstance(value, SYMBOLIC):
-            return self._scalar_from_data(node, args, kwargs)
+            raise NotImplementedError(f"a number that {target} finds in data, of which nothing is known")
         result = self._lowered(node, args, kwargs)
         self._check(node, result)
+        for (place, dim), symbol in node.meta.get("defines", {}).items():
+            self._size_from_data(node, result[place] if isinstance(result, tuple | list) else result, dim, symbol)
         self._settle(node, result)
         return result
 
@@ -185,21 +193,41 @@ class _Lowering:
             if not all(same(product(self.builder.sizes(t.size())), whole) for t in _tensors(node)):
                 self.builder.realize(base)
 
-    def _scalar_from_data(self, node: fx.Node, args: Any, kwargs: Any) -> Any:
+    def _scalar_from_data(self, node: fx.Node) -> Any:
         """A Python number read from a tensor: an extern call that defines a symbol."""
-        expr = expr_of(node.meta["val"])
-        symbol = expr if isinstance(expr, sympy.Symbol) else sympy.Symbol(node.name)
+        (symbol,) = node.meta["defines"].values()
+        args = self.builder.extern_args(fx.node.map_aggregate(node.args, self._argument))
+        kwargs = self.builder.extern_args(fx.node.map_aggregate(node.kwargs, self._argument))
+        self.builder.program.operations.append(ExternOp((None,), node.target, args, kwargs, (node,), (symbol.name,)))
+        value = node.meta["val"]
+        return expr_of(value) if isinstance(value, SYMBOLIC) else value
+
+    def _size_from_data(self, node: fx.Node, value: TensorValue, dim: int, symbol: sympy.Symbol) -> None:
+        """A size that an extern call finds out defines a symbol."""
+        buffer = value.source.buffer
+        if buffer is None:
+            raise NotImplementedError(f"a size that {node.target} finds in data, lowered to loops")
+        operations = self.builder.program.operations
+        if buffer.size[dim] is symbol:
+            for at in range(len(operations) - 1, -1, -1):
+                op = operations[at]
+                if isinstance(op, ExternOp) and buffer.name in op.writes:
+                    operations[at] = replace(op, scalar_writes=tuple(dict.fromkeys([*op.scalar_writes, symbol.name])))
+                    return
+        # By what was learnt later it is another expression, and whoever checks that has to know it as it was.
+        whole = self.builder.strided(self.builder.in_memory(buffer))
+        operations.append(ExternOp((None,), aten.sym_size.int, (whole, dim), {}, (node,), (symbol.name,)))
+
+    def _promise(self, node: fx.Node) -> None:
+        """A check at run time, in the symbols that it was made for: with what follows from it, it would hold for certain."""
+        condition = node.meta["condition"]
+        sizes = (size for one in self.graph.find_nodes(op="placeholder") for t in _tensors(one) for size in t.shape)
+        env = next((size.node.env for size in sizes if isinstance(size, torch.SymInt)), None)
+        if env is not None:  # sizes of inputs go by the names that the guards on them leave
+            condition = condition.xreplace({s: env.simplify(s) for s in condition.free_symbols if s in env.hints})
         self.builder.program.operations.append(
-            ExternOp(
-                (None,),
-                node.target,
-                self.builder.extern_args(args),
-                self.builder.extern_args(kwargs),
-                (node,),
-                (symbol.name,),
-            )
+            ExternOp((None,), node.target, (condition, *node.args[1:]), {}, (node,))
         )
-        return symbol
 
     def _check(self, node: fx.Node, result: Any) -> None:
         """A lowering must give what eager gives; anything else is a bug to stop at."""

@@ -46,6 +46,9 @@ class UnbackedError(RuntimeError):
         self.expr = expr
 
 
+_GUESS = 64
+
+
 class ShapeEnv:
     """Symbols with hints and sources, guards, equalities, divisibility, ranges, and checks for run time.
 
@@ -242,6 +245,23 @@ class ShapeEnv:
         if all(symbol in self.hints for symbol in expr.free_symbols):
             return evaluate(expr, self.hints)
         return None
+
+    @property
+    def has_unbacked(self) -> bool:
+        """Whether there are numbers that only the run can tell."""
+        return "u" in self._counts or "uf" in self._counts
+
+    def learn_equal(self, symbol: Symbol, other: Symbol) -> None:
+        """Two symbols stand for one number, because of how they came about: there is nothing to guard or check."""
+        self.constraints.learn(relation(sympy.Eq, symbol, other))
+
+    def guess(self, expr: Any) -> Any:
+        """A value that an expression may have, in which numbers that only the run can tell are neither small nor large."""
+        numbers: dict[Symbol, int | float] = {}
+        for symbol in expr.free_symbols:
+            span = self.constraints.ranges.get(symbol, UNKNOWN)
+            numbers[symbol] = self.hints.get(symbol, max(span.lower, min(span.upper, _GUESS)))
+        return evaluate(expr, numbers)
 
     def simplify(self, expr: Any) -> Any:
         """An equal expression in which equalities and divisibility have been used."""

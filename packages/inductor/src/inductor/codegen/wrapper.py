@@ -33,6 +33,7 @@ from inductor.schedule.nodes import symbol_names, views
 from inductor.schedule.schedule import ExternStep, KernelStep, Schedule, Step
 from inductor.schedule.space import estimate, number
 from inductor.traits import TraitsOf
+from symshapes import require
 
 
 def generate(
@@ -369,6 +370,17 @@ class _Writer:
     def extern(self, step: ExternStep) -> None:
         op = step.op
         self.comment(op.origins)
+        if op.target is require:
+            condition, *what = op.args
+            refused = self.bind("_refused", "__import__('symshapes').refused")
+            arguments = ", ".join(map(self.printer.text, what))
+            self.lines.append(f"if not ({self.printer.text(condition)}): raise {refused}({arguments})")
+            return
+        if op.target is torch.ops.aten.sym_size.int and op.scalar_writes:
+            whole, dim = op.args
+            self.lines.append(f"{op.scalar_writes[0]} = {self.name(whole.buffer)}.shape[{dim}]")
+            self.defined.update(op.scalar_writes)
+            return
         if op.scalar_writes and not any(op.writes):
             targets = ", ".join(op.scalar_writes)
             self.lines.append(f"{targets} = {self.printer.call(op)}")

@@ -21,7 +21,7 @@ from inductor.ir.operations import Constant, Elementwise, Load, Op, Reduce, Ref,
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
 from inductor.primitives import REDUCTIONS
 from inductor.schedule.space import Dim, Index, Number, Remap, estimate, index_of, number, product, remap_index
-from symshapes import facts_if_operator
+from symshapes import facts_if_operator, require
 
 
 @dataclass
@@ -272,6 +272,8 @@ def build(program: Program) -> Graph:
     chained = 0
     touched: dict[str, int] = {}
     scalars: dict[str, int] = {}
+    barrier = 0
+    mentioned = symbol_names([[b.size, b.stride] for b in program.buffers.values()])
     for at, op in enumerate(op for op, needed in zip(program.operations, alive, strict=True) if needed):
         graph.operations.append(op)
         node: Node
@@ -290,8 +292,15 @@ def build(program: Program) -> Graph:
         if scalars:
             for name in symbols_of(op, program) & scalars.keys():
                 graph.before[at] = graph.before.get(at, 0) | scalars[name]
+        graph.before[at] = graph.before.get(at, 0) | barrier
         if isinstance(op, ExternOp):
             scalars.update(dict.fromkeys(op.scalar_writes, 1 << at))
+            if op.target is require:
+                # What relies on the check comes behind it: what has its symbols, all else where they may have been put in.
+                for name in symbols_of(op, program):
+                    scalars[name] = scalars.get(name, 0) | 1 << at
+                if op.args[0].has(sympy.Eq) or not all(name in mentioned for name in symbols_of(op, program)):
+                    barrier |= 1 << at
         for name in node.reads:
             graph.users[name] = graph.users.get(name, 0) | 1 << at
             touched[name] = touched.get(name, 0) | 1 << at

@@ -33,13 +33,8 @@ def expr_of(value: Any) -> Expr:
 
 
 def hint_of(value: Any) -> Any:
-    """The number that a symbolic value had when the program was captured; of a plain number, itself.
-
-    Raises:
-        ValueError: an unbacked value, which has no hint.
-    """
+    """The number that a symbolic value had when the program was captured, a guess if only the run can tell; of a plain
+    number, itself."""
     if not isinstance(value, SYMBOLIC):
         return value
-    if not value.node.has_hint():
-        raise ValueError(f"{value.node.expr} has no hint: it is known only when the program runs")
-    return value.node.hint
+    return value.node.hint if value.node.has_hint() else value.node.env.guess(value.node.expr)

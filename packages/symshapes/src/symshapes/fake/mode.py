@@ -126,6 +126,13 @@ class FakeMode(InfraMode):
             return self._fall_back(func, args, kwargs)
         return self._build(plan, args)
 
+    def check(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Refuse what an op would refuse, and have checked by the run what only the run can tell; nothing is computed."""
+        rule, facts = rule_and_facts(func)
+        if rule is not None and not facts.needs_data:
+            with _torch.no_torch_function():
+                self._run_rule(rule, args, kwargs)
+
     def _plan(self, func: Any, rule: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The rule's answer, from the memo where one like it was asked for before."""
         symbolic = self._symbolic
