@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import sympy
 import torch
 from torch import fx
 from torch.utils._python_dispatch import _disable_current_modes
@@ -197,7 +198,7 @@ class Tracer(InfraMode):
             node.meta["defines"] = {**defines, (result, dim): symbol}
         else:  # the same call of the same values once more
             assert self.fake_mode.shape_env is not None
-            self.fake_mode.shape_env.learn_equal(symbol, known)
+            self.fake_mode.shape_env.learn(sympy.Eq(symbol, known))
 
     def keep_promises(self) -> None:
         """Checks for what the program promised since the last time, before what relies on it."""

@@ -15,6 +15,7 @@ from torch import fx
 
 import aotgrad
 import capture
+from symshapes import UnbackedError
 from inductor import CompiledGraph, Options, compile_graph
 from meta.modes import MODES, Mode
 
@@ -41,6 +42,8 @@ def _differentiated(
         )
     except aotgrad.Unsupported as refusal:
         raise capture.GraphRefused(str(refusal), refusal.call) from refusal
+    except UnbackedError as error:
+        raise capture.GraphRefused(str(error)) from error
 
 
 def inductor(

@@ -69,6 +69,16 @@ def lift_from_cpu(enabled: bool) -> bool:
     return before
 
 
+def fake_function(op: Any) -> Any | None:
+    """What a user registered by `torch.library.register_fake` for an operator; the kernel made of it refuses sizes in data."""
+    kernel = torch._library.simple_registry.singleton.find(op._schema.name).fake_impl.kernel
+    return None if kernel is None else kernel.func
+
+
+# What `torch.library.get_ctx` gives such a function is set by the mode that runs it.
+fake_context = torch._library.fake_impl.set_ctx_getter
+
+
 @functools.cache
 def has_gpu() -> bool:
     """Whether CUDA can run here (asked once: it does not change within a process)."""

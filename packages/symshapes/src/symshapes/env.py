@@ -251,9 +251,9 @@ class ShapeEnv:
         """Whether there are numbers that only the run can tell."""
         return "u" in self._counts or "uf" in self._counts
 
-    def learn_equal(self, symbol: Symbol, other: Symbol) -> None:
-        """Two symbols stand for one number, because of how they came about: there is nothing to guard or check."""
-        self.constraints.learn(relation(sympy.Eq, symbol, other))
+    def learn(self, condition: Any) -> None:
+        """A condition holds because of how its parts came about, so that there is nothing to guard or check."""
+        self.constraints.learn(condition)
 
     def guess(self, expr: Any) -> Any:
         """A value that an expression may have, in which numbers that only the run can tell are neither small nor large."""

@@ -19,6 +19,7 @@ from aotgrad.joint import JointGraph
 from aotgrad.module import module_of
 from aotgrad.partition.split import Partition, Saved
 from symshapes import inverse_permutation
+from symshapes import same_sizes
 
 aten = torch.ops.aten
 
@@ -104,7 +105,11 @@ def _zeros(graph: fx.Graph, node: fx.Node, others: Sequence[fx.Node]) -> fx.Node
         return made
     for other in others:
         fake = other.meta["val"]
-        if isinstance(fake, torch.Tensor) and (fake.shape, fake.dtype, fake.device) == (value.shape, *options.values()):
+        if (
+            isinstance(fake, torch.Tensor)
+            and (fake.dtype, fake.device) == tuple(options.values())
+            and same_sizes(fake, value)
+        ):
             made = graph.call_function(aten.full_like.default, (other, 0))
             made.meta = {**other.meta, "backward": True}
             return made

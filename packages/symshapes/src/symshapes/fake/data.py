@@ -20,6 +20,25 @@ DATA: dict[Any, Answer] = {}
 _MASKS = (torch.bool, torch.uint8)
 
 
+class SizesInData:
+    """What `torch.library.get_ctx` gives the fake of a user's operator: it makes sizes that are in data."""
+
+    def __init__(self, op: Any, env: Any | None) -> None:
+        self._op = op
+        self._env = env
+
+    def new_dynamic_size(self, *, min: int = 0, max: int | None = None) -> torch.SymInt:
+        """A size that only the run can tell, within `min` to `max`. Raises DataDependentError where no symbols are made."""
+        if self._env is None:
+            raise DataDependentError(self._op)
+        if min < 0:
+            raise ValueError(f"ctx.new_dynamic_size(min={min}, ...): a size is not negative")
+        size: torch.SymInt = self._env.create_unbacked_int(min, max)
+        return size
+
+    create_unbacked_symint = new_dynamic_size
+
+
 def _data(*names: str) -> Callable[[Answer], Answer]:
     def register(answer: Answer) -> Answer:
         DATA.update((op, answer) for name in names for op in aten(name))

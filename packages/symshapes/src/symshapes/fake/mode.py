@@ -12,7 +12,7 @@ from symshapes import _torch
 from symshapes.expr.symbols import SYMBOLIC
 from symshapes.facts import OperatorFacts, errors
 from symshapes.fake.convert import Converter
-from symshapes.fake.data import DATA
+from symshapes.fake.data import DATA, SizesInData
 from symshapes.fake.fallback import run_meta_kernel
 from symshapes.fake.tensor import FakeTensor, SymbolicFakeTensor, fake_class, meta_of
 from symshapes.infra_mode import InfraMode
@@ -234,6 +234,11 @@ class FakeMode(InfraMode):
         if facts.composite:
             with self:
                 return func.decompose(*args, **kwargs)
+        own = _torch.fake_function(func)
+        if own is not None:
+            context = SizesInData(func, self.shape_env if self.data_dependent else None)
+            with self, _torch.fake_context(lambda: context):
+                return own(*args, **kwargs)
         if facts.needs_data:
             raise DataDependentError(func)
         functional = facts.functional

@@ -69,6 +69,12 @@ def demand(condition: Any, error: Callable[[], Exception]) -> None:
         raise error()
 
 
+def given(condition: Any) -> None:
+    """A comparison holds by how its sides came about; noted where nobody could tell."""
+    if isinstance(condition, torch.SymBool) and not condition.node.has_hint():
+        condition.node.env.learn(condition.node.expr)
+
+
 def same_size(first: Sequence[Size], second: Sequence[Size]) -> bool:
     """Whether two sizes are equal for certain. Ranks go first: comparing tuples would guard on items before it saw the lengths."""
     return len(first) == len(second) and all(

@@ -15,6 +15,7 @@ from symshapes.rules.layout import (
     contiguous_strides,
     demand,
     fresh,
+    given,
     is_contiguous,
     is_unknown,
     numel,
@@ -299,7 +300,10 @@ def clamp_slice(length: Size, start: Size | None, end: Size | None) -> tuple[Siz
     end = length if end is None or (type(end) is int and end >= 2**63 - 1) else end
     if any(map(is_unknown, (length, start, end))):
         start = torch.sym_min(torch.sym_max(_from_front(start, length), 0), length)
-        return start, end if end is length else torch.sym_max(torch.sym_min(_from_front(end, length), length), start)
+        end = end if end is length else torch.sym_max(torch.sym_min(_from_front(end, length), length), start)
+        given(end >= start)
+        given(end <= length)
+        return start, end
     if start < 0:
         start = start + length
         start = 0 if start < 0 else start
@@ -446,6 +450,7 @@ def split_with_sizes(self: TensorMeta, split_sizes: Sequence[Size], dim: int = 0
     pieces: list[View] = []
     start: Size = 0
     for length in split_sizes:
+        given(start + length <= self.size[dim])
         size = (*self.size[:dim], length, *self.size[dim + 1 :])
         pieces.append(view_of(self, size, self.stride, self.offset + start * self.stride[dim]))
         start = start + length

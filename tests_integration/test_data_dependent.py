@@ -1,0 +1,245 @@
+"""Numbers and sizes that are in data stay in one graph, forward and backward, and one compile serves all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F
+from torch.utils._pytree import tree_leaves
+
+import capture
+import meta
+from capture import GraphBreakError
+
+X = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))
+W = torch.randn(6, 5, generator=torch.Generator().manual_seed(1))
+#: x, positions, a mask: some rows, one row, no row, all rows; sums of the positions that are 6, 4, 4 and 4.
+INPUTS = [
+    (X, torch.tensor([1, 0, 2, 3]), torch.tensor([True, False, True, True])),
+    (-X, torch.tensor([0, 3, 1, 0]), torch.tensor([False, True, False, False])),
+    (X.abs(), torch.tensor([1, 1, 1, 1]), torch.tensor([False] * 4)),
+    (-X.abs(), torch.tensor([2, 0, 0, 2]), torch.tensor([True] * 4)),
+]
+PROGRAMS: dict[str, Callable[..., Any]] = {}
+
+
+def program(function: Callable[..., Any]) -> Callable[..., Any]:
+    PROGRAMS[function.__name__] = function
+    return function
+
+
+@program
+def numbers(x: Any, i: Any, m: Any, w: Any) -> Any:
+    n, k, b = int(i.sum()), float(x.detach().sum()), bool(m.any())
+    return x * n + k, n, k, b, i.sum().item() + 1, m.any().item(), torch.equal(x, x + 1), i.tolist(), bool(i[0])
+
+
+@program
+def made_of_a_number(x: Any, i: Any, m: Any, w: Any) -> Any:
+    n = i.sum().item()
+    return (
+        torch.zeros(n, 3) + 1,
+        torch.arange(n) * 2,
+        torch.full((n, 2), 0.5),
+        torch.ones(n // 2),
+        x[:1].expand(n + 1, 6) if n >= 0 else x,
+    )
+
+
+@program
+def parts_by_a_number(x: Any, i: Any, m: Any, w: Any) -> Any:
+    n, k = i[0].item(), i[1].item()
+    return x[:n] * 2, x[n:] + 1, x[:, n:k].sum(1), x[n] * 3, x[-1 - n], x.narrow(0, 0, n), x.topk(n)[0], x[..., n]
+
+
+@program
+def picked(x: Any, i: Any, m: Any, w: Any) -> Any:
+    y = x[m]
+    return y @ w, y.sum(0), y.softmax(-1), F.layer_norm(y, (6,)), y.view(-1, 3, 2) + 1, y.t().contiguous(), y * y.relu()
+
+
+@program
+def picked_and_joined(x: Any, i: Any, m: Any, w: Any) -> Any:
+    y = x[m]
+    return (
+        torch.cat([y, x[~m]]),
+        torch.stack([y, y * 2], 1),
+        y[:, None] * y[None],
+        y.new_zeros(y.shape[0], 3) + y[:, :3],
+        F.pad(y, (1, 1)),
+        torch.where(y > 0, y, 0.0),
+        y.flip(0),
+        y.sort(0)[0],
+        x.masked_select(x > 0) * 2,
+    )
+
+
+@program
+def places(x: Any, i: Any, m: Any, w: Any) -> Any:
+    at = torch.where(m)[0]
+    whole = torch.zeros(4, 6).index_add(0, at, (x[at] @ w) @ w.t())
+    rows, columns = (x > 0).nonzero(as_tuple=True)
+    return whole, x[rows, columns] * 2, torch.zeros(4).scatter_add(0, i[m], x[m][:, 0]), F.embedding(i[m], x), at
+
+
+@program
+def counted(x: Any, i: Any, m: Any, w: Any) -> Any:
+    values, inverse, counts = torch.unique(i, return_inverse=True, return_counts=True)
+    runs = torch.unique_consecutive(i)
+    return values * 2, inverse + 1, counts, runs, torch.bincount(i, minlength=2) + 1, x[inverse] + 1
+
+
+@program
+def repeated(x: Any, i: Any, m: Any, w: Any) -> Any:
+    return torch.repeat_interleave(x, i, dim=0) @ w
+
+
+@program
+def written(x: Any, i: Any, m: Any, w: Any) -> Any:
+    y = x * 1
+    y[m] = 0
+    y[x > 1] = 5.0
+    return y
+
+
+@program
+def experts(x: Any, i: Any, m: Any, w: Any) -> Any:
+    out = torch.zeros_like(x)
+    for e in range(4):
+        at = torch.where(i == e)[0]
+        out.index_add_(0, at, (x[at] @ w).relu() @ w.t())
+    return out
+
+
+@program
+def split_by_numbers(x: Any, i: Any, m: Any, w: Any) -> Any:
+    return [part * 2 for part in torch.split(x, i.tolist())]
+
+
+def _run(function: Any, inputs: Any, train: bool) -> Any:
+    """The results and gradients, or the exception's class and message."""
+    x, i, m = (t.clone() for t in inputs)
+    w = W.clone().requires_grad_(train)
+    x.requires_grad_(train)
+    try:
+        results = function(x, i, m, w)
+    except (RuntimeError, IndexError) as error:
+        if isinstance(error, capture.CaptureError):
+            raise
+        return type(error)
+    leaves = [t for t in tree_leaves(results) if isinstance(t, torch.Tensor) and t.requires_grad]
+    if leaves:
+        sum(t.sum() * (n + 1) for n, t in enumerate(leaves)).backward()
+    return results, x.grad, w.grad
+
+
+@pytest.mark.parametrize(("backend", "train"), [("eager", False), ("inductor", False), ("inductor", True)])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_graph_serves_all_data(name: str, backend: str, train: bool) -> None:
+    function = PROGRAMS[name]
+    if name == "made_of_a_number":
+        function = _promising(function)
+    compiled = meta.compile(function, backend=backend, fullgraph=not train)
+    for inputs in INPUTS:
+        expected, found = _run(function, inputs, train), _run(compiled, inputs, train)
+        if isinstance(expected, type):
+            assert found is expected
+            continue
+        for one, other in zip(tree_leaves(expected), tree_leaves(found), strict=True):
+            assert type(one) is type(other)
+            torch.testing.assert_close(other, one, equal_nan=True)
+
+
+def _promising(function: Callable[..., Any]) -> Callable[..., Any]:
+    def promised(x: Any, i: Any, m: Any, w: Any) -> Any:
+        torch._check(i.sum().item() >= 0)
+        return function(x, i, m, w)
+
+    return promised
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_a_promise_is_checked_by_the_compiled_program(backend: str) -> None:
+    def promised(x: torch.Tensor, i: torch.Tensor) -> Any:
+        n = i.item()
+        torch._check(n >= 2, lambda: "at least two")
+        torch._check_value(n < 5)
+        return x[:n] + 1 if n >= 2 else x
+
+    compiled = meta.compile(promised, backend=backend, fullgraph=True)
+    x = torch.arange(6.0)
+    assert compiled(x, torch.tensor(3)).tolist() == [1.0, 2.0, 3.0]
+    with pytest.raises(RuntimeError, match="at least two"):
+        compiled(x, torch.tensor(1))
+    with pytest.raises(ValueError) as caught:
+        compiled(x, torch.tensor(5))
+    assert any("in promised" in note for note in caught.value.__notes__)
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_a_promise_that_two_sizes_are_equal_is_checked(backend: str) -> None:
+    def sum_of(x: torch.Tensor, m: torch.Tensor) -> Any:
+        y = x[m]
+        torch._check(y.shape[0] == 3)
+        return y + torch.arange(3.0)
+
+    compiled = meta.compile(sum_of, backend=backend, fullgraph=True)
+    x = torch.arange(4.0)
+    m = torch.tensor([True, False, True, True])
+    assert compiled(x, m).tolist() == sum_of(x, m).tolist()
+    with pytest.raises(RuntimeError):
+        compiled(x, ~m)
+
+
+def test_a_decision_by_data_ends_the_graph_there() -> None:
+    def decides(x: torch.Tensor, i: torch.Tensor) -> Any:
+        n = int(i.sum())
+        y = x * 2
+        if n > 3:
+            y = y + n
+        return y - 1, n
+
+    compiled = meta.compile(decides, backend="eager")
+    for i in (torch.tensor([1, 1]), torch.tensor([4, 1])):
+        (y, n), (want, count) = compiled(torch.ones(2), i), decides(torch.ones(2), i)
+        assert y.tolist() == want.tolist() and n == count
+    with pytest.raises(GraphBreakError, match="only the run can tell"):
+        meta.compile(decides, backend="eager", fullgraph=True)(torch.ones(2), torch.tensor([4, 1]))
+
+
+def test_rows_that_may_repeat_are_no_guess() -> None:
+    """Whether 1 row is repeated or as many rows stand side by side as are there is for the run to tell."""
+
+    def sum_of(x: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
+        return x[m] + x
+
+    compiled = meta.compile(sum_of, backend="eager")
+    for m in (torch.tensor([True, False, False]), torch.tensor([True] * 3)):
+        assert torch.equal(compiled(torch.arange(3.0), m), sum_of(torch.arange(3.0), m))
+
+
+def test_the_switch_ends_graphs_at_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture.config, "capture_data_dependent", False)
+    with pytest.raises(GraphBreakError, match="item"):
+        meta.compile(lambda x: x * x.max().item(), backend="eager", fullgraph=True)(torch.ones(2))
+
+
+@torch.library.custom_op("data_dependent::positive", mutates_args=())
+def positive(x: torch.Tensor) -> torch.Tensor:
+    """The elements above 0."""
+    return x[x > 0].clone()
+
+
+@positive.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return x.new_empty(torch.library.get_ctx().new_dynamic_size())
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_an_operator_of_the_users_says_that_a_size_is_in_data(backend: str) -> None:
+    compiled = meta.compile(lambda x: positive(x) * 2 + 1, backend=backend, fullgraph=True)
+    for x in (torch.tensor([1.0, -1.0, 2.0]), torch.tensor([-1.0, -2.0, -3.0])):
+        assert torch.equal(compiled(x), x[x > 0] * 2 + 1)
