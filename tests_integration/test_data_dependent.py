@@ -26,6 +26,11 @@ INPUTS = [
 PROGRAMS: dict[str, Callable[..., Any]] = {}
 
 
+@pytest.fixture(autouse=True)
+def _switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture.config, "capture_data_dependent", True)
+
+
 def program(function: Callable[..., Any]) -> Callable[..., Any]:
     PROGRAMS[function.__name__] = function
     return function

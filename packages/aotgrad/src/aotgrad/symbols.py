@@ -46,7 +46,7 @@ class SymbolNodes:
             (number,) = expression.free_symbols
             self._origins.setdefault(number, (node, None, value))
 
-    def knows(self, value: torch.SymInt) -> bool:
+    def knows(self, value: torch.SymInt | torch.SymFloat | torch.SymBool) -> bool:
         """Whether `value` can be read from some node."""
         return expr_of(value) in self._origins
 

@@ -365,3 +365,14 @@ tracing_state: Callable[[], Any] = torch._C._get_tracing_state
 log_api_usage: Callable[[str], None] = torch._C._log_api_usage_once
 
 configure_tensors()
+
+
+# What programs promise of numbers, with the exception that each raises: these names have nothing public that is the same.
+CHECKS: dict[Any, type[Exception]] = {
+    torch._check: RuntimeError,
+    torch._check_index: IndexError,
+    torch._check_value: ValueError,
+    torch._check_type: TypeError,
+    torch._check_not_implemented: NotImplementedError,
+}
+check_is_size = torch._check_is_size

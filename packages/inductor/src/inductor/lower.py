@@ -161,7 +161,7 @@ class _Lowering:
         if not any(isinstance(n.meta.get("val"), torch.Tensor | tuple | list) for n in (node, *node.all_input_nodes)):
             return target(*args, **kwargs)
         if isinstance(value, SYMBOLIC):
-            raise NotImplementedError(f"a number that {target} finds in data, of which nothing is known")
+            return self._scalar_from_data(node)
         result = self._lowered(node, args, kwargs)
         self._check(node, result)
         for (place, dim), symbol in node.meta.get("defines", {}).items():
@@ -195,7 +195,8 @@ class _Lowering:
 
     def _scalar_from_data(self, node: fx.Node) -> Any:
         """A Python number read from a tensor: an extern call that defines a symbol."""
-        (symbol,) = node.meta["defines"].values()
+        defines = node.meta.get("defines") or {(0, None): s for s in expr_of(node.meta["val"]).free_symbols}
+        (symbol,) = defines.values()
         args = self.builder.extern_args(fx.node.map_aggregate(node.args, self._argument))
         kwargs = self.builder.extern_args(fx.node.map_aggregate(node.kwargs, self._argument))
         self.builder.program.operations.append(ExternOp((None,), node.target, args, kwargs, (node,), (symbol.name,)))
@@ -221,13 +222,12 @@ class _Lowering:
     def _promise(self, node: fx.Node) -> None:
         """A check at run time, in the symbols that it was made for: with what follows from it, it would hold for certain."""
         condition = node.meta["condition"]
-        sizes = (size for one in self.graph.find_nodes(op="placeholder") for t in _tensors(one) for size in t.shape)
+        inputs = self.graph.find_nodes(op="placeholder")
+        sizes: Any = (size for one in inputs for t in _tensors(one) for size in t.shape)
         env = next((size.node.env for size in sizes if isinstance(size, torch.SymInt)), None)
         if env is not None:  # sizes of inputs go by the names that the guards on them leave
             condition = condition.xreplace({s: env.simplify(s) for s in condition.free_symbols if s in env.hints})
-        self.builder.program.operations.append(
-            ExternOp((None,), node.target, (condition, *node.args[1:]), {}, (node,))
-        )
+        self.builder.program.operations.append(ExternOp((None,), node.target, (condition, *node.args[1:]), {}, (node,)))
 
     def _check(self, node: fx.Node, result: Any) -> None:
         """A lowering must give what eager gives; anything else is a bug to stop at."""

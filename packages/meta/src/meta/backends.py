@@ -15,9 +15,9 @@ from torch import fx
 
 import aotgrad
 import capture
-from symshapes import UnbackedError
 from inductor import CompiledGraph, Options, compile_graph
 from meta.modes import MODES, Mode
+from symshapes import UnbackedError
 
 Compiled = Callable[..., Any]
 

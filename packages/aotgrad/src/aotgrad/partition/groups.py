@@ -18,8 +18,7 @@ from aotgrad.cleanup import remove_dead
 from aotgrad.joint import JointGraph
 from aotgrad.module import module_of
 from aotgrad.partition.split import Partition, Saved
-from symshapes import inverse_permutation
-from symshapes import same_sizes
+from symshapes import inverse_permutation, same_sizes
 
 aten = torch.ops.aten
 

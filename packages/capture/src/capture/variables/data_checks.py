@@ -8,11 +8,11 @@ from __future__ import annotations
 import operator
 import types
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
 from capture import config
+from capture._torch import CHECKS, check_is_size
 from capture.errors import NotConstant, Unsupported
 from symshapes import require, same_sizes
 
@@ -23,14 +23,6 @@ from .handlers import handles
 from .numbers import Symbolic
 from .tensors import Tensor
 
-_CHECKS: dict[Callable[..., Any], type[Exception]] = {
-    torch._check: RuntimeError,
-    torch._check_index: IndexError,
-    torch._check_value: ValueError,
-    torch._check_type: TypeError,
-    torch._check_not_implemented: NotImplementedError,
-}
-
 
 def _promise(error: type[Exception]) -> Callable[[Interpreter, Args, Kwargs], Variable]:
     def check(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
@@ -40,7 +32,7 @@ def _promise(error: type[Exception]) -> Callable[[Interpreter, Args, Kwargs], Va
     return check
 
 
-for _function, _error in _CHECKS.items():
+for _function, _error in CHECKS.items():
     handles(_function)(_promise(_error))
 
 
@@ -51,7 +43,10 @@ def _require(m: Interpreter, condition: Variable, message: Variable | None, erro
         if text is None:
             text = f"Expected {condition.value.node.expr} to be True"
         return m.recorder.record(
-            "call_function", require, [condition, Constant(text), Constant(error.__name__), Constant(m.state.where())], {}
+            "call_function",
+            require,
+            [condition, Constant(text), Constant(error.__name__), Constant(m.state.where())],
+            {},
         )
     if condition.python_type() is not bool:
         m.errors.throw(TypeError, f"cond must be a bool, but got {condition.python_type()}")
@@ -73,7 +68,7 @@ def _text(m: Interpreter, words: Variable | None) -> str | None:
     return str(types.FunctionType(code, {})())
 
 
-@handles(torch._check_is_size)
+@handles(check_is_size)
 def _check_is_size(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     named = dict(zip(("i", "message"), args, strict=False)) | kwargs
     if set(named) - {"i", "message"}:

@@ -147,7 +147,11 @@ class Tensor(Variable):
             m.recorder.note_places(self)
         elif name == "backward":
             m.recorder.note_places(*args, *kwargs.values())
-        if name == "tolist" and config.capture_data_dependent and all(type(length) is int for length in self.fake.shape):
+        if (
+            name == "tolist"
+            and config.capture_data_dependent
+            and all(type(length) is int for length in self.fake.shape)
+        ):
             return m.recorder.record("call_method", name, [self], {})
         if name == "__len__":
             return self.length(m)

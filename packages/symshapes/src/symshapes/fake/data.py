@@ -173,7 +173,11 @@ def unique_dim(env: Any, self: Any, dim: int, *args: Any, **kwargs: Any) -> tupl
     count = env.create_unbacked_size(length)
     size = (*meta.size[:dim], count, *meta.size[dim + 1 :])
     outward = [*(d for d in range(len(size) - 1, -1, -1) if d != dim), dim]
-    return fresh(size, meta, stride=strides_in_order(size, outward)), fresh((length,), meta, torch.int64), fresh((count,), meta, torch.int64)
+    return (
+        fresh(size, meta, stride=strides_in_order(size, outward)),
+        fresh((length,), meta, torch.int64),
+        fresh((count,), meta, torch.int64),
+    )
 
 
 @_data("bincount")

@@ -12,7 +12,6 @@ from symshapes.rules.layout import (
     demand,
     fresh,
     numel,
-    same_size,
     strides_for,
     suggest_format,
     sure,

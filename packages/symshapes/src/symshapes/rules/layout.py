@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from symshapes.facts import errors
 from symshapes.expr.symbols import expr_of
 from symshapes.expr.terms import exact_quotient
+from symshapes.facts import errors
 from symshapes.facts.layout import channels_innermost, grows_outward, is_block, is_nested
 from symshapes.facts.layout import same_size as same_number
 

@@ -257,7 +257,9 @@ def expand(self: TensorMeta, size: Sequence[Size], *, implicit: bool = False) ->
     return view_of(self, sizes[::-1], strides)
 
 
-def _unlike(wanted: Size, have: Size, dim: int, target: Sequence[Size], size: Sequence[Size]) -> Callable[[], Exception]:
+def _unlike(
+    wanted: Size, have: Size, dim: int, target: Sequence[Size], size: Sequence[Size]
+) -> Callable[[], Exception]:
     return lambda: RuntimeError(
         f"The expanded size of the tensor ({wanted}) must match the existing size ({have}) at non-singleton "
         f"dimension {dim}.  Target sizes: {list(target)}.  Tensor sizes: {list(size)}"
