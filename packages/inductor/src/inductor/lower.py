@@ -195,8 +195,8 @@ class _Lowering:
 
     def _scalar_from_data(self, node: fx.Node) -> Any:
         """A Python number read from a tensor: an extern call that defines a symbol."""
-        defines = node.meta.get("defines") or {(0, None): s for s in expr_of(node.meta["val"]).free_symbols}
-        (symbol,) = defines.values()
+        defines = node.meta.get("defines")
+        (symbol,) = defines.values() if defines else expr_of(node.meta["val"]).free_symbols
         args = self.builder.extern_args(fx.node.map_aggregate(node.args, self._argument))
         kwargs = self.builder.extern_args(fx.node.map_aggregate(node.kwargs, self._argument))
         self.builder.program.operations.append(ExternOp((None,), node.target, args, kwargs, (node,), (symbol.name,)))
