@@ -331,3 +331,14 @@ def test_guards_say_why_they_are_there():
         "w.size(0) == 1, since 0 and 1 are compiled for apart",
         "x.size(0)*x.size(1) <= 1024, from model.py:5",
     ]
+
+
+def test_a_product_is_divisible_by_what_divides_a_factor():
+    env = ShapeEnv()
+    s = env.create_size(16, "x.size(0)", DYNAMIC)
+    t = env.create_size(5, "y.size(0)", DYNAMIC)
+    assert s % 8 == 0
+    assert (s * t) % 8 == 0 and (s * t + 8) % 4 == 0
+    assert len(env.guards) == 1
+    assert (s * t) % 5 == 0  # of this nobody knows
+    assert len(env.guards) == 2

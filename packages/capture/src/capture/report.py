@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from .graph import Break, CapturedGraph
 from .guards import Guard, GuardKind
 from .listing import listing
+from .sources import Local
 
 
 @dataclass
@@ -63,11 +64,13 @@ class Trace:
                 if entries:
                     lines.append(f"  {title}:")
                     lines.extend(f"    {entry}" for entry in entries)
+        others = [guard for guard in self.guards if guard.kind is not GuardKind.SHAPE]  # those stand with their graph
         for title, entries in (
             ("breaks", [f"{b.reason}  # {b.user_line}" for b in self.breaks]),
             ("left to the interpreter", self.skipped),
             ("recompiles", self.recompiles),
-            ("guards", [str(g) for g in self.guards if g.kind is not GuardKind.SHAPE]),
+            ("guards on arguments", [str(g) for g in others if _is_of_argument(g)]),
+            ("guards on the rest of the program", [str(g) for g in others if not _is_of_argument(g)]),
         ):
             if entries:
                 lines.append(f"\n{title}:")
@@ -93,6 +96,11 @@ def newly_dynamic(before: CapturedGraph | None, now: CapturedGraph | None) -> tu
     """The sizes and numbers, by where they are read, that vary in a graph and did not in the one before."""
     known = set() if before is None else set(before.dynamic)
     return () if now is None else tuple(source for source in now.dynamic if source not in known)
+
+
+def _is_of_argument(guard: Guard) -> bool:
+    """Whether a guard, on something else than sizes, is about what a call brings."""
+    return guard.source is not None and isinstance(guard.source.root, Local)
 
 
 def _counted(count: int, name: str) -> str:

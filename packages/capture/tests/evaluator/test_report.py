@@ -28,7 +28,7 @@ class Layer(torch.nn.Module):
 def shown(trace: capture.Trace) -> str:
     """The report, without what differs from one Python or place to the next, and of the guards those on arguments."""
     text = re.sub(r"/\S*/(test_report.py)", r"\1", str(trace))
-    head, _, guards = text.partition("\nguards:\n")
+    head, _, guards = text.partition("\nguards on the rest of the program:\n")
     assert "torch.is_grad_enabled()" in guards
     assert "size(0)" not in guards  # those are told with their graph
     return re.sub(r", \d+ guards", "", head) + "\n"

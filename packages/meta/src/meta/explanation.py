@@ -46,8 +46,9 @@ class Explanation:
             *(("", f"{broken.reason}  # {broken.user_line}") for broken in self.trace.breaks),
             *(("left to eager", skipped) for skipped in self.trace.skipped),
             ("guards", f"{len(self.trace.guards)}"),
-            ("generated kernels", f"{len(self.kernels)}, launched {self._total('launches')} times a run"),
-            ("ATen kernels", f"{self._total('externs')} calls a run"),
+            *(("sizes", size) for graph in self.trace.graphs for size in graph.sizes),
+            ("generated kernels", f"{len(self.kernels)}, launches a run: {self._total('launches')}"),
+            ("ATen kernels", f"calls a run: {self._total('externs')}"),
         ]
         for graph in self.compiled:
             rows.append(("generated code", str(graph.kernel_path or "(kept in memory)")))

@@ -229,9 +229,17 @@ class Constraints:
         kept = [
             (coefficient, monomial)
             for coefficient, monomial in terms_of(above)
-            if (coefficient * self.divisors.get(monomial, 1)) % number
+            if (coefficient * self._divisor(monomial)) % number
         ]
         return expr if len(kept) == len(terms_of(above)) else Mod(sum_of(kept), below)
+
+    def _divisor(self, monomial: Expr) -> int:
+        """A number that divides it: as a whole, or by way of its factors."""
+        found = self.divisors.get(monomial, 1)
+        if monomial.is_Mul:
+            for factor in monomial.args:
+                found = lcm(found, self.divisors.get(factor, 1))
+        return found
 
     def _cancelled(self, expr: Expr) -> Expr:
         """`n * (x // n)` is x where x is known to be divisible by n."""
