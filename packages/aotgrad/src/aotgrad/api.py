@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from aotgrad.interpret import attached_tensors
 from aotgrad.joint import InferenceGraph, JointGraph, trace_inference, trace_joint
 from aotgrad.partition import Partition, Partitioner, partition_default
 from aotgrad.partition.groups import merged, of_group
+from aotgrad.pieces import compile_in_pieces, controls
 from aotgrad.runtime import Taken, inference_runner, training_runner
 
 Compiler = Callable[[fx.GraphModule, list[Any]], Callable[[list[Any]], Sequence[Any]]]
@@ -52,6 +54,18 @@ def compile(
     Raises:
         Unsupported: the program has no functional graph. Errors of the program itself come through as they are.
     """
+    if controls(graph_module):
+        return compile_in_pieces(
+            graph_module,  # type: ignore[arg-type]
+            functools.partial(
+                compile,
+                inference_compiler=inference_compiler,
+                forward_compiler=forward_compiler,
+                backward_compiler=backward_compiler,
+                decompositions=decompositions,
+                partitioner=partitioner,
+            ),
+        )
     enabled = torch.is_grad_enabled()
     held = _held(graph_module)
     if (enabled or _enables_grad(graph_module)) and any(_wants_grad(t) for t in (*inputs, *held)):

@@ -4,6 +4,7 @@
 from symshapes import _supported as _supported  # isort: split
 
 from symshapes.ambient import Ambient, Machine, ambient, fixed_ambient
+from symshapes.control_flow import Conditional, ControlFlow, Loop
 from symshapes.env import ShapeEnv, UnbackedError
 from symshapes.expr import (
     ExprWriter,
@@ -90,6 +91,8 @@ __all__ = [
     "HALF_DTYPES",
     "NUMBER_DTYPES",
     "Ambient",
+    "Conditional",
+    "ControlFlow",
     "DataDependentError",
     "Dim",
     "DimMark",
@@ -100,6 +103,7 @@ __all__ = [
     "FloorDiv",
     "InfraMode",
     "LazyGraphModule",
+    "Loop",
     "Machine",
     "MarkError",
     "Max",

@@ -21,6 +21,7 @@ from .recorder import GraphRecorder
 from .refusals import Refusals
 from .side_effects import SideEffects
 from .state import EvaluationState
+from .subgraphs import Subgraphs
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Machine:
         self.calls = FunctionCalls(self, self.errors, self.recorder)
         self.operators = LanguageOperators(self)
         self.iteration = LanguageIteration(self)
+        self.subgraphs = Subgraphs(self, self.state, self.effects, self.globals, self.recorder)
 
     def release(self) -> None:
         """Let go of everything. The fakes' autograd graphs would hide the cycles from the garbage collector."""

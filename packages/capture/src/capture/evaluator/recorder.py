@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -254,6 +254,26 @@ class GraphRecorder:
             node.meta["val"] = value
             found = self._numbers[key] = self._effects.created(Symbolic(node, value))
         return found
+
+    def control(self, operation: Any, args: tuple[fx.Node, ...], values: tuple[Any, ...], acts: bool) -> Variable:
+        """Add the call of an operation over graphs, which gives `values`; `acts`: it draws random numbers, say."""
+        self._effects.left_behind()
+        node = self.graph.call("call_function", operation, args, {}, self._state.where())
+        node.meta["step"] = self._state.step
+        if acts:
+            node.meta["effect"] = "other"
+        return self._wrap_result(node, values)
+
+    def forget(self, nodes: Sequence[fx.Node]) -> None:
+        """Take calls out of the graph; nobody may know their values any more."""
+        gone = set(nodes)
+        for node in reversed(nodes):
+            self.graph.graph.erase_node(node)
+        self.fakes = {key: tensor for key, tensor in self.fakes.items() if tensor.node not in gone}
+        self._numbers = {k: n for k, n in self._numbers.items() if k[0] not in gone and n.node not in gone}
+        if self.graph.first_call in gone:
+            calls = (node for node in self.graph.graph.nodes if node.op.startswith("call"))
+            self.graph.first_call = next(calls, None)
 
     def state_call(self, target: Any, args: Args) -> None:
         """A call that changes torch's modes: recorded in the graph and made for real, to be undone after tracing."""

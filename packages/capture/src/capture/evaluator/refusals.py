@@ -11,6 +11,8 @@ import torch
 from torch import fx
 from torch.utils._pytree import tree_leaves
 
+from symshapes import ControlFlow
+
 
 class Refusals:
     """What one session's backend refused: by target, and dtype, rank and need of a gradient of each tensor.
@@ -25,7 +27,8 @@ class Refusals:
     def note(self, call: fx.Node, reason: str) -> None:
         """A backend refused a graph because of `call`."""
         args, kwargs = fx.node.map_arg((call.args, call.kwargs), lambda node: node.meta.get("val"))
-        self._reasons[_key(call.target, args, kwargs, call.meta.get("val"))] = reason
+        target = type(call.target) if isinstance(call.target, ControlFlow) else call.target
+        self._reasons[_key(target, args, kwargs, call.meta.get("val"))] = reason
 
     def reason(self, target: Any, args: Any, kwargs: Any, result: Any) -> str | None:
         """Why a call like this was refused; None if none was."""

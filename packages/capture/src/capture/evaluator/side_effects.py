@@ -5,6 +5,8 @@ In: objects made and changed, as variables tell of them. Out: for the driver, wh
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from capture.variables.base import Variable
@@ -27,11 +29,29 @@ class SideEffects:
         self.ran_ahead = ran_ahead
         self.counted: set[Any] = set()
         self.limits: dict[int, Any] = {}
+        self._made: list[Any] | None = None
 
     def created(self, variable: Any) -> Any:
         """Note at which step a value was made."""
         variable.step = self._state.step
+        if self._made is not None:
+            self._made.append(variable)
         return variable
+
+    @contextmanager
+    def apart(self) -> Iterator[Callable[[], bool]]:
+        """Meanwhile changes are noted apart; gives what tells, afterwards, whether anything was changed that was there before."""
+        changed, made = self.changed, self._made
+        self.changed, self._made = {}, []
+        mine, own = self.changed, self._made
+        try:
+            yield lambda: not mine.keys() <= {id(variable) for variable in own}
+        finally:
+            self.changed, self._made = changed, made
+            if made is not None:
+                made += own
+            for key, variable in mine.items():
+                changed.setdefault(key, variable)
 
     def mutated(self, variable: Variable) -> None:
         """Note a change of a tracked object."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import types
 import weakref
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NoReturn, Protocol
 
 import torch
@@ -185,6 +185,23 @@ class Recorder(Protocol):
         """The program acts on these tensors' places in autograd's graph, or on those of tensors within."""
 
 
+class Subgraphs(Protocol):
+    """Control flow that the graph holds, as operations over graphs of their own."""
+
+    def conditional(
+        self, condition: Any, branches: Sequence[Callable[[], Variable]], operands: Sequence[Any]
+    ) -> Variable:
+        """What the first branch gives where the condition, a tensor, holds, else the second; `operands` always get a gradient."""
+
+    def loop(
+        self,
+        condition: Callable[[list[Variable]], Variable],
+        body: Callable[[list[Variable]], Variable],
+        carried: Sequence[Any],
+    ) -> Variable:
+        """The body's values, beginning with `carried`, as soon as the condition does not hold of them."""
+
+
 class Calls(Protocol):
     """Calls of functions, and the frames of their bodies."""
 
@@ -279,6 +296,10 @@ class Interpreter(Protocol):
     @property
     def effects(self) -> Effects:
         """What the program makes and changes."""
+
+    @property
+    def subgraphs(self) -> Subgraphs:
+        """Control flow in the graph."""
 
     @property
     def errors(self) -> Errors:

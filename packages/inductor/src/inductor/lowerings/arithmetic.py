@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from inductor.host import HOST
 from inductor.ir.builder import Builder
+from inductor.ir.operations import Expr
 from inductor.ir.scalar import Scalar, convert, prim, rounded, settled, truth, where
 from inductor.ir.tensor import TensorValue
 from inductor.lowerings.registry import elementwise, lowering, pointwise
@@ -397,12 +400,29 @@ def fmin(self: Scalar, other: Scalar) -> Scalar:
     return where(prim.isnan(self), other, where(prim.isnan(other), self, prim.minimum(self, other)))
 
 
-@pointwise("clamp")
-def clamp(self: Scalar, min: Scalar | None, max: Scalar | None) -> Scalar:
-    """x between bounds, either of which may be missing."""
-    if min is not None:
-        self = _larger(self, min)
-    return self if max is None else _smaller(self, max)
+@lowering("clamp")
+def clamp(builder: Builder, self: TensorValue, min: Any = None, max: Any = None) -> Any:
+    """x between bounds, either of which may be missing. Not where one alone may be NaN and this torch's kernel ignores that."""
+    bounds = [bound for bound in (min, max) if bound is not None]
+    if len(bounds) == 1 and _may_be_nan(bounds[0]) and not _spreads_nan_bounds():
+        return NotImplemented
+
+    def function(self: Scalar, min: Scalar | None, max: Scalar | None) -> Scalar:
+        if min is not None:
+            self = _larger(self, min)
+        return self if max is None else _smaller(self, max)
+
+    return elementwise(builder, function, {"self": self, "min": min, "max": max})
+
+
+def _may_be_nan(number: Any) -> bool:
+    return number != number or (isinstance(number, Expr) and not number.is_integer)
+
+
+@functools.cache
+def _spreads_nan_bounds() -> bool:
+    """Whether a lower bound that is NaN makes all of a result NaN, as with torch 2.13 and not with 2.11."""
+    return bool(torch.clamp(torch.zeros(1, device=HOST), min=math.nan).isnan())
 
 
 # Of two arguments

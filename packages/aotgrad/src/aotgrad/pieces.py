@@ -1,0 +1,154 @@
+"""Control flow: a graph that holds some is compiled in pieces, and what the pieces run between them decides as it runs.
+
+In: a graph with calls of `symshapes.ControlFlow`. Out: a function that calls the compiled pieces and, between them, these
+operations over compiled graphs. Each piece has its own place in autograd.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from aotgrad.errors import Unsupported
+from aotgrad.source import Source, built, tuple_of
+from symshapes import ControlFlow, LazyGraphModule
+
+Compile = Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]]
+"""Compiles a graph without control flow, or with, for inputs like these."""
+
+
+def controls(program: Any) -> bool:
+    """Whether it is a graph with control flow."""
+    return isinstance(program, fx.GraphModule) and any(map(_is_control, program.graph.nodes))
+
+
+def _is_control(node: Any) -> bool:
+    return isinstance(node, fx.Node) and node.op == "call_function" and isinstance(node.target, ControlFlow)
+
+
+def compile_in_pieces(program: fx.GraphModule, compile_one: Compile) -> Callable[..., Any]:
+    """The program's function of its inputs.
+
+    Raises Unsupported for a graph that sets grad mode or autocast, or holds tensors or modules.
+    """
+    nodes = list(program.graph.nodes)
+    for node in nodes:
+        acts = node.op.startswith("call") and node.meta.get("val") is None  # on torch's state, say
+        if acts or node.op in ("get_attr", "call_module"):
+            raise Unsupported(
+                "control flow in a graph that sets grad mode or autocast, or holds modules", _first(nodes)
+            )
+    runs = [(controls, part) for controls, part in _parts(nodes)]
+    last: dict[fx.Node, int] = {}
+    for at, (_, part) in enumerate(runs):
+        for node in part:
+            last.update(dict.fromkeys(node.all_input_nodes, at))
+    output = nodes[-1]
+    last.update(dict.fromkeys(output.all_input_nodes, len(runs)))
+
+    def write(source: Source) -> None:
+        inputs = [node for node in nodes if node.op == "placeholder"]
+        names = {node: f"v{at}" for at, node in enumerate(nodes)}
+        with source.block(f"def run({', '.join(names[node] for node in inputs)}):"):
+            for at, (control, part) in enumerate(runs):
+                inside = set(part)
+                made = [node for node in part if last.get(node, -1) > at]
+                targets = tuple_of([names[node] for node in made]) if made else "_"
+                if control:
+                    (node, *_) = part
+                    names[node] = f"control{at}"
+                    source.names[f"control_{at}"] = operations[at]
+                    given = ", ".join(names[value] for value in node.args)  # type: ignore[index]
+                    source.line(f"control{at} = control_{at}({given})")
+                    for item in part[1:]:
+                        source.line(f"{names[item]} = control{at}[{item.args[1]}]")
+                else:
+                    source.names[f"piece_{at}"] = operations[at]
+                    given = ", ".join(names[node] for node in _given(part, inside))
+                    source.line(f"{targets} = piece_{at}({given})")
+                dead = [names[node] for node, end in last.items() if end == at and node not in inside]
+                if dead:
+                    source.line(f"del {', '.join(dead)}")
+            returned = fx.node.map_arg(output.args[0], lambda node: _Name(names[node]))
+            source.line(f"return {returned!r}")
+
+    operations = [
+        _controlled(part[0], compile_one) if control else _piece(program, part, last, at, compile_one)
+        for at, (control, part) in enumerate(runs)
+    ]
+    return built(write, "run")  # type: ignore[no-any-return]
+
+
+class _Name(str):
+    """Prints as itself."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _first(nodes: Sequence[fx.Node]) -> fx.Node:
+    return next(filter(_is_control, nodes))
+
+
+def _parts(nodes: Sequence[fx.Node]) -> Iterator[tuple[bool, list[fx.Node]]]:
+    """Runs of calls, and between them calls of control flow with the parts that are taken of their results."""
+    part: list[fx.Node] = []
+    items = {node for node in nodes if node.target is operator.getitem and _is_control(node.args[0])}
+    for node in nodes:
+        if node.op in ("placeholder", "output") or node in items:
+            continue
+        if _is_control(node):
+            if part:
+                yield False, part
+            part = []
+            yield True, [node, *(item for item in node.users if item in items)]
+        else:
+            part.append(node)
+    if part:
+        yield False, part
+
+
+def _given(part: Sequence[fx.Node], inside: set[fx.Node]) -> list[fx.Node]:
+    """What a piece reads that is made outside of it."""
+    return list(dict.fromkeys(value for node in part for value in node.all_input_nodes if value not in inside))
+
+
+def _piece(
+    program: fx.GraphModule, part: Sequence[fx.Node], last: dict[fx.Node, int], at: int, compile_one: Compile
+) -> Callable[..., Any]:
+    graph = fx.Graph()
+    env: dict[fx.Node, fx.Node] = {}
+    given = _given(part, set(part))
+    for node in given:
+        env[node] = graph.placeholder(node.name)
+        env[node].target = env[node].name
+        env[node].meta["val"] = node.meta["val"]
+    for node in part:
+        env[node] = graph.node_copy(node, env.__getitem__)
+    graph.output(tuple(env[node] for node in part if last.get(node, -1) > at))
+    module = LazyGraphModule(torch.nn.Module(), graph)
+    module.meta |= {**program.meta, "beneath": True}
+    try:
+        return compile_one(module, [node.meta["val"] for node in given])
+    except Unsupported as refusal:
+        back = {new: old for old, new in env.items()}
+        raise Unsupported(str(refusal), back.get(refusal.call)) from refusal  # type: ignore[arg-type]
+
+
+def _controlled(node: fx.Node, compile_one: Compile) -> ControlFlow:
+    """The operation over compiled graphs."""
+    assert isinstance(node.target, ControlFlow)
+    graphs = []
+    for graph in node.target.graphs:
+        assert isinstance(graph, fx.GraphModule)
+        graph.meta["beneath"] = True
+        inputs = [place.meta["val"] for place in graph.graph.find_nodes(op="placeholder")]
+        try:
+            graphs.append(compile_one(graph, inputs))
+        except Unsupported as refusal:
+            raise Unsupported(str(refusal), node) from refusal
+    return node.target.over(graphs)

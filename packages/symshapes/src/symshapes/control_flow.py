@@ -1,0 +1,84 @@
+"""Control flow in a captured graph: calls of operations that hold graphs of their own.
+
+In: values of the graph. Out: a tuple of tensors. Which graph runs, and how often, the values decide when the operation runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+
+class ControlFlow:
+    """An operation over graphs. `graphs` take tensors and numbers and give tuples of tensors."""
+
+    def __init__(self, graphs: Sequence[Callable[..., Any]]) -> None:
+        self.graphs = tuple(graphs)
+        self.__name__ = self.__qualname__ = type(self).__name__.lower()
+
+    def over(self, graphs: Sequence[Callable[..., Any]]) -> ControlFlow:
+        """The same operation over other graphs, such as these compiled."""
+        raise NotImplementedError
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        raise NotImplementedError
+
+
+class Conditional(ControlFlow):
+    """`torch.cond`: `conditional(condition, *operands)` is what the first graph makes of the operands, or the second.
+
+    As of eager's, every operand that requires grad gets a gradient, of zeros if the graph that ran does not use it.
+    """
+
+    def over(self, graphs: Sequence[Callable[..., Any]]) -> Conditional:
+        return Conditional(graphs)
+
+    def __call__(self, condition: Any, *operands: Any) -> tuple[Any, ...]:
+        return self.connected(self.graphs[0 if condition else 1](*operands), operands)
+
+    @staticmethod
+    def connected(results: Sequence[torch.Tensor], operands: Sequence[Any]) -> tuple[torch.Tensor, ...]:
+        """The results, from which each operand that requires grad gets a gradient, even if it is zeros."""
+        needing = [value for value in operands if isinstance(value, torch.Tensor) and value.requires_grad]
+        if not needing or not torch.is_grad_enabled():
+            return tuple(results)
+        found: tuple[torch.Tensor, ...] = _Connected.apply(len(results), *results, *needing)  # type: ignore[no-untyped-call]
+        return found
+
+
+class Loop(ControlFlow):
+    """`while_loop`: `loop(*values)` runs the second graph on the first `count` values, and the rest with them, while the first
+    graph's answer for these is true; the last values. It has no gradient."""
+
+    def __init__(self, graphs: Sequence[Callable[..., Any]], count: int) -> None:
+        super().__init__(graphs)
+        self.count = count
+
+    def over(self, graphs: Sequence[Callable[..., Any]]) -> Loop:
+        return Loop(graphs, self.count)
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        condition, body = self.graphs
+        carried, rest = tuple(values[: self.count]), values[self.count :]
+        while condition(*carried, *rest)[0]:
+            carried = tuple(body(*carried, *rest))
+        return carried
+
+
+class _Connected(torch.autograd.Function):
+    """Passes on the results, and zeros to what else there is."""
+
+    @staticmethod
+    def forward(ctx: Any, count: int, *values: torch.Tensor) -> Any:
+        ctx.like = [(value.shape, value.dtype, value.device) for value in values[count:]]
+        results = tuple(value.detach() for value in values[:count])
+        ctx.mark_non_differentiable(*(r for r in results if not (r.is_floating_point() or r.is_complex())))
+        ctx.set_materialize_grads(False)
+        return results
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        zeros = [torch.zeros(shape, dtype=dtype, device=device) for shape, dtype, device in ctx.like]
+        return None, *gradients, *zeros
