@@ -62,7 +62,7 @@ def compile_in_pieces(program: fx.GraphModule, compile_one: Compile) -> Callable
                     (node, *_) = part
                     names[node] = f"control{at}"
                     source.names[f"control_{at}"] = operations[at]
-                    given = ", ".join(names[value] for value in node.args)  # type: ignore[index]
+                    given = ", ".join(names[value] for value in node.args)
                     source.line(f"control{at} = control_{at}({given})")
                     for item in part[1:]:
                         source.line(f"{names[item]} = control{at}[{item.args[1]}]")
@@ -80,7 +80,7 @@ def compile_in_pieces(program: fx.GraphModule, compile_one: Compile) -> Callable
         _controlled(part[0], compile_one) if control else _piece(program, part, last, at, compile_one)
         for at, (control, part) in enumerate(runs)
     ]
-    return built(write, "run")  # type: ignore[no-any-return]
+    return built(write, "run")
 
 
 class _Name(str):

@@ -163,7 +163,7 @@ class Subgraphs:
         node = self._recorder.graph.call("call_function", torch.empty_like, (value.node,), {}, line)
         node.meta["val"] = like
         variable = self._recorder.fakes[id(like)] = self._effects.created(Tensor(node, like))
-        return variable  # type: ignore[no-any-return]
+        return variable
 
     # Taking out
 
@@ -215,13 +215,13 @@ class Subgraphs:
     def _restored(self, value: Variable, items: Any) -> Variable:
         value = value.realize(self._m)
         if isinstance(value, Tensor):
-            return next(items)  # type: ignore[no-any-return]
+            return next(items)
         if isinstance(value, Dict):
             entries = {key: (name, self._restored(part, items)) for key, (name, part) in value.entries.items()}
-            return self._effects.created(Dict(entries))  # type: ignore[no-any-return]
+            return self._effects.created(Dict(entries))
         assert isinstance(value, Tuple | List)
         made = [self._restored(part, items) for part in value.items]
-        return self._effects.created(type(value)(made))  # type: ignore[no-any-return]
+        return self._effects.created(type(value)(made))
 
 
 def _parts(value: Any) -> list[Variable]:
