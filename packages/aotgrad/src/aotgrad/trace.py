@@ -127,6 +127,8 @@ class Tracer(InfraMode):
             ) from error
 
     def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self.fake_mode.is_question(func):
+            return self.fake_mode.dispatch(func, args, kwargs)
         decomposition = self._table.get(func)
         if decomposition is not None:
             env = self.fake_mode.shape_env

@@ -42,6 +42,7 @@ class DynamicSizes:
         self.sizes: dict[str, Size] = {}
         self.strides: list[tuple[Size, Any]] = []
         self._names: dict[Source, str] = {}
+        self._taken: set[str] = set()
         #: All numbers that were read, symbolic or not: what the next capture is compared with.
         self.met: dict[Place, Number] = {}
         #: Which numbers, besides those of tensors, are symbols.
@@ -52,6 +53,8 @@ class DynamicSizes:
     def policy(self, value: torch.Tensor, source: Source) -> list[DimPolicy | DimMark] | None:
         """One policy a dimension, or None where all sizes are constants."""
         marks = policy_of(value)
+        if not marks and isinstance(value, torch.nn.Parameter):
+            return None
         whole = self._is_whole(value, source)
         rank = value.dim()
         policies: list[DimPolicy | DimMark] = []
@@ -70,8 +73,8 @@ class DynamicSizes:
 
     def symbolic_strides(self, value: torch.Tensor, source: Source) -> list[bool]:
         """Whether a dimension's stride, where it does not follow from sizes, is symbolic."""
-        if self.dynamic is False:
-            return [False] * value.dim()
+        if self.dynamic is False or isinstance(value, torch.nn.Parameter):
+            return []
         rank, whole = value.dim(), self._is_whole(value, source)
         places = [(self.name(source), "stride", dim, rank) for dim in range(rank)]
         return [self._meet(place, step) or whole for place, step in zip(places, value.stride(), strict=True)]
@@ -80,12 +83,13 @@ class DynamicSizes:
         """A source's name, and its alone: an argument and a global may be called the same."""
         name = self._names.get(source)
         if name is None:
-            name, taken = source.name, set(self._names.values())
+            name, taken = source.name, self._taken
             if name in taken:
                 name = f"{type(source.root).__name__.lower()} {name}"
             while name in taken:
                 name += "'"
             self._names[source] = name
+            taken.add(name)
         return name
 
     def note(self, fake: FakeTensor, source: Source) -> None:

@@ -96,6 +96,10 @@ class FakeMode(InfraMode):
     ) -> Any:
         return self.dispatch(func, args, kwargs or {})
 
+    def is_question(self, func: Any) -> bool:
+        """Whether torch's C++ asks for a tensor's metadata by it, in ints: it is no operation of the program."""
+        return func in _CONCRETE
+
     def dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Answer one op: by the memo, by its rule, by its own decomposition, or by torch's meta kernel."""
         if self.shape_env is None:
