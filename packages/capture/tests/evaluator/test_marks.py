@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 import capture
-from capture import Dim, MarkError, constrain_range, mark_dynamic, mark_static, maybe_mark_dynamic
+from capture import Dim, MarkError, constrain_range, mark_dynamic, mark_static, mark_unbacked, maybe_mark_dynamic
 
 Program = Callable[..., torch.Tensor]
 
@@ -195,6 +196,45 @@ def test_marks_that_the_program_sets_count_from_there_on() -> None:
         return y + 1
 
     assert compiles(fn, *(torch.randn(n, 4) for n in (3, 5)), dynamic=True) == [2, 3]
+
+
+def test_an_unbacked_size_has_one_compile_for_all_sizes() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return (x * 2 + 1).relu().sum(1) * x.size(0)
+
+    assert compiles(fn, *(marked(n, mark_unbacked) for n in (5, 1, 0, 12))) == [1, 1, 1, 1]
+    assert compiles(fn, *(marked(n, mark_unbacked) for n in (0, 3)), dynamic=True) == [1, 1]
+    ranged = [marked(n, mark_unbacked, min=0, max=6) for n in (5, 1)]
+    assert compiles(fn, *ranged, torch.randn(7, 4)) == [1, 1, 2]
+
+
+def test_an_unbacked_size_ends_the_graph_where_the_program_decides_by_it() -> None:
+    assert compiles(branches, marked(3, mark_unbacked), marked(5, mark_unbacked), marked(9)) == [2, 3, 3]
+    with pytest.raises(capture.GraphBreakError, match="only the run can tell"):
+        capture.compile(branches, fullgraph=True)(marked(3, mark_unbacked))
+    with pytest.raises(
+        MarkError, match=r"marked unbacked, but the program was specialised to 8\n    since x.size\(0\) == 8"
+    ):
+        capture.compile(lambda x: x.view(8, 4) + 1)(marked(8, mark_unbacked))
+
+
+def test_a_range_of_a_number_that_only_the_run_can_tell_is_checked_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture.config, "capture_data_dependent", True)
+
+    def fn(x: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+        n = counts.max().item()
+        constrain_range(n, 0, max=3)
+        return x[:n] * 2
+
+    compiled = capture.compile(fn, fullgraph=True)
+    x = torch.arange(3.0)
+    for count in (2, 0, 3):
+        torch.testing.assert_close(compiled(x, torch.tensor([count, 0])), x[:count] * 2)
+    with pytest.raises(ValueError, match="not within 0 to 3"):
+        compiled(x, torch.tensor([4, 0]))
+    (graph,) = capture.report(compiled).graphs
+    (size,) = graph.sizes
+    assert re.fullmatch(r"u0: may be 0 to 3, found in data( by aten[.\w]+)?, from test_marks.py:\d+ in fn", size)
 
 
 def test_a_range_of_a_number_is_a_guard() -> None:

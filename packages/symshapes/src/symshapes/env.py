@@ -77,6 +77,8 @@ class ShapeEnv:
         self._named: dict[str, tuple[str, int]] = {}
         #: What calls bring of unbacked sizes.
         self._promised: dict[Symbol, ValueRange] = {}
+        #: Where the program found what only the run can tell: by which operator, at which line.
+        self._found: dict[Symbol, str] = {}
         self._narrowed: dict[Symbol, ShapeGuard] = {}
         self._marked: set[Symbol] = set()
         self._promises = Promises(self.constraints, self.sources)
@@ -226,7 +228,11 @@ class ShapeEnv:
         return f"{prefix}{count}"
 
     def _unbacked(self, prefix: str, **assumptions: bool) -> Symbol:
-        return Symbol(self._fresh(prefix), **assumptions)
+        symbol = Symbol(self._fresh(prefix), **assumptions)
+        operator, line = self._operator_name(), self.locate()
+        if line:  # else no line of the program is being captured: what compiles it traces it again
+            self._found[symbol] = (f" by {operator}" if operator else "") + f", from {line}"
+        return symbol
 
     def _int(self, symbol: Symbol, hint: int) -> torch.SymInt:
         return torch.SymInt(SymNode(symbol, self, hint, int))
@@ -425,12 +431,21 @@ class ShapeEnv:
         found = []
         for symbol in dict.fromkeys((*self.constraints.order, *self.hints)):
             first = self.sources.get(symbol)
+            if first is None and (symbol in self.constraints.replacements or symbol not in self._found):
+                continue  # another name of what is told already
             sources = () if first is None else (first, *(more for of, _, more in self.copies if of is symbol))
             span = (
                 bound(self.simplify(symbol), self.constraints.ranges) if symbol in self.constraints.order else UNKNOWN
             )
             found.append(
-                SymbolFacts(symbol.name, sources, self.hints.get(symbol), span, settled.get(first) if first else None)
+                SymbolFacts(
+                    symbol.name,
+                    sources,
+                    self.hints.get(symbol),
+                    span,
+                    settled.get(first) if first else None,
+                    "" if first else self._found.get(symbol, ""),
+                )
             )
         return found
 

@@ -65,7 +65,8 @@ class Specialization:
 class SymbolFacts:
     """What became of a symbol: where its value is read (several sources where sizes share it), and what it may be.
 
-    `hint` is the value that was captured for, None where there was none; `settled` what fixed it, None if it may vary.
+    `hint` is the value that was captured for, None where there was none; `settled` what fixed it, None if it may vary;
+    `found` says of a number without sources which operator and line of the program found it in data.
     """
 
     name: str
@@ -73,15 +74,19 @@ class SymbolFacts:
     hint: int | float | None
     span: ValueRange
     settled: Specialization | None = None
+    found: str = ""
 
     def __str__(self) -> str:
         was = "" if self.hint is None else f"was {self.hint}, "
-        return f"{' = '.join((self.name, *self.sources))}: {was}{self._may_be()}"
+        found = f", found in data{self.found}" if self.found else ""
+        return f"{' = '.join((self.name, *self.sources))}: {was}{self._may_be()}{found}"
 
     def _may_be(self) -> str:
         if self.settled is not None:
             by = f" by {self.settled.operator}" if self.settled.operator else ""
             return f"must be {self.settled.value}{by}, from {self.settled.user_line}"
+        if self.span.is_constant:
+            return f"must be {self.span.lower}"
         low, high = self.span.lower > -_HUGE, self.span.upper < _HUGE
         if low and high:
             return f"may be {self.span.lower} to {self.span.upper}"

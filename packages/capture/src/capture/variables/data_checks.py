@@ -14,7 +14,7 @@ import torch
 from capture import config
 from capture._torch import CHECKS, check_is_size
 from capture.errors import NotConstant, Unsupported
-from symshapes import require, same_sizes
+from symshapes import constrain_range, require, same_sizes
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
@@ -42,12 +42,7 @@ def _require(m: Interpreter, condition: Variable, message: Variable | None, erro
         text = _text(m, words)
         if text is None:
             text = f"Expected {condition.value.node.expr} to be True"
-        return m.recorder.record(
-            "call_function",
-            require,
-            [condition, Constant(text), Constant(error.__name__), Constant(m.state.where())],
-            {},
-        )
+        return _record_check(m, condition, text, error)
     if condition.python_type() is not bool:
         m.errors.throw(TypeError, f"cond must be a bool, but got {condition.python_type()}")
     if m.operators.truth(condition):
@@ -56,6 +51,11 @@ def _require(m: Interpreter, condition: Variable, message: Variable | None, erro
         m.errors.throw(error, "Expected cond to be True, but got False.")
     said = m.calls.call(words, [], {}).realize(m)
     m.errors.throw(error, m.builder.to_python(m.operators.text(said)))
+
+
+def _record_check(m: Interpreter, condition: Symbolic, text: str, error: type[Exception]) -> Variable:
+    told = [Constant(text), Constant(error.__name__), Constant(m.state.where())]
+    return m.recorder.record("call_function", require, [condition, *told], {})
 
 
 def _text(m: Interpreter, words: Variable | None) -> str | None:
@@ -96,6 +96,29 @@ def _constrain(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 for _name in ("sym_constrain_range", "sym_constrain_range_for_size"):
     if hasattr(torch, _name):
         handles(getattr(torch, _name))(_constrain)
+
+
+@handles(constrain_range)
+def _constrain_range(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    """A guard of a symbolic number, or a check where only the run can tell; one that is known is checked now."""
+    named = dict(zip(("value", "min", "max"), args, strict=False)) | kwargs
+    number = named.pop("value").realize(m)
+    ends = {name: m.builder.to_python(end) for name, end in named.items()}
+    if isinstance(number, Symbolic) and not number.value.node.has_hint():
+        words = f"a number is not within {ends.get('min')} to {ends.get('max')}"
+        for name, sign in (("min", ">="), ("max", "<=")):
+            if ends.get(name) is not None:
+                condition = m.operators.compare(sign, number, named[name]).realize(m)
+                if isinstance(condition, Symbolic):
+                    _record_check(m, condition, words, ValueError)
+                elif not m.operators.truth(condition):
+                    raise Unsupported(words)
+        return Constant(None)
+    try:
+        constrain_range(number.value if isinstance(number, Symbolic) else m.builder.to_python(number), **ends)
+    except ValueError as error:  # the program's own: raised where it runs
+        raise Unsupported(str(error)) from None
+    return Constant(None)
 
 
 @handles(torch.equal)
