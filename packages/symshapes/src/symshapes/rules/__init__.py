@@ -4,6 +4,7 @@ from symshapes.rules import (  # noqa: F401
     attention,
     convolution,
     copies,
+    demands,
     factories,
     indexing,
     joining,

@@ -17,6 +17,7 @@ Rule = Callable[..., Any]
 RuleT = TypeVar("RuleT", bound=Rule)
 
 RULES: dict[Any, Rule] = {}
+DEMANDS: dict[Any, Rule] = {}
 MEMO: dict[Any, Any] = {}
 MEMO_BOUND = 65536
 _MISSING: Counter[str] = Counter()
@@ -51,8 +52,19 @@ def rule_and_facts(op: Any) -> tuple[Rule | None, OperatorFacts]:
     """The rule of an operator, if it has one, and its facts: one look-up for both."""
     found = _KNOWN.get(op)
     if found is None:
-        found = _KNOWN[op] = RULES.get(op), facts_of(op)
+        rule, demanded = RULES.get(op), DEMANDS.get(op)
+        if rule is not None and demanded is not None:
+            rule = _demanding(demanded, rule)
+        found = _KNOWN[op] = rule, facts_of(op)
     return found
+
+
+def _demanding(demanded: Rule, rule: Rule) -> Rule:
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        demanded(*args, **kwargs)
+        return rule(*args, **kwargs)
+
+    return checked
 
 
 def aten(name: str) -> list[Any]:
@@ -66,6 +78,16 @@ def aten(name: str) -> list[Any]:
 def rule(*names: str) -> Callable[[RuleT], RuleT]:
     """`register_rule` for aten overloads by name; names this release of torch lacks are skipped."""
     return register_rule(*(op for name in names for op in aten(name)))
+
+
+def demand(*names: str) -> Callable[[RuleT], RuleT]:
+    """Decorator: make the function check the arguments of these aten overloads before their rules run."""
+
+    def register(check: RuleT) -> RuleT:
+        DEMANDS.update((op, check) for name in names for op in aten(name))
+        return check
+
+    return register
 
 
 def count_missing(op: Any) -> None:
