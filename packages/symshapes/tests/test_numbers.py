@@ -181,3 +181,16 @@ def test_bits():
                     assert (made if node is None else node.hint) == expected
                     assert node is None or evaluate(node.expr, env.hints) == expected
         assert env.guards == []
+
+
+def test_floats_have_no_bits():
+    _, (n,) = env_of(3)
+    for operation in (operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift):
+        for left, right in ((n * 0.5, 2), (n, 0.5), (n * 0.5, n), (2, n * 0.5)):
+            with pytest.raises(TypeError):
+                operation(left, right)
+
+
+def test_a_shift_by_more_bits_than_memory_has():
+    _, (n,) = env_of(3)
+    assert (n >> 2**62).node.hint == 0

@@ -219,7 +219,7 @@ WITH_TENSORS: dict[str, Callable[[torch.Tensor], Any]] = {
     "positions that are written": lambda x: _written(x.clone()),
     "tensors of numbers": lambda x: (
         torch.tensor(x.shape[0]), torch.tensor(x.shape[0] / 2), torch.tensor([x.shape[0], 2]), torch.tensor(x.shape), torch.as_tensor(x.shape[0]),
-        torch.tensor([[x.shape[0], 0.5], [1, 2]]), torch.tensor(x.shape[0], dtype=torch.float32), torch.tensor(x.shape[0], device="cpu"),
+        torch.tensor([[x.shape[0], 0.5], [1, 2]]), torch.tensor(x.shape[0] * 1e60), torch.tensor(x.shape[0], dtype=torch.float32), torch.tensor(x.shape[0], device="cpu"),
     ),
     "tensors like another": lambda x: (x.new_tensor(x.shape[0]), x.new_tensor([x.shape[0], 1.5]), x.new_full((2,), x.shape[0] / 2), x.nbytes),
     "full of a number": lambda x: (torch.full((), x.shape[0]), torch.full((2,), x.shape[0] / 2), torch.full((x.shape[0],), x.shape[0])),

@@ -55,6 +55,10 @@ class Environment(Protocol):
         ...
 
 
+_SHIFTED = 64
+"""So many bits at most a number is shifted by as a multiplication or division."""
+
+
 class SymNode:
     """An expression with its environment, its hint (None: known only at run time) and its Python type."""
 
@@ -300,21 +304,24 @@ class SymNode:
         return SymNode(Pow(self.expr, Integer(exponent)), self.env, hint, int)
 
     def lshift(self, other: SymNode) -> SymNode:
-        """Python's `<<`."""
+        """Python's `<<` of ints."""
+        _refuse_floats("<<", self, other)
         bits = other.maybe_as_int()
-        if bits is None or bits < 0:
+        if bits is None or not 0 <= bits <= _SHIFTED:
             return self.applied("LShift", other)
         return self.mul(self.wrap_int(1 << bits))  # type: ignore[attr-defined]
 
     def rshift(self, other: SymNode) -> SymNode:
-        """Python's `>>`."""
+        """Python's `>>` of ints."""
+        _refuse_floats(">>", self, other)
         bits = other.maybe_as_int()
-        if bits is None or bits < 0:
+        if bits is None or not 0 <= bits <= _SHIFTED:
             return self.applied("RShift", other)
         return self.int_floordiv(self.wrap_int(1 << bits))  # type: ignore[attr-defined]
 
     def bitwise_and(self, other: SymNode) -> SymNode:
         """Python's `&` of ints; with a mask of the lowest bits, or of all others, it is a remainder, or what is without it."""
+        _refuse_floats("&", self, other)
         value, mask = (self, other.maybe_as_int()) if self.maybe_as_int() is None else (other, self.maybe_as_int())
         if mask is None or (mask & (mask + 1) if mask >= 0 else mask & -mask != -mask):
             return self.applied("BitAnd", other)
@@ -325,10 +332,12 @@ class SymNode:
 
     def bitwise_or(self, other: SymNode) -> SymNode:
         """Python's `|` of ints."""
+        _refuse_floats("|", self, other)
         return self.applied("BitOr", other)
 
     def bitwise_xor(self, other: SymNode) -> SymNode:
         """Python's `^` of ints."""
+        _refuse_floats("^", self, other)
         return self.applied("BitXor", other)
 
     def sym_and(self, other: SymNode) -> SymNode:
@@ -430,6 +439,12 @@ def number_of_node(node: SymNode) -> Any:
     """The number that a node stands for: a plain one where one is left, as torch's own operators give it."""
     known = {int: node.maybe_as_int, float: node.maybe_as_float, bool: node.maybe_as_bool}[node.pytype]()
     return _CLASSES[node.pytype](node) if known is None else known
+
+
+def _refuse_floats(sign: str, left: SymNode, right: SymNode) -> None:
+    if float in (left.pytype, right.pytype):
+        kinds = f"{left.pytype.__name__!r} and {right.pytype.__name__!r}"
+        raise TypeError(f"unsupported operand type(s) for {sign}: {kinds}")
 
 
 def _exprs(values: Sequence[Any]) -> list[Expr]:

@@ -115,7 +115,12 @@ def _made(m: Interpreter, data: Variable, kwargs: Kwargs) -> Variable:
     if isinstance(data, Sequence):
         parts = m.builder.new_tuple([_made(m, item, kwargs) for item in data.items])
         return m.recorder.record("call_function", torch.stack, [parts], {})
-    floats = isinstance(data, Symbolic) and kwargs["dtype"].as_python(m).is_floating_point
-    if floats and data.python_type() is int:  # rounded once to a double, as Python does it
-        data = m.calls.call(m.builder.known(float), [data], {})
+    dtype = kwargs["dtype"].as_python(m)
+    if (
+        dtype.is_floating_point
+    ):  # rounded once to a double, as Python does it; what overflows then is infinite, and no error
+        number = m.calls.call(m.builder.known(float), [data], {})
+        kwargs = {**kwargs, "dtype": Constant(torch.float64)}
+        made = m.recorder.record("call_function", torch.full, [m.builder.new_tuple([]), number], kwargs)
+        return m.recorder.record("call_method", "to", [made, Constant(dtype)], {}) if dtype is torch.float32 else made
     return m.recorder.record("call_function", torch.full, [m.builder.new_tuple([]), data], kwargs)
