@@ -32,7 +32,9 @@ def compile(fn: Any, backend: Backend = eager_backend, *, dynamic: bool | None =
     """A callable like ``fn`` (a function, method, ``nn.Module`` or any callable) that runs captured graphs through ``backend``.
 
     ``backend(graph_module, example_inputs)`` gets torch calls over placeholders, and fakes; it returns a callable
-    over the same positional inputs that gives a tuple. ``dynamic=True`` makes sizes symbolic. With ``fullgraph`` a
+    over the same positional inputs that gives a tuple. With ``dynamic=None`` what changes from one call to another (sizes,
+    ints, floats) is symbolic from then on, with True what arguments bring is at once, with False only what is marked.
+    A mark that the program makes untrue is a ``MarkError`` at the call. With ``fullgraph`` a
     call either runs captured as a whole or raises ``GraphBreakError`` with the reason and the user's line.
     """
     return compiled(fn, Choices(backend, dynamic, fullgraph))

@@ -56,7 +56,8 @@ def compile(
             `(graph_module, example_inputs) -> callable` (with `options=` as a keyword argument where options are given).
         mode: a name in `MODES`; other backends than inductor and aot_eager have none.
         options: fields of `inductor.Options` by name.
-        dynamic: True makes tensor sizes symbolic from the first call, so that one compile serves many.
+        dynamic: None: a size, int or float that changes from one call to another is symbolic from then on. True: those of all
+            arguments are from the first call. False: none is, but for sizes that are marked (`mark_dynamic`).
         fullgraph: raise at the first graph break, with its reason and line.
 
     Returns:
@@ -65,6 +66,8 @@ def compile(
     Raises:
         TypeError: `fn_or_module` is not callable, or backend neither a name nor callable.
         ValueError: an unknown backend, mode or option (the message lists the valid ones), or one that the backend does not take.
+
+    A call raises `MarkError` where what was promised of a marked size does not hold of the program.
     """
     chosen_mode = mode_named(mode)
     if isinstance(backend, str):
