@@ -26,11 +26,6 @@ INPUTS = [
 PROGRAMS: dict[str, Callable[..., Any]] = {}
 
 
-@pytest.fixture(autouse=True)
-def _switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture.config, "capture_data_dependent", True)
-
-
 def program(function: Callable[..., Any]) -> Callable[..., Any]:
     PROGRAMS[function.__name__] = function
     return function
@@ -224,6 +219,18 @@ def test_rows_that_may_repeat_are_no_guess() -> None:
     compiled = meta.compile(sum_of, backend="eager")
     for m in (torch.tensor([True, False, False]), torch.tensor([True] * 3)):
         assert torch.equal(compiled(torch.arange(3.0), m), sum_of(torch.arange(3.0), m))
+
+
+def test_what_only_the_run_can_refuse_is_not_taken_from_its_handler() -> None:
+    def handled(x: torch.Tensor, i: torch.Tensor) -> Any:
+        try:
+            return x * (6 // i.item())
+        except ZeroDivisionError as error:
+            return str(error)
+
+    compiled = meta.compile(handled, backend="eager")
+    assert torch.equal(compiled(torch.ones(2), torch.tensor(2)), torch.full((2,), 3.0))
+    assert compiled(torch.ones(2), torch.tensor(0)) == handled(torch.ones(2), torch.tensor(0))
 
 
 def test_the_switch_ends_graphs_at_data(monkeypatch: pytest.MonkeyPatch) -> None:

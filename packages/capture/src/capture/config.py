@@ -9,7 +9,7 @@ on_error: Literal["fallback", "raise"] = "fallback"
 
 #: Numbers and sizes that are in a tensor's data (``item``, ``nonzero``, ``x[mask]``) stay in the graph, as symbols that
 #: nothing is decided by; if not, they end it.
-capture_data_dependent: bool = False
+capture_data_dependent: bool = True
 
 #: Captures of one code object before it is left to the interpreter.
 recompile_limit: int = 16

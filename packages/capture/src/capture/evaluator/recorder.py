@@ -158,9 +158,13 @@ class GraphRecorder:
         if fake_kwargs.get("requires_grad") is True:
             raise Unsupported(f"{_name(target)}(requires_grad=True) makes a leaf that gradients may be asked of")
         effects, writes = self.fake_mode.effects, self.fake_mode.writes
+        promised = len(self.dynamic_sizes.env.runtime_asserts)
         result = self._run_on_fakes(op, target, fake_args, fake_kwargs)
+        promises = len(self.dynamic_sizes.env.runtime_asserts) != promised
         acts, wrote = self.fake_mode.effects != effects, self.fake_mode.writes != writes
         if self._is_plain(result) and not acts:
+            if promises:
+                raise Unsupported(f"{_name(target)} is a constant unless it raises, which only the run can tell")
             if _name(target) not in _FOLLOWS and any(map(self.has_tensor, args)):
                 raise Unsupported(f"{_name(target)}, whose answer is not in a tensor's metadata")
             return self._builder.from_python(result)
@@ -168,6 +172,8 @@ class GraphRecorder:
         if refused is None and (
             self._errors.handled is not None or any(frame.op.catches for frame in self._state.frames)
         ):
+            if promises:
+                raise Unsupported(f"{_name(target)} may raise, which only the run can tell, where the program handles it")
             refused = self._refused_by_kernel(op, target, fake_args, fake_kwargs)
         if refused is not None:
             raise Unsupported(refused)
