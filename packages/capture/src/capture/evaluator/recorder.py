@@ -173,7 +173,9 @@ class GraphRecorder:
             self._errors.handled is not None or any(frame.op.catches for frame in self._state.frames)
         ):
             if promises:
-                raise Unsupported(f"{_name(target)} may raise, which only the run can tell, where the program handles it")
+                raise Unsupported(
+                    f"{_name(target)} may raise, which only the run can tell, where the program handles it"
+                )
             refused = self._refused_by_kernel(op, target, fake_args, fake_kwargs)
         if refused is not None:
             raise Unsupported(refused)
