@@ -130,9 +130,9 @@ class Session:
                     refusals=self.refusals,
                     history=self.histories.of(code, frame.args),
                 )
-                freed = newly_dynamic(before, captured.graph)
-                if failed is not None and freed:
-                    self.report.recompiles[-1] = f"{where(code)}: {replace(failed, freed=freed)}"
+                if failed is not None:
+                    told = replace(failed, freed=newly_dynamic(before, captured.graph))
+                    self.report.recompiles[-1] = f"{where(code)}: {told}"
                 return self.entry(code, captured, frame.traced)
         except SkipCall as reason:
             self.leave(code, str(reason), warn=False)
