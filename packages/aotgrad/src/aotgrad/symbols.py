@@ -28,20 +28,23 @@ class SymbolNodes:
 
     def __init__(self, graph: fx.Graph) -> None:
         self._graph = graph
-        self._origins: dict[Any, tuple[fx.Node, int | None, Any]] = {}
+        self._origins: dict[Any, tuple[fx.Node, tuple[Any, int] | None, Any]] = {}
         self._nodes: dict[Any, Any] = {}
 
     def bind_tensor(self, node: fx.Node, value: torch.Tensor) -> None:
-        """Sizes of `value`, which `node` computes, may be read from it."""
+        """Sizes and strides of `value`, which `node` computes, may be read from it."""
         for dim, size in enumerate(value.shape):
             if isinstance(size, torch.SymInt):
                 self.bind(node, dim, size)
+        for dim, stride in enumerate(value.stride()):
+            if isinstance(stride, torch.SymInt) and expr_of(stride).is_Symbol:  # others follow from sizes
+                self._origins.setdefault(expr_of(stride), (node, (aten.sym_stride.int, dim), stride))
 
     def bind(self, node: fx.Node, dim: int | None, value: torch.SymInt | torch.SymFloat) -> None:
         """`value` is size `dim` of `node`, or (None) `node` itself."""
         expression = expr_of(value)
         if expression not in self._origins:
-            self._origins[expression] = (node, dim, value)
+            self._origins[expression] = (node, None if dim is None else (aten.sym_size.int, dim), value)
         if isinstance(value, torch.SymBool):  # found in data: a number that is 1, which True is
             (number,) = expression.free_symbols
             self._origins.setdefault(number, (node, None, value))
@@ -78,10 +81,10 @@ class SymbolNodes:
             return evaluate(expression, {})
         origin = self._origins.get(expression)
         if origin is not None:
-            node, dim, value = origin
-            if dim is None:
+            node, read, value = origin
+            if read is None:
                 return node
-            made = self._graph.call_function(aten.sym_size.int, (node, dim))
+            made = self._graph.call_function(read[0], (node, read[1]))
             made.meta["val"] = value
             return made
         if isinstance(expression, sympy.Pow) and expression.args[1].is_Integer and int(expression.args[1]) > 1:

@@ -32,7 +32,7 @@ from inductor.ir.operations import (
 )
 from inductor.ir.parse import parse_body
 from inductor.ir.parse_program import parse_program
-from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
+from inductor.ir.program import Buffer, ExternOp, LoopOp, Measure, Program, StridedView
 from inductor.ir.scalar import Scalar, prim
 from inductor.levels import Levels, Pass, dependencies, split
 from inductor.lower import lower
@@ -88,6 +88,7 @@ __all__ = [
     "Levels",
     "Load",
     "LoopOp",
+    "Measure",
     "Op",
     "Options",
     "Pass",

@@ -18,7 +18,7 @@ from torch import fx
 from inductor.backends import traits_of
 from inductor.ir.builder import MEMORY_DTYPES, Builder, numel
 from inductor.ir.indexing import is_empty, product, same
-from inductor.ir.program import ExternOp, Program, StridedView
+from inductor.ir.program import ExternOp, Measure, Program, StridedView
 from inductor.ir.recording import Rewriter
 from inductor.ir.tensor import Source, TensorValue
 from inductor.lowerings import LOWERINGS, VIEWS
@@ -286,16 +286,21 @@ class _Lowering:
         return view
 
     def _symbol_sources(self) -> None:
-        """Find each size symbol as a dimension of an input, or in one: of `2*s0 + 1` s0 can be told, too."""
+        """Find each symbol as a size or stride of an input, or in a size: of `2*s0 + 1` s0 can be told, too."""
         program = self.builder.program
-        composed: list[tuple[Any, sympy.Symbol, tuple[str, int] | None]] = [(*each, None) for each in self.composed]
+        composed: list[tuple[Any, sympy.Symbol, Measure | None]] = [(*each, None) for each in self.composed]
         for name in program.inputs:
             if isinstance(name, str):
                 for dim, size in enumerate(program.buffers[name].size):
                     if isinstance(size, sympy.Symbol):
-                        program.symbols.setdefault(size, (name, dim))
+                        program.symbols.setdefault(size, Measure(name, dim))
                     elif not size.is_Integer:
-                        composed.append((size, sympy.Symbol(f"{name}_size{dim}", integer=True), (name, dim)))
+                        composed.append((size, sympy.Symbol(f"{name}_size{dim}", integer=True), Measure(name, dim)))
+        for name in program.inputs:
+            if isinstance(name, str):
+                for dim, stride in enumerate(program.buffers[name].stride):
+                    if isinstance(stride, sympy.Symbol):
+                        program.symbols.setdefault(stride, Measure(name, dim, "stride"))
         for whole, given, place in composed:
             unknown = [symbol for symbol in whole.free_symbols if symbol not in program.symbols]
             if len(unknown) == 1 and (found := _solved(whole, unknown[0], given)) is not None:

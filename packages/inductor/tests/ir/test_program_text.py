@@ -10,7 +10,7 @@ import sympy
 import torch
 from inductor_tracing import read_back
 
-from inductor import Buffer, ExternOp, LoopOp, Program, StridedView, ops, parse_program, record
+from inductor import Buffer, ExternOp, LoopOp, Measure, Program, StridedView, ops, parse_program, record
 from inductor.handlers.interpreter import run_program
 from symshapes import index_symbol, size_symbol
 
@@ -32,7 +32,7 @@ def doubled() -> Program:
         program.buffers[name] = Buffer(name, CPU, F32, size, (ONE * 3, ONE))
     program.inputs += ["x y", S0, "start"]
     program.constants["c"] = torch.ones(2, 3)
-    program.symbols |= {S0: ("x y", 0), size_symbol("s1"): None}
+    program.symbols |= {S0: Measure("x y", 0), size_symbol("s1"): None, size_symbol("s2"): Measure("x y", 0, "stride")}
     loop = record(body, [I0], [], lambda _: F32)
     whole = StridedView("buf0", sizes, (ONE * 3, ONE), sympy.Integer(0))
     corner = StridedView("buf0", (), (), 3 * S0 - 3)
@@ -59,6 +59,7 @@ def test_all_that_a_program_can_have() -> None:
 program("x y", s0, "start")
 s0: integer & positive = size("x y", 0)
 s1: integer & positive = given
+s2: integer & positive = stride("x y", 0)
 buffer("x y", float32, "cpu", (s0, 3), (3, 1))
 buffer("c", float32, "cpu", (s0, 3), (3, 1))
 buffer("start", float32, "cpu", (s0, 3), (3, 1))

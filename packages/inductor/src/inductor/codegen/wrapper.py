@@ -25,7 +25,7 @@ from inductor.codegen.source import WrapperSource, module_text
 from inductor.ir.body import checks_positions
 from inductor.ir.indexing import is_empty
 from inductor.ir.operations import Expr, Symbol
-from inductor.ir.program import Buffer, ExternOp, StridedView
+from inductor.ir.program import Buffer, ExternOp, Measure, StridedView
 from inductor.options import IndexChecks
 from inductor.schedule.extern import writes_into
 from inductor.schedule.kernels import origins
@@ -275,8 +275,9 @@ class _Writer:
         if source is None or symbol.name in self.defined:
             return
         self.defined.add(symbol.name)
-        if isinstance(source, tuple):
-            self.lines.append(f"{symbol} = {self.name(source[0])}.shape[{source[1]}]")
+        if isinstance(source, Measure):
+            read = f".shape[{source.dim}]" if source.what == "size" else f".stride({source.dim})"
+            self.lines.append(f"{symbol} = {self.name(source.buffer)}{read}")
             return
         for part in sorted(source.free_symbols, key=str):
             assert isinstance(part, Symbol)

@@ -29,7 +29,7 @@ from inductor.ir.operations import (
     Symbol,
     Where,
 )
-from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
+from inductor.ir.program import Buffer, ExternOp, LoopOp, Measure, Program, StridedView
 from inductor.ops import INDEX_RULES
 from inductor.primitives import PRIMITIVES, REDUCTIONS
 from symshapes import FloorDiv, Mod
@@ -196,8 +196,8 @@ def run_program(program: Program, inputs: Sequence[Any]) -> list[Any]:
     tensors = dict(zip(program.inputs, inputs, strict=True))
     computed = []
     for symbol, place in program.symbols.items():
-        if isinstance(place, tuple):
-            sizes[symbol] = tensors[place[0]].size(place[1])
+        if isinstance(place, Measure):
+            sizes[symbol] = getattr(tensors[place.buffer], place.what)(place.dim)
         elif place is not None:
             computed.append((symbol, place))
     while computed:  # each in its turn, whatever their order

@@ -16,7 +16,7 @@ import torch
 from inductor._torch import OpOverload
 from inductor.ir.operations import Expr
 from inductor.ir.parse import Symbols, for_each, named, read_body, statements, string
-from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
+from inductor.ir.program import Buffer, ExternOp, LoopOp, Measure, Program, StridedView
 
 _DTYPES = {name: value for name, value in vars(torch).items() if isinstance(value, torch.dtype)}
 _LITERALS = {
@@ -62,8 +62,11 @@ class _Reader:
                 pass
             case ast.AnnAssign(ast.Name(name), _, ast.Name("given")):
                 program.symbols[self.symbols.named(name)] = None
-            case ast.AnnAssign(ast.Name(name), _, ast.Call(ast.Name("size"), [buffer, ast.Constant(int(dim))])):
-                program.symbols[self.symbols.named(name)] = string(buffer), dim
+            case ast.AnnAssign(
+                ast.Name(name), _, ast.Call(ast.Name("size" | "stride" as what), [buffer, ast.Constant(int(dim))])
+            ):
+                read = Measure(string(buffer), dim, "size" if what == "size" else "stride")
+                program.symbols[self.symbols.named(name)] = read
             case ast.AnnAssign(ast.Name(name), _, ast.expr() as value):
                 program.symbols[self.symbols.named(name)] = self.symbols.expr(value)
             case ast.Expr(ast.Call(ast.Name("program"), inputs, [])):

@@ -20,7 +20,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import sympy
 import torch
@@ -115,6 +115,14 @@ class ExternOp:
 Operation = LoopOp | ExternOp
 
 
+class Measure(NamedTuple):
+    """A number read from an input: its size, or its stride (elements), in one dimension."""
+
+    buffer: str
+    dim: int
+    what: Literal["size", "stride"] = "size"
+
+
 @dataclass
 class Program:
     """A whole lowered graph. Inputs are buffers too: `inputs` names them in call order (an int input is its symbol)."""
@@ -125,8 +133,8 @@ class Program:
     """Buffers whose content is part of the graph (get_attr tensors)."""
     operations: list[Operation] = field(default_factory=list)
     outputs: list[StridedView | Expr | int | float | bool | None] = field(default_factory=list)
-    symbols: dict[Symbol, tuple[str, int] | Expr | None] = field(default_factory=dict)
-    """Where each symbol's value comes from at run time: (input buffer, dimension); an expression of symbols before it; None
+    symbols: dict[Symbol, Measure | Expr | None] = field(default_factory=dict)
+    """Where each symbol's value comes from at run time: an input's size or stride; an expression of symbols before it; None
     if it is an input itself, a number."""
     rewrites: Counter[str] = field(default_factory=Counter, compare=False)
     """How often each pass applied on the way here, by name; not part of what the program is."""
@@ -137,8 +145,8 @@ class Program:
             line = declaration(symbol)
             if symbol in self.symbols:
                 source = self.symbols[symbol]
-                if isinstance(source, tuple):
-                    line += f" = size({_quoted(source[0])}, {source[1]})"
+                if isinstance(source, Measure):
+                    line += f" = {source.what}({_quoted(source.buffer)}, {source.dim})"
                 else:
                     line += " = given" if source is None else f" = {expr_text(source)}"
             lines.append(line)

@@ -123,6 +123,20 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     return view(left * right, [one * two for one, two in zip(first, second, strict=True)])
 
 
+_CDIST_MODES = {
+    "use_mm_for_euclid_dist_if_necessary": None,
+    "use_mm_for_euclid_dist": 1,
+    "donot_use_mm_for_euclid_dist": 2,
+}
+
+
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
+    """`torch.cdist`: by which kernel hangs on the sizes, and is left to the operator when it runs."""
+    if compute_mode not in _CDIST_MODES or x1.dtype is not x2.dtype or x1.device.type != "cpu":
+        return torch.cdist(x1, x2, p, compute_mode)
+    return torch.ops.aten._cdist_forward.default(x1, x2, p, _CDIST_MODES[compute_mode])
+
+
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """`torch.take_along_dim`: both are broadcast, but for the dimension."""
     if dim is None:
@@ -252,6 +266,7 @@ def _with_plain_sizes(function: Callable[..., Any]) -> Callable[..., Any]:
 
 COMPOSITES: dict[Any, Callable[..., Any]] = {
     torch.lstm: _with_plain_sizes(torch.lstm),
+    torch.cdist: cdist,
     torch.kron: kron,
     torch.Tensor.kron: kron,
     torch.take_along_dim: take_along_dim,
