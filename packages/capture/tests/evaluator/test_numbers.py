@@ -224,6 +224,8 @@ WITH_TENSORS: dict[str, Callable[[torch.Tensor], Any]] = {
     "tensors like another": lambda x: (x.new_tensor(x.shape[0]), x.new_tensor([x.shape[0], 1.5]), x.new_full((2,), x.shape[0] / 2), x.nbytes),
     "full of a number": lambda x: (torch.full((), x.shape[0]), torch.full((2,), x.shape[0] / 2), torch.full((x.shape[0],), x.shape[0])),
     "ranges": lambda x: (torch.arange(x.shape[0]), torch.arange(0, x.shape[0] * 2, 2), torch.arange(x.shape[0], 0, -1)),
+    "counts": lambda x: (torch.linspace(0, 1, x.shape[0]), torch.logspace(0, 1, steps=x.shape[0], base=2.0), torch.linspace(0.5, x.shape[1], 5)),
+    "ranges of floats": lambda x: (torch.arange(0, 1, 1 / x.shape[0]), torch.arange(x.shape[0] * 1.0, 0, -0.7), torch.arange(0, x.shape[0] / 2)),
     "conditions as operands": lambda x: (x * (x.shape[0] > 2), x + (x.shape[0] == x.shape[1] + 100), x.shape[0] in range(2, 100)),
     "operands": lambda x: (x * x.shape[0] * 0.5, x / x.shape[0], x * x.shape[0] ** -0.5, x.long() + x.shape[0] / 2, x.shape[0] - x, x > x.shape[0] / 2),
 }  # fmt: skip

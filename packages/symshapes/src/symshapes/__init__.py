@@ -5,6 +5,7 @@ from symshapes import _supported as _supported  # isort: split
 
 from symshapes.ambient import Ambient, Machine, ambient, fixed_ambient
 from symshapes.control_flow import Conditional, ControlFlow, Loop
+from symshapes.counted import counted_factories
 from symshapes.env import ShapeEnv, UnbackedError
 from symshapes.expr import (
     ExprWriter,
@@ -128,6 +129,7 @@ __all__ = [
     "build_python",
     "constrain_range",
     "contiguous_strides",
+    "counted_factories",
     "evaluate",
     "expr_of",
     "expr_text",

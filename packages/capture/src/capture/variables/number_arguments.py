@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from symshapes import counted_factories
+
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
 from .handlers import handles
@@ -124,3 +126,19 @@ def _made(m: Interpreter, data: Variable, kwargs: Kwargs) -> Variable:
         made = m.recorder.record("call_function", torch.full, [m.builder.new_tuple([]), number], kwargs)
         return m.recorder.record("call_method", "to", [made, Constant(dtype)], {}) if dtype is torch.float32 else made
     return m.recorder.record("call_function", torch.full, [m.builder.new_tuple([]), data], kwargs)
+
+
+def _counting(function: Any, operator: Any) -> None:
+    @handles(function)
+    def make(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        count = (args[2] if len(args) > 2 else kwargs.get("steps", Constant(None))).realize(m)
+        ends = [v.realize(m) for v in (*args[:2], *(kwargs[name] for name in ("start", "end") if name in kwargs))]
+        numbers = all(isinstance(v, Symbolic) or is_number(v) for v in ends)
+        target = (
+            operator if _is_position(count) and numbers and not kwargs.keys() & {"out", "requires_grad"} else function
+        )
+        return m.recorder.record("call_function", target, args, kwargs)
+
+
+for _function, _operator in counted_factories.items():
+    _counting(_function, _operator)

@@ -144,9 +144,9 @@ def arange(*bounds: Any, dtype: torch.dtype | None = None, device: Any = None, *
     if integers:
         count: Size = (end - start + step - (1 if step > 0 else -1)) // step
     elif found is torch.int64:
-        count = math.ceil((int(end) - int(start)) / int(step))
+        count = math.ceil((torch.sym_int(end) - torch.sym_int(start)) / torch.sym_int(step))
     else:
-        count = math.ceil((float(end) - float(start)) / float(step))
+        count = math.ceil((torch.sym_float(end) - torch.sym_float(start)) / torch.sym_float(step))
     return made((count,), found, device)
 
 
