@@ -31,6 +31,14 @@ def test_marks_are_read_back():
     assert policy_of(torch.empty(8)) == {}
 
 
+def test_a_marked_tensor_is_saved_and_loaded(tmp_path):
+    x = torch.empty(8, 4)
+    mark_dynamic(x, 0, Dim("batch", 2, 64))
+    torch.save({"x": x}, tmp_path / "x.pt")
+    y = torch.load(tmp_path / "x.pt", weights_only=True)["x"]
+    assert policy_of(y) == policy_of(x) == {0: DimMark(DimPolicy.DYNAMIC, 2, 64, "batch")}
+
+
 def test_wrong_marks():
     x = torch.empty(8, 4)
     with pytest.raises(IndexError):

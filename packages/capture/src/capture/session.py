@@ -140,8 +140,10 @@ class Session:
         except SkipFrame as reason:
             self.leave(code, str(reason))
             return _native.SKIP
-        except (GraphBreakError, MarkError):  # the user asked for what is not so
+        except GraphBreakError:  # the user asked for what is not so
             raise
+        except MarkError as error:  # as well, and where this was found out says nothing
+            raise error.with_traceback(None) from None
         except RecursionError as error:
             # The program is close to its limit: another call may have room.
             self.leave(code, f"no room on the stack to capture it ({error})", warn=False)

@@ -81,6 +81,16 @@ def test_the_error_names_the_operator() -> None:
         capture.compile(fn)(marked(8))
 
 
+def test_the_error_shows_no_way_through_the_compiler() -> None:
+    with pytest.raises(MarkError) as caught:
+        capture.compile(branches)(marked(3))
+    assert [entry.name for entry in caught.traceback if "capture/src" in str(entry.path)] in (
+        [],
+        ["callback", "answer"],
+    )
+    assert caught.value.__context__ is None or caught.value.__suppress_context__
+
+
 def test_a_product_that_must_be_a_number_leaves_few_sizes() -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return x.view(8, 4)

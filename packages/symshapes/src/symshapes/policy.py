@@ -89,8 +89,16 @@ def _mark(tensor: torch.Tensor, dim: int | Iterable[int], mark: DimMark) -> None
         size = tensor.size(one)
         if (mark.min is not None and size < mark.min) or (mark.max is not None and size > mark.max):
             raise ValueError(f"size {size} of dimension {one} is not {_span_text(mark.min, mark.max)}")
-    own: dict[int, DimMark] = getattr(tensor, _ATTRIBUTE, {})
-    setattr(tensor, _ATTRIBUTE, {**own, **{one % tensor.dim(): mark for one in dims}})
+    own: dict[int, _Plain] = getattr(tensor, _ATTRIBUTE, {})
+    setattr(tensor, _ATTRIBUTE, {**own, **{one % tensor.dim(): _plain(mark) for one in dims}})
+
+
+# On a tensor lies plain data, so that a marked one can be saved and loaded again as any other.
+_Plain = tuple[str, int | None, int | None, str | None, bool]
+
+
+def _plain(mark: DimMark) -> _Plain:
+    return mark.policy.value, mark.min, mark.max, mark.name, mark.binding
 
 
 def _span_text(least: int | None, most: int | None) -> str:
@@ -162,7 +170,11 @@ def policy_of(tensor: torch.Tensor) -> dict[int, DimMark]:
     attributes = getattr(tensor, "__dict__", None)
     if not attributes:
         return {}
-    own: dict[int, DimMark] = attributes.get(_ATTRIBUTE, {})
+    plain: dict[int, _Plain] = attributes.get(_ATTRIBUTE, {})
+    own = {
+        dim: DimMark(DimPolicy(policy), least, most, name, binding)
+        for dim, (policy, least, most, name, binding) in plain.items()
+    }
     return {**_foreign(attributes, tensor.dim()), **own} if _FOREIGN.intersection(attributes) else own
 
 
