@@ -321,12 +321,14 @@ def test_guards_say_why_they_are_there():
     u = env.create_size(16, "z.size(0)", DUCK)
     v = env.create_size(8, "x.size(1)", DimMark(DYNAMIC, max=64, name="columns"))
     env.create_size(1, "w.size(0)", DYNAMIC)
+    env.create_int(-3, "step")
     assert t is not u and 2 * s * v <= 4096 and s % 8 == 0 and t > 3 and s * v <= 1024
     assert str(env.produce_guard_code()).splitlines() == [
         "x.size(0) % 8 == 0, from model.py:3",
         "8 <= x.size(0), from model.py:3",
         "4 <= y.size(0), from model.py:4",
         "2 <= x.size(1) <= 64, as marked",
+        f"{1 - 2**62} <= step <= {2**62 - 1}, as a machine word holds it",
         "y.size(0) == z.size(0), since they were equal",
         "w.size(0) == 1, since 0 and 1 are compiled for apart",
         "x.size(0)*x.size(1) <= 1024, from model.py:5",

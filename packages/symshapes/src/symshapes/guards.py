@@ -228,6 +228,7 @@ def _mentions(code: str, name: str) -> bool:
 
 
 _APART = "since 0 and 1 are compiled for apart"
+_WORD = "as a machine word holds it"
 _MARKED = "as marked"
 _EQUAL = "since they were equal"
 
@@ -270,7 +271,8 @@ def write_guards(
                 kept.add_symbol(symbol, UNKNOWN)
                 continue
         asked = narrowed.get(symbol)
-        writer.span(symbol, span, asked.user_line if asked else "", _MARKED if symbol in marked else _APART)
+        reason = _MARKED if symbol in marked else _WORD if span.upper == _HUGE else _APART
+        writer.span(symbol, span, asked.user_line if asked else "", reason)
         kept.add_symbol(symbol, span)
         if span.is_constant:
             kept.learn(sympy.Eq(symbol, Integer(span.lower), evaluate=False))
