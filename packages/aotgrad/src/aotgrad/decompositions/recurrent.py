@@ -1,7 +1,7 @@
 """The CPU's LSTM kernel, as an op whose results have known sizes whatever the grad mode; cuDNN's are refused in training.
 
 In: a call of `mkldnn_rnn_layer`, whose fourth result (what its backward wants) is there only under grad mode and has a
-size that only the kernel knows. Out: a call of `aotgrad::mkldnn_rnn_layer`, which is told that size.
+size that only the kernel knows. Out: a call of `aotgrad::mkldnn_rnn_layer`, which is told that size, or that it is any.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from aotgrad.errors import Unsupported
 
 aten = torch.ops.aten
 
+_ANY = -1
 _SIGNATURE = (
     "(Tensor input, Tensor weight0, Tensor weight1, Tensor weight2, Tensor weight3, Tensor hx_, Tensor cx_, "
     "bool reverse, int[] batch_sizes, int mode, int hidden_size, int num_layers, bool has_biases, bool bidirectional, "
@@ -42,22 +43,24 @@ def _run(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 def _shapes(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     x, hidden, cell, hidden_size, workspace_bytes = (arguments[i] for i in (0, 5, 6, 10, 16))
     output = x.new_empty((*x.shape[:2], hidden_size))
-    workspace = torch.empty(workspace_bytes, dtype=torch.uint8, device=x.device)
+    size = torch.library.get_ctx().new_dynamic_size() if workspace_bytes == _ANY else workspace_bytes
+    workspace = torch.empty(size, dtype=torch.uint8, device=x.device)
     return output, torch.empty_like(hidden), torch.empty_like(cell), workspace
 
 
 _library.impl("mkldnn_rnn_layer", _run, "CPU")
-_library.impl("mkldnn_rnn_layer", _shapes, "Meta")
+torch.library.register_fake("aotgrad::mkldnn_rnn_layer", _shapes, lib=_library)
 
 
 @decomposition(aten.mkldnn_rnn_layer.default)
 def mkldnn_rnn_layer(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The same kernel as an operator of our own, which says how large a workspace its backward needs (0: none)."""
+    """The same kernel as an operator of our own, which says how large a workspace its backward needs (0: none; where sizes are
+    symbolic, what the kernel makes)."""
     wanted = 0
     if torch.is_grad_enabled():
         tensors = arguments[:7]
         if any(type(size) is not int for t in tensors for size in t.shape):
-            raise Unsupported("training of an LSTM whose sizes are symbolic")
+            return torch.ops.aotgrad.mkldnn_rnn_layer.default(*arguments, _ANY)
         metadata = tuple((tuple(t.shape), t.dtype) for t in tensors)
         scalars = tuple(tuple(a) if isinstance(a, (list, tuple)) else a for a in arguments[7:])
         wanted = _workspace_bytes(metadata, scalars)

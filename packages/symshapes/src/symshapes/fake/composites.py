@@ -264,8 +264,56 @@ def _with_plain_sizes(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+_lstm_of_ints = _with_plain_sizes(torch.lstm)
+
+
+def lstm(*args: Any, **named: Any) -> Any:
+    """`torch.lstm`: where oneDNN's layers run, they take any lengths and batches; otherwise steps are written out."""
+    if len(args) != 9 or not isinstance(args[1], (list, tuple)):  # of packed sequences
+        return _lstm_of_ints(*args, **named)
+    input, states, weights, has_biases, layers, dropped, train, bidirectional, batch_first = args
+    if not _by_onednn(input, states, weights, layers * (2 if bidirectional else 1) * (4 if has_biases else 2)):
+        return _lstm_of_ints(*args)
+    value = (input.transpose(0, 1) if batch_first else input).contiguous()
+    hidden, cell = (state.contiguous() for state in states)
+    each, directions = 4 if has_biases else 2, 2 if bidirectional else 1
+    after: tuple[list[Tensor], list[Tensor]] = [], []
+    for layer in range(layers):
+        outputs = []
+        for direction in range(directions):
+            at = layer * directions + direction
+            w_ih, w_hh, *biases = weights[at * each : (at + 1) * each]
+            biases = biases or [torch.zeros_like(w_ih), torch.zeros_like(w_hh)]
+            output, *last, _ = torch.ops.aten.mkldnn_rnn_layer.default(
+                *(value, w_ih, w_hh, *biases, hidden[at], cell[at], direction > 0, [], 2, hidden.shape[2], layers),
+                *(has_biases, bidirectional, batch_first, train),
+            )
+            outputs.append(output)
+            for states_after, state in zip(after, last, strict=True):
+                states_after.append(state)
+        value = outputs[0] if directions == 1 else torch.cat(outputs, -1)
+        if dropped != 0 and train and layer < layers - 1:
+            value = dropout(value, dropped, True)
+    return (value.transpose(0, 1) if batch_first else value), torch.stack(after[0]), torch.stack(after[1])
+
+
+def _by_onednn(input: Tensor, states: Any, weights: Any, without_projections: int) -> bool:
+    """Whether eager's LSTM of these, of which some size is symbolic, is made of oneDNN's layers."""
+    tensors = [input, *states, *weights]
+    mkldnn: Any = torch.backends.mkldnn
+    return bool(
+        any(isinstance(length, torch.SymInt) for tensor in tensors for length in tensor.shape)
+        and len(weights) == without_projections
+        and all(tensor.device.type == "cpu" and tensor.dtype is torch.float32 for tensor in tensors)
+        and mkldnn.is_available()
+        and mkldnn.enabled
+        and input.dim() == 3
+        and input.numel() != 0
+    )
+
+
 COMPOSITES: dict[Any, Callable[..., Any]] = {
-    torch.lstm: _with_plain_sizes(torch.lstm),
+    torch.lstm: lstm,
     torch.cdist: cdist,
     torch.kron: kron,
     torch.Tensor.kron: kron,
