@@ -79,7 +79,7 @@ class Compiling(Contender):
 
 
 class Ours(Compiling):
-    """`meta.compile`; a failure within it is an error."""
+    """`meta.compile`, told to capture what depends on data; a failure within it is an error."""
 
     def compile(self, fn: Any = None, **options: Any) -> Any:
         if fn is None:
@@ -88,6 +88,7 @@ class Ours(Compiling):
         import meta
 
         capture.config.on_error = "raise"
+        capture.config.capture_data_dependent = True
         backend = meta.backends.inductor if self.form.compiled else meta.backends.eager
         asked = {"dynamic": self.form.dynamic, "fullgraph": self.whole, **options}
         return meta.compile(fn, backend=self.counting(backend), **asked)
@@ -112,7 +113,7 @@ def _marks() -> Any:
 
 
 class Peer(Compiling):
-    """`torch.compile`, told to capture what depends on data: ours does that unasked."""
+    """`torch.compile`, told to capture what depends on data."""
 
     def compile(self, fn: Any = None, **options: Any) -> Any:
         if fn is None:
