@@ -85,7 +85,7 @@ def violated_by_a_view(contender: Contender) -> list[Any]:
 
 @row.program(automatic=1, dynamic=1)
 def violated_by_an_addition(contender: Contender) -> list[Any]:
-    other = torch.randn(5, 4)
+    other = torch.nn.Parameter(torch.randn(5, 4))  # of constant sizes, with dynamic=True too
     compiled = contender.compile(lambda x: x + other)
     x = torch.randn(5, 4)
     contender.mark_dynamic(x, 0)

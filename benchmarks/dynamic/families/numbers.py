@@ -71,7 +71,13 @@ class Config:
 
 
 row("number_in_named_tuple", lambda x, s: x * s.scale + s.steps, "4 3", lambda at: Settings(at["n"] * 0.1, at["m"]))
-row("number_in_dataclass", lambda x, c: x[:, : c.width] * c.rate, "4 40", lambda at: Config(at["n"] * 0.1, at["m"]))
+row(
+    "number_in_dataclass",
+    lambda x, c: x[:, : c.width] * c.rate,
+    "4 40",
+    lambda at: Config(at["n"] * 0.1, at["m"]),
+    **LATE,
+)
 
 
 @row.program(**LATE)
