@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Literal
 
 #: What a failure inside the compiler does: one warning and eager for that frame, or an exception.
@@ -10,6 +11,10 @@ on_error: Literal["fallback", "raise"] = "fallback"
 #: Numbers and sizes that are in a tensor's data (``item``, ``nonzero``, ``x[mask]``) stay in the graph, as symbols that
 #: nothing is decided by; if not, they end it.
 capture_data_dependent: bool = True
+
+#: A file where what changed from one capture to the next is kept, by code: processes that come later have it symbolic at
+#: their first capture. None keeps it in the process alone.
+profile: str | os.PathLike[str] | None = None
 
 #: Captures of one code object before it is left to the interpreter.
 recompile_limit: int = 16

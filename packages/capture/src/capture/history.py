@@ -12,7 +12,9 @@ from typing import Any
 
 import torch
 
+from . import config
 from .identity_map import IdentityMap
+from .profile import changed_before, note_changed
 
 Number = int | float
 #: Where a number is read: the words of its source, and which of several it is.
@@ -24,10 +26,11 @@ _REMEMBERED = 16
 class History:
     """Sizes, strides and numbers that the captures of one frame met, place by place."""
 
-    def __init__(self) -> None:
+    def __init__(self, code: CodeType) -> None:
+        self._code = weakref.ref(code)
         self._captures = 0
         self._met: dict[Place, tuple[tuple[int, Number], ...]] = {}
-        self._changed: set[Place] = set()
+        self._changed: set[Place] = changed_before(config.profile, code) if config.profile else set()
         self._constant: set[Place] = set()
 
     def changes(self, place: Place, value: Number) -> bool:
@@ -50,13 +53,18 @@ class History:
 
     def add(self, met: Mapping[Place, Number]) -> None:
         """What one more capture met."""
+        news = []
         for place, value in met.items():
             before = self._met.get(place, ())
-            if before and not _same(before[0][1], value):
+            if before and not _same(before[0][1], value) and place not in self._changed:
                 self._changed.add(place)
+                news.append(place)
             if len(before) < _REMEMBERED:
                 self._met[place] = (*before, (self._captures, value))
         self._captures += 1
+        code = self._code()
+        if news and config.profile and code is not None:
+            note_changed(config.profile, code, news)
 
 
 def _same(first: Number, second: Number) -> bool:
@@ -78,14 +86,14 @@ class Histories:
         """The history of a frame of ``code`` with these arguments."""
         found = self._of_codes.get(code)
         if found is None:
-            found = self._of_codes[code] = History(), IdentityMap()
+            found = self._of_codes[code] = History(code), IdentityMap()
         own, by_module = found
         module = next((arg for arg in args if isinstance(arg, torch.nn.Module)), None)
         if module is None:
             return own
         kept = by_module.get(module)
         if kept is None:
-            kept = by_module[module] = History()
+            kept = by_module[module] = History(code)
         return kept
 
     def clear(self) -> None:

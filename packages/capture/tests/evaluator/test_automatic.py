@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -84,6 +85,30 @@ def test_numbers_among_the_arguments_are_symbolic_at_once(
 def test_nothing_is_symbolic_where_that_is_asked_for() -> None:
     calls = [(t(n), n) for n in (3, 4, 5)]
     assert graphs_of(lambda x, n: x * n, *calls, dynamic=False) == [1, 2, 3]
+
+
+def test_what_changed_in_another_process_is_symbolic_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "new" / "profile.json"
+    monkeypatch.setattr(capture.config, "profile", file)
+
+    def program(x: torch.Tensor, n: int, rate: float) -> torch.Tensor:
+        return x * n * rate
+
+    def other(x: torch.Tensor) -> torch.Tensor:
+        return x.sum()
+
+    calls = [(t(n, 4), n, n / 4) for n in (3, 5, 7)]
+    assert graphs_of(program, *calls) == [1, 2, 2]
+    capture.reset()  # what is told here of a process is true of the next: all that is kept is in the file
+    assert graphs_of(program, *calls) == [1, 1, 1]
+    assert graphs_of(other, *[call[:1] for call in calls]) == [1, 2, 2]
+    for content in ("", "[", "[1]", '{"a": 1}', '{"a": [[{}]]}', "[" * 100_000):
+        file.write_text(content)
+        capture.reset()
+        assert graphs_of(program, *calls) == [1, 2, 2]
+    monkeypatch.setattr(capture.config, "profile", "/proc/none/profile.json")
+    capture.reset()
+    assert graphs_of(program, *calls) == [1, 2, 2]
 
 
 class Counter(torch.nn.Module):

@@ -83,6 +83,6 @@ def test_an_exception_of_the_program_keeps_nothing(where: str) -> None:
 
 def test_parts_are_those_that_variables_know() -> None:
     parts = {name for name, value in vars(Interpreter).items() if isinstance(value, property)}
-    experience = Experience(Refusals(), History(), set(), True, True)
+    experience = Experience(Refusals(), History(test_parts_are_those_that_variables_know.__code__), set(), True, True)
     machine = Machine({}, None, experience)
     assert parts == {name for name in vars(machine) if not name.startswith("_")}

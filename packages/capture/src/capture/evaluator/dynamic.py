@@ -109,7 +109,7 @@ class DynamicSizes:
         if self.dynamic is False:
             return None
         name = self.name(source)
-        place = (name, type(value))
+        place = (name, type(value).__name__)
         changes = self._meet(place, value)
         whole = self.dynamic is True and _is_argument(source) and not self._history.is_constant(place)
         if not self._symbolic_numbers or not (changes or whole):
