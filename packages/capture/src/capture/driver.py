@@ -19,6 +19,7 @@ from .evaluator.places import earlier_step
 from .evaluator.program import program_of
 from .evaluator.refusals import Refusals
 from .graph import Break
+from .guards import Guard
 from .history import History, Place
 from .replacement import Backend, Capture, Replacement
 from .settings import restored
@@ -50,6 +51,7 @@ def capture_frame(
     ways = Ways(refusals)
     numbers = Numbers(history)
     ran_ahead: set[Any] = set()
+    raising: list[Guard] = []
     while True:
         attempt = Attempt(
             frame, dynamic, Experience(refusals, history, ran_ahead, ways.says_compiling, numbers.symbolic)
@@ -78,6 +80,7 @@ def capture_frame(
                     break_at = before
                     continue
                 captured = Replacement(attempt).write(backend, [reason])
+                captured.guards.extend(raising)
                 history.add(attempt.m.recorder.dynamic_sizes.met)
                 return captured
             except CannotReconstruct as problem:
@@ -91,6 +94,8 @@ def capture_frame(
                 if break_at is not None and stopped.step >= break_at:
                     raise SkipFrame(f"evaluation is not repeatable: {stopped.reason}") from None
                 reason = reason or Break(stopped.reason, stopped.user_line)
+                # A call of sizes with which the program does not raise is not to run this capture, which breaks for them.
+                raising = attempt.m.recorder.dynamic_sizes.varying() if stopped.raised else []
                 another = break_at is None and numbers.another(attempt.m, stopped.step)
                 if another or ways.another(attempt.m, raised=stopped.raised):
                     break_at, reason = None, reason if fullgraph else None

@@ -123,3 +123,28 @@ def test_a_number_that_nothing_uses_still_raises(divide: Callable[[int], float])
 def test_strides_of_empty_tensors_and_single_rows(dynamic: bool | None) -> None:
     calls = [(torch.randn(size),) for size in ((16, 8), (16, 0), (1, 0), (4, 8), (9, 1), (4, 1), (5, 0))]
     assert len(captures(lambda x: x.softmax(-1), calls, dynamic)) <= 6
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_call_that_the_program_refuses_leaves_the_others_their_capture(dynamic: bool | None) -> None:
+    def checked(x: torch.Tensor) -> torch.Tensor:
+        torch._check(x.size(0) % 8 == 0, lambda: "eights, please")
+        return x
+
+    def fn(xs: list[torch.Tensor]) -> torch.Tensor:
+        return checked(xs[0]).view(-1, 8).sum(1)
+
+    compiled = capture.compile(fn, dynamic=dynamic)
+    counts = []
+    for rows in (8, 16, 24, 20, 9, 32, 13, 8):
+        x = torch.ones(rows, 3)
+        if rows % 8:
+            with pytest.raises(RuntimeError, match="eights, please"):
+                compiled([x])
+        else:
+            torch.testing.assert_close(compiled([x]), fn([x]))
+        counts.append(len(compiled.session.report.graphs))
+    assert len(set(counts[4:])) == 1  # and the frames of what refuses have their own
+    for wrong in ([3], [[x]], [], [None]):  # what its conditions are read from is no tensor, or not there
+        with pytest.raises((AttributeError, TypeError, IndexError)):
+            compiled(wrong)

@@ -137,6 +137,15 @@ class DynamicSizes:
         Raises ``MarkError`` where they break what the user promised.
         """
         self.env.check_marks()
+        return self._conditions()
+
+    def varying(self) -> list[Guard]:
+        """Of the conditions those on numbers that are no constants by now."""
+        fixed = {each.source for each in self.env.specializations() if isinstance(each.value, int)}
+        constants = {read for source, read in self.sizes.items() if source in fixed}
+        return [guard for guard in self._conditions() if not constants.intersection(guard.expected.inputs)]
+
+    def _conditions(self) -> list[Guard]:
         guards = self.env.produce_guard_code()
         inputs = dict(zip(guards.parameters, guards.arguments, strict=True))
         found = [
