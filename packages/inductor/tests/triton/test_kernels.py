@@ -17,7 +17,7 @@ import torch
 from inductor.device import DeviceBackend, Kernel, KernelArg
 from inductor.ir.body import record
 from inductor.ops import ops
-from symshapes import Mod
+from symshapes import FloorDiv, Mod
 
 if importlib.util.find_spec("triton") is None:
     pytest.skip("triton is not installed in this environment", allow_module_level=True)
@@ -309,7 +309,8 @@ def test_large_constants_are_computed() -> None:
     assert torch.equal(y, torch.arange(10) * 3 + 2**31 + 97)
 
 
-def test_a_size_is_an_argument() -> None:
+@pytest.mark.parametrize("divisor", [1, 2])
+def test_a_size_is_an_argument(divisor: int) -> None:
     n = sympy.Symbol("s0", integer=True, positive=True)
     body = record(
         lambda o, r: ops.store("y", o[0], ops.add(ops.load("x", o[0]), ops.load("x", o[0]))),
@@ -322,13 +323,13 @@ def test_a_size_is_an_argument() -> None:
         KernelArg("y", "out", torch.float32),
         KernelArg("s0", "size", torch.int64),
     )
-    kernel = Kernel("dynamic", torch.device("cpu"), (n,), (), body, args, (n,), ())
+    kernel = Kernel("dynamic", torch.device("cpu"), (FloorDiv(n, divisor),), (), body, args, (n,), ())
     backend = TritonBackend("cpu")
     source = backend.emit(kernel)
     call = backend.build(backend.module_text([source]), [source])["dynamic"]
     for size in (0, 1, 5, 3000):
-        x = torch.randn(size)
-        y = torch.empty(size)
+        x = torch.randn(size // divisor)
+        y = torch.empty(size // divisor)
         call(x, y, size)
         assert torch.equal(y, x + x)
 

@@ -24,6 +24,7 @@ from .number_arguments import selected, tensor_of
 from .objects import descriptor_get
 from .reconstruction import CannotReconstruct, Emitter
 from .sequences import Tuple
+from .slices import Slice
 
 #: Attributes that the fake answers as a plain value.
 METADATA = frozenset({"dtype", "layout", "ndim", "itemsize", "requires_grad", "is_nested", "is_quantized"})
@@ -207,6 +208,12 @@ class Tensor(Variable):
             return number
         return m.recorder.record("call_function", torch.sym_int if cls is int else torch.sym_float, [number], {})
 
+    def is_index(self) -> bool:
+        """Whether it stands for one integer, which a graph can hold."""
+        dtype = self.fake.dtype
+        whole = not (dtype.is_floating_point or dtype.is_complex or dtype is torch.bool)
+        return config.capture_data_dependent and whole and self.fake.numel() == 1
+
     def iterate(self, m: Interpreter) -> Variable:
         if self.fake.dim() == 0:
             m.errors.throw(TypeError, "iteration over a 0-d tensor")
@@ -215,12 +222,12 @@ class Tensor(Variable):
 
     def item(self, m: Interpreter, key: Variable) -> Variable:
         self.check_operator(m, "__getitem__")
-        tensor, rest = selected(m, self, key)
+        tensor, rest = selected(m, self, _with_numbers(m, key))
         return tensor if rest is None else m.recorder.record("call_function", operator.getitem, [tensor, rest], {})
 
     def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
         self.check_operator(m, "__setitem__")
-        tensor, rest = selected(m, self, key)
+        tensor, rest = selected(m, self, _with_numbers(m, key))
         m.recorder.record("call_function", operator.setitem, [tensor, rest or Constant(...), value], {})
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
@@ -240,6 +247,21 @@ class Tensor(Variable):
 
     def __repr__(self) -> str:
         return f"<tensor {self.node.name}>"
+
+
+def _with_numbers(m: Interpreter, key: Variable) -> Variable:
+    """A key with the values of the tensors that its slices end at, as torch takes them."""
+    real = key.realize(m)
+    if type(real) is Tuple:
+        items = [_with_numbers(m, item) for item in real.items]
+        return real if all(one is other for one, other in zip(items, real.items, strict=True)) else Tuple(items)
+    if not isinstance(real, Slice):
+        return key
+    parts = [part.realize(m) for part in real.parts]
+    ends = [end for end in parts if isinstance(end, Tensor)]
+    if not ends or not all(end.is_index() for end in ends):
+        return key
+    return Slice(*(end.as_number(m, int) if isinstance(end, Tensor) else end for end in parts))
 
 
 @builds(torch.Tensor, subclasses=True)

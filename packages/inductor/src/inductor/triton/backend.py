@@ -6,12 +6,13 @@ Flows in: kernels. Flows out: one Python module of `@triton.jit` functions a gra
 from __future__ import annotations
 
 import hashlib
+import math
+import operator
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import sympy
 import torch
 
 from inductor.cache import own_room, usable
@@ -22,7 +23,7 @@ from inductor.triton.blocks import Blocks, choose, product
 from inductor.triton.checks import IndexChecks
 from inductor.triton.expressions import ATOMIC_DTYPES, TRITON_DTYPES
 from inductor.triton.kernel import CHECKS, KernelPrinter, unsupported
-from symshapes import build_python
+from symshapes import build_python, print_expr
 
 _HEADER = '''"""Generated kernels of one graph."""
 
@@ -148,11 +149,8 @@ def _dynamic_launcher(
     function: Any, kernel: Kernel, extra: tuple[Any, ...], blocks: Blocks, options: dict[str, int]
 ) -> KernelCall:
     sizes = [k for k, arg in enumerate(kernel.args) if arg.role == "size"]
-    symbols = [sympy.Symbol(kernel.args[k].name, integer=True, positive=True) for k in sizes]
-    by_name = {str(symbol): symbol for symbol in product(kernel.outer_sizes).free_symbols}
-    count: Callable[..., int] = sympy.lambdify(
-        [by_name.get(str(symbol), symbol) for symbol in symbols], product(kernel.outer_sizes), modules="math"
-    )
+    text = f"def count({', '.join(kernel.args[k].name for k in sizes)}):\n    return {print_expr(product(kernel.outer_sizes))}\n"
+    count: Callable[..., int] = build_python(text, {"math": math, "operator": operator}, entry="count", title="grid")
 
     def launch(*args: Any) -> None:
         programs = -(-count(*(args[k] for k in sizes)) // blocks.x)
