@@ -230,6 +230,15 @@ def test_rows_that_may_repeat_are_no_guess() -> None:
         assert torch.equal(compiled(torch.arange(3.0), m), sum_of(torch.arange(3.0), m))
 
 
+def test_a_layout_that_one_row_would_have_is_not_foretold() -> None:
+    def asks(x: torch.Tensor, m: torch.Tensor) -> Any:
+        return x[m].t().is_contiguous()
+
+    compiled = meta.compile(asks, backend="eager")
+    for m in (torch.tensor([True, False]), torch.tensor([True, True])):
+        assert compiled(torch.ones(2, 3), m) is asks(torch.ones(2, 3), m)
+
+
 def test_what_only_the_run_can_refuse_is_not_taken_from_its_handler() -> None:
     def handled(x: torch.Tensor, i: torch.Tensor) -> Any:
         try:

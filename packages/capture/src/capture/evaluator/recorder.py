@@ -40,6 +40,8 @@ _FOLLOWS = frozenset(
         "is_non_overlapping_and_dense", "broadcast_shapes", "is_tensor", "eq", "ne",
     }
 )  # fmt: skip
+#: Of these what holds for most sizes need not hold for 0 and 1.
+_LAYOUTS = frozenset({"is_contiguous", "is_non_overlapping_and_dense"})
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
@@ -165,6 +167,8 @@ class GraphRecorder:
         if self._is_plain(result) and not acts:
             if promises:
                 raise Unsupported(f"{_name(target)} is a constant unless it raises, which only the run can tell")
+            if result is False and _name(target) in _LAYOUTS and any(map(_is_unbacked, fake_args)):
+                raise Unsupported(f"{_name(target)} of a tensor whose sizes only the run can tell")
             if _name(target) not in _FOLLOWS and any(map(self.has_tensor, args)):
                 raise Unsupported(f"{_name(target)}, whose answer is not in a tensor's metadata")
             return self._builder.from_python(result)
@@ -297,3 +301,10 @@ class GraphRecorder:
 
 def _name(target: Any) -> str:
     return target if isinstance(target, str) else str(getattr(target, "__name__", target))
+
+
+def _is_unbacked(value: Any) -> bool:
+    """Whether it is a tensor with a size that only the run can tell."""
+    if not isinstance(value, torch.Tensor):
+        return False
+    return any(isinstance(length, torch.SymInt) and not length.node.has_hint() for length in value.shape)
