@@ -53,6 +53,13 @@ def test_sizes_as_arguments_of_calls_and_as_outputs() -> None:
     check_dynamic(f, tensors((4, 5)), tensors((7, 2)))
 
 
+def test_a_slice_that_begins_before_the_front_begins_there() -> None:
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x[-30::4] + 1, x[-7::2] * 2, torch.roll(x.cumsum(0)[-30::4], 1, 0)
+
+    check_dynamic(f, tensors((20,)), tensors((21,)), tensors((9,)))
+
+
 def test_a_size_from_nowhere_is_refused() -> None:
     program = Program(inputs=["x"], outputs=[sympy.Symbol("s7", integer=True)])
     one = (sympy.Integer(1),)

@@ -114,11 +114,11 @@ def slice_(
 
 def clamped(start: Any, size: Expr) -> Expr | None:
     """A slice's start as torch clamps it to [0, size]; None where that depends on sizes not known now."""
-    start = from_front(0 if start is None else start, size)
-    if start is None:
+    start = sympy.sympify(0 if start is None else start)
+    if start.is_negative:  # from the end, and perhaps from before the front
+        return sympy.Max(0, sympy.expand(start + size))
+    if not start.is_nonnegative:
         return None
-    if start.is_negative:
-        return sympy.Integer(0)
     room = sympy.expand(size - start)
     if room.is_nonnegative:
         return start
