@@ -138,3 +138,9 @@ def test_expressions_survive_copies_and_pickles():
     assert copy.deepcopy(expr) == expr
     assert pickle.loads(pickle.dumps(expr)) == expr
     assert FloorDiv(X, 3) is FloorDiv(X, 3)
+
+
+def test_a_product_rounded_up_to_a_multiple_of_its_factor_is_itself():
+    n, m = size_symbol("n"), size_symbol("m")
+    assert FloorDiv(n * m + m - 1, m) == n
+    assert FloorDiv(-1, sympy.Symbol("k", integer=True)).func is FloorDiv

@@ -207,3 +207,13 @@ def test_floats_of_sizes_are_no_constants(make):
         torch.full((2,), n / (n - 1))
         torch.where(x > 0, x, n / (n - 1))
     assert make.guards == []
+
+
+def test_a_bag_of_embeddings_and_its_gradient(make):
+    index = make(5, 9, dynamic=(0, 1), dtype=torch.int64)
+    weight = torch.zeros(3, 4, requires_grad=True)
+    with make.mode:
+        out = F.embedding_bag(index, weight)
+        (grad,) = torch.autograd.grad(out.sum(), [weight])
+    assert _sizes(out)[0] == ["s0", "4"] and grad.shape == (3, 4)
+    assert make.guards == []

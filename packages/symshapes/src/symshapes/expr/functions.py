@@ -177,6 +177,8 @@ def _floor_div_by_symbols(above: Expr, below: Expr) -> Expr:
     exact = exact_quotient(above, below)
     if exact is not None:
         return exact
+    if above is S.NegativeOne and below.is_positive:
+        return above  # so that a length rounded up to a multiple of its part is that
     whole, rest = _split(above, below)
     if whole:
         return sum(whole, S.Zero) + _floor_div(sum(rest, S.Zero), below)

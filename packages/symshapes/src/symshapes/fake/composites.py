@@ -137,6 +137,23 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     return torch.ops.aten._cdist_forward.default(x1, x2, p, _CDIST_MODES[compute_mode])
 
 
+def getitem(input: Tensor, index: Any) -> Tensor:
+    """`input[index]`: a list of places that has symbols in it is a tensor of them, not their values."""
+    parts = index if type(index) is tuple else (index,)
+    if any(_has_symbols(part) for part in parts):
+        parts = tuple(_places(part, input.device) if _has_symbols(part) else part for part in parts)
+        index = parts if type(index) is tuple else parts[0]
+    return torch.Tensor.__getitem__(input, index)
+
+
+def _has_symbols(part: Any) -> bool:
+    return isinstance(part, list) and any(type(place) is torch.SymInt for place in part)
+
+
+def _places(places: list[Any], device: torch.device) -> Tensor:
+    return torch.stack([torch.full((), place, dtype=torch.int64, device=device) for place in places])
+
+
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """`torch.take_along_dim`: both are broadcast, but for the dimension."""
     if dim is None:
@@ -314,6 +331,7 @@ def _by_onednn(input: Tensor, states: Any, weights: Any, without_projections: in
 
 COMPOSITES: dict[Any, Callable[..., Any]] = {
     torch.lstm: lstm,
+    torch.Tensor.__getitem__: getitem,
     torch.cdist: cdist,
     torch.kron: kron,
     torch.Tensor.kron: kron,

@@ -306,3 +306,22 @@ def embedding_bag(
         fresh((bags,), wide),
         fresh((bags, width) if mode == 2 else (bags,), wide),
     )
+
+
+@rule("_embedding_bag_backward")
+def embedding_bag_backward(
+    grad: TensorMeta,
+    indices: TensorMeta,
+    offsets: TensorMeta,
+    offset2bag: TensorMeta,
+    bag_size: TensorMeta,
+    maximum_indices: TensorMeta,
+    num_weights: Size,
+    scale_grad_by_freq: bool,
+    mode: int,
+    sparse: bool,
+    *_: Any,
+    **__: Any,
+) -> Any:
+    """The gradient of the rows."""
+    return NotImplemented if sparse else fresh((num_weights, grad.size[1]), grad)
