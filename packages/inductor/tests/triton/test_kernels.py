@@ -59,6 +59,24 @@ def run(kernel: Kernel, *tensors: torch.Tensor) -> None:
     backend.build(backend.module_text([source]), [source])[kernel.name](*tensors)
 
 
+def test_numbers_are_arguments_with_all_their_bits() -> None:
+    number, count = sympy.Symbol("number0", real=True), sympy.Symbol("n0", integer=True)
+
+    def scaled(o: Any, r: Any) -> None:
+        x, f, n = ops.load("x", o[0]), ops.index_expr(number, torch.float64), ops.index_expr(count, torch.int64)
+        ops.store("y", o[0], ops.add(ops.mul(x, f), ops.to_dtype(n, torch.float64)))
+
+    double, args = torch.float64, [("x", "in"), ("y", "out")]
+    kernel = kernel_of(
+        scaled, (9,), (), [*((n, r, double) for n, r in args), ("n0", "size", torch.int64), ("number0", "size", double)]
+    )
+    assert 'number0: "fp64"' in TritonBackend("cpu").emit(kernel).text
+    x, y = torch.arange(9.0, dtype=double), torch.empty(9, dtype=double)
+    for n, f in ((3, 0.1), (-(2**40), -0.0), (0, 1e300)):
+        run(kernel, x, y, n, f)  # type: ignore[arg-type]
+        assert torch.equal(y, x * f + n)
+
+
 UNARY = {
     "exp": torch.exp,
     "tanh": torch.tanh,
