@@ -127,6 +127,12 @@ def test_a_power_is_computed_as_one_even_of_a_float_that_was_two(backend: str) -
     assert compare(lambda x, f: (x**f, f**x), calls, backend, False) == len(calls)
 
 
+@pytest.mark.parametrize("program", [lambda x, f: x**f, lambda x, f: torch.pow(x, f), lambda x, f: x.pow(f).sin()])
+def test_gradients_of_a_power_are_of_any_float(program: Any) -> None:
+    calls = [[X.abs() + 0.1, f] for f in (0.3, 2.0, -1.0, 1.0, 3.5)]
+    assert compare(program, calls, "inductor", True) == len(calls)
+
+
 def counting(x: Any, n: Any) -> Any:
     return x * n, torch.arange(n) + 1, x + n / 4, n, n // 2 - 1, n % 3 == 0, x.new_ones((n, 2)).sum(0) * x[:2, :1]
 

@@ -43,6 +43,10 @@ class TracedRun(QuietInterpreter):
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return super().call_function(POLYFILLS.get(target, target), args, kwargs)
 
+    def call_method(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        function = POLYFILLS.get(target)
+        return super().call_method(target, args, kwargs) if function is None else function(*args, **kwargs)
+
     def call_of(self, value: Any) -> fx.Node | None:
         """The first call that gave this very value; None if none did."""
         return next((n for n, given in self.env.items() if given is value and n.op.startswith("call_")), None)

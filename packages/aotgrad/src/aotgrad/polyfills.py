@@ -1,10 +1,11 @@
-"""Torch functions that read data of a real tensor and leave that out for a fake one, written without reading.
+"""Torch functions that do otherwise for a real tensor or number than for a fake one or a symbol, written so that they do not.
 
-In: a captured call of such a function. Out: calls that give the same values and raise where it raises.
+In: a captured call of such a function or method. Out: calls that give the same values and raise where it raises.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -21,5 +22,39 @@ def _one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     return (known.unsqueeze(-1) == classes).to(torch.int64)
 
 
-POLYFILLS: dict[Any, Callable[..., Any]] = {torch.nn.functional.one_hot: _one_hot}
-"""Function of torch to the one run in its place."""
+class _Power(torch.autograd.Function):
+    """A power to a symbol, of which autograd's own derivative would ask for the value."""
+
+    @staticmethod
+    def forward(ctx: Any, input: Tensor, exponent: Any) -> Tensor:
+        ctx.save_for_backward(input)
+        ctx.exponent = exponent
+        return torch.pow(input, exponent)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        (input,), exponent = ctx.saved_tensors, ctx.exponent
+        if exponent == 0:
+            return torch.zeros_like(input), None
+        return gradients[0] * (exponent * torch.pow(input, exponent - 1)), None
+
+
+def _power_by(function: Callable[..., Any]) -> Callable[..., Any]:
+    def power(*args: Any, **named: Any) -> Any:
+        if not named and len(args) == 2 and isinstance(args[0], Tensor) and isinstance(args[1], torch.SymFloat):
+            input = args[0]
+            if input.is_floating_point() and input.requires_grad and torch.is_grad_enabled():
+                return _Power.apply(input, args[1])  # type: ignore[no-untyped-call]
+        return function(*args, **named)
+
+    return power
+
+
+POLYFILLS: dict[Any, Callable[..., Any]] = {
+    torch.nn.functional.one_hot: _one_hot,
+    torch.pow: _power_by(torch.pow),
+    operator.pow: _power_by(operator.pow),
+    "pow": _power_by(torch.Tensor.pow),
+    "__pow__": _power_by(torch.Tensor.__pow__),
+}
+"""Function of torch, or name of a tensor's method, to the function run in its place."""
