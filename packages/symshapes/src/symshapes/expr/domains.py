@@ -73,6 +73,8 @@ def definedness(application: Expr, ranges: Mapping[Symbol, ValueRange]) -> Any:
     name = application.func.__name__
     if not isinstance(application, FloatFunction) or name in _TOTAL:
         return None
+    if name == "ToFloat" and application.args[0].is_Symbol:  # most of all applications
+        return None
     if name in _DIVISIONS:
         divisor = application.args[1]
         if name != "IntTrueDiv" or _SURE["ToFloat"](*_bounds(application.args[:1], ranges)):

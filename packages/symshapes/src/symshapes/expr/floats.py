@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import sympy
@@ -73,7 +74,12 @@ def constant(value: int | float) -> Expr:
     """A Python number as a constant; a float keeps all its 53 bits, and a zero its sign, which sympy's floats have not."""
     if isinstance(value, int):
         return Integer(value)
-    if value == 0 and math.copysign(1, value) < 0:
+    return _float(value, math.copysign(1, value) < 0)
+
+
+@lru_cache(maxsize=1 << 12)
+def _float(value: float, negative: bool) -> Expr:
+    if value == 0 and negative:
         return Expr.__new__(FLOAT_FUNCTIONS["FloatNeg"], sympy.Float(0.0))
     return sympy.Float(value, 17 if math.isfinite(value) else 15)
 
