@@ -148,11 +148,7 @@ class Tensor(Variable):
             m.recorder.note_places(self)
         elif name == "backward":
             m.recorder.note_places(*args, *kwargs.values())
-        if (
-            name == "tolist"
-            and config.capture_data_dependent
-            and all(type(length) is int for length in self.fake.shape)
-        ):
+        if name == "tolist" and config.capture_data_dependent and all(map(_is_told, self.fake.shape)):
             return m.recorder.record("call_method", name, [self], {})
         if name == "__len__":
             return self.length(m)
@@ -247,6 +243,11 @@ class Tensor(Variable):
 
     def __repr__(self) -> str:
         return f"<tensor {self.node.name}>"
+
+
+def _is_told(length: Any) -> bool:
+    """Whether a length is known now; a symbolic one is guarded to what it is where that many things are made of it."""
+    return type(length) is int or (length.node.has_hint() and int(length) >= 0)
 
 
 def _with_numbers(m: Interpreter, key: Variable) -> Variable:
