@@ -16,6 +16,7 @@ from torch import fx
 from capture.errors import Unsupported
 from capture.settings import in_force
 from capture.variables.base import Interpreter, SymbolicRaise, Variable
+from capture.variables.functions import Cell, Function
 from capture.variables.generators import Generator
 from capture.variables.iterators import Iterator
 from capture.variables.mappings import Dict
@@ -115,6 +116,8 @@ class Subgraphs:
         promises = recorder.dynamic_sizes.env.runtime_asserts
         promised = len(promises)
         iterators = [(each, dict(vars(each))) for each in self._iterators()]
+        if any(isinstance(each, Generator) for each, _ in iterators):
+            raise Unsupported("control flow beside a generator, which it may step")
         with effects.apart() as changed:
             try:
                 result = function().realize(self._m)
@@ -141,8 +144,25 @@ class Subgraphs:
         return _Evaluated(result, leaves, list(calls))
 
     def _iterators(self) -> Iterable[Any]:
+        """Those that the program holds: a step of one is a change that no object tells of."""
+        waiting: list[Any] = []
         for frame in self._state.frames:
-            yield from (v for v in (*frame.local.values(), *frame.stack) if isinstance(v, Iterator | Generator))
+            waiting += [*frame.local.values(), *frame.stack, *(cell.content for cell in frame.cells.values())]
+        seen: set[int] = set()
+        while waiting:
+            value = waiting.pop()
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            if isinstance(value, Iterator | Generator):
+                yield value
+                waiting += [part for part in vars(value).values() if isinstance(part, Variable)]
+            elif isinstance(value, Tuple | List | Dict):
+                waiting += _parts(value)
+            elif isinstance(value, Cell):
+                waiting.append(value.content)
+            elif isinstance(value, Function):
+                waiting += value.closure
 
     def _leaves(self, value: Variable) -> Iterable[Tensor]:
         value = value.realize(self._m)
