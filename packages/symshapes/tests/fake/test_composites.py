@@ -5,7 +5,8 @@ import torch
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from symshapes.fake.composites import attention, linear, matmul
+from symshapes import DimPolicy, FakeMode, ShapeEnv
+from symshapes.fake.composites import attention_by_products, linear, matmul
 
 
 class _Products(TorchDispatchMode):
@@ -60,12 +61,28 @@ def test_matmul_of_numbers_is_an_error():
         matmul(torch.tensor(1.0), torch.tensor(1.0))
 
 
+@pytest.mark.parametrize("case", ["a mask with a gradient", "values of another size", "three dimensions", "fused"])
+def test_attention_asks_for_no_size(case):
+    env = ShapeEnv()
+    mode = FakeMode(env)
+    last = 6 if case == "values of another size" else 8
+    shape = (3, 5, 8) if case == "three dimensions" else (3, 2, 5, 8)
+    policy = [DimPolicy.DUCK] * (len(shape) - 1) + [DimPolicy.STATIC]
+    with mode:
+        q, k = (mode.from_tensor(torch.randn(shape), source=name, policy=policy) for name in "qk")
+        v = mode.from_tensor(torch.randn(*shape[:-1], last), source="v", policy=policy)
+        bias = torch.randn(3, 1, 5, 5, requires_grad=True)
+        mask = None if "mask" not in case else mode.from_tensor(bias, source="mask", policy=DimPolicy.DUCK)
+        assert F.scaled_dot_product_attention(q, k, v, mask).shape[-1] == last
+    assert env.specializations() == []
+
+
 @pytest.mark.parametrize("mask", [None, "causal", "bool", "float"])
 def test_attention_with_dropout(mask):
     q, k, v = torch.randn(3, 2, 4, 6, 8)
     given = {"bool": torch.rand(6, 6) > 0.3, "float": torch.randn(6, 6)}.get(mask)
     results = []
-    for function in (attention, F.scaled_dot_product_attention):
+    for function in (attention_by_products, F.scaled_dot_product_attention):
         torch.manual_seed(0)
         results.append(function(q, k, v, given, 0.25, mask == "causal"))
     assert torch.equal(*results)

@@ -11,8 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from symshapes import _torch
+from symshapes.expr.symbols import hint_of
 from symshapes.fake.resampling import RESAMPLING
 from symshapes.rules.layout import broadcast, is_contiguous, is_unknown, wrap_dim
 
@@ -90,16 +92,32 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """`scaled_dot_product_attention`; with dropout no fused kernel runs on the CPU, but products and a softmax."""
-    if dropout_p == 0.0 or enable_gqa or query.device.type != "cpu":
+    """`scaled_dot_product_attention`; where no fused kernel runs for the sizes met, products and a softmax do for all."""
+    if _is_fused(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
         return F.scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )
+    return attention_by_products(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+
+
+def attention_by_products(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """The same without a fused kernel."""
     if is_causal:
         if attn_mask is not None:
             raise RuntimeError("Explicit attn_mask should not be set when is_causal=True")
         rows, columns = query.shape[-2], key.shape[-2]
         attn_mask = torch.ones(rows, columns, dtype=torch.bool, device=query.device).tril()
+    if enable_gqa and query.shape[-3] != key.shape[-3]:
+        key, value = (t.repeat_interleave(query.shape[-3] // t.shape[-3], -3) for t in (key, value))
     if attn_mask is not None and attn_mask.dtype is torch.bool:
         lowest = torch.zeros_like(attn_mask, dtype=query.dtype)
         attn_mask = lowest.masked_fill_(attn_mask.logical_not(), float("-inf"))
@@ -110,6 +128,44 @@ def attention(
         scores = scores.add_(attn_mask)
     weights = torch.ops.aten._safe_softmax.default(scores, -1)
     return matmul(torch.dropout(weights, dropout_p, True), value)
+
+
+def _is_fused(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None,
+    enable_gqa: bool,
+) -> bool:
+    """Whether torch runs one kernel for all of it with tensors of the sizes met, or does it as only its C++ can."""
+    if query.dtype not in (torch.float32, torch.float64):
+        return True  # in half precision products are computed in another way
+
+    class Watch(TorchDispatchMode):
+        fused = False
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            self.fused |= "_scaled_dot_product" in func.name()
+            return func(*args, **(kwargs or {}))
+
+    mode = type(query.fake_mode)()  # type: ignore[attr-defined]
+    try:
+        with mode, Watch() as watch:  # type: ignore[no-untyped-call]
+            q, k, v = map(_of_hints, (query, key, value))
+            mask = None if attn_mask is None else _of_hints(attn_mask)
+            F.scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+    except (RuntimeError, ValueError):  # what it refuses, or sizes that nobody knows yet
+        return True
+    return bool(watch.fused)
+
+
+def _of_hints(tensor: Tensor) -> Tensor:
+    sizes, strides = ([hint_of(n) for n in numbers] for numbers in (tensor.shape, tensor.stride()))
+    made = torch.empty_strided(sizes, strides, dtype=tensor.dtype, device=tensor.device)
+    return made.requires_grad_(tensor.requires_grad)
 
 
 def kron(input: Tensor, other: Tensor) -> Tensor:
