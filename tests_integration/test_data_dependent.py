@@ -273,3 +273,23 @@ def test_an_operator_of_the_users_says_that_a_size_is_in_data(backend: str) -> N
     compiled = meta.compile(lambda x: positive(x) * 2 + 1, backend=backend, fullgraph=True)
     for x in (torch.tensor([1.0, -1.0, 2.0]), torch.tensor([-1.0, -2.0, -3.0])):
         assert torch.equal(compiled(x), x[x > 0] * 2 + 1)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_what_copies_by_a_size_in_data_is_left_to_eager_where_it_is_written_to(backend: str) -> None:
+    """Of 1 row the transposed tensor is contiguous, so that eager's `contiguous` and `reshape` share its memory."""
+
+    def writes(x: torch.Tensor, m: torch.Tensor) -> Any:
+        y = x[m]
+        z = y.t().contiguous()
+        z.mul_(2)
+        w = y.t().reshape(-1)
+        y.add_(5)
+        return y, z, w
+
+    compiled = meta.compile(writes, backend=backend)
+    for m in (torch.tensor([True, False, True]), torch.tensor([False, True, False]), torch.tensor([False] * 3)):
+        x = torch.arange(12.0).view(3, 4)
+        for one, other in zip(writes(x, m), compiled(x, m), strict=True):
+            assert one.tolist() == other.tolist()
+    meta.compile(lambda x, m: x[m].t().contiguous() + 1, backend=backend, fullgraph=True)(x, m)

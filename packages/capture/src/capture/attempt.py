@@ -111,7 +111,7 @@ class Attempt:
             if origin is not None:
                 raise Stopped(origin, "a break inside an exception handler", self.line) from None
         except Unsupported as problem:
-            raise Stopped(self.stop_step(), problem.reason, self.stopped_line()) from problem
+            raise Stopped(problem.step or self.stop_step(), problem.reason, self.stopped_line()) from problem
         except UnbackedError as problem:
             reason = f"a decision by {problem.expr}, which only the run can tell"
             raise Stopped(self.stop_step(), reason, self.stopped_line()) from problem

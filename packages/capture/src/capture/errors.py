@@ -38,11 +38,15 @@ class InternalError(CaptureError):
 
 
 class Unsupported(CaptureError):
-    """Signal: the current root instruction cannot be evaluated symbolically, so it becomes a graph break."""
+    """Signal: the current root instruction cannot be evaluated symbolically, so it becomes a graph break.
 
-    def __init__(self, reason: str) -> None:
+    Or the one at the root step `step`, which came before it, if that is not 0.
+    """
+
+    def __init__(self, reason: str, step: int = 0) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.step = step
 
 
 class SkipFrame(CaptureError):

@@ -179,7 +179,7 @@ def _run_root(m: Evaluation, frame: Frame, ops: list[Op]) -> str:
             frame.stack, frame.ip, frame.kw_names = stack, op.index, ()
             raise BreakHere(reason) from problem
         except Unsupported as problem:
-            if effects.activity != activity:
+            if effects.activity != activity or problem.step:
                 raise
             # Nothing happened in this step: the frame is as it was before it, ready to break here.
             frame.stack, frame.ip, frame.kw_names = stack, op.index, ()

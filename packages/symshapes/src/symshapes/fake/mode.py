@@ -17,7 +17,7 @@ from symshapes.fake.fallback import run_meta_kernel
 from symshapes.fake.tensor import FakeTensor, SymbolicFakeTensor, fake_class, meta_of
 from symshapes.infra_mode import InfraMode
 from symshapes.rules import registry
-from symshapes.rules.layout import Same, TensorMeta, View, same_size
+from symshapes.rules.layout import Same, TensorMeta, View, is_unknown, same_size, sure
 from symshapes.rules.registry import DataDependentError, rule_and_facts
 
 _ATOMS = frozenset(
@@ -35,6 +35,24 @@ _CONCRETE: dict[Any, Any] = {
     torch.ops.aten.numel.default: lambda t: int(t.numel()),
     torch.ops.aten.storage_offset.default: lambda t: int(t.storage_offset()),
 }
+
+
+_CLONE = torch.ops.aten.clone.default
+
+
+def _may_lie_so(tensor: Any, copy: Any) -> bool:
+    """Whether only the run can tell if a tensor lies in memory as its copy does, so that eager may have made none.
+
+    What copied, `contiguous`, `reshape` or the program itself, is not known here.
+    """
+    unlike = [
+        (step, other, length)
+        for step, other, length in zip(tensor.stride(), copy.stride(), tensor.shape, strict=True)
+        if not (sure(step == other) or sure(length == 1))
+    ]
+    if not unlike or not any(map(is_unknown, (*tensor.shape, *tensor.stride()))):
+        return False
+    return not all(sure(length > 1) and sure(step != other) for step, other, length in unlike)
 
 
 class FakeMode(InfraMode):
@@ -57,6 +75,10 @@ class FakeMode(InfraMode):
         self._mode_key = _torch.FAKE_SLOT
         self._shadowed: list[Any | None] = []
         self._lifting: list[bool] = []
+        self.doubtful_copies = 0
+        """How many copies were made where eager may make none, by sizes that only the run can tell: `contiguous`, `reshape`."""
+        #: The storages of these and of what they are copies of: nobody may write to them.
+        self._perhaps_one: set[object] = set()
         self._converter = Converter(self)
         self._plans: dict[Any, Any] = {}
         self._symbolic = False  # whether the key being made has a symbol in it
@@ -123,12 +145,25 @@ class FakeMode(InfraMode):
         if facts.acts:
             self.effects += 1
             self.writes += bool(facts.written)
+            if self._perhaps_one and any(map(self._is_perhaps_another, (w.of(args, kwargs) for w in facts.written))):
+                raise DataDependentError(func)
+        elif func is _CLONE and self.data_dependent:
+            copy = self._build(self._plan(func, rule, args, kwargs), args)
+            if kwargs.get("memory_format") is not None and _may_lie_so(args[0], copy):
+                self._perhaps_one |= {self._fake(args[0]).storage_key, copy.storage_key}
+                self.doubtful_copies += 1
+            return copy
         if rule is None:
             return self._without_rule(func, facts, args, kwargs)
         plan = self._plan(func, rule, args, kwargs)
         if plan is NotImplemented:
             return self._fall_back(func, args, kwargs)
         return self._build(plan, args)
+
+    def _is_perhaps_another(self, written: Any) -> bool:
+        """Whether what is written to may be memory of another tensor, or none of its."""
+        tensors = written if type(written) in _SEQUENCES else [written]
+        return any(isinstance(one, FakeTensor) and one.storage_key in self._perhaps_one for one in tensors)
 
     def check(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Refuse what an op would refuse, and have checked by the run what only the run can tell; nothing is computed."""
