@@ -170,7 +170,11 @@ row("model_detections", detections, "n 4", "n")
 row("model_best_boxes", best_boxes, "n 4", "n")
 
 
-@row.program(automatic=4, dynamic=3, why="a prompt, a step over its cache's layout, a step over a step's")
+@row.program(
+    automatic=5,
+    dynamic=3,
+    why="a prompt, a step over its cache's layout, a step over a step's; the first two at one length first",
+)
 def model_gpt_growing_cache(contender: Contender) -> list[Any]:
     torch.manual_seed(1)
     model = Gpt().eval()

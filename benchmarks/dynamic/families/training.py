@@ -28,7 +28,7 @@ row("gradient_of_pool", lambda x: F.max_pool2d(x, 2), "2 3 n+3 m+3:g")
 row("gradient_of_padding", lambda x: F.pad(x, (1, 2)) ** 2, "n m:g")
 row("gradient_of_product", lambda x, y: (x @ y).relu(), "n m:g", "m 4:g")
 row("gradient_scaled_by_float", lambda x, s: x * s, "n m:g", "=n * 0.1")
-row("gradient_of_odd_slice", lambda x: x[:, 1::2] * 2, "n m:g")
+row("gradient_of_odd_slice", lambda x: x[:, 1::2] * 2, "n m+2:g")
 
 
 def trained(
