@@ -194,3 +194,13 @@ def test_floats_have_no_bits():
 def test_a_shift_by_more_bits_than_memory_has():
     _, (n,) = env_of(3)
     assert (n >> 2**62).node.hint == 0
+
+
+@pytest.mark.parametrize("operation", [operator.truediv, operator.floordiv, operator.mul, operator.sub, operator.pow])
+def test_ints_that_turned_out_to_be_constants_beside_floats(operation):
+    env, (n,) = env_of(3)
+    assert n == 3  # the guard leaves one value
+    number = env.create_float(2.5, "q")
+    for left, right in ((n, 2.5), (2.5, n), (n, number), (number, n)):
+        expected = operation(*(3 if v is n else 2.5 for v in (left, right)))
+        assert bits(float(operation(left, right))) == bits(expected)

@@ -1,9 +1,9 @@
 """Python operators of `torch.SymInt`, `SymFloat` and `SymBool` on our nodes.
 
-`import torch` itself installs them (`a + b` calls `a.node.add(b.node)`, found on torch 2.11 and 2.13), and they serve
-any node with the right method names, with four exceptions: `torch.sym_ite` insists on torch's own node class, the
-floor division of floats is the floor of their quotient there, which rounds where Python's `//` does not, an int is
-rounded to a float before it is compared with one, and no negative float has a power.
+`import torch` itself installs them (`a + b` calls `a.node.add(b.node)`, found on torch 2.11 and 2.13), and they serve any node with
+the right method names, but: `torch.sym_ite` insists on torch's own node class, the floor division of floats is the floor of their
+rounded quotient there, an int is rounded to a float before it is compared with one, no negative float has a power, and an int
+that turned out to be a constant is not divided by a float.
 """
 
 from __future__ import annotations
@@ -74,5 +74,7 @@ def install() -> None:
             setattr(cls, name, _of_floats(cls, name, "float_floordiv", reflected=name == "__rfloordiv__"))
         for name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
             setattr(cls, name, _comparison(cls, name))
+    for name in ("__truediv__", "__rtruediv__"):  # torch asks a float for a method of its own, once the int is known
+        setattr(torch.SymInt, name, _of_floats(torch.SymInt, name, "float_truediv", reflected=name == "__rtruediv__"))
     for name in ("__pow__", "__rpow__"):  # that of an int is that of a float where it is one
         setattr(torch.SymFloat, name, _of_floats(torch.SymFloat, name, "float_pow", reflected=name == "__rpow__"))
