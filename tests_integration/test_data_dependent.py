@@ -287,9 +287,16 @@ def test_what_copies_by_a_size_in_data_is_left_to_eager_where_it_is_written_to(b
         y.add_(5)
         return y, z, w
 
-    compiled = meta.compile(writes, backend=backend)
-    for m in (torch.tensor([True, False, True]), torch.tensor([False, True, False]), torch.tensor([False] * 3)):
-        x = torch.arange(12.0).view(3, 4)
-        for one, other in zip(writes(x, m), compiled(x, m), strict=True):
-            assert one.tolist() == other.tolist()
+    def writes_after_a_break(x: torch.Tensor, m: torch.Tensor) -> Any:
+        y = x[m]
+        z = y.t().contiguous()
+        print("", end="")
+        return y, z.add_(1)
+
+    for function in (writes, writes_after_a_break):
+        compiled = meta.compile(function, backend=backend)
+        for m in (torch.tensor([True, False, True]), torch.tensor([False, True, False]), torch.tensor([False] * 3)):
+            x = torch.arange(12.0).view(3, 4)
+            for one, other in zip(function(x, m), compiled(x, m), strict=True):
+                assert one.tolist() == other.tolist()
     meta.compile(lambda x, m: x[m].t().contiguous() + 1, backend=backend, fullgraph=True)(x, m)

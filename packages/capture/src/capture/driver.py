@@ -76,6 +76,8 @@ def capture_frame(
                 if fullgraph:
                     raise GraphBreakError(reason.reason, reason.user_line)
                 before = earlier_step(attempt.m.recorder.placed, attempt.m.state.step)
+                # What goes on after the break may write to what may be a copy, and would not know.
+                before = min(before, attempt.m.recorder.doubtful or before)
                 if before < attempt.m.state.step:
                     break_at = before
                     continue

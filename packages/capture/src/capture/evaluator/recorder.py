@@ -82,7 +82,7 @@ class GraphRecorder:
         #: Tensors whose place in autograd's graph was asked for, and at which step; see `places`.
         self.placed: list[tuple[int, fx.Node]] = []
         #: The first step at which only the run can tell whether a call copies (see `FakeMode.doubtful_copies`); 0 for none.
-        self._doubtful = 0
+        self.doubtful = 0
 
     def release(self) -> None:
         """Let go of the graph, and the fakes' autograd graphs with it, which hide cycles from the garbage collector."""
@@ -211,12 +211,12 @@ class GraphRecorder:
             with self.fake_mode:
                 result = function(*args, **kwargs)
             if self.fake_mode.doubtful_copies != copies:
-                self._doubtful = self._doubtful or self._state.step
+                self.doubtful = self.doubtful or self._state.step
             return result
         except (DataDependentError, UnbackedError) as error:
-            if self._doubtful and self.fake_mode.writes != writes:
+            if self.doubtful and self.fake_mode.writes != writes:
                 words = f"{_name(target)} writes to what may be a copy or not, which only the run can tell"
-                raise Unsupported(words, self._doubtful) from None
+                raise Unsupported(words, self.doubtful) from None
             raise Unsupported(f"{_name(target)} depends on a tensor's value ({error})") from None
         except RecursionError:
             raise Unsupported("calls nested too deep to inline") from None
