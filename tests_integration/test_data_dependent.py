@@ -300,3 +300,9 @@ def test_what_copies_by_a_size_in_data_is_left_to_eager_where_it_is_written_to(b
             for one, other in zip(function(x, m), compiled(x, m), strict=True):
                 assert one.tolist() == other.tolist()
     meta.compile(lambda x, m: x[m].t().contiguous() + 1, backend=backend, fullgraph=True)(x, m)
+
+
+def test_strides_of_what_may_be_empty_are_read_from_it() -> None:
+    compiled = meta.compile(lambda x, m: (x[:, m] + 1).stride(), backend="aot_eager")
+    for m in (torch.tensor([True, False, True]), torch.tensor([False] * 3)):
+        assert compiled(torch.ones(2, 3, 4), m) == (torch.ones(2, 3, 4)[:, m] + 1).stride()

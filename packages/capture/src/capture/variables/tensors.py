@@ -183,6 +183,8 @@ class Tensor(Variable):
         """One of the numbers of ``measure``: a constant, or the node that computes it."""
         if not isinstance(value, torch.SymInt):
             return Constant(value)
+        if name == "stride" and not value.node.has_hint():
+            raise Unsupported("a stride by sizes that only the run can tell, of which none counts where it is 0")
         return m.recorder.number(self, name, args, kwargs or {}, value)
 
     def length(self, m: Interpreter) -> Variable:
