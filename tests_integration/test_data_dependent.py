@@ -306,3 +306,14 @@ def test_strides_of_what_may_be_empty_are_read_from_it() -> None:
     compiled = meta.compile(lambda x, m: (x[:, m] + 1).stride(), backend="aot_eager")
     for m in (torch.tensor([True, False, True]), torch.tensor([False] * 3)):
         assert compiled(torch.ones(2, 3, 4), m) == (torch.ones(2, 3, 4)[:, m] + 1).stride()
+
+
+def test_a_sum_of_products_of_1_row_repeats_it() -> None:
+    def products(x: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
+        return torch.einsum("ij,ik->jk", x[m], x[~m])
+
+    compiled = meta.compile(products, backend="aot_eager")
+    x = torch.arange(12.0).view(3, 4)
+    for m in (torch.tensor([True, False, True]), torch.tensor([False, True, False])):
+        assert torch.equal(compiled(x, m), products(x, m))
+    meta.compile(lambda x, m: torch.einsum("ij,ik->jk", x[m], x[m]), backend="aot_eager", fullgraph=True)(x, m)

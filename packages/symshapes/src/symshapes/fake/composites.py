@@ -16,7 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from symshapes import _torch
 from symshapes.expr.symbols import hint_of
 from symshapes.fake.resampling import RESAMPLING
-from symshapes.rules.layout import broadcast, is_contiguous, is_unknown, wrap_dim
+from symshapes.rules.layout import broadcast, is_contiguous, is_unknown, sure, wrap_dim
+from symshapes.rules.registry import DataDependentError
 
 
 def matmul(input: Tensor, other: Tensor) -> Tensor:
@@ -385,7 +386,26 @@ def _by_onednn(input: Tensor, states: Any, weights: Any, without_projections: in
     )
 
 
+def einsum(equation: Any, *operands: Any) -> Tensor:
+    """`torch.einsum`. Raises DataDependentError where only the run can tell whether a dimension of 1 is repeated."""
+    tensors = operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
+    if isinstance(equation, str) and "." not in equation:
+        lengths: dict[str, list[Any]] = {}
+        for labels, tensor in zip(equation.replace(" ", "").partition("->")[0].split(","), tensors, strict=False):
+            for label, length in zip(labels, tensor.shape, strict=False):
+                lengths.setdefault(label, []).append(length)
+        for first, *others in lengths.values():
+            for other in others:
+                told = not (is_unknown(first) or is_unknown(other)) or any(
+                    type(length) is int and length == 1 for length in (first, other)
+                )
+                if not (told or sure(first == other)):
+                    raise DataDependentError(torch.einsum)
+    return torch.einsum(equation, *operands)
+
+
 COMPOSITES: dict[Any, Callable[..., Any]] = {
+    torch.einsum: einsum,
     torch.lstm: lstm,
     torch.Tensor.__getitem__: getitem,
     torch.cdist: cdist,
