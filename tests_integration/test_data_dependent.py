@@ -317,3 +317,15 @@ def test_a_sum_of_products_of_1_row_repeats_it() -> None:
     for m in (torch.tensor([True, False, True]), torch.tensor([False, True, False])):
         assert torch.equal(compiled(x, m), products(x, m))
     meta.compile(lambda x, m: torch.einsum("ij,ik->jk", x[m], x[m]), backend="aot_eager", fullgraph=True)(x, m)
+
+
+def test_a_number_repeated_over_no_row_takes_no_memory() -> None:
+    def writes(x: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
+        y = x[m]
+        y[0:1] = 1
+        return y
+
+    compiled = meta.compile(writes, backend="inductor", fullgraph=True)
+    x = torch.arange(12.0).view(3, 4)
+    for m in (torch.tensor([True, False, True]), torch.tensor([False] * 3)):
+        assert torch.equal(compiled(x, m), writes(x, m))

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from inductor.ir.indexing import product
 from inductor.ir.operations import Expr
 from inductor.ir.program import StridedView
 from inductor.schedule.memory import extent
@@ -51,7 +52,9 @@ def preferred_geometries(schedule: Schedule) -> dict[str, tuple[Geometry, int]]:
         buffer = program.buffers[view.buffer]
         whole = replace(buffer, size=view.size, stride=view.stride)
         own = (view.size, view.stride) == (buffer.size, buffer.stride)
-        if view.offset == 0 and (own or extent(whole) == extent(buffer)):
+        # A number that is repeated no times is a tensor without memory, and the kernel writes the number all the same.
+        filled = product(view.size) == product(buffer.size) or all(size.is_positive for size in view.size)
+        if view.offset == 0 and (own or (filled and extent(whole) == extent(buffer))):
             needed[view.buffer][view.size, view.stride] += 1
 
     for step in schedule.steps:
