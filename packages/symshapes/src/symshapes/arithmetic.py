@@ -31,19 +31,10 @@ _INT: dict[str, tuple[Callable[[Expr, Expr], Expr], Callable[[int, int], int]]] 
 _DIVIDES = frozenset({"int_floordiv", "floordiv", "mod"})
 _EXTREMES = {"sym_max": sympy.Ge, "sym_min": sympy.Le}
 _FLOAT = {
-    "add": "FloatAdd",
-    "sub": "FloatSub",
-    "mul": "FloatMul",
-    "mod": "FloatMod",
-    "float_floordiv": "FloatFloorDiv",
-    "float_truediv": "FloatDiv",
-    "int_truediv": "IntTrueDiv",
-    "truediv": "IntTrueDiv",
-    "float_pow": "FloatPow",
-    "pow": "FloatPow",
-    "sym_max": "FloatMax",
-    "sym_min": "FloatMin",
-}
+    "add": "FloatAdd", "sub": "FloatSub", "mul": "FloatMul", "mod": "FloatMod", "float_floordiv": "FloatFloorDiv",
+    "float_truediv": "FloatDiv", "int_truediv": "IntTrueDiv", "truediv": "IntTrueDiv", "float_pow": "FloatPow",
+    "pow": "FloatPow", "sym_max": "FloatMax", "sym_min": "FloatMin",
+}  # fmt: skip
 _COMPARE: dict[str, tuple[Any, Callable[[Any, Any], bool]]] = {
     "eq": (sympy.Eq, operator.eq),
     "ne": (sympy.Ne, operator.ne),

@@ -239,12 +239,8 @@ _METHODS: dict[Any, Callable[[Any, Any], tuple[str, int]]] = {
 _NOT_FINITE = (sympy.oo, -sympy.oo, sympy.nan)
 # By Python's word, where C's library is what CPython itself calls.
 _CPP_NAMES = {
-    "float": "static_cast<double>",
-    "max": "std::max<double>",
-    "min": "std::min<double>",
-    "abs": "std::abs",
-    "pow": "std::pow",
-    "round": "(int64_t)std::nearbyint",
+    "float": "static_cast<double>", "max": "std::max<double>", "min": "std::min<double>", "abs": "std::abs",
+    "pow": "std::pow", "round": "(int64_t)std::nearbyint",
     **{f"math.{name}": f"(int64_t)std::{name}" for name in ("floor", "ceil", "trunc")},
     **{
         f"math.{name}": f"std::{name}"
