@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from symshapes import _torch
 from symshapes.expr.symbols import hint_of
@@ -154,7 +154,7 @@ def _is_fused(
 
     mode = type(query.fake_mode)()  # type: ignore[attr-defined]
     try:
-        with mode, Watch() as watch:  # type: ignore[no-untyped-call]
+        with _disable_current_modes(), mode, Watch() as watch:  # type: ignore[no-untyped-call]
             q, k, v = map(_of_hints, (query, key, value))
             mask = None if attn_mask is None else _of_hints(attn_mask)
             F.scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
