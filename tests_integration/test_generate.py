@@ -26,6 +26,14 @@ def _model(family: str) -> Any:
     return transformers.GPT2LMHeadModel(config).eval()
 
 
+@pytest.fixture(autouse=True)
+def _module_init_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What torch.compile leaves behind in a process that used it is a function of its own, at which capture breaks."""
+    init: Any = torch.nn.Module.__init__
+    inner = [cell.cell_contents for cell in init.__closure__ or ()]
+    monkeypatch.setattr(torch.nn.Module, "__init__", inner[0] if inner else init)
+
+
 @pytest.mark.parametrize(
     ("family", "cache", "backend", "dynamic"),
     [
@@ -45,5 +53,6 @@ def test_tokens_of_any_length(family: str, cache: str, backend: str, dynamic: bo
     model.forward = compiled = meta.compile(model.forward, backend=backend, dynamic=dynamic)
     for prompt, tokens in zip(prompts, expected, strict=True):
         assert torch.equal(model.generate(prompt, **how), tokens)
-    assert compiled.session.report.graph_count <= 4
-    assert compiled.session.report.break_count == 0
+    report = compiled.session.report
+    assert report.breaks == [] and report.skipped == []
+    assert report.graph_count <= 4
