@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -30,7 +31,8 @@ def _model(family: str) -> Any:
 def _module_init_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """What torch.compile leaves behind in a process that used it is a function of its own, at which capture breaks."""
     init: Any = torch.nn.Module.__init__
-    inner = [cell.cell_contents for cell in init.__closure__ or ()]
+    contents = (cell.cell_contents for cell in init.__closure__ or ())
+    inner = [each for each in contents if isinstance(each, FunctionType)]
     monkeypatch.setattr(torch.nn.Module, "__init__", inner[0] if inner else init)
 
 
