@@ -7,10 +7,10 @@ arguments. Out: nothing, or the error. What kernels of eager check when they run
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
+from symshapes.rules import layout
+from symshapes.rules.indexing import SCATTERS
 from symshapes.rules.indexing import index as indexed
-from symshapes.rules.layout import Size, TensorMeta, broadcast, numel, wrap_dim
+from symshapes.rules.layout import Size, TensorMeta, broadcast, is_unknown, numel, wrap_dim
 from symshapes.rules.registry import demand
 from symshapes.rules.views import as_strided, diagonal, select, slice_
 
@@ -19,10 +19,7 @@ Maybe = TensorMeta | None
 
 def _require(condition: Any, message: str) -> None:
     """A guard; of sizes that only the data says a check when the program runs."""
-    if isinstance(condition, torch.SymBool):
-        condition = condition.node.expect_true("", 0)
-    if not condition:
-        raise RuntimeError(message)
+    layout.demand(condition, lambda: RuntimeError(message))
 
 
 def _same(one: Sequence[Size], other: Sequence[Size], message: str) -> None:
@@ -37,14 +34,10 @@ def _spreads(size: Sequence[Size], over: Sequence[Size]) -> None:
     message = f"the expanded size of the tensor {list(over)} must match the existing size {list(size)}"
     _require(len(size) <= len(over), message)
     for mine, wanted in zip(reversed(size), reversed(over), strict=False):
-        if _is_unbacked(mine):
+        if is_unknown(mine):
             _require((mine == wanted) | (mine == 1), message)
         elif mine != 1:
             _require(mine == wanted, message)
-
-
-def _is_unbacked(length: Size) -> bool:
-    return isinstance(length, torch.SymInt) and not length.node.has_hint()
 
 
 # Products
@@ -192,14 +185,7 @@ def _gather(self: TensorMeta, dim: int, index: TensorMeta, **_: Any) -> None:
         _within(index, self.size, wrap_dim(dim, len(self.size)))
 
 
-@demand(
-    "scatter.src",
-    "scatter.value",
-    "scatter.reduce",
-    "scatter.value_reduce",
-    "scatter_add",
-    "scatter_reduce.two",
-)
+@demand(*SCATTERS)
 def _scatter(self: TensorMeta, dim: int, index: TensorMeta, src: Any, *_: Any, **__: Any) -> None:
     if _is_empty(index):
         return

@@ -26,6 +26,15 @@ from symshapes.rules.registry import DataDependentError, rule
 
 _WIDE = (torch.int64, torch.int32)
 """Dtypes of positions that most of eager's kernels take."""
+SCATTERS = (
+    "scatter.src",
+    "scatter.value",
+    "scatter.reduce",
+    "scatter.value_reduce",
+    "scatter_add",
+    "scatter_reduce.two",
+)
+"""Operators that write elements to positions along a dimension."""
 
 
 @rule("gather")
@@ -54,14 +63,7 @@ def index_put(self: TensorMeta, indices: Any, values: TensorMeta, accumulate: bo
     return like(self)
 
 
-@rule(
-    "scatter.src",
-    "scatter.value",
-    "scatter.reduce",
-    "scatter.value_reduce",
-    "scatter_add",
-    "scatter_reduce.two",
-)
+@rule(*SCATTERS)
 def scatter(self: TensorMeta, dim: int, index: TensorMeta, *args: Any, **kwargs: Any) -> TensorMeta:
     """A row-major copy of the first argument with elements replaced."""
     if index.dtype not in _WIDE and not sure(numel(index.size) == 0):
