@@ -4,6 +4,7 @@ They take the same way as the C++: the same ops run, in the same order, wherever
 Where that is not worth its while (`lstm`), sizes are guarded to their hints before the C++ sees them.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -94,10 +95,11 @@ def attention(
     enable_gqa: bool = False,
 ) -> Tensor:
     """`scaled_dot_product_attention`; where no fused kernel runs for the sizes met, products and a softmax do for all."""
-    if _is_fused(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
-        return F.scaled_dot_product_attention(
-            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
-        )
+    torchs = functools.partial(
+        F.scaled_dot_product_attention, dropout_p=dropout_p, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
+    )
+    if _is_fused(torchs, query, key, value, attn_mask):
+        return torchs(query, key, value, attn_mask)
     return attention_by_products(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
 
 
@@ -131,36 +133,29 @@ def attention_by_products(
     return matmul(torch.dropout(weights, dropout_p, True), value)
 
 
+class _Fused(TorchDispatchMode):
+    """Notes whether one kernel computes attention."""
+
+    seen = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen |= "_scaled_dot_product" in func.name()
+        return func(*args, **(kwargs or {}))
+
+
 def _is_fused(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None,
-    dropout_p: float,
-    is_causal: bool,
-    scale: float | None,
-    enable_gqa: bool,
+    function: Callable[..., Tensor], query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None
 ) -> bool:
-    """Whether torch runs one kernel for all of it with tensors of the sizes met, or does it as only its C++ can."""
+    """Whether `function` runs one kernel for all of it with tensors of the sizes met, or does it as only its C++ can."""
     if query.dtype not in (torch.float32, torch.float64):
         return True  # in half precision products are computed in another way
-
-    class Watch(TorchDispatchMode):
-        fused = False
-
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            self.fused |= "_scaled_dot_product" in func.name()
-            return func(*args, **(kwargs or {}))
-
     mode = type(query.fake_mode)()  # type: ignore[attr-defined]
     try:
-        with _disable_current_modes(), mode, Watch() as watch:  # type: ignore[no-untyped-call]
-            q, k, v = map(_of_hints, (query, key, value))
-            mask = None if attn_mask is None else _of_hints(attn_mask)
-            F.scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+        with _disable_current_modes(), mode, _Fused() as fused:  # type: ignore[no-untyped-call]
+            function(*(None if t is None else _of_hints(t) for t in (query, key, value, attn_mask)))
     except (RuntimeError, ValueError):  # what it refuses, or sizes that nobody knows yet
         return True
-    return bool(watch.fused)
+    return bool(fused.seen)
 
 
 def _of_hints(tensor: Tensor) -> Tensor:
