@@ -37,7 +37,12 @@ class History:
         """Whether another value was met at a place, and the program did not ask for the value itself."""
         if place in self._constant:
             return False
-        return place in self._changed or any(not _same(met, value) for _, met in self._met.get(place, ())[:1])
+        return place in self._changed or self._differs(place, value)
+
+    def _differs(self, place: Place, value: Number) -> bool:
+        """Whether the first capture met another value."""
+        met = self._met.get(place)
+        return met is not None and not _same(met[0][1], value)
 
     def class_of(self, place: Place) -> Hashable:
         """Equal for places that held equal numbers at each capture so far."""
@@ -53,12 +58,10 @@ class History:
 
     def add(self, met: Mapping[Place, Number]) -> None:
         """What one more capture met."""
-        news = []
+        news = {place for place, value in met.items() if self._differs(place, value)} - self._changed
+        self._changed |= news
         for place, value in met.items():
             before = self._met.get(place, ())
-            if before and not _same(before[0][1], value) and place not in self._changed:
-                self._changed.add(place)
-                news.append(place)
             if len(before) < _REMEMBERED:
                 self._met[place] = (*before, (self._captures, value))
         self._captures += 1

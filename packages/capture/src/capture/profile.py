@@ -37,9 +37,12 @@ def note_changed(file: str | os.PathLike[str], code: CodeType, places: Iterable[
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-        with os.fdopen(handle, "w") as out:
-            json.dump(known, out)
-        os.replace(temporary, path)
+        try:
+            with os.fdopen(handle, "w") as out:
+                json.dump(known, out)
+            os.replace(temporary, path)
+        except OSError:
+            os.unlink(temporary)
 
 
 def _read(path: Path) -> dict[str, list[list[Any]]]:
