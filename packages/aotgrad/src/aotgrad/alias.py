@@ -18,8 +18,7 @@ from aotgrad.errors import Unsupported
 from aotgrad.trace import Tracer
 from aotgrad.tracked import Tracked
 from aotgrad.views import ViewStep, is_view
-
-SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+from symshapes import SYMBOLIC
 
 
 @dataclass(frozen=True, slots=True)

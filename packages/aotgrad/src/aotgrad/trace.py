@@ -27,6 +27,7 @@ from aotgrad.tracked import Tracked, fresh
 from aotgrad.views import COMPOSED, ViewStep, base_of, is_view, is_whole, write_back
 from symshapes import (
     NUMBER_DTYPES,
+    SYMBOLIC,
     DataDependentError,
     FakeMode,
     FakeTensor,
@@ -47,7 +48,6 @@ from symshapes import (
 
 aten = torch.ops.aten
 
-SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 Table = Mapping[Any, Callable[..., Any]]
 

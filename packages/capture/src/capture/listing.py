@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from symshapes import expr_of, print_expr
+from symshapes import SYMBOLIC, expr_of, print_expr
 
 _INFIX = {
     operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//", operator.mod: "%",
@@ -26,7 +26,6 @@ _PREFIX = {operator.neg: "-", operator.pos: "+", operator.invert: "~", operator.
 #: FX's own wording of a call, which has its target by name.
 _TARGET = re.compile(r"\[target=(.+?)\]\(")
 _WIDEST = 64
-_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 def listing(graph: fx.Graph) -> list[str]:
@@ -93,8 +92,8 @@ def _shape(value: Any) -> str:
     """`[s0, 4]`, or the expression of a symbolic number."""
     if isinstance(value, torch.Tensor):
         return f"[{', '.join(map(_number, value.shape))}]"
-    return _number(value) if isinstance(value, _SYMBOLIC) else ""
+    return _number(value) if isinstance(value, SYMBOLIC) else ""
 
 
 def _number(value: Any) -> str:
-    return print_expr(expr_of(value), "python") if isinstance(value, _SYMBOLIC) else str(value)
+    return print_expr(expr_of(value), "python") if isinstance(value, SYMBOLIC) else str(value)

@@ -26,11 +26,11 @@ from inductor.lowerings.fallback import fallback
 from inductor.options import Options
 from inductor.passes import BodyRewriter, rewrite_graph, select
 from inductor.traits import DeviceTraits, TraitsOf
-from symshapes import FloorDiv, expr_of, require
+from symshapes import SYMBOLIC, FloorDiv, expr_of, require
 
 aten = torch.ops.aten
 
-SYMBOLIC = torch.SymInt | torch.SymFloat | torch.SymBool
+NUMBERS = (*SYMBOLIC, int, float)
 MANY_OPERATIONS = 64
 MANY_READS = 12
 """Beyond these a pending value is put in memory even for one user: kernels would grow without end."""
@@ -110,7 +110,7 @@ class _Lowering:
         if isinstance(value, torch.Tensor):
             program.inputs.append(node.name)
             return self._given(node.name, value)
-        expr = self.builder.size(value) if isinstance(value, SYMBOLIC | int) else value
+        expr = self.builder.size(value) if isinstance(value, (*SYMBOLIC, int)) else value
         symbol = expr if isinstance(expr, sympy.Symbol) else sympy.Symbol(node.name, integer=True)
         program.inputs.append(symbol)
         if isinstance(expr, sympy.Symbol):
@@ -152,9 +152,9 @@ class _Lowering:
         value = node.meta.get("val")
         if target is require:
             return self._promise(node)
-        if isinstance(value, SYMBOLIC | int | float) and "defines" in node.meta:
+        if isinstance(value, NUMBERS) and "defines" in node.meta:
             return self._scalar_from_data(node)
-        if isinstance(value, SYMBOLIC | int | float) and not _reads_data(node):
+        if isinstance(value, NUMBERS) and not _reads_data(node):
             return expr_of(value) if isinstance(value, SYMBOLIC) else value
         args = fx.node.map_aggregate(node.args, self._argument)
         kwargs = fx.node.map_aggregate(node.kwargs, self._argument)

@@ -8,6 +8,7 @@ from symshapes.control_flow import Conditional, ControlFlow, Loop
 from symshapes.counted import counted_factories
 from symshapes.env import ShapeEnv, UnbackedError
 from symshapes.expr import (
+    SYMBOLIC,
     ExprWriter,
     FloorDiv,
     Max,
@@ -91,6 +92,7 @@ from symshapes.undisturbed import undisturbed_autograd
 __all__ = [
     "HALF_DTYPES",
     "NUMBER_DTYPES",
+    "SYMBOLIC",
     "Ambient",
     "Conditional",
     "ControlFlow",

@@ -12,7 +12,7 @@ import torch
 from torch import fx
 
 from aotgrad.joint import JointGraph
-from aotgrad.partition.split import Partition, split
+from aotgrad.partition.split import Partition, sources_of, split
 from aotgrad.views import is_view
 
 aten = torch.ops.aten
@@ -47,21 +47,9 @@ def backward_uses(joint: JointGraph) -> list[fx.Node]:
 
 def _sources(used: list[fx.Node], mutated: set[fx.Node]) -> list[fx.Node]:
     """What to save so that all of `used` can be had: views give way to what they are views of, and so on."""
-    saved: dict[fx.Node, None] = {}
-    casts: list[fx.Node] = []
-    waiting = list(used)
-    seen: set[fx.Node] = set()
-    while waiting:
-        node = waiting.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if node.op == "get_attr" or node.target in _MADE_ANEW or _is_view(node):
-            waiting.extend(node.all_input_nodes)
-        elif node.target is aten._to_copy.default:
-            casts.append(node)
-        else:
-            saved[node] = None
+    found = sources_of(used, lambda node: node.op == "get_attr" or node.target in _MADE_ANEW or _is_view(node))
+    casts = [node for node in found if node.target is aten._to_copy.default]
+    saved = dict.fromkeys(node for node in found if node.target is not aten._to_copy.default)
     for node in casts:
         source: Any = node.args[0]
         # A cast costs nothing in a fused backward, provided that its source is at hand anyway.

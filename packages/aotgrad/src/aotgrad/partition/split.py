@@ -17,6 +17,7 @@ from torch.fx.node import map_arg
 from aotgrad.cleanup import stays
 from aotgrad.joint import JointGraph
 from aotgrad.module import module_of
+from symshapes import SYMBOLIC
 
 aten = torch.ops.aten
 
@@ -43,7 +44,7 @@ class Partition:
     saved_sizes: tuple[Saved, ...]
 
 
-NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool, int, float)
+NUMBERS = (*SYMBOLIC, int, float)
 
 Partitioner = Callable[[JointGraph], Partition]
 
@@ -56,7 +57,8 @@ def split(joint: JointGraph, save: Iterable[fx.Node]) -> Partition:
     parts = _Parts(joint)
     chosen = list(dict.fromkeys(save))
     tensors = [node for node in chosen if isinstance(node.meta["val"], torch.Tensor)]
-    sizes = _number_sources(node for node in chosen if not isinstance(node.meta["val"], torch.Tensor))
+    numbers = [node for node in chosen if not isinstance(node.meta["val"], torch.Tensor)]
+    sizes = sources_of(numbers, _is_arithmetic)
     forward, places = parts.forward(tensors, sizes)
     backward = parts.backward(tensors, sizes)
     return Partition(
@@ -67,22 +69,27 @@ def split(joint: JointGraph, save: Iterable[fx.Node]) -> Partition:
     )
 
 
-def _number_sources(numbers: Iterable[fx.Node]) -> list[fx.Node]:
-    """The numbers that some are computed from: each symbol for itself, and arithmetic is done again where it is needed."""
+def sources_of(nodes: Iterable[fx.Node], is_made: Callable[[fx.Node], bool]) -> list[fx.Node]:
+    """What the values of `nodes` are made from in the end, if those of nodes that are `is_made` are made again."""
     found: dict[fx.Node, None] = {}
-    waiting = list(numbers)
+    waiting = list(nodes)
     seen: set[fx.Node] = set()
     while waiting:
         node = waiting.pop()
         if node in seen:
             continue
         seen.add(node)
-        parts = node.all_input_nodes
-        if parts and all(isinstance(part.meta["val"], NUMBERS) for part in parts):
-            waiting.extend(parts)
+        if is_made(node):
+            waiting.extend(node.all_input_nodes)
         else:
             found[node] = None
     return list(found)
+
+
+def _is_arithmetic(node: fx.Node) -> bool:
+    """Whether a number is computed from numbers, of which each symbol is saved for itself."""
+    parts = node.all_input_nodes
+    return bool(parts) and all(isinstance(part.meta["val"], NUMBERS) for part in parts)
 
 
 class _Parts:

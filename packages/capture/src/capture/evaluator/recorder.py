@@ -22,7 +22,7 @@ from capture.variables.mappings import Dict
 from capture.variables.numbers import Symbolic
 from capture.variables.sequences import List, Tuple
 from capture.variables.tensors import Tensor
-from symshapes import DataDependentError, FakeMode, UnbackedError
+from symshapes import SYMBOLIC, DataDependentError, FakeMode, UnbackedError
 
 from .dynamic import DynamicSizes
 from .errors import ProgramErrors
@@ -42,7 +42,6 @@ _FOLLOWS = frozenset(
 )  # fmt: skip
 #: Of these what holds for most sizes need not hold for 0 and 1.
 _LAYOUTS = frozenset({"is_contiguous", "is_non_overlapping_and_dense"})
-_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 class GraphRecorder:
@@ -246,7 +245,7 @@ class GraphRecorder:
             )
             self.fakes[id(result)] = variable
             return self._effects.created(variable)
-        if isinstance(result, _SYMBOLIC):
+        if isinstance(result, SYMBOLIC):
             return self._effects.created(Symbolic(node, result))
         if type(result) in CONSTANT_TYPES:
             return Constant(result)

@@ -22,14 +22,12 @@ from capture.variables.iterators import Iterator
 from capture.variables.mappings import Dict
 from capture.variables.sequences import List, Tuple
 from capture.variables.tensors import Tensor
-from symshapes import Conditional, ControlFlow, LazyGraphModule, Loop
+from symshapes import SYMBOLIC, Conditional, ControlFlow, LazyGraphModule, Loop
 
 from .globals import ProgramGlobals
 from .recorder import GraphRecorder
 from .side_effects import SideEffects
 from .state import EvaluationState
-
-_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 @dataclass
@@ -136,7 +134,7 @@ class Subgraphs:
         for node in graph.nodes:
             if node in before or node.op == "placeholder":
                 continue
-            number = isinstance(node.meta.get("val"), _NUMBERS)
+            number = isinstance(node.meta.get("val"), SYMBOLIC)
             if not number or any(part in calls or part in own for part in node.all_input_nodes):
                 calls[node] = None
         if any(_is_of_data(node.meta.get("val")) for node in calls):
@@ -277,7 +275,7 @@ def _is_of_data(value: Any) -> bool:
         value = tuple(value.shape)
     if isinstance(value, tuple | list):
         return any(map(_is_of_data, value))
-    return isinstance(value, _NUMBERS) and not value.node.has_hint()
+    return isinstance(value, SYMBOLIC) and not value.node.has_hint()
 
 
 def _version(fake: Any) -> int:

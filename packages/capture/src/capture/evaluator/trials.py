@@ -13,7 +13,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from capture._torch import OpOverload, OpOverloadPacket
-from symshapes import hint_of
+from symshapes import SYMBOLIC, hint_of
 
 #: Elements that zeros are made of at most: larger calls are taken to be as welcome as they look.
 _MOST = 1 << 22
@@ -50,7 +50,7 @@ def _span(tensor: torch.Tensor) -> int:
 
 
 def _real(value: Any) -> Any:
-    if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+    if isinstance(value, SYMBOLIC):
         return hint_of(value)
     if not isinstance(value, torch.Tensor):
         return value

@@ -26,10 +26,9 @@ from inductor.cache.tensors import is_plain, tensor_bytes
 from inductor.device import DeviceBackend
 from inductor.ir.text import declaration
 from inductor.options import Options
-from symshapes import Ambient, expr_text
+from symshapes import SYMBOLIC, Ambient, expr_text
 
-SYMBOLIC = torch.SymInt | torch.SymFloat | torch.SymBool
-NUMBERS = SYMBOLIC | int | float
+NUMBERS = (*SYMBOLIC, int, float)
 
 
 class Uncacheable(Exception):

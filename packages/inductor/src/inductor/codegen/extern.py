@@ -15,8 +15,7 @@ import torch
 from inductor._torch import OpOverload, native_call
 from inductor.ir.program import ExternOp, StridedView
 from inductor.schedule.extern import direct_function, writes_into
-from inductor.schedule.nodes import SYMBOLIC
-from symshapes import print_expr
+from symshapes import SYMBOLIC, print_expr
 
 Globals = dict[str, str]
 """Module-level name to the expression it is bound to."""

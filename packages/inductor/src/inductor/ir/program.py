@@ -29,7 +29,7 @@ from torch import fx
 from inductor.ir.body import Body
 from inductor.ir.operations import Expr, Symbol
 from inductor.ir.text import declaration, declared, dtype_name
-from symshapes import expr_of, expr_text
+from symshapes import SYMBOLIC, expr_of, expr_text
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def _quoted(name: str) -> str:
 
 
 def _symbols_in(value: Any) -> set[Symbol]:
-    if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+    if isinstance(value, SYMBOLIC):
         value = expr_of(value)
     if isinstance(value, sympy.Basic):
         return {one for one in value.free_symbols if isinstance(one, Symbol)}
@@ -185,7 +185,7 @@ def _symbols_in(value: Any) -> set[Symbol]:
 
 def _text(value: Any) -> str:
     """An argument, a size or an output. What no text stands for shows in angle brackets, and is not read back."""
-    if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+    if isinstance(value, SYMBOLIC):
         value = expr_of(value)
     if isinstance(value, sympy.Basic):
         return expr_text(value)

@@ -18,7 +18,7 @@ from torch import fx
 
 from inductor.ir.operations import Op, Ref
 from inductor.ir.recording import LoopRecorder
-from symshapes import facts_if_operator
+from symshapes import SYMBOLIC, facts_if_operator
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def is_static(value: Any) -> bool:
         return all(map(is_static, value))
     if isinstance(value, torch.Tensor):
         return all(type(n) is int for n in (*value.shape, *value.stride(), value.storage_offset()))
-    return not isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
+    return not isinstance(value, SYMBOLIC)
 
 
 def values_of(arguments: Any) -> Any:

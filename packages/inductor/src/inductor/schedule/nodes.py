@@ -21,7 +21,7 @@ from inductor.ir.operations import Constant, Elementwise, Load, Op, Reduce, Ref,
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
 from inductor.primitives import REDUCTIONS
 from inductor.schedule.space import Dim, Index, Number, Remap, estimate, index_of, number, product, remap_index
-from symshapes import facts_if_operator, require
+from symshapes import SYMBOLIC, facts_if_operator, require
 
 
 @dataclass
@@ -356,9 +356,6 @@ def symbol_names(value: Any) -> set[str]:
         elif isinstance(value, list | tuple):
             todo.extend(value)
     return found
-
-
-SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 def views(op: ExternOp) -> Iterator[StridedView]:

@@ -8,10 +8,11 @@ from symshapes.expr.functions import FloorDiv, Mod
 from symshapes.expr.plain import ExprWriter, read_exprs
 from symshapes.expr.printers import print_expr
 from symshapes.expr.simplify import simplify_with_ranges
-from symshapes.expr.symbols import expr_of, hint_of, index_symbol, size_symbol
+from symshapes.expr.symbols import SYMBOLIC, expr_of, hint_of, index_symbol, size_symbol
 from symshapes.expr.text import expr_text, parse_expr
 
 __all__ = [
+    "SYMBOLIC",
     "ExprWriter",
     "FloorDiv",
     "Max",

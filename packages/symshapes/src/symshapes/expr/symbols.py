@@ -11,6 +11,7 @@ from sympy import Expr, Symbol
 from symshapes.expr.functions import as_expr
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+"""The classes of symbolic numbers, for `isinstance`."""
 
 
 @lru_cache(maxsize=1 << 14)

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from symshapes.expr.symbols import SYMBOLIC
 from symshapes.fake.tensor import FakeTensor, Mode
 from symshapes.rules.layout import TensorMeta, View
 
@@ -22,7 +23,7 @@ class _MetaCall:
     def to_meta(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             return self.tensor(value)
-        if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        if isinstance(value, SYMBOLIC):
             return _concrete(value)
         if type(value) in (list, tuple, torch.Size):
             return [self.to_meta(item) for item in value]
