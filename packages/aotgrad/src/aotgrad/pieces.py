@@ -42,7 +42,7 @@ def compile_in_pieces(program: fx.GraphModule, compile_one: Compile) -> Callable
             raise Unsupported(
                 "control flow in a graph that sets grad mode or autocast, or holds modules", _first(nodes)
             )
-    runs = [(controls, part) for controls, part in _parts(nodes)]
+    runs = list(_parts(nodes))
     last: dict[fx.Node, int] = {}
     for at, (_, part) in enumerate(runs):
         for node in part:

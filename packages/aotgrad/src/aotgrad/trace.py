@@ -27,7 +27,6 @@ from aotgrad.tracked import Tracked, fresh
 from aotgrad.views import COMPOSED, ViewStep, base_of, is_view, is_whole, write_back
 from symshapes import (
     NUMBER_DTYPES,
-    SYMBOLIC,
     DataDependentError,
     FakeMode,
     FakeTensor,
@@ -39,6 +38,7 @@ from symshapes import (
     facts_of,
     inverse_permutation,
     is_dense,
+    is_unbacked,
     memory_order,
     require,
     same_layout,
@@ -181,7 +181,7 @@ class Tracer(InfraMode):
             for index, item in enumerate(result):
                 if isinstance(item, torch.Tensor):
                     self._track(item, self.recorder.item(node, index), exact)
-        elif isinstance(result, SYMBOLIC) and not result.node.has_hint() and not self.symbols.knows(result):
+        elif is_unbacked(result) and not self.symbols.knows(result):
             node, _ = self._record_call(func, args, kwargs, result, pure)
             self._define(node, node, 0, None, result)
         elif result is None and not pure:

@@ -15,7 +15,7 @@ from torch.autograd import forward_ad
 from symshapes import UnbackedError
 
 from .bytecode import argument_names
-from .errors import NotConstant, Unsupported
+from .errors import NotConstant, Unsupported, undecided
 from .evaluator import opcodes as _opcodes
 from .evaluator.frame import BreakHere, Frame, check_no_handler_state, run
 from .evaluator.machine import Experience, Machine
@@ -113,8 +113,7 @@ class Attempt:
         except Unsupported as problem:
             raise Stopped(problem.step or self.stop_step(), problem.reason, self.stopped_line()) from problem
         except UnbackedError as problem:
-            reason = f"a decision by {problem.expr}, which only the run can tell"
-            raise Stopped(self.stop_step(), reason, self.stopped_line()) from problem
+            raise Stopped(self.stop_step(), undecided(problem.expr), self.stopped_line()) from problem
         except NotConstant as problem:
             raise Stopped(self.stop_step(), f"{problem} is not constant", self.stopped_line()) from problem
         except RecursionError as problem:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import fx
 
 
@@ -59,3 +61,8 @@ class SkipCall(SkipFrame):
 
 class NotConstant(Exception):
     """A value was asked for as a plain Python object and is not one."""
+
+
+def undecided(expr: Any) -> str:
+    """Why evaluation cannot go on where the program decides by a number that is in data."""
+    return f"a decision by {expr}, which only the run can tell"

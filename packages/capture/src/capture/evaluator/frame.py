@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from types import CodeType
 from typing import Any, Protocol
 
-from capture.errors import Unsupported
+from capture.errors import Unsupported, undecided
 from capture.variables.assumptions import State
 from capture.variables.base import Interpreter, SymbolicRaise, Variable
 from capture.variables.constants import Constant
@@ -173,7 +173,7 @@ def _run_root(m: Evaluation, frame: Frame, ops: list[Op]) -> str:
             unwind(m, frame, raised)
             continue
         except UnbackedError as problem:
-            reason = f"a decision by {problem.expr}, which only the run can tell"
+            reason = undecided(problem.expr)
             if effects.activity != activity:
                 raise Unsupported(reason) from problem
             frame.stack, frame.ip, frame.kw_names = stack, op.index, ()

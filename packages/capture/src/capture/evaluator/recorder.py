@@ -22,7 +22,7 @@ from capture.variables.mappings import Dict
 from capture.variables.numbers import Symbolic
 from capture.variables.sequences import List, Tuple
 from capture.variables.tensors import Tensor
-from symshapes import SYMBOLIC, DataDependentError, FakeMode, UnbackedError
+from symshapes import SYMBOLIC, DataDependentError, FakeMode, UnbackedError, is_unbacked
 
 from .dynamic import DynamicSizes
 from .errors import ProgramErrors
@@ -168,7 +168,7 @@ class GraphRecorder:
         if self._is_plain(result) and not acts:
             if promises:
                 raise Unsupported(f"{_name(target)} is a constant unless it raises, which only the run can tell")
-            if result is False and _name(target) in _LAYOUTS and any(map(_is_unbacked, fake_args)):
+            if result is False and _name(target) in _LAYOUTS and any(map(_has_unbacked_size, fake_args)):
                 raise Unsupported(f"{_name(target)} of a tensor whose sizes only the run can tell")
             if _name(target) not in _FOLLOWS and any(map(self.has_tensor, args)):
                 raise Unsupported(f"{_name(target)}, whose answer is not in a tensor's metadata")
@@ -311,8 +311,6 @@ def _name(target: Any) -> str:
     return target if isinstance(target, str) else str(getattr(target, "__name__", target))
 
 
-def _is_unbacked(value: Any) -> bool:
+def _has_unbacked_size(value: Any) -> bool:
     """Whether it is a tensor with a size that only the run can tell."""
-    if not isinstance(value, torch.Tensor):
-        return False
-    return any(isinstance(length, torch.SymInt) and not length.node.has_hint() for length in value.shape)
+    return isinstance(value, torch.Tensor) and any(map(is_unbacked, value.shape))

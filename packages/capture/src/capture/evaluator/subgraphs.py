@@ -22,7 +22,7 @@ from capture.variables.iterators import Iterator
 from capture.variables.mappings import Dict
 from capture.variables.sequences import List, Tuple
 from capture.variables.tensors import Tensor
-from symshapes import SYMBOLIC, Conditional, ControlFlow, LazyGraphModule, Loop
+from symshapes import SYMBOLIC, Conditional, ControlFlow, LazyGraphModule, Loop, is_unbacked
 
 from .globals import ProgramGlobals
 from .recorder import GraphRecorder
@@ -275,7 +275,7 @@ def _is_of_data(value: Any) -> bool:
         value = tuple(value.shape)
     if isinstance(value, tuple | list):
         return any(map(_is_of_data, value))
-    return isinstance(value, SYMBOLIC) and not value.node.has_hint()
+    return is_unbacked(value)
 
 
 def _version(fake: Any) -> int:

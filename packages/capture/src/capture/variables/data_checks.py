@@ -14,7 +14,7 @@ import torch
 from capture import config
 from capture._torch import CHECKS, check_is_size
 from capture.errors import NotConstant, Unsupported
-from symshapes import constrain_range, require, same_sizes
+from symshapes import constrain_range, is_unbacked, require, same_sizes
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
@@ -38,7 +38,7 @@ for _function, _error in CHECKS.items():
 
 def _require(m: Interpreter, condition: Variable, message: Variable | None, error: type[Exception]) -> Variable:
     words = None if message is None or m.builder.is_none(message) else message.realize(m)
-    if isinstance(condition, Symbolic) and condition.python_type() is bool and not condition.value.node.has_hint():
+    if isinstance(condition, Symbolic) and condition.python_type() is bool and is_unbacked(condition.value):
         text = _text(m, words)
         if text is None:
             text = f"Expected {condition.value.node.expr} to be True"
@@ -104,7 +104,7 @@ def _constrain_range(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     named = dict(zip(("value", "min", "max"), args, strict=False)) | kwargs
     number = named.pop("value").realize(m)
     ends = {name: m.builder.to_python(end) for name, end in named.items()}
-    if isinstance(number, Symbolic) and not number.value.node.has_hint():
+    if isinstance(number, Symbolic) and is_unbacked(number.value):
         words = f"a number is not within {ends.get('min')} to {ends.get('max')}"
         for name, sign in (("min", ">="), ("max", "<=")):
             if ends.get(name) is not None:

@@ -118,9 +118,8 @@ def _made(m: Interpreter, data: Variable, kwargs: Kwargs) -> Variable:
         parts = m.builder.new_tuple([_made(m, item, kwargs) for item in data.items])
         return m.recorder.record("call_function", torch.stack, [parts], {})
     dtype = kwargs["dtype"].as_python(m)
-    if (
-        dtype.is_floating_point
-    ):  # rounded once to a double, as Python does it; what overflows then is infinite, and no error
+    if dtype.is_floating_point:
+        # Rounded once to a double, as Python does it; what overflows then is infinite, and no error.
         number = m.calls.call(m.builder.known(float), [data], {})
         kwargs = {**kwargs, "dtype": Constant(torch.float64)}
         made = m.recorder.record("call_function", torch.full, [m.builder.new_tuple([]), number], kwargs)

@@ -13,7 +13,7 @@ import torch
 from torch import fx
 
 from capture.errors import NotConstant
-from symshapes import number_function
+from symshapes import is_unbacked, number_function
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
@@ -48,7 +48,7 @@ class Symbolic(Variable):
         return _PYTHON_TYPES[type(self.value)]
 
     def as_python(self, m: Interpreter) -> Any:
-        if self.known is None and not self.value.node.has_hint():
+        if self.known is None and is_unbacked(self.value):
             raise NotConstant(self)
         return self.specialise(m) if self.known is None else self.known
 

@@ -33,6 +33,11 @@ def expr_of(value: Any) -> Expr:
     return as_expr(value)
 
 
+def is_unbacked(value: Any) -> bool:
+    """Whether it is a symbolic number that only the run can tell."""
+    return isinstance(value, SYMBOLIC) and not value.node.has_hint()
+
+
 def hint_of(value: Any) -> Any:
     """The number that a symbolic value had when the program was captured, a guess if only the run can tell; of a plain
     number, itself."""

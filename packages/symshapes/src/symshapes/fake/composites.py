@@ -15,9 +15,9 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from symshapes import _torch
-from symshapes.expr.symbols import hint_of
+from symshapes.expr.symbols import hint_of, is_unbacked
 from symshapes.fake.resampling import RESAMPLING
-from symshapes.rules.layout import broadcast, is_contiguous, is_unknown, sure, wrap_dim
+from symshapes.rules.layout import broadcast, is_contiguous, sure, wrap_dim
 from symshapes.rules.registry import DataDependentError
 
 
@@ -303,7 +303,7 @@ def _rnn_cell(activation: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
 
 def dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """`torch.dropout`; of how many elements only the run can tell, no elements are no case of their own."""
-    if p == 0 or not train or not any(map(is_unknown, input.shape)) or input.device.type != "cpu":
+    if p == 0 or not train or not any(map(is_unbacked, input.shape)) or input.device.type != "cpu":
         return torch.dropout(input, p, train)
     if p == 1:
         return input.mul(torch.zeros((), dtype=input.dtype))
@@ -391,7 +391,7 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
                 lengths.setdefault(label, []).append(length)
         for first, *others in lengths.values():
             for other in others:
-                told = not (is_unknown(first) or is_unknown(other)) or any(
+                told = not (is_unbacked(first) or is_unbacked(other)) or any(
                     type(length) is int and length == 1 for length in (first, other)
                 )
                 if not (told or sure(first == other)):

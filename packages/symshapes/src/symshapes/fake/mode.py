@@ -9,7 +9,7 @@ import torch
 
 import symshapes.rules  # noqa: F401  (registers every rule)
 from symshapes import _torch
-from symshapes.expr.symbols import SYMBOLIC
+from symshapes.expr.symbols import SYMBOLIC, is_unbacked
 from symshapes.facts import OperatorFacts, errors
 from symshapes.fake.convert import Converter
 from symshapes.fake.data import DATA, SizesInData
@@ -17,7 +17,7 @@ from symshapes.fake.fallback import run_meta_kernel
 from symshapes.fake.tensor import FakeTensor, SymbolicFakeTensor, fake_class, meta_of
 from symshapes.infra_mode import InfraMode
 from symshapes.rules import registry
-from symshapes.rules.layout import Same, TensorMeta, View, is_unknown, same_size, sure
+from symshapes.rules.layout import Same, TensorMeta, View, same_size, sure
 from symshapes.rules.registry import DataDependentError, rule_and_facts
 
 _ATOMS = frozenset(
@@ -50,7 +50,7 @@ def _may_lie_so(tensor: Any, copy: Any) -> bool:
         for step, other, length in zip(tensor.stride(), copy.stride(), tensor.shape, strict=True)
         if not (sure(step == other) or sure(length == 1))
     ]
-    if not unlike or not any(map(is_unknown, (*tensor.shape, *tensor.stride()))):
+    if not unlike or not any(map(is_unbacked, (*tensor.shape, *tensor.stride()))):
         return False
     return not all(sure(length > 1) and sure(step != other) for step, other, length in unlike)
 

@@ -7,10 +7,11 @@ arguments. Out: nothing, or the error. What kernels of eager check when they run
 from collections.abc import Sequence
 from typing import Any
 
+from symshapes.expr.symbols import is_unbacked
 from symshapes.rules import layout
 from symshapes.rules.indexing import SCATTERS
 from symshapes.rules.indexing import index as indexed
-from symshapes.rules.layout import Size, TensorMeta, broadcast, is_unknown, numel, wrap_dim
+from symshapes.rules.layout import Size, TensorMeta, broadcast, numel, wrap_dim
 from symshapes.rules.registry import demand
 from symshapes.rules.views import as_strided, diagonal, select, slice_
 
@@ -34,7 +35,7 @@ def _spreads(size: Sequence[Size], over: Sequence[Size]) -> None:
     message = f"the expanded size of the tensor {list(over)} must match the existing size {list(size)}"
     _require(len(size) <= len(over), message)
     for mine, wanted in zip(reversed(size), reversed(over), strict=False):
-        if is_unknown(mine):
+        if is_unbacked(mine):
             _require((mine == wanted) | (mine == 1), message)
         elif mine != 1:
             _require(mine == wanted, message)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from symshapes.expr.symbols import expr_of
+from symshapes.expr.symbols import expr_of, is_unbacked
 from symshapes.expr.terms import exact_quotient
 from symshapes.facts import errors
 from symshapes.facts.layout import channels_innermost, grows_outward, is_block, is_nested
@@ -166,15 +166,10 @@ def is_dense(size: Sequence[Size], stride: Sequence[Size]) -> bool:
     if is_contiguous(size, stride):
         return True
     # Short dimensions do not count: their strides say nothing.
-    if any(is_unknown(step) for step in stride):
+    if any(is_unbacked(step) for step in stride):
         return is_block(size, stride, [dim for dim in range(len(size)) if not sure(size[dim] < 2)], _equal)
     order = sorted((dim for dim in range(len(size)) if not sure(size[dim] < 2)), key=lambda dim: _hint(stride[dim]))
     return is_nested(size, stride, order, _equal)
-
-
-def is_unknown(value: Size) -> bool:
-    """Whether only the run can tell a size."""
-    return isinstance(value, torch.SymInt) and not value.node.has_hint()
 
 
 def sorted_by_stride(meta: TensorMeta, dims: Sequence[int]) -> list[int]:
@@ -247,7 +242,7 @@ def expand_strides(meta: TensorMeta, size: Sequence[Size]) -> Sizes:
     for dim, (length, stride) in enumerate(zip(meta.size, meta.stride, strict=True)):
         # One that is equal to the whole's does not repeat, whatever it is.
         whole = size[lead + dim]
-        repeats = not _is_same(length, whole) and length == 1 and (is_unknown(whole) or whole != 1)
+        repeats = not _is_same(length, whole) and length == 1 and (is_unbacked(whole) or whole != 1)
         out.append(0 if repeats else stride)
     return tuple(out)
 
@@ -281,7 +276,7 @@ def _is_same(one: Size, two: Size) -> bool:
 
 def _is_multiple(one: Size, two: Size) -> bool:
     """Whether a stride is a multiple of another by sizes that nobody knows: the outer one, unless those sizes are short."""
-    if not (is_unknown(one) or is_unknown(two)) or _is_same(one, two):
+    if not (is_unbacked(one) or is_unbacked(two)) or _is_same(one, two):
         return False
     above, below = expr_of(one), expr_of(two)
     return bool(exact_quotient(above, below) is not None)

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from symshapes.expr.symbols import is_unbacked
 from symshapes.facts import Operand, float_dtype, real_dtype, result_dtype
 from symshapes.rules.layout import (
     Size,
@@ -12,7 +13,6 @@ from symshapes.rules.layout import (
     contiguous_strides,
     demand,
     fresh,
-    is_unknown,
     numel,
     preserved_strides,
     wrap_dim,
@@ -129,7 +129,7 @@ def argmax(self: TensorMeta, dim: int | None = None, keepdim: bool = False) -> T
     """Where the largest element is."""
     if dim is not None:
         _nonempty(self, dim, "argmax")
-    elif any(map(is_unknown, self.size)):
+    elif any(map(is_unbacked, self.size)):
         _has_elements(numel(self.size), "argmax(): Expected reduction dim to be specified for input.numel() == 0.")
     return reduced(self, dim, keepdim, torch.int64)
 

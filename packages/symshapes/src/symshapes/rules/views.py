@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from symshapes.expr.symbols import is_unbacked
 from symshapes.facts import complex_dtype, real_dtype
 from symshapes.rules.layout import (
     CONJ,
@@ -17,7 +18,6 @@ from symshapes.rules.layout import (
     fresh,
     given,
     is_contiguous,
-    is_unknown,
     numel,
     same_size,
     strides_for,
@@ -77,7 +77,7 @@ def view_strides(size: Sizes, stride: Sizes, target: Sizes) -> Sizes | None:
                 filled = filled * target[at]
                 at -= 1
             if not sure(filled == inner):
-                if any(map(is_unknown, (*size, *stride, *target))):
+                if any(map(is_unbacked, (*size, *stride, *target))):
                     # What this would be a view of by one size it might have to copy by another.
                     raise DataDependentError(torch.ops.aten.view.default)
                 return None
@@ -92,7 +92,7 @@ def view_strides(size: Sizes, stride: Sizes, target: Sizes) -> Sizes | None:
 
 def _is_short(filled: Size, inner: Size) -> bool:
     """Whether a chunk of the target has fewer elements than that of the tensor."""
-    unknown = is_unknown(filled) or is_unknown(inner)
+    unknown = is_unbacked(filled) or is_unbacked(inner)
     return not sure(filled == inner) if unknown else bool(filled < inner)
 
 
@@ -240,7 +240,7 @@ def expand(self: TensorMeta, size: Sequence[Size], *, implicit: bool = False) ->
             strides[dim] = 0 if not sure(wanted == 1) else sizes[-2] * strides[dim + 1]
             continue
         have = self.size[mine]
-        if is_unknown(wanted) and not is_unknown(have):
+        if is_unbacked(wanted) and not is_unbacked(have):
             # Negative it would mean another length; of 1 element or of as many as there are, the stride is as in eager.
             if not wanted.node.env.statically_known(wanted.node.expr >= 0):
                 raise DataDependentError(torch.ops.aten.expand.default)
@@ -291,7 +291,7 @@ def select(self: TensorMeta, dim: int, index: Size) -> View:
 
 def _from_front(place: Size, length: Size) -> Size:
     """A place, or one counted from the end if it is negative, counted from the front."""
-    if not is_unknown(place):
+    if not is_unbacked(place):
         return place + length if place < 0 else place
     return place + length * torch.sym_max(0, torch.sym_min(1, -place))
 
@@ -300,7 +300,7 @@ def clamp_slice(length: Size, start: Size | None, end: Size | None) -> tuple[Siz
     """Start and end counted from the front and cut to the dimension."""
     start = 0 if start is None else start
     end = length if end is None or (type(end) is int and end >= 2**63 - 1) else end
-    if any(map(is_unknown, (length, start, end))):
+    if any(map(is_unbacked, (length, start, end))):
         start = torch.sym_min(torch.sym_max(_from_front(start, length), 0), length)
         end = end if end is length else torch.sym_max(torch.sym_min(_from_front(end, length), length), start)
         given(end >= start)
