@@ -2,7 +2,7 @@
 
 The suite `programs` runs whole programs around real libraries (`benchmarks/programs`) and compares their results; the suite
 `calls` times what a call costs beside its kernels.
-`--suite architectures` and `--suite dynamic` come first and take options of their own (`--suite dynamic --help`).
+`--suite architectures`, `--suite dynamic` and `--suite dynamic-models` come first and take options of their own (`--suite dynamic --help`).
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ def main() -> None:
         from benchmarks.architectures.sweep import main as sweep
 
         return sweep(sys.argv[3:])
-    if sys.argv[1:3] == ["--suite", "dynamic"]:
+    if sys.argv[1:2] == ["--suite"] and sys.argv[2:3] in (["dynamic"], ["dynamic-models"]):
         from benchmarks.dynamic.table import main as changing_sizes
 
-        return changing_sizes(sys.argv[3:])
+        return changing_sizes(sys.argv[3:], models=sys.argv[2] == "dynamic-models")
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument("--suite", choices=[*SUITES, WHOLE_PROGRAMS, CALLS], default="all")
     parser.add_argument("--model", action="append", choices=NAMES, help="instead of a suite; may be repeated")

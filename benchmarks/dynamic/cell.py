@@ -50,7 +50,7 @@ def judged(row: Row, form: Form, contender: str) -> Cell:
         cell.compiles = compiler.graphs
         return cell
     cell.compiles = compiler.graphs
-    gap = difference(expected, found, row.tolerance if form.compiled else None)
+    gap = difference(expected, found, row.tolerance if form.compiled or not row.exact else None)
     if gap is not None:
         cell.status, cell.why = "wrong", gap
     elif not cell.compiles and allowed:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.dynamic import families  # noqa: F401  (fills the table)
+from benchmarks.dynamic import families, zoo  # noqa: F401  (fill the table)
 from benchmarks.dynamic.cell import Cell, judged
 from benchmarks.dynamic.contender import FORMS, Form
 from benchmarks.dynamic.registry import ROWS, Row

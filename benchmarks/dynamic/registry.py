@@ -33,7 +33,8 @@ def over(n: Iterable[int], m: Iterable[int] | None = None) -> Sizes:
 class Row:
     """`automatic` and `dynamic` are how often it may be compiled with `dynamic=None` and `dynamic=True`; `why`, where that is more than 2 and 1.
 
-    `whole`: one graph a compile is asked for (`fullgraph=True`). `tolerance`: relative, for compiled results.
+    `whole`: one graph a compile is asked for (`fullgraph=True`). `tolerance`: relative, for compiled results; without `exact` for those
+    of the graph as well, in which gradients of a parameter that is used often may be summed in another order.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Row:
     why: str = ""
     whole: bool = True
     tolerance: float = 1e-4
+    exact: bool = True
 
 
 ROWS: dict[str, Row] = {}

@@ -1,4 +1,7 @@
-"""`python -m benchmarks --suite dynamic ...`: all rows in four forms, ours beside the peer; JSON lines, one table, totals by family."""
+"""`python -m benchmarks --suite dynamic ...`: all rows in four forms, ours beside the peer; JSON lines, one table, totals by family.
+
+`--suite dynamic-models` is the same for whole models (`benchmarks/dynamic/zoo`), with automatic dynamism.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +22,18 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.contenders import cache_environment
-from benchmarks.dynamic import families  # noqa: F401  (fills the table)
+from benchmarks.dynamic import families, zoo  # noqa: F401  (fill the table)
 from benchmarks.dynamic.cell import Cell
 from benchmarks.dynamic.contender import CONTENDERS, FORMS
 from benchmarks.dynamic.registry import ROWS
+from benchmarks.dynamic.zoo.model import FAMILIES
+from benchmarks.dynamic.zoo.table import by_model
 
 MARKS = {"right": "✓", "over": "×", "wrong": "WRONG", "raised": "raised", "left": "left", "died": "DIED"}
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(arguments: Sequence[str], *, models: bool = False) -> None:
+    """All rows but those of whole models, in all forms; or those alone, in the automatic ones."""
     parser = argparse.ArgumentParser(prog="benchmarks --suite dynamic", description=__doc__)
     parser.add_argument("--only", type=re.compile, help="rows whose name this regular expression finds")
     parser.add_argument("--family", type=re.compile, help="rows whose family this regular expression finds")
@@ -46,8 +52,9 @@ def main(arguments: Sequence[str]) -> None:
     done = {(c.row, c.form, c.contender) for c in earlier}
     again = {(c.row, c.form) for c in read(options.failed_from) if not c.passed} if options.failed_from else None
     cells = list(earlier)
-    names = [n for n, row in ROWS.items() if _asked(options.only, n) and _asked(options.family, row.family)]
-    forms = [form.name for form in FORMS if options.form.search(form.name)]
+    rows = {name: row for name, row in ROWS.items() if (row.family in FAMILIES) is models}
+    names = [n for n, row in rows.items() if _asked(options.only, n) and _asked(options.family, row.family)]
+    forms = [f.name for f in FORMS if options.form.search(f.name) and not (models and f.dynamic)]
     with tempfile.TemporaryDirectory() as temporary:
         environment = {**os.environ, **cache_environment(str(options.cache or temporary)), "HF_HUB_OFFLINE": "1"}
         for contender in options.contender or CONTENDERS:
@@ -61,7 +68,7 @@ def main(arguments: Sequence[str]) -> None:
                         file.write(json.dumps(vars(cell)) + "\n")
                 if not cell.passed:
                     console.print(told(cell), markup=False, highlight=False, soft_wrap=True)
-    console.print(table(cells))
+    console.print(by_model(cells) if models else table(cells))
     console.print(totals(cells))
 
 
