@@ -50,24 +50,52 @@ def _routed(x: torch.Tensor, weight: torch.Tensor, ends: torch.Tensor) -> torch.
     return x
 
 
+@pytest.mark.parametrize("captured", [True, False])
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-def test_a_backward_that_reads_data_runs_eagerly(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture.config, "capture_data_dependent", False)
-    x, weight = torch.randn(6, 4, requires_grad=True), torch.randn(3, 4, 4, requires_grad=True)
-    ends = torch.tensor([2, 2, 6])
-    expected = torch.autograd.grad(_routed(x, weight, ends).sum(), (x, weight))
-    compiled = meta.compile(_routed, backend=backend)
-    with pytest.warns(capture.CaptureWarning, match="tolist") as heard:
-        out = compiled(x, weight, ends)
-    assert sum("tolist" in str(w.message) for w in heard) == 1
-    torch.testing.assert_close(torch.autograd.grad(out.sum(), (x, weight)), expected)
-    assert compiled.session.report.graphs
-    with pytest.raises(capture.GraphBreakError, match="tolist"):
-        meta.compile(_routed, backend=backend, fullgraph=True)(x, weight, ends)
-    with torch.no_grad():
-        torch.testing.assert_close(
-            meta.compile(_routed, backend=backend, fullgraph=True)(x, weight, ends), _routed(x, weight, ends)
+def test_an_operator_s_formula_that_reads_data_runs_as_it_is(
+    backend: str, captured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capture.config, "capture_data_dependent", captured)
+    compiled = meta.compile(_routed, backend=backend, fullgraph=True)
+    weight = torch.randn(3, 4, 4, dtype=torch.float64, requires_grad=True)
+    for ends in (torch.tensor([2, 2, 6]), torch.tensor([0, 5, 6])):
+        x = torch.randn(6, 4, dtype=torch.float64, requires_grad=True)
+        found, expected = (
+            (out := run(x, weight, ends), torch.autograd.grad(out.square().sum(), (x, weight)))
+            for run in (compiled, _routed)
         )
+        torch.testing.assert_close(found, expected)
+    assert compiled.session.report.graph_count == 1
+
+
+class _Skipping(torch.autograd.Function):
+    """Its backward decides by data."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        (x,) = ctx.saved_tensors
+        return gradient * 2 if x.sum().item() != 0 else gradient * 0
+
+
+def _skipped(x: torch.Tensor) -> torch.Tensor:
+    return _Skipping.apply(x.sin()).cos()
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_backward_that_reads_data_runs_eagerly(backend: str) -> None:
+    x = torch.randn(6, 4, requires_grad=True)
+    expected = torch.autograd.grad(_skipped(x).sum(), x)
+    compiled = meta.compile(_skipped, backend=backend)
+    out = compiled(x)
+    assert compiled.session.report.break_count
+    torch.testing.assert_close(torch.autograd.grad(out.sum(), x), expected)
+    with pytest.raises(capture.GraphBreakError):
+        meta.compile(_skipped, backend=backend, fullgraph=True)(x)
 
 
 def test_a_result_that_a_compiler_returns_as_a_view_may_be_written_to() -> None:

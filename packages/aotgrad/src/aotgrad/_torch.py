@@ -81,3 +81,18 @@ copy_all = torch._foreach_copy_
 
 # What the public methods of an autograd.Function's context set: assigned, they cost no frame.
 TO_SAVE, NON_DIFFERENTIABLE, MATERIALIZES = "to_save", "non_differentiable", "materialize_grads"
+
+
+# The types of operators: public code has instances only.
+OpOverload, OpOverloadPacket = torch._ops.OpOverload, torch._ops.OpOverloadPacket
+
+
+def has_formula(op: Any) -> bool:
+    """Whether autograd was given something to do of its own for an operator, as `torch.library.register_autograd` does."""
+    return torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "Autograd")
+
+
+def autocasts(op: Any, device: torch.device) -> bool:
+    """Whether autocast, which is on, does something of its own for an operator on a device."""
+    key = f"Autocast{device.type.upper()}"
+    return any_autocast() and torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key)

@@ -5,13 +5,14 @@ In: an `fx.GraphModule` of torch calls (modules and attributes allowed) and its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import fx
 
+from aotgrad import formulas
 from aotgrad.polyfills import POLYFILLS
 
 Enter = Callable[[fx.Node], None]
@@ -26,18 +27,22 @@ class QuietInterpreter(fx.Interpreter):
 
 
 class TracedRun(QuietInterpreter):
-    """One run of a captured graph under a tracer. `enter` hears of each call before it runs.
+    """One run of a captured graph under a tracer. `enter` hears of each call before it runs. `untraced`: operators whose
+    own formulas for gradients are not traced.
 
     What the calls gave stays alive with it, so that `call_of` can tell values apart by identity.
     """
 
-    def __init__(self, module: fx.GraphModule, enter: Enter) -> None:
+    def __init__(self, module: fx.GraphModule, enter: Enter, untraced: Container[Any] = ()) -> None:
         super().__init__(module, keep_values=True)
         self.enter = enter
+        self.untraced = untraced
 
     def run_node(self, n: fx.Node) -> Any:
         if n.op.startswith("call_"):
             self.enter(n)
+        if self.untraced and (op := formulas.operator_of(n)) in self.untraced:
+            return formulas.by_itself(op, *self.fetch_args_kwargs_from_env(n))
         return super().run_node(n)
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

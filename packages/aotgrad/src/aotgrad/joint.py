@@ -7,7 +7,7 @@ functional ATen, and the `Signature` of the program.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,6 +23,7 @@ from aotgrad.chains import Chains, Edge, chains
 from aotgrad.cleanup import clean_values, remove_dead
 from aotgrad.decompositions import core_decompositions
 from aotgrad.errors import Unsupported
+from aotgrad.formulas import operator_of
 from aotgrad.interpret import TracedRun, attached_tensors, swapped
 from aotgrad.module import module_of
 from aotgrad.routes import reached_inputs, separate_groups
@@ -128,10 +129,18 @@ def trace_joint(
     backward at results that others are computed from (`JointGraph.cuts`).
     Raises Unsupported for a program that has no functional graph.
     """
-    with undisturbed_autograd():
-        with torch.set_grad_enabled(enable_grad):
-            traced = _Traced.run(program, inputs, decompositions)
-        return traced.joint(cut) if any(traced.signature.differentiable) else traced.inference()
+    untraced: set[Any] = set()
+    while True:
+        try:
+            with undisturbed_autograd():
+                with torch.set_grad_enabled(enable_grad):
+                    traced = _Traced.run(program, inputs, decompositions, untraced)
+                return traced.joint(cut) if any(traced.signature.differentiable) else traced.inference()
+        except Unsupported as refusal:
+            op = operator_of(refusal.call)
+            if op is None or op in untraced:
+                raise
+        untraced.add(op)  # the formula, if it was that, is applied as it runs
 
 
 @dataclass
@@ -146,7 +155,9 @@ class _Traced:
     history: list[History]
 
     @classmethod
-    def run(cls, program: Callable[..., Any], inputs: Sequence[Any], table: Table | None) -> _Traced:
+    def run(
+        cls, program: Callable[..., Any], inputs: Sequence[Any], table: Table | None, untraced: Collection[Any] = ()
+    ) -> _Traced:
         if table is None:
             table = core_decompositions()
         fake_mode = _mode_of(inputs)
@@ -169,7 +180,7 @@ class _Traced:
             for fake in fakes
         ]
         given, held = fakes[: len(inputs)], fakes[len(inputs) :]
-        ran = TracedRun(program, tracer.recorder.enter_call) if isinstance(program, fx.GraphModule) else None
+        ran = TracedRun(program, tracer.recorder.enter_call, untraced) if isinstance(program, fx.GraphModule) else None
         with _grad_mode_kept(), fake_mode, tracer, swapped(places, held):
             returned = program(*given) if ran is None else ran.run(*given)
             tracer.keep_promises()
