@@ -1,14 +1,19 @@
-"""The architectures by name: `transformers:LlamaModel`, `timm:resnet10t`; how each becomes a small model with inputs."""
+"""The architectures by name: `transformers:LlamaModel`, `timm:resnet10t`; how each becomes a small model with inputs.
+
+A name that ends in `/default`, or in the name of one of transformers' ways to go through experts (`/eager`, `/batched_mm`, `/grouped_mm`), is that of
+a mixture of experts, which is to have some.
+"""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from benchmarks.architectures.inputs import Inputs, candidates
+from benchmarks.architectures.inputs import Inputs, candidates, parts
 from benchmarks.architectures.shrink import levels, shrunk
 from benchmarks.architectures.timm_models import smallest_models
 
@@ -40,6 +45,27 @@ def names() -> list[str]:
     return [*(f"transformers:{n}" for n in sorted(found)), *(f"timm:{n}" for n in smallest_models())]
 
 
+def mixtures(ways: Sequence[str] = ("default",)) -> list[str]:
+    """The architectures of transformers that say in their configurations how many experts there are, with each of these ways.
+
+    What a name says is not asked: `build` finds out whether the model has experts, and whether they can be gone through so.
+    """
+    import transformers
+
+    found = []
+    for name in names():
+        library, _, key = name.partition(":")
+        if library != "transformers":
+            continue
+        try:
+            config = getattr(transformers, key).config_class()
+        except Exception:  # a class that needs an optional library, or a configuration that needs other ones
+            continue
+        if any("expert" in field and not field.startswith("_") for part in parts(config) for field in vars(part)):
+            found += [f"{name}/{way}" for way in ways]
+    return found
+
+
 def build(name: str) -> Subject:
     """The architecture called `name`, tiny, having run once in eager mode. Raises `NotBuilt`."""
     library, _, key = name.partition(":")
@@ -67,8 +93,25 @@ def _timm(name: str) -> Subject:
     raise NotBuilt(problems[0])
 
 
+def counts_experts(model: torch.nn.Module) -> bool:
+    """Whether some module of it says that it has several experts."""
+    return any(
+        "expert" in field and isinstance(value, int) and value > 1
+        for module in model.modules()
+        for field, value in vars(module).items()
+    )
+
+
+def ways_lead(model: torch.nn.Module) -> bool:
+    """Whether the model's experts are gone through as it is told: their `forward` asks the interface that has the ways."""
+    codes = (getattr(type(module).forward, "__code__", None) for module in model.modules())
+    return any(code is not None and "experts_interface" in code.co_freevars for code in codes)
+
+
 def _transformers(name: str) -> Subject:
     import transformers
+
+    name, _, way = name.partition("/")
 
     cls = getattr(transformers, name, None)
     config_class = getattr(cls, "config_class", None)
@@ -78,7 +121,7 @@ def _transformers(name: str) -> Subject:
     for level in levels():
         try:
             torch.manual_seed(0)
-            config = shrunk(config_class, level)
+            config = shrunk(config_class, level, experts=bool(way))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 count = _parameters(cls, config)
@@ -90,6 +133,13 @@ def _transformers(name: str) -> Subject:
         except Exception as error:  # the next level changes less
             problems.append(f"level {level}: {type(error).__name__}: {error}")
             continue
+        if way and not counts_experts(model):
+            problems.append(f"level {level}: no experts")
+            continue
+        if way not in ("", "default"):
+            if not ways_lead(model):
+                raise NotBuilt("its experts are gone through in one way")
+            model.set_experts_implementation(way)
         torch.manual_seed(1)
         tried = candidates(model)
         while True:

@@ -53,18 +53,29 @@ def candidates(model: torch.nn.Module) -> Iterator[Inputs]:
 Make = Callable[[], torch.Tensor]
 
 
-def _parts(config: Any) -> list[Any]:
+def parts(config: Any) -> list[Any]:
     """The configuration and those nested in it."""
     found = [config]
     for value in vars(config).values():
         if hasattr(value, "to_diff_dict"):
-            found += _parts(value)
+            found += parts(value)
     return found
+
+
+def resized(inputs: Inputs, length: int) -> Inputs:
+    """The inputs with as many tokens, those that there are or those over again; masks and positions of tokens follow."""
+
+    def fitted(value: torch.Tensor) -> torch.Tensor:
+        if value.is_floating_point() or value.dim() < 2 or value.size(1) != LENGTH:
+            return value
+        return torch.cat([value] * (length // LENGTH + 1), 1)[:, :length].contiguous()
+
+    return {name: fitted(value) for name, value in inputs.items()}
 
 
 def _field(config: Any, *names: str, default: Any = None, kind: type | tuple[type, ...] = int) -> Any:
     """The first such field of the configuration or, nested in it, of another."""
-    for part in _parts(config):
+    for part in parts(config):
         for name in names:
             value = getattr(part, name, None)
             if isinstance(value, kind) and not isinstance(value, bool):

@@ -37,7 +37,9 @@ class Running:
     since: float = field(default_factory=time.monotonic)
 
 
-def _child(name: str, cases: list[Case], contenders: list[str], threads: int, results: Any) -> None:
+def _child(
+    name: str, cases: list[Case], contenders: list[str], threads: int, results: Any, lengths: tuple[int, ...]
+) -> None:
     import torch
 
     torch.set_num_threads(threads)
@@ -45,13 +47,18 @@ def _child(name: str, cases: list[Case], contenders: list[str], threads: int, re
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
-    probe(name, cases, contenders, results.send)
+    probe(name, cases, contenders, results.send, lengths)
     results.close()
     os._exit(0)  # destructors of half-broken compiles must not turn a result into a crash
 
 
 def run(
-    names: Sequence[str], cases: Sequence[Case], contenders: Sequence[str], jobs: int, limits: Limits
+    names: Sequence[str],
+    cases: Sequence[Case],
+    contenders: Sequence[str],
+    jobs: int,
+    limits: Limits,
+    lengths: Sequence[int] = (),
 ) -> Iterator[dict[str, Any]]:
     """Records as they come. After a time-out the architecture's other cases start in another process."""
     context = multiprocessing.get_context("forkserver")
@@ -63,7 +70,8 @@ def run(
         while waiting and len(running) < jobs and time.monotonic() < limits.ends:
             name, todo = waiting.pop()
             here, there = context.Pipe(duplex=False)
-            process = context.Process(target=_child, args=(name, todo, list(contenders), threads, there), daemon=True)
+            args = (name, todo, list(contenders), threads, there, tuple(lengths))
+            process = context.Process(target=_child, args=args, daemon=True)
             process.start()
             there.close()
             running.append(Running(name, process, here, [(case, c) for case in todo for c in contenders]))

@@ -17,6 +17,7 @@ import torch
 
 from benchmarks.architectures import catalogue
 from benchmarks.architectures.catalogue import Subject
+from benchmarks.architectures.inputs import resized
 from benchmarks.architectures.judge import Tensors, verdict
 
 Case = tuple[str, str]
@@ -44,6 +45,10 @@ class Record:
     seconds: float = 0.0
     """Of the first step: compilation and one run."""
     error: str = ""
+    lengths: str = ""
+    """How right calls with other lengths were, where any were asked for: as `outputs` says it."""
+    graphs_of_lengths: int = 0
+    """Graphs compiled for all lengths together."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -56,9 +61,13 @@ class Result:
 
 
 def probe(
-    name: str, cases: Sequence[Case], contenders: Sequence[str], report: Callable[[dict[str, Any]], None]
+    name: str,
+    cases: Sequence[Case],
+    contenders: Sequence[str],
+    report: Callable[[dict[str, Any]], None],
+    lengths: Sequence[int] = (),
 ) -> None:
-    """Run all cases, reporting a record a case and contender."""
+    """Run all cases, reporting a record a case and contender; after each, with inputs of as many tokens as `lengths` says."""
     warnings.simplefilter("ignore")
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
@@ -77,7 +86,7 @@ def probe(
             continue
         for contender in contenders:
             record = Record(name, device, mode, contender)
-            runs = _compiled(record, subject)
+            runs, run = _compiled(record, subject)
             _judge(record, runs, [eager], exact)
             if record.status == "wrong" and exact is not None:
                 _judge(record, runs, [eager, *moved(subject, device, mode)], exact)
@@ -85,7 +94,35 @@ def probe(
                 record.status = "told"
             if quirk and record.status == "wrong":
                 record.status, record.error = "undecided", quirk
+            if run is not None and lengths:
+                _other_lengths(record, subject, run, lengths)
             report(record.as_json())
+
+
+def _other_lengths(record: Record, subject: Subject, run: Compiled, lengths: Sequence[int]) -> None:
+    """Fill in what the compiled module makes of other lengths than it was compiled for: the worst of its answers."""
+    answers = []
+    for length in lengths:
+        other = replace(subject, inputs=resized(subject.inputs, length))
+        try:
+            eager, exact, _ = references(other, record.device, record.mode)
+        except Exception as error:  # the program takes no other length
+            record.lengths = f"not in eager: {_told(error)[:200]}"
+            return
+        judged = Record(record.name, record.device, record.mode, record.contender)
+        try:
+            found = step(run.module, run.model, other, record.device, torch.float32, record.mode)
+        except Exception as error:
+            answers.append(f"raised at {length}: {_told(error)}")
+            continue
+        _judge(judged, [found], [eager], exact)
+        if judged.status == "wrong" and exact is not None:
+            _judge(judged, [found], [eager, *moved(other, record.device, record.mode)], exact)
+        worst = next((a for a in (judged.outputs, judged.gradients) if a.startswith("wrong")), judged.status)
+        answers.append(f"{worst} at {length}" if worst.startswith("wrong") else worst)
+    record.lengths = next((a for a in answers if a.startswith(("raised", "wrong"))), answers[-1])
+    run.facts(judged)
+    record.graphs_of_lengths = judged.graphs
 
 
 def _as_told(record: Record, subject: Subject, found: Result) -> bool:
@@ -196,13 +233,24 @@ def _synchronise(device: str) -> None:
         torch.cuda.synchronize()
 
 
-def _compiled(record: Record, subject: Subject) -> list[Result]:
+@dataclass(frozen=True)
+class Compiled:
+    """A module and what a contender made of it."""
+
+    model: torch.nn.Module
+    module: Any
+    facts: Callable[[Record], None]
+    """Fills in what the capture says of itself so far."""
+
+
+def _compiled(record: Record, subject: Subject) -> tuple[list[Result], Compiled | None]:
     """Two steps of a fresh compile, noting what the capture says of itself; none if it raised."""
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         try:
             model = _placed(subject, record.device, torch.float32).train(record.mode == "training")
-            run, facts = COMPILERS[record.contender](model)
+            contender, _, backend = record.contender.partition(", ")
+            run, facts = COMPILERS[contender](model, backend or "inductor")
             start = time.perf_counter()
             first = step(run, model, subject, record.device, torch.float32, record.mode)
             record.seconds = time.perf_counter() - start
@@ -210,13 +258,13 @@ def _compiled(record: Record, subject: Subject) -> list[Result]:
             second = step(run, model, subject, record.device, torch.float32, record.mode)
         except Exception as error:  # this is what the sweep looks for
             record.error = _told(error)
-            return []
+            return [], None
         finally:
             heard_of = [str(w.message)[:400] for w in heard]
             record.fallbacks = list(dict.fromkeys(m for m in heard_of if "capture failed" in m or "runs eagerly" in m))
     if record.fallbacks:
         record.whole = False
-    return [first, second]
+    return [first, second], Compiled(model, run, facts)
 
 
 def _judge(record: Record, runs: Sequence[Result], eager: Sequence[Result], exact: Result | None) -> None:
@@ -246,10 +294,10 @@ def _told(error: BaseException) -> str:
     return " <- ".join(causes) + f" | {where}"
 
 
-def _ours(model: torch.nn.Module) -> tuple[Any, Callable[[Record], None]]:
+def _ours(model: torch.nn.Module, backend: str) -> tuple[Any, Callable[[Record], None]]:
     import meta
 
-    run: Any = meta.compile(model)
+    run: Any = meta.compile(model, backend=backend)
 
     def facts(record: Record) -> None:
         report = run.session.report
@@ -261,9 +309,13 @@ def _ours(model: torch.nn.Module) -> tuple[Any, Callable[[Record], None]]:
     return run, facts
 
 
-def _peer(model: torch.nn.Module) -> tuple[Any, Callable[[Record], None]]:
+def _peer(model: torch.nn.Module, backend: str) -> tuple[Any, Callable[[Record], None]]:
+    from torch._dynamo import config
     from torch._dynamo.utils import counters
 
+    # Ours captures what depends on data without being told.
+    config.capture_scalar_outputs = True
+    config.capture_dynamic_output_shape_ops = True
     counters.clear()
 
     def facts(record: Record) -> None:
@@ -271,11 +323,11 @@ def _peer(model: torch.nn.Module) -> tuple[Any, Callable[[Record], None]]:
         record.breaks = [str(reason)[:300] for reason in counters["graph_break"]]
         record.whole = not record.breaks and record.graphs == 1
 
-    return torch.compile(model), facts
+    return torch.compile(model, backend=backend), facts
 
 
-COMPILERS: dict[str, Callable[[torch.nn.Module], tuple[Any, Callable[[Record], None]]]] = {
+COMPILERS: dict[str, Callable[[torch.nn.Module, str], tuple[Any, Callable[[Record], None]]]] = {
     "ours": _ours,
     "torch.compile": _peer,
 }
-"""Contender: the compiled module, and what to ask about the capture after its first call."""
+"""Contender: from a module and a backend's name the compiled module, and what to ask about the capture after its first call."""

@@ -41,6 +41,22 @@ KINDS: tuple[tuple[str, str, int], ...] = (
 MISSING = {"prediction_length": 8, "num_experts_per_tok": 2, "n_routed_experts": 4, "moe_intermediate_size": 32}
 """What some classes leave None and then need."""
 
+EXPERTS: dict[str, Any] = {
+    "is_moe": True,
+    "enable_moe_block": True,
+    "num_experts": 4,
+    "top_k_experts": 2,
+    "n_shared_experts": 1,
+    "encoder_sparse_step": 1,
+    "decoder_sparse_step": 1,
+    "moe_layer_start_index": 0,
+    "layer_types": ["conv", "full_attention"],
+    "mlp_layer_types": ["dense", "sparse"],
+    "head_dim": HEAD_DIM,
+}
+"""What mixtures of experts need beside it: counts and kinds of layers that some classes leave None, and layers of experts where
+a default configuration has none among the first. None of it replaces what a configuration says, but for switches and steps."""
+
 LEVELS: tuple[frozenset[str], ...] = (
     frozenset(kind for kind, _, _ in KINDS),
     frozenset({"layers", "groups", "experts", "vocabulary", "image", "inner", "positions"}),
@@ -51,9 +67,9 @@ LEVELS: tuple[frozenset[str], ...] = (
 """Kinds that are made small; each level is tried where the ones before it did not run."""
 
 
-def shrunk(config_class: type, level: int) -> Any:
-    """An instance of `config_class`; raises what the class raises."""
-    return _shrink(config_class(), LEVELS[level])
+def shrunk(config_class: type, level: int, *, experts: bool = False) -> Any:
+    """An instance of `config_class`, with `experts` one that has some; raises what the class raises."""
+    return _shrink(config_class(), LEVELS[level], {**EXPERTS, **MISSING} if experts else MISSING)
 
 
 def levels() -> Iterator[int]:
@@ -71,9 +87,20 @@ def kind_of(name: str) -> tuple[str, int] | None:
     return found
 
 
-def _shrink(default: Any, kinds: frozenset[str]) -> Any:
-    names = [f.name for f in dataclasses.fields(default)] if dataclasses.is_dataclass(default) else list(vars(default))
-    values = {name: getattr(default, name) for name in names if hasattr(default, name)}
+def fields(config: Any) -> dict[str, Any]:
+    """What a configuration says, by name; without what differs from layer to layer, which some refuse to be asked for."""
+    names = [f.name for f in dataclasses.fields(config)] if dataclasses.is_dataclass(config) else list(vars(config))
+    values = {}
+    for name in names:
+        try:
+            values[name] = getattr(config, name)
+        except Exception:  # a class of the library's own, raised for a name of several values
+            continue
+    return values
+
+
+def _shrink(default: Any, kinds: frozenset[str], missing: dict[str, Any]) -> Any:
+    values = fields(default)
     changes: dict[str, Any] = {}
     # Widths that differ from stage to stage hang together in ways of their own.
     staged = any(
@@ -86,7 +113,7 @@ def _shrink(default: Any, kinds: frozenset[str]) -> Any:
     )
     kept = _layers_kept(values, count)
     for name, value in values.items():
-        changes.update(_change(name, value, values, kinds, count, kept))
+        changes.update(_change(name, value, values, kinds, count, kept, missing))
     return _rebuilt(default, changes)
 
 
@@ -100,13 +127,21 @@ def _layers_kept(values: dict[str, Any], count: int) -> int:
 
 
 def _change(
-    name: str, value: Any, values: dict[str, Any], kinds: frozenset[str], count: int, kept: int
+    name: str,
+    value: Any,
+    values: dict[str, Any],
+    kinds: frozenset[str],
+    count: int,
+    kept: int,
+    missing: dict[str, Any],
 ) -> dict[str, Any]:
     if hasattr(value, "to_diff_dict"):
-        return {name: _shrink(value, kinds)}
+        return {name: _shrink(value, kinds, missing)}
     if value is None:
-        return {name: MISSING[name]} if name in MISSING else {}
+        return {name: missing[name]} if name in missing else {}
     if isinstance(value, bool):
+        if name in missing:
+            return {name: missing[name]}
         return {name: False} if value and name in ("apply_spec_augment", "use_pretrained_backbone") else {}
     if isinstance(value, float):
         noisy = re.search(r"drop|jitter|mask_(time|feature)_prob", name) and not name.endswith("num_drop")
@@ -126,6 +161,8 @@ def _change(
             {v for n, v in values.items() if isinstance(v, int) and re.search(r"token_i", n) and v >= VOCABULARY}
         )
         return {name: VOCABULARY - 1 - (big.index(value) if value in big else 0)}
+    if re.search(r"_(step|index)$", name) and name in missing:
+        return {name: missing[name]}
     found = kind_of(name)
     if found is None or found[0] not in kinds:
         return {}

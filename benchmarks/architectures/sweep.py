@@ -16,8 +16,11 @@ from rich.console import Console
 
 from benchmarks.architectures import catalogue
 from benchmarks.architectures.pool import Limits, run
-from benchmarks.architectures.tables import counts, failures
+from benchmarks.architectures.tables import counts, failures, rows
 from benchmarks.contenders import cache_environment
+
+WAYS = ("default", "eager", "batched_mm", "grouped_mm")
+"""Through experts: as a model does unless told; else in a loop over the experts, and in two ways in one product."""
 
 GOOD = ("right", "undecided", "told", "not in eager")
 
@@ -29,6 +32,11 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--first", type=Path, help="a file of names to be run before the others")
     parser.add_argument("--mode", action="append", choices=("inference", "training"), help="both by default")
     parser.add_argument("--device", action="append", choices=("cpu", "cuda"), help="cpu by default; may be repeated")
+    parser.add_argument(
+        "--experts", action="append", choices=WAYS, help="only mixtures of experts, gone through so; may be repeated"
+    )
+    parser.add_argument("--length", action="append", type=int, help="of other inputs to follow; may be repeated")
+    parser.add_argument("--backend", default="inductor", help="of both contenders")
     parser.add_argument("--peer", action="store_true", help="torch.compile beside ours")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seconds", type=float, default=240, help="limit of one case")
@@ -51,20 +59,24 @@ def main(arguments: Sequence[str]) -> None:
         os.environ["HF_HUB_OFFLINE"] = "1"  # architectures come from their configurations alone
         os.environ.update(cache_environment(str(options.cache or temporary)))
         contenders = ["ours", "torch.compile"] if options.peer else ["ours"]
-        for record in run(names, cases, contenders, options.jobs, limits):
+        if options.backend != "inductor":
+            contenders = [f"{contender}, {options.backend}" for contender in contenders]
+        for record in run(names, cases, contenders, options.jobs, limits, options.length or ()):
             records.append(record)
             if options.json:
                 with options.json.open("a") as file:
                     file.write(json.dumps(record) + "\n")
             if record["status"] not in GOOD:
                 console.print(told(record), markup=False, highlight=False)
+    if options.experts:
+        console.print(rows(records))
     console.print(counts(records))
     console.print(failures(records))
 
 
 def chosen(options: argparse.Namespace, records: list[dict[str, Any]]) -> list[str]:
     """The architectures to run, without those that the records hold."""
-    names = catalogue.names()
+    names = catalogue.mixtures(options.experts) if options.experts else catalogue.names()
     if options.first:
         first = [n for n in options.first.read_text().split() if n in names]
         names = list(dict.fromkeys([*first, *names]))

@@ -50,6 +50,34 @@ def counts(records: list[dict[str, Any]]) -> Table:
     return out
 
 
+def rows(records: list[dict[str, Any]]) -> Table:
+    """A row an architecture and contender: what became of it in each mode, in how many graphs, and why there are several."""
+    modes = list(dict.fromkeys(r["mode"] for r in records))
+    out = Table(title="status (graphs; of all lengths)")
+    for heading in ("architecture", "contender", *modes, "breaks"):
+        out.add_column(heading, overflow="fold")
+    found: dict[tuple[str, str], dict[str, dict[str, Any]]] = defaultdict(dict)
+    for record in records:
+        found[record["name"], record["contender"]][record["mode"]] = record
+    for (name, contender), by_mode in sorted(found.items()):
+        reasons = [_class_of(b) for r in by_mode.values() for b in (*r["breaks"], *r["skipped"], *r["fallbacks"])]
+        reasons += [r["error"][:160] for r in by_mode.values() if r["error"]]
+        out.add_row(
+            name.partition(":")[2],
+            contender,
+            *(_cell(by_mode[mode]) if mode in by_mode else "-" for mode in modes),
+            "; ".join(dict.fromkeys(reasons)),
+        )
+    return out
+
+
+def _cell(record: dict[str, Any]) -> str:
+    text = f"{record['status']} ({record['graphs']}"
+    if record.get("lengths"):
+        text += f"; {record['graphs_of_lengths']}, {record['lengths'][:60]}"
+    return text + ")"
+
+
 def failures(records: list[dict[str, Any]]) -> Table:
     """Reasons, most frequent first, with an example each."""
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
