@@ -60,9 +60,9 @@ def test_interval_of_a_difference() -> None:
 
 
 def test_groups_split_where_products_meet() -> None:
-    assert groups(integers([2, 3, 4]), integers([6, 2, 2])) == [([0, 1], [0]), ([2], [1, 2])]
-    assert groups([S0, sympy.Integer(8)], [S0, sympy.Integer(2), sympy.Integer(4)]) == [([0], [0]), ([1], [1, 2])]
-    assert groups([S0, sympy.Integer(8)], [8 * S0]) == [([0, 1], [0])]
+    assert groups(integers([2, 3, 4]), integers([6, 2, 2])) == (((0, 1), (0,)), ((2,), (1, 2)))
+    assert groups([S0, sympy.Integer(8)], [S0, sympy.Integer(2), sympy.Integer(4)]) == (((0,), (0,)), ((1,), (1, 2)))
+    assert groups([S0, sympy.Integer(8)], [8 * S0]) == (((0, 1), (0,)),)
 
 
 def test_a_block_of_memory_is_told_from_holes_and_overlaps() -> None:

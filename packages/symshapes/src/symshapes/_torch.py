@@ -94,9 +94,16 @@ def wrapper_tensor(
     device: torch.device,
     requires_grad: bool,
     extra_keys: Any | None,
+    storage_size: Any | None = None,
 ) -> Tensor:
-    """A tensor of class `cls` with this metadata and no storage (the documented-by-use wrapper constructor)."""
+    """A tensor of class `cls` with this metadata and no storage (the documented-by-use wrapper constructor).
+
+    `storage_size` is what its storage says of its bytes, where torch is not to compute them: of symbolic sizes that is
+    most of the constructor's time.
+    """
     more = {} if extra_keys is None else {"_extra_dispatch_keys": extra_keys}
+    if storage_size is not None:
+        more["storage_size"] = storage_size
     return torch.Tensor._make_wrapper_subclass(
         cls,
         size,

@@ -468,6 +468,12 @@ def _logical(kind: Any, left: Any, right: Any) -> Any:
         return right
     if right is weak or left == right:
         return left
+    return _joined(kind, left, right)
+
+
+@lru_cache(maxsize=1 << 14)
+def _joined(kind: Any, left: Any, right: Any) -> Any:
+    """Two conditions in one: sympy sorts them, which takes half a millisecond."""
     return kind(left, right, evaluate=False)
 
 

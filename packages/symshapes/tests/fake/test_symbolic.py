@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from symshapes import DimPolicy, FakeMode, ShapeEnv, TensorMeta
+from symshapes import DimPolicy, FakeMode, ShapeEnv, SymNode, TensorMeta
 from symshapes.rules import registry
 
 DYNAMIC, STATIC = DimPolicy.DYNAMIC, DimPolicy.STATIC
@@ -217,3 +217,26 @@ def test_a_bag_of_embeddings_and_its_gradient(make):
         (grad,) = torch.autograd.grad(out.sum(), [weight])
     assert _sizes(out)[0] == ["s0", "4"] and grad.shape == (3, 4)
     assert make.guards == []
+
+
+def test_another_fake_of_known_sizes_asks_its_numbers_nothing(make, monkeypatch):
+    x = make(7, 5, dynamic=(0, 1))
+    with make.mode:
+        first = x.detach()
+        asked = []
+        for name in ("wrap_int", "mul", "eq", "guard_or_false"):
+            before = getattr(SymNode, name)
+            monkeypatch.setattr(SymNode, name, lambda *args, before=before: asked.append(before) or before(*args))
+        again = x.detach()
+    assert asked == []
+    assert _sizes(again) == _sizes(first)
+
+
+def test_the_storage_of_a_fake_with_symbolic_sizes_has_no_number_of_bytes(make):
+    with pytest.raises(RuntimeError, match="known only when the program runs"):
+        int(make(7, dynamic=(0,)).untyped_storage().nbytes())
+
+
+def test_conditions_joined_again_are_the_same(make):
+    few, many = (x.shape[0].node.gt(x.shape[0].node.wrap_int(9)) for x in (make(7), make(11, source="y")))
+    assert few.sym_or(many).expr is few.sym_or(many).expr

@@ -25,7 +25,7 @@ from inductor.ir.tensor import Cost, Source, TensorValue
 from inductor.ir.views import AsStrided, Slice
 from inductor.ops import COMPUTE_DTYPES, install, ops
 from inductor.traits import TraitsOf
-from symshapes import HALF_DTYPES, expr_of, hint_of, is_block
+from symshapes import HALF_DTYPES, evaluate, expr_of, hint_of, is_block
 
 aten = torch.ops.aten
 
@@ -75,8 +75,7 @@ class Builder:
         """A likely value, for ordering only."""
         if expr.is_Integer:
             return int(expr)
-        known = {s: self.hints.get(s, UNKNOWN) for s in expr.free_symbols}
-        return int(expr.subs(known))
+        return int(evaluate(expr, {s: self.hints.get(s, UNKNOWN) for s in expr.free_symbols}))
 
     def meta(self) -> Any:
         """The fake value of the node being lowered."""

@@ -6,6 +6,7 @@ Everything is exact for symbolic sizes; where a simplification cannot be proved,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import sympy
@@ -23,6 +24,11 @@ ONE = sympy.Integer(1)
 
 def product(sizes: Iterable[Expr]) -> Expr:
     """The product of the sizes; 1 of none."""
+    return _product(tuple(sizes))
+
+
+@lru_cache(maxsize=1 << 14)
+def _product(sizes: tuple[Expr, ...]) -> Expr:
     result: Expr = ONE
     for size in sizes:
         result = result * size
@@ -36,7 +42,12 @@ def same(a: Expr | int, b: Expr | int) -> bool:
     numbers = (int, sympy.Integer)
     if isinstance(a, numbers) and isinstance(b, numbers):
         return False
-    return sympy.expand(a - b) == 0
+    return _same(a, b)
+
+
+@lru_cache(maxsize=1 << 14)
+def _same(a: Expr | int, b: Expr | int) -> bool:
+    return bool(sympy.expand(a - b) == 0)
 
 
 def is_empty(sizes: Iterable[Expr]) -> bool:
@@ -46,6 +57,11 @@ def is_empty(sizes: Iterable[Expr]) -> bool:
 
 def contiguous_strides(sizes: Sequence[Expr]) -> tuple[Expr, ...]:
     """Row-major strides; a dimension of size 0 counts as 1, as in torch."""
+    return _contiguous_strides(tuple(sizes))
+
+
+@lru_cache(maxsize=1 << 14)
+def _contiguous_strides(sizes: tuple[Expr, ...]) -> tuple[Expr, ...]:
     strides: list[Expr] = []
     step: Expr = ONE
     for size in reversed(sizes):
@@ -159,12 +175,17 @@ def divide(expr: Expr, divisor: Expr, ranges: Ranges) -> tuple[Expr, Expr]:
     return FloorDiv(expr, divisor), Mod(expr, divisor)
 
 
-def groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[tuple[list[int], list[int]]]:
+def groups(old: Sequence[Expr], new: Sequence[Expr]) -> Sequence[tuple[Sequence[int], Sequence[int]]]:
     """Split two shapes of equally many elements into the shortest runs of dimensions with equal products.
 
     Returns pairs (old dimensions, new dimensions); dimensions of size 1 may stand in a run or alone against an empty
     one."""
-    result: list[tuple[list[int], list[int]]] = []
+    return _groups(tuple(old), tuple(new))
+
+
+@lru_cache(maxsize=1 << 12)
+def _groups(old: tuple[Expr, ...], new: tuple[Expr, ...]) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
+    result: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
     o = n = 0
     while o < len(old) or n < len(new):
         olds: list[int] = []
@@ -173,11 +194,11 @@ def groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[tuple[list[int], li
         p_new: Expr = ONE
         # A leading 1 is its own run, so that it never joins dimensions that need not be joined.
         if o < len(old) and old[o] == 1:
-            result.append(([o], []))
+            result.append(((o,), ()))
             o += 1
             continue
         if n < len(new) and new[n] == 1:
-            result.append(([], [n]))
+            result.append(((), (n,)))
             n += 1
             continue
         while not olds or not same(p_old, p_new):
@@ -207,8 +228,8 @@ def groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[tuple[list[int], li
                 o += 1
             elif o >= len(old) and n >= len(new):
                 break
-        result.append((olds, news))
-    return result
+        result.append((tuple(olds), tuple(news)))
+    return tuple(result)
 
 
 def reshape_index(index: Index, old: Sequence[Expr], new: Sequence[Expr], ranges: Ranges) -> list[Expr]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import sympy
 import torch
 
 from inductor.ir.body import Body
-from inductor.ir.operations import Load, Store
+from inductor.ir.operations import Expr, Load, Store
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Operation, Program, StridedView
 from inductor.levels import split
 from inductor.options import Options
@@ -148,9 +149,14 @@ def _last_uses(program: Program, steps: Sequence[Operation]) -> dict[str, int]:
 
 def extent(buffer: Buffer) -> Number:
     """Elements of memory that a buffer spans; 0 where it is empty."""
-    if any(size == 0 for size in buffer.size):
+    return _extent(buffer.size, buffer.stride)
+
+
+@lru_cache(maxsize=1 << 14)
+def _extent(sizes: tuple[Expr, ...], strides: tuple[Expr, ...]) -> Number:
+    if any(size == 0 for size in sizes):
         return 0
-    total = sympy.Add(1, *((size - 1) * stride for size, stride in zip(buffer.size, buffer.stride, strict=True)))
+    total = sympy.Add(1, *((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)))
     return number(sympy.expand(total))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import count
 from typing import Any
 
@@ -17,7 +17,7 @@ import sympy
 import torch
 
 from inductor.ir.body import Body
-from inductor.ir.operations import Constant, Elementwise, Load, Op, Reduce, Ref, Store, Symbol
+from inductor.ir.operations import Constant, Elementwise, Expr, Load, Op, Reduce, Ref, Store, Symbol
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
 from inductor.primitives import REDUCTIONS
 from inductor.schedule.space import Dim, Index, Number, Remap, estimate, index_of, number, product, remap_index
@@ -348,7 +348,7 @@ def symbol_names(value: Any) -> set[str]:
         if isinstance(value, SYMBOLIC):
             value = value.node.expr
         if isinstance(value, sympy.Basic):
-            found.update(s.name for s in value.free_symbols)
+            found |= _names(value)
         elif isinstance(value, StridedView):
             todo += [value.size, value.stride, value.offset]
         elif isinstance(value, dict):
@@ -356,6 +356,11 @@ def symbol_names(value: Any) -> set[str]:
         elif isinstance(value, list | tuple):
             todo.extend(value)
     return found
+
+
+@lru_cache(maxsize=1 << 14)
+def _names(expr: Expr) -> frozenset[str]:
+    return frozenset(s.name for s in expr.free_symbols)
 
 
 def views(op: ExternOp) -> Iterator[StridedView]:

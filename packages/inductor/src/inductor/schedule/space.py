@@ -124,6 +124,7 @@ def linear_expr(linear: Linear) -> Expr:
     return sympy.Add(*(sympy.sympify(c) * v for v, c in linear))
 
 
+@lru_cache(maxsize=1 << 14)
 def exact_quotient(a: Number, b: Number) -> Expr | None:
     """a / b where that is certainly an integer expression, else None."""
     quotient = sympy.sympify(a) / sympy.sympify(b)

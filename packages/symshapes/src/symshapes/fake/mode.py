@@ -9,13 +9,14 @@ import torch
 
 import symshapes.rules  # noqa: F401  (registers every rule)
 from symshapes import _torch
-from symshapes.expr.symbols import SYMBOLIC, is_unbacked
+from symshapes.expr.symbols import SYMBOLIC, is_unbacked, size_symbol
 from symshapes.facts import OperatorFacts, errors
 from symshapes.fake.convert import Converter
 from symshapes.fake.data import DATA, SizesInData
 from symshapes.fake.fallback import run_meta_kernel
 from symshapes.fake.tensor import FakeTensor, SymbolicFakeTensor, fake_class, meta_of
 from symshapes.infra_mode import InfraMode
+from symshapes.node import SymNode
 from symshapes.rules import registry
 from symshapes.rules.layout import Same, TensorMeta, View, same_size, sure
 from symshapes.rules.registry import DataDependentError, rule_and_facts
@@ -37,6 +38,7 @@ _CONCRETE: dict[Any, Any] = {
 }
 
 
+_BYTES = size_symbol("storage_bytes")
 _CLONE = torch.ops.aten.clone.default
 
 
@@ -66,6 +68,8 @@ class FakeMode(InfraMode):
     def __init__(self, shape_env: Any | None = None, *, data_dependent: bool = False) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.shape_env = shape_env
+        # Fakes have no storage: whoever asks it for its bytes is told that only the run knows.
+        self.storage_size = None if shape_env is None else torch.SymInt(SymNode(_BYTES, shape_env, None, int))
         self.data_dependent = data_dependent and shape_env is not None
         self.effects = 0
         """How many ops did more than give results: drew random numbers, wrote to an argument, or returned nothing."""

@@ -21,6 +21,8 @@ class Mode(Protocol):
 
     shape_env: Any | None
     """Makes symbols for the dynamic sizes of converted tensors, if given."""
+    storage_size: Any | None
+    """What storages of tensors with symbolic sizes say of their bytes."""
     data_dependent: bool
     """Whether numbers and sizes that are in the data become symbols that only the run knows."""
 
@@ -68,6 +70,7 @@ class FakeTensor(torch.Tensor):
             device,
             requires_grad,
             _torch.lazy_bit_keys(bool(flags & CONJ), bool(flags & NEG)) if flags else None,
+            mode.storage_size if cls is SymbolicFakeTensor else None,
         )
         fake.fake_mode = mode
         fake.storage_key = object() if storage_key is None else storage_key
