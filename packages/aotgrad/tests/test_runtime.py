@@ -286,6 +286,24 @@ def test_grad_mode_switched_on_inside(interpreter):
         torch.testing.assert_close(ours, torch.autograd.grad((eagers * 3).sum(), [x, w], retain_graph=True))
 
 
+def test_a_view_of_an_input_made_where_grad_mode_is_switched_on(interpreter):
+    graph = torch.fx.Graph()
+    w, a = graph.placeholder("w"), graph.placeholder("a")
+    graph.call_function(torch._C._set_grad_enabled, (True,))
+    view = graph.call_method("view", (w, -1, 2))
+    graph.call_function(torch._C._set_grad_enabled, (False,))
+    graph.output((view, graph.call_method("t", (w,)), graph.call_method("sin", (a,))))
+    module = torch.fx.GraphModule({}, graph)
+    w, a = leaf(4, 2), torch.randn(3)
+    with torch.no_grad():
+        found, expected = compiled(interpreter, module, w, a)(w, a), module(w, a)
+        assert not torch.is_grad_enabled()
+    for mine, eagers in zip(found, expected):
+        torch.testing.assert_close(mine, eagers)
+        assert (mine.requires_grad, mine.grad_fn is None) == (eagers.requires_grad, eagers.grad_fn is None)
+    torch.testing.assert_close(torch.autograd.grad(found[0].square().sum(), w), (2 * w,))
+
+
 def test_second_derivatives(interpreter):
     x, w = leaf(3, 4), leaf(4, 2)
 

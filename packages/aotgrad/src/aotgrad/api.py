@@ -81,7 +81,13 @@ def compile(
         compiled = inference_compiler(module, _example_inputs(module))
         guard_grad = torch.is_grad_enabled() and bool(traced.signature.grad_inputs)
         return inference_runner(
-            compiled, module, traced.signature, taken, guard_grad=guard_grad, guard_autocast=autocast
+            compiled,
+            module,
+            traced.signature,
+            taken,
+            guard_grad=guard_grad,
+            guard_autocast=autocast,
+            enable_grad=not enabled,
         )
     module, parts = _parts(traced, partitioner or partition_default)
     forward = (forward_compiler or inference_compiler)(module, _example_inputs(module))

@@ -15,7 +15,7 @@ import torch
 from torch import fx
 
 from aotgrad import _torch
-from aotgrad.alias import Signature
+from aotgrad.alias import Alias, Signature
 from aotgrad.autograd_function import Backwards, Boxed, autograd_function, edges, run_forward, without_autocast
 from aotgrad.double_backward import DoubleBackward
 from aotgrad.epilogue import Epilogue
@@ -83,11 +83,13 @@ def inference_runner(
     *,
     guard_grad: bool,
     guard_autocast: bool,
+    enable_grad: bool,
 ) -> Any:
     """A function of the inputs that runs `compiled`, which is `graph`, and does the rest of what the program did.
 
     `guard_grad`: some input requires grad although no result does. `guard_autocast`: autocast was on when the program
-    was traced; its casts are in the graph, and compiled code must not cast again.
+    was traced; its casts are in the graph, and compiled code must not cast again. `enable_grad`: grad mode is off where the
+    program is called; where the program switches it on its views of inputs are differentiable ones.
     """
     views = sorted(view_results(graph))
 
@@ -108,7 +110,13 @@ def inference_runner(
                 source.line(f"results[{position}] = results[{position}].detach()")
             if signature.plain:
                 source.line("return tuple(results)" if views or source.unready else "return results")
-            else:
+                return
+            with ExitStack() as around:
+                if enable_grad and any(
+                    s.grad for out in signature.outputs if isinstance(out, Alias) for s in out.steps
+                ):
+                    source.names["set_grad"] = _torch.set_grad_enabled
+                    around.enter_context(source.within("set_grad(True)", "set_grad(False)"))
                 Epilogue(source, signature).write()
 
     return built(write, "run")

@@ -486,3 +486,24 @@ def user_dict(call):
         return x * table["a"]
 
     steps(call, f, lambda: table.update(a=2), lambda: setattr(table, "data", {"a": 5}))
+
+
+@program
+def set_order(call):
+    names = [f"{n}" for n in range(9)]
+    box = types.SimpleNamespace(items=set(names))
+
+    def f(x):
+        for place, name in enumerate(box.items):
+            x = x * int(name) + place
+        return x
+
+    def refilled():
+        box.items.clear()
+        for name in reversed(names):
+            box.items.add(name)
+
+    steps(
+        call, f, lambda: setattr(box, "items", set(reversed(names))), refilled, lambda: box.items.discard("3"),
+        lambda: setattr(box, "items", frozenset(box.items)), lambda: setattr(box, "items", frozenset(names)),
+    )  # fmt: skip

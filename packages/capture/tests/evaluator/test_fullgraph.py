@@ -375,3 +375,26 @@ def test_optimizer_step() -> None:
     with pytest.raises(capture.GraphBreakError):
         capture.compile(optimizer.step, fullgraph=True)()
     assert torch.equal(parameter, X)
+
+
+def test_a_set_from_outside_is_gone_through_in_its_order() -> None:
+    def in_order(x: torch.Tensor, names: set[str]) -> torch.Tensor:
+        for place, name in enumerate(names):
+            x = x * int(name) + place
+        return x
+
+    compiled = capture.compile(in_order, fullgraph=True)
+    # These want one place in a table of eight: the first to come has it.
+    texts = [text for text in map(str, range(200)) if hash(text) % 8 == 0][:3]
+    one, other = set(texts), set(reversed(texts))
+    assert one == other and list(one) != list(other)
+    x = torch.ones(3, dtype=torch.float64)
+    for names in (one, other, set(one)):
+        torch.testing.assert_close(compiled(x, names), in_order(x, names), rtol=0, atol=0)
+
+    def changed(x: torch.Tensor, names: set[str]) -> torch.Tensor:
+        names.discard("nothing")
+        return in_order(x, names)
+
+    with pytest.raises(capture.GraphBreakError, match="order is not known"):
+        capture.compile(changed, fullgraph=True)(x, one)

@@ -37,6 +37,8 @@ class Set(Variable):
         self.cls = cls
         #: The real set began empty, and elements were only added; in the order of ``entries``.
         self.only_grew = self.in_order = False
+        #: Where the real set, which ``entries`` are in the order of, is read again.
+        self.read_from: Source | None = None
 
     @classmethod
     def of(cls, m: Interpreter, elements: Iterable[Variable], kind: type = set, *, in_order: bool = False) -> Set:
@@ -94,9 +96,12 @@ class Set(Variable):
     def ordered(self, m: Interpreter) -> list[Variable]:
         """The elements in the order in which the real set gives them."""
         order = self.known_order()
-        if order is None:
+        if order is not None:
+            return order
+        if self.read_from is None:
             raise Unsupported("iteration over a set, whose order is not known")
-        return order
+        _assume_order(m, self.read_from, tuple(map(m.builder.to_python, self.entries.values())))
+        return list(self.entries.values())
 
     def iterate(self, m: Interpreter) -> Variable:
         return m.effects.created(SequenceIterator(m.builder.new_tuple(self.ordered(m))))
@@ -122,6 +127,7 @@ class Set(Variable):
 
     def changed(self, m: Interpreter) -> Variable:
         """Note a change. Gives None, as the methods that change a set do."""
+        self.read_from = None
         m.effects.mutated(self)
         return Constant(None)
 
@@ -207,6 +213,7 @@ class Set(Variable):
         result: Any = m.operators.binary(symbol[:-1], self, given)
         self.entries = result.entries
         self.only_grew, self.in_order = self.only_grew and symbol == "|=", False
+        self.read_from = None
         m.effects.mutated(self)
         return self
 
@@ -252,8 +259,18 @@ def _build_set(m: Interpreter, value: Any, source: Source | None) -> Variable:
             text = f"{{}} == {set(value)!r}"[:200]
             m.guards.add(source, GuardKind.CALLABLE, Predicate(lambda s: s == expected, text))
         wrapped = [m.builder.from_python(x) for x in value]
-        return Set({x.hash_key(m): x for x in wrapped}, type(value))
+        made = Set({x.hash_key(m): x for x in wrapped}, type(value))
+        made.read_from = source
+        return made
     raise Unsupported("a set of values that are not constants, from outside the frame")
+
+
+def _assume_order(m: Interpreter, source: Source, order: tuple[Any, ...]) -> None:
+    """An equal set may have another order, by how it came about."""
+    if not isinstance(source, Const):
+        m.guards.add(
+            source, GuardKind.CALLABLE, Predicate(lambda s: tuple(s) == order, f"tuple({{}}) == {order!r}"[:200])
+        )
 
 
 @handles(set)
