@@ -94,12 +94,12 @@ def _timm(name: str) -> Subject:
 
 
 def counts_experts(model: torch.nn.Module) -> bool:
-    """Whether some module of it says that it has several experts."""
+    """Whether some module of it says that it has several experts, or has parameters for what it calls its experts."""
     return any(
         "expert" in field and isinstance(value, int) and value > 1
         for module in model.modules()
         for field, value in vars(module).items()
-    )
+    ) or any("experts" in name.split(".") for name, _ in model.named_parameters())
 
 
 def ways_lead(model: torch.nn.Module) -> bool:

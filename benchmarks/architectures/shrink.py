@@ -50,12 +50,62 @@ EXPERTS: dict[str, Any] = {
     "encoder_sparse_step": 1,
     "decoder_sparse_step": 1,
     "moe_layer_start_index": 0,
-    "layer_types": ["conv", "full_attention"],
     "mlp_layer_types": ["dense", "sparse"],
     "head_dim": HEAD_DIM,
 }
 """What mixtures of experts need beside it: counts and kinds of layers that some classes leave None, and layers of experts where
 a default configuration has none among the first. None of it replaces what a configuration says, but for switches and steps."""
+
+PARTICULAR: dict[str, dict[str, Any]] = {
+    "DbrxAttentionConfig": {"rope_theta": 10000.0, "clip_qkv": 8.0},
+    "DiffusionGemmaConfig": {
+        "vision_config": {
+            "model_type": "gemma4_vision",
+            "hidden_size": WIDTH,
+            "intermediate_size": 2 * WIDTH,
+            "num_hidden_layers": LAYERS,
+            "num_attention_heads": HEADS,
+            "num_key_value_heads": HEADS,
+            "head_dim": HEAD_DIM,
+        }
+    },
+    "Ernie4_5_VLMoeTextConfig": {
+        "moe_intermediate_size": [32, 32],
+        "rope_parameters": {"rope_type": "default", "rope_theta": 500000.0, "mrope_section": [3, 3, 2]},
+    },
+    "Glm4vMoeTextConfig": {
+        "rope_parameters": {
+            "rope_type": "default",
+            "rope_theta": 10000.0,
+            "partial_rotary_factor": 0.5,
+            "mrope_section": [2, 1, 1],
+        }
+    },
+    "GraniteMoeHybridConfig": {"layer_types": ["linear_attention", "full_attention"], "mamba_d_head": 32},
+    "HunYuanMoEV1Config": {"num_experts": 4, "moe_topk": 2},
+    "LagunaConfig": {
+        "hidden_size": WIDTH,
+        "intermediate_size": 2 * WIDTH,
+        "moe_intermediate_size": 32,
+        "shared_expert_intermediate_size": 32,
+        "head_dim": HEAD_DIM,
+        "num_attention_heads": HEADS,
+        "num_key_value_heads": 2,
+        "num_attention_heads_per_layer": [HEADS, HEADS],
+    },
+    "Lfm2MoeConfig": {"num_dense_layers": 1, "layer_types": ["conv", "full_attention"]},
+    "LongcatFlashConfig": {"qk_head_dim": 2 * HEAD_DIM, "zero_expert_num": 2},
+    "NemotronHConfig": {"n_groups": 2},
+    "Qwen4ExpTextConfig": {
+        "indexer_n_heads": HEADS,
+        "indexer_kv_heads": 1,
+        "indexer_head_dim": HEAD_DIM,
+        "indexer_budget": 16,
+        "indexer_compress_ratio": 4,
+    },
+    "Step3p7TextConfig": {"sliding_window": 8},
+}
+"""What some configurations of mixtures need, by class: sizes that must fit others, and what the library's own defaults lack."""
 
 LEVELS: tuple[frozenset[str], ...] = (
     frozenset(kind for kind, _, _ in KINDS),
@@ -114,6 +164,8 @@ def _shrink(default: Any, kinds: frozenset[str], missing: dict[str, Any]) -> Any
     kept = _layers_kept(values, count)
     for name, value in values.items():
         changes.update(_change(name, value, values, kinds, count, kept, missing))
+    if missing is not MISSING:
+        changes.update(PARTICULAR.get(type(default).__name__, {}))
     return _rebuilt(default, changes)
 
 

@@ -51,12 +51,12 @@ def main(arguments: Sequence[str]) -> None:
     devices = options.device or ["cpu"]
     modes = options.mode or ["inference", "training"]
     cases = [(device, mode) for device in devices for mode in modes]
+    os.environ["HF_HUB_OFFLINE"] = "1"  # architectures come from their configurations alone
     records = read(options.json) if options.json and options.json.exists() else []
     names = chosen(options, records)
     console.print(f"{len(names)} architectures, {len(records)} records read")
     limits = Limits(options.seconds, int(options.gigabytes * 2**30), time.monotonic() + options.total_seconds)
     with tempfile.TemporaryDirectory() as temporary:
-        os.environ["HF_HUB_OFFLINE"] = "1"  # architectures come from their configurations alone
         os.environ.update(cache_environment(str(options.cache or temporary)))
         contenders = ["ours", "torch.compile"] if options.peer else ["ours"]
         if options.backend != "inductor":
