@@ -504,6 +504,6 @@ def set_order(call):
             box.items.add(name)
 
     steps(
-        call, f, lambda: setattr(box, "items", set(reversed(names))), refilled, lambda: box.items.discard("3"),
+        call, f, lambda: setattr(box, "items", set(names[::-1])), refilled, lambda: box.items.discard("3"),
         lambda: setattr(box, "items", frozenset(box.items)), lambda: setattr(box, "items", frozenset(names)),
     )  # fmt: skip
