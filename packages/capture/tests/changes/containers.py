@@ -491,6 +491,7 @@ def user_dict(call):
 @program
 def set_order(call):
     names = [f"{n}" for n in range(9)]
+    backwards = names[::-1]
     box = types.SimpleNamespace(items=set(names))
 
     def f(x):
@@ -500,10 +501,10 @@ def set_order(call):
 
     def refilled():
         box.items.clear()
-        for name in reversed(names):
+        for name in backwards:
             box.items.add(name)
 
     steps(
-        call, f, lambda: setattr(box, "items", set(names[::-1])), refilled, lambda: box.items.discard("3"),
+        call, f, lambda: setattr(box, "items", set(backwards)), refilled, lambda: box.items.discard("3"),
         lambda: setattr(box, "items", frozenset(box.items)), lambda: setattr(box, "items", frozenset(names)),
     )  # fmt: skip

@@ -386,7 +386,8 @@ def test_a_set_from_outside_is_gone_through_in_its_order() -> None:
     compiled = capture.compile(in_order, fullgraph=True)
     # These want one place in a table of eight: the first to come has it.
     texts = [text for text in map(str, range(200)) if hash(text) % 8 == 0][:3]
-    one, other = set(texts), set(texts[::-1])
+    backwards = texts[::-1]
+    one, other = set(texts), set(backwards)
     assert one == other and list(one) != list(other)
     x = torch.ones(3, dtype=torch.float64)
     for names in (one, other, set(one)):
