@@ -18,13 +18,13 @@ from benchmarks.dynamic.registry import ROWS
 
 #: Measured by `python -m benchmarks --suite dynamic` alone: they take seconds each.
 LONG = (
-    "model_bert_padded", "model_gpt2_lengths", "model_llama_lengths", "model_vit_batches", "model_lstm", "model_gru", "model_encoder_layer",
-    "model_gpt_growing_cache", "model_gpt_training", "model_conv_net_images", "model_unet_padded", "multihead_attention",
+    "model_bert_padded", "model_gpt2_lengths", "model_llama_lengths", "model_vit_batches", "model_lstm", "model_gru",
+    "model_gpt_growing_cache", "model_gpt_training", "model_conv_net_images", "model_unet_padded",
 )  # fmt: skip
 CAPTURED = [form for form in FORMS if not form.compiled]
 COMPILED = (
     "gelu_tanh", "softmax_last", "mlp", "conv2d_batch", "slice_odd_columns", "pad_to_multiple", "arange_of_size", "index_add", "true_division",
-    "float_scales", "zero_one_and_many", "train_with_batch_norm", "gradient_of_slices", "mask_selects",
+    "float_scales", "zero_one_and_many", "train_with_batch_norm", "gradient_of_slices", "mask_selects", "interpolate_places",
 )  # fmt: skip
 LINES = Path(__file__).with_name("dynamic_failures.txt").read_text().splitlines()
 #: Reasons by row and form: `row | form | reason` a line.

@@ -28,10 +28,6 @@ def library() -> Any:
     return transformers
 
 
-def ids(draws: random.Random) -> dict[str, Any]:
-    return {"input_ids": words(draws, batch(draws), length(draws)), "use_cache": False}
-
-
 def padded(draws: random.Random) -> dict[str, Any]:
     rows, columns = batch(draws), length(draws)
     return {"input_ids": words(draws, rows, columns), "attention_mask": padding(draws, rows, columns)}
@@ -133,12 +129,12 @@ def sound(draws: random.Random) -> dict[str, Any]:
 
 for make, drawn in {
     bert: padded,
-    gpt2: ids,
+    gpt2: padded_uncached,
     llama: padded_uncached,
-    qwen2: ids,
+    qwen2: padded_uncached,
     mistral: padded_uncached,
-    mixtral: ids,
-    qwen2_moe: ids,
+    mixtral: padded_uncached,
+    qwen2_moe: padded_uncached,
     t5: t5_arguments,
     whisper: whisper_arguments,
     wav2vec2: sound,

@@ -72,7 +72,7 @@ class GraphAttention(nn.Module):
         for _ in range(2):
             x = self.around(x, edges[0], edges[1])
         pooled = x.new_zeros(graphs, x.size(1)).index_add(0, graph, x)
-        count = torch.bincount(graph, minlength=graphs).clamp(min=1)
+        count = x.new_zeros(graphs).index_add(0, graph, torch.ones_like(graph, dtype=x.dtype))
         return self.head(pooled / count[:, None])
 
 

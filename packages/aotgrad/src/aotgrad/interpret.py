@@ -14,6 +14,7 @@ from torch import fx
 
 from aotgrad import formulas
 from aotgrad.polyfills import POLYFILLS
+from symshapes import taking_symbols
 
 Enter = Callable[[fx.Node], None]
 
@@ -46,7 +47,8 @@ class TracedRun(QuietInterpreter):
         return super().run_node(n)
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return super().call_function(POLYFILLS.get(target, target), args, kwargs)
+        function = taking_symbols(POLYFILLS.get(target, target), (*args, *kwargs.values()))
+        return super().call_function(function, args, kwargs)
 
     def call_method(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         function = POLYFILLS.get(target)

@@ -67,6 +67,8 @@ def capture_frame(
                     numbers.settle()
                     history.add(attempt.m.recorder.dynamic_sizes.met)
                     return captured
+                if attempt.m.recorder.dynamic_sizes.close():
+                    continue
                 if break_at is None and (numbers.another(attempt.m, attempt.m.state.step) or ways.another(attempt.m)):
                     if fullgraph:
                         reason = reason or Break(attempt.reason or "unknown", attempt.stopped_line())
@@ -93,6 +95,9 @@ def capture_frame(
                     reason = Break(problem.why, attempt.line)
                 break_at = step
             except Stopped as stopped:
+                if attempt.m.recorder.dynamic_sizes.close():
+                    break_at = reason = None
+                    continue
                 if break_at is not None and stopped.step >= break_at:
                     raise SkipFrame(f"evaluation is not repeatable: {stopped.reason}") from None
                 reason = reason or Break(stopped.reason, stopped.user_line)

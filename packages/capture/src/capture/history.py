@@ -32,6 +32,7 @@ class History:
         self._met: dict[Place, tuple[tuple[int, Number], ...]] = {}
         self._changed: set[Place] = changed_before(config.profile, code) if config.profile else set()
         self._constant: set[Place] = set()
+        self._closed = False
 
     def changes(self, place: Place, value: Number) -> bool:
         """Whether another value was met at a place, and the program did not ask for the value itself."""
@@ -47,6 +48,14 @@ class History:
     def class_of(self, place: Place) -> Hashable:
         """Equal for places that held equal numbers at each capture so far."""
         return self._met.get(place, ())
+
+    def is_open(self) -> bool:
+        """Whether a capture is to serve sizes of 1 with all others: any but the first, if the program can be captured so."""
+        return self._captures > 0 and not self._closed
+
+    def close(self) -> None:
+        """The program is not captured so that it serves sizes of 1 with others."""
+        self._closed = True
 
     def is_constant(self, place: Place) -> bool:
         """Whether the program asks for the value itself."""

@@ -115,7 +115,12 @@ class Replacement:
         self, e: Emitter, outputs: list[fx.Node], backend: Backend, breaks: list[Break]
     ) -> CapturedGraph:
         m = self._m
+        told = [node.meta["val"] for node in outputs]
         m.recorder.graph.finish(outputs)
+        if m.recorder.dynamic_sizes.env.has_open and m.recorder.fake_mode.may_share([*m.recorder.graph.inputs, *told]):
+            raise Stopped(
+                m.recorder.doubtful, "what it gives may be a copy or not, which sizes of 1 decide", self._attempt.line
+            )
         captured = CapturedGraph(
             m.recorder.graph.module(),
             m.recorder.graph.inputs,

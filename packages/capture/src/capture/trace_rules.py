@@ -30,6 +30,9 @@ _INFRASTRUCTURE = frozenset(
 #: Torch modules whose Python functions are one graph node when they get a tensor.
 _RECORDED = frozenset({"torch.nn.functional", "torch.functional", "torch._tensor", "torch._VF"})
 
+#: What a function of torch's calls to learn whether one of its arguments overrides it.
+_ASKS = frozenset({"has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"})
+
 #: Modules of operations written in C.
 _RECORDED_C = frozenset(
     {
@@ -125,9 +128,12 @@ def is_foreign(module: str) -> bool:
     return any(module == p or module.startswith(p + ".") for p in _FOREIGN)
 
 
-def is_recorded_python(module: str) -> bool:
-    """Whether Python functions of this module of torch are one graph node when a tensor is among their arguments."""
-    return module in _RECORDED
+def is_recorded_python(function: types.FunctionType, module: str) -> bool:
+    """Whether a Python function of this module of torch is one graph node when a tensor is among its arguments.
+
+    One that asks whether it is overridden is an operation; others (`F._canonical_mask`) are steps of those, and plain code.
+    """
+    return module in _RECORDED and (module != "torch.nn.functional" or not _ASKS.isdisjoint(function.__code__.co_names))
 
 
 def is_recorded_builtin(function: Any) -> bool:

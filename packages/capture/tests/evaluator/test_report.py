@@ -92,5 +92,5 @@ def test_what_is_dynamic_from_now_on_is_told() -> None:
         "x.size(0) was 3, is 5; dynamic from now on: x.size(0)",
         "scale == 2.5, now 3.5; dynamic from now on: scale",
         "x.size(1) was 4, is 3; dynamic from now on: x.size(1)",
-        "2 <= x.size(1) <= 3, now x.size(1) = 5; dynamic from now on: scale",
+        "1 <= x.size(1) <= 3, now x.size(1) = 5; dynamic from now on: scale",
     ]

@@ -48,7 +48,7 @@ from symshapes.facts import (
     unlike_sizes,
     unlike_target,
 )
-from symshapes.fake import FakeMode, FakeTensor
+from symshapes.fake import FakeMode, FakeTensor, taking_symbols
 from symshapes.finalizers import TraceSpoiled, finalizers_outside_modes
 from symshapes.generated import (
     build_python,
@@ -176,6 +176,7 @@ __all__ = [
     "same_sizes",
     "simplify_with_ranges",
     "size_symbol",
+    "taking_symbols",
     "uncastable",
     "undisturbed_autograd",
     "unlike_sizes",

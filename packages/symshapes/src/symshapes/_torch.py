@@ -95,15 +95,19 @@ def wrapper_tensor(
     requires_grad: bool,
     extra_keys: Any | None,
     storage_size: Any | None = None,
+    asks: bool = False,
 ) -> Tensor:
     """A tensor of class `cls` with this metadata and no storage (the documented-by-use wrapper constructor).
 
     `storage_size` is what its storage says of its bytes, where torch is not to compute them: of symbolic sizes that is
-    most of the constructor's time.
+    most of the constructor's time. `asks`: torch does not work out for itself how it is laid out, but asks by operators
+    (`aten.is_contiguous`, ...).
     """
-    more = {} if extra_keys is None else {"_extra_dispatch_keys": extra_keys}
+    more: dict[str, Any] = {} if extra_keys is None else {"_extra_dispatch_keys": extra_keys}
     if storage_size is not None:
         more["storage_size"] = storage_size
+    if asks:
+        more["dispatch_sizes_strides_policy"] = "strides"
     return torch.Tensor._make_wrapper_subclass(
         cls,
         size,

@@ -31,6 +31,7 @@ from symshapes.guards import (
 )
 from symshapes.locate import user_line
 from symshapes.node import SymNode
+from symshapes.open_sizes import other_than_one
 from symshapes.policy import DimMark, DimPolicy, MarkError
 from symshapes.promises import Promises
 
@@ -81,6 +82,7 @@ class ShapeEnv:
         self._found: dict[Symbol, str] = {}
         self._narrowed: dict[Symbol, ShapeGuard] = {}
         self._marked: set[Symbol] = set()
+        self._open: set[Symbol] = set()
         self._promises = Promises(self.constraints, self.sources)
         self._by_source: dict[tuple[str, Any], int | torch.SymInt] = {}
         self._counts: dict[str, int] = {}
@@ -127,7 +129,7 @@ class ShapeEnv:
         first = None if mark.name is None else self._named.setdefault(mark.name, (source, hint))
         if first is not None and first[1] != hint:
             raise MarkError(f"{source} and {first[0]} are both marked {mark.name!r}, and are {hint} and {first[1]}")
-        if hint in (0, 1) and mark.policy is not DimPolicy.UNBACKED:
+        if mark.policy is not DimPolicy.UNBACKED and (hint == 0 or (hint == 1 and mark.policy is not DimPolicy.OPEN)):
             self.constants.append((Symbol(self._fresh("c"), integer=True), source, hint))
             self._specializations.append(Specialization(source, hint, "", self.locate()))
             return hint
@@ -142,9 +144,10 @@ class ShapeEnv:
         self, hint: int, source: str, mark: DimMark, span: ValueRange, alike: Hashable
     ) -> tuple[Symbol, ValueRange]:
         """The symbol of a size, shared or its own, and what one compile is to serve of it."""
-        unbacked = mark.policy is DimPolicy.UNBACKED
-        span = span if unbacked else ValueRange(2, inf).intersect(span)
-        key: Any = mark.name if mark.name is not None else (hint, alike) if mark.policy is DimPolicy.DUCK else None
+        unbacked, is_open = mark.policy is DimPolicy.UNBACKED, mark.policy is DimPolicy.OPEN
+        span = span if unbacked else ValueRange(1 if is_open else 2, inf).intersect(span)
+        shares = mark.policy is DimPolicy.DUCK or is_open
+        key: Any = mark.name if mark.name is not None else (hint, alike) if shares else None
         symbol = self._shared.get((unbacked, key))
         if symbol is not None and key is not None:
             copy = Symbol(f"{symbol.name}_{sum(of is symbol for of, _, _ in self.copies) + 1}", integer=True)
@@ -159,6 +162,8 @@ class ShapeEnv:
         else:
             symbol = size_symbol(self._fresh("s"))
             self.hints[symbol] = hint
+            if is_open:
+                self._open.add(symbol)
         self.sources[symbol] = source
         self.constraints.add_symbol(symbol, span, unbacked=unbacked)
         if key is not None:
@@ -356,9 +361,22 @@ class ShapeEnv:
         said = int(value) if value.is_Integer else condition_text(value, self.sources)
         return Specialization(self.sources[symbol], said, self._operator_name(), line)
 
+    @property
+    def has_open(self) -> bool:
+        """Whether there are sizes that may be 1 as well as more."""
+        return bool(self._open)
+
+    def other_than_one(self, condition: Any) -> bool | None:
+        """The truth of a condition that turns on an open size's being 1, where it is not; None for any other. No guard."""
+        if not self._open or isinstance(condition, bool):
+            return None
+        return other_than_one(self.simplify(condition), self._open, self.constraints)
+
     def evaluate_size_oblivious(self, condition: Any, hint: Any = None) -> bool:
-        """Like `evaluate`, but unbacked sizes are taken to be neither 0 nor 1, so that they need no value."""
+        """Like `evaluate`, but unbacked sizes are taken to be neither 0 nor 1, so that they need no value; open ones not 1."""
         known = self.constraints.decide(condition)
+        if known is None:
+            known = self.other_than_one(condition)
         if known is not None:
             return known
         unbacked = [symbol for symbol in self.simplify(condition).free_symbols if symbol not in self.hints]

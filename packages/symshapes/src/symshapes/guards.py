@@ -228,6 +228,7 @@ def _mentions(code: str, name: str) -> bool:
 
 
 _APART = "since 0 and 1 are compiled for apart"
+_EMPTY = "since 0 is compiled for apart"
 _WORD = "as a machine word holds it"
 _MARKED = "as marked"
 _EQUAL = "since they were equal"
@@ -271,7 +272,8 @@ def write_guards(
                 kept.add_symbol(symbol, UNKNOWN)
                 continue
         asked = narrowed.get(symbol)
-        reason = _MARKED if symbol in marked else _WORD if span.upper == _HUGE else _APART
+        apart = _EMPTY if span.lower == 1 else _APART
+        reason = _MARKED if symbol in marked else _WORD if span.upper == _HUGE else apart
         writer.span(symbol, span, asked.user_line if asked else "", reason)
         kept.add_symbol(symbol, span)
         if span.is_constant:

@@ -43,6 +43,10 @@ class Environment(Protocol):
         """Like `evaluate`, but unbacked sizes are taken to be neither 0 nor 1."""
         ...
 
+    def other_than_one(self, condition: Any) -> bool | None:
+        """The truth of a condition that turns on a size's being 1 that may be more, where it is not; None for any other."""
+        ...
+
     def expect_true(
         self,
         condition: Any,
@@ -185,18 +189,20 @@ class SymNode:
         return self.env.evaluate_size_oblivious(self.expr, self.hint)
 
     def guard_or_false(self, file: str, line: int) -> bool:
-        """Its value as a bool, with a guard; False where nobody knows it."""
+        """Its value as a bool, with a guard; False where nobody knows it, or it turns on a size's being 1 that may be more."""
         return self._guard_or(False)
 
     def guard_or_true(self, file: str, line: int) -> bool:
-        """Its value as a bool, with a guard; True where nobody knows it."""
+        """Its value as a bool, with a guard; True where nobody knows it, or it turns on a size's being 1 that may be more."""
         return self._guard_or(True)
 
     def _guard_or(self, otherwise: bool) -> bool:
         known = self.env.statically_known(self.expr)
         if known is not None:
             return known
-        return otherwise if self.hint is None else self.guard_bool("", 0)
+        if self.hint is None or self.env.other_than_one(self.expr) is not None:
+            return otherwise
+        return self.guard_bool("", 0)
 
     def statically_known_true(self, file: str = "", line: int = 0) -> bool:
         """Whether it is true whatever the sizes; adds no guard."""

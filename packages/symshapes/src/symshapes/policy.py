@@ -22,6 +22,8 @@ class DimPolicy(Enum):
     """A plain int: the size is part of the guard on the tensor."""
     DUCK = "duck"
     """A symbol shared by all sizes with the same hint; 0 and 1 stay plain ints."""
+    OPEN = "open"
+    """As `DUCK`, of 1 as well: how a single element is laid out decides nothing; 0 stays a plain int."""
     DYNAMIC = "dynamic"
     """A symbol of its own; 0 and 1 stay plain ints."""
     UNBACKED = "unbacked"

@@ -46,7 +46,9 @@ class FunctionCalls:
             handler = handler_of(real, module)
             if handler is not None:
                 return handler(m, args, kwargs)
-            if is_recorded_python(module) and any(self._recorder.has_tensor(v) for v in (*args, *kwargs.values())):
+            if is_recorded_python(real, module) and any(
+                self._recorder.has_tensor(v) for v in (*args, *kwargs.values())
+            ):
                 return m.recorder.record("call_function", real, args, kwargs)
             if f"{module}.".startswith("torch.autograd."):
                 m.recorder.note_places(*args, *kwargs.values())
@@ -112,4 +114,4 @@ class FunctionCalls:
     def understood(self, value: types.FunctionType) -> bool:
         """Whether a function is known as a whole: which one it is counts, not what it runs."""
         module = module_of(value)
-        return handler_of(value, module) is not None or is_recorded_python(module) or is_foreign(module)
+        return handler_of(value, module) is not None or is_recorded_python(value, module) or is_foreign(module)

@@ -38,6 +38,8 @@ class DynamicSizes:
         self.dynamic = dynamic
         self._history = history
         self._symbolic_numbers = symbolic_numbers
+        # Where sizes change there may be a 1 among them, which is to need no compile of its own.
+        self._symbolic = DimPolicy.OPEN if history.is_open() else DimPolicy.DUCK
         self.env = ShapeEnv(locate=locate)
         self.sizes: dict[str, Size] = {}
         self.strides: list[tuple[Size, Any]] = []
@@ -60,7 +62,7 @@ class DynamicSizes:
         policies: list[DimPolicy | DimMark] = []
         for dim, size in enumerate(value.shape):
             changes = self._meet((self.name(source), "size", dim, rank), size) and self.dynamic is not False
-            policies.append(marks.get(dim, DimPolicy.DUCK if whole or changes else DimPolicy.STATIC))
+            policies.append(marks.get(dim, self._symbolic if whole or changes else DimPolicy.STATIC))
         return None if all(policy is DimPolicy.STATIC for policy in policies) else policies
 
     def _is_whole(self, value: torch.Tensor, source: Source) -> bool:
@@ -101,6 +103,12 @@ class DynamicSizes:
             stride = fake.stride(dim)
             if isinstance(stride, torch.SymInt):
                 self.strides.append((read, stride))
+
+    def close(self) -> bool:
+        """Give up serving sizes of 1 with others, in the next attempts; False where this one did not."""
+        if self.env.has_open:
+            self._history.close()
+        return self.env.has_open
 
     # Numbers
 

@@ -22,7 +22,7 @@ from capture.variables.mappings import Dict
 from capture.variables.numbers import Symbolic
 from capture.variables.sequences import List, Tuple
 from capture.variables.tensors import Tensor
-from symshapes import SYMBOLIC, DataDependentError, FakeMode, UnbackedError, is_unbacked
+from symshapes import SYMBOLIC, DataDependentError, FakeMode, UnbackedError, is_unbacked, taking_symbols
 
 from .dynamic import DynamicSizes
 from .errors import ProgramErrors
@@ -208,7 +208,7 @@ class GraphRecorder:
         copies, writes = self.fake_mode.doubtful_copies, self.fake_mode.writes
         try:
             with self.fake_mode:
-                result = function(*args, **kwargs)
+                result = taking_symbols(function, (*args, *kwargs.values()))(*args, **kwargs)
             if self.fake_mode.doubtful_copies != copies:
                 self.doubtful = self.doubtful or self._state.step
             return result

@@ -6,16 +6,18 @@ Where that is not worth its while (`lstm`), sizes are guarded to their hints bef
 
 import functools
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._pytree import tree_map_only
 
 from symshapes import _torch
-from symshapes.expr.symbols import hint_of, is_unbacked
+from symshapes.expr.symbols import SYMBOLIC, hint_of, is_unbacked
+from symshapes.facts.layout import same_size as same_number
 from symshapes.fake.resampling import RESAMPLING
 from symshapes.rules.layout import broadcast, is_contiguous, sure, wrap_dim
 from symshapes.rules.registry import DataDependentError
@@ -98,8 +100,10 @@ def attention(
     torchs = functools.partial(
         F.scaled_dot_product_attention, dropout_p=dropout_p, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
     )
-    if _is_fused(torchs, query, key, value, attn_mask):
-        return torchs(query, key, value, attn_mask)
+    fused = _Fused()
+    if _is_fused(fused, torchs, query, key, value, attn_mask):
+        whole = fused.again(query, key, value, attn_mask)
+        return torchs(query, key, value, attn_mask) if whole is None else whole
     return attention_by_products(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
 
 
@@ -121,9 +125,7 @@ def attention_by_products(
         attn_mask = torch.ones(rows, columns, dtype=torch.bool, device=query.device).tril()
     if enable_gqa and query.shape[-3] != key.shape[-3]:
         key, value = (t.repeat_interleave(query.shape[-3] // t.shape[-3], -3) for t in (key, value))
-    if attn_mask is not None and attn_mask.dtype is torch.bool:
-        lowest = torch.zeros_like(attn_mask, dtype=query.dtype)
-        attn_mask = lowest.masked_fill_(attn_mask.logical_not(), float("-inf"))
+    attn_mask = _added(attn_mask, query)
     # Half of the scale to each factor, so that neither overflows.
     factor = (1.0 / math.sqrt(int(query.shape[-1])) if scale is None else scale) ** 0.5
     scores = matmul(query * factor, key.transpose(-2, -1) * factor)
@@ -133,29 +135,82 @@ def attention_by_products(
     return matmul(torch.dropout(weights, dropout_p, True), value)
 
 
-class _Fused(TorchDispatchMode):
-    """Notes whether one kernel computes attention."""
+def _added(mask: Tensor | None, query: Tensor) -> Tensor | None:
+    """A mask as what is added to the scores."""
+    if mask is None or mask.dtype is not torch.bool:
+        return mask
+    lowest = torch.zeros_like(mask, dtype=query.dtype)
+    return lowest.masked_fill_(mask.logical_not(), float("-inf"))
 
-    seen = False
+
+class _Fused(TorchDispatchMode):
+    """Notes the one kernel that computes attention."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.seen: tuple[Any, tuple[Any, ...], dict[str, Any]] | None = None
+        self.given: list[Tensor | None] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.seen |= "_scaled_dot_product" in func.name()
+        if "_scaled_dot_product" in func.name():
+            self.seen = func, args, kwargs or {}
         return func(*args, **(kwargs or {}))
+
+    def again(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor | None:
+        """The same kernel with tensors of sizes that may be 1 or more; None where torch is to choose for them again.
+
+        Torch asks whether the mask's sizes are 1 before it asks whether they are those of the scores.
+        """
+        env = query.fake_mode.shape_env  # type: ignore[attr-defined]
+        if self.seen is None or env is None or not env.has_open or query.device.type != "cpu":
+            return None
+        func, args, kwargs = self.seen
+        options = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
+        if [id(one) for one in options[:3]] != [id(one) for one in self.given[:3]] or len(options) != 3 + (
+            mask is not None
+        ):
+            return None
+        if not (_alike(query, key, (0, 1, 3)) and _alike(query, value, (0, 1, 3)) and _alike(key, value, (2,))):
+            return None
+        if mask is not None and not _fits(mask, (*query.shape[:-1], key.shape[-2])):
+            return None
+        tensors = iter((query, key, value, _added(mask, query)))
+        args, kwargs = tree_map_only(torch.Tensor, lambda _: next(tensors), (args, kwargs))
+        return cast(Tensor, func(*args, **kwargs)[0])
+
+
+def _alike(one: Tensor, two: Tensor, dims: tuple[int, ...]) -> bool:
+    return one.dim() == two.dim() == 4 and all(same_number(one.shape[dim], two.shape[dim]) for dim in dims)
+
+
+def _fits(mask: Tensor, scores: tuple[Any, ...]) -> bool:
+    """Whether each of a mask's sizes is the scores' or 1, for certain."""
+    return mask.dim() == len(scores) and all(
+        same_number(mine, whole) or (type(mine) is int and mine == 1)
+        for mine, whole in zip(mask.shape, scores, strict=True)
+    )
 
 
 def _is_fused(
-    function: Callable[..., Tensor], query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None
+    fused: _Fused,
+    function: Callable[..., Tensor],
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
 ) -> bool:
     """Whether `function` runs one kernel for all of it with tensors of the sizes met, or does it as only its C++ can."""
     if query.dtype not in (torch.float32, torch.float64):
         return True  # in half precision products are computed in another way
     mode = type(query.fake_mode)()  # type: ignore[attr-defined]
     try:
-        with _disable_current_modes(), mode, _Fused() as fused:  # type: ignore[no-untyped-call]
-            function(*(None if t is None else _of_hints(t) for t in (query, key, value, attn_mask)))
+        with _disable_current_modes(), mode:
+            fused.given = [None if t is None else _of_hints(t) for t in (query, key, value, attn_mask)]
+            with fused:
+                function(*fused.given)
     except (RuntimeError, ValueError):  # what it refuses, or sizes that nobody knows yet
         return True
-    return bool(fused.seen)
+    return fused.seen is not None
 
 
 def _of_hints(tensor: Tensor) -> Tensor:
@@ -433,3 +488,17 @@ if _torch.MATMUL_NEEDS_INTS:
         F.linear: linear,
         F.scaled_dot_product_attention: attention,
     }
+
+
+def taking_symbols(function: Any, arguments: Iterable[Any]) -> Any:
+    """What is called in a function's place where numbers among its arguments (in lists too) are symbols.
+
+    A tensor that has symbolic sizes itself sees to it; one of plain sizes (`interpolate(weights, size=(n, m))`) does not.
+    """
+    if any(map(_is_symbol, arguments)):
+        return COMPOSITES.get(function, function)
+    return function
+
+
+def _is_symbol(value: Any) -> bool:
+    return any(map(_is_symbol, value)) if isinstance(value, (list, tuple)) else type(value) in SYMBOLIC

@@ -3,6 +3,7 @@
 In: an `OpOverload` and its arguments. Out: fake tensors that carry the metadata eager's results would have.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from symshapes.facts import OperatorFacts, errors
 from symshapes.fake.convert import Converter
 from symshapes.fake.data import DATA, SizesInData
 from symshapes.fake.fallback import run_meta_kernel
+from symshapes.fake.layouts import LAYOUTS
 from symshapes.fake.tensor import FakeTensor, SymbolicFakeTensor, fake_class, meta_of
 from symshapes.infra_mode import InfraMode
 from symshapes.node import SymNode
@@ -42,6 +44,11 @@ _BYTES = size_symbol("storage_bytes")
 _CLONE = torch.ops.aten.clone.default
 
 
+def _is_told(number: Any) -> bool:
+    """Whether a size is known when the program is captured, rather than one that only the run tells, or one that may be 1."""
+    return type(number) is int or not (is_unbacked(number) or number.node.env.has_open)
+
+
 def _may_lie_so(tensor: Any, copy: Any) -> bool:
     """Whether only the run can tell if a tensor lies in memory as its copy does, so that eager may have made none.
 
@@ -52,7 +59,7 @@ def _may_lie_so(tensor: Any, copy: Any) -> bool:
         for step, other, length in zip(tensor.stride(), copy.stride(), tensor.shape, strict=True)
         if not (sure(step == other) or sure(length == 1))
     ]
-    if not unlike or not any(map(is_unbacked, (*tensor.shape, *tensor.stride()))):
+    if not unlike or all(map(_is_told, (*tensor.shape, *tensor.stride()))):
         return False
     return not all(sure(length > 1) and sure(step != other) for step, other, length in unlike)
 
@@ -81,8 +88,8 @@ class FakeMode(InfraMode):
         self._lifting: list[bool] = []
         self.doubtful_copies = 0
         """How many copies were made where eager may make none, by sizes that only the run can tell: `contiguous`, `reshape`."""
-        #: The storages of these and of what they are copies of: nobody may write to them.
-        self._perhaps_one: set[object] = set()
+        #: The storages of what these are copies of, and their own: nobody may write to them.
+        self._perhaps_one: list[tuple[object, object]] = []
         self._converter = Converter(self)
         self._plans: dict[Any, Any] = {}
         self._symbolic = False  # whether the key being made has a symbol in it
@@ -123,11 +130,14 @@ class FakeMode(InfraMode):
         return self.dispatch(func, args, kwargs or {})
 
     def is_question(self, func: Any) -> bool:
-        """Whether torch's C++ asks for a tensor's metadata by it, in ints: it is no operation of the program."""
-        return func in _CONCRETE
+        """Whether torch's C++ asks for a tensor's metadata by it: it is no operation of the program."""
+        return func in _CONCRETE or func in LAYOUTS
 
     def dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Answer one op: by the memo, by its rule, by its own decomposition, or by torch's meta kernel."""
+        layout = LAYOUTS.get(func)
+        if layout is not None:  # of a tensor of another mode's, maybe
+            return layout(args[0].shape, args[0].strides, *args[1:])
         if self.shape_env is None:
             return self._answer(func, args, kwargs)
         with _torch.no_torch_function():
@@ -151,10 +161,10 @@ class FakeMode(InfraMode):
             self.writes += bool(facts.written)
             if self._perhaps_one and any(map(self._is_perhaps_another, (w.of(args, kwargs) for w in facts.written))):
                 raise DataDependentError(func)
-        elif func is _CLONE and self.data_dependent:
+        elif func is _CLONE and (self.data_dependent or (self.shape_env is not None and self.shape_env.has_open)):
             copy = self._build(self._plan(func, rule, args, kwargs), args)
             if kwargs.get("memory_format") is not None and _may_lie_so(args[0], copy):
-                self._perhaps_one |= {self._fake(args[0]).storage_key, copy.storage_key}
+                self._perhaps_one.append((self._fake(args[0]).storage_key, copy.storage_key))
                 self.doubtful_copies += 1
             return copy
         if rule is None:
@@ -167,7 +177,13 @@ class FakeMode(InfraMode):
     def _is_perhaps_another(self, written: Any) -> bool:
         """Whether what is written to may be memory of another tensor, or none of its."""
         tensors = written if type(written) in _SEQUENCES else [written]
-        return any(isinstance(one, FakeTensor) and one.storage_key in self._perhaps_one for one in tensors)
+        keys = [one.storage_key for one in tensors if isinstance(one, FakeTensor)]
+        return any(key in pair for pair in self._perhaps_one for key in keys)
+
+    def may_share(self, tensors: Iterable[Any]) -> bool:
+        """Whether two of these may be one memory or not, which only the run can tell: one perhaps is a copy of the other."""
+        keys = {one.storage_key for one in tensors if isinstance(one, FakeTensor)}
+        return any(keys.issuperset(pair) for pair in self._perhaps_one)
 
     def check(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Refuse what an op would refuse, and have checked by the run what only the run can tell; nothing is computed."""
@@ -305,6 +321,8 @@ class FakeMode(InfraMode):
                 key = self._fake(args[result.base]).storage_key
                 target.data = self._class(result)(self, result, key)
                 target.storage_key = key
+                if hasattr(target, "strides"):
+                    target.strides = tuple(result.stride)
             elif type(result) in _METAS:
                 check_target(func, self._fake(target), result, resizable)
         return targets[0] if len(targets) == 1 else tuple(targets)

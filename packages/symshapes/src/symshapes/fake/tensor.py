@@ -5,6 +5,7 @@ What it needs of the mode that made it is the Protocol `Mode`, which `FakeMode` 
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any, Protocol
 
 import torch
@@ -47,7 +48,9 @@ class FakeTensor(torch.Tensor):
     storage_key: object
     lazy_flags: int
     from_data: dict[Any, tuple[int, Any]]
-    __slots__ = ("fake_mode", "from_data", "lazy_flags", "storage_key")  # no dictionary each
+    strides: tuple[Any, ...]
+    """Of one that answers for its own layout, which torch asks by operators; see `LAYOUTS`."""
+    __slots__ = ("fake_mode", "from_data", "lazy_flags", "storage_key", "strides")  # no dictionary each
 
     __torch_function__ = _torch.disabled_torch_function  # type: ignore[assignment]
 
@@ -61,6 +64,7 @@ class FakeTensor(torch.Tensor):
             _torch.allow_device_without_hardware(device)
             if device.index is None:
                 device = torch.device("cuda", torch.cuda.current_device() if torch.cuda.is_initialized() else 0)
+        asks = mode.shape_env is not None and mode.shape_env.has_open
         fake: Any = _torch.wrapper_tensor(
             cls,
             meta.size,
@@ -71,7 +75,10 @@ class FakeTensor(torch.Tensor):
             requires_grad,
             _torch.lazy_bit_keys(bool(flags & CONJ), bool(flags & NEG)) if flags else None,
             mode.storage_size if cls is SymbolicFakeTensor else None,
+            asks,
         )
+        if asks:
+            fake.strides = tuple(meta.stride)
         fake.fake_mode = mode
         fake.storage_key = object() if storage_key is None else storage_key
         fake.lazy_flags = flags
@@ -128,8 +135,35 @@ class SymbolicFakeTensor(FakeTensor):
     def __torch_function__(  # type: ignore[override]
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        own = COMPOSITES.get(func)
+        body = _body(func) if own is None else None
+        if body is not None:
+            return body(*args, **(kwargs or {}))
         with _torch.no_torch_function():
-            return COMPOSITES.get(func, func)(*args, **(kwargs or {}))
+            return (own or func)(*args, **(kwargs or {}))
+
+
+_OVERRIDES = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+
+
+def _body(func: Any) -> Any:
+    """A Python function of torch's that asks whether it is overridden, told that it is not: what it calls may be.
+
+    None for any other; a method of tensors calls the operator that it overrides by the same name.
+    """
+    if type(func) is not FunctionType or getattr(torch.Tensor, func.__name__, None) is func:
+        return None
+    asked = [name for name in _OVERRIDES if name in func.__code__.co_names]
+    if not asked:
+        return None
+    namespace = {**func.__globals__, **dict.fromkeys(asked, _is_not)}
+    body = FunctionType(func.__code__, namespace, func.__name__, func.__defaults__, func.__closure__)
+    body.__kwdefaults__ = func.__kwdefaults__
+    return body
+
+
+def _is_not(*values: Any) -> bool:
+    return False
 
 
 def fake_class(meta: Any) -> type[FakeTensor]:

@@ -57,6 +57,11 @@ def sure(condition: Any) -> bool:
     return bool(condition.node.guard_or_false("", 0)) if isinstance(condition, torch.SymBool) else bool(condition)
 
 
+def turns_on_one(condition: Any) -> bool:
+    """Whether a comparison depends on whether a size is 1 that may be more as well."""
+    return isinstance(condition, torch.SymBool) and condition.node.env.other_than_one(condition.node.expr) is not None
+
+
 def demand(condition: Any, error: Callable[[], Exception]) -> None:
     """Raise `error()` unless the condition holds; where only the run can tell, have it checked then."""
     if isinstance(condition, torch.SymBool) and not condition.node.has_hint():
@@ -242,7 +247,7 @@ def expand_strides(meta: TensorMeta, size: Sequence[Size]) -> Sizes:
     for dim, (length, stride) in enumerate(zip(meta.size, meta.stride, strict=True)):
         # One that is equal to the whole's does not repeat, whatever it is.
         whole = size[lead + dim]
-        repeats = not _is_same(length, whole) and length == 1 and (is_unbacked(whole) or whole != 1)
+        repeats = not _is_same(length, whole) and length == 1 and not sure(whole == 1)
         out.append(0 if repeats else stride)
     return tuple(out)
 
@@ -276,7 +281,7 @@ def _is_same(one: Size, two: Size) -> bool:
 
 def _is_multiple(one: Size, two: Size) -> bool:
     """Whether a stride is a multiple of another by sizes that nobody knows: the outer one, unless those sizes are short."""
-    if not (is_unbacked(one) or is_unbacked(two)) or _is_same(one, two):
+    if (type(one) is int and type(two) is int) or _is_same(one, two):
         return False
     above, below = expr_of(one), expr_of(two)
     return bool(exact_quotient(above, below) is not None)

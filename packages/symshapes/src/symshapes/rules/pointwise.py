@@ -46,7 +46,7 @@ def iterator_strides(size: Sizes, tensors: Sequence[TensorMeta], scalars: bool =
         if len(size) == 4 and all(is_channels_last(size, meta.stride) for meta in tensors):
             return channels_last_strides(size)
         first = tensors[0].stride
-        if is_dense(size, first) and all(meta.stride == first for meta in tensors[1:]):
+        if is_dense(size, first) and all(same_size(meta.stride, first) for meta in tensors[1:]):
             return first
     if len(size) == 1:
         return (1,)

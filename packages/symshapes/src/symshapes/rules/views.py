@@ -22,6 +22,7 @@ from symshapes.rules.layout import (
     same_size,
     strides_for,
     sure,
+    turns_on_one,
     view_of,
     wrap_dim,
 )
@@ -92,8 +93,9 @@ def view_strides(size: Sizes, stride: Sizes, target: Sizes) -> Sizes | None:
 
 def _is_short(filled: Size, inner: Size) -> bool:
     """Whether a chunk of the target has fewer elements than that of the tensor."""
-    unknown = is_unbacked(filled) or is_unbacked(inner)
-    return not sure(filled == inner) if unknown else bool(filled < inner)
+    shorter = filled < inner
+    known = not isinstance(shorter, torch.SymBool) or (shorter.node.has_hint() and not turns_on_one(shorter))
+    return bool(shorter) if known else not sure(filled == inner)
 
 
 @rule("view")

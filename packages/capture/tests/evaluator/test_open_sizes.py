@@ -1,0 +1,94 @@
+"""Sizes that change are symbols that may be 1 as well: a program that does not ask for it is not compiled again when a 1 comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+import capture
+
+SIZES = ((4, 5), (3, 7), (1, 6), (2, 1), (1, 1), (6, 3))
+
+
+def heads(x: torch.Tensor) -> torch.Tensor:
+    """Attention as models write it: heads out of the width, back again by a view of a copy."""
+    b, s, w = x.shape
+    q = x.view(b, s, 2, w // 2).transpose(1, 2)
+    mask = (torch.arange(s) <= torch.arange(s)[:, None])[None, None].expand(b, 1, s, s)
+    y = F.scaled_dot_product_attention(q, q, q, attn_mask=mask)
+    return y.transpose(1, 2).contiguous().view(b, s, w) + x
+
+
+PROGRAMS: list[Callable[..., Any]] = [
+    lambda x: x * 2 + x.sum(0),
+    lambda x: x.transpose(0, 1).relu() + torch.arange(x.shape[0]),
+    lambda x: (x[:, None] * x[None]).softmax(-1),
+    lambda x: x.transpose(0, 1).reshape(-1, 4).mean(0),
+    lambda x: F.layer_norm(x + x.mean(1, keepdim=True), (4,)),
+    lambda x: F.max_pool1d(x.transpose(0, 1), 2).sum(0),
+    heads,
+]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("sizes", [SIZES, SIZES[1:], SIZES[2:] + SIZES[:2]])
+def test_a_size_of_one_needs_no_compile(program: Callable[..., Any], sizes: tuple[tuple[int, int], ...]) -> None:
+    compiled = capture.compile(program, fullgraph=True)
+    for b, s in sizes:
+        x = torch.randn(b, s, 4)
+        given = (x,) if program is not PROGRAMS[1] else (x[..., :1].expand(b, s, 4)[:, :, 0],)
+        expected, got = program(*given), compiled(*given)
+        assert torch.equal(expected, got)
+        assert expected.stride() == got.stride() or 1 in expected.shape
+    assert compiled.session.report.graph_count <= 3
+
+
+def convolved(x: torch.Tensor) -> torch.Tensor:
+    """Down to images of one row or column."""
+    for width in (3, 4):
+        x = F.group_norm(F.conv2d(x, torch.ones(4, width, 3, 3), stride=2, padding=1), 2)
+    return F.interpolate(x, scale_factor=2) + F.adaptive_avg_pool2d(x, 1)
+
+
+def test_nor_does_one_that_comes_of_a_larger_size() -> None:
+    compiled = capture.compile(convolved, fullgraph=True)
+    for h, w in ((8, 12), (16, 9), (4, 8), (9, 3), (3, 3)):
+        x = torch.randn(2, 3, h, w)
+        assert torch.equal(convolved(x), compiled(x))
+    assert compiled.session.report.graph_count == 2
+
+
+def copies(x: torch.Tensor) -> torch.Tensor:
+    return x.t().contiguous()
+
+
+def writes(x: torch.Tensor) -> torch.Tensor:
+    y = x.t().contiguous()
+    y.add_(1)
+    return y * 2
+
+
+@pytest.mark.parametrize("program", [copies, writes])
+def test_whether_a_copy_is_one_is_as_in_eager(program: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    compiled = capture.compile(program)
+    for b, s in SIZES:
+        x = torch.randn(b, s)
+        mine, theirs = x.clone(), x.clone()
+        expected, got = program(theirs), compiled(mine)
+        assert torch.equal(expected, got) and torch.equal(mine, theirs)
+        assert (expected.data_ptr() == theirs.data_ptr()) == (got.data_ptr() == mine.data_ptr())
+
+
+def test_a_program_that_asks_for_it_is_told() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.shape[0] == 1 else x + 1
+
+    compiled = capture.compile(program)
+    for n in (4, 3, 1, 5, 1):
+        x = torch.randn(n)
+        assert torch.equal(program(x), compiled(x))
+    assert compiled.session.report.graph_count == 3
