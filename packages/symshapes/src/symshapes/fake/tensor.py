@@ -64,7 +64,7 @@ class FakeTensor(torch.Tensor):
             _torch.allow_device_without_hardware(device)
             if device.index is None:
                 device = torch.device("cuda", torch.cuda.current_device() if torch.cuda.is_initialized() else 0)
-        asks = mode.shape_env is not None and mode.shape_env.has_open
+        asks = cls is SymbolicFakeTensor and mode.shape_env is not None and mode.shape_env.has_open
         fake: Any = _torch.wrapper_tensor(
             cls,
             meta.size,
