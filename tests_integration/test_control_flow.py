@@ -205,9 +205,33 @@ def test_while_loop(backend: str) -> None:
                     torch.testing.assert_close(got, program(*given))
 
 
-def test_a_loop_with_a_gradient_breaks_the_graph() -> None:
-    with pytest.raises(capture.GraphBreakError, match="gradient"):
-        meta.compile(closed_over, fullgraph=True)(*inputs(4, 1.0, True))
+def from_nothing(x: Tensor, w: Tensor) -> Any:
+    """What is carried begins without a gradient."""
+    i, y = while_loop(lambda i, y: i < x.sum(), lambda i, y: (i + 1, y * w + 1), (torch.tensor(0), torch.zeros(3)))
+    return y * (i + x.sum())
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_gradients_of_loops_are_those_of_plain_ones(backend: str) -> None:
+    for program in (closed_over, from_nothing):
+        compiled = meta.compile(program, backend=backend, fullgraph=True, dynamic=True)
+        for rows, sign in ((4, 1.0), (5, 20.0), (3, -1.0)):  # of one, no step at all
+            mine, eager = inputs(rows, sign, True), inputs(rows, sign, True)
+            compiled(*mine).sum().backward()
+            with plainly():
+                program(*eager).sum().backward()
+            for one, other in zip(mine, eager, strict=True):
+                torch.testing.assert_close(one.grad, torch.zeros_like(other) if other.grad is None else other.grad)
+
+
+def test_no_step_of_a_loop_gives_copies_as_eagers() -> None:
+    def program(x: Tensor) -> Tensor:
+        (y,) = while_loop(lambda y: y.sum() < 0, lambda y: (y + 1,), (x,))
+        return y.add_(1)
+
+    x = torch.ones(3)
+    torch.testing.assert_close(meta.compile(program, fullgraph=True)(x), torch.full((3,), 2.0))
+    torch.testing.assert_close(x, torch.ones(3))
 
 
 def test_random_numbers_of_a_branch_are_eagers() -> None:
@@ -221,3 +245,19 @@ def test_random_numbers_of_a_branch_are_eagers() -> None:
         torch.manual_seed(0)
         with plainly():
             torch.testing.assert_close(got, program(x))
+
+
+def test_beside_calls_that_give_nothing() -> None:
+    def program(x: Tensor, w: Tensor) -> Tensor:
+        rows = x[x.sum(1) != 0] * 1
+        torch._check(rows.shape[0] > 1)
+        rows[0] = w
+        return torch.cond(rows.sum() > 0, lambda: rows * 2, lambda: rows.sin()) + rows.shape[0]
+
+    compiled = meta.compile(program, fullgraph=True)
+    for rows, sign in ((4, 1.0), (3, -5.0)):
+        with plainly():
+            wanted = program(*inputs(rows, sign, False))
+        torch.testing.assert_close(compiled(*inputs(rows, sign, False)), wanted)
+    with pytest.raises(RuntimeError):
+        compiled(torch.zeros(4, 3), W)

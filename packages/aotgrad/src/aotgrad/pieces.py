@@ -37,7 +37,8 @@ def compile_in_pieces(program: fx.GraphModule, compile_one: Compile) -> Callable
     """
     nodes = list(program.graph.nodes)
     for node in nodes:
-        acts = node.op.startswith("call") and node.meta.get("val") is None  # on torch's state, say
+        gives_nothing = node.op.startswith("call") and node.meta.get("val") is None
+        acts = gives_nothing and not node.all_input_nodes  # on no value of the graph, so on torch's state
         if acts or node.op in ("get_attr", "call_module"):
             raise Unsupported(
                 "control flow in a graph that sets grad mode or autocast, or holds modules", _first(nodes)

@@ -4,7 +4,7 @@
 from symshapes import _supported as _supported  # isort: split
 
 from symshapes.ambient import Ambient, Machine, ambient, fixed_ambient
-from symshapes.control_flow import Conditional, ControlFlow, Loop
+from symshapes.control_flow import AssociativeScan, Conditional, ControlFlow, Loop, Scan, connected
 from symshapes.counted import counted_factories
 from symshapes.env import ShapeEnv, UnbackedError
 from symshapes.expr import (
@@ -95,6 +95,7 @@ __all__ = [
     "NUMBER_DTYPES",
     "SYMBOLIC",
     "Ambient",
+    "AssociativeScan",
     "Conditional",
     "ControlFlow",
     "DataDependentError",
@@ -114,6 +115,7 @@ __all__ = [
     "Min",
     "Mod",
     "OperatorFacts",
+    "Scan",
     "ShapeEnv",
     "ShapeGuard",
     "ShapeGuardCode",
@@ -130,6 +132,7 @@ __all__ = [
     "ambient",
     "bound",
     "build_python",
+    "connected",
     "constrain_range",
     "contiguous_strides",
     "counted_factories",

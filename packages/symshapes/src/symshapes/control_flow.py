@@ -5,7 +5,7 @@ In: values of the graph. Out: a tuple of tensors. Which graph runs, and how ofte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -36,21 +36,12 @@ class Conditional(ControlFlow):
         return Conditional(graphs)
 
     def __call__(self, condition: Any, *operands: Any) -> tuple[Any, ...]:
-        return self.connected(self.graphs[0 if condition else 1](*operands), operands)
-
-    @staticmethod
-    def connected(results: Sequence[torch.Tensor], operands: Sequence[Any]) -> tuple[torch.Tensor, ...]:
-        """The results, from which each operand that requires grad gets a gradient, even if it is zeros."""
-        needing = [value for value in operands if isinstance(value, torch.Tensor) and value.requires_grad]
-        if not needing or not torch.is_grad_enabled():
-            return tuple(results)
-        found: tuple[torch.Tensor, ...] = _Connected.apply(len(results), *results, *needing)  # type: ignore[no-untyped-call]
-        return found
+        return connected(self.graphs[0 if condition else 1](*operands), operands)
 
 
 class Loop(ControlFlow):
     """`while_loop`: `loop(*values)` runs the second graph on the first `count` values, and the rest with them, while the first
-    graph's answer for these is true; the last values. It has no gradient."""
+    graph's answer for these is true; the last values. As of eager's, every value given gets a gradient if it requires grad."""
 
     def __init__(self, graphs: Sequence[Callable[..., Any]], count: int) -> None:
         super().__init__(graphs)
@@ -61,10 +52,82 @@ class Loop(ControlFlow):
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
         condition, body = self.graphs
-        carried, rest = tuple(values[: self.count]), values[self.count :]
-        while condition(*carried, *rest)[0]:
-            carried = tuple(body(*carried, *rest))
-        return carried
+        carried, rest = values[: self.count], values[self.count :]
+        if not condition(*carried, *rest)[0]:
+            return connected([value.clone() for value in carried], values)  # eager's gives none back, too
+        while True:
+            carried = body(*carried, *rest)
+            if not condition(*carried, *rest)[0]:
+                return connected(carried, values)
+
+
+class Scan(ControlFlow):
+    """`scan`, and `map` where it carries nothing: `scan(*values)` runs the graph on `carried` values, a slice each of `count`
+    tensors along their first dimension, and the rest; the first results are carried on, the others are stacked.
+
+    As of eager's, every value given gets a gradient if it requires grad.
+    """
+
+    def __init__(self, graphs: Sequence[Callable[..., Any]], carried: int, count: int) -> None:
+        super().__init__(graphs)
+        self.carried, self.count = carried, count
+
+    def over(self, graphs: Sequence[Callable[..., Any]]) -> Scan:
+        return Scan(graphs, self.carried, self.count)
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        (step,) = self.graphs
+        carried = values[: self.carried]
+        scanned, rest = _rows(values[self.carried :], self.count)
+        made = []
+        for row in scanned:
+            results = step(*carried, *row, *rest)
+            carried = results[: self.carried]
+            made.append(results[self.carried :])
+        return connected((*carried, *_stacked(made)), values)
+
+
+class AssociativeScan(ControlFlow):
+    """`associative_scan`: `scan(*values)` is what the graph makes of all slices up to each, of `count` tensors along their first
+    dimension, two of each at a time, with the rest. The graph takes dense slices.
+    """
+
+    def __init__(self, graphs: Sequence[Callable[..., Any]], count: int) -> None:
+        super().__init__(graphs)
+        self.count = count
+
+    def over(self, graphs: Sequence[Callable[..., Any]]) -> AssociativeScan:
+        return AssociativeScan(graphs, self.count)
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        (combine,) = self.graphs
+        scanned, rest = _rows(values, self.count)
+        made: list[tuple[torch.Tensor, ...]] = []
+        for row in scanned:
+            dense = tuple(each.contiguous() for each in row)
+            if made:
+                dense = tuple(each.contiguous() for each in combine(*made[-1], *dense, *rest))
+            made.append(dense)
+        return _stacked(made)
+
+
+def connected(results: Sequence[torch.Tensor], operands: Sequence[Any]) -> tuple[torch.Tensor, ...]:
+    """The results, from which each operand that requires grad gets a gradient, even if it is zeros."""
+    needing = [value for value in operands if isinstance(value, torch.Tensor) and value.requires_grad]
+    if not needing or not torch.is_grad_enabled():
+        return tuple(results)
+    found: tuple[torch.Tensor, ...] = _Connected.apply(len(results), *results, *needing)  # type: ignore[no-untyped-call]
+    return found
+
+
+def _rows(values: Sequence[Any], count: int) -> tuple[Iterable[tuple[torch.Tensor, ...]], Sequence[Any]]:
+    """The slices of the first `count` tensors, together, and the rest."""
+    return zip(*(value.unbind(0) for value in values[:count]), strict=True), values[count:]
+
+
+def _stacked(rows: Sequence[Sequence[torch.Tensor]]) -> tuple[torch.Tensor, ...]:
+    """One dense tensor for each column."""
+    return tuple(torch.stack(column).contiguous() for column in zip(*rows, strict=True))
 
 
 class _Connected(torch.autograd.Function):

@@ -253,10 +253,9 @@ run_passed_on(PyThreadState *tstate, Stack *stack, Frame *frame, int throwing)
 {
     char before = stack->disabled;
     stack->disabled = 1;
-    _PyFrameEvalFunction beneath = installed.beneath;
-    PyObject *result = beneath && beneath != eval_frame_function(installed.interpreter)
-                           ? beneath(tstate, frame, throwing)
-                           : _PyEval_EvalFrameDefault(tstate, frame, throwing);
+    PyObject *result = installed.beneath == eval_frame_function(installed.interpreter)
+                           ? _PyEval_EvalFrameDefault(tstate, frame, throwing)
+                           : run_plain(tstate, frame, throwing);
     stack->disabled = before;
     return result;
 }
@@ -375,6 +374,10 @@ look(PyThreadState *tstate, Stack *stack, Frame *frame)
 static PyObject *
 hook(PyThreadState *tstate, Frame *frame, int throwing)
 {
+    if (comes_back(frame)) {
+        installed.passed_on = NULL;
+        return _PyEval_EvalFrameDefault(tstate, frame, throwing);
+    }
     Stack *stack = stack_here(tstate);
     if (stack == NULL || stack->session == NULL) {
         return run_plain(tstate, frame, throwing);

@@ -8,6 +8,7 @@ extern struct Installed {
     _PyFrameEvalFunction hook;       /* ours */
     _PyFrameEvalFunction beneath;    /* the one that was there before it, NULL for none */
     int wanted;                      /* by so many stacks of all threads; guarded by the GIL */
+    Frame *passed_on;                /* the one handed to `beneath` last, until that has run it */
 } installed;
 
 void install_init(_PyFrameEvalFunction hook);
@@ -31,12 +32,25 @@ hook_want(int more)
 /* In a forked child: how many are left. */
 void hook_forked(int wants);
 
+/* The hook beneath ours may have been put over ours meanwhile: then it hands the frame back, and would for ever. */
+static inline int
+comes_back(const Frame *frame)
+{
+    return installed.passed_on == frame;
+}
+
 /* The frame as it is, by the evaluator beneath our hook. */
 static inline PyObject *
 run_plain(PyThreadState *tstate, Frame *frame, int throwing)
 {
     _PyFrameEvalFunction beneath = installed.beneath;
-    return beneath ? beneath(tstate, frame, throwing) : _PyEval_EvalFrameDefault(tstate, frame, throwing);
+    if (!beneath) {
+        return _PyEval_EvalFrameDefault(tstate, frame, throwing);
+    }
+    installed.passed_on = frame;
+    PyObject *result = beneath(tstate, frame, throwing);
+    installed.passed_on = NULL; /* another frame may have its place */
+    return result;
 }
 
 #endif

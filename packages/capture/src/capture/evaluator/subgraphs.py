@@ -7,7 +7,7 @@ In: functions of the program, evaluated into the one graph. Out: their calls tak
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -22,7 +22,18 @@ from capture.variables.iterators import Iterator
 from capture.variables.mappings import Dict
 from capture.variables.sequences import List, Tuple
 from capture.variables.tensors import Tensor
-from symshapes import SYMBOLIC, Conditional, ControlFlow, LazyGraphModule, Loop, is_unbacked
+from symshapes import (
+    SYMBOLIC,
+    AssociativeScan,
+    Conditional,
+    ControlFlow,
+    LazyGraphModule,
+    Loop,
+    Scan,
+    connected,
+    contiguous_strides,
+    is_unbacked,
+)
 
 from .globals import ProgramGlobals
 from .recorder import GraphRecorder
@@ -44,6 +55,17 @@ class _Evaluated:
         used = [node for call in self.calls for node in call.all_input_nodes]
         used += [leaf.node for leaf in self.leaves]
         return [node for node in used if node not in inside]
+
+
+@dataclass(frozen=True)
+class _Like:
+    """What a tensor is like."""
+
+    shape: tuple[Any, ...]
+    strides: tuple[Any, ...]
+    dtype: torch.dtype
+    device: torch.device
+    needs_grad: bool
 
 
 class Subgraphs:
@@ -72,8 +94,9 @@ class Subgraphs:
         free = list(dict.fromkeys([*(o.node for o in operands), *first.free(), *second.free()]))
         self._require_apart(parts, free)
         conditional = Conditional([self._taken_out(part, free) for part in parts])
-        fakes = [leaf.fake.detach() for leaf in first.leaves]
-        return self._called(conditional, [condition.node, *free], fakes, free, first.result, parts)
+        values = self._connected([leaf.fake for leaf in first.leaves], free)
+        called = self._called(conditional, [condition.node, *free], values, [*first.calls, *second.calls])
+        return self._restored(first.result, iter(called))
 
     def loop(
         self,
@@ -82,23 +105,66 @@ class Subgraphs:
         carried: Sequence[Tensor],
     ) -> Variable:
         """The body's values, beginning with `carried`, as soon as the condition does not hold of them."""
-        given = [self._stand_in(value) for value in carried]
+        given, made = self._step(body, [_like(value.fake) for value in carried], len(carried))
         own = [value.node for value in given]
         test = self._evaluated(lambda: condition(list(given)), own)
-        made = self._evaluated(lambda: body(list(given)), own)
         if len(test.leaves) != 1 or not isinstance(test.result, Tensor) or not _is_condition(test.leaves[0].fake):
             raise Unsupported("a loop's condition that is no tensor of one bool")
         if not isinstance(made.result, Tuple | List) or made.result.items != made.leaves:
             raise Unsupported("a loop's body that does not give the values that it takes")
-        _require_alike(_Evaluated(made.result, list(given), []), made)
-        outside = dict.fromkeys(node for part in (test, made) for node in part.free() if node not in own)
-        self._require_apart([test, made], [*own, *outside])
-        if any(v.requires_grad for node in (*own, *outside) if isinstance(v := node.meta["val"], torch.Tensor)):
-            raise Unsupported("a loop with a gradient")
-        loop = Loop([self._taken_out(part, [*own, *outside]) for part in (test, made)], len(carried))
-        free = [*(value.node for value in carried), *outside]
-        fakes = [leaf.fake.detach() for leaf in given]
-        return self._called(loop, free, fakes, (), made.result, (_Evaluated(made.result, [], own), test, made))
+        _require_alike(_Evaluated(made.result, given, []), made)
+        free = _outside((test, made), own)
+        self._require_apart([test, made], [*own, *free])
+        loop = Loop([self._taken_out(part, [*own, *free]) for part in (test, made)], len(carried))
+        arguments = [*(value.node for value in carried), *free]
+        values = self._connected([leaf.fake for leaf in given], arguments)
+        gone = [*own, *test.calls, *made.calls]
+        return self._restored(made.result, iter(self._called(loop, arguments, values, gone)))
+
+    def scan(
+        self,
+        step: Callable[[list[Variable]], Variable],
+        carried: Sequence[Tensor],
+        over: Sequence[Tensor],
+        operands: Sequence[Tensor],
+    ) -> list[Variable]:
+        """What a step gives of what is carried and a slice of each of `over`, along their first dimension.
+
+        Its first values are carried on, and given as they are in the end; the others are stacked. `operands` get a
+        gradient in any case, as what is carried and scanned does.
+        """
+        length, count = _length(over), len(carried)
+        given, made = self._step(step, [*(_like(value.fake) for value in carried), *map(_slice, over)], count)
+        own = [value.node for value in given]
+        if len(made.leaves) < count:
+            raise Unsupported("a scan whose function carries on fewer values than it takes")
+        for one, other in zip(given[:count], made.leaves[:count], strict=True):
+            _require_same_metadata(one.fake, other.fake)
+        free = list(dict.fromkeys([*(value.node for value in operands), *_outside([made], own)]))
+        self._require_apart([made], [*own, *free])
+        scan = Scan([self._taken_out(made, [*own, *free])], count, len(over))
+        fakes = [leaf.fake for leaf in made.leaves[:count]]
+        fakes += [self._stacked(leaf.fake, length) for leaf in made.leaves[count:]]
+        arguments = [*(value.node for value in (*carried, *over)), *free]
+        return self._called(scan, arguments, self._connected(fakes, arguments), [*own, *made.calls])
+
+    def associative_scan(self, combine: Callable[[list[Variable]], Variable], over: Sequence[Tensor]) -> list[Variable]:
+        """What the function makes of all slices of `over` up to each, along their first dimension, of two of each at a time."""
+        length = _length(over)
+        slices = [_slice(x, dense=True) for x in over]
+        given, made = self._step(combine, [*slices, *slices], len(over))
+        own = [value.node for value in given]
+        if len(made.leaves) != len(over):
+            raise Unsupported("an associative scan whose function gives more or fewer values than it takes")
+        for one, other in zip(given, made.leaves, strict=False):
+            _require_same_metadata(one.fake, other.fake, laid_out=False)
+        if any(node.meta.get("effect") == "other" for node in made.calls):
+            raise Unsupported("an associative scan whose function draws random numbers")
+        free = _outside([made], own)
+        scan = AssociativeScan([self._taken_out(made, [*own, *free])], len(over))
+        fakes = [self._stacked(value.fake, length) for value in given[: len(over)]]
+        arguments = [*(value.node for value in over), *free]
+        return self._called(scan, arguments, fakes, [*own, *made.calls])
 
     # Evaluating
 
@@ -172,16 +238,42 @@ class Subgraphs:
         else:
             raise Unsupported("control flow over a function that gives more than tensors")
 
-    def _stand_in(self, value: Tensor) -> Tensor:
+    def _step(
+        self, step: Callable[[list[Variable]], Variable], likes: Sequence[_Like], count: int
+    ) -> tuple[list[Tensor], _Evaluated]:
+        """A step of a loop, evaluated over tensors like these, of which the first `count` are those that it carries on.
+
+        What requires grad after a step does so before the next one, so it does before all.
+        """
+        while True:
+            given = [self._stand_in(like) for like in likes]
+            own = [value.node for value in given]
+            made = self._evaluated(lambda now=given: step(list(now)), own)  # type: ignore[misc]
+            late = [
+                leaf.fake.requires_grad and not value.fake.requires_grad
+                for value, leaf in zip(given[:count], made.leaves, strict=False)
+            ]
+            if not any(late):
+                return given, made
+            late += [False] * (len(likes) - len(late))
+            likes = [replace(like, needs_grad=like.needs_grad or n) for like, n in zip(likes, late, strict=True)]
+            self._recorder.forget([*own, *made.calls])
+
+    def _stand_in(self, like: _Like) -> Tensor:
         """Another tensor like it, for the time of evaluation."""
-        fake = value.fake
         with self._recorder.fake_mode, torch.no_grad():
-            like = torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=fake.device)
-        line = self._state.where()
-        node = self._recorder.graph.call("call_function", torch.empty_like, (value.node,), {}, line)
-        node.meta["val"] = like
-        variable = self._recorder.fakes[id(like)] = self._effects.created(Tensor(node, like))
+            fake = torch.empty_strided(like.shape, like.strides, dtype=like.dtype, device=like.device)
+        fake.requires_grad_(like.needs_grad)
+        node = self._recorder.graph.call("call_function", torch.empty_strided, (), {}, self._state.where())
+        node.meta["val"] = fake
+        variable = self._recorder.fakes[id(fake)] = self._effects.created(Tensor(node, fake))
         return variable
+
+    def _stacked(self, fake: Any, length: Any) -> Any:
+        """What as many tensors as this come to, of which one may require grad."""
+        with self._recorder.fake_mode:
+            stacked = torch.empty((length, *fake.shape), dtype=fake.dtype, device=fake.device)
+            return stacked.requires_grad_().clone() if fake.requires_grad else stacked
 
     # Taking out
 
@@ -205,30 +297,25 @@ class Subgraphs:
         graph.output(tuple(env[leaf.node] for leaf in part.leaves))
         return LazyGraphModule(torch.nn.Module(), graph)
 
+    def _connected(self, fakes: Sequence[Any], operands: Sequence[fx.Node]) -> tuple[Any, ...]:
+        """The fakes of an operation's values, with their place in autograd as `symshapes.connected` makes it."""
+        with self._recorder.fake_mode:  # within it detaching is cheaper
+            apart = [fake.detach() for fake in fakes]
+            return connected(apart, [node.meta["val"] for node in operands])
+
     def _called(
-        self,
-        operation: ControlFlow,
-        arguments: Sequence[fx.Node],
-        fakes: list[Any],
-        operands: Sequence[fx.Node],
-        result: Variable,
-        parts: Sequence[_Evaluated],
-    ) -> Variable:
-        """The operation's call instead of the parts' calls; its values in the structure of `result`."""
+        self, operation: ControlFlow, arguments: Sequence[fx.Node], values: Sequence[Any], gone: Sequence[fx.Node]
+    ) -> list[Variable]:
+        """The values of the operation's call, in the place of the calls `gone` that are in its graphs now."""
         recorder = self._recorder
-        gone = [node for part in parts for node in part.calls]
         recorder.forget(gone)
-        given = [node.meta["val"] for node in operands]
-        with recorder.fake_mode:
-            values = tuple(operation.connected(fakes, given)) if isinstance(operation, Conditional) else tuple(fakes)
         refused = recorder.refusals.reason(type(operation), [n.meta["val"] for n in arguments], {}, values)
         if refused is not None:
             raise Unsupported(refused)
         acts = any(node.meta.get("effect") == "other" for node in gone)
-        variable = recorder.control(operation, tuple(arguments), values, acts)
+        variable = recorder.control(operation, tuple(arguments), tuple(values), acts)
         assert isinstance(variable, Tuple)
-        items = iter(variable.items)
-        return self._restored(result, items)
+        return list(variable.items)
 
     def _restored(self, value: Variable, items: Any) -> Variable:
         value = value.realize(self._m)
@@ -258,11 +345,39 @@ def _require_alike(first: _Evaluated, second: _Evaluated) -> None:
     if _structure(first.result) != _structure(second.result):
         raise Unsupported("control flow over functions whose results differ in structure")
     for one, other in zip(first.leaves, second.leaves, strict=True):
-        a, b = one.fake, other.fake
-        if (a.dtype, a.device, a.dim(), a.layout) != (b.dtype, b.device, b.dim(), b.layout) or not all(
-            bool(x == y) for x, y in zip((*a.shape, *a.stride()), (*b.shape, *b.stride()), strict=True)
-        ):
-            raise Unsupported("control flow over functions whose results differ in metadata")
+        _require_same_metadata(one.fake, other.fake)
+
+
+def _require_same_metadata(a: Any, b: Any, *, laid_out: bool = True) -> None:
+    """Raise where these differ in size, dtype, device or, if that counts, strides; sizes are guarded to be the same."""
+    kinds = [(each.dtype, each.device, each.dim(), each.layout) for each in (a, b)]
+    numbers = [(*each.shape, *(each.stride() if laid_out else ())) for each in (a, b)]
+    if kinds[0] != kinds[1] or not all(bool(x == y) for x, y in zip(*numbers, strict=True)):
+        raise Unsupported("control flow over functions whose results differ in metadata")
+
+
+def _outside(parts: Sequence[_Evaluated], own: Sequence[fx.Node]) -> list[fx.Node]:
+    """What the parts use of what is around them."""
+    return list(dict.fromkeys(node for part in parts for node in part.free() if node not in own))
+
+
+def _like(fake: Any) -> _Like:
+    return _Like(tuple(fake.shape), tuple(fake.stride()), fake.dtype, fake.device, fake.requires_grad)
+
+
+def _slice(tensor: Tensor, *, dense: bool = False) -> _Like:
+    """A slice along the first dimension."""
+    whole = _like(tensor.fake)
+    strides = contiguous_strides(whole.shape[1:]) if dense else whole.strides[1:]
+    return replace(whole, shape=whole.shape[1:], strides=tuple(strides))
+
+
+def _length(over: Sequence[Tensor]) -> Any:
+    """How many slices each has."""
+    lengths = [tensor.fake.shape[0] for tensor in over]
+    if not all(bool(length == lengths[0]) for length in lengths):
+        raise Unsupported("a scan over tensors of different lengths")
+    return lengths[0]
 
 
 def _is_condition(fake: Any) -> bool:

@@ -201,6 +201,18 @@ class Subgraphs(Protocol):
     ) -> Variable:
         """The body's values, beginning with `carried`, as soon as the condition does not hold of them."""
 
+    def scan(
+        self,
+        step: Callable[[list[Variable]], Variable],
+        carried: Sequence[Any],
+        over: Sequence[Any],
+        operands: Sequence[Any],
+    ) -> list[Variable]:
+        """What a step gives of what is carried and a slice of each of `over`: the last values carried, the rest of all steps."""
+
+    def associative_scan(self, combine: Callable[[list[Variable]], Variable], over: Sequence[Any]) -> list[Variable]:
+        """What the function makes of all slices of `over` up to each, of two of each at a time."""
+
 
 class Calls(Protocol):
     """Calls of functions, and the frames of their bodies."""

@@ -84,7 +84,7 @@ def _build_mapping(m: Interpreter, value: dict[Any, Any], source: Source | None)
     entries: dict[Hashable, tuple[Variable, Variable]] = {}
     literal = True
     for i, (k, v) in enumerate(value.items()):
-        if type(k) in CONSTANT_TYPES or isinstance(k, enum.Enum | type):
+        if type(k) in CONSTANT_TYPES or isinstance(k, enum.Enum | type | types.FunctionType):
             key: Variable = m.builder.from_python(k)
             entries[key.hash_key(m)] = (key, Lazy(v, Item(source, k)))
         else:
@@ -106,8 +106,12 @@ def _build_mapping(m: Interpreter, value: dict[Any, Any], source: Source | None)
 
 
 def guard_absent_key(m: Interpreter, source: Source, key: Hashable, keys: tuple[Any, ...]) -> None:
-    """An input has no such key: by itself if it is a constant, else by all keys that there are."""
-    if type(key) in CONSTANT_TYPES:
+    """An input has no such key: by itself if it is a constant, class or function, else by all keys that there are.
+
+    Not of a class with a metaclass of the program's, which may say what equals it.
+    """
+    by_identity = isinstance(key, type | types.FunctionType) and type(key).__eq__ is object.__eq__
+    if type(key) in CONSTANT_TYPES or by_identity:
         m.guards.add(source, GuardKind.NO_KEY, key)
     else:
         m.guards.add(source, GuardKind.DICT_KEYS, keys)
