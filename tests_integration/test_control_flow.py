@@ -215,7 +215,7 @@ def from_nothing(x: Tensor, w: Tensor) -> Any:
 def test_gradients_of_loops_are_those_of_plain_ones(backend: str) -> None:
     for program in (closed_over, from_nothing):
         compiled = meta.compile(program, backend=backend, fullgraph=True, dynamic=True)
-        for rows, sign in ((4, 1.0), (5, 20.0), (3, -1.0)):  # of one, no step at all
+        for rows, sign in ((4, 1.0), (5, 2.0), (3, -1.0)):  # of one, no step at all
             mine, eager = inputs(rows, sign, True), inputs(rows, sign, True)
             compiled(*mine).sum().backward()
             with plainly():

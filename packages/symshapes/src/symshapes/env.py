@@ -260,7 +260,12 @@ class ShapeEnv:
     @property
     def has_unbacked(self) -> bool:
         """Whether there are numbers that only the run can tell."""
-        return "u" in self._counts or "uf" in self._counts
+        return self.unbacked_count > 0
+
+    @property
+    def unbacked_count(self) -> int:
+        """How many numbers have been met that only the run can tell."""
+        return self._counts.get("u", 0) + self._counts.get("uf", 0)
 
     def learn(self, condition: Any) -> None:
         """A condition holds because of how its parts came about, so that there is nothing to guard or check."""

@@ -32,7 +32,6 @@ from symshapes import (
     Scan,
     connected,
     contiguous_strides,
-    is_unbacked,
 )
 
 from .globals import ProgramGlobals
@@ -177,8 +176,8 @@ class Subgraphs:
         outside += [tensor.fake for tensor in recorder.fakes.values()]
         versions = [_version(fake) for fake in outside]
         settings, module_globals, placed = in_force(), dict(self._globals.written), len(recorder.placed)
-        promises = recorder.dynamic_sizes.env.runtime_asserts
-        promised = len(promises)
+        env = recorder.dynamic_sizes.env
+        promised, from_data = len(env.runtime_asserts), env.unbacked_count
         iterators = [(each, dict(vars(each))) for each in self._iterators()]
         if any(isinstance(each, Generator) for each, _ in iterators):
             raise Unsupported("control flow beside a generator, which it may step")
@@ -192,7 +191,7 @@ class Subgraphs:
             raise Unsupported("control flow over a function that changes what is outside of it")
         if any(vars(each) != state for each, state in iterators) or in_force() != settings:
             raise Unsupported("control flow over a function that changes what is outside of it")
-        if len(promises) != promised:
+        if len(env.runtime_asserts) != promised:
             raise Unsupported("control flow over a function that promises something of data")
         if [_version(fake) for fake in outside] != versions:
             raise Unsupported("control flow over a function that writes to a tensor from outside of it")
@@ -203,7 +202,7 @@ class Subgraphs:
             number = isinstance(node.meta.get("val"), SYMBOLIC)
             if not number or any(part in calls or part in own for part in node.all_input_nodes):
                 calls[node] = None
-        if any(_is_of_data(node.meta.get("val")) for node in calls):
+        if env.unbacked_count != from_data:
             raise Unsupported("control flow over a function with sizes that are in data")
         return _Evaluated(result, leaves, list(calls))
 
@@ -382,15 +381,6 @@ def _length(over: Sequence[Tensor]) -> Any:
 
 def _is_condition(fake: Any) -> bool:
     return bool(fake.dtype is torch.bool and fake.numel() == 1)
-
-
-def _is_of_data(value: Any) -> bool:
-    """Whether nobody knows a number in it before the program runs."""
-    if isinstance(value, torch.Tensor):
-        value = tuple(value.shape)
-    if isinstance(value, tuple | list):
-        return any(map(_is_of_data, value))
-    return is_unbacked(value)
 
 
 def _version(fake: Any) -> int:
