@@ -15,14 +15,7 @@ from torch import fx
 from symshapes import build_python
 
 from . import _native
-from .sources import Attr, Item, Source
-
-_OWNED = ("_parameters", "_buffers")
-
-
-def is_module_owned(source: Source) -> bool:
-    """Whether a tensor is read from a module's table of parameters or buffers."""
-    return isinstance(source, Item) and isinstance(source.base, Attr) and source.base.attr in _OWNED
+from .sources import Source, is_module_owned
 
 
 def separated(

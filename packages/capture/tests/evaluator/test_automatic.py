@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 import capture
+from capture import _native
 
 Program = Callable[..., Any]
 SCALE: Any = 3
@@ -218,3 +220,56 @@ def test_recursion_at_the_limit_takes_no_more_frames_than_eager() -> None:
 
     compiled = capture.compile(program)
     assert compiled(torch.zeros(()), [600]).item() == 600
+
+
+def test_buffers_keep_their_sizes() -> None:
+    """With dynamic=True what a module owns is as static as its parameters, until it changes."""
+
+    class Positions(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("ids", torch.arange(12).unsqueeze(0), persistent=False)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + self.ids[:, : x.shape[1]]
+
+    module = Positions()
+    compiled = capture.compile(module, dynamic=True)
+    for n in (5, 7, 12):
+        x = t(3, n)
+        assert torch.equal(compiled(x), module(x))
+    (entry,) = _native.entries(compiled.session.root)
+    assert not any("self.ids.size(1) >=" in text for text in entry.guards.texts)
+    for n in (20, 30, 31):
+        module.ids = torch.arange(n).unsqueeze(0)
+        x = t(3, n)
+        assert torch.equal(compiled(x), module(x))
+    assert compiled.session.report.graph_count == 2
+
+
+TABLE = torch.randn(6, 3)
+
+
+def test_symbolic_sizes_of_what_lives_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are looked at in each call, and nothing else that lives on is for their sake."""
+    holder = torch.nn.Linear(3, 3)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return holder(x) + TABLE[: x.shape[0]] * TABLE.shape[0]
+
+    compiled = capture.compile(program)
+    for n, m in ((6, 2), (7, 3), (9, 4), (12, 12), (8, 5), (8, 6)):
+        monkeypatch.setattr(sys.modules[__name__], "TABLE", torch.randn(n, 3))
+        x = t(m, 3)
+        assert torch.equal(compiled(x), program(x))
+    entry = _native.entries(compiled.session.root)[-1]
+    assert entry.guards.unwatched is None
+    before, x = entry.guards.verified, t(4, 3)
+    for _ in range(10):
+        compiled(x)
+    assert entry.guards.verified == before
+    TABLE.resize_(3, 3)
+    x = t(3, 3)
+    assert torch.equal(compiled(x), program(x))
+    with pytest.raises(RuntimeError):
+        compiled(t(5, 3))

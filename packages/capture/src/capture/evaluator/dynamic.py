@@ -16,7 +16,7 @@ import torch
 
 from capture.guards import Guard, GuardKind, ShapePredicate, Size
 from capture.history import History, Number, Place
-from capture.sources import Item, Local, Source
+from capture.sources import Item, Local, Source, is_module_owned
 from symshapes import DimMark, DimPolicy, FakeTensor, ShapeEnv, policy_of, print_expr
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -66,8 +66,9 @@ class DynamicSizes:
         return None if all(policy is DimPolicy.STATIC for policy in policies) else policies
 
     def _is_whole(self, value: torch.Tensor, source: Source) -> bool:
-        """Whether all of a tensor's sizes are symbolic at once."""
-        return self.dynamic is True and not _is_state(value, source)
+        """Whether all of a tensor's sizes are symbolic at once. Those of parameters and buffers seldom change."""
+        owned = isinstance(value, torch.nn.Parameter) or is_module_owned(source)
+        return self.dynamic is True and not owned
 
     def alike(self, source: Source, rank: int) -> list[Hashable]:
         """For each dimension what other sizes must have in common with it to be the same symbol."""
@@ -179,11 +180,6 @@ class DynamicSizes:
         reads = {name: self.sizes[source] for name, source in inputs.items() if name in used}
         reads |= more
         return ShapePredicate(tuple(reads.values()), tuple(reads), local, _namespace(used - reads.keys()), text, reason)
-
-
-def _is_state(value: torch.Tensor, source: Source) -> bool:
-    """Whether a tensor is a module's parameter or buffer: those keep their sizes."""
-    return isinstance(value, torch.nn.Parameter) or "._buffers[" in source.name or "._parameters[" in source.name
 
 
 def _is_argument(source: Source) -> bool:

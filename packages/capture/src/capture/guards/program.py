@@ -185,7 +185,12 @@ class _ProgramBuilder:
         ]
 
     def relates_lasting(self, guard: Guard) -> bool:
-        """Put a relation, or what of it can be, where all that it compares lives on. Whether that is all of it."""
+        """Put a relation, or what of it can be, where all that it compares lives on. Whether that is all of it.
+
+        A relation of objects, that is: which ones they are is watched, but not their sizes, and numbers are for each call.
+        """
+        if guard.kind is GuardKind.SHAPE:
+            return False
         sources = related_sources(guard)
         held = [self.watched.kept[source] for source in sources if source in self.watched.kept]
         if len(held) == len(sources) or (guard.kind is GuardKind.DISTINCT and len(held) > 1):

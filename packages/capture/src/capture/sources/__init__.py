@@ -19,6 +19,7 @@ from .parts import (
     ReadFrom,
     Referent,
     TypeOf,
+    is_module_owned,
 )
 from .roots import Builtin, Closure, ClosureCell, Const, Global, Local, ModuleGlobal, Namespace
 
@@ -45,4 +46,5 @@ __all__ = [
     "Referent",
     "Source",
     "TypeOf",
+    "is_module_owned",
 ]

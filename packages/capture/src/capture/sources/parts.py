@@ -13,7 +13,8 @@ from .base import FrameValues, Source, content_of, kept_hash
 from .roots import Local
 
 # Attributes of nn.Module that hold what users write as plain attributes.
-_MODULE_DICTS = ("_parameters", "_buffers", "_modules")
+_TENSOR_DICTS = ("_parameters", "_buffers")
+_MODULE_DICTS = (*_TENSOR_DICTS, "_modules")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,11 @@ class Item(ReadFrom):
         if isinstance(base, dict):
             return dict.__getitem__(base, self.key)
         return base[self.key]
+
+
+def is_module_owned(source: Source) -> bool:
+    """Whether it is read from a module's table of parameters or buffers."""
+    return isinstance(source, Item) and isinstance(source.base, Attr) and source.base.attr in _TENSOR_DICTS
 
 
 @dataclass(frozen=True, slots=True)
