@@ -29,16 +29,20 @@ def trace_dynamic(function: Callable[..., Any], *inputs: torch.Tensor) -> tuple[
 
 
 def check_dynamic(
-    function: Callable[..., Any], example: tuple[torch.Tensor, ...], *others: tuple[torch.Tensor, ...]
+    function: Callable[..., Any],
+    example: tuple[torch.Tensor, ...],
+    *others: tuple[torch.Tensor, ...],
+    options: Options | None = None,
+    **tolerance: float,
 ) -> Schedule:
     """Assert that one schedule serves inputs of several sizes."""
     graph, fakes = trace_dynamic(function, *example)
     program: Program = lower(graph, fakes)
     read_back(program)
-    plan = schedule(program, Options())
+    plan = schedule(program, options)
     assert program.symbols
     for inputs in (example, *others):
         for got, want in zip(run(plan, *inputs), function(*inputs), strict=True):
-            torch.testing.assert_close(got, want)
+            torch.testing.assert_close(got, want, **tolerance)
             assert got.stride() == want.stride() or got.numel() == 0
     return plan

@@ -17,6 +17,7 @@ from inductor.ir.program import Buffer, LoopOp, Operation, Program
 from inductor.levels import dependencies, split
 from inductor.options import Options
 from inductor.primitives import REDUCTIONS
+from inductor.schedule.space import estimate, number
 from inductor.traits import TraitsOf
 from symshapes import simplify_with_ranges
 
@@ -39,38 +40,48 @@ def split_reductions(program: Program, options: Options, traits: TraitsOf) -> Pr
     operations: list[Operation] = []
     buffers = dict(program.buffers)
     for op in program.operations:
-        parts = _parts(op) if isinstance(op, LoopOp) and op.device in devices else 1
-        if isinstance(op, LoopOp) and parts > 1:
-            operations += _split(op, parts, buffers)
+        cut = _cut(op) if isinstance(op, LoopOp) and op.device in devices else None
+        if isinstance(op, LoopOp) and cut is not None:
+            operations += _split(op, *cut, buffers)
         else:
             operations.append(op)
     return replace(program, operations=operations, buffers=buffers)
 
 
-def _parts(loop: LoopOp) -> int:
-    """How many parts to cut each row into; 1 if the loop is to stay whole. The parts divide the outermost inner loop."""
-    sizes = (*loop.outer_sizes, *loop.inner_sizes)
-    if not loop.inner_sizes or loop.initial or not all(size.is_Integer for size in sizes):
-        return 1
+def _cut(loop: LoopOp) -> tuple[int, Expr] | None:
+    """Which inner loop to cut, and into how many parts; None if the reduction is to stay whole."""
+    if not loop.inner_sizes or loop.initial or not all(size.is_Integer for size in loop.outer_sizes):
+        return None
     rows = int(sympy.prod(loop.outer_sizes))
-    row = int(sympy.prod(loop.inner_sizes))
+    row = estimate(number(sympy.prod(loop.inner_sizes)))
     if rows == 0 or rows >= ROWS_ENOUGH or row < LONG_ROW:
-        return 1
+        return None
     levels = split(loop.body)
     ops = loop.body.ops
     if len(levels.passes) != 1 or levels.passes[0].stores or any(isinstance(ops[at], Store) for at in levels.outer[0]):
-        return 1
+        return None
     if any(REDUCTIONS[loop.body.reduction(at).kind].finds_position for at in levels.passes[0].reductions):
-        return 1
-    most = min(row // SHORTEST_PART, PARTS_WANTED // rows, int(loop.inner_sizes[0]))
-    return next((parts for parts in range(most, 1, -1) if int(loop.inner_sizes[0]) % parts == 0), 1)
+        return None
+    most = min(row // SHORTEST_PART, PARTS_WANTED // rows)
+    first, *rest = loop.inner_sizes
+    found = [(dim, _divisor(int(size), most)) for dim, size in enumerate(loop.inner_sizes) if size.is_Integer and size]
+    best = max(found, key=lambda f: f[1], default=(0, 1))
+    # Parts of an outer loop lie together in memory.
+    dim, parts = next((f for f in found if 2 * f[1] > most), best)
+    if 2 * parts <= most and not first.is_Integer and estimate(number(sympy.prod(rest))) >= SHORTEST_PART // 4:
+        return 0, first
+    return (dim, sympy.Integer(parts)) if parts > 1 else None
 
 
-def _split(loop: LoopOp, parts: int, buffers: dict[str, Buffer]) -> list[LoopOp]:
+def _divisor(size: int, most: int) -> int:
+    """The largest one that is not above `most`."""
+    return next(parts for parts in range(min(size, most), 0, -1) if size % parts == 0)
+
+
+def _split(loop: LoopOp, dim: int, count: Expr, buffers: dict[str, Buffer]) -> list[LoopOp]:
     body = loop.body
     reductions = split(body).passes[0].reductions
     part = sympy.Symbol("part", integer=True, nonnegative=True)
-    count = sympy.Integer(parts)
     size = (*loop.outer_sizes, count)
     strides = contiguous_strides(size)
     place = sympy.Add(*(v * s for v, s in zip((*body.outer_vars, part), strides, strict=True)))
@@ -81,8 +92,11 @@ def _split(loop: LoopOp, parts: int, buffers: dict[str, Buffer]) -> list[LoopOp]
         name = f"{loop.writes[0]}_part{len(partial)}"
         partial[at] = name
         buffers[name] = Buffer(name, loop.device, dtype, size, strides)
-    first = _first_step(body, partial, place, part, count, loop.inner_sizes, loop.outer_sizes)
-    short = (sympy.Integer(int(loop.inner_sizes[0]) // parts), *loop.inner_sizes[1:])
+    length = sympy.Integer(1) if count == loop.inner_sizes[dim] else loop.inner_sizes[dim] // count
+    short = (*loop.inner_sizes[:dim], length, *loop.inner_sizes[dim + 1 :])
+    first = _first_step(
+        body, partial, place, body.inner_vars[dim], part * length, short, {part: count}, loop.outer_sizes
+    )
     return [
         replace(loop, writes=tuple(partial.values()), outer_sizes=size, inner_sizes=short, body=first),
         replace(loop, inner_sizes=(count,), body=_second_step(body, partial, place, part)),
@@ -93,18 +107,17 @@ def _first_step(
     body: Body,
     partial: dict[int, str],
     place: Expr,
-    part: Symbol,
-    count: Expr,
+    cut: Symbol,
+    start: Expr,
     inner_sizes: tuple[Expr, ...],
+    parts: dict[Symbol, Expr],
     outer_sizes: tuple[Expr, ...],
 ) -> Body:
-    """All that the reductions need, over parts of the rows, and stores of the partial results."""
-    first = body.inner_vars[0]
-    length = inner_sizes[0] // count
-    moved = body.substitute({first: part * length + first}, (*body.outer_vars, part), body.inner_vars)
-    ranges: dict[Symbol, Expr] = dict(zip(body.outer_vars, outer_sizes, strict=True))
-    ranges.update(zip(body.inner_vars, (length, *inner_sizes[1:]), strict=True))
-    ranges[part] = count
+    """All that the reductions need, over parts of the rows, and stores of the partial results: the loop `cut` begins at
+    `start`, which is by the variable of the parts."""
+    moved = body.substitute({cut: start + cut}, (*body.outer_vars, *parts), body.inner_vars)
+    ranges = parts | dict(zip(body.outer_vars, outer_sizes, strict=True))
+    ranges |= dict(zip(body.inner_vars, inner_sizes, strict=True))
     ops = _only(_simplified(moved, ranges), set(partial))
     stores = [Store(name, place, ops[1][at], None) for at, name in partial.items()]
     return Body(moved.outer_vars, moved.inner_vars, (*ops[0], *stores))
