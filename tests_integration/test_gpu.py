@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -242,3 +243,72 @@ def test_jumps_are_eagers(dtype: torch.dtype) -> None:
 
     for found, expected in zip(meta.compile(jumps)(x, y), jumps(x, y), strict=True):
         assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("length", ["short", "long", "both"])
+def test_sizes_that_only_the_launch_tells(length):
+    """One compile; rows in registers and rows that are looped over, positions of 32 bits."""
+    lengths = {"short": (3, 100, 128, 1, 700), "long": (5000, 4097, 9999), "both": (100, 5000, 64, 4096, 4097)}[length]
+
+    def program(x):
+        return (x * 2).softmax(1), x.sum(0), x.amax(1), x.argmax(1), x.view(-1)[1:] + 1
+
+    compiled = meta.compile(program, dynamic=True)
+    for rows, columns in [(7, n) for n in lengths] + [(n, 9) for n in lengths]:
+        x = torch.randn(rows, columns, device="cuda")
+        torch.testing.assert_close(compiled(x), program(x), rtol=1e-4, atol=1e-4)
+
+
+def test_arguments_that_lie_anywhere():
+    """Addresses that are multiples of 16, then of 4 alone, then the first again."""
+
+    def program(x, y):
+        return x * 2 + y, (x - y).sum(-1)
+
+    compiled = meta.compile(program, dynamic=True)
+    whole = torch.randn(100_000, device="cuda")
+    for start, rows, columns in [(0, 4, 64), (1, 4, 64), (4, 5, 63), (3, 7, 129), (0, 4, 64), (0, 6, 31), (2, 64, 64)]:
+        x, y = (whole[at : at + rows * columns].view(rows, columns) for at in (start, start + 5000))
+        torch.testing.assert_close(compiled(x, y), program(x, y))
+
+
+def test_symbolic_sizes_beyond_32_bits():
+    """Sizes that fit 32 bits, whose product does not."""
+    rows, columns = 70_000, 40_000
+    compiled = meta.compile(lambda x: x + 1, dynamic=True)
+    small = torch.zeros(10, 12, dtype=torch.int8, device="cuda")
+    assert bool((compiled(small) == 1).all())
+    x = torch.zeros(rows, columns, dtype=torch.int8, device="cuda")
+    assert bool((compiled(x) == 1).all())
+
+
+def test_a_thread_that_never_met_the_gpu():
+    compiled = meta.compile(lambda x: x.sin() + 1)
+    x = torch.randn(1000, device="cuda")
+    expected = x.sin() + 1
+    compiled(x)
+    results: list[torch.Tensor] = []
+    thread = threading.Thread(target=lambda: results.append(compiled(x)))
+    thread.start()
+    thread.join()
+    torch.testing.assert_close(results, [expected])
+
+
+def test_streams_and_graphs():
+    """Kernels go to the current stream, and into a graph that records it."""
+    compiled = meta.compile(lambda x: (x.sin() * 2).sum(1))
+    x = torch.randn(64, 300, device="cuda")
+    expected = compiled(x)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        result = compiled(x)
+    stream.synchronize()
+    torch.testing.assert_close(result, expected)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        recorded = compiled(x)
+    x.add_(1)
+    graph.replay()
+    torch.cuda.synchronize()
+    torch.testing.assert_close(recorded, (x.sin() * 2).sum(1))

@@ -10,8 +10,8 @@ import torch
 
 import cpu_codegen.build as build_module
 from cpu_codegen import CpuBackend, detect_isa
-from cpu_codegen._torch import data_ptr_function, openmp_runtime, tensor_offset
-from inductor import BuildError, DeviceBackend, backend_for, cache_root, ops
+from cpu_codegen._torch import openmp_runtime
+from inductor import BuildError, DeviceBackend, address_facts, backend_for, cache_root, ops
 
 F32 = torch.float32
 BUFFERS = {"x": ("in", F32), "y": ("out", F32)}
@@ -166,17 +166,18 @@ def test_views_parameters_and_subclasses_give_their_own_address(case):
 def test_address_without_the_shim(case, monkeypatch):
     from cpu_codegen import launcher
 
-    assert tensor_offset() is not None and data_ptr_function() is not None
+    *types, function, offset = address_facts()
+    assert function and offset
     backend, text, sources = emitted(case)
     call = backend.build(text, sources)["copy"]
     module = launcher._module()
     try:
-        module.configure(torch.Tensor, torch.nn.Parameter, 0, 0)
+        module.configure(*types, 0, 0)
         x, y = torch.randn(10), torch.empty(10)
         call(x, y)
         assert torch.equal(x, y)
     finally:
-        module.configure(torch.Tensor, torch.nn.Parameter, data_ptr_function(), tensor_offset())
+        module.configure(*types, function, offset)
 
 
 # ---- Threads

@@ -1,15 +1,6 @@
 /* Kernels as Python callables: kernel(tensor, ..., number) calls int f(const Word*) with addresses and numbers. The shared object
- * that f lies in is unmapped when the last of its kernels goes.
- *
- * A tensor's address comes from torch's stable C shim, given the at::Tensor inside of the Python object; of a subclass,
- * or where the shim is missing, from its method data_ptr(). */
-#define _GNU_SOURCE
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <structmember.h>
+ * that f lies in is unmapped when the last of its kernels goes. Before this text stands inductor's addresses.h. */
 #include <dlfcn.h>
-#include <stddef.h>
-#include <stdint.h>
 
 typedef union {
   void *pointer;
@@ -18,7 +9,6 @@ typedef union {
 } Word;
 typedef int (*KernelFunction)(const Word *);
 typedef int64_t (*WorkFunction)(const Word *);
-typedef int32_t (*DataPtr)(void *, void **);
 
 #define MAX_ARGS 256
 /* Work, in quarter nanoseconds, from which on the GIL is released: giving it up and back costs about 200 ns. */
@@ -39,21 +29,6 @@ typedef struct {
   PyObject *name;
   char kinds[]; /* per argument: 0 for a buffer, 1 for an integer, 2 for a float */
 } Kernel;
-
-static DataPtr get_data_ptr;
-static Py_ssize_t tensor_offset;
-static PyObject *tensor_type, *parameter_type, *data_ptr_name;
-
-static int address_of(PyObject *tensor, void **address) {
-  PyObject *type = (PyObject *)Py_TYPE(tensor);
-  if (get_data_ptr && (type == tensor_type || type == parameter_type))
-    if (get_data_ptr((char *)tensor + tensor_offset, address) == 0) return 0;
-  PyObject *number = PyObject_CallMethodNoArgs(tensor, data_ptr_name);
-  if (!number) return -1;
-  *address = PyLong_AsVoidPtr(number);
-  Py_DECREF(number);
-  return *address == NULL && PyErr_Occurred() ? -1 : 0;
-}
 
 static PyObject *kernel_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
   Kernel *kernel = (Kernel *)self;
@@ -174,27 +149,20 @@ static PyObject *make_kernel(PyObject *module, PyObject *args) {
   return (PyObject *)kernel;
 }
 
-/* configure(tensor type, parameter type, address of aoti_torch_get_data_ptr or 0, offset of the at::Tensor) */
-static PyObject *configure(PyObject *module, PyObject *args) {
-  PyObject *tensor, *parameter;
-  unsigned long long function;
-  if (!PyArg_ParseTuple(args, "OOKn", &tensor, &parameter, &function, &tensor_offset)) return NULL;
-  Py_XSETREF(tensor_type, Py_NewRef(tensor));
-  Py_XSETREF(parameter_type, Py_NewRef(parameter));
-  get_data_ptr = (DataPtr)(uintptr_t)function;
+static PyObject *configure(PyObject *module, PyObject *facts) {
+  if (set_address_facts(facts) < 0) return NULL;
   Py_RETURN_NONE;
 }
 
 static PyMethodDef methods[] = {
     {"kernel", make_kernel, METH_VARARGS, "kernel(name, library, symbol, work symbol, kinds) -> callable"},
     {"open", open_library, METH_VARARGS, "open(path) -> library"},
-    {"configure", configure, METH_VARARGS, "configure(Tensor, Parameter, data_ptr function, offset)"},
+    {"configure", configure, METH_VARARGS, "configure(*address facts)"},
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "launcher", .m_size = -1, .m_methods = methods};
 
 PyMODINIT_FUNC PyInit_launcher(void) {
-  data_ptr_name = PyUnicode_InternFromString("data_ptr");
-  if (!data_ptr_name || PyType_Ready(&kernel_type) < 0 || PyType_Ready(&library_type) < 0) return NULL;
+  if (PyType_Ready(&kernel_type) < 0 || PyType_Ready(&library_type) < 0) return NULL;
   return PyModule_Create(&definition);
 }

@@ -11,11 +11,8 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from cpu_codegen._torch import data_ptr_function, tensor_offset
 from cpu_codegen.build import find_compiler, load_extension
-from inductor import BuildError, Kernel, KernelCall
+from inductor import BuildError, Kernel, KernelCall, address_facts, address_header
 
 SOURCE = Path(__file__).with_name("launcher.c")
 
@@ -30,10 +27,9 @@ def _module() -> Any:
         )
     compiler = find_compiler()
     command = (*compiler.command, "-x", "c", "-O2", "-fPIC", "-w", f"-I{include}")
-    module = load_extension("launcher", SOURCE.read_text(), command, f"{sys.version}\n{compiler.identity}", _imported)
-    function, offset = data_ptr_function(), tensor_offset()
-    usable = function is not None and offset is not None
-    module.configure(torch.Tensor, torch.nn.Parameter, function if usable else 0, offset if usable else 0)
+    text = address_header() + SOURCE.read_text()
+    module = load_extension("launcher", text, command, f"{sys.version}\n{compiler.identity}", _imported)
+    module.configure(*address_facts())
     return module
 
 

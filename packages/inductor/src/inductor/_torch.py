@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
+from pathlib import Path
+
 import torch
 
 # The class of what `torch.ops` holds: public code has the objects, not the name.
@@ -11,3 +15,31 @@ OpOverload = torch._ops.OpOverload
 def native_call(path: str, op: OpOverload) -> str:
     """The text of what runs `op`, whose own text is `path`: its `__call__` is a frame of Python that passes all on to C."""
     return f"{path}._op" if type(op) is OpOverload else path
+
+
+@functools.cache
+def tensor_offset() -> int | None:
+    """Where in the Python tensor object its `at::Tensor` lies, in bytes; None if that can't be told.
+
+    The stable C shim takes a pointer to the `at::Tensor`. `Tensor._cdata` (private: nothing public gives it) is the
+    word stored there, so the offset is the one place that holds it in several tensors.
+    """
+    samples = [torch.empty(0), torch.empty(3, dtype=torch.int64), torch.nn.Parameter(torch.empty(2))]
+    common: set[int] | None = None
+    count = min(8, torch.Tensor.__basicsize__ // 8)
+    for tensor in samples:
+        words = (ctypes.c_size_t * count).from_address(id(tensor))
+        found = {8 * k for k in range(2, count) if words[k] == tensor._cdata}
+        common = found if common is None else common & found
+    return common.pop() if common is not None and len(common) == 1 else None
+
+
+@functools.cache
+def data_ptr_function() -> int | None:
+    """Address of the stable C shim's `aoti_torch_get_data_ptr`; None if this torch does not export it."""
+    library = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
+    try:
+        function = ctypes.CDLL(str(library)).aoti_torch_get_data_ptr
+    except (OSError, AttributeError):
+        return None
+    return ctypes.cast(function, ctypes.c_void_p).value

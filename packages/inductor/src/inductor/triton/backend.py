@@ -6,10 +6,8 @@ Flows in: kernels. Flows out: one Python module of `@triton.jit` functions a gra
 from __future__ import annotations
 
 import hashlib
-import math
-import operator
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +17,11 @@ from inductor.cache import own_room, usable
 from inductor.device import BuildError, Kernel, KernelCall, KernelSource
 from inductor.ir.body import checks_positions
 from inductor.traits import DeviceTraits
-from inductor.triton.blocks import Blocks, choose, product
 from inductor.triton.checks import IndexChecks
-from inductor.triton.expressions import ATOMIC_DTYPES, TRITON_DTYPES
-from inductor.triton.kernel import CHECKS, KernelPrinter, unsupported
-from symshapes import build_python, print_expr
+from inductor.triton.choices import Choices
+from inductor.triton.expressions import ATOMIC_DTYPES
+from inductor.triton.kernel import KernelPrinter, general_blocks, unsupported
+from symshapes import build_python
 
 _HEADER = '''"""Generated kernels of one graph."""
 
@@ -79,8 +77,8 @@ class TritonBackend:
         checks = IndexChecks(pinned=self.device_type == "cuda") if any(map(_checks, sources)) else None
         calls: dict[str, Any] = {}
         for source in sources:
-            extra = (checks.number,) if checks is not None and _checks(source) else ()
-            calls[source.kernel.name] = _launcher(functions[source.kernel.name], source.kernel, extra)
+            name = source.kernel.name
+            calls[name] = _launcher(functions[name], source.kernel, checks if _checks(source) else None)
         if checks is not None:
             calls |= {f"_mark_{self.device_type}": checks.mark, f"_settle_{self.device_type}": checks.settle}
         return calls
@@ -128,34 +126,26 @@ def load_kernels(text: str, names: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _launcher(function: Any, kernel: Kernel, extra: tuple[Any, ...]) -> KernelCall:
-    """A callable over the kernel's arguments; `extra` ones are added. The grid is a constant, or computed from the size
-    arguments."""
-    blocks = choose(kernel)
-    count = product(kernel.outer_sizes)
-    options = {"XBLOCK": blocks.x, "RBLOCK": blocks.r, "num_warps": blocks.warps}
-    if count.is_Integer:
-        programs = -(-int(count) // blocks.x)
-        if programs == 0:
-            return lambda *args: None
-        bound = function[(programs,)]
-        if extra:
-            return lambda *args: bound(*args, *extra, **options)
-        return lambda *args: bound(*args, **options)
-    return _dynamic_launcher(function, kernel, extra, blocks, options)
+def _launcher(function: Any, kernel: Kernel, checks: IndexChecks | None) -> KernelCall:
+    """A callable over the kernel's arguments, and the number it writes into where it checks positions."""
+    from inductor.triton import launcher  # noqa: PLC0415  (Triton may not be installed)
+    from inductor.triton.library import INTERPRETED  # noqa: PLC0415  (Triton may not be installed)
 
-
-def _dynamic_launcher(
-    function: Any, kernel: Kernel, extra: tuple[Any, ...], blocks: Blocks, options: dict[str, int]
-) -> KernelCall:
+    choices = Choices(kernel, function, lambda text, name: load_kernels(_HEADER + text, [name])[name])
+    if choices.points == 0:
+        return lambda *args: None
+    if not INTERPRETED and launcher.serves(kernel.device):
+        return launcher.make_call(choices, None if checks is None else checks.number)
+    extra = () if checks is None else (checks.number,)
     sizes = [k for k, arg in enumerate(kernel.args) if arg.role == "size"]
-    text = f"def count({', '.join(kernel.args[k].name for k in sizes)}):\n    return {print_expr(product(kernel.outer_sizes))}\n"
-    count: Callable[..., int] = build_python(text, {"math": math, "operator": operator}, entry="count", title="grid")
 
     def launch(*args: Any) -> None:
-        programs = -(-count(*(args[k] for k in sizes)) // blocks.x)
-        if programs:
-            function[(programs,)](*args, *extra, **options)
+        points, form, block = choices.plan(*(args[k] for k in sizes))
+        if points > 0:
+            blocks = choices.blocks[form]
+            programs = (-(-points // block),)
+            options = {"XBLOCK": blocks.x, "RBLOCK": blocks.r, "num_warps": blocks.warps}
+            choices.function(form)[programs](*args, *extra, **options)
 
     return launch
 
@@ -175,32 +165,15 @@ def compile_ahead(source: KernelSource, *, arch: int = 90) -> bytes:
     """
     import triton  # noqa: PLC0415  (Triton may not be installed)
     from triton.backends.compiler import GPUTarget  # noqa: PLC0415  (Triton may not be installed)
-    from triton.compiler import ASTSource  # noqa: PLC0415  (Triton may not be installed)
 
     from inductor.triton.library import INTERPRETED  # noqa: PLC0415  (Triton may not be installed)
+    from inductor.triton.signature import source_of  # noqa: PLC0415  (Triton may not be installed)
 
     if INTERPRETED:
         raise RuntimeError("TRITON_INTERPRET is set: kernels are bound to the interpreter and can't be compiled")
     keep_to_own_folders()
-    kernel, blocks = source.kernel, choose(source.kernel)
+    kernel, blocks = source.kernel, general_blocks(source.kernel)
     function = load_kernels(_HEADER + source.text, [kernel.name])[kernel.name]
-    signature = {
-        arg.name: ("" if arg.role == "size" else "*") + _signature_name(TRITON_DTYPES[arg.dtype]) for arg in kernel.args
-    }
-    if checks_positions(kernel.body.ops):
-        signature[CHECKS] = "*i32"
-    constants = {"XBLOCK": blocks.x, "RBLOCK": blocks.r}
-    compiled = triton.compile(
-        ASTSource(function, {**signature, **dict.fromkeys(constants, "constexpr")}, constexprs=constants),
-        target=GPUTarget("cuda", arch, 32),
-        options={"num_warps": blocks.warps},
-    )
+    ast = source_of(function, kernel, blocks, bytes(len(kernel.args) // 8 + 1), narrow=False)
+    compiled = triton.compile(ast, target=GPUTarget("cuda", arch, 32), options={"num_warps": blocks.warps})
     return bytes(compiled.asm["cubin"])
-
-
-def _signature_name(triton_dtype: str) -> str:
-    """ "tl.float32" as "fp32", "tl.int64" as "i64": how Triton spells argument types."""
-    name = triton_dtype.removeprefix("tl.")
-    if name == "bfloat16":
-        return "bf16"
-    return name.replace("uint", "u").replace("int", "i").replace("float", "fp")

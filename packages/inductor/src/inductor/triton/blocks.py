@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import sympy
-
-from inductor.device import Kernel
-from inductor.ir.operations import Expr
-
 PERSISTENT_LIMIT = 4096
-"""Longest reduction whose whole row is held in registers; longer or symbolic ones loop."""
+"""Longest reduction whose whole row is held in registers; longer ones loop."""
+INT32_LIMIT = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -22,11 +18,8 @@ class Blocks:
     persistent: bool
     """The inner space fits one block, so that each inner value is computed once whatever the number of passes."""
     warps: int
-
-
-def product(sizes: tuple[Expr, ...]) -> Expr:
-    """The product of the sizes; 1 of none."""
-    return sympy.Mul(*sizes) if sizes else sympy.Integer(1)
+    wide: bool
+    """Positions have 64 bits."""
 
 
 def next_power_of_two(value: int) -> int:
@@ -34,14 +27,21 @@ def next_power_of_two(value: int) -> int:
     return 1 << max(0, value - 1).bit_length()
 
 
-def choose(kernel: Kernel) -> Blocks:
-    """Blocks of about a thousand points; a reduction's rows side by side while they are short."""
-    outer, inner = product(kernel.outer_sizes), product(kernel.inner_sizes)
-    outer_hint = int(outer) if outer.is_Integer else 1 << 20
-    if not kernel.inner_sizes:
-        x = min(1024, next_power_of_two(outer_hint))
-        return Blocks(x=x, r=1, persistent=True, warps=max(1, min(4, x // 128)))
-    persistent = bool(inner.is_Integer) and int(inner) <= PERSISTENT_LIMIT
-    r = next_power_of_two(int(inner)) if persistent else 1024
-    x = max(1, min(next_power_of_two(outer_hint), 1024 // r))
-    return Blocks(x=x, r=r, persistent=persistent, warps=max(1, min(8, x * r // 256)))
+def choose(outer: int | None, inner: int | None, reduces: bool, largest: int | None) -> Blocks:
+    """Blocks of about a thousand points; a reduction's rows side by side while they are short.
+
+    Args:
+        outer: how many outer points there are; None: any number. So are the others.
+        inner: how many inner ones, if it `reduces`.
+        largest: no position is larger, nor any number on the way to one.
+    """
+    most = next_power_of_two(1 << 20 if outer is None else outer)
+    # The last block of a walk reaches beyond the end.
+    wide = largest is None or largest > INT32_LIMIT - PERSISTENT_LIMIT
+    if not reduces:
+        x = min(1024, most)
+        return Blocks(x=x, r=1, persistent=True, warps=max(1, min(4, x // 128)), wide=wide)
+    persistent = inner is not None and inner <= PERSISTENT_LIMIT
+    r = next_power_of_two(inner) if inner is not None and persistent else 1024
+    x = max(1, min(most, 1024 // r))
+    return Blocks(x=x, r=r, persistent=persistent, warps=max(1, min(8, x * r // 256)), wide=wide)

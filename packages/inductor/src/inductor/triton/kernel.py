@@ -6,10 +6,8 @@ level [XBLOCK, RBLOCK]; a kernel without reduction is the same with RBLOCK = 1. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
-import sympy
 import torch
 
 from inductor.device import Kernel
@@ -34,12 +32,12 @@ from inductor.ir.operations import (
 from inductor.levels import Levels, Pass, dependencies, split
 from inductor.ops import INDEX_RULES
 from inductor.primitives import REDUCTIONS
-from inductor.triton.blocks import Blocks, choose, product
+from inductor.triton.blocks import INT32_LIMIT, Blocks, choose
 from inductor.triton.checks import code_of
 from inductor.triton.expressions import ATOMIC_DTYPES, TRITON_DTYPES, TRITON_REDUCTIONS, convert, literal, template
+from inductor.triton.extent import extent_of, product
 from symshapes import print_expr
 
-INT32_LIMIT = 2**31 - 1
 CHECKS = "index_checks"
 """The parameter of a kernel that checks positions: where it writes what is wrong (see `checks.py`)."""
 
@@ -71,36 +69,29 @@ def _late_stores(body: Body, plan: Levels) -> Levels:
     return replace(plan, passes=tuple(replace(w, ops=tuple(o)) for w, o in zip(plan.passes, ordered, strict=True)))
 
 
-def _magnitude(expr: Expr, last: Mapping[Symbol, Expr]) -> Expr:
-    """A bound of the absolute value of everything computed on the way to an index, in whatever order: terms may cancel only
-    in the end. `last`: the largest value of each index symbol. Not a number if it depends on sizes known at run time."""
-    if expr.is_Integer:
-        return abs(expr)
-    if expr.is_Symbol:
-        largest = last.get(expr)
-        return expr if largest is None else largest
-    parts = [_magnitude(arg, last) for arg in expr.args]
-    if isinstance(expr, sympy.Add):
-        return sympy.Add(*parts)
-    if isinstance(expr, sympy.Mul):
-        return sympy.Mul(*parts)
-    if isinstance(expr, sympy.Pow):
-        return parts[0] ** parts[1]
-    return sympy.Max(*parts)
+def general_blocks(kernel: Kernel) -> Blocks:
+    """Blocks for whatever numbers a kernel is called with."""
+    extent = extent_of(kernel)
+    outer, inner, largest = extent.known
+    return choose(outer, inner, extent.reduces, largest)
 
 
 class KernelPrinter:
-    """The text of one kernel, line by line."""
+    """The text of one kernel, line by line.
 
-    def __init__(self, kernel: Kernel) -> None:
+    Args:
+        blocks: what it is printed for, if not for all that it may be called with. Sizes of blocks are the kernel's parameters.
+    """
+
+    def __init__(self, kernel: Kernel, blocks: Blocks | None = None) -> None:
         self.kernel = kernel
-        self.blocks: Blocks = choose(kernel)
+        self.blocks = blocks or general_blocks(kernel)
         self.plan = _late_stores(kernel.body, split(kernel.body))
         self._lines: list[str] = []
         self._depth = 1
         self._names: dict[int, str] = {}
         self._indirects = kernel.body.indirects().keys()
-        self._int = "tl.int64" if self._needs_int64() else "tl.int32"
+        self._int = "tl.int64" if self.blocks.wide else "tl.int32"
 
     def text(self) -> str:
         """The whole function."""
@@ -144,19 +135,6 @@ class KernelPrinter:
 
     def _index(self, expr: Expr) -> str:
         return print_expr(expr, "triton")
-
-    def _needs_int64(self) -> bool:
-        body, kernel = self.kernel.body, self.kernel
-        sizes = dict(zip(body.outer_vars, kernel.outer_sizes, strict=True))
-        sizes |= dict(zip(body.inner_vars, kernel.inner_sizes, strict=True))
-        last = {var: size - 1 for var, size in sizes.items()}
-        last |= {op.symbol: op.size - 1 for op in body.ops if isinstance(op, Indirect)}
-        indices = {op.index for op in body.ops if op.index is not None and op.dtype is not torch.float64}
-        indices |= {op.size for op in body.ops if isinstance(op, Indirect)}
-        # The last block of a walk reaches beyond the end.
-        counts = {product(kernel.outer_sizes) + self.blocks.x, product(kernel.inner_sizes) + self.blocks.r}
-        sizes_at_most = [_magnitude(expr, last) for expr in (*indices, *counts)]
-        return any(not bound.is_Integer or bound > INT32_LIMIT for bound in sizes_at_most)
 
     def _unflatten(self, flat: str, variables: tuple[Symbol, ...], sizes: tuple[Expr, ...]) -> None:
         rest = flat

@@ -1,0 +1,26 @@
+"""How native callables read the addresses of tensors' data: the head of their C files, and the facts of this torch that it is
+told."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from inductor._torch import data_ptr_function, tensor_offset
+
+
+@functools.cache
+def address_header() -> str:
+    """The text of `addresses.h`, with which the C file of an extension begins whose functions take tensors: it includes
+    `Python.h` and has `address_of(tensor, &address)` and `set_address_facts(tuple)`."""
+    return Path(__file__).with_name("addresses.h").read_text()
+
+
+def address_facts() -> tuple[Any, Any, int, int]:
+    """What `set_address_facts` of `address_header` is called with."""
+    function, offset = data_ptr_function(), tensor_offset()
+    usable = function is not None and offset is not None
+    return torch.Tensor, torch.nn.Parameter, function if usable else 0, offset if usable else 0  # type: ignore[return-value]

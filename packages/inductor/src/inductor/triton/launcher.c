@@ -1,0 +1,342 @@
+/* Triton's kernels as Python callables: kernel(tensor, ..., number) puts one launch on the current stream. Before this text
+ * stands inductor's addresses.h.
+ *
+ * A kernel's plan is its grid and its form (see `Choices`): a constant, or what Python says of its numbers, asked again
+ * when these are others than last time. A form has variants, each compiled for what held of the arguments it was first
+ * called with: which addresses and numbers are multiples of 16, and whether all integers fit 32 bits. A call takes the first
+ * variant that assumes nothing it does not hold; if there is none Python compiles one. */
+#include <string.h>
+
+typedef union {
+    void *pointer;
+    int64_t integer;
+    double number;
+} Word;
+typedef int (*LaunchKernel)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                            unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **params, void **extra);
+typedef int (*ErrorText)(int status, const char **text);
+
+#define MAX_ARGS 512 /* 4096 bytes of parameters is what CUDA takes */
+/* Triton's own parameters at the end: addresses of scratch memory, which these kernels need none of. */
+#define SCRATCH 2
+#define MULTIPLE 16
+enum { BUFFER,
+       INTEGER,
+       FLOAT };
+
+typedef struct {
+    long long points, form, block; /* outer points; which form; outer points of one of its programs */
+} Plan;
+
+typedef struct {
+    long long form;
+    char assumes[MAX_ARGS / 8]; /* a bit per argument: a multiple of 16 */
+    int narrow;                 /* integers have 32 bits */
+    void *function;
+    unsigned threads, shared;
+    PyObject *loaded; /* what keeps the function */
+} Variant;
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *name, *compile, *device;
+    PyObject *ask;    /* function from the numbers to the plan, if it is none for all */
+    Plan plan;        /* for `numbers` */
+    int64_t *numbers; /* bits of the last call's; NULL before */
+    void *check;      /* one more argument, if not NULL */
+    Variant *variants;
+    Py_ssize_t count, nargs;
+    char kinds[];
+} Kernel;
+
+static LaunchKernel launch_kernel;
+static ErrorText error_text;
+static PyObject *stream_of, *enter_device;
+#define NO_CONTEXT 201 /* CUDA_ERROR_INVALID_CONTEXT: of a thread that has made no call of CUDA's runtime */
+
+static int
+holds(const char *assumed, const char *given, Py_ssize_t bytes)
+{
+    for (Py_ssize_t k = 0; k < bytes; ++k)
+        if (assumed[k] & ~given[k])
+            return 0;
+    return 1;
+}
+
+static Variant *
+compiled(Kernel *kernel, const char *given, Py_ssize_t bytes, int narrow, long long form)
+{
+    PyObject *made = PyObject_CallFunction(kernel->compile, "y#OL", given, bytes, narrow ? Py_True : Py_False, form);
+    if (!made)
+        return NULL;
+    Variant variant = {.form = form};
+    const char *assumes;
+    Py_ssize_t length;
+    unsigned long long function;
+    if (!PyTuple_Check(made)) {
+        Py_DECREF(made);
+        return PyErr_SetString(PyExc_TypeError, "what was compiled is a tuple"), NULL;
+    }
+    if (!PyArg_ParseTuple(made, "y#pKIIO", &assumes, &length, &variant.narrow, &function, &variant.threads, &variant.shared,
+                          &variant.loaded)) {
+        Py_DECREF(made);
+        return NULL;
+    }
+    Variant *variants = NULL;
+    if (length != bytes || !holds(assumes, given, bytes) || variant.narrow > narrow)
+        PyErr_Format(PyExc_SystemError, "kernel %U was compiled for other arguments", kernel->name);
+    else if (!(variants = PyMem_Realloc(kernel->variants, (kernel->count + 1) * sizeof(Variant))))
+        PyErr_NoMemory();
+    if (variants) {
+        memcpy(variant.assumes, assumes, bytes);
+        variant.function = (void *)(uintptr_t)function;
+        Py_INCREF(variant.loaded);
+        kernel->variants = variants;
+        variants[kernel->count++] = variant;
+    }
+    Py_DECREF(made);
+    return variants ? &variants[kernel->count - 1] : NULL;
+}
+
+static Variant *
+variant_for(Kernel *kernel, const char *given, int narrow, long long form)
+{
+    Py_ssize_t bytes = (kernel->nargs + 7) / 8;
+    for (Py_ssize_t k = 0; k < kernel->count; ++k) {
+        Variant *variant = &kernel->variants[k];
+        if (variant->form == form && variant->narrow <= narrow && holds(variant->assumes, given, bytes))
+            return variant;
+    }
+    return compiled(kernel, given, bytes, narrow, form);
+}
+
+static int
+read_plan(PyObject *from, Plan *plan)
+{
+    if (!PyTuple_Check(from))
+        return PyErr_Format(PyExc_TypeError, "a plan is a tuple, not %R", from), -1;
+    if (!PyArg_ParseTuple(from, "LLL", &plan->points, &plan->form, &plan->block))
+        return -1;
+    if (plan->block < 1)
+        return PyErr_SetString(PyExc_ValueError, "a program has at least one point"), -1;
+    return 0;
+}
+
+/* The plan for these numbers: their values and their bits. */
+static int
+plan_for(Kernel *kernel, PyObject *const *numbers, const int64_t *bits, Py_ssize_t count, Plan *plan)
+{
+    if (kernel->ask && !(kernel->numbers && memcmp(kernel->numbers, bits, count * sizeof *bits) == 0)) {
+        PyObject *answer = PyObject_Vectorcall(kernel->ask, numbers, count, NULL);
+        if (!answer)
+            return -1;
+        int status = read_plan(answer, plan);
+        Py_DECREF(answer);
+        if (status < 0)
+            return -1;
+        if (!kernel->numbers && !(kernel->numbers = PyMem_Malloc((count + 1) * sizeof *bits)))
+            return PyErr_NoMemory(), -1;
+        memcpy(kernel->numbers, bits, count * sizeof *bits);
+        kernel->plan = *plan;
+    }
+    *plan = kernel->plan;
+    return 0;
+}
+
+static int
+launch(const Variant *variant, unsigned programs, void *stream, void **params)
+{
+    int status;
+    /* A full queue waits for the device, which may wait for a callback in Python. */
+    Py_BEGIN_ALLOW_THREADS
+    status = launch_kernel(variant->function, programs, 1, 1, variant->threads, 1, 1, variant->shared, stream, params, NULL);
+    Py_END_ALLOW_THREADS
+    return status;
+}
+
+static PyObject *
+kernel_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    Kernel *kernel = (Kernel *)self;
+    Py_ssize_t nargs = PyVectorcall_NARGS(nargsf), numbers = 0;
+    if (nargs != kernel->nargs || (kwnames && PyTuple_GET_SIZE(kwnames)))
+        return PyErr_Format(PyExc_TypeError, "kernel %U takes %zd positional arguments, got %zd", kernel->name,
+                            kernel->nargs, nargs);
+    Word words[MAX_ARGS];
+    void *params[MAX_ARGS + 1 + SCRATCH], *scratch = NULL;
+    char given[MAX_ARGS / 8] = {0};
+    PyObject *values[MAX_ARGS];
+    int64_t bits[MAX_ARGS];
+    int narrow = 1;
+    for (Py_ssize_t k = 0; k < nargs; ++k) {
+        params[k] = &words[k];
+        if (kernel->kinds[k] == BUFFER) {
+            if (address_of(args[k], &words[k].pointer) < 0)
+                return NULL;
+        }
+        else {
+            if (kernel->kinds[k] == FLOAT)
+                words[k].number = PyFloat_AsDouble(args[k]);
+            else
+                words[k].integer = PyLong_AsLongLong(args[k]);
+            if (PyErr_Occurred())
+                return NULL;
+            values[numbers] = args[k];
+            bits[numbers++] = words[k].integer;
+            if (kernel->kinds[k] == FLOAT)
+                continue;
+            narrow &= words[k].integer == (int32_t)words[k].integer;
+        }
+        if (words[k].integer % MULTIPLE == 0)
+            given[k / 8] |= (char)(1 << k % 8);
+    }
+    Plan plan;
+    if (plan_for(kernel, values, bits, numbers, &plan) < 0)
+        return NULL;
+    if (plan.points <= 0)
+        Py_RETURN_NONE;
+    long long programs = (plan.points - 1) / plan.block + 1;
+    if (programs > INT32_MAX)
+        return PyErr_Format(PyExc_RuntimeError, "kernel %U needs %lld programs, more than a launch can have", kernel->name,
+                            programs);
+    Variant *found = variant_for(kernel, given, narrow, plan.form);
+    if (!found)
+        return NULL;
+    Variant variant = *found; /* another thread may add one when the lock is released */
+    PyObject *current = PyObject_CallOneArg(stream_of, kernel->device);
+    if (!current)
+        return NULL;
+    void *stream = PyLong_AsVoidPtr(current);
+    Py_DECREF(current);
+    if (!stream && PyErr_Occurred())
+        return NULL;
+    if (kernel->check)
+        params[nargs++] = &kernel->check;
+    for (int k = 0; k < SCRATCH; ++k)
+        params[nargs++] = &scratch;
+    Py_INCREF(variant.loaded);
+    int status = launch(&variant, (unsigned)programs, stream, params);
+    if (status == NO_CONTEXT) {
+        PyObject *entered = PyObject_CallOneArg(enter_device, kernel->device);
+        status = entered ? launch(&variant, (unsigned)programs, stream, params) : 0;
+        Py_XDECREF(entered);
+    }
+    Py_DECREF(variant.loaded);
+    if (PyErr_Occurred())
+        return NULL;
+    if (status != 0) {
+        const char *text = NULL;
+        error_text(status, &text);
+        return PyErr_Format(PyExc_RuntimeError, "CUDA error %d at the launch of %U: %s", status, kernel->name,
+                            text ? text : "unknown");
+    }
+    Py_RETURN_NONE;
+}
+
+static void
+kernel_dealloc(PyObject *self)
+{
+    Kernel *kernel = (Kernel *)self;
+    for (Py_ssize_t k = 0; k < kernel->count; ++k)
+        Py_DECREF(kernel->variants[k].loaded);
+    PyMem_Free(kernel->variants);
+    Py_XDECREF(kernel->name);
+    Py_XDECREF(kernel->compile);
+    Py_XDECREF(kernel->ask);
+    PyMem_Free(kernel->numbers);
+    Py_XDECREF(kernel->device);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyObject *
+kernel_repr(PyObject *self)
+{
+    Kernel *kernel = (Kernel *)self;
+    return PyUnicode_FromFormat("<kernel %U of %zd arguments, %zd variants>", kernel->name, kernel->nargs, kernel->count);
+}
+
+static PyMemberDef kernel_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Kernel, vectorcall), READONLY, NULL},
+    {"__name__", T_OBJECT, offsetof(Kernel, name), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+static PyTypeObject kernel_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "inductor.triton.Kernel",
+    .tp_basicsize = offsetof(Kernel, kinds),
+    .tp_itemsize = 1,
+    .tp_dealloc = kernel_dealloc,
+    .tp_repr = kernel_repr,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_vectorcall_offset = offsetof(Kernel, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_members = kernel_members,
+    .tp_doc = "A kernel: call it with its buffers and numbers in order.",
+};
+
+/* kernel(name, kinds, device index, plan or a function from numbers to one, address of the check or 0, compile) */
+static PyObject *
+make_kernel(PyObject *module, PyObject *args)
+{
+    PyObject *name, *device, *plan, *compile;
+    const char *kinds;
+    Py_ssize_t nargs;
+    unsigned long long check;
+    if (!PyArg_ParseTuple(args, "Uy#O!OKO", &name, &kinds, &nargs, &PyLong_Type, &device, &plan, &check, &compile))
+        return NULL;
+    if (nargs > MAX_ARGS)
+        return PyErr_Format(PyExc_ValueError, "kernel %U has %zd arguments, more than %d", name, nargs, MAX_ARGS);
+    Plan constant = {0, 0, 1};
+    int asks = !PyTuple_Check(plan);
+    if (!asks && read_plan(plan, &constant) < 0)
+        return NULL;
+    Kernel *kernel = PyObject_NewVar(Kernel, &kernel_type, nargs);
+    if (!kernel)
+        return NULL;
+    kernel->vectorcall = kernel_call;
+    kernel->name = Py_NewRef(name);
+    kernel->compile = Py_NewRef(compile);
+    kernel->ask = asks ? Py_NewRef(plan) : NULL;
+    kernel->plan = constant;
+    kernel->numbers = NULL;
+    kernel->device = Py_NewRef(device);
+    kernel->check = (void *)(uintptr_t)check;
+    kernel->variants = NULL;
+    kernel->count = 0;
+    kernel->nargs = nargs;
+    memcpy(kernel->kinds, kinds, nargs);
+    return (PyObject *)kernel;
+}
+
+/* configure(address facts, current stream of a device index, what makes a device's context current, addresses of
+ * cuLaunchKernel and cuGetErrorString) */
+static PyObject *
+configure(PyObject *module, PyObject *args)
+{
+    PyObject *facts, *stream, *enter;
+    unsigned long long launcher, text;
+    if (!PyArg_ParseTuple(args, "O!OOKK", &PyTuple_Type, &facts, &stream, &enter, &launcher, &text))
+        return NULL;
+    if (set_address_facts(facts) < 0)
+        return NULL;
+    Py_XSETREF(stream_of, Py_NewRef(stream));
+    Py_XSETREF(enter_device, Py_NewRef(enter));
+    launch_kernel = (LaunchKernel)(uintptr_t)launcher;
+    error_text = (ErrorText)(uintptr_t)text;
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"kernel", make_kernel, METH_VARARGS, "kernel(name, kinds, device, plan, check, compile) -> callable"},
+    {"configure", configure, METH_VARARGS, "configure(address facts, stream function, context function, cuLaunchKernel, cuGetErrorString)"},
+    {NULL, NULL, 0, NULL},
+};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "launcher", .m_size = -1, .m_methods = methods};
+
+PyMODINIT_FUNC
+PyInit_launcher(void)
+{
+    if (PyType_Ready(&kernel_type) < 0)
+        return NULL;
+    return PyModule_Create(&definition);
+}

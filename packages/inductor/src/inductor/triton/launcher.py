@@ -1,0 +1,180 @@
+"""Launches of Triton's kernels without Python between call and driver: loads `launcher.c` and compiles kernels for it.
+
+Flows in: a `@triton.jit` function, its `Kernel` and blocks. Flows out: a callable over the kernel's arguments. Triton's own
+launcher looks at each argument anew in Python, which takes longer than most kernels.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import weakref
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import triton
+from triton import knobs
+from triton.backends.compiler import GPUTarget
+from triton.compiler import CompiledKernel
+from triton.runtime import driver
+from triton.runtime.build import compile_module_from_src
+
+from inductor.addresses import address_facts, address_header
+from inductor.device import Kernel, KernelCall
+from inductor.triton.blocks import Blocks
+from inductor.triton.choices import Choices
+from inductor.triton.signature import source_of
+
+SOURCE = Path(__file__).with_name("launcher.c")
+MOST_VARIANTS = 3
+"""Of a kernel, whose last one assumes nothing."""
+
+
+def serves(device: torch.device) -> bool:
+    """Whether kernels on `device` can be launched by this module: it speaks to CUDA's driver."""
+    return (
+        device.type == "cuda" and device.index is not None and torch.cuda.is_available() and _target().backend == "cuda"
+    )
+
+
+@functools.cache
+def _native() -> Any:
+    """The native part. Triton compiles it as it does its own, which this installation must be able to."""
+    module = compile_module_from_src(address_header() + SOURCE.read_text(), "launcher")
+    cuda = _driver()
+    addresses = [
+        ctypes.cast(function, ctypes.c_void_p).value for function in (cuda.cuLaunchKernel, cuda.cuGetErrorString)
+    ]
+    module.configure(address_facts(), driver.active.get_current_stream, enter_device, *addresses)
+    return module
+
+
+@functools.cache
+def _driver() -> Any:
+    return ctypes.CDLL("libcuda.so.1")
+
+
+def enter_device(index: int) -> None:
+    """Make the context that torch uses of a device current in this thread.
+
+    Raises:
+        RuntimeError: the driver refuses.
+    """
+    cuda, device, context = _driver(), ctypes.c_int(), ctypes.c_void_p()
+    status = (
+        cuda.cuDeviceGet(ctypes.byref(device), index)
+        or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+        or cuda.cuCtxSetCurrent(context)
+    )
+    if status:
+        raise RuntimeError(f"CUDA error {status}: device {index} cannot be used")
+
+
+def _device_address(pinned: torch.Tensor) -> int:
+    """Where kernels find what lies in pinned host memory."""
+    found = ctypes.c_void_p()
+    device_pointer = 3
+    host = ctypes.c_void_p(pinned.data_ptr())
+    status = _driver().cuPointerGetAttribute(ctypes.byref(found), device_pointer, host)
+    if status or found.value is None:
+        raise RuntimeError(f"CUDA error {status}: kernels cannot reach pinned host memory")
+    return found.value
+
+
+def make_call(choices: Choices, check: torch.Tensor | None) -> KernelCall:
+    """The callable of a kernel: takes its buffers as tensors and its numbers as ints and floats, in order.
+
+    Args:
+        check: the number in pinned memory that the kernel writes into where a position is out of range.
+
+    It raises TypeError on a wrong number of arguments, and RuntimeError where the driver refuses a launch.
+    """
+    kernel = choices.kernel
+    kinds = bytes(0 if arg.role != "size" else 2 if arg.dtype.is_floating_point else 1 for arg in kernel.args)
+    variants = Variants(choices, check)
+    address = 0 if check is None else _device_address(check)
+    plan = choices.plan if choices.points is None else choices.plan()
+    call: KernelCall = _native().kernel(kernel.name, kinds, kernel.device.index, plan, address, variants.compiled)
+    return call
+
+
+class Loaded(NamedTuple):
+    """A compiled kernel on a device."""
+
+    function: int
+    """The driver's handle."""
+    threads: int
+    shared: int
+    """Bytes of shared memory."""
+    compiled: CompiledKernel
+
+
+_loaded: weakref.WeakKeyDictionary[Any, dict[tuple[Any, ...], Loaded]] = weakref.WeakKeyDictionary()
+"""By `@triton.jit` function: what one graph had compiled serves all."""
+
+
+class Variants:
+    """What a kernel was compiled for so far."""
+
+    def __init__(self, choices: Choices, *kept: Any) -> None:
+        """`kept`: what has to live as long."""
+        self.choices = choices
+        self._held: dict[int, tuple[int, int, bool]] = {}
+        """By form: how many variants it has, what held of the arguments in every call that was compiled for, and whether all
+        integers fitted 32 bits then."""
+        self._kept = kept
+
+    def compiled(self, given: bytes, narrow: bool, form: int) -> tuple[bytes, bool, int, int, int, Any]:
+        """A variant for a call that none fits: what it assumes, its function, threads, bytes of shared memory, owner.
+
+        Args:
+            given: which arguments are multiples of 16, as in `source_of`.
+            narrow: whether all integers fit 32 bits.
+            form: which of the kernel's `Choices`.
+
+        Arguments that change from call to call would have a variant each; the next one therefore assumes only what held
+        all along, and the last one nothing.
+        """
+        blocks = self.choices.blocks[form]
+        now = int.from_bytes(given, "little")
+        count, held, all_narrow = self._held.get(form, (0, now, not blocks.wide))
+        count, held, all_narrow = count + 1, held & now, all_narrow and narrow
+        if count >= MOST_VARIANTS:
+            held, all_narrow = 0, False
+        self._held[form] = count, held, all_narrow
+        assumes = held.to_bytes(len(given), "little")
+        loaded = load(self.choices.function(form), self.choices.kernel, blocks, assumes, all_narrow)
+        return assumes, all_narrow, *loaded
+
+
+def load(function: Any, kernel: Kernel, blocks: Blocks, assumes: bytes, narrow: bool) -> Loaded:
+    """Compile a kernel, or take it from Triton's cache, and load it on the kernel's device.
+
+    Raises:
+        RuntimeError: it needs more of the device than there is.
+    """
+    known = _loaded.setdefault(function, {})
+    key = (kernel.device.index, blocks, assumes, narrow)
+    found = known.get(key)
+    if found is None:
+        source = source_of(function, kernel, blocks, assumes, narrow)
+        options = {"num_warps": blocks.warps, "debug": knobs.runtime.debug}
+        found = known[key] = _on_device(triton.compile(source, target=_target(), options=options), kernel.device.index)
+    return found
+
+
+def _target() -> GPUTarget:
+    return driver.active.get_current_target()
+
+
+def _on_device(compiled: CompiledKernel, device: int) -> Loaded:
+    what, utils = compiled.metadata, driver.active.utils
+    most = utils.get_device_properties(device)["max_shared_mem"]
+    if what.shared > most:
+        raise RuntimeError(f"kernel {what.name} needs {what.shared} bytes of shared memory; the device has {most}")
+    _, function, _, _, threads = utils.load_binary(what.name, compiled.kernel, what.shared, device)
+    wanted = what.num_warps * what.target.warp_size
+    if wanted > threads:
+        raise RuntimeError(f"kernel {what.name} needs {wanted} threads a program; with its registers {threads} can run")
+    return Loaded(function, wanted, what.shared, compiled)
