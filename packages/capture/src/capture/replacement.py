@@ -12,6 +12,8 @@ from typing import Any
 
 from torch import fx
 
+from symshapes import SYMBOLIC
+
 from . import _native
 from .aliasing import separated
 from .attempt import Attempt, Stopped
@@ -156,8 +158,13 @@ class Replacement:
         return captured
 
     def _call_graph(self, e: Emitter, compiled: Callable[..., Any], sources: Sequence[Source]) -> None:
-        """Push what the compiled graph gives. Inputs that live on are not loaded by code: the guards know them."""
-        places = tuple(i for i, source in enumerate(sources) if self._m.identity.lives_on(source))
+        """Push what the compiled graph gives. Tensors that live on are not loaded by code: the guards know them."""
+        inputs = self._m.recorder.graph.inputs
+        places = tuple(
+            i
+            for i, source in enumerate(sources)
+            if not isinstance(inputs[i], SYMBOLIC) and self._m.identity.lives_on(source)
+        )
         lasting = set(places)
         brought = [source for i, source in enumerate(sources) if i not in lasting]
         if places:

@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace as Namespace
 from typing import Any
 
 import pytest
@@ -273,3 +274,64 @@ def test_symbolic_sizes_of_what_lives_on(monkeypatch: pytest.MonkeyPatch) -> Non
     assert torch.equal(compiled(x), program(x))
     with pytest.raises(RuntimeError):
         compiled(t(5, 3))
+
+
+class Holding(torch.nn.Module):
+    """Numbers in all kinds of holders; the program reads each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 3)
+        self.step = 2
+        self.rate = 0.5
+        self.table = {"n": 3, "m": 4.0}
+        self.listed = [5, [6.5]]
+        self.other = Namespace(inner=Namespace(n=7))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.layer(x) * self.step + self.rate
+        x = x * self.table["n"] + self.table["m"]
+        x = x + self.listed[0] * self.listed[1][0]
+        return x + self.other.inner.n + GLOBAL_STEP if self.step > 1 else x
+
+
+GLOBAL_STEP = 1
+CHANGES: dict[str, Callable[[Any, Any], None]] = {
+    "attribute": lambda module, n: setattr(module, "step", n),
+    "float": lambda module, n: setattr(module, "rate", n / 4),
+    "entry": lambda module, n: module.table.update(n=n),
+    "float entry": lambda module, n: module.table.update(m=n / 4),
+    "element": lambda module, n: module.listed.__setitem__(0, n),
+    "element of an element": lambda module, n: module.listed[1].__setitem__(0, n / 4),
+    "attribute of an attribute": lambda module, n: setattr(module.other.inner, "n", n),
+    "global": lambda module, n: setattr(sys.modules[__name__], "GLOBAL_STEP", n),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_number_that_changes_is_all_that_is_looked_at(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "GLOBAL_STEP", 1)
+    module = Holding()
+    compiled, x = capture.compile(module), t(4, 3)
+    with torch.no_grad():
+        for n in (10, 11, 12, 13):
+            CHANGES[change](module, n)
+            assert torch.allclose(compiled(x), module(x))
+        entry = _native.entries(compiled.session.root)[0]
+        verified = [each.guards.verified for each in _native.entries(compiled.session.root)]
+        for n in range(20, 30):
+            CHANGES[change](module, n)
+            assert torch.allclose(compiled(x), module(x))
+        assert compiled.session.report.graph_count == 2 and entry.guards.unwatched is None
+        assert verified == [each.guards.verified for each in _native.entries(compiled.session.root)]
+        for other in (3, 0, 2**40, True, torch.tensor(2)):  # a bool's or tensor's type is another
+            CHANGES[change](module, other)
+            assert torch.allclose(compiled(x), module(x)), other
+        module.listed = [1, [2]]
+        assert torch.allclose(compiled(x), module(x))
+        module.listed.append(3)
+        module.table = {"n": 9, "m": 9}
+        assert torch.allclose(compiled(x), module(x))
+        del module.table["n"]
+        with pytest.raises(KeyError):
+            compiled(x)

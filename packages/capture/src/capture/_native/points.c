@@ -1,13 +1,29 @@
 /* Looking at one point that runs no Python: whether what was read there is there still. */
 #include "compat.h"
+#include "equal.h"
 #include "points.h"
 #include "tensor.h"
+
+/* Of a dictionary whose keys are names: nothing that is compared here runs Python. */
+static int
+same_keys(PyObject *dict, PyObject *wanted)
+{
+    if (!PyDict_CheckExact(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(wanted)) {
+        return 0;
+    }
+    PyObject *key, *value;
+    int same = 1;
+    for (Py_ssize_t place = 0, at = 0; same == 1 && PyDict_Next(dict, &place, &key, &value); at++) {
+        same = exactly_equal(key, PyTuple_GET_ITEM(wanted, at));
+    }
+    return same;
+}
 
 static int
 dict_part_holds(PyObject *dict, const Part *part)
 {
     if (part->key == NULL) {
-        return 0; /* anything counts */
+        return part->only_presence && part->value ? same_keys(dict, part->value) : 0;
     }
     PyObject *now = PyDict_GetItemWithError(dict, part->key);
     return part->only_presence ? (now == NULL) == (part->value == NULL) : now == part->value;

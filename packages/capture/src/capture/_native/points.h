@@ -37,7 +37,7 @@ typedef struct {
 } Point;
 
 /* What was read of a dictionary or class. Without a key: anything; with `only_presence`, no more than which keys there
-   are. */
+   are: those of the tuple `value`, if there is one. */
 typedef struct {
     int next, only_presence;
     PyObject *key, *value; /* NULL: was not there */

@@ -58,7 +58,7 @@ dict_point(Watch *watch, PyObject *dict)
     return made;
 }
 
-/* `key` NULL: anything of the dictionary. */
+/* `key` NULL: anything of the dictionary, or, with `only_presence`, its keys: they are `value`, if given. */
 static void
 note_dict(Watch *watch, PyObject *dict, PyObject *key, PyObject *value, int only_presence)
 {
@@ -412,7 +412,7 @@ note_check(Watch *watch, const Step *step, PyObject *source)
         return;
     case DICT_KEYS:
         if (order_tells(source)) {
-            note_dict(watch, source, NULL, NULL, 1);
+            note_dict(watch, source, NULL, step->object, 1);
             return;
         }
         break;

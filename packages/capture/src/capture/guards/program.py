@@ -54,6 +54,11 @@ class _Part:
         self.registers = max(self.registers, found + 1)
         return found
 
+    def fresh(self) -> int:
+        """A register of its own, once all that is read by depth is read."""
+        self.registers += 1
+        return self.registers - 1
+
     def emit(self, operation: _Read, dst: int, src: int, text: str) -> None:
         name, number, value = operation
         self.instructions.append((name, dst, src, number, value, len(self.texts)))
@@ -116,9 +121,18 @@ class _ProgramBuilder:
             raise ValueError("an input that is not read from what lives on")
         #: By source: those that are bound, of what a call brings.
         self.roots = {node.source: i for i, node in enumerate(filter(_is_root, beginnings))}
+        #: Numbers in what lives on that may be any: they are read in each call, from what holds them.
+        self.varying = {
+            s: node for b in beginnings for node in b.nodes() if _varies(node) and (s := node.source) not in pinned
+        }
+        lasting -= self.varying.keys()
+        holders = [s.parent for s in self.varying if s.parent is not None and s.parent not in self.roots]
         related = dict.fromkeys(source for guard in tree.relations for source in related_sources(guard))
-        self.called = _Part(texts, [*self.roots, *(source for source in related if source not in lasting)])
-        self.watched = _Part(texts, dict.fromkeys([*pinned, *(source for source in related if source in lasting)]))
+        read = [*self.roots, *self.varying, *(source for source in related if source not in lasting)]
+        self.called = _Part(texts, dict.fromkeys(read))
+        self.watched = _Part(texts, dict.fromkeys([*pinned, *(s for s in related if s in lasting), *holders]))
+        #: The registers of what the part about a call has from the watched one.
+        self._fetched: dict[S.Source, int] = {}
         #: What lives on among what a call brings, and how the watched part reads it.
         self.fixed: list[tuple[GuardNode, _Read]] = []
 
@@ -138,11 +152,8 @@ class _ProgramBuilder:
                 self.visit(self.watched, node, _constant(node.source.value), -1, 0)
             elif isinstance(node.source, S.Namespace):
                 self.visit(self.watched, node, (node.source.of, 0, None), -1, 0)
-            elif isinstance(node.source, S.Global | S.Builtin):
-                holder = "globals" if isinstance(node.source, S.Global) else "builtins"
-                register = self.watched.register(None, 0)
-                self.watched.emit((holder, 0, None), register, -1, f"the frame's {holder}")
-                self.visit(self.watched, node, ("key", 0, node.source.name), register, 1)
+            elif isinstance(node.source, S.Global | S.Builtin) and node.source not in self.varying:
+                self.visit_name(self.watched, node)
         for node, read in self.fixed:
             self.visit(self.watched, node, read, -1, 0)
         across = [guard for guard in self.tree.relations if not self.relates_lasting(guard)]
@@ -150,6 +161,15 @@ class _ProgramBuilder:
         if self.watched.instructions:
             watched = self.finish(self.watched)
             self.called.emit(("watched", 0, None), -1, -1, "what lives on")
+        held = {node.source: self.held(node.source.parent) for node in self.varying.values() if node.source.parent}
+        for guard in across:
+            for source in () if guard.kind is GuardKind.DISTINCT else related_sources(guard):
+                self.held(source)
+        for source, node in self.varying.items():  # by now nothing is fetched any more that these reads might drop
+            if source in held:
+                self.visit(self.called, node, _READS[type(source)](self, source), held[source], 0)
+            else:
+                self.visit_name(self.called, node)
         for guard in across:
             self.relate_across(guard)
         return self.finish(self.called, watched)
@@ -157,6 +177,13 @@ class _ProgramBuilder:
     def finish(self, part: _Part, watched: _native.GuardProgram | None = None) -> _native.GuardProgram:
         part.check_shapes()
         return _native.GuardProgram(part.instructions, part.texts, part.registers, watched, len(part.kept))
+
+    def visit_name(self, part: _Part, node: GuardNode) -> None:
+        """Visit one of the frame's globals or builtins."""
+        holder = "globals" if isinstance(node.source, S.Global) else "builtins"
+        register = part.register(None, 0) if part is self.watched else part.fresh()
+        part.emit((holder, 0, None), register, -1, f"the frame's {holder}")
+        self.visit(part, node, ("key", 0, node.source.name), register, 1)
 
     def visit(self, part: _Part, root: GuardNode, read: _Read, parent: int, depth: int) -> None:
         """Read a node, check it, then what is read from it. A stack, since sources may nest deeply."""
@@ -182,6 +209,7 @@ class _ProgramBuilder:
         return [
             (child, _CLASS_DICT if _is_dict_of_class(node, child) else _READS[type(child.source)](self, child.source))
             for child in node.children.values()
+            if child.source not in self.varying
         ]
 
     def relates_lasting(self, guard: Guard) -> bool:
@@ -214,8 +242,10 @@ class _ProgramBuilder:
         """The register of what a relation compares, fetched from the watched program if it is there."""
         if source in self.called.kept:
             return self.called.kept[source]
-        register = self.called.registers
-        self.called.registers += 1
+        register = self._fetched.get(source)
+        if register is not None:
+            return register
+        register = self._fetched[source] = self.called.fresh()
         self.called.emit(("pinned", self.watched.kept[source], None), register, -1, f"{source.name} can be read")
         return register
 
@@ -239,6 +269,15 @@ def _constant(value: Any) -> _Read:
         return ("deref", 0, weakref.ref(value))
     except TypeError:
         return ("const", 0, value)
+
+
+def _varies(node: GuardNode) -> bool:
+    """Whether a value is a number of which nothing is asked but its type, or conditions on numbers."""
+    return (
+        not node.children
+        and all(guard.kind is GuardKind.TYPE and guard.expected in (int, float) for guard in node.guards)
+        and bool(node.guards)
+    )
 
 
 def _is_dict_of_class(node: GuardNode, child: GuardNode) -> bool:
