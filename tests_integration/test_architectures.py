@@ -32,6 +32,29 @@ def test_two_architectures_through_the_pool(tmp_path: Path, capsys: pytest.Captu
     assert len(sweep.read(kept)) == 2
 
 
+def test_a_mixture_of_experts_by_each_way_through_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = tmp_path / "records.jsonl"
+    only = ["--only", "MixtralModel", "--backend", "aot_eager", "--length", "9", "--json", str(kept)]
+    sweep.main([*only, "--experts", "default", "--experts", "batched_mm", "--jobs", "2"])
+    assert "MixtralModel/batched_mm" in capsys.readouterr().out
+    records = sweep.read(kept)
+    assert sorted((r["name"], r["mode"]) for r in records) == [
+        (f"transformers:MixtralModel/{way}", mode)
+        for way in ("batched_mm", "default")
+        for mode in ("inference", "training")
+    ]
+    for record in records:
+        assert record["status"] == record["lengths"] == "right", record
+        assert record["graphs"] == 1 and record["graphs_of_lengths"] <= 2 and record["whole"], record
+
+
+def test_what_makes_a_mixture() -> None:
+    with pytest.raises(catalogue.NotBuilt, match="no experts"):
+        catalogue.build("transformers:GPT2Model/default")
+    with pytest.raises(catalogue.NotBuilt, match="in one way"):
+        catalogue.build("transformers:JetMoeModel/batched_mm")
+
+
 def test_the_judge() -> None:
     exact = torch.randn(100, dtype=torch.float64)
     eager = exact.float() + 1e-6

@@ -50,20 +50,18 @@ def mixtures(ways: Sequence[str] = ("default",)) -> list[str]:
 
     What a name says is not asked: `build` finds out whether the model has experts, and whether they can be gone through so.
     """
-    import transformers
+    from transformers import CONFIG_MAPPING
+    from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
-    found = []
-    for name in names():
-        library, _, key = name.partition(":")
-        if library != "transformers":
-            continue
+    found: set[str] = set()
+    for kind, names_of_kind in MODEL_MAPPING_NAMES.items():
         try:
-            config = getattr(transformers, key).config_class()
+            config = CONFIG_MAPPING[kind]()
         except Exception:  # a class that needs an optional library, or a configuration that needs other ones
             continue
         if any("expert" in field and not field.startswith("_") for part in parts(config) for field in vars(part)):
-            found += [f"{name}/{way}" for way in ways]
-    return found
+            found.update([names_of_kind] if isinstance(names_of_kind, str) else names_of_kind)
+    return [f"transformers:{name}/{way}" for name in sorted(found) for way in ways]
 
 
 def build(name: str) -> Subject:

@@ -165,8 +165,18 @@ def _shrink(default: Any, kinds: frozenset[str], missing: dict[str, Any]) -> Any
     for name, value in values.items():
         changes.update(_change(name, value, values, kinds, count, kept, missing))
     if missing is not MISSING:
-        changes.update(PARTICULAR.get(type(default).__name__, {}))
+        particular = PARTICULAR.get(type(default).__name__, {})
+        changes.update({name: _configured(value) for name, value in particular.items()})
     return _rebuilt(default, changes)
+
+
+def _configured(value: Any) -> Any:
+    """A value of `PARTICULAR`; of one that says its kind of model the configuration."""
+    if not isinstance(value, dict) or "model_type" not in value:
+        return value
+    from transformers import CONFIG_MAPPING
+
+    return CONFIG_MAPPING[value["model_type"]](**{n: v for n, v in value.items() if n != "model_type"})
 
 
 def _layers_kept(values: dict[str, Any], count: int) -> int:
