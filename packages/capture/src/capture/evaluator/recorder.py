@@ -26,6 +26,7 @@ from symshapes import SYMBOLIC, DataDependentError, FakeMode, UnbackedError, is_
 
 from .dynamic import DynamicSizes
 from .errors import ProgramErrors
+from .number_ranges import NumberRanges
 from .refusals import Refusals
 from .side_effects import SideEffects
 from .state import EvaluationState
@@ -76,6 +77,7 @@ class GraphRecorder:
         self.autocast_nesting = 0
         self.autocast_nesting_change = 0
         self.refusals = refusals
+        self._ranges = NumberRanges()
         #: An operator refused what it was given: eager would raise, too.
         self.refused_by_operator = False
         #: Tensors whose place in autograd's graph was asked for, and at which step; see `places`.
@@ -184,6 +186,7 @@ class GraphRecorder:
             refused = self._refused_by_kernel(op, target, fake_args, fake_kwargs)
         if refused is not None:
             raise Unsupported(refused)
+        self._ranges.require(_function(op, target, fake_args), fake_args, fake_kwargs, result)
         fx_args = tuple(p[0] for p in positional)
         self._effects.left_behind()
         node = self.graph.call(op, target, fx_args, {k: p[0] for k, p in named.items()}, self._state.where())
@@ -198,7 +201,7 @@ class GraphRecorder:
 
     def _refused_by_kernel(self, op: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> str | None:
         """Why a call that a handler of the program surrounds is not for a graph, which would raise outside of it."""
-        words = refusal(getattr(type(args[0]), target) if op == "call_method" else target, args, kwargs)
+        words = refusal(_function(op, target, args), args, kwargs)
         return None if words is None else f"{_name(target)} raises {words}"
 
     def _run_on_fakes(self, op: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -309,6 +312,12 @@ class GraphRecorder:
 
 def _name(target: Any) -> str:
     return target if isinstance(target, str) else str(getattr(target, "__name__", target))
+
+
+def _function(op: str, target: Any, args: list[Any]) -> Callable[..., Any]:
+    """What a call calls, which takes all of `args`."""
+    function: Callable[..., Any] = getattr(type(args[0]), target) if op == "call_method" else target
+    return function
 
 
 def _has_unbacked_size(value: Any) -> bool:

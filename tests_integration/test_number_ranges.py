@@ -1,0 +1,50 @@
+"""Numbers beyond what a dtype holds: eager's operators refuse them, or make them infinite, and so does what is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import meta
+
+#: What refuses them, and what does not.
+PROGRAMS: dict[str, Callable[[Tensor, float], Tensor]] = {
+    "clamp": lambda x, s: x.clamp(max=s),
+    "where": lambda x, s: torch.where(x > 0.5, x, s),
+    "full": lambda x, s: x + torch.full((4,), s),
+    "masked_fill": lambda x, s: x.masked_fill(x > 0.5, s),
+    "alpha": lambda x, s: torch.add(x, x, alpha=s),
+    "times": lambda x, s: x * s,
+    "compared": lambda x, s: x > s,
+}
+
+
+def _set(x: Tensor, s: float) -> Tensor:
+    y = x.clone()
+    y[3] = s
+    return y
+
+
+def _of(run: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return run(*args)
+    except RuntimeError as error:
+        assert "without overflow" in str(error)
+        return ()
+
+
+@pytest.mark.parametrize("name", [*PROGRAMS, "set"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_numbers_beyond_a_dtype(name: str, dtype: torch.dtype) -> None:
+    program = PROGRAMS.get(name, _set)
+    x = torch.rand(4).to(dtype)
+    compiled = meta.compile(program)
+    for number in (2.0, 3.0, 4.0, 1e300, float("inf"), 5.0):
+        torch.testing.assert_close(_of(compiled, x, number), _of(program, x, number))
+    assert compiled.session.report.graph_count <= 3
+    fixed = meta.compile(lambda x: program(x, 1e300), dynamic=False)
+    torch.testing.assert_close(_of(fixed, x), _of(program, x, 1e300))
