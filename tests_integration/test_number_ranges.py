@@ -48,3 +48,16 @@ def test_numbers_beyond_a_dtype(name: str, dtype: torch.dtype) -> None:
     assert compiled.session.report.graph_count <= 3
     fixed = meta.compile(lambda x: program(x, 1e300), dynamic=False)
     torch.testing.assert_close(_of(fixed, x), _of(program, x, 1e300))
+
+
+def cubed(x: Tensor, n: int) -> Tensor:
+    return x * 2 if n * n * n > 1000 else x * 3
+
+
+def test_a_condition_that_comes_to_more_than_64_bits() -> None:
+    compiled = meta.compile(cubed, backend="eager")
+    x = torch.ones(3)
+    for n in (5, 7, 11, 2**22, 12, 2**40, -(2**30), 3, 2**21):
+        torch.testing.assert_close(compiled(x, n), cubed(x, n))
+    report = compiled.session.report
+    assert not report.skipped and report.graph_count == 5, report

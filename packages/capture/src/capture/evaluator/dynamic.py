@@ -49,6 +49,8 @@ class DynamicSizes:
         self.met: dict[Place, Number] = {}
         #: Which numbers, besides those of tensors, are symbols.
         self.numbers: list[Place] = []
+        #: By source, when conditions were made last: the numbers of the call at hand.
+        self._now: dict[str, Number] = {}
 
     # Tensors
 
@@ -156,6 +158,8 @@ class DynamicSizes:
 
     def _conditions(self) -> list[Guard]:
         guards = self.env.produce_guard_code()
+        sources, hints = self.env.sources, self.env.hints
+        self._now = {sources[symbol]: hint for symbol, hint in hints.items() if symbol in sources}
         inputs = dict(zip(guards.parameters, guards.arguments, strict=True))
         found = [
             Guard(None, GuardKind.SHAPE, self._predicate(part.local, inputs, part.code, part.reason), part.user_line)
@@ -179,7 +183,12 @@ class DynamicSizes:
         used = set(_NAME.findall(local))
         reads = {name: self.sizes[source] for name, source in inputs.items() if name in used}
         reads |= more
-        return ShapePredicate(tuple(reads.values()), tuple(reads), local, _namespace(used - reads.keys()), text, reason)
+        hints = {
+            self.env.sources[symbol]: hint for symbol, hint in self.env.hints.items() if symbol in self.env.sources
+        }
+        now = tuple(hints.get(inputs.get(name, "")) for name in reads)
+        names = _namespace(used - reads.keys())
+        return ShapePredicate(tuple(reads.values()), tuple(reads), local, names, text, reason, now)
 
 
 def _is_argument(source: Source) -> bool:

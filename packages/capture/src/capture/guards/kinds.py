@@ -163,8 +163,8 @@ class ShapePredicate:
     """A condition on sizes: Python source of one expression over `names`, which stand for `inputs` in order.
 
     Integers, + - * // %, comparisons (chained too), and/or/not, min and max are checked natively; any other
-    expression, and one of floats, is compiled as Python, with `namespace` as its globals. `reason` is why it is there,
-    where no line asked.
+    expression, one of floats, and one that comes to more than 64 bits of `now`, the inputs of the call at hand, is compiled
+    as Python, with `namespace` as its globals. `reason` is why it is there, where no line asked.
     """
 
     inputs: tuple[Size, ...]
@@ -173,6 +173,7 @@ class ShapePredicate:
     namespace: Any = None
     text: str = ""
     reason: str = ""
+    now: tuple[Any, ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
         return self.text or self.code

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from capture.guards.kinds import ShapePredicate
 from symshapes import build_python
@@ -17,6 +19,10 @@ _COMPARE: dict[type[ast.cmpop], str] = {
     ast.Lt: "lt", ast.LtE: "le", ast.Eq: "eq", ast.NotEq: "ne", ast.Gt: "gt", ast.GtE: "ge",
 }  # fmt: skip
 _CALLS = frozenset({"min", "max"})
+_ARITHMETIC: dict[str, Callable[[int, int], int]] = {
+    **{name: getattr(operator, name) for name in ("add", "sub", "mul", "floordiv", "mod", "lt", "le", "eq", "ne", "gt", "ge")},
+    "min": min, "max": max, "and": lambda a, b: bool(a and b), "or": lambda a, b: bool(a or b),
+}  # fmt: skip
 _LARGEST = 2**62
 _LARGEST_POWER = 8
 _DEEPEST = 200  # values on the native stack; an expression nested deeper runs as Python
@@ -32,7 +38,7 @@ def steps_of(predicate: ShapePredicate) -> tuple[Step, ...] | None:
         steps = tuple(_expression(tree.body, places))
     except _NeedsPython:
         return None
-    return steps if _depth(steps) <= _DEEPEST else None
+    return steps if _depth(steps) <= _DEEPEST and _fits(steps, predicate.now) else None
 
 
 def compile_predicate(predicate: ShapePredicate) -> Callable[..., object]:
@@ -53,6 +59,27 @@ def _depth(steps: Iterable[Step]) -> int:
         depth += 1 if name in ("push", "input") else 0 if name in ("neg", "not") else -1
         most = max(most, depth)
     return most
+
+
+def _fits(steps: Iterable[Step], inputs: tuple[Any, ...]) -> bool:
+    """Whether these inputs, if they are known, and all that is computed of them are numbers of 64 bits."""
+    if not inputs or None in inputs:
+        return True
+    stack: list[int] = []
+    for name, number in steps:
+        if name in _ARITHMETIC:
+            right = stack.pop()
+            left = stack.pop()
+            if name in ("floordiv", "mod") and right == 0:
+                return True  # it does not hold, natively or not
+            stack.append(_ARITHMETIC[name](left, right))
+        elif name in ("neg", "not"):
+            stack.append(-stack.pop() if name == "neg" else not stack.pop())
+        else:
+            stack.append(number if name == "push" else int(inputs[number]))
+        if not -(2**63) < stack[-1] < 2**63:
+            return False
+    return True
 
 
 def _expression(node: ast.expr, places: dict[str, int]) -> list[Step]:
@@ -97,10 +124,10 @@ def _is_condition(node: ast.expr) -> bool:
 def _comparison(node: ast.Compare, places: dict[str, int]) -> list[Step]:
     operands = [_expression(operand, places) for operand in (node.left, *node.comparators)]
     pairs: list[list[Step]] = []
-    for at, operator in enumerate(node.ops):
-        if type(operator) not in _COMPARE:
+    for at, compared in enumerate(node.ops):
+        if type(compared) not in _COMPARE:
             raise _NeedsPython
-        pairs.append([*operands[at], *operands[at + 1], (_COMPARE[type(operator)], 0)])
+        pairs.append([*operands[at], *operands[at + 1], (_COMPARE[type(compared)], 0)])
     return _joined(pairs, "and")
 
 
