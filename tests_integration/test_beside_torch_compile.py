@@ -46,3 +46,29 @@ assert "capture/" not in reasons and "inductor/" not in reasons and "aotgrad/" n
 def test_each_leaves_the_other_alone() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]
+
+
+MODULES = """
+import torch, capture
+
+capture.config.on_error = "raise"
+torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+assert torch.nn.Module.__init__.__name__ != "__init__"
+
+class Layers(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(3, 3) for _ in range(4)])
+
+    def forward(self, x, count):
+        for layer in self.layers[:count]:
+            x = layer(x)
+        return x
+
+model, x = Layers(), torch.randn(2, 3)
+assert torch.equal(capture.compile(model, fullgraph=True)(x, 2), model(x, 2))
+"""
+
+
+def test_modules_are_made_where_theirs_is_put_in_the_place_of_their_init() -> None:
+    subprocess.run([sys.executable, "-W", "ignore", "-c", MODULES], check=True, timeout=120)

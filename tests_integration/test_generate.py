@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import FunctionType
 from typing import Any
 
 import pytest
@@ -25,15 +24,6 @@ def _model(family: str) -> Any:
         n_embd=32, n_layer=2, n_head=4, vocab_size=64, n_positions=64, bos_token_id=1, eos_token_id=None
     )
     return transformers.GPT2LMHeadModel(config).eval()
-
-
-@pytest.fixture(autouse=True)
-def _module_init_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What torch.compile leaves behind in a process that used it is a function of its own, at which capture breaks."""
-    init: Any = torch.nn.Module.__init__
-    contents = (cell.cell_contents for cell in init.__closure__ or ())
-    inner = [each for each in contents if isinstance(each, FunctionType)]
-    monkeypatch.setattr(torch.nn.Module, "__init__", inner[0] if inner else init)
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,18 @@ def is_foreign(module: str) -> bool:
     return any(module == p or module.startswith(p + ".") for p in _FOREIGN)
 
 
+def wrapped_init(function: types.FunctionType) -> types.FunctionType | None:
+    """What `torch.nn.Module.__init__` was before another compiler put this function in its place; None for any other function.
+
+    It counts the modules that are made, for that compiler, and calls what was there.
+    """
+    if torch.nn.Module.__init__ is not function:
+        return None
+    held = [cell.cell_contents for cell in function.__closure__ or ()]
+    inner = [each for each in held if isinstance(each, types.FunctionType) and each.__name__ == "__init__"]
+    return inner[0] if len(inner) == 1 and module_of(inner[0]) == torch.nn.Module.__module__ else None
+
+
 def is_recorded_python(function: types.FunctionType, module: str) -> bool:
     """Whether a Python function of this module of torch is one graph node when a tensor is among its arguments.
 

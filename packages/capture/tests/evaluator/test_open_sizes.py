@@ -92,3 +92,30 @@ def test_a_program_that_asks_for_it_is_told() -> None:
         x = torch.randn(n)
         assert torch.equal(program(x), compiled(x))
     assert compiled.session.report.graph_count == 3
+
+
+def checked(x: torch.Tensor) -> torch.Tensor:
+    h, w = x.shape
+    torch._assert(h < 100, f"a height of {h} is too much")
+    assert w % 2 == 0, f"{w:>4} columns in {h!s} rows"
+    return x.reshape(h, -1, 2).sum(1)
+
+
+def test_a_message_that_nobody_reads_asks_for_no_number() -> None:
+    compiled = capture.compile(checked, fullgraph=True)
+    for h, w in ((3, 4), (5, 8), (7, 2), (1, 6), (9, 12)):
+        x = torch.randn(h, w)
+        assert torch.equal(checked(x), compiled(x))
+    assert compiled.session.report.graph_count == 2
+
+
+def test_a_text_with_a_number_is_right_where_it_is_read() -> None:
+    def named(x: torch.Tensor) -> tuple[torch.Tensor, str, int]:
+        text = f"{x.shape[0]:>3} rows, " + f"{x.shape[1] * 2}"
+        return x + 1, text, len(f"{x.shape[1]}")
+
+    compiled = capture.compile(named)
+    for h, w in ((3, 4), (5, 8), (7, 12), (1, 6), (9, 12)):
+        x = torch.randn(h, w)
+        expected, got = named(x), compiled(x)
+        assert torch.equal(expected[0], got[0]) and expected[1:] == got[1:]

@@ -7,7 +7,7 @@ import types
 from typing import Any
 
 from capture.errors import Unsupported
-from capture.trace_rules import is_foreign, is_recorded_python, module_of
+from capture.trace_rules import is_foreign, is_recorded_python, module_of, wrapped_init
 from capture.variables.base import Args, Kwargs, SymbolicRaise, Variable
 from capture.variables.constants import Known
 from capture.variables.functions import Function
@@ -53,6 +53,9 @@ class FunctionCalls:
             if f"{module}.".startswith("torch.autograd."):
                 m.recorder.note_places(*args, *kwargs.values())
             if is_foreign(module):
+                init = wrapped_init(real)
+                if init is not None:
+                    return self.call(m.builder.known(init), args, kwargs)
                 raise Unsupported(f"call of {module}.{real.__qualname__}")
         return self.inline(function, args, kwargs)
 

@@ -13,6 +13,8 @@ from capture.variables.lookups import class_lookup, shown_type
 from capture.variables.numbers import Symbolic
 from capture.variables.objects import Object
 from capture.variables.tensors import Tensor
+from capture.variables.texts import WrittenNumber
+from symshapes import is_unbacked
 
 from . import dispatch
 
@@ -112,6 +114,9 @@ class LanguageOperators:
         if isinstance(real, Tensor):
             raise Unsupported("formatting a tensor")
         if isinstance(real, Symbolic):
+            # What only the run can tell is asked for here, where the graph may end.
+            if not is_unbacked(real.value):
+                return WrittenNumber(real, spec)
             real = Constant(real.specialise(m))
         if isinstance(real, Object) and isinstance(class_lookup(m, real.cls, "__format__")[0], types.FunctionType):
             return m.calls.call(real.attribute(m, "__format__"), [Constant(spec)], {})

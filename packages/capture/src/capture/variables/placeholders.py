@@ -28,13 +28,14 @@ NULL = Null()
 class Lazy(Variable):
     """An input value not looked at yet: no guard until it is."""
 
-    def __init__(self, value: Any, source: Source) -> None:
+    def __init__(self, value: Any, source: Source | None) -> None:
         self.value = value
         self.source = source
         self.seen: Variable | None = None
 
     def realize(self, m: Interpreter) -> Variable:
         if self.seen is None:
+            assert self.source is not None
             self.seen = m.builder.wrap(self.value, self.source)
         return self.seen
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from symshapes.expr.symbols import is_unbacked
+from symshapes.facts.layout import same_size
 from symshapes.rules import layout
 from symshapes.rules.indexing import SCATTERS
 from symshapes.rules.indexing import index as indexed
@@ -35,6 +36,8 @@ def _spreads(size: Sequence[Size], over: Sequence[Size]) -> None:
     message = f"the expanded size of the tensor {list(over)} must match the existing size {list(size)}"
     _require(len(size) <= len(over), message)
     for mine, wanted in zip(reversed(size), reversed(over), strict=False):
+        if same_size(mine, wanted):
+            continue
         if is_unbacked(mine):
             _require((mine == wanted) | (mine == 1), message)
         elif mine != 1:

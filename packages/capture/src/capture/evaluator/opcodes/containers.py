@@ -18,6 +18,7 @@ from capture.variables.operations import INPLACE
 from capture.variables.sequences import List
 from capture.variables.sets import Set
 from capture.variables.slices import Slice
+from capture.variables.texts import Written, WrittenTogether
 
 from .registry import operation
 
@@ -65,7 +66,11 @@ def _build_slice(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("BUILD_STRING")
 def _build_string(m: Machine, frame: Frame, op: Op) -> None:
-    frame.push(Constant("".join(m.builder.to_python(p) for p in frame.pop_many(op.arg))))
+    parts = frame.pop_many(op.arg)
+    if any(isinstance(part, Written) and part.seen is None for part in parts):
+        frame.push(WrittenTogether(parts))
+        return
+    frame.push(Constant("".join(m.builder.to_python(part) for part in parts)))
 
 
 @operation("FORMAT_VALUE")
