@@ -109,10 +109,16 @@ def capture_frame(
                     continue
                 break_at = earlier_step(attempt.m.recorder.placed, stopped.step)
             except Unsupported as problem:
+                if attempt.m.recorder.dynamic_sizes.close():
+                    break_at = reason = None
+                    continue
                 raise SkipFrame(problem.reason) from problem
             except (CaptureError, MarkError):
                 raise
             except Exception as error:
+                if attempt.m.recorder.dynamic_sizes.close():  # a size of 1 in arithmetic that others stand
+                    break_at = reason = None
+                    continue
                 error.add_note(f"at {attempt.stopped_line()}")
                 raise
             finally:

@@ -119,3 +119,23 @@ def test_a_text_with_a_number_is_right_where_it_is_read() -> None:
         x = torch.randn(h, w)
         expected, got = named(x), compiled(x)
         assert torch.equal(expected[0], got[0]) and expected[1:] == got[1:]
+
+
+ASKING: list[Callable[..., Any]] = [
+    lambda x: x.t() + 1 if x.t().is_contiguous() else x.t() * 2,
+    lambda x: x.diagonal(0, 0, -1).is_contiguous() or x + 1,
+    lambda x: x[:, ::2].is_contiguous(memory_format=torch.contiguous_format) or x + 1,
+    lambda x: x.std(0),
+    lambda x: x.var(1),
+    lambda x: x * (1 / (x.shape[0] - 1)) if x.shape[0] > 1 else x,
+]
+
+
+@pytest.mark.filterwarnings("ignore:(std|var):UserWarning")
+@pytest.mark.parametrize("program", ASKING)
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_what_one_is_laid_out_like_is_seen(program: Callable[..., Any], dynamic: bool | None) -> None:
+    compiled = capture.compile(program, dynamic=dynamic)
+    for n, m in ((4, 5), (3, 7), (1, 6), (2, 1), (1, 1), (6, 3), (5, 5), (7, 1), (1, 4)):
+        x = torch.randn(n, m)
+        torch.testing.assert_close(compiled(x), program(x), equal_nan=True)

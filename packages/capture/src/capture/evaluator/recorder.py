@@ -170,8 +170,8 @@ class GraphRecorder:
         if self._is_plain(result) and not acts:
             if promises:
                 raise Unsupported(f"{_name(target)} is a constant unless it raises, which only the run can tell")
-            if result is False and _name(target) in _LAYOUTS and any(map(_has_unbacked_size, fake_args)):
-                raise Unsupported(f"{_name(target)} of a tensor whose sizes only the run can tell")
+            if result is False and _name(target) in _LAYOUTS and any(map(self._may_be_short, fake_args)):
+                raise Unsupported(f"{_name(target)} of a tensor of which only the run can tell whether its sizes are 1")
             if _name(target) not in _FOLLOWS and any(map(self.has_tensor, args)):
                 raise Unsupported(f"{_name(target)}, whose answer is not in a tensor's metadata")
             return self._builder.from_python(result)
@@ -225,6 +225,13 @@ class GraphRecorder:
         except Exception as error:
             self.refused_by_operator = not isinstance(error, NotImplementedError)
             raise Unsupported(f"{_name(target)} raises {type(error).__name__}: {error}") from error
+
+    def _may_be_short(self, value: Any) -> bool:
+        """Whether it is a tensor with a size of which only the run can tell whether it is 1."""
+        is_open = self.dynamic_sizes.env.has_open
+        return isinstance(value, torch.Tensor) and any(
+            is_unbacked(size) or (is_open and isinstance(size, torch.SymInt)) for size in value.shape
+        )
 
     def _is_plain(self, result: Any) -> bool:
         """Whether a result holds no tensor and no symbol, so that it is a constant of this capture."""
@@ -318,8 +325,3 @@ def _function(op: str, target: Any, args: list[Any]) -> Callable[..., Any]:
     """What a call calls, which takes all of `args`."""
     function: Callable[..., Any] = getattr(type(args[0]), target) if op == "call_method" else target
     return function
-
-
-def _has_unbacked_size(value: Any) -> bool:
-    """Whether it is a tensor with a size that only the run can tell."""
-    return isinstance(value, torch.Tensor) and any(map(is_unbacked, value.shape))
