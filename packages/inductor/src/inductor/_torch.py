@@ -11,6 +11,9 @@ import torch
 # The class of what `torch.ops` holds: public code has the objects, not the name.
 OpOverload = torch._ops.OpOverload
 
+# Metadata read inside does not come to a subclass's override, which takes ten times as long as the answer.
+no_torch_function = torch._C.DisableTorchFunctionSubclass
+
 
 def native_call(path: str, op: OpOverload) -> str:
     """The text of what runs `op`, whose own text is `path`: its `__call__` is a frame of Python that passes all on to C."""

@@ -240,3 +240,27 @@ def test_the_storage_of_a_fake_with_symbolic_sizes_has_no_number_of_bytes(make):
 def test_conditions_joined_again_are_the_same(make):
     few, many = (x.shape[0].node.gt(x.shape[0].node.wrap_int(9)) for x in (make(7), make(11, source="y")))
     assert few.sym_or(many).expr is few.sym_or(many).expr
+
+
+def test_what_lies_in_order_is_known_without_questions(make, monkeypatch):
+    x = make(7, 5, 3, dynamic=(0, 1))[1:]
+    with make.mode:
+        x.view(-1, 3)
+        guards, asked = make.guards, []
+        for name in ("bool_", "guard_bool", "guard_or_false", "guard_or_true"):
+            before = getattr(SymNode, name)
+            monkeypatch.setattr(SymNode, name, lambda *args, before=before: asked.append(before) or before(*args))
+        assert x.is_contiguous() and x.contiguous() is x
+        rows = x.reshape(-1, 3)
+    assert asked == [] and make.guards == guards
+    assert _sizes(rows) == (["s1*(s0 - 1)", "3"], ["3", "1"]) and rows.storage_key is x.storage_key
+
+
+def test_what_does_not_lie_in_order_is_copied(make):
+    x = make(7, 5, 3, dynamic=(0, 1)).transpose(0, 1)
+    with make.mode:
+        assert not x.is_contiguous()
+        assert x.contiguous().storage_key is not x.storage_key is not x.reshape(-1, 3).storage_key
+        assert x.is_contiguous(memory_format=torch.contiguous_format) is False
+        with pytest.raises(TypeError):
+            make(7, dynamic=(0,)).reshape(torch.int32)

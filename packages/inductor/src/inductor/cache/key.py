@@ -20,7 +20,7 @@ import sympy
 import torch
 from torch import fx
 
-from inductor._torch import OpOverload
+from inductor._torch import OpOverload, no_torch_function
 from inductor.backends import class_name
 from inductor.cache.tensors import is_plain, tensor_bytes
 from inductor.device import DeviceBackend
@@ -96,6 +96,11 @@ def graph_key(module: fx.GraphModule, inputs: Iterable[Any], surroundings: Surro
     Raises:
         Uncacheable: for an argument of a kind that has no text of its own, or a constant that is large or not plain memory.
     """
+    with no_torch_function():
+        return _digest(module, inputs, surroundings)
+
+
+def _digest(module: fx.GraphModule, inputs: Iterable[Any], surroundings: Surroundings) -> str:
     digest = hashlib.sha256()
 
     def add(*texts: str) -> None:

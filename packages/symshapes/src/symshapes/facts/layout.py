@@ -7,6 +7,7 @@ compares them by a function that it is given, which may add guards.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -58,6 +59,28 @@ def is_nested(size: Sequence[Any], stride: Sequence[Any], inner_to_outer: Iterab
         if not equal(stride[dim], step):
             return False
         step = step * size[dim]
+    return True
+
+
+def lies_in_order(size: Sequence[Any], stride: Sequence[Any]) -> bool:
+    """Whether strides are row-major as they are written: each is 1 or the expression that multiplying the lengths within gives.
+
+    Never guards. A tensor of which this holds is contiguous whatever its lengths; of others nothing is said.
+    """
+    return _in_order(tuple(map(_written, size)), tuple(map(_written, stride)))
+
+
+def _written(number: Any) -> Any:
+    return number if type(number) is int else expr_of(number)
+
+
+@lru_cache(maxsize=1 << 14)
+def _in_order(size: tuple[Any, ...], stride: tuple[Any, ...]) -> bool:
+    step: Any = 1
+    for length, have in zip(reversed(size), reversed(stride), strict=True):
+        if have != step:
+            return False
+        step = step * length
     return True
 
 

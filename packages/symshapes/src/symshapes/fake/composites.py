@@ -1,6 +1,7 @@
 """Composite ops whose C++ works with plain ints only, written again for symbolic sizes.
 
 They take the same way as the C++: the same ops run, in the same order, wherever that does not hang on a size's value.
+Where the C++ would ask a hundred questions about sizes for what their expressions show, they are shorter ways to the same.
 Where that is not worth its while (`lstm`), sizes are guarded to their hints before the C++ sees them.
 """
 
@@ -17,6 +18,7 @@ from torch.utils._pytree import tree_map_only
 
 from symshapes import _torch
 from symshapes.expr.symbols import SYMBOLIC, hint_of, is_unbacked
+from symshapes.facts.layout import lies_in_order
 from symshapes.facts.layout import same_size as same_number
 from symshapes.fake.resampling import RESAMPLING
 from symshapes.rules.layout import broadcast, is_contiguous, sure, wrap_dim
@@ -48,14 +50,35 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         return matmul(input, other.unsqueeze(-1)).squeeze(-1)
     batch = broadcast(tuple(input.shape[:-2]), tuple(other.shape[:-2]))
     n, k, m = input.shape[-2], input.shape[-1], other.shape[-1]
-    left = input.expand(*batch, n, k).reshape(-1, n, k)
-    right = other.expand(*batch, other.shape[-2], m).reshape(-1, other.shape[-2], m)
+    left = reshape(input.expand(*batch, n, k), -1, n, k)
+    right = reshape(other.expand(*batch, other.shape[-2], m), -1, other.shape[-2], m)
     return torch.ops.aten._unsafe_view.default(torch.bmm(left, right), [*batch, n, m])
+
+
+def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
+    """`torch.reshape`: a view of what lies in order, as the C++ finds out by a hundred questions."""
+    if named or not shape or isinstance(shape[0], torch.dtype) or not lies_in_order(input.shape, input.stride()):
+        return torch.Tensor.reshape(input, *shape, **named)
+    return input.view(*shape)
+
+
+def is_row_major(input: Tensor, memory_format: torch.memory_format = torch.contiguous_format) -> bool:
+    """`torch.Tensor.is_contiguous`."""
+    if memory_format is torch.contiguous_format and lies_in_order(input.shape, input.stride()):
+        return True
+    return torch.Tensor.is_contiguous(input, memory_format=memory_format)
+
+
+def contiguous(input: Tensor, memory_format: torch.memory_format = torch.contiguous_format) -> Tensor:
+    """`torch.Tensor.contiguous`."""
+    if memory_format is torch.contiguous_format and lies_in_order(input.shape, input.stride()):
+        return input
+    return torch.Tensor.contiguous(input, memory_format=memory_format)
 
 
 def _folded(many: Tensor, matrix: Tensor) -> Tensor:
     """The product with the batch dimensions of `many` in its rows; `matrix` may be a vector."""
-    rows = many.reshape(-1, many.shape[-1])
+    rows = reshape(many, -1, many.shape[-1])
     product = rows.mm(matrix) if matrix.dim() == 2 else rows.mv(matrix)
     return torch.ops.aten._unsafe_view.default(product, [*many.shape[:-1], *matrix.shape[1:]])
 
@@ -80,7 +103,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if input.dim() == 2 and bias is not None:
         return torch.addmm(bias, input, weight.t())
     if input.dim() > 2 and bias is not None and is_contiguous(input.shape, input.stride()):
-        rows = torch.addmm(bias, input.reshape(-1, input.shape[-1]), weight.t())
+        rows = torch.addmm(bias, reshape(input, -1, input.shape[-1]), weight.t())
         return rows.view([*input.shape[:-1], weight.shape[0]])
     out = matmul(input, weight.t())
     return out if bias is None else out.add_(bias)
@@ -455,6 +478,10 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
 
 
 COMPOSITES: dict[Any, Callable[..., Any]] = {
+    torch.reshape: reshape,
+    torch.Tensor.reshape: reshape,
+    torch.Tensor.is_contiguous: is_row_major,
+    torch.Tensor.contiguous: contiguous,
     torch.einsum: einsum,
     torch.lstm: lstm,
     torch.Tensor.__getitem__: getitem,

@@ -12,6 +12,7 @@ import symshapes.rules  # noqa: F401  (registers every rule)
 from symshapes import _torch
 from symshapes.expr.symbols import SYMBOLIC, is_unbacked, size_symbol
 from symshapes.facts import OperatorFacts, errors
+from symshapes.facts.layout import same_size as same_number
 from symshapes.fake.convert import Converter
 from symshapes.fake.data import DATA, SizesInData
 from symshapes.fake.fallback import run_meta_kernel
@@ -57,7 +58,7 @@ def _may_lie_so(tensor: Any, copy: Any) -> bool:
     unlike = [
         (step, other, length)
         for step, other, length in zip(tensor.stride(), copy.stride(), tensor.shape, strict=True)
-        if not (sure(step == other) or sure(length == 1))
+        if not (same_number(step, other) or sure(step == other) or sure(length == 1))
     ]
     if not unlike or all(map(_is_told, (*tensor.shape, *tensor.stride()))):
         return False

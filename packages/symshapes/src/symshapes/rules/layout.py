@@ -12,7 +12,7 @@ import torch
 from symshapes.expr.symbols import expr_of, is_unbacked
 from symshapes.expr.terms import exact_quotient
 from symshapes.facts import errors
-from symshapes.facts.layout import channels_innermost, grows_outward, is_block, is_nested
+from symshapes.facts.layout import channels_innermost, grows_outward, is_block, is_nested, lies_in_order
 from symshapes.facts.layout import same_size as same_number
 
 # int | torch.SymInt; torch is untyped to mypy here, so the alias says it in words.
@@ -134,6 +134,8 @@ def _greater(left: Size, right: Size) -> bool:
 
 def is_contiguous(size: Sequence[Size], stride: Sequence[Size]) -> bool:
     """Whether the strides are row-major, ignoring dimensions of length 1; empty tensors are contiguous."""
+    if lies_in_order(size, stride):
+        return True
     return is_nested(size, stride, range(len(size) - 1, -1, -1), _equal) or any(sure(length == 0) for length in size)
 
 
