@@ -21,6 +21,7 @@ from symshapes.expr.symbols import SYMBOLIC, hint_of, is_unbacked
 from symshapes.facts.layout import lies_in_order
 from symshapes.facts.layout import same_size as same_number
 from symshapes.fake.resampling import RESAMPLING
+from symshapes.fake.uncounted import UNCOUNTED
 from symshapes.rules.layout import broadcast, is_contiguous, sure, wrap_dim
 from symshapes.rules.registry import DataDependentError
 
@@ -503,6 +504,7 @@ COMPOSITES: dict[Any, Callable[..., Any]] = {
     torch.dropout: dropout,
     F.dropout: functional_dropout,
     **RESAMPLING,
+    **UNCOUNTED,
 }
 
 if _torch.MATMUL_NEEDS_INTS:
