@@ -6,6 +6,7 @@ In: calls about to be recorded. Out: a guard on the number of such a call, or a 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -19,6 +20,7 @@ from .trials import range_refusal
 
 #: As large as a double may be: too much for any dtype but that.
 _TOO_MUCH = 1e300
+_LARGEST = sys.float_info.max
 
 
 class NumberRanges:
@@ -46,7 +48,8 @@ class NumberRanges:
                     function, [tried[i] for i in range(len(args))], {name: tried[name] for name in kwargs}
                 )
             refused = self._refused[key]
-            if refused is not None and not (symbolic and bool(abs(value) <= most)):
+            # Infinity is in every range, and of what is no number nothing holds that is asked here.
+            if refused is not None and (not symbolic or bool((abs(value) > most) & (abs(value) <= _LARGEST))):
                 raise Unsupported(f"{getattr(function, '__name__', function)} raises {refused}")
 
 
