@@ -139,3 +139,32 @@ def test_what_one_is_laid_out_like_is_seen(program: Callable[..., Any], dynamic:
     for n, m in ((4, 5), (3, 7), (1, 6), (2, 1), (1, 1), (6, 3), (5, 5), (7, 1), (1, 4)):
         x = torch.randn(n, m)
         torch.testing.assert_close(compiled(x), program(x), equal_nan=True)
+
+
+def laid_out(x: torch.Tensor) -> Any:
+    y = x.t()
+    return x + 1, y.is_contiguous(), (y * 2).stride(), y.contiguous().stride(), (y * 2).is_contiguous()
+
+
+def strides_of_made(x: torch.Tensor) -> Any:
+    return x + 1, (x.t() * 2).stride()
+
+
+@pytest.mark.parametrize("program", [laid_out, strides_of_made, lambda x: (x * 2, x.t().is_contiguous())])
+def test_a_program_that_asks_for_layouts_is_told_of_each(program: Callable[[torch.Tensor], Any]) -> None:
+    compiled = capture.compile(program)
+    for size in SIZES:
+        x = torch.randn(size)
+        (expected, *more), (got, *told) = program(x), compiled(x)
+        assert torch.equal(expected, got) and more == told
+
+
+def test_a_condition_that_an_operator_takes_as_a_bool_is_asked() -> None:
+    def program(q: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(q, q, q, is_causal=q.shape[2] > 3)
+
+    compiled = capture.compile(program, fullgraph=True)
+    for n in (5, 7, 2, 3, 1, 9):
+        q = torch.randn(1, 2, n, 4)
+        assert torch.equal(program(q), compiled(q))
+    assert compiled.session.report.graph_count == 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import fx
@@ -20,9 +20,10 @@ from capture.variables.base import Args, Builder, Interpreter, Kwargs, Variable
 from capture.variables.constants import CONSTANT_TYPES, Constant
 from capture.variables.mappings import Dict
 from capture.variables.numbers import Symbolic
+from capture.variables.placeholders import resolved
 from capture.variables.sequences import List, Tuple
 from capture.variables.tensors import Tensor
-from symshapes import SYMBOLIC, DataDependentError, FakeMode, UnbackedError, is_unbacked, taking_symbols
+from symshapes import SYMBOLIC, DataDependentError, FakeMode, UnbackedError, is_open, is_unbacked, taking_symbols
 
 from .dynamic import DynamicSizes
 from .errors import ProgramErrors
@@ -164,13 +165,21 @@ class GraphRecorder:
             raise Unsupported(f"{_name(target)}(requires_grad=True) makes a leaf that gradients may be asked of")
         effects, writes = self.fake_mode.effects, self.fake_mode.writes
         promised = len(self.dynamic_sizes.env.runtime_asserts)
-        result = self._run_on_fakes(op, target, fake_args, fake_kwargs)
+        try:
+            result = self._run_on_fakes(op, target, fake_args, fake_kwargs)
+        except Unsupported as problem:
+            if not (isinstance(problem.__cause__, TypeError) and any(map(_is_condition, (*args, *kwargs.values())))):
+                raise
+            # It takes a bool, and no condition: which one it is, is asked.
+            self.refused_by_operator = False
+            decided = [self._decided(arg) for arg in args], {name: self._decided(arg) for name, arg in kwargs.items()}
+            return self.record(op, target, *decided)
         promises = len(self.dynamic_sizes.env.runtime_asserts) != promised
         acts, wrote = self.fake_mode.effects != effects, self.fake_mode.writes != writes
         if self._is_plain(result) and not acts:
             if promises:
                 raise Unsupported(f"{_name(target)} is a constant unless it raises, which only the run can tell")
-            if result is False and _name(target) in _LAYOUTS and any(map(self._may_be_short, fake_args)):
+            if result is False and _name(target) in _LAYOUTS and any(map(_may_be_short, fake_args)):
                 raise Unsupported(f"{_name(target)} of a tensor of which only the run can tell whether its sizes are 1")
             if _name(target) not in _FOLLOWS and any(map(self.has_tensor, args)):
                 raise Unsupported(f"{_name(target)}, whose answer is not in a tensor's metadata")
@@ -199,6 +208,9 @@ class GraphRecorder:
             else self._wrap_result(node, result)
         )
 
+    def _decided(self, argument: Variable) -> Variable:
+        return Constant(argument.specialise(self._m)) if _is_condition(argument) else argument
+
     def _refused_by_kernel(self, op: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> str | None:
         """Why a call that a handler of the program surrounds is not for a graph, which would raise outside of it."""
         words = refusal(_function(op, target, args), args, kwargs)
@@ -225,13 +237,6 @@ class GraphRecorder:
         except Exception as error:
             self.refused_by_operator = not isinstance(error, NotImplementedError)
             raise Unsupported(f"{_name(target)} raises {type(error).__name__}: {error}") from error
-
-    def _may_be_short(self, value: Any) -> bool:
-        """Whether it is a tensor with a size of which only the run can tell whether it is 1."""
-        is_open = self.dynamic_sizes.env.has_open
-        return isinstance(value, torch.Tensor) and any(
-            is_unbacked(size) or (is_open and isinstance(size, torch.SymInt)) for size in value.shape
-        )
 
     def _is_plain(self, result: Any) -> bool:
         """Whether a result holds no tensor and no symbol, so that it is a constant of this capture."""
@@ -325,3 +330,14 @@ def _function(op: str, target: Any, args: list[Any]) -> Callable[..., Any]:
     """What a call calls, which takes all of `args`."""
     function: Callable[..., Any] = getattr(type(args[0]), target) if op == "call_method" else target
     return function
+
+
+def _is_condition(argument: Variable) -> TypeGuard[Symbolic]:
+    """Whether an argument is a condition on symbols that the program did not ask yet."""
+    found = resolved(argument)
+    return isinstance(found, Symbolic) and found.python_type() is bool
+
+
+def _may_be_short(value: Any) -> bool:
+    """Whether it is a tensor with a size of which only the run can tell whether it is 1."""
+    return isinstance(value, torch.Tensor) and any(is_unbacked(size) or is_open(size) for size in value.shape)

@@ -14,6 +14,7 @@ from capture import config
 from capture.errors import NotConstant, Unsupported
 from capture.sources import Source
 from capture.trace_rules import module_of
+from symshapes import is_open
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, part
@@ -172,6 +173,8 @@ class Tensor(Variable):
             named = {k: m.builder.to_python(v) for k, v in kwargs.items()}
         except NotConstant:
             raise Unsupported(f"Tensor.{name} of an argument that is not constant") from None
+        if name == "stride" and self.source is None and any(map(is_open, self.fake.shape)):
+            raise Unsupported("a stride by sizes that may be 1, of which none counts there")
         value = m.builder.fold(getattr(self.fake, name), real, named)
         if isinstance(value, tuple):
             cls = torch.Size if name == "size" else tuple

@@ -8,7 +8,7 @@ from symshapes.expr.functions import FloorDiv, Mod
 from symshapes.expr.plain import ExprWriter, read_exprs
 from symshapes.expr.printers import print_expr
 from symshapes.expr.simplify import simplify_with_ranges
-from symshapes.expr.symbols import SYMBOLIC, expr_of, hint_of, index_symbol, is_unbacked, size_symbol
+from symshapes.expr.symbols import SYMBOLIC, expr_of, hint_of, index_symbol, is_open, is_unbacked, size_symbol
 from symshapes.expr.text import expr_text, parse_expr
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "expr_text",
     "hint_of",
     "index_symbol",
+    "is_open",
     "is_unbacked",
     "parse_expr",
     "print_expr",

@@ -38,6 +38,11 @@ def is_unbacked(value: Any) -> bool:
     return isinstance(value, SYMBOLIC) and not value.node.has_hint()
 
 
+def is_open(value: Any) -> bool:
+    """Whether it is a symbolic size that may be 1 as well as more (`DimPolicy.OPEN`), or made of some."""
+    return isinstance(value, SYMBOLIC) and bool(value.node.env.has_open)
+
+
 def hint_of(value: Any) -> Any:
     """The number that a symbolic value had when the program was captured, a guess if only the run can tell; of a plain
     number, itself."""

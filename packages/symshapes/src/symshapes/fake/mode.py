@@ -10,7 +10,7 @@ import torch
 
 import symshapes.rules  # noqa: F401  (registers every rule)
 from symshapes import _torch
-from symshapes.expr.symbols import SYMBOLIC, is_unbacked, size_symbol
+from symshapes.expr.symbols import SYMBOLIC, is_open, is_unbacked, size_symbol
 from symshapes.facts import OperatorFacts, errors
 from symshapes.facts.layout import same_size as same_number
 from symshapes.fake.convert import Converter
@@ -47,7 +47,7 @@ _CLONE = torch.ops.aten.clone.default
 
 def _is_told(number: Any) -> bool:
     """Whether a size is known when the program is captured, rather than one that only the run tells, or one that may be 1."""
-    return type(number) is int or not (is_unbacked(number) or number.node.env.has_open)
+    return not (is_unbacked(number) or is_open(number))
 
 
 def _may_lie_so(tensor: Any, copy: Any) -> bool:
