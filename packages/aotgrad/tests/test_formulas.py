@@ -157,3 +157,22 @@ def test_second_derivatives_are_those_of_the_program(interpreter):
 
     run = compiled(interpreter, program, leaf(3), torch.tensor(2.0))
     torch.testing.assert_close(second(run), second(program))
+
+
+def test_an_operator_that_is_defined_anew_has_its_new_formula(interpreter):
+    def defined(times):
+        @torch.library.custom_op("formulas::again", mutates_args=())
+        def again(x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+            return x * times * at.item()
+
+        again.register_fake(lambda x, at: torch.empty_like(x))
+        again.register_autograd(
+            lambda ctx, g: (g * times * ctx.saved_tensors[0].item(), None),
+            setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[1]),
+        )
+
+    for times in (2, 3):
+        defined(times)
+        inputs = leaf(3), torch.tensor(5.0)
+        (out,) = compiled(interpreter, lambda x, at: (torch.ops.formulas.again(x, at),), *inputs)(*inputs)
+        torch.testing.assert_close(torch.autograd.grad(out.sum(), inputs[0]), (torch.full((3,), 5.0 * times),))

@@ -7,6 +7,7 @@ is a call of an operator `aotgrad::gradients_of__...`, which has autograd apply 
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +21,9 @@ from aotgrad.errors import Unsupported
 from symshapes import FakeTensor, facts_of
 
 _library = torch.library.Library("aotgrad", "FRAGMENT")
+
+_names: Counter[str] = Counter()
+"""Of operators made here: one that was defined anew, as in a notebook, is another."""
 
 _PLAIN = (type(None), bool, int, float, complex, str, torch.dtype, torch.device, torch.Size)
 
@@ -134,6 +138,9 @@ def gradient_operator(op: Any, wanted: tuple[bool, ...]) -> Any:
     namespace, _, name = op._schema.name.partition("::")
     mask = "".join("01"[needed] for needed in wanted)
     ours = "__".join(("gradients_of", namespace, name, op._overloadname, mask))
+    before = _names[ours]
+    _names[ours] += 1
+    ours += f"__{before}" if before else ""
     text = str(op._schema)
     taken = text[text.index("(") + 1 : text.index(") -> ")]
     given = ", ".join(filter(None, ("Tensor[] given_results", "Tensor[] given_tangents", taken)))
