@@ -61,3 +61,19 @@ def test_a_condition_that_comes_to_more_than_64_bits() -> None:
         torch.testing.assert_close(compiled(x, n), cubed(x, n))
     report = compiled.session.report
     assert not report.skipped and report.graph_count == 5, report
+
+
+def test_a_weight_that_changes_is_compiled_once_more() -> None:
+    def mixed(x: Tensor, y: Tensor, s: float) -> Tensor:
+        z = torch.lerp(x, y, s) + x.lerp(end=y, weight=s)
+        return z.lerp_(y, s)
+
+    compiled = meta.compile(mixed, fullgraph=True)
+    for weight in (0.1, 0.3, 0.5, 0.9, 2.0):
+        found = []
+        for run in (compiled, mixed):
+            x, y = torch.linspace(0, 1, 4, requires_grad=True), torch.linspace(3, 1, 4, requires_grad=True)
+            result = run(x, y, weight)
+            found.append([result, *torch.autograd.grad(result.sin().sum(), [x, y])])
+        torch.testing.assert_close(*found)
+    assert compiled.session.report.graph_count == 2

@@ -66,6 +66,8 @@ def _is_whole(m: Interpreter, part: Variable) -> bool:
     return _is(part, Ellipsis) or (isinstance(part, Slice) and all(map(m.builder.is_none, part.parts)))
 
 
+#: A kernel computes in these what it is given in them, so that a number is rounded to a tensor's dtype.
+_ROUNDED_ALIKE = (torch.float32, torch.float64)
 #: Of these all ints and floats that a program has are made as `torch.tensor` makes them.
 _EXACT = (torch.int64, torch.float32, torch.float64)
 
@@ -125,6 +127,24 @@ def _made(m: Interpreter, data: Variable, kwargs: Kwargs) -> Variable:
         made = m.recorder.record("call_function", torch.full, [m.builder.new_tuple([]), number], kwargs)
         return m.recorder.record("call_method", "to", [made, Constant(dtype)], {}) if dtype is torch.float32 else made
     return m.recorder.record("call_function", torch.full, [m.builder.new_tuple([]), data], kwargs)
+
+
+def weighted(m: Interpreter, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
+    """The arguments of ``lerp`` with a symbolic weight as a tensor: torch's kernel and its gradient ask what a number is."""
+    weight = (kwargs.get("weight") or [*args, *[Constant(None)] * 3][2]).realize(m)
+    fake = getattr(args[0].realize(m), "fake", None) if args else None
+    if not isinstance(weight, Symbolic) or weight.python_type() is not float or fake is None:
+        return args, kwargs
+    if fake.dtype not in _ROUNDED_ALIKE:
+        return args, kwargs
+    like: Kwargs = {"dtype": Constant(fake.dtype), "device": Constant(fake.device)}
+    made = m.recorder.record("call_function", torch.full, [m.builder.new_tuple([]), weight], like)
+    return (args, {**kwargs, "weight": made}) if "weight" in kwargs else ([*args[:2], made], kwargs)
+
+
+@handles(torch.lerp)
+def _lerp(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    return m.recorder.record("call_function", torch.lerp, *weighted(m, args, kwargs))
 
 
 def _counting(function: Any, operator: Any) -> None:

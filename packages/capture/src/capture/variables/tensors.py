@@ -21,7 +21,7 @@ from .building import builds, part
 from .constants import BoundBuiltin, Constant
 from .iterators import SequenceIterator
 from .lookups import class_lookup
-from .number_arguments import selected, tensor_of
+from .number_arguments import selected, tensor_of, weighted
 from .objects import descriptor_get
 from .reconstruction import CannotReconstruct, Emitter
 from .sequences import Tuple
@@ -141,7 +141,10 @@ class Tensor(Variable):
             found = tensor_of(m, args[0], Constant(self.fake.dtype), Constant(self.fake.device))
             if found is not None:
                 return found
-        return m.recorder.record("call_method", name, [self, *args], kwargs)
+        given: Args = [self, *args]
+        if name in ("lerp", "lerp_"):
+            given, kwargs = weighted(m, given, kwargs)
+        return m.recorder.record("call_method", name, given, kwargs)
 
     def special_method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         """A method that no graph can hold, where its arguments make it one that can be followed; raises ``Unsupported``."""
