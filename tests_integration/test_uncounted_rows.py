@@ -35,6 +35,8 @@ def forms() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
         "var": lambda x, m: torch.var(x[m], correction=0) * 2,
         "batch norm in training": Normed(True),
         "batch norm": Normed(False),
+        "put back": lambda x, m: x.masked_scatter(m[:, None].expand_as(x), x[m] * 2),
+        "put in part": lambda x, m: x.masked_scatter((m & (x[:, 0] > 0.4))[:, None].expand_as(x), x[m] * 2),
         "sort": lambda x, m: x[m].sort(0)[0],
         "half of another": half,
     }

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from symshapes.expr.symbols import is_unbacked
+from symshapes.facts.layout import same_size
 from symshapes.rules.layout import demand
 
 _FULL = (torch.float32, torch.float64)
@@ -124,6 +125,33 @@ def _remember(input: Tensor, dims: list[int], mean: Tensor | None, variance: Ten
             remembered.copy_(torch.where(some, remembered * (1 - momentum) + now * momentum, remembered))
 
 
+class _MaskedScatter(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+        ctx.save_for_backward(mask)
+        ctx.shape, ctx.count = source.shape, source.numel()
+        return torch.masked_scatter(input, mask, source)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        (gradient,) = gradients
+        (mask,) = ctx.saved_tensors
+        taken = mask.expand_as(gradient).reshape(-1)
+        count = ctx.count
+        places = (taken.cumsum(0) - 1).masked_fill(taken.logical_not(), count)  # what is not taken goes to the end
+        found = gradient.new_zeros(count + 1).scatter(0, places, gradient.reshape(-1))
+        return gradient.masked_fill(mask, 0), None, found.narrow(0, 0, count).view(ctx.shape)
+
+
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """`torch.masked_scatter`; autograd's own asks whether some of the source is left."""
+    spread = input.dim() == mask.dim() and all(map(same_size, input.shape, mask.shape))
+    if not _is_uncounted(source) or not _needs_grad(source) or not spread:
+        return torch.masked_scatter(input, mask, source)
+    found: Tensor = _MaskedScatter.apply(input, mask, source)  # type: ignore[no-untyped-call]
+    return found
+
+
 UNCOUNTED: dict[Any, Any] = {
     torch.cumsum: cumsum,
     torch.Tensor.cumsum: cumsum,
@@ -132,5 +160,7 @@ UNCOUNTED: dict[Any, Any] = {
     torch.std: _of_all(True),
     torch.Tensor.std: _of_all(True),
     F.batch_norm: batch_norm,
+    torch.masked_scatter: masked_scatter,
+    torch.Tensor.masked_scatter: masked_scatter,
 }
 """By function: what runs in its place on fakes with symbolic sizes."""
