@@ -24,7 +24,8 @@ LONG = (
 CAPTURED = [form for form in FORMS if not form.compiled]
 COMPILED = (
     "gelu_tanh", "softmax_last", "mlp", "conv2d_batch", "slice_odd_columns", "pad_to_multiple", "arange_of_size", "index_add", "true_division",
-    "float_scales", "zero_one_and_many", "train_with_batch_norm", "gradient_of_slices", "mask_selects", "interpolate_places",
+    "float_scales", "zero_one_and_many", "train_with_batch_norm", "gradient_of_slices", "mask_selects", "interpolate_places", "adaptive_avg_pool_rows",
+    "transpose_in_place",
 )  # fmt: skip
 LINES = Path(__file__).with_name("dynamic_failures.txt").read_text().splitlines()
 #: Reasons by row and form: `row | form | reason` a line.

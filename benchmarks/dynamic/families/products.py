@@ -39,6 +39,7 @@ row("conv_transpose2d", lambda: nn.ConvTranspose2d(3, 4, 2, stride=2), "2 3 n m"
 row("max_pool_odd_even", lambda x: F.max_pool2d(x, 2), "2 3 n+3 m+3", sizes=over((5, 8, 11, 12, 7), (8, 5, 6, 9, 4)))
 row("avg_pool_padded", lambda x: F.avg_pool2d(x, 3, stride=2, padding=1), "2 3 n+3 m+3")
 row("adaptive_avg_pool", lambda x: F.adaptive_avg_pool2d(x, 1).flatten(1), "2 3 n m")
+row("adaptive_avg_pool_rows", lambda x: F.adaptive_avg_pool1d(x.transpose(1, 2), 1).flatten(1), "n m 4")
 row("max_pool_ceil", lambda x: F.max_pool1d(x, 3, stride=2, ceil_mode=True), "2 3 n+3")
 row("layer_norm", lambda: nn.LayerNorm(4), "n m 4", made=True)
 row("group_norm", lambda: nn.GroupNorm(2, 4), "2 4 n m", made=True)

@@ -10,6 +10,7 @@ from benchmarks.dynamic.registry import Family, over
 row = Family("views")
 
 row("transpose", lambda x: x.t() + 1, "n m")
+row("transpose_in_place", lambda x: (x * 2).t_().relu().unsqueeze_(1).transpose_(0, 2) + 1, "n m")
 row("permute", lambda x: x.permute(2, 0, 1).contiguous(), "n m 3")
 row("reshape_flat", lambda x: x.reshape(-1), "n m")
 row("view_by_sizes", lambda x: x.view(x.size(0) * x.size(1), 3), "n m 3")

@@ -11,8 +11,8 @@ from typing import Any
 import sympy
 from sympy import Expr, Integer, S, Symbol
 
-from symshapes.constraints import RELATIONS, Constraints, is_integral, normal_form
-from symshapes.expr.ranges import UNKNOWN, ValueRange, bound
+from symshapes.constraints import RELATIONS, Constraints, is_integral, normal_form, relation
+from symshapes.expr.ranges import UNKNOWN, ValueRange
 from symshapes.expr.terms import exact_quotient
 
 # The normal form of a question of a number e whether it is 1, and the answer where it is not (and not less): the difference,
@@ -41,7 +41,7 @@ def other_than_one(condition: Any, opened: Set[Symbol], known: Constraints) -> b
     if condition.func not in RELATIONS or not is_integral(condition):
         return None
     for left, right in (condition.args, condition.args[::-1]):
-        if right.is_Integer or bound(right, known.ranges).lower < 1:
+        if right.is_Integer or known.decide(relation(sympy.Ge, right, S.One)) is not True:
             continue
         quotient = exact_quotient(left, right)
         if quotient is not None and not quotient.is_Integer:
