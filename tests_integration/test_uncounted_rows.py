@@ -31,6 +31,7 @@ def forms() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
         "cumsum": lambda x, m: x[m].cumsum(0),
         "cumsum of columns": lambda x, m: torch.cumsum(x[m], -1),
         "std": lambda x, m: x[m].std(),
+        "std and mean": lambda x, m: torch.stack(torch.std_mean(x[m])),
         "std of rows": lambda x, m: x[m].std(1),
         "var": lambda x, m: torch.var(x[m], correction=0) * 2,
         "batch norm in training": Normed(True),

@@ -78,6 +78,18 @@ def _of_all(root: bool) -> Any:
     return call
 
 
+def _with_mean(root: bool) -> Any:
+    torchs, of_all = (torch.std_mean, _of_all(True)) if root else (torch.var_mean, _of_all(False))
+
+    def call(input: Tensor, *args: Any, **named: Any) -> Any:
+        """`torch.var_mean`, `torch.std_mean`."""
+        if args or named.keys() - {"correction"} or not _is_uncounted(input) or not _needs_grad(input):
+            return torchs(input, *args, **named)
+        return of_all(input, **named), input.mean()
+
+    return call
+
+
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -159,6 +171,8 @@ UNCOUNTED: dict[Any, Any] = {
     torch.Tensor.var: _of_all(False),
     torch.std: _of_all(True),
     torch.Tensor.std: _of_all(True),
+    torch.var_mean: _with_mean(False),
+    torch.std_mean: _with_mean(True),
     F.batch_norm: batch_norm,
     torch.masked_scatter: masked_scatter,
     torch.Tensor.masked_scatter: masked_scatter,
