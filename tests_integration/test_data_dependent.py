@@ -329,3 +329,23 @@ def test_a_number_repeated_over_no_row_takes_no_memory() -> None:
     x = torch.arange(12.0).view(3, 4)
     for m in (torch.tensor([True, False, True]), torch.tensor([False] * 3)):
         assert torch.equal(compiled(x, m), writes(x, m))
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_promise_that_turns_on_no_number_in_data_is_a_guard(backend: str) -> None:
+    """`u - n // 2 + k == u`, which holds for n // 2 == k: other sizes are eager's error."""
+
+    def parts(x: torch.Tensor, y: torch.Tensor) -> Any:
+        found = x.nonzero() * 1.0
+        return found.split([len(found) - len(y) // 2, 3])[1]
+
+    compiled = meta.compile(parts, backend=backend, dynamic=True)
+    for n in (6, 7, 8, 5, 6, 9, 7):
+        x, y = torch.randn(5, 4), torch.randn(n, 2)
+        if n // 2 == 3:
+            assert torch.equal(compiled(x, y), parts(x, y))
+            continue
+        with pytest.raises(RuntimeError, match="sum exactly"):
+            parts(x, y)
+        with pytest.raises(RuntimeError, match="sum exactly"):
+            compiled(x, y)

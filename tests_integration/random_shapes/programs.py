@@ -188,8 +188,9 @@ def picked(a: torch.Tensor, every: int) -> torch.Tensor:
 
 
 def strided(a: torch.Tensor) -> torch.Tensor:
-    """The first of each row, by its strides."""
-    return a.as_strided((len(a),), (a.stride(0),), a.storage_offset())
+    """The first of each row, by its strides; where there is none, it is the storage's length, of which no shape tells, that
+    eager refuses."""
+    return a.as_strided((len(a),), (a.stride(0),), a.storage_offset()) if a.numel() else a.flatten()
 
 
 def filled(a: torch.Tensor) -> torch.Tensor:

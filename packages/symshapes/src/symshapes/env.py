@@ -13,9 +13,9 @@ from typing import Any
 
 import sympy
 import torch
-from sympy import Integer, Symbol
+from sympy import Integer, S, Symbol
 
-from symshapes.constraints import Constraints, is_value, negation, relation, truth
+from symshapes.constraints import RELATIONS, Constraints, is_integral, is_value, negation, normal_form, relation, truth
 from symshapes.expr.evaluate import evaluate
 from symshapes.expr.floats import is_number, number_of
 from symshapes.expr.functions import as_expr
@@ -37,6 +37,7 @@ from symshapes.promises import Promises
 
 #: Conditions on ints are checked in 64-bit arithmetic, in which sums and small multiples of these are exact.
 _WORD = ValueRange(-(2**62) + 1, 2**62 - 1)
+_KINDS = {"ge": sympy.Ge, "eq": sympy.Eq, "ne": sympy.Ne}
 
 
 class UnbackedError(RuntimeError):
@@ -320,13 +321,26 @@ class ShapeEnv:
             self._guard(condition)
         return hint
 
+    def _reduced(self, condition: Any, hint: Any) -> tuple[Any, Any]:
+        """A condition and its value on the hints, None if only the run can tell. Numbers that it does not turn on (the `u` of
+        `u + n == u + 3`) are not in it: what remains may be a guard."""
+        if hint is None:
+            hint = self.hint(condition)
+        if hint is None and condition.func in RELATIONS and is_integral(condition):
+            form = normal_form(condition)
+            if isinstance(form, bool):
+                return truth(form), form
+            kind, difference = form
+            if self.hint(difference) is not None:
+                condition = relation(_KINDS[kind], difference, S.Zero)
+                hint = self.hint(condition)
+        return condition, hint
+
     def _evaluate_condition(self, condition: Any, hint: Any) -> bool:
         known = self.constraints.decide(condition)
         if known is not None:
             return known
-        condition = self.simplify(condition)
-        if hint is None:
-            hint = self.hint(condition)
+        condition, hint = self._reduced(self.simplify(condition), hint)
         if hint is None:
             raise UnbackedError(condition)
         self._guard(condition if hint else negation(condition))
@@ -413,9 +427,7 @@ class ShapeEnv:
         known = self.constraints.decide(condition)
         if known is not None:
             return known
-        condition = self.simplify(condition)
-        if hint is None:
-            hint = self.hint(condition)
+        condition, hint = self._reduced(self.simplify(condition), hint)
         if hint is not None:
             return self._evaluate_condition(condition, hint)
         check = self._asked(condition)

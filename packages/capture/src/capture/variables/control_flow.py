@@ -6,8 +6,6 @@ functions are evaluated, which look at the arguments and lay them out, down to t
 
 from __future__ import annotations
 
-import importlib
-
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
@@ -20,8 +18,6 @@ from .mappings import Dict
 from .numbers import Symbolic
 from .sequences import List, Tuple
 from .tensors import Tensor
-
-_ASSOCIATIVE_SCAN = importlib.import_module("torch._higher_order_ops.associative_scan").associative_scan
 
 
 @handles("torch._higher_order_ops.cond.cond")
@@ -136,7 +132,9 @@ def _vmap(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 
 def _within_torchs_own(m: Interpreter) -> bool:
-    return bool(m.state.frames[-1].code is _ASSOCIATIVE_SCAN.__code__)
+    frame = m.state.frames[-1]
+    where = frame.globals.get("__name__")
+    return bool(where == "torch._higher_order_ops.associative_scan" and frame.code.co_name == "associative_scan")
 
 
 def _combined(m: Interpreter, function: Variable, xs: Variable, more: Variable) -> Variable:

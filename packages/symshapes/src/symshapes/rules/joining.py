@@ -108,10 +108,15 @@ def roll(self: TensorMeta, shifts: Sequence[Size], dims: Sequence[int] = ()) -> 
     """Elements shifted around. On the CPU the two parts change places in a `cat`, which may keep channels-last."""
     if sure(numel(self.size) == 0):
         return like(self)
+    if len(shifts) != len(dims) and (dims or len(shifts) != 1):
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
+    if dims and not self.size:
+        raise IndexError(f"Dimension specified as {dims[0]} but tensor has no dimensions")
+    dims = [wrap_dim(dim, len(self.size)) for dim in dims]
     if not dims or self.device.type != "cpu" or len(self.size) < 4:
         return fresh(self.size, self)
     for shift, dim in zip(shifts, dims, strict=True):
-        length = self.size[wrap_dim(dim, len(self.size))]
+        length = self.size[dim]
         start = (length - shift) % length
         parts = slice_(self, dim, start), slice_(self, dim, 0, start)
         self = cat([TensorMeta(*part[:6]) for part in parts], dim)
