@@ -162,6 +162,17 @@ def test_a_modules_parameters_get_gradients_in_a_step_of_training() -> None:
     torch.testing.assert_close(found[0], found[1])
 
 
+def test_second_derivatives_where_what_is_carried_begins_without_a_gradient() -> None:
+    for program in (sums, maxima):
+        found = []
+        for run in (meta.compile(program, fullgraph=True), lambda *given, of=program: plainly(of, list(given))):
+            x, w = inputs(4, True)
+            total = sum(leaf.sin().sum() for leaf in tree_leaves(run(x, w)))
+            (first,) = torch.autograd.grad(total, w, create_graph=True)
+            found.append(torch.autograd.grad((first * w).square().sum(), [x, w], allow_unused=True))
+        torch.testing.assert_close(found[0], found[1])
+
+
 LIST: list[int] = []
 ZEROS = torch.zeros(3)
 REFUSED: dict[str, Callable[[Tensor], Any]] = {

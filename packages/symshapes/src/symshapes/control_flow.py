@@ -41,20 +41,23 @@ class Conditional(ControlFlow):
 
 class Loop(ControlFlow):
     """`while_loop`: `loop(*values)` runs the second graph on the first `count` values, and the rest with them, while the first
-    graph's answer for these is true; the last values. As of eager's, every value given gets a gradient if it requires grad."""
+    graph's answer for these is true; the last values. As of eager's, every value given gets a gradient if it requires grad.
 
-    def __init__(self, graphs: Sequence[Callable[..., Any]], count: int) -> None:
+    `late` are the places of those that require grad from the first step on only: the graphs take them as if always.
+    """
+
+    def __init__(self, graphs: Sequence[Callable[..., Any]], count: int, late: Sequence[int] = ()) -> None:
         super().__init__(graphs)
-        self.count = count
+        self.count, self.late = count, tuple(late)
 
     def over(self, graphs: Sequence[Callable[..., Any]]) -> Loop:
-        return Loop(graphs, self.count)
+        return Loop(graphs, self.count, self.late)
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
         condition, body = self.graphs
-        carried, rest = values[: self.count], values[self.count :]
+        carried, rest = _requiring(values[: self.count], self.late), values[self.count :]
         if not condition(*carried, *rest)[0]:
-            return connected([value.clone() for value in carried], values)  # eager's gives none back, too
+            return connected([value.clone() for value in values[: self.count]], values)  # eager's gives none back, too
         while True:
             carried = body(*carried, *rest)
             if not condition(*carried, *rest)[0]:
@@ -65,19 +68,21 @@ class Scan(ControlFlow):
     """`scan`, and `map` where it carries nothing: `scan(*values)` runs the graph on `carried` values, a slice each of `count`
     tensors along their first dimension, and the rest; the first results are carried on, the others are stacked.
 
-    As of eager's, every value given gets a gradient if it requires grad.
+    As of eager's, every value given gets a gradient if it requires grad. `late`: see `Loop`.
     """
 
-    def __init__(self, graphs: Sequence[Callable[..., Any]], carried: int, count: int) -> None:
+    def __init__(
+        self, graphs: Sequence[Callable[..., Any]], carried: int, count: int, late: Sequence[int] = ()
+    ) -> None:
         super().__init__(graphs)
-        self.carried, self.count = carried, count
+        self.carried, self.count, self.late = carried, count, tuple(late)
 
     def over(self, graphs: Sequence[Callable[..., Any]]) -> Scan:
-        return Scan(graphs, self.carried, self.count)
+        return Scan(graphs, self.carried, self.count, self.late)
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
         (step,) = self.graphs
-        carried = values[: self.carried]
+        carried = _requiring(values[: self.carried], self.late)
         scanned, rest = _rows(values[self.carried :], self.count)
         made = []
         for row in scanned:
@@ -89,15 +94,15 @@ class Scan(ControlFlow):
 
 class AssociativeScan(ControlFlow):
     """`associative_scan`: `scan(*values)` is what the graph makes of all slices up to each, of `count` tensors along their first
-    dimension, two of each at a time, with the rest. The graph takes dense slices.
+    dimension, two of each at a time, with the rest. The graph takes dense slices. `late`: see `Loop`.
     """
 
-    def __init__(self, graphs: Sequence[Callable[..., Any]], count: int) -> None:
+    def __init__(self, graphs: Sequence[Callable[..., Any]], count: int, late: Sequence[int] = ()) -> None:
         super().__init__(graphs)
-        self.count = count
+        self.count, self.late = count, tuple(late)
 
     def over(self, graphs: Sequence[Callable[..., Any]]) -> AssociativeScan:
-        return AssociativeScan(graphs, self.count)
+        return AssociativeScan(graphs, self.count, self.late)
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
         (combine,) = self.graphs
@@ -107,6 +112,8 @@ class AssociativeScan(ControlFlow):
             dense = tuple(each.contiguous() for each in row)
             if made:
                 dense = tuple(each.contiguous() for each in combine(*made[-1], *dense, *rest))
+            else:
+                dense = _requiring(dense, self.late)
             made.append(dense)
         return _stacked(made)
 
@@ -118,6 +125,13 @@ def connected(results: Sequence[torch.Tensor], operands: Sequence[Any]) -> tuple
         return tuple(results)
     found: tuple[torch.Tensor, ...] = _Connected.apply(len(results), *results, *needing)  # type: ignore[no-untyped-call]
     return found
+
+
+def _requiring(values: Sequence[Any], late: Sequence[int]) -> tuple[Any, ...]:
+    """The values, of which those at these places require grad as what is carried on in their place will."""
+    if not late or not torch.is_grad_enabled():
+        return tuple(values)
+    return tuple(value.detach().requires_grad_() if at in late else value for at, value in enumerate(values))
 
 
 def _rows(values: Sequence[Any], count: int) -> tuple[Iterable[tuple[torch.Tensor, ...]], Sequence[Any]]:

@@ -114,7 +114,9 @@ class Subgraphs:
         _require_alike(_Evaluated(made.result, given, []), made)
         free = _outside((test, made), own)
         self._require_apart([test, made], [*own, *free])
-        loop = Loop([self._taken_out(part, [*own, *free]) for part in (test, made)], len(carried))
+        loop = Loop(
+            [self._taken_out(part, [*own, *free]) for part in (test, made)], len(carried), _late(carried, given)
+        )
         arguments = [*(value.node for value in carried), *free]
         values = self._connected([leaf.fake for leaf in given], arguments)
         gone = [*own, *test.calls, *made.calls]
@@ -141,7 +143,7 @@ class Subgraphs:
             _require_same_metadata(one.fake, other.fake)
         free = list(dict.fromkeys([*(value.node for value in operands), *_outside([made], own)]))
         self._require_apart([made], [*own, *free])
-        scan = Scan([self._taken_out(made, [*own, *free])], count, len(over))
+        scan = Scan([self._taken_out(made, [*own, *free])], count, len(over), _late(carried, given))
         fakes = [leaf.fake for leaf in made.leaves[:count]]
         fakes += [self._stacked(leaf.fake, length) for leaf in made.leaves[count:]]
         arguments = [*(value.node for value in (*carried, *over)), *free]
@@ -160,7 +162,7 @@ class Subgraphs:
         if any(node.meta.get("effect") == "other" for node in made.calls):
             raise Unsupported("an associative scan whose function draws random numbers")
         free = _outside([made], own)
-        scan = AssociativeScan([self._taken_out(made, [*own, *free])], len(over))
+        scan = AssociativeScan([self._taken_out(made, [*own, *free])], len(over), _late(over, given))
         fakes = [self._stacked(value.fake, length) for value in given[: len(over)]]
         arguments = [*(value.node for value in over), *free]
         return self._called(scan, arguments, fakes, [*own, *made.calls])
@@ -358,6 +360,12 @@ def _require_same_metadata(a: Any, b: Any, *, laid_out: bool = True) -> None:
 def _outside(parts: Sequence[_Evaluated], own: Sequence[fx.Node]) -> list[fx.Node]:
     """What the parts use of what is around them."""
     return list(dict.fromkeys(node for part in parts for node in part.free() if node not in own))
+
+
+def _late(carried: Sequence[Tensor], given: Sequence[Tensor]) -> list[int]:
+    """The places of what is carried that requires grad from the first step on only."""
+    pairs = enumerate(zip(carried, given, strict=False))
+    return [at for at, (value, each) in pairs if each.fake.requires_grad and not value.fake.requires_grad]
 
 
 def _like(fake: Any) -> _Like:
