@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import re
@@ -53,15 +54,21 @@ def main(arguments: Sequence[str]) -> None:
     cases = [(device, mode) for device in devices for mode in modes]
     os.environ["HF_HUB_OFFLINE"] = "1"  # architectures come from their configurations alone
     records = read(options.json) if options.json and options.json.exists() else []
-    names = chosen(options, records)
+    contenders = ["ours", "torch.compile"] if options.peer else ["ours"]
+    if options.backend != "inductor":
+        contenders = [f"{contender}, {options.backend}" for contender in contenders]
+    asked = chosen(options)
+    left = {contender: [n for n in asked if n not in _done(records, contender)] for contender in contenders}
+    names = list(dict.fromkeys(itertools.chain(*left.values())))
     console.print(f"{len(names)} architectures, {len(records)} records read")
     limits = Limits(options.seconds, int(options.gigabytes * 2**30), time.monotonic() + options.total_seconds)
     with tempfile.TemporaryDirectory() as temporary:
         os.environ.update(cache_environment(str(options.cache or temporary)))
-        contenders = ["ours", "torch.compile"] if options.peer else ["ours"]
-        if options.backend != "inductor":
-            contenders = [f"{contender}, {options.backend}" for contender in contenders]
-        for record in run(names, cases, contenders, options.jobs, limits, options.length or ()):
+        # Processes of their own: the peer leaves its marks on torch.
+        apart = [run(todo, cases, [c], options.jobs, limits, options.length or ()) for c, todo in left.items()]
+        for record in itertools.chain(*apart):
+            if record["contender"] == "eager" and record in records:
+                continue
             records.append(record)
             if options.json:
                 with options.json.open("a") as file:
@@ -74,8 +81,13 @@ def main(arguments: Sequence[str]) -> None:
     console.print(failures(records))
 
 
-def chosen(options: argparse.Namespace, records: list[dict[str, Any]]) -> list[str]:
-    """The architectures to run, without those that the records hold."""
+def _done(records: list[dict[str, Any]], contender: str) -> set[str]:
+    """The architectures that the records hold, of this contender or as ones that do not run in eager mode."""
+    return {r["name"] for r in records if r["contender"] in (contender, "eager")}
+
+
+def chosen(options: argparse.Namespace) -> list[str]:
+    """The architectures that are asked for."""
     names = catalogue.mixtures(options.experts) if options.experts else catalogue.names()
     if options.first:
         first = [n for n in options.first.read_text().split() if n in names]
@@ -85,8 +97,7 @@ def chosen(options: argparse.Namespace, records: list[dict[str, Any]]) -> list[s
         names = [n for n in names if n in failed]
     if options.only:
         names = [n for n in names if options.only.search(n)]
-    done = {r["name"] for r in records}
-    return [n for n in names if n not in done]
+    return names
 
 
 def read(path: Path) -> list[dict[str, Any]]:
