@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 import capture
 import meta
@@ -38,3 +39,38 @@ def test_random_sizes(name: str) -> None:
 @pytest.mark.parametrize("name", ["zoo_masked_rows_training", "zoo_char_lstm"])
 def test_random_sizes_compiled(name: str) -> None:
     _is_right(name, Form(dynamic=None, compiled=True))
+
+
+class Patches(torch.nn.Module):
+    """A token and what patches of an image come to; sides are multiples of the patch's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cut, self.token = torch.nn.Conv2d(3, 8, 4, 4), torch.nn.Parameter(torch.zeros(1, 1, 8))
+        self.mlp = torch.nn.Sequential(
+            torch.nn.LayerNorm(8), torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 8)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, _, height, width = x.shape
+        assert height % 4 == 0 and width % 4 == 0
+        y = self.cut(x).permute(0, 2, 3, 1).reshape(batch, -1, 8)
+        y = torch.cat([self.token.expand(batch, -1, -1), y], 1)
+        y = y + self.mlp(y)
+        return (y + self.mlp(y))[:, 0]
+
+
+def test_strides_are_compared_by_what_is_known_of_sizes() -> None:
+    """Four times the quotient by four of a multiple of four is the number itself, in strides as in sizes."""
+    model = Patches()
+    compiled = meta.compile(model, fullgraph=True)
+    for size in ((2, 3, 8, 12), (3, 3, 4, 16), (1, 3, 20, 8), (2, 3, 4, 4)):
+        x = torch.randn(size)
+        found = []
+        for each in (model, compiled):
+            model.zero_grad()
+            out = each(x)
+            out.sin().sum().backward()
+            assert model.token.grad is not None
+            found.append((out, model.token.grad.clone()))
+        torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-4)

@@ -281,7 +281,7 @@ class _Lowering:
         strides = self.builder.sizes(fake.stride())
         view = self.builder.strided(value, strides)
         known = zip(view.stride, strides, value.size, strict=True)
-        if not is_empty(value.size) and any(size != 1 and not same(a, b) for a, b, size in known):
+        if not is_empty(value.size) and any(size != 1 and not _agree(a, b, fake) for a, b, size in known):
             raise NotImplementedError(f"an output of {value.dtype} with strides {strides}")
         return view
 
@@ -357,3 +357,12 @@ def _reads_data(node: fx.Node) -> bool:
 
 
 __all__ = ["lower"]
+
+
+def _agree(one: sympy.Expr | int, other: sympy.Expr | int, fake: torch.Tensor) -> bool:
+    """Whether two strides are equal for all sizes that the program was captured for."""
+    env = getattr(getattr(fake, "fake_mode", None), "shape_env", None)
+    return same(one, other) or (
+        env is not None
+        and env.statically_known(sympy.Eq(sympy.sympify(one), sympy.sympify(other), evaluate=False)) is True
+    )
