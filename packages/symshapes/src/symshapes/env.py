@@ -20,7 +20,7 @@ from symshapes.expr.evaluate import evaluate
 from symshapes.expr.floats import is_number, number_of
 from symshapes.expr.functions import as_expr
 from symshapes.expr.ranges import UNKNOWN, ValueRange, bound
-from symshapes.expr.symbols import SYMBOLIC, expr_of, size_symbol
+from symshapes.expr.symbols import STORAGE_BYTES, SYMBOLIC, expr_of, size_symbol
 from symshapes.guards import (
     ShapeGuard,
     ShapeGuardCode,
@@ -427,6 +427,8 @@ class ShapeEnv:
         known = self.constraints.decide(condition)
         if known is not None:
             return known
+        if STORAGE_BYTES in condition.free_symbols:
+            return True
         condition, hint = self._reduced(self.simplify(condition), hint)
         if hint is not None:
             return self._evaluate_condition(condition, hint)

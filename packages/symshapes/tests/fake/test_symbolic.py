@@ -264,3 +264,12 @@ def test_what_does_not_lie_in_order_is_copied(make):
         assert x.is_contiguous(memory_format=torch.contiguous_format) is False
         with pytest.raises(TypeError):
             make(7, dynamic=(0,)).reshape(torch.int32)
+
+
+def test_what_is_laid_out_anew_beneath_the_mode_checks_no_storage(make):
+    x, y = make(7, 5, dynamic=(0, 1)), make(9, dynamic=(0,), source="y")
+    with torch._C._DisableTorchDispatch():
+        torch.ops.aten.as_strided_.default(x, tuple(reversed(x.shape)), tuple(reversed(x.stride())), 0)
+        torch.ops.aten.as_strided_.default(y, (2, 3), (3, 1), 0)
+    assert _sizes(x) == (["s1", "s0"], ["1", "s1"]) and list(y.shape) == [2, 3]
+    assert make.env.runtime_asserts == []

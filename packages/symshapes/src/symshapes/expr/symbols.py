@@ -26,6 +26,10 @@ def size_symbol(name: str) -> Symbol:
     return Symbol(name, integer=True, positive=True)
 
 
+STORAGE_BYTES = size_symbol("storage_bytes")
+"""Of the storages of fakes, which have none: that something fits in one is nothing to check."""
+
+
 def expr_of(value: Any) -> Expr:
     """The sympy expression of an int, a `torch.SymInt` (SymFloat, SymBool) or an expression."""
     if type(value) is not int and isinstance(value, SYMBOLIC):

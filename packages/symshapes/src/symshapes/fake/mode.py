@@ -10,7 +10,7 @@ import torch
 
 import symshapes.rules  # noqa: F401  (registers every rule)
 from symshapes import _torch
-from symshapes.expr.symbols import SYMBOLIC, is_open, is_unbacked, size_symbol
+from symshapes.expr.symbols import STORAGE_BYTES, SYMBOLIC, is_open, is_unbacked
 from symshapes.facts import OperatorFacts, errors
 from symshapes.facts.layout import same_size as same_number
 from symshapes.fake.convert import Converter
@@ -41,7 +41,6 @@ _CONCRETE: dict[Any, Any] = {
 }
 
 
-_BYTES = size_symbol("storage_bytes")
 _CLONE = torch.ops.aten.clone.default
 
 
@@ -77,7 +76,7 @@ class FakeMode(InfraMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.shape_env = shape_env
         # Fakes have no storage: whoever asks it for its bytes is told that only the run knows.
-        self.storage_size = None if shape_env is None else torch.SymInt(SymNode(_BYTES, shape_env, None, int))
+        self.storage_size = None if shape_env is None else torch.SymInt(SymNode(STORAGE_BYTES, shape_env, None, int))
         self.data_dependent = data_dependent and shape_env is not None
         self.effects = 0
         """How many ops did more than give results: drew random numbers, wrote to an argument, or returned nothing."""
