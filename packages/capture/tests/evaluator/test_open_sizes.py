@@ -168,3 +168,21 @@ def test_a_condition_that_an_operator_takes_as_a_bool_is_asked() -> None:
         q = torch.randn(1, 2, n, 4)
         assert torch.equal(program(q), compiled(q))
     assert compiled.session.report.graph_count == 3
+
+
+def in_channels_last(x: torch.Tensor) -> torch.Tensor:
+    y = x.to(memory_format=torch.channels_last)
+    y.add_(1)
+    return y * 2
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("last", [False, True])
+def test_whether_it_is_laid_out_channels_last_already_is_as_in_eager(dynamic: bool | None, last: bool) -> None:
+    compiled = capture.compile(in_channels_last, dynamic=dynamic)
+    for n, c, s in ((2, 4, 4), (3, 3, 5), (2, 1, 4), (2, 3, 1), (3, 1, 1), (2, 2, 4), (1, 5, 1), (1, 1, 1)):
+        x = torch.randn(n, s, s, c).permute(0, 3, 1, 2) if last else torch.randn(n, c, s, s)
+        mine, theirs = x.clone(), x.clone()
+        expected, got = in_channels_last(theirs), compiled(mine)
+        assert torch.equal(expected, got) and torch.equal(mine, theirs)
+        assert expected.stride() == got.stride() or 1 in expected.shape

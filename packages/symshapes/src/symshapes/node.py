@@ -401,8 +401,8 @@ class SymNode:
 
     def _grows_outward(self, sizes: Sequence[Any], strides: Sequence[Any], rank: int) -> SymNode:
         size, stride = _exprs(sizes), _exprs(strides)
-        compare = (self._equal, self._less, self._greater)
-        return self.wrap_bool(len(size) == rank and grows_outward(size, stride, channels_innermost(rank), *compare))
+        order = channels_innermost(rank)
+        return self.wrap_bool(len(size) == rank and grows_outward(size, stride, order, self._equal, self._less))
 
     def _block(self, sizes: Sequence[Any], strides: Sequence[Any]) -> bool:
         size, stride = _exprs(sizes), _exprs(strides)
@@ -414,9 +414,6 @@ class SymNode:
 
     def _less(self, left: Any, right: Any) -> bool:
         return self._holds(sympy.Lt, left, right)
-
-    def _greater(self, left: Any, right: Any) -> bool:
-        return self._holds(sympy.Gt, left, right)
 
     def _holds(self, kind: Any, left: Any, right: Any) -> bool:
         """A comparison, with a guard; where it needs a value that there is none of, no."""

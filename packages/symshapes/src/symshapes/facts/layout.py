@@ -107,13 +107,13 @@ def grows_outward(
     inner_to_outer: Sequence[int],
     equal: Compare,
     less: Compare,
-    greater: Compare,
 ) -> bool:
     """Whether strides only grow from the channels (dimension 1) outward to the batch (dimension 0).
 
     That is how eager decides which memory format a tensor suggests; it needs not be dense.
     """
-    if equal(stride[1], 0):
+    # Row-major strides do not: of one element they are all 1, which is the other format's.
+    if lies_in_order(size, stride) or equal(stride[1], 0):
         return False
     least: Any = 0
     for dim in inner_to_outer:
@@ -122,9 +122,7 @@ def grows_outward(
         # With one channel and one row this would be the other format as well: that one has precedence.
         if dim == 0 and equal(least, stride[1]):
             return False
-        least = stride[dim]
-        if greater(size[dim], 1):
-            least = least * size[dim]
+        least = stride[dim] * size[dim]
     return True
 
 

@@ -124,12 +124,17 @@ def _equal(left: Size, right: Size) -> bool:
     return sure(left == right)
 
 
-def _less(left: Size, right: Size) -> bool:
-    return sure(left < right)
+def _is_equal(left: Size, right: Size) -> bool:
+    return _told(left == right)
 
 
-def _greater(left: Size, right: Size) -> bool:
-    return sure(left > right)
+def _is_less(left: Size, right: Size) -> bool:
+    return _told(left < right)
+
+
+def _told(condition: Any) -> bool:
+    """Whether a comparison holds, guarded, also where it turns on one; False where only the run can tell."""
+    return bool(condition) if isinstance(condition, torch.SymBool) and condition.node.has_hint() else sure(condition)
 
 
 def is_contiguous(size: Sequence[Size], stride: Sequence[Size]) -> bool:
@@ -150,8 +155,7 @@ def looks_channels_last(size: Sequence[Size], stride: Sequence[Size]) -> bool:
     Unlike `is_channels_last` the tensor needs not be dense.
     """
     rank = len(size)
-    compare = (_equal, _less, _greater)
-    return rank in (4, 5) and grows_outward(size, stride, channels_innermost(rank), *compare)
+    return rank in (4, 5) and grows_outward(size, stride, channels_innermost(rank), _is_equal, _is_less)
 
 
 def suggest_format(meta: TensorMeta) -> torch.memory_format:
