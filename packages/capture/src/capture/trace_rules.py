@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import sys
 import sysconfig
@@ -135,7 +136,7 @@ def wrapped_init(function: types.FunctionType) -> types.FunctionType | None:
     """
     if torch.nn.Module.__init__ is not function:
         return None
-    held = [cell.cell_contents for cell in function.__closure__ or ()]
+    held = inspect.getclosurevars(function).nonlocals.values()
     inner = [each for each in held if isinstance(each, types.FunctionType) and each.__name__ == "__init__"]
     return inner[0] if len(inner) == 1 and module_of(inner[0]) == torch.nn.Module.__module__ else None
 

@@ -22,7 +22,7 @@ S0, S1 = size_symbol("s0"), size_symbol("s1")
 F32 = torch.float32
 
 
-def softmax(columns=S1, rows=S0, length=None):
+def softmax(columns=S1, rows=S0, length=None, dtype=F32):
     def function(i, r):
         x = ops.load("x", i[0] * columns + r[0])
         e = ops.exp(ops.sub(x, ops.reduce("max", x)))
@@ -33,10 +33,10 @@ def softmax(columns=S1, rows=S0, length=None):
         device=torch.device("cpu"),
         outer_sizes=(sympy.sympify(rows),),
         inner_sizes=(sympy.sympify(length or columns),),
-        body=record(function, (I0,), (R0,), lambda name: F32),
+        body=record(function, (I0,), (R0,), lambda name: dtype),
         args=(
-            KernelArg("x", "in", F32),
-            KernelArg("y", "out", F32),
+            KernelArg("x", "in", dtype),
+            KernelArg("y", "out", dtype),
             KernelArg("s0", "size", torch.int64),
             KernelArg("s1", "size", torch.int64),
         ),
@@ -72,8 +72,9 @@ def test_forms_are_few():
 
 
 @pytest.mark.parametrize(("rows", "columns", "wide"), [(1000, 1000, False), (2**16, 2**16, True), (2**31, 2, True)])
-def test_positions_have_the_bits_they_need(rows, columns, wide):
-    found, _ = choices(softmax())
+@pytest.mark.parametrize("dtype", [F32, torch.float64])
+def test_positions_have_the_bits_they_need(rows, columns, wide, dtype):
+    found, _ = choices(softmax(dtype=dtype))
     form = found.plan(rows, columns)[1]
     assert found.blocks[form].wide == wide
     if form:  # the general one has 64 bits

@@ -6,6 +6,7 @@ import ctypes
 import gc
 import importlib.util
 import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -53,7 +54,8 @@ class Driver:
 
 @pytest.fixture(scope="module")
 def native():
-    return compile_module_from_src(address_header() + launcher.SOURCE.read_text(), "launcher")
+    # Another text is another module: what the process launches by stays as it is.
+    return compile_module_from_src(address_header() + launcher.SOURCE.read_text() + "/* a test's */\n", "launcher")
 
 
 @pytest.fixture
@@ -201,6 +203,31 @@ def test_variants_are_few(monkeypatch):
     assert variants.compiled(b"\7", True, 1)[:2] == (b"\7", False), "arithmetic on sizes may need 64 bits, too"
     assert variants.compiled(b"\5", False, 0)[:2] == (b"\0", False)
     assert asked == [(0, b"\7", True), (0, b"\3", True), (1, b"\7", False), (0, b"\0", False)]
+
+
+def test_what_was_compiled_goes_with_its_function(monkeypatch):
+    class Function:
+        pass
+
+    class Compiled:  # as Triton's: what was compiled knows of what
+        def __init__(self, function):
+            self.function = function
+
+    monkeypatch.setattr(launcher, "source_of", lambda function, *_: function)
+    monkeypatch.setattr(launcher, "_target", lambda: None)
+    monkeypatch.setattr(launcher.triton, "compile", lambda function, **_: Compiled(function))
+    made: list[Any] = []
+    monkeypatch.setattr(
+        launcher, "_on_device", lambda compiled, device: made.append(1) or launcher.Loaded(1, 2, 3, compiled)
+    )
+    function, kernel = Function(), SimpleNamespace(device=torch.device("cuda", 0))
+    blocks = choose(None, None, False, None)
+    first = launcher.load(function, kernel, blocks, b"", True)
+    assert launcher.load(function, kernel, blocks, b"", True) is first and made == [1]
+    gone = weakref.ref(function)
+    del function, first
+    gc.collect()
+    assert gone() is None
 
 
 def test_the_drivers_refusal(native, driver):

@@ -16,7 +16,7 @@ same_keys(PyObject *dict, PyObject *wanted)
     for (Py_ssize_t place = 0, at = 0; same == 1 && PyDict_Next(dict, &place, &key, &value); at++) {
         same = exactly_equal(key, PyTuple_GET_ITEM(wanted, at));
     }
-    return same;
+    return same == 1;
 }
 
 static int

@@ -183,10 +183,7 @@ class DynamicSizes:
         used = set(_NAME.findall(local))
         reads = {name: self.sizes[source] for name, source in inputs.items() if name in used}
         reads |= more
-        hints = {
-            self.env.sources[symbol]: hint for symbol, hint in self.env.hints.items() if symbol in self.env.sources
-        }
-        now = tuple(hints.get(inputs.get(name, "")) for name in reads)
+        now = tuple(self._now.get(inputs.get(name, "")) for name in reads)
         names = _namespace(used - reads.keys())
         return ShapePredicate(tuple(reads.values()), tuple(reads), local, names, text, reason, now)
 

@@ -274,7 +274,8 @@ def _constant(value: Any) -> _Read:
 def _varies(node: GuardNode) -> bool:
     """Whether a value is a number of which nothing is asked but its type, or conditions on numbers."""
     return (
-        not node.children
+        not isinstance(node.source, S.Const)
+        and not node.children
         and all(guard.kind is GuardKind.TYPE and guard.expected in (int, float) for guard in node.guards)
         and bool(node.guards)
     )

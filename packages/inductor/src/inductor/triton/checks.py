@@ -53,7 +53,7 @@ class IndexChecks:
 
 
 @functools.cache
-def _driver() -> Any:
+def cuda_driver() -> Any:
     """CUDA's driver library. Called directly: torch's events take five times as long, more than a small kernel."""
     return ctypes.CDLL("libcuda.so.1")
 
@@ -72,7 +72,7 @@ class _Points(threading.local):
     def mark(self) -> None:
         """Remember now. Not while the stream is captured, where nothing runs and nothing can be waited for: what goes wrong in
         a replay is raised by the next call outside of one."""
-        driver, device = _driver(), torch.cuda.current_device()
+        driver, device = cuda_driver(), torch.cuda.current_device()
         stream, capturing = ctypes.c_void_p(self._stream_of(device)), ctypes.c_int()
         driver.cuStreamIsCapturing(stream, ctypes.byref(capturing))
         if capturing.value:
@@ -87,7 +87,7 @@ class _Points(threading.local):
     def wait(self) -> None:
         """Until the points marked since the last call are reached. What went wrong on the device is torch's to raise."""
         for event in self._marked:
-            _driver().cuEventSynchronize(event)
+            cuda_driver().cuEventSynchronize(event)
         self._marked.clear()
 
 
@@ -98,4 +98,4 @@ def _succeed(status: int) -> None:
 
 def _destroy(events: dict[int, ctypes.c_void_p]) -> None:
     for event in events.values():
-        _driver().cuEventDestroy_v2(event)
+        cuda_driver().cuEventDestroy_v2(event)

@@ -17,7 +17,7 @@ from inductor.triton.kernel import KernelPrinter
 Make = Callable[[str, str], Any]
 """A kernel's text and its name to its function."""
 MOST_IDLE = 4
-"""A row may be held in registers for so many times its length rather than that the kernel is compiled again."""
+"""A row may be held in so many times the registers that it needs, rather than that the kernel is compiled again."""
 
 
 class Choices:

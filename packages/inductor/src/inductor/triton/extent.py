@@ -15,7 +15,8 @@ import sympy
 import torch
 
 from inductor.device import Kernel
-from inductor.ir.operations import Expr, Indirect, Symbol
+from inductor.ir.indexing import product
+from inductor.ir.operations import Expr, IndexExpr, Indirect, Op, Symbol
 from symshapes import FloorDiv, Mod, build_python, print_expr
 
 Measure = Callable[..., tuple[int, int, int | None]]
@@ -62,7 +63,7 @@ def extent_of(kernel: Kernel) -> Extent:
     sizes |= dict(zip(body.inner_vars, kernel.inner_sizes, strict=True))
     last = {var: size - 1 for var, size in sizes.items()}
     last |= {op.symbol: op.size - 1 for op in body.ops if isinstance(op, Indirect)}
-    indices = [op.index for op in body.ops if op.index is not None and op.dtype is not torch.float64]
+    indices = [op.index for op in body.ops if op.index is not None and not _is_float(op)]
     indices += [op.size for op in body.ops if isinstance(op, Indirect)]
     outer, inner = product(kernel.outer_sizes), product(kernel.inner_sizes)
     try:
@@ -73,9 +74,9 @@ def extent_of(kernel: Kernel) -> Extent:
     return Extent(outer, inner, bounds, bool(kernel.inner_sizes), numbers)
 
 
-def product(sizes: tuple[Expr, ...]) -> Expr:
-    """The product of the sizes; 1 of none."""
-    return sympy.Mul(*sizes) if sizes else sympy.Integer(1)
+def _is_float(op: Op) -> bool:
+    """Whether it is a number that is a float to Python, and no position."""
+    return isinstance(op, IndexExpr) and op.dtype is torch.float64 and bool(op.index.is_Symbol)
 
 
 def _int(expr: Expr) -> int | None:

@@ -12,6 +12,7 @@ import torch
 
 from inductor.device import Kernel
 from inductor.ir.body import Body, checks_positions
+from inductor.ir.indexing import product
 from inductor.ir.operations import (
     Bitcast,
     Cast,
@@ -35,7 +36,7 @@ from inductor.primitives import REDUCTIONS
 from inductor.triton.blocks import INT32_LIMIT, Blocks, choose
 from inductor.triton.checks import code_of
 from inductor.triton.expressions import ATOMIC_DTYPES, TRITON_DTYPES, TRITON_REDUCTIONS, convert, literal, template
-from inductor.triton.extent import extent_of, product
+from inductor.triton.extent import extent_of
 from symshapes import print_expr
 
 CHECKS = "index_checks"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import weakref
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,12 +22,13 @@ from triton.runtime.build import compile_module_from_src
 from inductor.addresses import address_facts, address_header
 from inductor.device import Kernel, KernelCall
 from inductor.triton.blocks import Blocks
+from inductor.triton.checks import cuda_driver
 from inductor.triton.choices import Choices
 from inductor.triton.signature import source_of
 
 SOURCE = Path(__file__).with_name("launcher.c")
 MOST_VARIANTS = 3
-"""Of a kernel, whose last one assumes nothing."""
+"""Of a form of a kernel, whose last one assumes nothing."""
 
 
 def serves(device: torch.device) -> bool:
@@ -42,17 +42,12 @@ def serves(device: torch.device) -> bool:
 def _native() -> Any:
     """The native part. Triton compiles it as it does its own, which this installation must be able to."""
     module = compile_module_from_src(address_header() + SOURCE.read_text(), "launcher")
-    cuda = _driver()
+    cuda = cuda_driver()
     addresses = [
         ctypes.cast(function, ctypes.c_void_p).value for function in (cuda.cuLaunchKernel, cuda.cuGetErrorString)
     ]
     module.configure(address_facts(), driver.active.get_current_stream, enter_device, *addresses)
     return module
-
-
-@functools.cache
-def _driver() -> Any:
-    return ctypes.CDLL("libcuda.so.1")
 
 
 def enter_device(index: int) -> None:
@@ -61,14 +56,20 @@ def enter_device(index: int) -> None:
     Raises:
         RuntimeError: the driver refuses.
     """
-    cuda, device, context = _driver(), ctypes.c_int(), ctypes.c_void_p()
-    status = (
-        cuda.cuDeviceGet(ctypes.byref(device), index)
-        or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
-        or cuda.cuCtxSetCurrent(context)
+    status = cuda_driver().cuCtxSetCurrent(_context_of(index))
+    if status:
+        raise RuntimeError(f"CUDA error {status}: device {index} cannot be used")
+
+
+@functools.cache
+def _context_of(index: int) -> ctypes.c_void_p:
+    cuda, device, context = cuda_driver(), ctypes.c_int(), ctypes.c_void_p()
+    status = cuda.cuDeviceGet(ctypes.byref(device), index) or cuda.cuDevicePrimaryCtxRetain(
+        ctypes.byref(context), device
     )
     if status:
         raise RuntimeError(f"CUDA error {status}: device {index} cannot be used")
+    return context
 
 
 def _device_address(pinned: torch.Tensor) -> int:
@@ -76,7 +77,7 @@ def _device_address(pinned: torch.Tensor) -> int:
     found = ctypes.c_void_p()
     device_pointer = 3
     host = ctypes.c_void_p(pinned.data_ptr())
-    status = _driver().cuPointerGetAttribute(ctypes.byref(found), device_pointer, host)
+    status = cuda_driver().cuPointerGetAttribute(ctypes.byref(found), device_pointer, host)
     if status or found.value is None:
         raise RuntimeError(f"CUDA error {status}: kernels cannot reach pinned host memory")
     return found.value
@@ -88,7 +89,8 @@ def make_call(choices: Choices, check: torch.Tensor | None) -> KernelCall:
     Args:
         check: the number in pinned memory that the kernel writes into where a position is out of range.
 
-    It raises TypeError on a wrong number of arguments, and RuntimeError where the driver refuses a launch.
+    It raises TypeError on a wrong number of arguments, and RuntimeError where the driver refuses a launch. That tensors are
+    on the kernel's device is the caller's to see to, as all of their metadata is. Triton's launch hooks are not called.
     """
     kernel = choices.kernel
     kinds = bytes(0 if arg.role != "size" else 2 if arg.dtype.is_floating_point else 1 for arg in kernel.args)
@@ -97,6 +99,10 @@ def make_call(choices: Choices, check: torch.Tensor | None) -> KernelCall:
     plan = choices.plan if choices.points is None else choices.plan()
     call: KernelCall = _native().kernel(kernel.name, kinds, kernel.device.index, plan, address, variants.compiled)
     return call
+
+
+_UNUSED = ("global_scratch_size", "profile_scratch_size", "launch_cooperative_grid", "launch_pdl")
+"""What Triton may say a launch has to bring, and of which these kernels use nothing."""
 
 
 class Loaded(NamedTuple):
@@ -108,10 +114,6 @@ class Loaded(NamedTuple):
     shared: int
     """Bytes of shared memory."""
     compiled: CompiledKernel
-
-
-_loaded: weakref.WeakKeyDictionary[Any, dict[tuple[Any, ...], Loaded]] = weakref.WeakKeyDictionary()
-"""By `@triton.jit` function: what one graph had compiled serves all."""
 
 
 class Variants:
@@ -154,8 +156,9 @@ def load(function: Any, kernel: Kernel, blocks: Blocks, assumes: bytes, narrow: 
     Raises:
         RuntimeError: it needs more of the device than there is.
     """
-    known = _loaded.setdefault(function, {})
-    key = (kernel.device.index, blocks, assumes, narrow)
+    # Kept with the function: what one graph had compiled serves all, and goes with the last of them.
+    known: dict[tuple[Any, ...], Loaded] = vars(function).setdefault("_inductor_loaded", {})
+    key = (kernel.device.index, blocks, assumes, narrow, knobs.runtime.debug)
     found = known.get(key)
     if found is None:
         source = source_of(function, kernel, blocks, assumes, narrow)
@@ -170,6 +173,9 @@ def _target() -> GPUTarget:
 
 def _on_device(compiled: CompiledKernel, device: int) -> Loaded:
     what, utils = compiled.metadata, driver.active.utils
+    asked = {name: value for name in _UNUSED if (value := getattr(what, name, None)) not in (None, 0, False)}
+    if asked or getattr(what, "num_ctas", 1) != 1:
+        raise RuntimeError(f"kernel {what.name} is to be launched in a way that was not asked for: {asked}")
     most = utils.get_device_properties(device)["max_shared_mem"]
     if what.shared > most:
         raise RuntimeError(f"kernel {what.name} needs {what.shared} bytes of shared memory; the device has {most}")
