@@ -183,6 +183,23 @@ def test_equal_outputs_are_separate(check):
     check(lambda x: (x + 1, x + 1), randn(3))
 
 
+def test_equal_outputs_seen_by_views_that_no_schema_tells_of_are_separate(check):
+    for program in (
+        lambda x: (x.t().contiguous(), x.t().reshape(-1)),
+        lambda x: (x.t().reshape(-1), x.t().contiguous()),
+        lambda x: (x + 1, torch.unsafe_chunk(x + 1, 2)[0]),
+        lambda x: (torch.unsafe_chunk(x + 1, 3)[2], x + 1),
+    ):
+        check(program, randn(3, 4, grad=True))
+        check(program, randn(3, 4))
+
+    def one_memory(x):
+        y = x + 1
+        return y, torch.unsafe_chunk(y, 2)[0]
+
+    check(one_memory, randn(3, 4))
+
+
 def test_outputs_that_share_an_intermediate(check):
     def run(x):
         y = x * 2

@@ -17,8 +17,8 @@ from torch.utils import _pytree as pytree
 from aotgrad.errors import Unsupported
 from aotgrad.trace import Tracer
 from aotgrad.tracked import Tracked
-from aotgrad.views import ViewStep, is_view
-from symshapes import SYMBOLIC
+from aotgrad.views import ViewStep
+from symshapes import SYMBOLIC, facts_if_operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +122,19 @@ class Results:
 
     nodes: list[Any]
     tensors: list[torch.Tensor | None]
-    roots: set[fx.Node]
+    roots: dict[fx.Node, object]
+    """The node whose storage each lies in, with the storage that it is in the program."""
 
-    def separate(self, tracer: Tracer, node: fx.Node, keep_layout: bool) -> fx.Node:
-        """`node`, or a copy of it where its value would share storage with an input or another result.
+    def separate(self, tracer: Tracer, node: fx.Node, tensor: torch.Tensor, keep_layout: bool) -> fx.Node:
+        """`node`, or a copy of it where its value would share storage with an input or another result, and `tensor` does not.
 
         Results are tensors of their own to the program, and to autograd.
         """
         root = storage_root(node)
-        if root.op != "call_function" or root in self.roots:
+        storage = tensor.storage_key  # type: ignore[attr-defined]
+        if root.op != "call_function" or self.roots.get(root, storage) is not storage:
             node = root = tracer.call(tracer.clone_of, node, keep_layout)
-        self.roots.add(root)
+        self.roots[root] = storage
         return node
 
     def add(self, node: Any, tensor: torch.Tensor | None) -> int:
@@ -149,7 +151,7 @@ def sign(tracer: Tracer, inputs: Sequence[Any], returned: Any, history: Sequence
     Raises Unsupported where eager's result cannot be rebuilt.
     """
     leaves, spec = pytree.tree_flatten(returned, is_leaf=lambda value: type(value) is torch.Size)
-    results = Results([], [], set())
+    results = Results([], [], {})
     roots = {
         id(tracer.tracked(fake).storage): index for index, fake in enumerate(inputs) if isinstance(fake, torch.Tensor)
     }
@@ -223,7 +225,7 @@ def _mutations(
             if not grad and node.op == "placeholder" and node is _placeholder(tracer, index):
                 continue  # written with its own value
             mutations.append(
-                Mutation(index, results.add(results.separate(tracer, node, keep_layout=False), fake), grad)
+                Mutation(index, results.add(results.separate(tracer, node, fake, keep_layout=False), fake), grad)
             )
         elif fake.requires_grad != before.requires_grad:
             raise Unsupported("requires_grad of an input is changed")
@@ -293,7 +295,7 @@ def _add_tensor(tracer: Tracer, tensor: torch.Tensor, results: Results) -> int:
     if tensor.requires_grad and tensor.is_leaf:
         raise Unsupported("a leaf that requires grad is made inside the graph and leaves it")
     node = tracer.call(tracer.with_layout_of, tensor)
-    return results.add(results.separate(tracer, node, keep_layout=True), tensor)
+    return results.add(results.separate(tracer, node, tensor, keep_layout=True), tensor)
 
 
 def _steps(
@@ -337,6 +339,12 @@ def _replayable(tracer: Tracer, value: Any, results: Results) -> Any:
     return value
 
 
+def _may_be_view(target: Any) -> bool:
+    """Whether what a node calls gives views of its first argument, be it that the operator's schema says nothing of it."""
+    facts = facts_if_operator(target)
+    return facts is not None and (facts.views or facts.hides_views)
+
+
 def storage_root(node: fx.Node) -> fx.Node:
     """The node whose storage the value of `node` may share."""
     while node.op == "call_function":
@@ -345,9 +353,9 @@ def storage_root(node: fx.Node) -> fx.Node:
         if not isinstance(source, fx.Node):
             break
         if target.__name__ == "getitem":
-            if not (source.op == "call_function" and is_view(source.target)):
+            if not (source.op == "call_function" and _may_be_view(source.target)):
                 break
-        elif not is_view(target):
+        elif not _may_be_view(target):
             break
         node = source
     return node
