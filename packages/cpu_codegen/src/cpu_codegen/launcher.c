@@ -2,11 +2,6 @@
  * that f lies in is unmapped when the last of its kernels goes. Before this text stands inductor's addresses.h. */
 #include <dlfcn.h>
 
-typedef union {
-  void *pointer;
-  int64_t integer;
-  double number;
-} Word;
 typedef int (*KernelFunction)(const Word *);
 typedef int64_t (*WorkFunction)(const Word *);
 
@@ -27,7 +22,7 @@ typedef struct {
   WorkFunction work;
   Py_ssize_t nargs;
   PyObject *name;
-  char kinds[]; /* per argument: 0 for a buffer, 1 for an integer, 2 for a float */
+  char kinds[];
 } Kernel;
 
 static PyObject *kernel_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
@@ -37,17 +32,8 @@ static PyObject *kernel_call(PyObject *self, PyObject *const *args, size_t nargs
     return PyErr_Format(PyExc_TypeError, "kernel %U takes %zd positional arguments, got %zd", kernel->name,
                         kernel->nargs, nargs);
   Word words[MAX_ARGS];
-  for (Py_ssize_t k = 0; k < nargs; ++k) {
-    if (kernel->kinds[k] == 1) {
-      words[k].integer = PyLong_AsLongLong(args[k]);
-      if (words[k].integer == -1 && PyErr_Occurred()) return NULL;
-    } else if (kernel->kinds[k]) {
-      words[k].number = PyFloat_AsDouble(args[k]);
-      if (words[k].number == -1 && PyErr_Occurred()) return NULL;
-    } else if (address_of(args[k], &words[k].pointer) < 0) {
-      return NULL;
-    }
-  }
+  for (Py_ssize_t k = 0; k < nargs; ++k)
+    if (read_word(args[k], kernel->kinds[k], &words[k]) < 0) return NULL;
   int status;
   if (kernel->work(words) < RELEASE_FROM) {
     status = kernel->function(words);

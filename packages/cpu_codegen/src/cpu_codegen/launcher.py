@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cpu_codegen.build import find_compiler, load_extension
-from inductor import BuildError, Kernel, KernelCall, address_facts, address_header
+from inductor import BuildError, Kernel, KernelCall, address_facts, address_header, argument_kinds
 
 SOURCE = Path(__file__).with_name("launcher.c")
 
@@ -65,6 +65,5 @@ def make_call(kernel: Kernel, library: Any, symbol: str) -> KernelCall:
     It raises TypeError on a wrong number of arguments and IndexError or RuntimeError (as the kernel's `IndexRule` says)
     where the kernel met an index out of range.
     """
-    kinds = bytes(0 if arg.role != "size" else 2 if arg.dtype.is_floating_point else 1 for arg in kernel.args)
-    call: KernelCall = _module().kernel(kernel.name, library, symbol, f"{symbol}_work", kinds)
+    call: KernelCall = _module().kernel(kernel.name, library, symbol, f"{symbol}_work", argument_kinds(kernel))
     return call

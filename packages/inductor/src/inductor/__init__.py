@@ -1,6 +1,6 @@
 """Lowerings, a loop IR and a fusing scheduler: functional ATen graphs become kernels of a device backend."""
 
-from inductor.addresses import address_facts, address_header
+from inductor.addresses import address_facts, address_header, argument_kinds
 from inductor.api import compile_graph
 from inductor.artefact import CompiledGraph, Stats, load_stored
 from inductor.backends import backend_for, register_backend, traits_of
@@ -109,6 +109,7 @@ __all__ = [
     "Where",
     "address_facts",
     "address_header",
+    "argument_kinds",
     "backend_for",
     "cache_root",
     "call_of",

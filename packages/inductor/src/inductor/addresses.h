@@ -46,3 +46,28 @@ set_address_facts(PyObject *facts)
     get_data_ptr = (DataPtr)(uintptr_t)function;
     return 0;
 }
+
+/* An argument of a kernel, and what each is: see `inductor.argument_kinds`. */
+typedef union {
+    void *pointer;
+    int64_t integer;
+    double number;
+} Word;
+enum { BUFFER,
+       INTEGER,
+       FLOAT };
+
+static int
+read_word(PyObject *value, int kind, Word *word)
+{
+    switch (kind) {
+    case BUFFER:
+        return address_of(value, &word->pointer);
+    case INTEGER:
+        word->integer = PyLong_AsLongLong(value);
+        return word->integer == -1 && PyErr_Occurred() ? -1 : 0;
+    default:
+        word->number = PyFloat_AsDouble(value);
+        return word->number == -1 && PyErr_Occurred() ? -1 : 0;
+    }
+}

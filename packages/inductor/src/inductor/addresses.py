@@ -1,4 +1,4 @@
-"""How native callables read the addresses of tensors' data: the head of their C files, and the facts of this torch that it is
+"""How native callables read their arguments, the addresses of tensors' data first of all: the head of their C files, and the facts of this torch that it is
 told."""
 
 from __future__ import annotations
@@ -10,13 +10,20 @@ from typing import Any
 import torch
 
 from inductor._torch import data_ptr_function, tensor_offset
+from inductor.device import Kernel
 
 
 @functools.cache
 def address_header() -> str:
     """The text of `addresses.h`, with which the C file of an extension begins whose functions take tensors: it includes
-    `Python.h` and has `address_of(tensor, &address)` and `set_address_facts(tuple)`."""
+    `Python.h` and has `address_of(tensor, &address)`, `read_word(value, kind, &word)` and `set_address_facts(tuple)`."""
     return Path(__file__).with_name("addresses.h").read_text()
+
+
+def argument_kinds(kernel: Kernel) -> bytes:
+    """What each argument of a kernel is, in order, as `read_word` of `address_header` takes it: 0 a buffer, 1 an integer, 2 a
+    float."""
+    return bytes(0 if arg.role != "size" else 2 if arg.dtype.is_floating_point else 1 for arg in kernel.args)
 
 
 def address_facts() -> tuple[Any, Any, int, int]:

@@ -47,9 +47,10 @@ run_plain(PyThreadState *tstate, Frame *frame, int throwing)
     if (!beneath) {
         return _PyEval_EvalFrameDefault(tstate, frame, throwing);
     }
+    Frame *before = installed.passed_on; /* one that `beneath` has not handed back yet */
     installed.passed_on = frame;
     PyObject *result = beneath(tstate, frame, throwing);
-    installed.passed_on = NULL; /* another frame may have its place */
+    installed.passed_on = before; /* another frame may have this one's place */
     return result;
 }
 

@@ -7,11 +7,6 @@
  * variant that assumes nothing it does not hold; if there is none Python compiles one. */
 #include <string.h>
 
-typedef union {
-    void *pointer;
-    int64_t integer;
-    double number;
-} Word;
 typedef int (*LaunchKernel)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                             unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **params, void **extra);
 typedef int (*ErrorText)(int status, const char **text);
@@ -20,9 +15,6 @@ typedef int (*ErrorText)(int status, const char **text);
 /* Triton's own parameters at the end: addresses of scratch memory, which these kernels need none of. */
 #define SCRATCH 2
 #define MULTIPLE 16
-enum { BUFFER,
-       INTEGER,
-       FLOAT };
 
 typedef struct {
     long long points, form, block; /* outer points; which form; outer points of one of its programs */
@@ -171,24 +163,15 @@ kernel_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwna
     int narrow = 1;
     for (Py_ssize_t k = 0; k < nargs; ++k) {
         params[k] = &words[k];
-        if (kernel->kinds[k] == BUFFER) {
-            if (address_of(args[k], &words[k].pointer) < 0)
-                return NULL;
-        }
-        else {
-            if (kernel->kinds[k] == FLOAT)
-                words[k].number = PyFloat_AsDouble(args[k]);
-            else
-                words[k].integer = PyLong_AsLongLong(args[k]);
-            if (PyErr_Occurred())
-                return NULL;
+        if (read_word(args[k], kernel->kinds[k], &words[k]) < 0)
+            return NULL;
+        if (kernel->kinds[k] != BUFFER) {
             values[numbers] = args[k];
             bits[numbers++] = words[k].integer;
-            if (kernel->kinds[k] == FLOAT)
-                continue;
-            narrow &= words[k].integer == (int32_t)words[k].integer;
         }
-        if (words[k].integer % MULTIPLE == 0)
+        if (kernel->kinds[k] == INTEGER)
+            narrow &= words[k].integer == (int32_t)words[k].integer;
+        if (kernel->kinds[k] != FLOAT && words[k].integer % MULTIPLE == 0)
             given[k / 8] |= (char)(1 << k % 8);
     }
     Plan plan;

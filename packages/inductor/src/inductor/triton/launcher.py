@@ -19,7 +19,7 @@ from triton.compiler import CompiledKernel
 from triton.runtime import driver
 from triton.runtime.build import compile_module_from_src
 
-from inductor.addresses import address_facts, address_header
+from inductor.addresses import address_facts, address_header, argument_kinds
 from inductor.device import Kernel, KernelCall
 from inductor.triton.blocks import Blocks
 from inductor.triton.checks import cuda_driver
@@ -93,11 +93,12 @@ def make_call(choices: Choices, check: torch.Tensor | None) -> KernelCall:
     on the kernel's device is the caller's to see to, as all of their metadata is. Triton's launch hooks are not called.
     """
     kernel = choices.kernel
-    kinds = bytes(0 if arg.role != "size" else 2 if arg.dtype.is_floating_point else 1 for arg in kernel.args)
     variants = Variants(choices, check)
     address = 0 if check is None else _device_address(check)
     plan = choices.plan if choices.points is None else choices.plan()
-    call: KernelCall = _native().kernel(kernel.name, kinds, kernel.device.index, plan, address, variants.compiled)
+    call: KernelCall = _native().kernel(
+        kernel.name, argument_kinds(kernel), kernel.device.index, plan, address, variants.compiled
+    )
     return call
 
 
