@@ -74,3 +74,26 @@ def test_strides_are_compared_by_what_is_known_of_sizes() -> None:
             assert model.token.grad is not None
             found.append((out, model.token.grad.clone()))
         torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-4)
+
+
+class Merging(torch.nn.Module):
+    """Every other patch of an image's, beside one another, as Swin merges them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cut, self.norm = torch.nn.Conv2d(3, 8, 2, 2), torch.nn.LayerNorm(8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, _, height, width = x.shape
+        assert height % 2 == 0 and width % 2 == 0
+        y = self.norm(self.cut(x).flatten(2).transpose(1, 2)).view(batch, height // 2, width // 2, 8)
+        return torch.cat([y[:, 0::2, 0::2], y[:, 1::2, 0::2], y[:, 0::2, 1::2], y[:, 1::2, 1::2]], -1).mean((1, 2))
+
+
+def test_views_of_products_of_quotients() -> None:
+    model = Merging()
+    compiled = meta.compile(model, fullgraph=True)
+    with torch.no_grad():
+        for size in ((2, 3, 8, 12), (3, 3, 12, 8), (1, 3, 20, 16), (2, 3, 4, 24)):
+            x = torch.randn(size)
+            torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-4)

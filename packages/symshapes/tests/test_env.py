@@ -335,6 +335,16 @@ def test_guards_say_why_they_are_there():
     ]
 
 
+def test_all_that_cancels_in_a_product_does():
+    env = ShapeEnv()
+    a, b = env.create_size(6, "a", DYNAMIC), env.create_size(8, "b", DYNAMIC)
+    assert a % 2 == 0 and b % 2 == 0
+    guards, x, y = len(env.guards), expr_of(a), expr_of(b)
+    halves = 8 * FloorDiv(x, sympy.Integer(2)) * FloorDiv(y, sympy.Integer(2))
+    assert env.simplify(halves) == 2 * x * y
+    assert env.statically_known(sympy.Eq(halves, 2 * x * y, evaluate=False)) is True and len(env.guards) == guards
+
+
 def test_a_product_is_divisible_by_what_divides_a_factor():
     env = ShapeEnv()
     s = env.create_size(16, "x.size(0)", DYNAMIC)

@@ -22,7 +22,7 @@ from inductor.ir.program import ExternOp, Measure, Program, StridedView
 from inductor.ir.recording import Rewriter
 from inductor.ir.tensor import Source, TensorValue
 from inductor.lowerings import LOWERINGS, VIEWS
-from inductor.lowerings.fallback import fallback
+from inductor.lowerings.fallback import agree, fallback
 from inductor.options import Options
 from inductor.passes import BodyRewriter, rewrite_graph, select
 from inductor.traits import DeviceTraits, TraitsOf
@@ -281,7 +281,7 @@ class _Lowering:
         strides = self.builder.sizes(fake.stride())
         view = self.builder.strided(value, strides)
         known = zip(view.stride, strides, value.size, strict=True)
-        if not is_empty(value.size) and any(size != 1 and not _agree(a, b, fake) for a, b, size in known):
+        if not is_empty(value.size) and any(size != 1 and not agree(a, b, fake) for a, b, size in known):
             raise NotImplementedError(f"an output of {value.dtype} with strides {strides}")
         return view
 
@@ -357,12 +357,3 @@ def _reads_data(node: fx.Node) -> bool:
 
 
 __all__ = ["lower"]
-
-
-def _agree(one: sympy.Expr | int, other: sympy.Expr | int, fake: torch.Tensor) -> bool:
-    """Whether two strides are equal for all sizes that the program was captured for."""
-    env = getattr(getattr(fake, "fake_mode", None), "shape_env", None)
-    return same(one, other) or (
-        env is not None
-        and env.statically_known(sympy.Eq(sympy.sympify(one), sympy.sympify(other), evaluate=False)) is True
-    )

@@ -243,18 +243,16 @@ class Constraints:
 
     def _cancelled(self, expr: Expr) -> Expr:
         """`n * (x // n)` is x where x is known to be divisible by n."""
-        parts = []
-        for term in Add.make_args(expr):
-            for factor in Mul.make_args(term):
-                if not isinstance(factor, FloorDiv):
-                    continue
+        return Add(*map(self._cancelled_term, Add.make_args(expr)))
+
+    def _cancelled_term(self, term: Expr) -> Expr:
+        for factor in Mul.make_args(term):
+            if isinstance(factor, FloorDiv):
                 above, below = factor.args
                 rest = exact_quotient(term, Mul(factor, below))
                 if rest is not None and self.simplify(Mod(above, below)) == 0:
-                    term = product(rest, above)
-                    break
-            parts.append(term)
-        return Add(*parts)
+                    return self._cancelled_term(product(rest, above))
+        return term
 
     # Decisions
 

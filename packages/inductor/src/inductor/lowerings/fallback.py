@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import sympy
 import torch
 from torch import fx
 
 from inductor.ir.builder import Builder
+from inductor.ir.indexing import same
 from inductor.ir.tensor import TensorValue
 from inductor.lowerings.views import strided_like
 from inductor.schedule.extern import takes_any_strides
@@ -70,9 +72,19 @@ def in_eager_layout(builder: Builder, value: TensorValue, fake: Any) -> TensorVa
     """The value in memory with eager's strides, so that a view described by strides reads the right elements."""
     builder.realize(value)
     layout = value.layout()
-    if layout is None or layout.stride != builder.sizes(fake.stride()):
+    eager = builder.sizes(fake.stride())
+    if layout is None or not all(agree(mine, theirs, fake) for mine, theirs in zip(layout.stride, eager, strict=True)):
         raise NotImplementedError("a strided view of a tensor whose layout is not eager's")
     return value
+
+
+def agree(one: sympy.Expr | int, other: sympy.Expr | int, fake: torch.Tensor) -> bool:
+    """Whether two strides are equal for all sizes that the program was captured for."""
+    env = getattr(getattr(fake, "fake_mode", None), "shape_env", None)
+    return same(one, other) or (
+        env is not None
+        and env.statically_known(sympy.Eq(sympy.sympify(one), sympy.sympify(other), evaluate=False)) is True
+    )
 
 
 def as_eager(builder: Builder, args: Any, exact: bool = True) -> Any:
