@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import shutil
+import statistics
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.calls import show as time_calls
-from benchmarks.contenders import CONTENDERS
+from benchmarks.contenders import CONTENDERS, USUAL
 from benchmarks.measure import Row, Sample, compiles, seconds, steps
 from benchmarks.programs.child import PROGRAMS
 from benchmarks.programs.table import show as run_programs
@@ -78,14 +79,16 @@ def main() -> None:
     parser.add_argument("--backend", default="inductor", help="of the suite programs")
     parser.add_argument("--limit", type=int, default=300, help="seconds that one of the programs may take")
     parser.add_argument("--keep", type=Path, help="folder for results, output and tracebacks of the programs")
-    parser.add_argument("--contender", action="append", choices=CONTENDERS, help="all by default")
+    parser.add_argument(
+        "--contender", action="append", choices=CONTENDERS, help="eager, torch.compile and ours by default"
+    )
     parser.add_argument("--train", action="store_true", help="forward, loss and backward instead of inference")
     parser.add_argument("--rounds", type=int, default=15, help="timed rounds of steps")
     parser.add_argument("--compile-rounds", type=int, default=3, help="fresh processes each, cold and warm; 0 for none")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--json", type=Path, help="write every reading here")
     options = parser.parse_args()
-    contenders = options.contender or list(CONTENDERS)
+    contenders = options.contender or list(USUAL)
     console = Console(width=max(150, shutil.get_terminal_size().columns))
     if options.suite == WHOLE_PROGRAMS or options.program:
         names = options.program or list(PROGRAMS)
@@ -114,7 +117,24 @@ def main() -> None:
                 here[c].cold, here[c].warm, here[c].peak_memory = cold, warm, peak
         rows += here.values()
         console.print(table(list(here.values())))
+    if {"ours", "dynamic"} <= set(contenders):
+        console.print(against_static(rows), highlight=False)
     write(options.json, [row.as_json() for row in rows], console)
+
+
+def against_static(rows: list[Row]) -> str:
+    """What symbolic sizes cost: geometric mean and worst of the ratios, dynamic to static: of medians, and of the fastest readings,
+    which say more on a machine that others use."""
+    said = []
+    for name, of in [(name, of) for of in ("median", "low") for name in ("step", "cold", "warm")]:
+        found = {(row.workload, row.contender): getattr(s, of) for row in rows if (s := getattr(row, name))}
+        ratios = {w: found[w, "dynamic"] / m for (w, c), m in found.items() if c == "ours" and (w, "dynamic") in found}
+        if ratios:
+            worst = max(ratios, key=lambda workload: ratios[workload])
+            mean = statistics.geometric_mean(ratios.values())
+            what = name if of == "median" else f"fastest {name}"
+            said.append(f"{what} {mean:.3f}, worst {ratios[worst]:.2f} ({worst})")
+    return f"dynamic to static, geometric mean of {len({row.workload for row in rows})}: {'; '.join(said)}"
 
 
 def write(file: Path | None, rows: list[dict[str, Any]], console: Console) -> None:

@@ -19,15 +19,26 @@ def _torch_compile(fn: Any) -> Any:
     return torch.compile(fn)
 
 
-def _ours(fn: Any) -> Any:
+def _ours(fn: Any, dynamic: bool | None = None) -> Any:
     import capture
     import meta
 
     capture.config.on_error = "raise"
-    return meta.compile(fn)
+    return meta.compile(fn, dynamic=dynamic)
 
 
-CONTENDERS: dict[str, Callable[[Any], Any]] = {"eager": _eager, "torch.compile": _torch_compile, "ours": _ours}
+def _dynamic(fn: Any) -> Any:
+    return _ours(fn, True)
+
+
+CONTENDERS: dict[str, Callable[[Any], Any]] = {
+    "eager": _eager,
+    "torch.compile": _torch_compile,
+    "ours": _ours,
+    "dynamic": _dynamic,
+}
+"""`dynamic` is ours with symbolic sizes from the first call on."""
+USUAL = ("eager", "torch.compile", "ours")
 
 
 def cache_environment(directory: str) -> dict[str, str]:

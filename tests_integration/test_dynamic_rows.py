@@ -14,11 +14,14 @@ import meta
 from benchmarks.dynamic import families  # noqa: F401  (fills the table)
 from benchmarks.dynamic.cell import judged
 from benchmarks.dynamic.contender import FORMS, Form
-from benchmarks.dynamic.registry import ROWS
+from benchmarks.dynamic.registry import ROWS as ALL_ROWS
+from benchmarks.dynamic.zoo.model import FAMILIES as OF_MODELS
 
+#: Rows of whole models, which are there as soon as anything imports them, have a test of their own.
+ROWS = {name: row for name, row in ALL_ROWS.items() if row.family not in OF_MODELS}
 #: Measured by `python -m benchmarks --suite dynamic` alone: they take seconds each.
 LONG = (
-    "model_bert_padded", "model_gpt2_lengths", "model_llama_lengths", "model_vit_batches", "model_lstm", "model_gru",
+    "model_bert_padded", "model_gpt2_lengths", "model_llama_lengths", "model_vit_batches",
     "model_gpt_growing_cache", "model_gpt_training", "model_conv_net_images", "model_unet_padded",
 )  # fmt: skip
 CAPTURED = [form for form in FORMS if not form.compiled]

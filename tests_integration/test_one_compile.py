@@ -70,6 +70,17 @@ class Distances(nn.Module):
         return torch.cdist(x, self.points) * float(x.shape[0])
 
 
+class Chunked(nn.Module):
+    """Rows padded to whole chunks: of what is saved for the backward no size tells how many rows there were."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inside(F.pad(x.cos(), (0, 0, 0, -x.shape[0] % 8))).reshape(-1, 8, 4).square().sum(1)
+
+
 NETWORKS: list[tuple[Callable[[], nn.Module], list[tuple[int, ...]]]] = [
     (Normed, [(5, 3, 16, 16), (6, 3, 24, 24), (4, 3, 33, 33)]),
     (Attending, [(2, 5, 8), (3, 9, 8), (4, 17, 8)]),
@@ -77,6 +88,7 @@ NETWORKS: list[tuple[Callable[[], nn.Module], list[tuple[int, ...]]]] = [
     (lambda: Recurrent(num_layers=2, bidirectional=True, bias=False), [(2, 5, 6), (3, 9, 6)]),
     (Stepping, [(2, 6), (7, 6)]),
     (Distances, [(5, 4), (9, 4)]),
+    (Chunked, [(9, 4), (17, 4), (24, 4)]),
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -52,7 +52,24 @@ def _outcome(function: Callable[..., Any], call: Call, at: int, state: dict[str,
         # What only the kernels refuse is raised when the graph runs, before what the program did to its state until then.
         state.update(steps=0, scale=1.0)
         return ("raised", type(error).__name__)
-    return picture([list(result), slope, x, y, more, options, dict(state)])
+    before = picture([list(result), slope, x, y, more, options, dict(state)])
+    return before, *_shared([x, y, *result])
+
+
+def _shared(values: Sequence[Any]) -> tuple[Any, ...]:
+    """How tensors lie in memory, where a length tells; which is the first of those that each shares memory with; what a write to
+    one does to all."""
+    tensors = [value.detach() for value in values if isinstance(value, torch.Tensor)]
+    strides = [
+        [step for step, length in zip(t.stride(), t.shape, strict=True) if length > 1] for t in tensors if t.numel()
+    ]
+    keys = [t.untyped_storage().data_ptr() if t.numel() else at for at, t in enumerate(tensors)]
+    firsts = [keys.index(key) for key in keys]
+    for at, tensor in enumerate(tensors):
+        repeated = any(step == 0 and n > 1 for step, n in zip(tensor.stride(), tensor.shape, strict=True))
+        if tensor.numel() and not repeated:
+            tensor.add_(at)
+    return strides, firsts, [picture(t) for t in tensors]
 
 
 def failure(example: Example) -> str | None:

@@ -35,6 +35,25 @@ TENSORS = (
     "torch.where(T > D, T, -T)", "T.clone().add_(I)", "written(T, I)", "filled(T)", "T.masked_fill(T > D, 0.5)", "T.diagonal(0, 0, -1)", "T.unflatten(0, (-1, 1))",
     "strided(T)", "T.t() if T.dim() == 2 else T", "T.mT if T.dim() > 1 else T", "T.swapaxes(0, -1).reshape(-1)",
     "T.max(0).values", "T.var(-1, unbiased=False)", "T.movedim(0, -1).contiguous()", "torch.atleast_2d(T)", "T.view(-1) if T.is_contiguous() else T + 1",
+    "image(T)", "last(T)", "last(T)", "last(T).contiguous()", "image(T).permute(0, 2, 3, 1)", "image(T).contiguous(memory_format=torch.channels_last)", "pooled(T)",
+    "pooled(last(T))", "grown(T)", "grown(last(T))", "convolved(T)", "convolved(last(T))", "grown(pooled(last(T)))", "last(T) + image(T)", "last(T) * 2",
+    "F.adaptive_avg_pool2d(last(T), 1)", "F.adaptive_avg_pool2d(image(T), (2, 1))", "F.max_pool1d(image(T).flatten(0, 1), 1)", "last(T).flatten(1)",
+    "torch.cat([last(T), last(T)], 1)", "last(T).mean((2, 3), keepdim=True)", "F.pixel_unshuffle(F.pad(last(T), (0, T.size(-1) % 2 + 1)), 1)",
+    "torch.einsum('i,j->ji', T.reshape(-1), T.reshape(-1)[:2])", "torch.einsum('ij,jk->ki', flat(T), flat(T).t())", "torch.einsum('bij,bjk->bki', box(T), box(T).mT)",
+    "torch.bmm(box(T), box(T).mT)", "torch.matmul(box(T), flat(T).t())", "box(T).transpose(0, 1) @ box(T).permute(1, 2, 0)", "F.linear(T, torch.ones(3, T.size(-1)))",
+    "torch.baddbmm(torch.ones(1, 1, 1), box(T), box(T).mT)", "T.cumsum(-1)", "T.sort(0, descending=True).values", "T.argsort(-1) * 1.0", "T.topk(min(T.size(-1), 2), -1).values",
+    "T.cummax(0).values", "T.logsumexp(-1)", "T.log_softmax(0)", "T.logcumsumexp(-1)", "scattered(T)", "T.all(-1) * 1.0", "T.any(0) * 1.0", "T.amin(0)", "T.aminmax(dim=0).max",
+    "torch.logsumexp(T, tuple(range(T.dim())))", "F.layer_norm(T, T.shape[-1:], eps=0.1)", "F.normalize(T, dim=-1)", "F.cosine_similarity(T, T, -1)", "T.cov() if T.dim() == 2 else T",
+    "masked(T, D)", "masked(T.reshape(-1), D)", "through(T)", "through(T.t()) if T.dim() == 2 else T", "through(last(T))", "overlapped(T)", "overlapped(T[:1])",
+    "torch.broadcast_tensors(T, T[:1])[1]", "torch.broadcast_tensors(T[..., :1], T)[0]", "T[:1].expand_as(T)", "T[:1].expand_as(T).reshape(-1)", "T[:1] + T", "T[:1] * T[..., :1]",
+    "T.broadcast_to(2, *T.shape)", "torch.where(T[:1] > 0, T, 0.0)", "torch.addcmul(T, T[:1], T)", "torch.lerp(T, T[:1], 0.5)", "T.reshape(-1)[:1].expand(I % 4)",
+    "chosen(T, D)",
+    "T.contiguous().view(T.numel(), -1)", "T.mT.contiguous() if T.dim() > 1 else T", "T.t().contiguous().t() if T.dim() == 2 else T", "T.t() * T.t() if T.dim() == 2 else T",
+    "T.detach()", "T.view(torch.int32) * 1.0 if T.dtype == torch.float32 else T", "T.to(torch.float64)", "T.squeeze(0)", "T.squeeze(-1)", "T.squeeze((0, -1)) if T.dim() > 1 else T",
+    "T.flatten(0, 1) if T.dim() > 1 else T", "T.reshape(1, -1)", "T.reshape(-1, 1)", "T.transpose(0, -1).reshape(T.shape)", "T.transpose(0, -1).flatten()", "T.fliplr() if T.dim() > 1 else T",
+    "torch.triu(flat(T), I % 3)", "torch.block_diag(flat(T), flat(T))", "torch.vstack([flat(T), flat(T)[:1]])", "torch.hstack([T, T])", "torch.dstack([T, T])", "torch.cartesian_prod(T.reshape(-1)[:2], T.reshape(-1)[:3])",
+    "torch.cdist(flat(T), flat(T)[:2])", "torch.diff(T)", "torch.trapezoid(T)", "T.nan_to_num()", "T.std_mean(-1)[1]", "F.avg_pool1d(flat(T), 1)", "F.unfold(last(T), 1)", "F.glu(torch.cat([T, T], -1))",
+    "torch.diag_embed(T)", "F.group_norm(image(T).repeat(1, 2, 1, 1), 2, eps=0.1)", "F.instance_norm(image(T), eps=0.1)",
     "torch.outer(T.reshape(-1), T.reshape(-1)[:3])", "torch.einsum('i,j->ij', T.reshape(-1), T.reshape(-1)[:2])", "T.reshape(-1).topk(min(T.numel(), 2)).values",
 )  # fmt: skip
 INTS = (
@@ -51,7 +70,8 @@ FLOATS = (
 )  # fmt: skip
 CONDITIONS = (
     "I > I", "I == I", "I % 2 == 0", "I > 3", "I", "D > 0.5", "D > I", "T.shape == T.shape", "T.size(0) != T.size(-1)", "T.numel()", "2 < I < 9", "not I",
-    "I > 2 and D < 1", "I in (2, 5, 8)", "len(T) >= 2", "T.shape[0] * 2 > I", "T.dim() > 1", "I != 1", "T.is_contiguous()", "D == D", "bool(I)",
+    "I > 2 and D < 1", "I in (2, 5, 8)", "len(T) >= 2", "T.shape[0] * 2 > I", "T.dim() > 1", "I != 1", "T.is_contiguous()", "D == D", "bool(I)", "T.t().is_contiguous() if T.dim() == 2 else T.is_contiguous()",
+    "image(T).is_contiguous(memory_format=torch.channels_last)", "last(T).is_contiguous()", "(T * 2).stride() == T.stride()", "T.stride(-1) == 1",
 )  # fmt: skip
 STATEMENTS: tuple[str, ...] = (
     "a = TENSOR", *["a = TENSOR", "b = TENSOR"] * 8, *["c = TENSOR", "i = INT", "d = FLOAT"] * 3, *["j = INT"] * 2,
@@ -59,12 +79,15 @@ STATEMENTS: tuple[str, ...] = (
     "for step in range(I % 4):\n    a = a + step * D", "for step in range(3):\n    i = INT", "for part in T.split(max(len(T) // 2, 1)):\n    c = paired(c, part)",
     "for size in T.shape:\n    j = j + size", "kept.append(INT)", "kept.append(FLOAT)", "kept.append(T.shape)", "kept.append(CONDITION)", "i += 1", "j *= 2",
     "i, j = j, i", "a, b = b, a", "state['steps'] += 1", "state['scale'] *= 0.9", "a = a * state['scale']", "a = a + state['steps']", "pair = (INT, FLOAT)\nkept.append(pair)",
+    "T.add_(1)", "a.mul_(D)", "T[:1].add_(2)", "T.reshape(-1)[:I].mul_(2)", "T.t().contiguous().add_(1) if T.dim() == 2 else T", "T[T > D] = D", "T[..., 0] = I", "T.clamp_(-1, D)", "T.transpose(0, -1).contiguous().mul_(2)",
+    "a = T.contiguous()\na.add_(1)", "b = last(T)\nb.mul_(2)", "b = T.reshape(-1)\nb.add_(1)", "T.relu_()", "T.zero_()", "T.copy_(T[:1])", "kept.append(T.is_contiguous())", "kept.append(steps(T))", "kept.append(steps(last(T)))",
     "assert I == I or True", "b = (lambda v, w=INT: v[:w])(b)", "more[0] += 1", "options['rate'] = FLOAT",
 )  # fmt: skip
 #: What makes a break or a size that depends on data, drawn less often.
 RARE = (
-    "i = int(T.sum().item()) % 5", "a = T[T > D]", "a = T.reshape(-1)[T.reshape(-1) > 0]", "b = T.nonzero() * 1.0", "if T.sum() > 0:\n    a = a + 1", "outside()",
-    "j = len((T > 0).nonzero())", "d = T.sum().item()", "a = T.unique()",
+    "i = int(T.sum().item() + 0.3) % 5", "a = T[T > D]", "a = T.reshape(-1)[T.reshape(-1) > 0]", "b = T.nonzero() * 1.0", "if T.sum() > 0.3:\n    a = a + 1", "outside()",
+    "j = len((T > 0).nonzero())", "a = torch.stack([T[T > 0].sum(), T.sum()])", "a = torch.cat([T[T > D], T.reshape(-1)])", "a = T.nonzero().t().contiguous() * 1.0", "b = T[T > D].sort().values", "b = T[T > D].cumsum(0)",
+    "b = T[T > D].reshape(-1, 1).expand(-1, 2)", "b = T[T > D].unsqueeze(0).softmax(-1)", "b = T[T > D][:1]", "a = T.masked_select(T > D).repeat(2)", "b = torch.stack([T[T > D], T[T > D]]).t().contiguous()", "d = T.sum().item()", "a = T.unique()",
 )  # fmt: skip
 SIZES = (0, 1, 2, 3, 4, 5, 6, 8, 9, 16, 17)
 NUMBERS = (0, 1, 2, 3, 4, 5, 7, 8, 12, 16, 33, -1, -3)
@@ -115,7 +138,7 @@ _HOLE, _NAME = re.compile(r"\b(TENSOR|INT|FLOAT|CONDITION)\b"), re.compile(r"\b(
 def drawn(random: Random) -> Example:
     """A program of two to nine statements, and four to six calls of it."""
     body = "\n".join(_statement(random) for _ in range(random.randint(2, 9)))
-    backend = random.choice(("eager", "eager", "eager", "eager", "aot_eager"))
+    backend = random.choice(("eager", "eager", "aot_eager"))
     return Example(body, _calls(random), random.choice((None, True)), backend, random.random() < 0.25)
 
 
@@ -193,6 +216,82 @@ def strided(a: torch.Tensor) -> torch.Tensor:
     return a.as_strided((len(a),), (a.stride(0),), a.storage_offset()) if a.numel() else a.flatten()
 
 
+def image(a: torch.Tensor) -> torch.Tensor:
+    """Four dimensions."""
+    while a.dim() > 4:
+        a = a.flatten(0, 1)
+    while a.dim() < 4:
+        a = a.unsqueeze(a.dim() % 2 and -1)
+    return a
+
+
+def last(a: torch.Tensor) -> torch.Tensor:
+    """An image with its channels innermost."""
+    return image(a).contiguous(memory_format=torch.channels_last)
+
+
+def flat(a: torch.Tensor) -> torch.Tensor:
+    """A matrix."""
+    return a.reshape(-1, a.size(-1)) if a.size(-1) else a.reshape(-1, 1)
+
+
+def box(a: torch.Tensor) -> torch.Tensor:
+    """Matrices."""
+    return image(a).flatten(0, 1)
+
+
+def pooled(a: torch.Tensor) -> torch.Tensor:
+    return F.max_pool2d(image(a), 2, 2, 1)
+
+
+def grown(a: torch.Tensor) -> torch.Tensor:
+    return F.interpolate(image(a), scale_factor=2)
+
+
+def convolved(a: torch.Tensor) -> torch.Tensor:
+    a = image(a)
+    return F.conv2d(a, torch.ones(2, a.size(1), 1, 1))
+
+
+def masked(a: torch.Tensor, at: float) -> torch.Tensor:
+    """A copy, some of it overwritten through a mask."""
+    made = a.clone()
+    made[made > at] = 0.5
+    return made
+
+
+def chosen(a: torch.Tensor, at: float) -> torch.Tensor:
+    """What a mask picks, by others."""
+    return a.masked_scatter(a > at, a.reshape(-1).flip(0))
+
+
+def scattered(a: torch.Tensor) -> torch.Tensor:
+    """Elements by their places in the order of the rows."""
+    order = a.argsort(0)
+    return a.scatter(0, order, a).scatter_add(0, order, -a).gather(0, order).index_add(0, torch.arange(len(a)), a)
+
+
+def steps(a: torch.Tensor) -> tuple[int, ...]:
+    """The strides; none where there are no elements, since copies of nothing have others once a graph is functional."""
+    return a.stride() if a.numel() else ()
+
+
+def through(a: torch.Tensor) -> torch.Tensor:
+    """A copy, written through views of it."""
+    made = a.clone()
+    made.reshape(-1)[:2].add_(1)
+    made.transpose(0, -1).contiguous().mul_(2)
+    made.mT.reshape(made.shape).add_(3) if made.dim() > 1 else made.t().add_(1)
+    return made
+
+
+def overlapped(a: torch.Tensor) -> torch.Tensor:
+    """A write that eager refuses where places are one in memory."""
+    made = a.clone()[:1].expand(a.shape)
+    made.add_(1)
+    return made
+
+
 def filled(a: torch.Tensor) -> torch.Tensor:
     """Two copies, put into one tensor part by part."""
     made = torch.empty(2 * a.size(0), *a.shape[1:])
@@ -215,5 +314,18 @@ NAMES = {
     "picked": picked,
     "strided": strided,
     "filled": filled,
+    "scattered": scattered,
+    "chosen": chosen,
+    "image": image,
+    "last": last,
+    "flat": flat,
+    "box": box,
+    "pooled": pooled,
+    "grown": grown,
+    "convolved": convolved,
+    "masked": masked,
+    "steps": steps,
+    "through": through,
+    "overlapped": overlapped,
     "outside": outside,
 }

@@ -143,24 +143,8 @@ row("model_conv_net", lambda: ConvNet(), "n 3 8 8", made=True)
 row("model_conv_net_images", lambda: ConvNet().eval(), "2 3 n+3 m+3", made=True)
 row("model_unet", lambda: UNet(), "2 3 n+3 m+3", made=True)
 row("model_unet_padded", lambda: UNetPadded(), "2 3 n+3 m+3", made=True)
-row(
-    "model_lstm",
-    lambda: Tagger(nn.LSTM).eval(),
-    "n m:i",
-    made=True,
-    automatic=3,
-    dynamic=2,
-    why="a step may be each length's",
-)
-row(
-    "model_gru",
-    lambda: Tagger(nn.GRU).eval(),
-    "n m:i",
-    made=True,
-    automatic=3,
-    dynamic=2,
-    why="a step may be each length's",
-)
+row("model_lstm", lambda: Tagger(nn.LSTM).eval(), "n m:i", made=True)
+row("model_gru", lambda: Tagger(nn.GRU).eval(), "n m:i", made=True)
 row("model_gru_cell", lambda: CellLoop(), "n 3 3", made=True)
 row("model_transformer_block", lambda: Block(), "n m 8", made=True)
 row("model_encoder_layer", lambda: nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True), "n m 8", made=True)

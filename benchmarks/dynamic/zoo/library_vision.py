@@ -60,5 +60,13 @@ def large(draws: random.Random) -> dict[str, Any]:
     return {"pixel_values": image(draws, 32, (1, 4))}
 
 
+def swin_way(arguments: dict[str, Any]) -> str:
+    """Of the second stage, on a patch for every four pixels: a side as short as a window has the layer's window set anew; what is
+    padded at the right, or else (`or` looks no further) at the bottom, is cut off again. The first stage is even and larger."""
+    height, width = (side // 4 for side in arguments["pixel_values"].shape[2:])
+    padded = "right" if width % 2 else "bottom" if height % 2 else "nowhere"
+    return f"{'one' if min(height, width) <= 2 else 'more'} across, padded {padded}"
+
+
 for make, drawn in {vit: vit_arguments, swin: pixels, convnext: large, clip: clip_arguments, yolos: pixels}.items():
-    model(f"zoo_{make.__name__}", make, drawn, needs="transformers")
+    model(f"zoo_{make.__name__}", make, drawn, needs="transformers", way=swin_way if make is swin else None)

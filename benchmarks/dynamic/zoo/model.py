@@ -1,13 +1,14 @@
 """A model and the sizes it is called with: two rows, one of outputs and one of gradients, at twenty sizes drawn at random.
 
-In: how the model is made and how its arguments are drawn. Out: rows of the families `FAMILIES`, of at most three compiles each.
+In: how the model is made and how its arguments are drawn. Out: rows of the families `FAMILIES`, of at most three compiles each;
+where the model's own Python goes several ways by the sizes, as many more as there are other ways among the twenty.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import torch
@@ -23,18 +24,38 @@ FAMILIES = (INFERENCE, TRAINING)
 SUFFIX = "_training"
 
 Drawn = Callable[[random.Random], dict[str, Any]]
+Way = Callable[[dict[str, Any]], Hashable]
+"""Which way a model's own branches go for arguments, in words or numbers: each way is a graph of its own, whoever captures it."""
 
 
-def model(name: str, make: Callable[[], Any], drawn: Drawn, *, trains: bool = True, needs: str = "torch") -> None:
+def model(
+    name: str,
+    make: Callable[[], Any],
+    drawn: Drawn,
+    *,
+    trains: bool = True,
+    needs: str = "torch",
+    way: Way | None = None,
+) -> None:
     """Register `make()`, called with `drawn(random)` by name: sizes are drawn from its name, so they are the same in every run.
 
     With `trains`, once more with gradients of all parameters. What `needs` a library that is not there is left out.
+    `way` is of a model that branches on sizes; the ways that the twenty sizes go are counted.
     """
     if importlib.util.find_spec(needs) is None:
         return
-    Family(INFERENCE).add(_row(name, INFERENCE, _inference(name, make, drawn)))
+    ways = ways_of(name, drawn, way)
+    Family(INFERENCE).add(_row(name, INFERENCE, _inference(name, make, drawn), ways))
     if trains:
-        Family(TRAINING).add(_row(f"{name}{SUFFIX}", TRAINING, _training(name, make, drawn)))
+        Family(TRAINING).add(_row(f"{name}{SUFFIX}", TRAINING, _training(name, make, drawn), ways))
+
+
+def ways_of(name: str, drawn: Drawn, way: Way | None) -> set[Hashable]:
+    """The ways that a model goes at the sizes of its rows."""
+    if way is None:
+        return {None}
+    draws = random.Random(name)
+    return {way(drawn(draws)) for _ in range(CALLS)}
 
 
 def model_of(row: str) -> str:
@@ -42,8 +63,10 @@ def model_of(row: str) -> str:
     return row.removesuffix(SUFFIX)
 
 
-def _row(name: str, family: str, run: Callable[[Contender], list[Any]]) -> Row:
-    return Row(name, family, run, automatic=COMPILES, dynamic=COMPILES, tolerance=1e-3, exact=False)
+def _row(name: str, family: str, run: Callable[[Contender], list[Any]], ways: set[Hashable]) -> Row:
+    compiles = COMPILES + len(ways) - 1
+    why = f"the model's own branches go {len(ways)} ways: {sorted(map(str, ways))}" if len(ways) > 1 else ""
+    return Row(name, family, run, automatic=compiles, dynamic=compiles, tolerance=1e-3, exact=False, why=why)
 
 
 def program(name: str, run: Callable[[Contender], list[Any]], *, compiles: int, why: str, needs: str = "torch") -> None:

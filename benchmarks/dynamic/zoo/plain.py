@@ -249,5 +249,5 @@ model("zoo_recommender", Recommender, recommender_arguments)
 model("zoo_encoder_padded", Encoder, masked)
 model("zoo_transformer", Translator, two_texts)
 model("zoo_masked_rows", MaskedRows, masked_rows)
-WHY = "prompts, steps over a prompt's cache and steps over a step's, whose strides differ; of each the length changes first"
-program("zoo_sampler", samples, compiles=6, why=WHY)
+WHY = "prompts and steps are programs of their own, each compiled for its first call and then for all"
+program("zoo_sampler", samples, compiles=4, why=WHY)

@@ -259,3 +259,26 @@ def test_a_temporary_folder_that_is_full(tmp_path, monkeypatch):
     monkeypatch.setattr(build_module, "_has_room", lambda folder: folder is not None and room(folder))
     assert compiled("some", ".cpp", ["void f() {}"], command, ())[:4] == b"\x7fELF"
     assert places[1:] == [tmp_path, Path("/dev/shm")] and room(None)
+
+
+def test_a_compiler_that_breaks_down_is_asked_for_less(monkeypatch):
+    """As g++ 12 does over some masked loads: `F.pad` of a row by what its size leaves."""
+    compiled, asked = build_module._compile, []
+
+    def breaking(name, suffix, parts, command, link):
+        asked.append(command)
+        if "-O3" in command:
+            raise build_module._CompilerFailed("internal compiler error: in gimple_expand_vec_cond_expr")
+        return compiled(name, suffix, parts, command, link)
+
+    monkeypatch.setattr(build_module, "_compile", breaking)
+    command = (*build_module.find_compiler().command, "-O3", "-fPIC")
+    assert build_module._compile_gently("some", ".cpp", ["void f() {}"], command, ())[:4] == b"\x7fELF"
+    assert len(asked) == 2 and "-O2" in asked[1]
+    monkeypatch.setattr(build_module, "_compile", failing)
+    with pytest.raises(build_module._CompilerFailed, match="not_a_type"):
+        build_module._compile_gently("some", ".cpp", ["not_a_type x;"], command, ())
+
+
+def failing(*arguments):
+    raise build_module._CompilerFailed("not_a_type")

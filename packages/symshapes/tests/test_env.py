@@ -345,6 +345,15 @@ def test_all_that_cancels_in_a_product_does():
     assert env.statically_known(sympy.Eq(halves, 2 * x * y, evaluate=False)) is True and len(env.guards) == guards
 
 
+def test_what_cancels_within_what_is_left_after_cancelling_does():
+    env = ShapeEnv()
+    a = env.create_size(12, "a", DYNAMIC)
+    assert a % 2 == 0
+    x = expr_of(a)
+    half, odd = FloorDiv(x, sympy.Integer(2)), Mod(-FloorDiv(x, sympy.Integer(2)), sympy.Integer(2))
+    assert env.simplify(32 * FloorDiv(half + odd, sympy.Integer(2))) == 8 * x + 16 * odd
+
+
 def test_a_product_is_divisible_by_what_divides_a_factor():
     env = ShapeEnv()
     s = env.create_size(16, "x.size(0)", DYNAMIC)

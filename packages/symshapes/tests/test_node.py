@@ -172,3 +172,44 @@ def test_memory_formats_equal_torchs(sizes, order, gap):
     suggested = {4: node.is_channels_last_strides_2d, 5: node.is_channels_last_strides_3d}[real.dim()]
     suggests = hint_of(torch.SymBool(suggested([expr_of(n) for n in size], [expr_of(n) for n in stride])))
     assert suggests == torch.ops.aten.is_strides_like_format(real, formats[real.dim()])
+
+
+def test_equal_questions_are_asked_once(monkeypatch):
+    env, (a, b) = make(6, 7)
+    asked = []
+    monkeypatch.setattr(
+        env.constraints,
+        "decide",
+        lambda condition, before=env.constraints.decide: asked.append(condition) or before(condition),
+    )
+    for _ in range(3):
+        assert ((a * b + 1) % a).node is ((a * b + 1) % a).node
+        assert (a < b).node.guard_or_false("", 0) and (a * b >= 1).node.statically_known_true()
+        assert a.node.wrap_int(3) is a.node.wrap_int(3) and (-a).node is (-a).node
+    before = len(asked)
+    assert bool(a < b) and (a < b).node.expect_true("", 0) and len(asked) == before
+    assert [guard.text for guard in env.guards] == ["x.size(1) >= x.size(0) + 1"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(-3, 3), min_size=6, max_size=6))
+def test_sums_are_as_sympy_writes_them(factors):
+    _, (a, b, c) = make(6, 7, 8)
+    first, second = factors[0] * a + factors[1] * b * c + factors[2], factors[3] * a + factors[4] * b * c + factors[5]
+    one, two = expr_of(first), expr_of(second)
+    assert expr_of(first + second) == one + two and expr_of(first - second) == one - two
+
+
+def test_what_was_composed_before_is_what_its_parts_became():
+    _, (a, b) = make(6, 6)
+    total, same = a + b, a == b
+    assert str(total) == "s0 + s1" and bool(same)
+    assert str(a + b) == str(total) == "2*s0" and a - b == 0
+    assert bool(a == 6) and a + b == 12
+
+
+def test_composed_nodes_are_kept_within_a_bound():
+    env, (a,) = make(6)
+    for number in range(5000):
+        a + number
+    assert len(env.nodes) <= 1 << 12 and str(a + 3) == "s0 + 3"

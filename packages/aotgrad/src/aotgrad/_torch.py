@@ -40,18 +40,12 @@ set_grad_enabled = torch._C._set_grad_enabled
 def set_layout(tensor: Any, like: Any) -> None:
     """Give a fake tensor the sizes, strides and offset of another, in place.
 
-    The dispatcher's own kernel does it, on the wrapper, once Python no longer takes the call. That it fits the storage,
-    which fakes do not have, is nothing to check.
+    The dispatcher's own kernel does it, on the wrapper, once Python no longer takes the call.
     """
-    env = tensor.fake_mode.shape_env
-    checks = [] if env is None else env.runtime_asserts
-    made = len(checks)
     size, stride, offset = like.shape, like.stride(), like.storage_offset()
     with torch._C._DisableTorchDispatch():
         torch.ops.aten.as_strided_.default(tensor, size, stride, offset)
-    del checks[made:]
-    if hasattr(tensor, "strides"):
-        tensor.strides = stride
+    tensor.laid_out(like)
 
 
 # What watches tensors that are saved for backward, if anything: public code can only enter and leave its own hooks.

@@ -35,6 +35,7 @@ def compile(
     backward_compiler: Compiler | None = None,
     decompositions: Mapping[Any, Callable[..., Any]] | None = None,
     partitioner: Partitioner | None = None,
+    rewrite: Callable[[fx.Graph], object] | None = None,
 ) -> Callable[..., Any]:
     """Compile a graph module (or any function of tensors) for inputs like `inputs`.
 
@@ -46,6 +47,7 @@ def compile(
         forward_compiler, backward_compiler: compile the two graphs of a training step; `inference_compiler` by default.
         decompositions: table of ops to decompose while tracing; `core_decompositions()` by default.
         partitioner: cuts the joint graph; `partition_default` by default.
+        rewrite: changes the traced graph, forward and backward together, before it is cut; its results and their strides stay.
 
     Returns:
         A function of the same positional inputs with the program's results: aliases, writes to inputs, strides and
@@ -64,6 +66,7 @@ def compile(
                 backward_compiler=backward_compiler,
                 decompositions=decompositions,
                 partitioner=partitioner,
+                rewrite=rewrite,
             ),
         )
     enabled = torch.is_grad_enabled()
@@ -74,6 +77,8 @@ def compile(
         )
     else:
         traced = trace_inference(graph_module, inputs, decompositions)
+    if rewrite is not None:
+        rewrite(traced.graph)
     autocast = _torch.any_autocast()
     taken = _taken(graph_module, inputs, held, traced.signature)
     if not isinstance(traced, JointGraph):

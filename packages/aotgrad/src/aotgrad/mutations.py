@@ -77,7 +77,7 @@ def assignable(func: Any, target: torch.Tensor, value: torch.Tensor, is_out: boo
 
     Raises RuntimeError, with eager's message, if eager would refuse to write it; Unsupported if eager would resize.
     """
-    if not same_sizes(target, value):
+    if target.dim() != value.dim() or any(mine != other for mine, other in zip(target.shape, value.shape, strict=True)):
         if is_out:
             raise Unsupported(f"{func} would resize its out= argument")
         raise unlike_target(target.shape, value.shape)

@@ -21,6 +21,7 @@ from aotgrad import _torch
 from aotgrad.arguments import CallArguments, values_of
 from aotgrad.errors import Unsupported
 from aotgrad.mutations import MUTATIONS, assignable
+from aotgrad.overlaps import crosses, repeats
 from aotgrad.recording import Recorder
 from aotgrad.restride import layout_of, view_of
 from aotgrad.tracked import Tracked, fresh
@@ -141,7 +142,7 @@ class Tracer(InfraMode):
             if result is not NotImplemented:
                 if type(result) in (list, tuple) and is_view(func):
                     self._note_several(func, args, kwargs, result)
-                return result
+                return self._of_its_own(result, args) if facts_of(func).fresh else result
         facts = facts_of(func)
         if facts.written:
             return self._effect(func, facts, args, kwargs)
@@ -149,8 +150,20 @@ class Tracer(InfraMode):
             return self._view(func, args, kwargs)
         if facts.composite:
             with self:
-                return func.decompose(*args, **kwargs)
+                return self.fake_mode.decompose(func, args, kwargs)
         return self._compute(func, args, kwargs, not facts.acts)
+
+    def _of_its_own(self, result: Any, args: tuple[Any, ...]) -> Any:
+        """A result that is an argument, or a view of one, as a tensor of its own: autograd would give the argument a history."""
+        if type(result) in (list, tuple):
+            return type(result)(self._of_its_own(item, args) for item in result)
+        if not isinstance(result, FakeTensor):
+            return result
+        key = result.storage_key
+        if not any(isinstance(arg, FakeTensor) and arg.storage_key is key for arg in args):
+            return result
+        with self:
+            return aten.clone.default(result)
 
     def _effect(self, func: Any, facts: OperatorFacts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """An op that changes its arguments' data or metadata."""
@@ -161,7 +174,7 @@ class Tracer(InfraMode):
             return self._reshape_in_place(functional, args, kwargs)
         if functional is None and facts.composite:
             with self:
-                return func.decompose(*args, **kwargs)
+                return self.fake_mode.decompose(func, args, kwargs)
         return self._write(func, facts, args, kwargs)
 
     def _compute(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], pure: bool) -> Any:
@@ -407,6 +420,12 @@ class Tracer(InfraMode):
 
     def _write(self, func: Any, facts: OperatorFacts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         targets = [argument.of(args, kwargs) for argument in facts.written]
+        single = [target for target in targets if isinstance(target, FakeTensor)]
+        if any(map(repeats, single)) or any(
+            crosses(target, arg) for target in single for arg in args if isinstance(arg, FakeTensor)
+        ):
+            # Eager refuses most such writes, and some of one or of no element not: it decides.
+            raise Unsupported(f"{func} on elements that are one in memory")
         mutation = MUTATIONS.get(func)
         with self:
             if mutation is not None:

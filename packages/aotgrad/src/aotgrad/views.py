@@ -181,7 +181,10 @@ def _squeeze(base: torch.Tensor, value: torch.Tensor, *_: Any) -> torch.Tensor:
 @_inverse(aten.expand.default)
 def _expand(base: torch.Tensor, value: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
     # Every copy of an element holds the same value after a write that eager allows: the first stands for all.
-    for _extra in range(value.dim() - base.dim()):
+    extra = value.dim() - base.dim()
+    if any(size == 0 for size in value.shape[:extra]):
+        return base  # there is none
+    for _leading in range(extra):
         value = value.select(0, 0)
     for dim, size in enumerate(base.shape):
         if type(size) is int and size == 1:

@@ -6,6 +6,7 @@ In: a frame's function, code, arguments. Out: a ``Capture``: the graph, the guar
 from __future__ import annotations
 
 import itertools
+import math
 from types import CodeType
 from typing import Any
 
@@ -49,7 +50,7 @@ def capture_frame(
     break_at: int | None = None
     reason: Break | None = None
     ways = Ways(refusals)
-    numbers = Numbers(history)
+    numbers, spread = Numbers(history), Spread(history)
     ran_ahead: set[Any] = set()
     raising: list[Guard] = []
     while True:
@@ -59,6 +60,8 @@ def capture_frame(
         with restored(), undisturbed_autograd():
             try:
                 attempt.evaluate(break_at)
+                if break_at is None and spread.another(attempt.m, attempt.finished):
+                    continue
                 if attempt.finished:
                     captured = Replacement(attempt).write(backend, [])
                     if fullgraph and captured.suspended:
@@ -95,6 +98,8 @@ def capture_frame(
                     reason = Break(problem.why, attempt.line)
                 break_at = step
             except Stopped as stopped:
+                if break_at is None and spread.another(attempt.m, False):
+                    continue
                 if attempt.m.recorder.dynamic_sizes.close():
                     break_at = reason = None
                     continue
@@ -109,14 +114,16 @@ def capture_frame(
                     continue
                 break_at = earlier_step(attempt.m.recorder.placed, stopped.step)
             except Unsupported as problem:
-                if attempt.m.recorder.dynamic_sizes.close():
+                if spread.back() or attempt.m.recorder.dynamic_sizes.close():
                     break_at = reason = None
                     continue
                 raise SkipFrame(problem.reason) from problem
             except (CaptureError, MarkError):
                 raise
             except Exception as error:
-                if attempt.m.recorder.dynamic_sizes.close():  # a size of 1 in arithmetic that others stand
+                if (
+                    spread.back() or attempt.m.recorder.dynamic_sizes.close()
+                ):  # a size of 1 in arithmetic that others stand
                     break_at = reason = None
                     continue
                 error.add_note(f"at {attempt.stopped_line()}")
@@ -169,6 +176,36 @@ class Numbers:
         """The evaluation goes as far as it can."""
         if not self.symbolic:
             self._history.make_constant(self._symbols)
+
+
+class Spread:
+    """Whether all sizes of a tensor are symbols where one changes: from the second change on, unless the program gets less far so."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._reached: dict[bool, float] = {}
+        self._settled = False
+
+    def another(self, m: Machine, finished: bool) -> bool:
+        """After an evaluation that finished or stopped: whether to start again, another way."""
+        now = self._history.spread
+        settled = self._settled if self._reached else finished if now else not m.recorder.dynamic_sizes.spreads()
+        if settled:
+            return False
+        self._reached[now] = math.inf if finished else m.state.step
+        if len(self._reached) == 1:
+            self._history.spread = not now
+            return True
+        self._settled = True
+        self._history.spread = self._reached[True] >= self._reached[False]
+        return self._history.spread is not now
+
+    def back(self) -> bool:
+        """After a failure: whether to start again without."""
+        again = self._history.spread and not self._settled
+        if again:
+            self._reached[True], self._settled, self._history.spread = 0, True, False
+        return again
 
 
 class Ways:

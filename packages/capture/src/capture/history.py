@@ -33,6 +33,12 @@ class History:
         self._changed: set[Place] = changed_before(config.profile, code) if config.profile else set()
         self._constant: set[Place] = set()
         self._closed = False
+        #: Whether a size that changes makes all sizes of its tensor symbolic.
+        self.spread = False
+
+    def changed(self, place: Place) -> bool:
+        """Whether an earlier capture found another value at a place."""
+        return place in self._changed
 
     def changes(self, place: Place, value: Number) -> bool:
         """Whether another value was met at a place, and the program did not ask for the value itself."""

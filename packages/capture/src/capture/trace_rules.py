@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from symshapes import is_own_file
+from symshapes import is_own_file, override_questions
 
 _STDLIB = {os.path.realpath(sysconfig.get_paths()[k]) + os.sep for k in ("stdlib", "platstdlib")}
 _TORCH = os.path.dirname(os.path.realpath(torch.__file__)) + os.sep
@@ -30,9 +30,6 @@ _INFRASTRUCTURE = frozenset(
 
 #: Torch modules whose Python functions are one graph node when they get a tensor.
 _RECORDED = frozenset({"torch.nn.functional", "torch.functional", "torch._tensor", "torch._VF"})
-
-#: What a function of torch's calls to learn whether one of its arguments overrides it.
-_ASKS = frozenset({"has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"})
 
 #: Modules of operations written in C.
 _RECORDED_C = frozenset(
@@ -146,7 +143,7 @@ def is_recorded_python(function: types.FunctionType, module: str) -> bool:
 
     One that asks whether it is overridden is an operation; others (`F._canonical_mask`) are steps of those, and plain code.
     """
-    return module in _RECORDED and (module != "torch.nn.functional" or not _ASKS.isdisjoint(function.__code__.co_names))
+    return module in _RECORDED and (module != "torch.nn.functional" or bool(override_questions(function)))
 
 
 def is_recorded_builtin(function: Any) -> bool:

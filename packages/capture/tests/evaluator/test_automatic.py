@@ -14,6 +14,8 @@ import torch
 
 import capture
 from capture import _native
+from capture.driver import Spread
+from capture.history import History
 
 Program = Callable[..., Any]
 SCALE: Any = 3
@@ -52,6 +54,17 @@ def t(*sizes: int) -> torch.Tensor:
         (lambda x, n: x * n[0]["n"], [(t(9), [{"n": n}]) for n in (3, 5, 7)], [1, 2, 2]),
         (lambda x: x.sum(0) * 2, [(t(8, n)[:, :4],) for n in (10, 12, 20, 31)], [1, 2, 2, 2]),
         (lambda x: x.sum(0) * 2, [(t(8, n)[:, :4].t(),) for n in (10, 12, 20, 31)], [1, 2, 2, 2]),
+        # Where sizes of a tensor change one after the other, the third is not waited for.
+        (
+            lambda x: x * 2 + x.shape[1],
+            [(t(*size),) for size in ((2, 4, 6), (3, 4, 6), (3, 4, 7), (3, 5, 7), (9, 8, 2))],
+            [1, 2, 3, 3, 3],
+        ),
+        (
+            lambda x, y: x.sum() + y * 2,
+            [(t(a, 4), t(b, 6)) for a, b in ((2, 3), (5, 3), (7, 4), (6, 5))],
+            [1, 2, 3, 3],
+        ),
         # Of two sizes that were different once, it does not count that they are the same now.
         (
             lambda x, y: x.sum() + y.sum() * x.shape[0],
@@ -66,6 +79,57 @@ def t(*sizes: int) -> torch.Tensor:
 )
 def test_what_changes_is_symbolic(program: Program, calls: list[tuple[Any, ...]], graphs: list[int]) -> None:
     assert graphs_of(program, *calls) == graphs
+
+
+def test_sizes_that_change_one_after_the_other_make_their_tensors_alone_symbolic() -> None:
+    compiled = capture.compile(lambda x, y: x.sum() + y * 2)
+    for size in ((2, 4, 1, 6), (3, 4, 1, 6), (3, 4, 1, 7)):
+        compiled(t(*size), t(5, 7))
+    x, y = compiled.session.report.graphs[-1].inputs
+    assert [type(n) for n in x.shape] == [torch.SymInt, torch.SymInt, int, torch.SymInt]
+    assert [type(n) for n in y.shape] == [int] * 2
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "tried", "kept"),
+    [
+        ((math.inf, False), (math.inf, True), 2, True),
+        ((7, False), (7, True), 2, True),
+        ((7, False), (5, True), 3, False),
+        ((7, True), (9, False), 2, False),
+        ((7, True), (7, False), 3, True),
+        ((math.inf, True), None, 1, True),
+    ],
+)
+def test_sizes_are_not_symbolic_where_the_program_gets_less_far_so(
+    first: tuple[float, bool], second: tuple[float, bool] | None, tried: int, kept: bool
+) -> None:
+    """Evaluations told by the step that they reach (all of it: infinity), and whether sizes are symbolic there."""
+    history = History((lambda: None).__code__)
+    history.spread = first[1]
+    reached = {spread: step for step, spread in filter(None, (first, second))}
+    spread, evaluations = Spread(history), 0
+    again = True
+    while again:
+        evaluations += 1
+        step = reached[history.spread]
+        m: Any = Namespace(
+            state=Namespace(step=step), recorder=Namespace(dynamic_sizes=Namespace(spreads=lambda: True))
+        )
+        again = spread.another(m, step == math.inf)
+    assert (evaluations, history.spread) == (tried, kept)
+    assert not spread.back() or first == (math.inf, True)
+
+
+def test_a_cache_made_by_a_view_and_then_by_cat_is_of_any_strides() -> None:
+    compiled = capture.compile(lambda past, new: torch.cat([past, new], 1) * 2, fullgraph=True)
+    for steps in (4, 7, 3):
+        past = t(3, steps, 3, 4)[:, :, 1]
+        for _ in range(3):
+            new = t(3, 1, 4)
+            expected, past = torch.cat([past, new], 1) * 2, compiled(past, new)
+            assert torch.equal(past, expected)
+    assert compiled.session.report.graph_count == 2
 
 
 @pytest.mark.parametrize(
@@ -335,3 +399,19 @@ def test_a_number_that_changes_is_all_that_is_looked_at(change: str, monkeypatch
         del module.table["n"]
         with pytest.raises(KeyError):
             compiled(x)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: x.as_strided((x.shape[0],), (x.stride(0),)) * 2,
+        lambda x: torch.as_strided(x, (x.shape[0],), (x.stride(0),), 3) * 2,
+        lambda x: x[1:].as_strided((x.shape[0] - 1,), (4,)) * 2,
+    ],
+)
+def test_elements_counted_from_the_start_of_memory_depend_on_where_a_tensor_begins(program: Program) -> None:
+    memory = t(9, 4)
+    calls = [(memory[a:b],) for a, b in ((1, 3), (0, 2), (3, 6), (2, 6), (0, 6))]
+    assert graphs_of(program, *calls)[-1] > 2
+    capture.reset()
+    assert graphs_of(lambda x: x * 2, *calls)[-1] == 2  # where nobody counts so, it does not matter

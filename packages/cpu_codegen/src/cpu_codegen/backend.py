@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
+import torch
+
 from cpu_codegen.build import compile_command, find_compiler, load_kernels
 from cpu_codegen.cpu_info import Isa, detect_isa
 from cpu_codegen.environment import environment
@@ -13,10 +15,13 @@ from cpu_codegen.launcher import make_call, open_library
 from cpu_codegen.names import entry_name
 from cpu_codegen.types import MEMORY
 from inductor import BuildError, DeviceTraits, Kernel, KernelCall, KernelSource
+from symshapes import ambient
 
 _MAX_ARGS = 256
 _KERNELS_PER_FILE = 3
 """A file's headers take as long to read as this many kernels to compile, about."""
+
+_CONVOLVED = (torch.float32, torch.bfloat16, torch.float16)
 
 
 class CpuBackend:
@@ -24,7 +29,12 @@ class CpuBackend:
 
     device_type = "cpu"
     file_suffix = ".cpp"
-    traits = DeviceTraits(orders_writes=True)
+
+    @property
+    def traits(self) -> DeviceTraits:
+        """oneDNN's convolutions are fastest with channels last; torch's own, where it is switched off, are not."""
+        library, _ = dict(ambient().kernel_choice)["mkldnn"]
+        return DeviceTraits(orders_writes=True, channels_last=_CONVOLVED if library else ())
 
     @property
     def isa(self) -> Isa:

@@ -213,7 +213,7 @@ def _build(
     link: Sequence[str],
 ) -> Entry:
     try:
-        content = _compile(name, suffix, parts, command, link)
+        content = _compile_gently(name, suffix, parts, command, link)
         return cache.put(key, {f"{name}{suffix}": text.encode(), f"{name}.so": content})
     except _CompilerFailed as failed:
         place = f"{name}{suffix}"
@@ -226,6 +226,17 @@ def _build(
 
 class _CompilerFailed(Exception):
     """A compiler's output and how it was called."""
+
+
+def _compile_gently(name: str, suffix: str, parts: list[str], command: Sequence[str], link: Sequence[str]) -> bytes:
+    """Compile the parts; where the compiler itself breaks down (g++ 12 does over some masked loads), with fewer optimizations."""
+    try:
+        return _compile(name, suffix, parts, command, link)
+    except _CompilerFailed as failed:
+        gentler = ["-O2" if word == "-O3" else word for word in command]
+        if "internal compiler error" not in str(failed) or gentler == list(command):
+            raise
+    return _compile(name, suffix, parts, gentler, link)
 
 
 def _compile(name: str, suffix: str, parts: list[str], command: Sequence[str], link: Sequence[str]) -> bytes:

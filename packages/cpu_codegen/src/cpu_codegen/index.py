@@ -6,6 +6,7 @@ Flows in: sympy expressions over loop variables, size symbols and indirect symbo
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TypeAlias
 
 import sympy
@@ -16,6 +17,7 @@ Expr: TypeAlias = sympy.Expr
 Symbol: TypeAlias = sympy.Symbol
 
 
+@lru_cache(maxsize=1 << 14)
 def stride(expr: Expr, variable: Symbol) -> Expr | None:
     """By how much `expr` grows when `variable` grows by one, if that is the same everywhere; else None."""
     if variable not in expr.free_symbols:

@@ -15,22 +15,17 @@ typedef struct {
 } Library;
 
 typedef struct {
-  PyObject_HEAD
+  CALLABLE_HEAD
   Library *library;
-  vectorcallfunc vectorcall;
   KernelFunction function;
   WorkFunction work;
-  Py_ssize_t nargs;
-  PyObject *name;
   char kinds[];
 } Kernel;
 
 static PyObject *kernel_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
   Kernel *kernel = (Kernel *)self;
-  Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
-  if (nargs != kernel->nargs || (kwnames && PyTuple_GET_SIZE(kwnames)))
-    return PyErr_Format(PyExc_TypeError, "kernel %U takes %zd positional arguments, got %zd", kernel->name,
-                        kernel->nargs, nargs);
+  Py_ssize_t nargs = arguments_of((Callable *)self, nargsf, kwnames);
+  if (nargs < 0) return NULL;
   Word words[MAX_ARGS];
   for (Py_ssize_t k = 0; k < nargs; ++k)
     if (read_word(args[k], kernel->kinds[k], &words[k]) < 0) return NULL;
@@ -95,11 +90,6 @@ static PyObject *kernel_repr(PyObject *self) {
   Kernel *kernel = (Kernel *)self;
   return PyUnicode_FromFormat("<kernel %U of %zd arguments>", kernel->name, kernel->nargs);
 }
-static PyMemberDef kernel_members[] = {
-    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Kernel, vectorcall), READONLY, NULL},
-    {"__name__", T_OBJECT, offsetof(Kernel, name), READONLY, NULL},
-    {NULL, 0, 0, 0, NULL},
-};
 static PyTypeObject kernel_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "cpu_codegen.Kernel",
     .tp_basicsize = offsetof(Kernel, kinds),
@@ -107,9 +97,9 @@ static PyTypeObject kernel_type = {
     .tp_dealloc = kernel_dealloc,
     .tp_repr = kernel_repr,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
-    .tp_vectorcall_offset = offsetof(Kernel, vectorcall),
+    .tp_vectorcall_offset = offsetof(Callable, vectorcall),
     .tp_call = PyVectorcall_Call,
-    .tp_members = kernel_members,
+    .tp_members = callable_members,
     .tp_doc = "A compiled kernel: call it with its buffers and numbers in order.",
 };
 

@@ -1,7 +1,7 @@
 """Lowerings, a loop IR and a fusing scheduler: functional ATen graphs become kernels of a device backend."""
 
 from inductor.addresses import address_facts, address_header, argument_kinds
-from inductor.api import compile_graph
+from inductor.api import compile_graph, prepare_graph
 from inductor.artefact import CompiledGraph, Stats, load_stored
 from inductor.backends import backend_for, register_backend, traits_of
 from inductor.cache import DiskCache, Entry, cache_root, scratch_folder
@@ -124,6 +124,7 @@ __all__ = [
     "parse_body",
     "parse_program",
     "pointwise",
+    "prepare_graph",
     "prim",
     "record",
     "register_backend",

@@ -71,3 +71,30 @@ read_word(PyObject *value, int kind, Word *word)
         return word->number == -1 && PyErr_Occurred() ? -1 : 0;
     }
 }
+
+/* A kernel as a Python callable begins with these. */
+#define CALLABLE_HEAD          \
+    PyObject_HEAD              \
+    vectorcallfunc vectorcall; \
+    PyObject *name;            \
+    Py_ssize_t nargs;
+typedef struct {
+    CALLABLE_HEAD
+} Callable;
+
+static PyMemberDef callable_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Callable, vectorcall), READONLY, NULL},
+    {"__name__", T_OBJECT, offsetof(Callable, name), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+/* How many arguments a call has; -1 with an exception if that is not what the kernel takes. */
+static Py_ssize_t
+arguments_of(Callable *kernel, size_t nargsf, PyObject *kwnames)
+{
+    Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+    if (nargs == kernel->nargs && !(kwnames && PyTuple_GET_SIZE(kwnames)))
+        return nargs;
+    PyErr_Format(PyExc_TypeError, "kernel %U takes %zd positional arguments, got %zd", kernel->name, kernel->nargs, nargs);
+    return -1;
+}

@@ -16,7 +16,8 @@ from inductor.device import Kernel
 @functools.cache
 def address_header() -> str:
     """The text of `addresses.h`, with which the C file of an extension begins whose functions take tensors: it includes
-    `Python.h` and has `address_of(tensor, &address)`, `read_word(value, kind, &word)` and `set_address_facts(tuple)`."""
+    `Python.h` and has `address_of(tensor, &address)`, `read_word(value, kind, &word)`, `set_address_facts(tuple)` and
+    the head of callables."""
     return Path(__file__).with_name("addresses.h").read_text()
 
 

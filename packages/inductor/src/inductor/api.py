@@ -26,7 +26,7 @@ from inductor.lower import lower
 from inductor.lowerings import LOWERINGS
 from inductor.options import Options
 from inductor.parts import KernelModule, Parts
-from inductor.passes import select
+from inductor.passes import channels_last, select
 from inductor.schedule import ExternStep, KernelStep, Schedule, schedule
 from inductor.stored import files_of, parts_of
 from symshapes import ambient, fixed_ambient
@@ -55,6 +55,18 @@ def compile_graph(
     """
     with fixed_ambient(), _computing_on_the_host():
         return _compile(graph_module, example_inputs, Options() if options is None else options, backends)
+
+
+def prepare_graph(graph: fx.Graph, options: Options | None = None) -> None:
+    """Rewrite a traced graph of inference, or of forward and backward together, before it is cut and compiled.
+
+    Args:
+        graph: as `compile_graph` takes it, and changed in place; its results stay, strides included.
+    """
+    options = Options() if options is None else options
+    if options.channels_last:
+        with fixed_ambient(), _computing_on_the_host():
+            channels_last(graph, Devices({}, options.backends).traits, LOWERINGS)
 
 
 def _computing_on_the_host() -> AbstractContextManager[Any]:

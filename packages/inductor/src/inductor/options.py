@@ -40,6 +40,8 @@ class Options:
     """For at most this many steps dead memory is held for a later buffer; after that it goes back to the allocator."""
     inplace: bool = True
     """Let a kernel write over an input that dies with it."""
+    channels_last: bool = True
+    """Lay out images between convolutions with channels last where the device's convolutions are faster so."""
     disabled_passes: tuple[str, ...] = ()
     """Names of passes that are not applied: rewrites of graphs and loop bodies, rows of `GRAPH_PASSES` and `BODY_PASSES`."""
     backends: Mapping[str, str] = field(default_factory=dict, hash=False)

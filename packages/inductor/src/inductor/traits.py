@@ -32,6 +32,8 @@ class DeviceTraits:
     """Whether kernels run after their call returned, so that a position out of range (`ops.indirect`) can't be raised by it.
     Then a backend's `build` also returns, for a graph that checks positions, `_mark_<device type>()` for after the last
     kernel that does, and `_settle_<device type>(wait)`, which raises (with `wait`: after waiting for the marked point)."""
+    channels_last: tuple[torch.dtype, ...] = ()
+    """Dtypes whose convolutions of images run faster with channels last: graphs of them are laid out so."""
     module: str | None = None
     """Where there may be several devices of the type, or their work goes on after a call: the module, as text of an
     expression over `torch`, with the functions that torch's device modules have ("torch.cuda"): `current_device()`, the

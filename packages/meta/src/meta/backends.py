@@ -5,6 +5,7 @@ Flows in: a captured fx graph of torch calls and its fake inputs. Flows out: wha
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.metadata import entry_points
@@ -15,7 +16,7 @@ from torch import fx
 
 import aotgrad
 import capture
-from inductor import CompiledGraph, Options, compile_graph
+from inductor import CompiledGraph, Options, compile_graph, prepare_graph
 from meta.modes import MODES, Mode
 from symshapes import UnbackedError
 
@@ -80,6 +81,7 @@ def inductor(
         graph_module,
         example_inputs,
         mode,
+        rewrite=functools.partial(prepare_graph, options=chosen),
         inference_compiler=compiler,
         forward_compiler=compiler,
         backward_compiler=compiler_with(unhurried),

@@ -129,13 +129,22 @@ def lazy_bit_keys(conj: bool, neg: bool) -> Any | None:
 
 
 def image_function(name: str) -> Any:
-    """torch's function that resizes images by a size or by scales: `interpolate` calls it, and nothing public is it."""
+    """torch's function that resizes or pools images: a function of `torch.nn.functional` calls it, and nothing public is it."""
     return getattr(torch._C._nn, name)
 
 
 def is_composite(op: Any) -> bool:
     """Whether `op` is defined by other ops for every backend (it reaches a mode only in inference mode)."""
     return torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
+
+
+def composite_kernel(op: Any, *args: Any, **kwargs: Any) -> Any:
+    """Run the kernel that defines `op` by other ops, the one that eager runs.
+
+    The public `decompose` prefers what Python registered in its place, which need not do the same: torch's recurrent layers
+    written in Python leave out dropout.
+    """
+    return op._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
 
 
 class _Probe(torch.Tensor):

@@ -127,7 +127,7 @@ _KERNEL_CHOICE: dict[str, Callable[[], Any]] = {
     "reduced bfloat16 sums": lambda: _BACKENDS.cuda.matmul.allow_bf16_reduced_precision_reduction,
     "float16 accumulation": lambda: _BACKENDS.cuda.matmul.allow_fp16_accumulation,
     "cudnn": lambda: (_BACKENDS.cudnn.enabled, _BACKENDS.cudnn.benchmark, _BACKENDS.cudnn.deterministic),
-    "mkldnn": lambda: (_BACKENDS.mkldnn.enabled, _BACKENDS.mkldnn.deterministic),
+    "mkldnn": lambda: (_BACKENDS.mkldnn.is_available() and _BACKENDS.mkldnn.enabled, _BACKENDS.mkldnn.deterministic),
     "attention": lambda: (
         _BACKENDS.cuda.flash_sdp_enabled(),
         _BACKENDS.cuda.mem_efficient_sdp_enabled(),

@@ -11,16 +11,18 @@ from functools import lru_cache
 from typing import Any
 
 import sympy
-from sympy import Add, Expr, Max, Min, Mul, S
+from sympy import Expr, Max, Min, Mul, S
 
 from symshapes.constraints import relation
 from symshapes.expr.domains import definedness
 from symshapes.expr.floats import FLOAT_FUNCTIONS, IntFunction, constant
 from symshapes.expr.functions import FloorDiv, Mod
+from symshapes.expr.terms import sum_of, terms_of
 
 _INT: dict[str, tuple[Callable[[Expr, Expr], Expr], Callable[[int, int], int]]] = {
-    "add": (Add, operator.add),
-    "sub": (lambda a, b: a - b, operator.sub),
+    # Not by `Add`: the first of a process has sympy import its tensors, a tenth of a second.
+    "add": (lambda a, b: sum_of([*terms_of(a), *terms_of(b)]), operator.add),
+    "sub": (lambda a, b: sum_of([*terms_of(a), *((-c, m) for c, m in terms_of(b))]), operator.sub),
     "mul": (Mul, operator.mul),
     "int_floordiv": (FloorDiv, operator.floordiv),
     "floordiv": (FloorDiv, operator.floordiv),
@@ -84,6 +86,10 @@ def _binary(name: str) -> Callable[[Any, Any], Any]:
 
     def operation(self: Any, other: Any) -> Any:
         if on_ints is not None and self.pytype is int and other.pytype is int:
+            key = (name, self, other)
+            made = self.env.nodes.get(key)
+            if made is not None:
+                return made
             if name in _DIVIDES and not other.expr.is_Integer:
                 _nonzero_divisor(other)
             hint = None if self.hint is None or other.hint is None else on_ints[1](self.hint, other.hint)
@@ -95,7 +101,10 @@ def _binary(name: str) -> Callable[[Any, Any], Any]:
                     return self if known else other
                 if self.env.statically_known(relation(_EXTREMES[name], other.expr, self.expr)):
                     return other
-            return type(self)(_build_int(name, self.expr, other.expr), self.env, hint, int)
+            made = type(self)(_build_int(name, self.expr, other.expr), self.env, hint, int)
+            if name not in _EXTREMES:  # of which more may be known the next time
+                self.env.remember(key, made)
+            return made
         if on_floats is None:
             raise TypeError(f"{name} of {self.pytype.__name__} and {other.pytype.__name__}")
         return applied(on_floats, (self, other))
@@ -111,8 +120,12 @@ def _compare(name: str) -> Callable[[Any, Any], Any]:
     def operation(self: Any, other: Any) -> Any:
         if self.pytype is bool:
             return self.wrap_bool(compute(self.guard_bool("", 0), other.guard_bool("", 0)))
-        hint = None if self.hint is None or other.hint is None else compute(self.hint, other.hint)
-        return type(self)(relation(kind, self.expr, other.expr), self.env, hint, bool)
+        key = (name, self, other)
+        made = self.env.nodes.get(key)
+        if made is None:
+            hint = None if self.hint is None or other.hint is None else compute(self.hint, other.hint)
+            made = self.env.remember(key, type(self)(relation(kind, self.expr, other.expr), self.env, hint, bool))
+        return made
 
     operation.__name__ = name
     operation.__doc__ = f"Whether `{name}` holds between two nodes; of two bools their values are guarded."

@@ -251,7 +251,7 @@ class Constraints:
                 above, below = factor.args
                 rest = exact_quotient(term, Mul(factor, below))
                 if rest is not None and self.simplify(Mod(above, below)) == 0:
-                    return self._cancelled_term(product(rest, above))
+                    return self._cancelled(product(rest, above))
         return term
 
     # Decisions

@@ -49,6 +49,8 @@ class UnbackedError(RuntimeError):
 
 
 _GUESS = 64
+_NODES = 1 << 12
+"""So many composed nodes are kept at most."""
 
 
 class ShapeEnv:
@@ -70,6 +72,8 @@ class ShapeEnv:
         self.runtime_asserts: list[ShapeGuard] = []
         """Conditions on unbacked symbols that the program promised, to be checked when it runs."""
         self.constraints = Constraints()
+        self.nodes: dict[Any, SymNode] = {}
+        """Nodes that were made of numbers, or of other nodes: the same few are composed thousands of times."""
         self.operator: object = ""
         """What runs: a `FakeMode` says it, so that it is known what took a size for a constant."""
         self._specializations: list[Specialization] = []
@@ -267,6 +271,13 @@ class ShapeEnv:
     def unbacked_count(self) -> int:
         """How many numbers have been met that only the run can tell."""
         return self._counts.get("u", 0) + self._counts.get("uf", 0)
+
+    def remember(self, key: Any, node: SymNode) -> SymNode:
+        """The node, which `nodes` has from now on by what it is made of."""
+        if len(self.nodes) >= _NODES:
+            self.nodes.clear()
+        self.nodes[key] = node
+        return node
 
     def learn(self, condition: Any) -> None:
         """A condition holds because of how its parts came about, so that there is nothing to guard or check."""

@@ -134,14 +134,18 @@ class ShapeGuardCode:
     @property
     def code(self) -> str:
         """One Python expression over the sources."""
-        return " and ".join(part.code for part in self.parts) or "True"
+        return _all_of(part.code for part in self.parts)
 
     @property
     def source(self) -> str:
         """The Python text of a module that defines `check`."""
-        body = " and ".join(part.local for part in self.parts) or "True"
+        body = _all_of(part.local for part in self.parts)
         modules = "".join(f"import {name}\n" for name in ("math", "operator") if f"{name}." in body)
         return f"{modules}def check({', '.join(self.parameters)}):\n    return {body}\n"
+
+
+def _all_of(conditions: Iterable[str]) -> str:
+    return " and ".join(f"({text})" if " or " in text else text for text in conditions) or "True"
 
 
 def condition_text(condition: Any, names: Mapping[Symbol, str]) -> str:

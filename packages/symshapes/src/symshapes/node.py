@@ -26,6 +26,12 @@ class Environment(Protocol):
     """What a node asks of the `ShapeEnv` that it belongs to."""
 
     constraints: Constraints
+    nodes: dict[Any, SymNode]
+    """Nodes by what they are made of: the same few are composed thousands of times."""
+
+    def remember(self, key: Any, node: SymNode) -> SymNode:
+        """The node, which `nodes` has from now on."""
+        ...
 
     def hint(self, expr: Any) -> Any:
         """The value of an expression on the hints, or None if it has unbacked symbols."""
@@ -63,14 +69,34 @@ _SHIFTED = 64
 """So many bits at most a number is shifted by as a multiplication or division."""
 
 
+_YES, _NO = True.__bool__, False.__bool__
+_IS: dict[type, tuple[Callable[[], bool], ...]] = {
+    int: (_YES, _NO, _NO),
+    float: (_NO, _YES, _NO),
+    bool: (_NO, _NO, _YES),
+}
+
+
 class SymNode:
     """An expression with its environment, its hint (None: known only at run time) and its Python type."""
 
-    __slots__ = ("__weakref__", "_expr", "_version", "env", "hint", "pytype")
+    __slots__ = (
+        "__weakref__", "_expr", "_known", "_version", "env", "hint", "is_bool", "is_float", "is_int", "pytype",
+    )  # fmt: skip
+
+    # Callables of their own, without a Python frame: torch asks these whenever it copies a number, 25 times an operator.
+    is_int: Callable[[], bool]
+    """Whether it stands for an int."""
+    is_float: Callable[[], bool]
+    """Whether it stands for a float."""
+    is_bool: Callable[[], bool]
+    """Whether it stands for a bool."""
 
     def __init__(self, expr: Any, env: Environment, hint: Any, pytype: type) -> None:
+        self.is_int, self.is_float, self.is_bool = _IS[pytype]
         self._expr = expr
         self._version = 0  # of the constraints that the expression has been simplified by
+        self._known: bool | None = None  # of a condition, once it is: more is learned, nothing forgotten
         self.env = env
         self.hint = hint
         self.pytype = pytype
@@ -88,18 +114,6 @@ class SymNode:
     def is_symbolic(self) -> bool:
         """True: a node stands for more than one value."""
         return True
-
-    def is_bool(self) -> bool:
-        """Whether it stands for a bool."""
-        return self.pytype is bool
-
-    def is_int(self) -> bool:
-        """Whether it stands for an int."""
-        return self.pytype is int
-
-    def is_float(self) -> bool:
-        """Whether it stands for a float."""
-        return self.pytype is float
 
     def is_nested_int(self) -> bool:
         """False: no size of a nested tensor is made here."""
@@ -182,7 +196,9 @@ class SymNode:
 
     def guard_bool(self, file: str, line: int) -> bool:
         """Its value as a bool, with a guard."""
-        return bool(self.env.evaluate(self.expr, self.hint))
+        if self._known is None:
+            self._known = bool(self.env.evaluate(self.expr, self.hint))
+        return self._known
 
     def guard_size_oblivious(self, file: str, line: int) -> bool:
         """Its value as a bool, where sizes that nobody knows count as neither 0 nor 1."""
@@ -197,19 +213,26 @@ class SymNode:
         return self._guard_or(True)
 
     def _guard_or(self, otherwise: bool) -> bool:
-        known = self.env.statically_known(self.expr)
+        known = self._statically_known()
         if known is not None:
             return known
         if self.hint is None or self.env.other_than_one(self.expr) is not None:
             return otherwise
         return self.guard_bool("", 0)
 
+    def _statically_known(self) -> bool | None:
+        if self._known is None:
+            self._known = self.env.statically_known(self.expr)
+        return self._known
+
     def statically_known_true(self, file: str = "", line: int = 0) -> bool:
         """Whether it is true whatever the sizes; adds no guard."""
-        return self.env.statically_known(self.expr) is True
+        return self._statically_known() is True
 
     def expect_true(self, file: str, line: int) -> bool:
         """Take it for true: checked when the program runs if it cannot be now."""
+        if self._statically_known() is not None:
+            return self._known is True
         # Eager's errors of `x[i]` are IndexErrors; torch says no more than where it asks.
         return self.env.expect_true(self.expr, self.hint, IndexError if "TensorIndexing" in file else RuntimeError)
 
@@ -221,7 +244,10 @@ class SymNode:
 
     def wrap_int(self, number: int) -> SymNode:
         """The node of a known int."""
-        return SymNode(Integer(number), self.env, number, int)
+        found = self.env.nodes.get(number)
+        if found is None:
+            found = self.env.remember(number, SymNode(Integer(number), self.env, int(number), int))
+        return found
 
     def wrap_float(self, number: float) -> SymNode:
         """The node of a known float."""
@@ -273,7 +299,12 @@ class SymNode:
         """The node with the other sign."""
         if self.pytype is float:
             return self.applied("FloatNeg")
-        return SymNode(-self.expr, self.env, None if self.hint is None else -self.hint, int)
+        key = ("neg", self)
+        made = self.env.nodes.get(key)
+        if made is None:
+            hint = None if self.hint is None else -self.hint
+            made = self.env.remember(key, SymNode(-self.expr, self.env, hint, int))
+        return made
 
     def abs(self) -> SymNode:
         """Its size without its sign."""
@@ -357,8 +388,12 @@ class SymNode:
     and_, or_ = sym_and, sym_or
 
     def _logical(self, other: SymNode, kind: Any, compute: Callable[[Any, Any], Any]) -> SymNode:
-        hint = None if self.hint is None or other.hint is None else compute(self.hint, other.hint)
-        return SymNode(_logical(kind, self.expr, other.expr), self.env, hint, bool)
+        key = (kind, self, other)
+        made = self.env.nodes.get(key)
+        if made is None:
+            hint = None if self.hint is None or other.hint is None else compute(self.hint, other.hint)
+            made = self.env.remember(key, SymNode(_logical(kind, self.expr, other.expr), self.env, hint, bool))
+        return made
 
     # Memory formats: `sizes` and `strides` are nodes or ints, outermost dimension first
 

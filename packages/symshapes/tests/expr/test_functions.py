@@ -117,6 +117,8 @@ def test_substitution_agrees_with_evaluation(tree):
         (Mod(8 * X + 3, 16), 8 * Mod(X, 2) + 3),
         (Mod(Mod(X, 16), 8), Mod(X, 8)),
         (Mod(Mod(X, 8) + J, 8), Mod(X + J, 8)),
+        (Mod(Mod(-S, 8) + S, 8), sympy.S.Zero),
+        (Mod(2 * Mod(X + 1, 4) + J, 8), Mod(2 * X + J + 2, 8)),
         (Mod(S * X + J, S), Mod(J, S)),
         (Mod(S * X, S * T), S * Mod(X, T)),
         (Mod(X, 1), sympy.S.Zero),

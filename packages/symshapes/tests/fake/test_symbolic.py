@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from symshapes import DimPolicy, FakeMode, ShapeEnv, SymNode, TensorMeta
 from symshapes.rules import registry
@@ -271,5 +272,72 @@ def test_what_is_laid_out_anew_beneath_the_mode_checks_no_storage(make):
     with torch._C._DisableTorchDispatch():
         torch.ops.aten.as_strided_.default(x, tuple(reversed(x.shape)), tuple(reversed(x.stride())), 0)
         torch.ops.aten.as_strided_.default(y, (2, 3), (3, 1), 0)
+    x.laid_out(x.detach().t())
+    y.laid_out(make(2, 3, source="z"))
     assert _sizes(x) == (["s1", "s0"], ["1", "s1"]) and list(y.shape) == [2, 3]
     assert make.env.runtime_asserts == []
+
+
+def test_metadata_is_what_torch_has(make):
+    x = make(7, 5, 6, dynamic=(0, 1))
+    for fake in (x, x.transpose(0, 1), x[1:], x.double(), x.mT):
+        base = torch.Tensor
+        with torch._C.DisableTorchFunctionSubclass():
+            assert tuple(fake.shape) == tuple(base.shape.__get__(fake)) == tuple(base.size(fake)) == tuple(fake.size())
+            assert tuple(fake.stride()) == tuple(base.stride(fake))
+            assert fake.dtype is base.dtype.__get__(fake) and fake.device == base.device.__get__(fake)
+        assert type(fake.shape) is torch.Size and fake.dim() == 3 == fake.ndim
+        assert fake.size(-1) is not None and fake.size(dim=0) is not None and fake.stride(0) is not None
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        x.size(3)
+
+
+def test_a_size_that_was_settled_is_plain_in_what_is_made_since(make):
+    x = make(7, 5, dynamic=(0, 1))
+    assert bool(x.shape[0] == 7)
+    for made in (x.t(), x.t().clone(), x.t() + 1):
+        assert [type(length) for length in made.shape] == [torch.SymInt, int] and made.shape[1] == 7
+
+
+def test_a_tensor_laid_out_in_place_tells_so(make):
+    x = make(7, 5, dynamic=(0, 1))
+    with make.mode:
+        y = x + 1
+        y.t_()
+        z = torch.empty_like(y).unsqueeze_(0)
+        (y * 2).squeeze_()
+    assert _sizes(y)[0] == ["s1", "s0"] and _sizes(z)[0] == ["1", "s1", "s0"] and z.dim() == 3
+
+
+class _Seen(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.ops = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.ops.append((func, str(args[1:]), str(kwargs)))
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(
+    ("swapped", "shape"),
+    [((0, 1), (-1, 6)), ((0, 1), (-1,)), ((1, 2), (-1, 30)), ((0, 1), (5, -1, 2, 3)), ((0, 2), (6, -1))],
+)
+@pytest.mark.parametrize("grad", [False, True])
+def test_a_reshape_found_before_takes_the_same_way(make, swapped, shape, grad):
+    x = make(7, 5, 6, dynamic=(0,), grad=grad)
+    y = x.transpose(*swapped)
+    found = []
+    for _ in range(2):
+        with make.mode, _Seen() as seen:
+            result = y.reshape(shape)
+        found.append((seen.ops, _sizes(result), result.storage_key is x.storage_key, str(result.grad_fn)[:14]))
+    assert found[0] == found[1] and make.mode.reshaped
+
+
+def test_a_reshape_is_asked_anew_where_sizes_may_be_1(make):
+    policy = [DimPolicy.OPEN, STATIC, STATIC]
+    x = make.mode.from_tensor(torch.zeros(7, 5, 6), source="x", policy=policy).transpose(0, 1)
+    with make.mode:
+        x.reshape(-1, 6)
+    assert not make.mode.reshaped

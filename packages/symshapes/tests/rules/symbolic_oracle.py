@@ -28,9 +28,16 @@ class Finding:
 class Symbolic:
     """One run of a program on fakes whose sizes are all symbolic, and the comparisons with eager at other sizes."""
 
-    def __init__(self, program: Callable[..., Any], args: Any, grad: bool = False) -> None:
+    def __init__(
+        self,
+        program: Callable[..., Any],
+        args: Any,
+        grad: bool = False,
+        policy: DimPolicy = DimPolicy.DYNAMIC,
+    ) -> None:
         self.program = program
         self.grad = grad
+        self.policy = policy
         self.leaves, self.spec = tree_flatten(args)
         self.env = ShapeEnv()
         self.mode = FakeMode(self.env)
@@ -44,7 +51,7 @@ class Symbolic:
                     else self.mode.from_tensor(
                         leaf.detach().requires_grad_(leaf.requires_grad and grad),
                         source=f"t{at}",
-                        policy=DimPolicy.DYNAMIC,
+                        policy=policy,
                     )
                 )
         self.findings: list[Finding] = []
@@ -65,7 +72,7 @@ class Symbolic:
         namespace: dict[str, Any] = {}
         code = self.env.produce_guard_code()
         exec(code.source, namespace)
-        by_source = {source: symbol for symbol, source in self.env.sources.items()}
+        by_source = self.named()
         self._compare({}, expected)
         draw = random.Random(seed)
         narrow: set[str] = set()
@@ -126,8 +133,20 @@ class Symbolic:
         except Exception as error:
             return error
 
+    def named(self) -> dict[str, Any]:
+        """The symbol of each source."""
+        return {source: symbol for symbol, source in self.env.sources.items()} | {
+            source: symbol for symbol, _, source in self.env.copies
+        }
+
     def _assignments(self, draw: random.Random, tries: int) -> Iterator[dict[Any, int]]:
         hints = self.env.hints
+        if self.policy is DimPolicy.OPEN:
+            yield from ({symbol: 1} for symbol in hints)
+            yield dict.fromkeys(hints, 1)
+            for _ in range(tries):
+                yield {symbol: draw.choice((1, 1, 2, hint, hint + 1)) for symbol, hint in hints.items()}
+            return
         for symbol, hint in hints.items():
             for value in (hint + 1, hint - 1, 2 * hint):
                 if value >= 2:
@@ -181,7 +200,7 @@ class Symbolic:
         return made
 
     def _asked(self, at: int, leaf: torch.Tensor, values: dict[Any, int]) -> tuple[list[int], list[int]] | None:
-        named = {source: symbol for symbol, source in self.env.sources.items()}
+        named = self.named()
         size = []
         for dim, length in enumerate(leaf.shape):
             symbol = named.get(f"t{at}.size({dim})")

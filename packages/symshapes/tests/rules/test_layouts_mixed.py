@@ -133,6 +133,16 @@ def test_convolutions_in_one_dimension_make_their_input_contiguous(transposed, o
     oracle.check()
 
 
+@pytest.mark.parametrize("size", [(2, 0, 5, 5), (0, 3, 5, 5), (0, 0, 5, 5), (2, 0, 6), (1, 0, 3, 4, 4)])
+def test_convolutions_of_nothing(size, oracle):
+    weight = torch.rand(2, size[1], *[1] * (len(size) - 2))
+    options = ([1], [0], [1], False, [0], 1)
+    for x in (torch.rand(size), torch.rand(size).transpose(1, -1).contiguous().transpose(1, -1)):
+        with oracle:
+            aten.convolution.default(x, weight, None, *options)
+    oracle.check()
+
+
 @pytest.mark.parametrize("first", ["heads first", "length first", "batch second"])
 def test_flash_attention_for_cpu(first, oracle):
     def heads() -> torch.Tensor:

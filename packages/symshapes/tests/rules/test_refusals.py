@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 from symshapes import DimPolicy, FakeMode, ShapeEnv
 
@@ -16,6 +19,8 @@ REFUSED: list[Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = [
     lambda x, scalar: x.roll(1, (0, 1)),
     lambda x, scalar: x.roll((1, 2), (0,)),
     lambda x, scalar: x.roll(1, 5),
+    lambda x, scalar: x.squeeze((0, -2)),
+    lambda x, scalar: scalar.squeeze((0, -1)),
 ]
 
 
@@ -30,3 +35,36 @@ def test_refused_as_in_eager(call: Callable[..., torch.Tensor], policy: DimPolic
     with mode, pytest.raises(eager.type) as found:
         call(*fakes)
     assert str(found.value) == str(eager.value)
+
+
+# What takes images and volumes without elements in some of the last dimensions, and what does not.
+WINDOWS = {
+    2: [lambda x: F.max_pool1d(x, 2, 1, 1), lambda x: F.pad(x, (1, 1), "reflect"), lambda x: F.pad(x, (1, 1), "replicate")],
+    3: [
+        lambda x: F.max_pool2d(x, 2, 1, 1), lambda x: F.avg_pool2d(x, 2, 1, 1), lambda x: F.adaptive_avg_pool2d(x, 2),
+        lambda x: F.adaptive_max_pool2d(x, 2), lambda x: F.unfold(x, 1), lambda x: F.pad(x, (1,) * 4, "replicate"),
+        lambda x: F.interpolate(x.reshape(-1, *x.shape[-3:]), scale_factor=2), lambda x: F.pad(x, (1,) * 4, "reflect"),
+    ],
+    4: [lambda x: F.max_pool3d(x, 2, 1, 1), lambda x: F.avg_pool3d(x, 2, 1, 1), lambda x: F.adaptive_avg_pool3d(x, 2)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rank", WINDOWS)
+def test_images_without_elements_are_refused_where_eager_refuses(rank: int) -> None:
+    for program, more in itertools.product(WINDOWS[rank], (0, 1)):
+        for size in itertools.product((0, 3), repeat=rank + more):
+            x = torch.zeros(size)
+            assert _refuses(program, x) == _refuses(program, x, FakeMode()), (program, size)
+
+
+def _refuses(program: Callable[..., Any], x: torch.Tensor, mode: FakeMode | None = None) -> bool:
+    try:
+        if mode is None:
+            program(x)
+        else:
+            fake = mode.from_tensor(x)
+            with mode:
+                program(fake)
+    except (RuntimeError, IndexError):
+        return True
+    return False

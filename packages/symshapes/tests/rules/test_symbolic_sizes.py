@@ -13,6 +13,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from symshapes import DimPolicy
+
 from .symbolic_oracle import Symbolic
 
 WIDE = os.environ.get("SYMSHAPES_WIDE") == "1"
@@ -106,3 +108,37 @@ def test_all_sizes_pass(name):
     assert run.check(tries=4) == []
     fixed = {one.source for one in run.env.specializations()}
     assert fixed <= ({"t0.size(2)"} if "cell" in name else set())
+
+
+# What size of 1 lies how: programs that lay out, view or broadcast.
+OPENED = {
+    "reshape of the transposed": (lambda x: x.t().reshape(5, -1), (5, 25)),
+    "views of a copy": (lambda x: x.transpose(0, 2).contiguous().view(x.shape[2], -1), (3, 4, 5)),
+    "sums of layouts": (lambda x: (x + x.transpose(0, 1).contiguous().transpose(0, 1)).mT, (3, 4, 5)),
+    "broadcast": (lambda x: x[:1] * x[:, :1] + x.sum(0), (3, 4)),
+    "channels-last": (
+        lambda x: F.max_pool2d(x.contiguous(memory_format=torch.channels_last) * 2, 2, 1, 1),
+        (2, 3, 4, 5),
+    ),
+    "joined": (lambda x: torch.cat([x.mT, x.mT], 1).flatten(1), (3, 4, 5)),
+    "products": (lambda x: x.transpose(0, 1) @ x.permute(1, 2, 0), (3, 4, 5)),
+    "rows by places": (lambda x: x.mT[torch.arange(2), :, torch.arange(2)], (2, 4, 5)),
+}
+
+
+@pytest.mark.parametrize("name", OPENED)
+def test_sizes_that_may_be_one(name):
+    program, size = OPENED[name]
+    found = Symbolic(program, (torch.randn(size),), policy=DimPolicy.OPEN).check(tries=6)
+    assert [finding for finding in found if finding.kind in ("wrong", "raises")] == []
+
+
+def test_alternatives_among_other_guards_are_one_condition():
+    run = Symbolic(lambda x: x.t().reshape(5, -1, 5), (torch.randn(5, 25),))
+    run.check(tries=0)
+    code = run.env.produce_guard_code()
+    assert any(" or " in part.local for part in code.parts)
+    namespace = {}
+    exec(code.source, namespace)
+    assert namespace["check"](*(run.env.hints[run.named()[source]] for source in code.arguments))
+    assert not any(namespace["check"](5, n) or namespace["check"](n, 25) for n in (2, 7))

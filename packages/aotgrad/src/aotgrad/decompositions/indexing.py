@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from aotgrad.decompositions.layout import contiguous, suggested_format
 from aotgrad.decompositions.precision import cast, widen
 from aotgrad.decompositions.registry import decomposition
 
@@ -80,6 +81,5 @@ def _upsampled(x: Tensor, output_size: Any, scales: list[float | None]) -> Tenso
             index = aten.unsqueeze.default(index, -1)
         indices.append(index)
     out = aten.index.Tensor(x, indices)
-    if rank == 2 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last):
-        return aten.clone.default(out, memory_format=torch.channels_last)
-    return aten.clone.default(out, memory_format=torch.contiguous_format) if not out.is_contiguous() else out
+    wanted = suggested_format(x)
+    return contiguous(out) if wanted is torch.contiguous_format else aten.clone.default(out, memory_format=wanted)

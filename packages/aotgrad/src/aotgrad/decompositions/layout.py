@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from symshapes import inverse_permutation, is_dense, memory_order, same_layout
+from symshapes import inverse_permutation, is_dense, looks_channels_last, memory_order, same_layout
 
 aten = torch.ops.aten
 
@@ -14,6 +14,13 @@ def contiguous(value: torch.Tensor) -> torch.Tensor:
     if value.is_contiguous():
         return value
     return aten.clone.default(value, memory_format=torch.contiguous_format)
+
+
+def suggested_format(x: torch.Tensor) -> torch.memory_format:
+    """The memory format that kernels on `x` prefer: channels-last or contiguous."""
+    if not looks_channels_last(x.shape, x.stride()):
+        return torch.contiguous_format
+    return torch.channels_last if x.dim() == 4 else torch.channels_last_3d
 
 
 def laid_out_like(value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aotgrad.decompositions.layout import contiguous
+from aotgrad.decompositions.layout import contiguous, suggested_format
 from aotgrad.decompositions.registry import decomposition
 
 aten = torch.ops.aten
@@ -168,7 +168,7 @@ def pixel_shuffle(x: Tensor, upscale_factor: int) -> Tensor:
     split = aten.view.default(contiguous(x), [*lead, channels // (r * r), r, r, height, width])
     order = [*range(n), n, n + 3, n + 1, n + 4, n + 2]
     moved = aten.clone.default(aten.permute.default(split, order), memory_format=torch.contiguous_format)
-    return _as_channels_last(aten.view.default(moved, [*lead, channels // (r * r), height * r, width * r]), x)
+    return _in_format(aten.view.default(moved, [*lead, channels // (r * r), height * r, width * r]), x)
 
 
 @decomposition(aten.pixel_unshuffle.default)
@@ -181,10 +181,9 @@ def pixel_unshuffle(x: Tensor, downscale_factor: int) -> Tensor:
     split = aten.view.default(contiguous(x), [*lead, channels, height // r, r, width // r, r])
     order = [*range(n), n, n + 2, n + 4, n + 1, n + 3]
     moved = aten.clone.default(aten.permute.default(split, order), memory_format=torch.contiguous_format)
-    return _as_channels_last(aten.view.default(moved, [*lead, channels * r * r, height // r, width // r]), x)
+    return _in_format(aten.view.default(moved, [*lead, channels * r * r, height // r, width // r]), x)
 
 
-def _as_channels_last(value: Tensor, x: Tensor) -> Tensor:
-    if x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last):
-        return aten.clone.default(value, memory_format=torch.channels_last)
-    return value
+def _in_format(value: Tensor, x: Tensor) -> Tensor:
+    wanted = torch.contiguous_format if x.device.type == "cuda" else suggested_format(x)
+    return value if wanted is torch.contiguous_format else aten.clone.default(value, memory_format=wanted)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aotgrad.decompositions.layout import contiguous, laid_out_like
+from aotgrad.decompositions.layout import contiguous, laid_out_like, suggested_format
 from aotgrad.decompositions.precision import cast, widen, widen_optional
 from aotgrad.decompositions.registry import Maybe, decomposition
 from symshapes import opmath_dtype
@@ -119,12 +119,8 @@ def native_group_norm(
 
 
 def _as_suggested(x: Tensor) -> Tensor:
-    """A tensor like `x` in the memory format that kernels on `x` prefer: channels-last or contiguous."""
-    if x.dim() in (4, 5):
-        channels_last = torch.channels_last if x.dim() == 4 else torch.channels_last_3d
-        if not x.is_contiguous() and x.is_contiguous(memory_format=channels_last):
-            return x
-    return torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    """A tensor like `x` in the memory format that kernels on `x` prefer."""
+    return torch.empty(x.shape, dtype=x.dtype, device=x.device, memory_format=suggested_format(x))
 
 
 @decomposition(aten.native_group_norm_backward.default)

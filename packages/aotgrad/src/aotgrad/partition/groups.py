@@ -64,12 +64,13 @@ def _without_zeros(graph: fx.Graph, node: fx.Node, env: dict[fx.Node, Any], depe
     """The copy of a call, or zero; None if that cannot be said."""
     zeros = [argument for argument in node.all_input_nodes if env[argument] is _ZERO]
     if zeros:
+        if node.target is aten.add.Tensor and len(node.args) == 2 and len(zeros) == 1 and not node.kwargs:
+            rest = [a for a in node.args if a is not zeros[0]]
+            # One that comes of no tangent is zero as well, but a gradient: what was computed is overwritten since.
+            if rest and isinstance(rest[0], fx.Node) and _alike(rest[0], node):
+                return env[rest[0]]
         if not dependent.intersection(node.all_input_nodes).difference(zeros):
             return _ZERO
-        if node.target is aten.add.Tensor and len(node.args) == 2 and len(zeros) == 1 and not node.kwargs:
-            (other,) = (a for a in node.args if a is not zeros[0])
-            if isinstance(other, fx.Node) and _alike(other, node):
-                return env[other]
         others = [env[argument] for argument in node.all_input_nodes if argument not in zeros]
         for argument in zeros:
             made = _zeros(graph, argument, others)

@@ -6,7 +6,7 @@ saved is computed again in the backward from what is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from torch.fx.node import map_arg
 from aotgrad.cleanup import stays
 from aotgrad.joint import JointGraph
 from aotgrad.module import module_of
+from aotgrad.partition.sizes import untold
 from symshapes import SYMBOLIC
 
 aten = torch.ops.aten
@@ -59,6 +60,9 @@ def split(joint: JointGraph, save: Iterable[fx.Node]) -> Partition:
     tensors = [node for node in chosen if isinstance(node.meta["val"], torch.Tensor)]
     numbers = [node for node in chosen if not isinstance(node.meta["val"], torch.Tensor)]
     sizes = sources_of(numbers, _is_arithmetic)
+    sizes += untold(
+        joint.graph, parts.inputs, parts.computed_backward({*tensors, *sizes}), (*tensors, *sizes, *parts.tangents)
+    )
     forward, places = parts.forward(tensors, sizes)
     backward = parts.backward(tensors, sizes)
     return Partition(
@@ -127,6 +131,12 @@ class _Parts:
         graph.output(tuple(results))
         return self._module(graph, "Forward"), places
 
+    def computed_backward(self, saved: Collection[fx.Node]) -> set[fx.Node]:
+        """What the backward is made of where it is given `saved` and the tangents."""
+        needed = {node for node in self.gradients if isinstance(node, fx.Node)}
+        needed |= {node for node in self.joint.graph.nodes if stays(node) and node.meta.get("backward")}
+        return _needed(needed, stop={*saved, *self.tangents})
+
     def _kept(self, graph: fx.Graph, copied: fx.Node, node: fx.Node) -> fx.Node:
         """The saved value itself, or a copy if it is an input that will be written to after the forward."""
         if node not in self.mutated:
@@ -143,9 +153,7 @@ class _Parts:
             env[node].meta.update(node.meta)
         for node in self.tangents:
             env[node] = _copy(graph, node, env)
-        needed = {node for node in self.gradients if isinstance(node, fx.Node)}
-        needed |= {node for node in self.joint.graph.nodes if stays(node) and node.meta.get("backward")}
-        wanted = _needed(needed, stop=set(env))
+        wanted = self.computed_backward(env.keys())
         for node in self.joint.graph.nodes:
             if node in wanted and node not in env:
                 if node.op == "placeholder" or (stays(node) and not node.meta.get("backward")):

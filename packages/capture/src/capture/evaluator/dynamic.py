@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import torch
@@ -45,6 +45,9 @@ class DynamicSizes:
         self.strides: list[tuple[Size, Any]] = []
         self._names: dict[Source, str] = {}
         self._taken: set[str] = set()
+        self._whole: set[str] = set()
+        #: Whether a size changed that had changed before, and one that had not.
+        self._changed_before = self._changed_now = False
         #: All numbers that were read, symbolic or not: what the next capture is compared with.
         self.met: dict[Place, Number] = {}
         #: Which numbers, besides those of tensors, are symbols.
@@ -59,30 +62,51 @@ class DynamicSizes:
         marks = policy_of(value)
         if not marks and isinstance(value, torch.nn.Parameter):
             return None
-        whole = self._is_whole(value, source)
-        rank = value.dim()
-        policies: list[DimPolicy | DimMark] = []
-        for dim, size in enumerate(value.shape):
-            changes = self._meet((self.name(source), "size", dim, rank), size) and self.dynamic is not False
-            policies.append(marks.get(dim, self._symbolic if whole or changes else DimPolicy.STATIC))
+        varies = [
+            self._size_changes((self.name(source), "size", dim, value.dim()), n) for dim, n in enumerate(value.shape)
+        ]
+        whole = self._is_whole(value, source, any(varies))
+        if whole:
+            self._whole.add(self.name(source))
+        # A 1 that never changed is the program's own (a mask for all heads), and what it knows of layouts.
+        follow = [whole and (self.dynamic is True or size != 1) for size in value.shape]
+        kinds = [self._symbolic if any(each) else DimPolicy.STATIC for each in zip(varies, follow, strict=True)]
+        policies = [marks.get(dim, kind) for dim, kind in enumerate(kinds)]
         return None if all(policy is DimPolicy.STATIC for policy in policies) else policies
 
-    def _is_whole(self, value: torch.Tensor, source: Source) -> bool:
+    def _size_changes(self, place: Place, size: int) -> bool:
+        changes = self._meet(place, size) and self.dynamic is not False
+        before = self._history.changed(place)
+        self._changed_before |= changes and before
+        self._changed_now |= changes and not before
+        return changes
+
+    def _is_whole(self, value: torch.Tensor, source: Source, varies: bool) -> bool:
         """Whether all of a tensor's sizes are symbolic at once. Those of parameters and buffers seldom change."""
         owned = isinstance(value, torch.nn.Parameter) or is_module_owned(source)
-        return self.dynamic is True and not owned
+        return not owned and (self.dynamic is True or (varies and self._history.spread))
+
+    def spreads(self) -> bool:
+        """Whether sizes change one after the other: what changed before was not all, so the next one is not to be waited for."""
+        return self._changed_before and self._changed_now
 
     def alike(self, source: Source, rank: int) -> list[Hashable]:
         """For each dimension what other sizes must have in common with it to be the same symbol."""
         return [self._history.class_of((self.name(source), "size", dim, rank)) for dim in range(rank)]
 
-    def symbolic_strides(self, value: torch.Tensor, source: Source) -> list[bool]:
-        """Whether a dimension's stride, where it does not follow from sizes, is symbolic."""
+    def symbolic_strides(self, value: torch.Tensor, source: Source) -> list[bool | DimPolicy]:
+        """Which strides are symbolic: True for one that is unless it follows from sizes, a policy for one that is in any case.
+
+        A tensor that follows its sizes at one call and does not at another (a cache made by a view, then by `cat`) is of
+        any strides.
+        """
         if self.dynamic is False or isinstance(value, torch.nn.Parameter):
             return []
-        rank, whole = value.dim(), self._is_whole(value, source)
-        places = [(self.name(source), "stride", dim, rank) for dim in range(rank)]
-        return [self._meet(place, step) or whole for place, step in zip(places, value.stride(), strict=True)]
+        name, rank, step = self.name(source), value.dim(), value.stride()
+        varies = [self._meet((name, "stride", dim, rank), step[dim]) for dim in range(rank)]
+        follows = _follows(value.shape, step).items()
+        loose = [self._meet((name, "follows", dim, rank), int(does)) for dim, does in follows]
+        return [DimPolicy.DYNAMIC if changes and any(loose) else changes or name in self._whole for changes in varies]
 
     def name(self, source: Source) -> str:
         """A source's name, and its alone: an argument and a global may be called the same."""
@@ -186,6 +210,23 @@ class DynamicSizes:
         now = tuple(self._now.get(inputs.get(name, "")) for name in reads)
         names = _namespace(used - reads.keys())
         return ShapePredicate(tuple(reads.values()), tuple(reads), local, names, text, reason, now)
+
+
+def _follows(size: Sequence[int], stride: Sequence[int]) -> dict[int, bool]:
+    """For each dimension longer than 1 whether its stride is the product of what lies inside it."""
+    order = sorted(range(len(size)), key=lambda d: (stride[d], size[d], -d))
+    longer = [dim for dim in order if size[dim] > 1]
+    # What stride a dimension of 1 has tells nothing, or of the next one.
+    either = [_products(dims, size, stride) for dims in (order, longer)]
+    return {dim: any(found[dim] for found in either) for dim in longer}
+
+
+def _products(dims: Sequence[int], size: Sequence[int], stride: Sequence[int]) -> dict[int, bool]:
+    found, within = {}, 1
+    for dim in dims:
+        found[dim] = stride[dim] == within
+        within = stride[dim] * size[dim]
+    return found
 
 
 def _is_argument(source: Source) -> bool:

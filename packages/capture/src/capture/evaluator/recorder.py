@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeGuard
 
 import torch
@@ -136,11 +136,14 @@ class GraphRecorder:
 
     def note_offset(self, tensor: Tensor) -> None:
         """Where a tensor begins in its storage is asked for: that of a view follows from that of what it is a view of."""
+        self._note_offsets({tensor.fake.storage_key})  # type: ignore[attr-defined]
+
+    def _note_offsets(self, storages: Collection[object]) -> None:
         for other in list(self.fakes.values()):
             offset, source = other.fake.storage_offset(), other.source
             if other.value is None or source is None or type(offset) is not int:
                 continue
-            if other.fake.storage_key == tensor.fake.storage_key:  # type: ignore[attr-defined]
+            if other.fake.storage_key in storages:  # type: ignore[attr-defined]
                 at = ShapePredicate((Size(source, "offset"),), ("offset",), f"offset == {offset}")
                 self._guards.add(None, GuardKind.SHAPE, at)
 
@@ -174,6 +177,8 @@ class GraphRecorder:
             self.refused_by_operator = False
             decided = [self._decided(arg) for arg in args], {name: self._decided(arg) for name, arg in kwargs.items()}
             return self.record(op, target, *decided)
+        if self.fake_mode.counted_from_start:
+            self._note_offsets(self.fake_mode.counted_from_start)
         promises = len(self.dynamic_sizes.env.runtime_asserts) != promised
         acts, wrote = self.fake_mode.effects != effects, self.fake_mode.writes != writes
         if self._is_plain(result) and not acts:

@@ -165,7 +165,9 @@ class _Writer:
     # Expressions
 
     def size(self, expr: Any) -> str:
-        return self.printer.number(sympy.sympify(expr))
+        if not isinstance(expr, sympy.Basic):
+            expr = sympy.sympify(expr)
+        return str(int(expr)) if expr.is_Integer else self.printer.number(expr)
 
     def number(self, expr: sympy.Basic) -> sympy.Basic:
         """An expression with names for what is computed once; those get their values here."""

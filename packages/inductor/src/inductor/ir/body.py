@@ -171,12 +171,12 @@ class Recorder:
     def load(self, buffer: str, index: Any) -> Ref:
         """Record a read at an index, in elements from the buffer's start, under the mask that is in force."""
         dtype = compute_dtype(self._dtype_of(buffer))
-        return self._append(Load(buffer, sympy.sympify(index), self._mask, dtype))
+        return self._append(Load(buffer, _expression(index), self._mask, dtype))
 
     def store(self, buffer: str, index: Any, value: Ref, mode: StoreMode = None) -> None:
         """Record a write, converted to the buffer's dtype; `mode="add"` adds to what is there."""
         want = compute_dtype(self._dtype_of(buffer))
-        self._new(Store(buffer, sympy.sympify(index), self.to_dtype(value, want), mode))
+        self._new(Store(buffer, _expression(index), self.to_dtype(value, want), mode))
 
     def to_dtype(self, value: Ref, dtype: torch.dtype) -> Ref:
         """Record a conversion, if the value has another dtype; to a half type that is a rounding."""
@@ -235,3 +235,7 @@ def record(
     with install(recorder):
         function(outer_vars, inner_vars)
     return Body(tuple(outer_vars), tuple(inner_vars), tuple(recorder.recorded))
+
+
+def _expression(index: Any) -> Expr:
+    return index if isinstance(index, sympy.Basic) else sympy.sympify(index)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import sympy
@@ -17,7 +18,7 @@ from torch import fx
 from inductor.ir.body import Body
 from inductor.ir.indexing import ONE, ZERO, Index, contiguous_strides, is_empty, product, same
 from inductor.ir.loops import canonicalise, inner_symbol, outer_symbol
-from inductor.ir.operations import Expr, Symbol
+from inductor.ir.operations import Expr, Symbol, symbols_in
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
 from inductor.ir.recording import LoopRecorder, Rewriter, used
 from inductor.ir.scalar import Scalar
@@ -52,6 +53,7 @@ class Builder:
         self.program = Program()
         self.node: fx.Node | None = None
         self.hints: dict[sympy.Symbol, int] = {}
+        self._hinted: dict[Expr, int] = {}
         self._numbers = itertools.count()
 
     # Metadata
@@ -75,7 +77,13 @@ class Builder:
         """A likely value, for ordering only."""
         if expr.is_Integer:
             return int(expr)
-        return int(evaluate(expr, {s: self.hints.get(s, UNKNOWN) for s in expr.free_symbols}))
+        found = self._hinted.get(expr)
+        if found is None:
+            symbols = symbols_in(expr)
+            found = int(evaluate(expr, {s: self.hints.get(s, UNKNOWN) for s in symbols}))
+            if symbols <= self.hints.keys():
+                self._hinted[expr] = found
+        return found
 
     def meta(self) -> Any:
         """The fake value of the node being lowered."""
@@ -314,7 +322,8 @@ class Builder:
 
     def is_dense(self, size: Sequence[Expr], stride: Sequence[Expr]) -> bool:
         """Whether strides address a block of memory without holes or overlaps."""
-        return is_block(size, stride, [dim for dim in reversed(self.order(stride)) if size[dim] != 1], same)
+        dims = tuple(dim for dim in reversed(self.order(stride)) if size[dim] != 1)
+        return _fills_block(tuple(size), tuple(stride), dims)
 
     def extern(
         self,
@@ -368,6 +377,11 @@ class Builder:
             ExternOp((buffer.name,), aten._to_copy.default, (view,), {"device": device}, self._origins())
         )
         return self.in_memory(buffer)
+
+
+@lru_cache(maxsize=1 << 12)
+def _fills_block(size: tuple[Expr, ...], stride: tuple[Expr, ...], dims: tuple[int, ...]) -> bool:
+    return is_block(size, stride, dims, same)
 
 
 def numel(value: TensorValue) -> Expr:

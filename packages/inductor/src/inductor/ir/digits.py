@@ -12,7 +12,7 @@ from itertools import pairwise
 import sympy
 
 from inductor.ir.body import Body
-from inductor.ir.operations import Expr, Symbol
+from inductor.ir.operations import Expr, Symbol, symbols_in
 from symshapes import FloorDiv, Mod
 
 NARROWEST = 8
@@ -40,7 +40,7 @@ def span(expr: Expr, variable: Symbol) -> Span | None:
 
 def _parts(expr: Expr, variable: Symbol) -> Iterator[Span | None]:
     """The parts of `variable` an expression uses; None for a use inside a division that is no part of it."""
-    if variable not in expr.free_symbols:
+    if variable not in symbols_in(expr):
         return
     if isinstance(expr, FloorDiv | Mod):
         yield span(expr, variable)
@@ -100,7 +100,7 @@ def split(body: Body, outer_sizes: Sequence[Expr], inner_sizes: Sequence[Expr]) 
 
 
 def _rewritten(expr: Expr, digits: Mapping[Symbol, list[tuple[int, int | None, Symbol]]]) -> Expr:
-    used = expr.free_symbols & digits.keys()
+    used = symbols_in(expr) & digits.keys()
     if not used:
         return expr
     if len(used) == 1 and (expr.is_Symbol or isinstance(expr, FloorDiv | Mod)):

@@ -35,6 +35,12 @@ def _product(sizes: tuple[Expr, ...]) -> Expr:
     return result
 
 
+@lru_cache(maxsize=1 << 14)
+def times(a: Expr, b: Expr) -> Expr:
+    """The product of two, which sympy takes microseconds to make each time."""
+    return a * b
+
+
 def same(a: Expr | int, b: Expr | int) -> bool:
     """Whether two sizes are equal for all values of their symbols."""
     if a == b:
@@ -73,6 +79,11 @@ def _contiguous_strides(sizes: tuple[Expr, ...]) -> tuple[Expr, ...]:
 
 def linear_index(index: Index, strides: Sequence[Expr], offset: Expr = ZERO) -> Expr:
     """The place of an index in memory, in elements: the sum of position times stride, and the offset."""
+    return _linear_index(tuple(index), tuple(strides), offset)
+
+
+@lru_cache(maxsize=1 << 14)
+def _linear_index(index: tuple[Expr, ...], strides: tuple[Expr, ...], offset: Expr) -> Expr:
     terms = []
     for position, stride in zip(index, strides, strict=True):
         if position is ZERO:

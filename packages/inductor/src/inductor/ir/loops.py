@@ -93,6 +93,11 @@ def take_apart(expr: Expr, variables: frozenset[Symbol]) -> Linear:
     return linear
 
 
+@lru_cache(maxsize=1 << 14)
+def _rebuilt(index: Expr, variables: frozenset[Symbol], replaced: tuple[tuple[Symbol, Expr | None], ...]) -> Expr:
+    return take_apart(index, variables).rebuild(dict(replaced))
+
+
 def _merged(variables: Sequence[Symbol], sizes: Sequence[Expr], forms: Sequence[Linear]) -> list[list[int]]:
     """Runs of adjacent variables that every linear form lets become one."""
 
@@ -152,7 +157,8 @@ def canonicalise(
         new_vars.append(tuple(symbol(at) for at in range(len(runs))))
     if all(old is new for old, new in replaced.items()):
         return body, tuple(outer_sizes), tuple(inner_sizes)
-    ops = tuple(op.with_index(lambda index: apart[index].rebuild(replaced)) for op in body.ops)
+    renamed = tuple(replaced.items())
+    ops = tuple(op.with_index(lambda index: _rebuilt(index, variables, renamed)) for op in body.ops)
     return Body(new_vars[0], new_vars[1], ops), new_sizes[0], new_sizes[1]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import ClassVar, Literal, Self, TypeAlias
 
 import torch
@@ -18,6 +19,12 @@ from sympy import Symbol as Symbol
 Number: TypeAlias = float | int | bool
 StoreMode: TypeAlias = Literal["add"] | None
 """None overwrites; "add" accumulates."""
+
+
+@lru_cache(maxsize=1 << 14)
+def symbols_in(expr: Expr) -> frozenset[Symbol]:
+    """The symbols of an expression, found once: the same few indices stand in thousands of operations."""
+    return frozenset(expr.free_symbols)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +58,7 @@ class _Operation:
 
     def symbols(self) -> set[Symbol]:
         """The symbols in its own expressions, but for the one that it defines."""
-        return set() if self.index is None else self.index.free_symbols
+        return set() if self.index is None else set(symbols_in(self.index))
 
     def with_operands(self, place: Place) -> Self:
         """The same operation of other values."""
@@ -239,7 +246,7 @@ class Indirect(_Operation):
     rule: str
 
     def symbols(self) -> set[Symbol]:
-        return self.size.free_symbols
+        return set(symbols_in(self.size))
 
     @property
     def operands(self) -> tuple[Ref, ...]:

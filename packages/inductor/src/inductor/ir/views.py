@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
-from inductor.ir.indexing import ONE, ZERO, Index, contiguous_strides, groups, linear_index, reshape_index
+from inductor.ir.indexing import ONE, ZERO, Index, contiguous_strides, groups, linear_index, reshape_index, times
 from inductor.ir.operations import Expr
 from inductor.ops import ops
 
@@ -138,11 +138,11 @@ class Reshape:
                 continue
             real = [d for d in olds if self.old[d] != 1]
             for a, b in pairwise(real):
-                if of.stride[a] != of.stride[b] * self.old[b]:
+                if of.stride[a] != times(of.stride[b], self.old[b]):
                     return None
             step = of.stride[real[-1]]
             for dim, stride in zip(news, contiguous_strides([self.size[d] for d in news]), strict=True):
-                strides[dim] = stride * step
+                strides[dim] = times(stride, step)
         return Layout(self.size, tuple(strides), of.offset)
 
 

@@ -14,7 +14,7 @@ from torch import fx
 from inductor.ir.builder import Builder
 from inductor.ir.indexing import same
 from inductor.ir.tensor import TensorValue
-from inductor.lowerings.views import strided_like
+from inductor.ir.views import AsStrided
 from inductor.schedule.extern import takes_any_strides
 from symshapes import facts_if_operator
 
@@ -54,10 +54,11 @@ def fallback(builder: Builder, target: Any, args: Any, kwargs: Any) -> Any:
         one = out[0] if isinstance(out, tuple | list) else out
         if base is None or base.dtype is not one.dtype:
             raise NotImplementedError(f"no lowering for the view {target}")
-        base = in_eager_layout(builder, base, first_tensor(builder.node))
+        fake = first_tensor(builder.node)
+        base = in_eager_layout(builder, base, fake)
         if isinstance(out, tuple | list):
-            return tuple(strided_like(builder, base, each) for each in out)
-        return strided_like(builder, base, out)
+            return tuple(window(builder, base, fake, each) for each in out)
+        return window(builder, base, fake, out)
     exact = not takes_any_strides(target)
     return builder.extern(target, as_eager(builder, args, exact), as_eager(builder, kwargs, exact), out)
 
@@ -69,13 +70,26 @@ def first_tensor(node: fx.Node | None) -> Any:
 
 
 def in_eager_layout(builder: Builder, value: TensorValue, fake: Any) -> TensorValue:
-    """The value in memory with eager's strides, so that a view described by strides reads the right elements."""
+    """The value in memory with eager's strides, those of dimensions of size 1 aside, so that a view described by strides
+    reads the right elements; a copy, where it is elsewhere."""
     builder.realize(value)
     layout = value.layout()
     eager = builder.sizes(fake.stride())
-    if layout is None or not all(agree(mine, theirs, fake) for mine, theirs in zip(layout.stride, eager, strict=True)):
-        raise NotImplementedError("a strided view of a tensor whose layout is not eager's")
-    return value
+    if layout is not None:
+        known = zip(layout.stride, eager, value.size, strict=True)
+        if all(size == 1 or agree(mine, theirs, fake) for mine, theirs, size in known):
+            return value
+    if not builder.is_injective(value.size, eager):
+        raise NotImplementedError(f"a view by strides of a tensor with strides {eager}")
+    return builder.realize(builder.copy(value, eager))
+
+
+def window(builder: Builder, base: TensorValue, fake: Any, out: Any) -> TensorValue:
+    """What the fake tensor `out`, a view of `fake` in eager, shows of `base`, which has the layout of `fake`."""
+    layout = base.layout()
+    assert layout is not None
+    offset = layout.offset + builder.size(out.storage_offset()) - builder.size(fake.storage_offset())
+    return base.view(AsStrided(builder.sizes(out.size()), builder.sizes(out.stride()), offset))
 
 
 def agree(one: sympy.Expr | int, other: sympy.Expr | int, fake: torch.Tensor) -> bool:

@@ -106,23 +106,23 @@ def slice_(
     end: Any = None,
     step: Any = 1,
 ) -> Any:
-    """Part of a dimension. Not where its start depends on sizes that are not known now."""
+    """Part of a dimension. Not where it is not known now whether its start counts from the front."""
     dim = wrap(dim, len(self.size))
     first = clamped(start, self.size[dim])
     return NotImplemented if first is None else sliced(self, dim, first, out_size(builder)[dim], step)
 
 
 def clamped(start: Any, size: Expr) -> Expr | None:
-    """A slice's start as torch clamps it to [0, size]; None where that depends on sizes not known now."""
+    """A slice's start as torch clamps it to [0, size]; None where its sign is not known now.
+
+    One that is perhaps behind the end stays as it is: then nothing is sliced, so nothing is read there.
+    """
     start = sympy.sympify(0 if start is None else start)
     if start.is_negative:  # from the end, and perhaps from before the front
         return sympy.Max(0, sympy.expand(start + size))
     if not start.is_nonnegative:
         return None
-    room = sympy.expand(size - start)
-    if room.is_nonnegative:
-        return start
-    return size if room.is_negative else None
+    return size if sympy.expand(size - start).is_negative else start
 
 
 def from_front(position: Any, size: Expr) -> Expr | None:

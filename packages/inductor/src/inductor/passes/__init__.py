@@ -7,6 +7,7 @@ from inductor.passes.bodies import BodyPass, BodyRewriter
 from inductor.passes.body_rows import BODY_PASSES
 from inductor.passes.graph_rows import GRAPH_PASSES
 from inductor.passes.graphs import GraphPass, rewrite_graph
+from inductor.passes.layouts import channels_last
 from inductor.passes.patterns import BodyMatch, GraphMatch, Var, call_of, op_of
 from inductor.passes.selection import Selection, select
 
@@ -21,6 +22,7 @@ __all__ = [
     "Selection",
     "Var",
     "call_of",
+    "channels_last",
     "op_of",
     "rewrite_graph",
     "select",

@@ -17,7 +17,7 @@ import sympy
 import torch
 
 from inductor.ir.body import Body
-from inductor.ir.operations import Constant, Elementwise, Expr, Load, Op, Reduce, Ref, Store, Symbol
+from inductor.ir.operations import Constant, Elementwise, Expr, Load, Op, Reduce, Ref, Store, Symbol, symbols_in
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
 from inductor.primitives import REDUCTIONS
 from inductor.schedule.space import Dim, Index, Number, Remap, estimate, index_of, number, product, remap_index
@@ -177,7 +177,7 @@ def group_of(at: int, loop: LoopOp) -> Group:
             case Load(name, index):
                 loads.setdefault(name, {})[_own(index_of(index, variables), indirects, at)] = None
             case Store(name, index, mode=mode):
-                if mode is not None or name in stores or not indirects.isdisjoint(index.free_symbols):
+                if mode is not None or name in stores or not indirects.isdisjoint(symbols_in(index)):
                     opaque.add(name)
                 stores[name] = _own(index_of(index, variables), indirects, at)
     for name in loop.writes:
@@ -348,7 +348,8 @@ def symbol_names(value: Any) -> set[str]:
         if isinstance(value, SYMBOLIC):
             value = value.node.expr
         if isinstance(value, sympy.Basic):
-            found |= _names(value)
+            if not value.is_Number:
+                found |= _names(value)
         elif isinstance(value, StridedView):
             todo += [value.size, value.stride, value.offset]
         elif isinstance(value, dict):

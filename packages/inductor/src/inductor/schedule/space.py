@@ -213,15 +213,24 @@ def _weighted(dims: Sequence[Dim]) -> Linear:
     weight: Number = 1
     for dim in reversed(dims):
         result.append((dim.var, weight))
-        weight = number(weight * dim.size)
+        weight = _times(weight, dim.size)
     return tuple(reversed(result))
+
+
+def _times(a: Number, b: Number) -> Number:
+    return a * b if isinstance(a, int) and isinstance(b, int) else _times_symbol(a, b)
+
+
+@lru_cache(maxsize=1 << 14)
+def _times_symbol(a: Number, b: Number) -> Number:
+    return number(a * b)
 
 
 def product(sizes: Iterable[Number]) -> Number:
     """The product of the sizes, a number where all are known; 1 of none."""
     result: Number = 1
     for size in sizes:
-        result = number(result * size)
+        result = _times(result, size)
     return result
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from inductor.device import Kernel
 from inductor.triton.blocks import Blocks, choose
 from inductor.triton.extent import extent_of
-from inductor.triton.kernel import KernelPrinter
+from inductor.triton.kernel import KernelPrinter, general_blocks
 
 Make = Callable[[str, str], Any]
 """A kernel's text and its name to its function."""
@@ -34,7 +34,7 @@ class Choices:
         self._make = make
         self._outer, inner, largest = extent.known
         self._reduces = extent.reduces
-        self.blocks: list[Blocks] = [choose(self._outer, inner, self._reduces, largest)]
+        self.blocks: list[Blocks] = [general_blocks(extent)]
         self._functions: dict[int, Any] = {0: general}
         known = self._outer is not None and inner is not None and largest is not None
         self.points: int | None = self._outer if known else None

@@ -36,7 +36,7 @@ from inductor.primitives import REDUCTIONS
 from inductor.triton.blocks import INT32_LIMIT, Blocks, choose
 from inductor.triton.checks import code_of
 from inductor.triton.expressions import ATOMIC_DTYPES, TRITON_DTYPES, TRITON_REDUCTIONS, convert, literal, template
-from inductor.triton.extent import extent_of
+from inductor.triton.extent import Extent, extent_of
 from symshapes import print_expr
 
 CHECKS = "index_checks"
@@ -70,9 +70,8 @@ def _late_stores(body: Body, plan: Levels) -> Levels:
     return replace(plan, passes=tuple(replace(w, ops=tuple(o)) for w, o in zip(plan.passes, ordered, strict=True)))
 
 
-def general_blocks(kernel: Kernel) -> Blocks:
-    """Blocks for whatever numbers a kernel is called with."""
-    extent = extent_of(kernel)
+def general_blocks(extent: Extent) -> Blocks:
+    """Blocks for whatever numbers a kernel that reaches so far is called with."""
     outer, inner, largest = extent.known
     return choose(outer, inner, extent.reduces, largest)
 
@@ -86,7 +85,7 @@ class KernelPrinter:
 
     def __init__(self, kernel: Kernel, blocks: Blocks | None = None) -> None:
         self.kernel = kernel
-        self.blocks = blocks or general_blocks(kernel)
+        self.blocks = blocks or general_blocks(extent_of(kernel))
         self.plan = _late_stores(kernel.body, split(kernel.body))
         self._lines: list[str] = []
         self._depth = 1

@@ -30,15 +30,14 @@ typedef struct {
 } Variant;
 
 typedef struct {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
-    PyObject *name, *compile, *device;
+    CALLABLE_HEAD
+    PyObject *compile, *device;
     PyObject *ask;    /* function from the numbers to the plan, if it is none for all */
     Plan plan;        /* for `numbers` */
     int64_t *numbers; /* bits of the last call's; NULL before */
     void *check;      /* one more argument, if not NULL */
     Variant *variants;
-    Py_ssize_t count, nargs;
+    Py_ssize_t count;
     char kinds[];
 } Kernel;
 
@@ -151,10 +150,9 @@ static PyObject *
 kernel_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     Kernel *kernel = (Kernel *)self;
-    Py_ssize_t nargs = PyVectorcall_NARGS(nargsf), numbers = 0;
-    if (nargs != kernel->nargs || (kwnames && PyTuple_GET_SIZE(kwnames)))
-        return PyErr_Format(PyExc_TypeError, "kernel %U takes %zd positional arguments, got %zd", kernel->name,
-                            kernel->nargs, nargs);
+    Py_ssize_t nargs = arguments_of((Callable *)self, nargsf, kwnames), numbers = 0;
+    if (nargs < 0)
+        return NULL;
     Word words[MAX_ARGS];
     void *params[MAX_ARGS + 1 + SCRATCH], *scratch = NULL;
     char given[MAX_ARGS / 8] = {0};
@@ -239,11 +237,6 @@ kernel_repr(PyObject *self)
     return PyUnicode_FromFormat("<kernel %U of %zd arguments, %zd variants>", kernel->name, kernel->nargs, kernel->count);
 }
 
-static PyMemberDef kernel_members[] = {
-    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Kernel, vectorcall), READONLY, NULL},
-    {"__name__", T_OBJECT, offsetof(Kernel, name), READONLY, NULL},
-    {NULL, 0, 0, 0, NULL},
-};
 static PyTypeObject kernel_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "inductor.triton.Kernel",
     .tp_basicsize = offsetof(Kernel, kinds),
@@ -251,9 +244,9 @@ static PyTypeObject kernel_type = {
     .tp_dealloc = kernel_dealloc,
     .tp_repr = kernel_repr,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
-    .tp_vectorcall_offset = offsetof(Kernel, vectorcall),
+    .tp_vectorcall_offset = offsetof(Callable, vectorcall),
     .tp_call = PyVectorcall_Call,
-    .tp_members = kernel_members,
+    .tp_members = callable_members,
     .tp_doc = "A kernel: call it with its buffers and numbers in order.",
 };
 

@@ -19,8 +19,11 @@ def as_expr(value: Any) -> Expr:
     if isinstance(value, Expr):
         return value
     if type(value) is int:
-        return Integer(value)
+        return _integer(value)
     return sympify(value)
+
+
+_integer = lru_cache(maxsize=1 << 12)(Integer)
 
 
 class FloorDiv(Function):
@@ -224,7 +227,9 @@ def _mod_by_number(above: Expr, number: int) -> Expr:
         if isinstance(monomial, Mod):  # c * (y % m) == c * y modulo n, where n divides c*m
             inner, modulus = monomial.args
             if modulus.is_Integer and (residue * int(modulus)) % number == 0:
-                monomial, changed = inner, True
+                rest += [(residue * factor, part) for factor, part in terms_of(inner)]
+                changed = True
+                continue
         rest.append((residue, monomial))
     if not rest:
         return Integer(constant)

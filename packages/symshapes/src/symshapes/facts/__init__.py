@@ -17,6 +17,7 @@ from symshapes.facts.operators import (
     facts_if_operator,
     facts_of,
     forget_operators,
+    override_questions,
 )
 from symshapes.facts.promotion import (
     HALF_DTYPES,
@@ -50,6 +51,7 @@ __all__ = [
     "number_dtype",
     "on_two_devices",
     "opmath_dtype",
+    "override_questions",
     "real_dtype",
     "result_dtype",
     "same_layout",

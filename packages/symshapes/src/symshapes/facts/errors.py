@@ -45,6 +45,14 @@ def uncastable(result: torch.dtype, target: torch.dtype) -> RuntimeError:
     return RuntimeError(f"result type {kinds[0]} can't be cast to the desired output type {kinds[1]}")
 
 
+def unlike_mask(mask: Sequence[Any], number: int, size: Sequence[Any], dim: int) -> IndexError:
+    """A mask, index `number`, that is not as the tensor that it picks of from dimension `dim` on."""
+    return IndexError(
+        f"The shape of the mask {list(mask)} at index {number} does not match the shape of the indexed tensor {list(size)} at "
+        f"index {dim}"
+    )
+
+
 def on_two_devices(first: torch.device, second: torch.device) -> RuntimeError:
     """Operands on two devices."""
     return RuntimeError(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -167,3 +168,14 @@ def _functional(op: Any) -> Any | None:
             if not any(map(_is_written, candidate._schema.arguments)) and _inputs(candidate) == wanted:
                 return candidate
     return None
+
+
+_OVERRIDE_QUESTIONS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+
+
+def override_questions(function: FunctionType) -> tuple[str, ...]:
+    """What a Python function of torch's calls, by these names, to learn whether one of its arguments overrides it.
+
+    One that asks is an operation to whoever overrides; one that does not is plain code.
+    """
+    return tuple(name for name in _OVERRIDE_QUESTIONS if name in function.__code__.co_names)

@@ -2,12 +2,12 @@
 
 They take the same way as the C++: the same ops run, in the same order, wherever that does not hang on a size's value.
 Where the C++ would ask a hundred questions about sizes for what their expressions show, they are shorter ways to the same.
-Where that is not worth its while (`lstm`), sizes are guarded to their hints before the C++ sees them.
 """
 
 import functools
 import math
 from collections.abc import Callable, Iterable
+from types import BuiltinFunctionType
 from typing import Any, cast
 
 import torch
@@ -18,49 +18,14 @@ from torch.utils._pytree import tree_map_only
 
 from symshapes import _torch
 from symshapes.expr.symbols import SYMBOLIC, hint_of, is_unbacked
-from symshapes.facts.layout import lies_in_order
-from symshapes.facts.layout import same_size as same_number
+from symshapes.facts.layout import lies_in_order, same_size
+from symshapes.fake.averages import AVERAGES
+from symshapes.fake.products import linear, matmul, reshape
+from symshapes.fake.recurrent import RECURRENT
 from symshapes.fake.resampling import RESAMPLING
-from symshapes.fake.uncounted import UNCOUNTED
-from symshapes.rules.layout import broadcast, is_contiguous, sure, wrap_dim
+from symshapes.fake.uncounted import UNCOUNTED, dropout
+from symshapes.rules.layout import broadcast, sure, wrap_dim
 from symshapes.rules.registry import DataDependentError
-
-
-def matmul(input: Tensor, other: Tensor) -> Tensor:
-    """`torch.matmul` for any ranks. Raises RuntimeError where a factor is 0-d or sizes do not fit."""
-    first, second = input.dim(), other.dim()
-    if first == 0 or second == 0:
-        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {first}D and {second}D")
-    if first == 1 and second == 1:
-        return torch.dot(input, other)
-    if first == 2 and second == 1:
-        return torch.mv(input, other)
-    if first == 1 and second == 2:
-        return input.unsqueeze(0).mm(other).squeeze(0)
-    if first == 2 and second == 2:
-        return torch.mm(input, other)
-    if _folds(input, other):
-        return _folded(input, other)
-    matrix = input.t() if first == 2 else input
-    if _folds(other.mT, matrix):
-        product = _folded(other.mT, matrix)
-        return product.mT.contiguous() if first == 2 else product
-    if first == 1:
-        return matmul(input.unsqueeze(0), other).squeeze(-2)
-    if second == 1:
-        return matmul(input, other.unsqueeze(-1)).squeeze(-1)
-    batch = broadcast(tuple(input.shape[:-2]), tuple(other.shape[:-2]))
-    n, k, m = input.shape[-2], input.shape[-1], other.shape[-1]
-    left = reshape(input.expand(*batch, n, k), -1, n, k)
-    right = reshape(other.expand(*batch, other.shape[-2], m), -1, other.shape[-2], m)
-    return torch.ops.aten._unsafe_view.default(torch.bmm(left, right), [*batch, n, m])
-
-
-def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
-    """`torch.reshape`: a view of what lies in order, as the C++ finds out by a hundred questions."""
-    if named or not shape or isinstance(shape[0], torch.dtype) or not lies_in_order(input.shape, input.stride()):
-        return torch.Tensor.reshape(input, *shape, **named)
-    return input.view(*shape)
 
 
 def is_row_major(input: Tensor, memory_format: torch.memory_format = torch.contiguous_format) -> bool:
@@ -75,39 +40,6 @@ def contiguous(input: Tensor, memory_format: torch.memory_format = torch.contigu
     if memory_format is torch.contiguous_format and lies_in_order(input.shape, input.stride()):
         return input
     return torch.Tensor.contiguous(input, memory_format=memory_format)
-
-
-def _folded(many: Tensor, matrix: Tensor) -> Tensor:
-    """The product with the batch dimensions of `many` in its rows; `matrix` may be a vector."""
-    rows = reshape(many, -1, many.shape[-1])
-    product = rows.mm(matrix) if matrix.dim() == 2 else rows.mv(matrix)
-    return torch.ops.aten._unsafe_view.default(product, [*many.shape[:-1], *matrix.shape[1:]])
-
-
-def _folds(many: Tensor, matrix: Tensor) -> bool:
-    """Whether the batch dimensions of the left factor go into its rows, to make one matrix product of it."""
-    if many.dim() < 3 or matrix.dim() > 2:
-        return False
-    if matrix.requires_grad:
-        return True  # one gradient of the matrix, not one a batch
-    size, stride = many.shape, many.stride()
-    return all(_known(stride[dim] == stride[dim + 1] * size[dim + 1]) for dim in range(many.dim() - 2))
-
-
-def _known(condition: Any) -> bool:
-    """A comparison's outcome without leaving a guard; False where it hangs on the sizes."""
-    return bool(condition.node.statically_known_true()) if isinstance(condition, torch.SymBool) else bool(condition)
-
-
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`torch.nn.functional.linear`."""
-    if input.dim() == 2 and bias is not None:
-        return torch.addmm(bias, input, weight.t())
-    if input.dim() > 2 and bias is not None and is_contiguous(input.shape, input.stride()):
-        rows = torch.addmm(bias, reshape(input, -1, input.shape[-1]), weight.t())
-        return rows.view([*input.shape[:-1], weight.shape[0]])
-    out = matmul(input, weight.t())
-    return out if bias is None else out.add_(bias)
 
 
 def attention(
@@ -204,13 +136,13 @@ class _Fused(TorchDispatchMode):
 
 
 def _alike(one: Tensor, two: Tensor, dims: tuple[int, ...]) -> bool:
-    return one.dim() == two.dim() == 4 and all(same_number(one.shape[dim], two.shape[dim]) for dim in dims)
+    return one.dim() == two.dim() == 4 and all(same_size(one.shape[dim], two.shape[dim]) for dim in dims)
 
 
 def _fits(mask: Tensor, scores: tuple[Any, ...]) -> bool:
     """Whether each of a mask's sizes is the scores' or 1, for certain."""
     return mask.dim() == len(scores) and all(
-        same_number(mine, whole) or (type(mine) is int and mine == 1)
+        same_size(mine, whole) or (type(mine) is int and mine == 1)
         for mine, whole in zip(mask.shape, scores, strict=True)
     )
 
@@ -380,84 +312,11 @@ def _rnn_cell(activation: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
     return cell
 
 
-def dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """`torch.dropout`; of how many elements only the run can tell, no elements are no case of their own."""
-    if p == 0 or not train or not any(map(is_unbacked, input.shape)) or input.device.type != "cpu":
-        return torch.dropout(input, p, train)
-    if p == 1:
-        return input.mul(torch.zeros((), dtype=input.dtype))
-    return input * torch.empty_like(input).bernoulli_(1 - p).div_(1 - p)
-
-
 def functional_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """`torch.nn.functional.dropout`."""
     if inplace or not 0.0 <= p <= 1.0:
         return F.dropout(input, p, training, inplace)
     return dropout(input, p, training)
-
-
-def _with_plain_sizes(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function on views whose sizes are ints: each symbolic size is guarded to its hint."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, Tensor) and any(type(length) is torch.SymInt for length in value.shape):  # type: ignore[comparison-overlap]
-            return value.view([int(length) for length in value.shape])
-        if isinstance(value, (list, tuple)):
-            return type(value)(plain(item) for item in value)
-        return value
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return function(*plain(args), **{name: plain(value) for name, value in kwargs.items()})
-
-    return call
-
-
-_lstm_of_ints = _with_plain_sizes(torch.lstm)
-
-
-def lstm(*args: Any, **named: Any) -> Any:
-    """`torch.lstm`: where oneDNN's layers run, they take any lengths and batches; otherwise steps are written out."""
-    if len(args) != 9 or not isinstance(args[1], (list, tuple)):  # of packed sequences
-        return _lstm_of_ints(*args, **named)
-    input, states, weights, has_biases, layers, dropped, train, bidirectional, batch_first = args
-    if not _by_onednn(input, states, weights, layers * (2 if bidirectional else 1) * (4 if has_biases else 2)):
-        return _lstm_of_ints(*args)
-    value = (input.transpose(0, 1) if batch_first else input).contiguous()
-    hidden, cell = (state.contiguous() for state in states)
-    each, directions = 4 if has_biases else 2, 2 if bidirectional else 1
-    after: tuple[list[Tensor], list[Tensor]] = [], []
-    for layer in range(layers):
-        outputs = []
-        for direction in range(directions):
-            at = layer * directions + direction
-            w_ih, w_hh, *biases = weights[at * each : (at + 1) * each]
-            biases = biases or [torch.zeros_like(w_ih), torch.zeros_like(w_hh)]
-            output, *last, _ = torch.ops.aten.mkldnn_rnn_layer.default(
-                *(value, w_ih, w_hh, *biases, hidden[at], cell[at], direction > 0, [], 2, hidden.shape[2], layers),
-                *(has_biases, bidirectional, batch_first, train),
-            )
-            outputs.append(output)
-            for states_after, state in zip(after, last, strict=True):
-                states_after.append(state)
-        value = outputs[0] if directions == 1 else torch.cat(outputs, -1)
-        if dropped != 0 and train and layer < layers - 1:
-            value = dropout(value, dropped, True)
-    return (value.transpose(0, 1) if batch_first else value), torch.stack(after[0]), torch.stack(after[1])
-
-
-def _by_onednn(input: Tensor, states: Any, weights: Any, without_projections: int) -> bool:
-    """Whether eager's LSTM of these, of which some size is symbolic, is made of oneDNN's layers."""
-    tensors = [input, *states, *weights]
-    mkldnn: Any = torch.backends.mkldnn
-    return bool(
-        any(isinstance(length, torch.SymInt) for tensor in tensors for length in tensor.shape)
-        and len(weights) == without_projections
-        and all(tensor.device.type == "cpu" and tensor.dtype is torch.float32 for tensor in tensors)
-        and mkldnn.is_available()
-        and mkldnn.enabled
-        and input.dim() == 3
-        and input.numel() != 0
-    )
 
 
 def einsum(equation: Any, *operands: Any) -> Tensor:
@@ -484,7 +343,6 @@ COMPOSITES: dict[Any, Callable[..., Any]] = {
     torch.Tensor.is_contiguous: is_row_major,
     torch.Tensor.contiguous: contiguous,
     torch.einsum: einsum,
-    torch.lstm: lstm,
     torch.Tensor.__getitem__: getitem,
     torch.cdist: cdist,
     torch.kron: kron,
@@ -503,6 +361,8 @@ COMPOSITES: dict[Any, Callable[..., Any]] = {
     torch.rnn_relu_cell: _rnn_cell(torch.relu),
     torch.dropout: dropout,
     F.dropout: functional_dropout,
+    **AVERAGES,
+    **RECURRENT,
     **RESAMPLING,
     **UNCOUNTED,
 }
@@ -520,11 +380,11 @@ if _torch.MATMUL_NEEDS_INTS:
 
 
 def taking_symbols(function: Any, arguments: Iterable[Any]) -> Any:
-    """What is called in a function's place where numbers among its arguments (in lists too) are symbols.
+    """What is called in a function's place where numbers among its arguments (in lists too) are symbols, or steps many.
 
     A tensor that has symbolic sizes itself sees to it; one of plain sizes (`interpolate(weights, size=(n, m))`) does not.
     """
-    if any(map(_is_symbol, arguments)):
+    if any(map(_is_symbol, arguments)) or (type(function) is BuiltinFunctionType and function in RECURRENT):
         return COMPOSITES.get(function, function)
     return function
 

@@ -25,7 +25,7 @@ class Converter:
         source: str | None,
         policy: Any | None,
         alike: Any | None = None,
-        changing_strides: Sequence[bool] = (),
+        changing_strides: Sequence[bool | DimPolicy] = (),
     ) -> FakeTensor:
         """See `FakeMode.from_tensor`."""
         mode = self._mode()
@@ -67,7 +67,7 @@ class Converter:
         source: str | None,
         policy: Any | None,
         alike: Sequence[Hashable] | None,
-        changing_strides: Sequence[bool],
+        changing_strides: Sequence[bool | DimPolicy],
     ) -> tuple[Sizes, Sizes]:
         mode = self._mode()
         assert mode is not None
@@ -85,7 +85,9 @@ class Converter:
             kind = DimPolicy.DYNAMIC if changes else DimPolicy.STATIC
             return env.create_size(t.stride(dim), f"{source}.stride({dim})", kind)
 
-        return size, symbolic_strides(t.shape, t.stride(), size, own)
+        stride = symbolic_strides(t.shape, t.stride(), size, own)
+        loose = {dim for dim, each in enumerate(changing_strides) if isinstance(each, DimPolicy)}
+        return size, tuple(own(dim) if dim in loose else each for dim, each in enumerate(stride))
 
     def _storage_key(self, t: torch.Tensor) -> object:
         storage = t.untyped_storage()

@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
+from symshapes.facts import errors
 from symshapes.fake.tensor import FakeTensor, meta_of
 from symshapes.rules.indexing import index
-from symshapes.rules.layout import Size, TensorMeta, broadcast, fresh, numel, same_size, strides_in_order, wrap_dim
+from symshapes.rules.layout import Size, TensorMeta, broadcast, fresh, numel, same_shape, strides_in_order, wrap_dim
 from symshapes.rules.registry import DataDependentError, aten
 
 Answer = Callable[..., Any]
@@ -110,7 +111,7 @@ def masked_select(env: Any, self: Any, mask: Any) -> TensorMeta:
     if mask.dtype is not torch.bool:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     whole = broadcast(tuple(self.shape), tuple(mask.shape))
-    if len(whole) == mask.dim() and same_size(whole, tuple(mask.shape)):
+    if len(whole) == mask.dim() and same_shape(whole, tuple(mask.shape)):
         count = _count(env, mask)
     else:
         count = env.create_unbacked_size(numel(whole))
@@ -126,11 +127,8 @@ def masked_index(env: Any, self: Any, indices: Sequence[Any]) -> TensorMeta:
             metas.append(None if given is None else meta_of(given))
             continue
         at = len(metas)
-        if not same_size(tuple(given.shape), tuple(self.shape[at : at + given.dim()])):
-            raise IndexError(
-                f"The shape of the mask {list(given.shape)} at index 0 does not match the shape of the indexed tensor "
-                f"{list(self.shape)} at index {at}"
-            )
+        if not same_shape(tuple(given.shape), tuple(self.shape[at : at + given.dim()])):
+            raise errors.unlike_mask(given.shape, 0, self.shape, at)
         places = _places(env, given)
         metas += [fresh((places.size[0],), places, stride=(places.stride[0],)) for _ in range(given.dim())]
     return index(meta_of(self), metas)

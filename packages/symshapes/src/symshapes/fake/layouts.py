@@ -1,6 +1,7 @@
 """What torch's C++ asks of a tensor that has sizes which may be 1 as well as more: how it is laid out, whichever they are.
 
-In: sizes, strides, and what is asked besides. Out: the answer; no where a size would have to be 1.
+In: sizes, strides, and what is asked besides. Out: the answer; no where a size would have to be 1,
+unless the program asks for channels-last.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ _PLAIN = (torch.contiguous_format, torch.preserve_format)
 
 
 def _is_contiguous(size: Sizes, stride: Sizes, memory_format: torch.memory_format = torch.contiguous_format) -> bool:
-    return is_contiguous(size, stride) if memory_format in _PLAIN else is_channels_last(size, stride)
+    # A copy in channels-last has another format than the tensor of one row that needs none: what comes of it would, too.
+    return is_contiguous(size, stride) if memory_format in _PLAIN else is_channels_last(size, stride, exact=True)
 
 
 def _looks(size: Sizes, stride: Sizes, memory_format: torch.memory_format) -> bool:

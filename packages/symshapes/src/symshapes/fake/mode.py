@@ -12,7 +12,7 @@ import symshapes.rules  # noqa: F401  (registers every rule)
 from symshapes import _torch
 from symshapes.expr.symbols import STORAGE_BYTES, SYMBOLIC, is_open, is_unbacked
 from symshapes.facts import OperatorFacts, errors
-from symshapes.facts.layout import same_size as same_number
+from symshapes.facts.layout import same_size
 from symshapes.fake.convert import Converter
 from symshapes.fake.data import DATA, SizesInData
 from symshapes.fake.fallback import run_meta_kernel
@@ -21,8 +21,9 @@ from symshapes.fake.tensor import FakeTensor, SymbolicFakeTensor, fake_class, me
 from symshapes.infra_mode import InfraMode
 from symshapes.node import SymNode
 from symshapes.rules import registry
-from symshapes.rules.layout import Same, TensorMeta, View, same_size, sure
+from symshapes.rules.layout import Same, TensorMeta, View, same_shape, sure
 from symshapes.rules.registry import DataDependentError, rule_and_facts
+from symshapes.rules.views import view_may_be
 
 _ATOMS = frozenset(
     {int, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Generator}
@@ -42,6 +43,11 @@ _CONCRETE: dict[Any, Any] = {
 
 
 _CLONE = torch.ops.aten.clone.default
+_UNSAFE_VIEW = torch.ops.aten._unsafe_view.default
+_FROM_START = frozenset(
+    getattr(torch.ops.aten, name).default
+    for name in ("as_strided", "as_strided_", "as_strided_copy", "as_strided_scatter")
+)
 
 
 def _is_told(number: Any) -> bool:
@@ -57,7 +63,7 @@ def _may_lie_so(tensor: Any, copy: Any) -> bool:
     unlike = [
         (step, other, length)
         for step, other, length in zip(tensor.stride(), copy.stride(), tensor.shape, strict=True)
-        if not (same_number(step, other) or sure(step == other) or sure(length == 1))
+        if not (same_size(step, other) or sure(step == other) or sure(length == 1))
     ]
     if not unlike or all(map(_is_told, (*tensor.shape, *tensor.stride()))):
         return False
@@ -86,12 +92,17 @@ class FakeMode(InfraMode):
         self._mode_key = _torch.FAKE_SLOT
         self._shadowed: list[Any | None] = []
         self._lifting: list[bool] = []
+        self.counted_from_start: set[object] = set()
+        """Storages (see `FakeTensor.storage_key`) of which elements were counted from their start: a tensor's own offset matters."""
         self.doubtful_copies = 0
         """How many copies were made where eager may make none, by sizes that only the run can tell: `contiguous`, `reshape`."""
         #: The storages of what these are copies of, and their own: nobody may write to them.
         self._perhaps_one: list[tuple[object, object]] = []
+        self._copied: tuple[Any, Any] | None = None
         self._converter = Converter(self)
         self._plans: dict[Any, Any] = {}
+        self.reshaped: dict[Any, tuple[bool, tuple[Any, ...]]] = {}
+        """Whether a reshape is a view, and its sizes, by the expressions that it is made of."""
         self._symbolic = False  # whether the key being made has a symbol in it
 
     def __enter__(self) -> "FakeMode":
@@ -120,7 +131,8 @@ class FakeMode(InfraMode):
 
         `policy` (one `DimPolicy`, or one a dimension) asks for symbolic sizes, which the mode's `shape_env` makes;
         strides follow the sizes. `alike` has for each dimension what `ShapeEnv.create_size` takes for that;
-        `symbolic_strides` tells of each whether a stride that does not follow from sizes is a symbol. Raises NotImplementedError for layouts other than strided.
+        `symbolic_strides` tells of each whether a stride that does not follow from sizes is a symbol; a `DimPolicy` there, that
+        it is in any case. Raises NotImplementedError for layouts other than strided.
         """
         return self._converter.convert(t, source, policy, alike, symbolic_strides)
 
@@ -156,6 +168,8 @@ class FakeMode(InfraMode):
 
     def _answer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         rule, facts = rule_and_facts(func)
+        if func in _FROM_START:
+            self.counted_from_start.add(self._fake(args[0]).storage_key)
         if facts.acts:
             self.effects += 1
             self.writes += bool(facts.written)
@@ -163,16 +177,26 @@ class FakeMode(InfraMode):
                 raise DataDependentError(func)
         elif func is _CLONE and (self.data_dependent or (self.shape_env is not None and self.shape_env.has_open)):
             copy = self._build(self._plan(func, rule, args, kwargs), args)
-            if kwargs.get("memory_format") is not None and _may_lie_so(args[0], copy):
-                self._perhaps_one.append((self._fake(args[0]).storage_key, copy.storage_key))
-                self.doubtful_copies += 1
+            if kwargs.get("memory_format") is not None:
+                self._copied = args[0], copy
+                if _may_lie_so(args[0], copy):
+                    self._doubt(args[0], copy)
             return copy
+        elif func is _UNSAFE_VIEW and self._copied is not None and args[0] is self._copied[1]:
+            # `reshape` copies where a view cannot be; by sizes of 1 it can more often than they are laid out alike.
+            source, copy = self._copied
+            if view_may_be(tuple(source.shape), tuple(source.stride()), tuple(args[1])):
+                self._doubt(source, copy)
         if rule is None:
             return self._without_rule(func, facts, args, kwargs)
         plan = self._plan(func, rule, args, kwargs)
         if plan is NotImplemented:
             return self._fall_back(func, args, kwargs)
         return self._build(plan, args)
+
+    def _doubt(self, source: Any, copy: Any) -> None:
+        self._perhaps_one.append((self._fake(source).storage_key, copy.storage_key))
+        self.doubtful_copies += 1
 
     def _is_perhaps_another(self, written: Any) -> bool:
         """Whether what is written to may be memory of another tensor, or none of its."""
@@ -183,7 +207,15 @@ class FakeMode(InfraMode):
     def may_share(self, tensors: Iterable[Any]) -> bool:
         """Whether two of these may be one memory or not, which only the run can tell: one perhaps is a copy of the other."""
         keys = {one.storage_key for one in tensors if isinstance(one, FakeTensor)}
-        return any(keys.issuperset(pair) for pair in self._perhaps_one)
+        groups: list[set[object]] = []  # a copy of a copy is perhaps the first, too
+        for pair in self._perhaps_one:
+            met = [group for group in groups if not group.isdisjoint(pair)]
+            groups = [group for group in groups if group.isdisjoint(pair)] + [set(pair).union(*met)]
+        return any(len(keys & group) > 1 for group in groups)
+
+    def decompose(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a composite op by the ops that define it in eager, in the mode in force."""
+        return _torch.composite_kernel(func, *args, **kwargs)
 
     def check(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Refuse what an op would refuse, and have checked by the run what only the run can tell; nothing is computed."""
@@ -292,7 +324,7 @@ class FakeMode(InfraMode):
     def _without_rule(self, func: Any, facts: OperatorFacts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if facts.composite:
             with self:
-                return func.decompose(*args, **kwargs)
+                return self.decompose(func, args, kwargs)
         own = _torch.fake_function(func)
         if own is not None:
             context = SizesInData(func, self.shape_env if self.data_dependent else None)
@@ -319,10 +351,10 @@ class FakeMode(InfraMode):
             if facts.reshapes:
                 # The tensor takes the metadata, and the storage, of the view that the functional op would give.
                 key = self._fake(args[result.base]).storage_key
-                target.data = self._class(result)(self, result, key)
+                made = self._class(result)(self, result, key)
+                target.data = made
                 target.storage_key = key
-                if hasattr(target, "strides"):
-                    target.strides = tuple(result.stride)
+                target.laid_out(made)
             elif type(result) in _METAS:
                 check_target(func, self._fake(target), result, resizable)
         return targets[0] if len(targets) == 1 else tuple(targets)
@@ -334,7 +366,7 @@ class FakeMode(InfraMode):
 
 def check_target(func: Any, target: FakeTensor, result: Any, resizable: bool) -> None:
     """Raise as eager does if a tensor with the metadata `result` cannot be written to `target`."""
-    if not same_size(target.shape, result.size):
+    if not same_shape(target.shape, result.size):
         if resizable:
             raise NotImplementedError(f"{func} would resize its out= argument of size {list(target.shape)}")
         raise errors.unlike_target(target.shape, result.size)

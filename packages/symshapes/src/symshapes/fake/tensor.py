@@ -5,12 +5,14 @@ What it needs of the mode that made it is the Protocol `Mode`, which `FakeMode` 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import FunctionType
 from typing import Any, Protocol
 
 import torch
 
 from symshapes import _torch
+from symshapes.facts import override_questions
 from symshapes.fake.composites import COMPOSITES
 from symshapes.fake.subscripts import has_symbol, select_symbols
 from symshapes.rules.layout import CONJ, NEG, TensorMeta
@@ -50,7 +52,9 @@ class FakeTensor(torch.Tensor):
     from_data: dict[Any, tuple[int, Any]]
     strides: tuple[Any, ...]
     """Of one that answers for its own layout, which torch asks by operators; see `LAYOUTS`."""
-    __slots__ = ("fake_mode", "from_data", "lazy_flags", "storage_key", "strides")  # no dictionary each
+    told: TensorMeta
+    """Of one with symbolic sizes: its metadata. Reading it from torch copies each number four times, and asks it what it is as often."""
+    __slots__ = ("fake_mode", "from_data", "lazy_flags", "storage_key", "strides", "told")  # no dictionary each
 
     __torch_function__ = _torch.disabled_torch_function  # type: ignore[assignment]
 
@@ -64,21 +68,27 @@ class FakeTensor(torch.Tensor):
             _torch.allow_device_without_hardware(device)
             if device.index is None:
                 device = torch.device("cuda", torch.cuda.current_device() if torch.cuda.is_initialized() else 0)
-        asks = cls is SymbolicFakeTensor and mode.shape_env is not None and mode.shape_env.has_open
+        size, stride, offset, storage, asks = meta.size, meta.stride, meta.offset, None, False
+        env = mode.shape_env if cls is SymbolicFakeTensor else None
+        if env is not None:
+            size, stride, offset = _settled(size), _settled(stride), *_settled((offset,))
+            storage, asks = mode.storage_size, env.has_open
         fake: Any = _torch.wrapper_tensor(
             cls,
-            meta.size,
-            meta.stride,
-            meta.offset,
+            size,
+            stride,
+            offset,
             meta.dtype,
             device,
             requires_grad,
             _torch.lazy_bit_keys(bool(flags & CONJ), bool(flags & NEG)) if flags else None,
-            mode.storage_size if cls is SymbolicFakeTensor else None,
+            storage,
             asks,
         )
         if asks:
-            fake.strides = tuple(meta.stride)
+            fake.strides = stride
+        if env is not None:
+            fake.told = TensorMeta(size, stride, meta.dtype, device, offset, flags)
         fake.fake_mode = mode
         fake.storage_key = object() if storage_key is None else storage_key
         fake.lazy_flags = flags
@@ -107,6 +117,14 @@ class FakeTensor(torch.Tensor):
         part, rest = select_symbols(self, key)
         torch.Tensor.__setitem__(part, rest or Ellipsis, value)
 
+    def laid_out(self, like: torch.Tensor) -> None:
+        """Note that torch has given it the sizes, strides and offset of `like`, a fake, in place."""
+        meta = meta_of(like)
+        if hasattr(self, "strides"):
+            self.strides = meta.stride
+        if hasattr(self, "told"):
+            self.told = meta
+
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         dtype = str(self.dtype).removeprefix("torch.")
         grad = ", requires_grad=True" if self.requires_grad else ""
@@ -129,7 +147,37 @@ class FakeTensor(torch.Tensor):
 
 
 class SymbolicFakeTensor(FakeTensor):
-    """A fake with a symbolic size: composite ops whose C++ knows plain sizes only go another way (composites.py)."""
+    """A fake with a symbolic size: composite ops whose C++ knows plain sizes only go another way (composites.py).
+
+    What Python reads of its metadata it says itself, without torch's turning each number into its own and back.
+    """
+
+    @property
+    def shape(self) -> torch.Size:  # type: ignore[override]
+        """Its sizes."""
+        return torch.Size(self.told.size)
+
+    @property
+    def dtype(self) -> torch.dtype:  # type: ignore[override]
+        """Of its elements."""
+        return self.told.dtype
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        """Its real device."""
+        return self.told.device
+
+    def dim(self) -> int:
+        """How many dimensions."""
+        return len(self.told.size)
+
+    def size(self, *dim: Any, **named: Any) -> Any:
+        """Its sizes, or that of one dimension."""
+        return super().size(*dim, **named) if dim or named else self.shape
+
+    def stride(self, *dim: Any, **named: Any) -> Any:
+        """Its strides, or that of one dimension."""
+        return super().stride(*dim, **named) if dim or named else self.told.stride
 
     @classmethod
     def __torch_function__(  # type: ignore[override]
@@ -143,9 +191,6 @@ class SymbolicFakeTensor(FakeTensor):
             return (own or func)(*args, **(kwargs or {}))
 
 
-_OVERRIDES = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
-
-
 def _body(func: Any) -> Any:
     """A Python function of torch's that asks whether it is overridden, told that it is not: what it calls may be.
 
@@ -153,7 +198,7 @@ def _body(func: Any) -> Any:
     """
     if type(func) is not FunctionType or getattr(torch.Tensor, func.__name__, None) is func:
         return None
-    asked = [name for name in _OVERRIDES if name in func.__code__.co_names]
+    asked = override_questions(func)
     if not asked:
         return None
     namespace = {**func.__globals__, **dict.fromkeys(asked, _is_not)}
@@ -175,6 +220,8 @@ def fake_class(meta: Any) -> type[FakeTensor]:
 
 def meta_of(fake: torch.Tensor) -> TensorMeta:
     """The metadata of a fake tensor as rules see it."""
+    if type(fake) is SymbolicFakeTensor:
+        return fake.told
     return TensorMeta(
         tuple(fake.shape),
         fake.stride(),
@@ -183,6 +230,16 @@ def meta_of(fake: torch.Tensor) -> TensorMeta:
         fake.storage_offset(),
         fake.lazy_flags,  # type: ignore[attr-defined]
     )
+
+
+def _settled(numbers: Sequence[Any]) -> tuple[Any, ...]:
+    """Sizes or strides as torch takes them: symbols of which one value is left are ints."""
+    return tuple([number if type(number) is int else _plain(number) for number in numbers])
+
+
+def _plain(number: Any) -> Any:
+    known = number.node.maybe_as_int()
+    return number if known is None else known
 
 
 def _find_mode(values: Any) -> Mode | None:

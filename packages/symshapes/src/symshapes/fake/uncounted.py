@@ -137,6 +137,15 @@ def _remember(input: Tensor, dims: list[int], mean: Tensor | None, variance: Ten
             remembered.copy_(torch.where(some, remembered * (1 - momentum) + now * momentum, remembered))
 
 
+def dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """`torch.dropout`; of how many elements only the run can tell, no elements are no case of their own."""
+    if p == 0 or not train or not any(map(is_unbacked, input.shape)) or input.device.type != "cpu":
+        return torch.dropout(input, p, train)
+    if p == 1:
+        return input.mul(torch.zeros((), dtype=input.dtype))
+    return input * torch.empty_like(input).bernoulli_(1 - p).div_(1 - p)
+
+
 class _MaskedScatter(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, input: Tensor, mask: Tensor, source: Tensor) -> Tensor:

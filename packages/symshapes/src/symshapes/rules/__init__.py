@@ -19,7 +19,7 @@ from symshapes.rules import (  # noqa: F401
     spectral,
     views,
 )
-from symshapes.rules.layout import TensorMeta, View, contiguous_strides
+from symshapes.rules.layout import TensorMeta, View, contiguous_strides, looks_channels_last
 from symshapes.rules.registry import DataDependentError, missing_rules, register_rule, reset_rules
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "TensorMeta",
     "View",
     "contiguous_strides",
+    "looks_channels_last",
     "missing_rules",
     "register_rule",
     "reset_rules",

@@ -15,6 +15,7 @@ from symshapes.rules.layout import (
     is_contiguous,
     strides_for,
     suggest_format,
+    sure,
 )
 from symshapes.rules.registry import rule
 
@@ -42,6 +43,8 @@ def output_size(
             f"Given groups={groups}, weight of size {list(weight)}, expected input{list(size)} to have {expected} "
             f"channels, but got {size[1]} channels instead"
         )
+    if not transposed and sure(expected == 0):
+        channels = 0  # nothing comes of nothing, whatever the weight says
     stride, padding, dilation = _each(stride, spatial), _each(padding, spatial), _each(dilation, spatial)
     output_padding = _each(output_padding, spatial)
     out: list[Size] = [size[0], channels]
@@ -117,6 +120,8 @@ def convolution(
     options = (stride, padding, dilation, transposed, output_padding, groups)
     if not batched:
         return fresh(out[1:], input)
+    if sure(size[0] == 0) or sure(size[1] == 0):
+        return fresh(out, input)
     return TensorMeta(out, kernel_strides(out, input, weight, options), input.dtype, input.device)
 
 

@@ -16,7 +16,7 @@ from symshapes.rules.layout import (
     fresh,
     numel,
     preserved_strides,
-    same_size,
+    same_shape,
     strides_for,
     sure,
 )
@@ -82,7 +82,7 @@ def to_copy(
 def copy_(self: TensorMeta, src: TensorMeta, non_blocking: bool = False) -> Same:
     """Write `src`, broadcast, into `self`."""
     both = broadcast(self.size, src.size)
-    if not same_size(both, self.size):
+    if not same_shape(both, self.size):
         raise errors.unlike_target(self.size, both)
     return Same()
 

@@ -5,14 +5,17 @@ arguments. Out: nothing, or the error. What kernels of eager check when they run
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from symshapes.expr.symbols import is_unbacked
+from symshapes.facts import errors
 from symshapes.facts.layout import same_size
 from symshapes.rules import layout
 from symshapes.rules.indexing import SCATTERS
 from symshapes.rules.indexing import index as indexed
 from symshapes.rules.layout import Size, TensorMeta, broadcast, numel, wrap_dim
+from symshapes.rules.pooling import UPSAMPLERS
 from symshapes.rules.registry import demand
 from symshapes.rules.views import as_strided, diagonal, select, slice_
 
@@ -71,6 +74,7 @@ def _convolution(input: TensorMeta, weight: TensorMeta, bias: Maybe, *options: A
 
 @demand("native_layer_norm")
 def _layer_norm(input: TensorMeta, normalized_shape: Sequence[Size], weight: Maybe, bias: Maybe, eps: float) -> None:
+    _require(len(normalized_shape) > 0, "Expected normalized_shape to be at least 1-dimensional")
     for meta in (weight, bias):
         if meta is not None:
             _same(meta.size, normalized_shape, "expected weight to be of same shape as normalized_shape")
@@ -123,8 +127,39 @@ def _softmax_backward(grad_output: TensorMeta, output: TensorMeta, *_: Any) -> N
 # Images
 
 
+def _filled(self: TensorMeta, lengths: Sequence[Size]) -> None:
+    for length in lengths:
+        _require(length > 0, f"Expected a tensor with non-zero non-batch dimensions, but got: {list(self.size)}")
+
+
+@demand("max_pool2d_with_indices", "avg_pool2d", "max_unpool2d", "im2col")
+def _pool2d(self: TensorMeta, *_: Any, **__: Any) -> None:
+    _filled(self, self.size[-3:])
+
+
+@demand("max_pool3d_with_indices", "avg_pool3d", "max_unpool3d")
+def _pool3d(self: TensorMeta, *_: Any, **__: Any) -> None:
+    _filled(self, self.size[-4:])
+
+
+@demand("adaptive_max_pool2d", "adaptive_max_pool3d", "_adaptive_avg_pool3d")
+def _adaptive_pool(self: TensorMeta, *_: Any) -> None:
+    _filled(self, self.size[1:])
+
+
+@demand("_adaptive_avg_pool2d")
+def _adaptive_avg_pool2d(self: TensorMeta, *_: Any) -> None:
+    _filled(self, self.size[-2:])
+
+
+@demand("replication_pad1d", "replication_pad2d", "replication_pad3d")
+def _replication_pad(self: TensorMeta, padding: Sequence[Size]) -> None:
+    _filled(self, self.size[-len(padding) // 2 - 1 :])
+
+
 @demand("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
 def _reflection_pad(self: TensorMeta, padding: Sequence[Size]) -> None:
+    _filled(self, self.size[-len(padding) // 2 - 1 :])
     for pair in range(len(padding) // 2):
         length = self.size[len(self.size) - 1 - pair]
         for amount in padding[2 * pair : 2 * pair + 2]:
@@ -134,6 +169,7 @@ def _reflection_pad(self: TensorMeta, padding: Sequence[Size]) -> None:
 @demand("grid_sampler_2d", "grid_sampler_3d", "_grid_sampler_2d_cpu_fallback", "cudnn_grid_sampler")
 def _grid_sampler(input: TensorMeta, grid: TensorMeta, *_: Any) -> None:
     _same(input.size[:1], grid.size[:1], "grid_sampler(): expected grid and input to have same batch size")
+    _filled(input, input.size[2:])
     _require(grid.size[-1] == len(input.size) - 2, f"grid_sampler(): a grid of size {list(grid.size)}")
 
 
@@ -153,6 +189,11 @@ def _channel_shuffle(self: TensorMeta, groups: Size) -> None:
     _require(self.size[1] % groups == 0, "number of channels must be divisible by groups")
 
 
+@demand(*UPSAMPLERS)
+def _upsample(self: TensorMeta, output_size: Sequence[Size], *_: Any) -> None:
+    _filled(self, (*self.size[1:], *output_size))
+
+
 # Parts of a tensor
 
 
@@ -163,7 +204,7 @@ def _select_scatter(self: TensorMeta, src: TensorMeta, dim: int, index: Size) ->
 
 @demand("slice_scatter")
 def _slice_scatter(self: TensorMeta, src: TensorMeta, *where: Any, **named: Any) -> None:
-    _spreads(src.size, slice_(self, *where, **named).size)
+    _same(src.size, slice_(self, *where, **named).size, "expected src to have a size equal to the slice of self")
 
 
 @demand("diagonal_scatter")
@@ -216,11 +257,14 @@ def _index_add(self: TensorMeta, dim: int, index: TensorMeta, source: TensorMeta
 def _index_put(self: TensorMeta, indices: Sequence[Maybe], values: TensorMeta, accumulate: bool = False) -> None:
     at = 0
     masks = False
-    for meta in indices:
+    for number, meta in enumerate(indices):
         if meta is not None and meta.dtype.itemsize == 1:  # how many elements a mask chooses is in the data
             masks = True
-            of = self.size[at : at + len(meta.size)]
-            _same(meta.size, of, "the shape of the mask does not match the shape of the indexed tensor")
+            unlike = partial(errors.unlike_mask, meta.size, number, self.size, at)
+            if len(meta.size) > len(self.size) - at:
+                raise unlike()
+            for mine, wanted in zip(meta.size, self.size[at:], strict=False):
+                layout.demand(mine == wanted, unlike)
             at += len(meta.size)
         else:
             at += 1

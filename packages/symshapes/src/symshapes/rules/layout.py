@@ -12,8 +12,7 @@ import torch
 from symshapes.expr.symbols import expr_of, is_unbacked
 from symshapes.expr.terms import exact_quotient
 from symshapes.facts import errors
-from symshapes.facts.layout import channels_innermost, grows_outward, is_block, is_nested, lies_in_order
-from symshapes.facts.layout import same_size as same_number
+from symshapes.facts.layout import channels_innermost, grows_outward, is_block, is_nested, lies_in_order, same_size
 
 # int | torch.SymInt; torch is untyped to mypy here, so the alias says it in words.
 Size = Any
@@ -80,7 +79,7 @@ def given(condition: Any) -> None:
         condition.node.env.learn(condition.node.expr)
 
 
-def same_size(first: Sequence[Size], second: Sequence[Size]) -> bool:
+def same_shape(first: Sequence[Size], second: Sequence[Size]) -> bool:
     """Whether two sizes are equal for certain. Ranks go first: comparing tuples would guard on items before it saw the lengths."""
     return len(first) == len(second) and all(
         one is two or sure(one == two) for one, two in zip(first, second, strict=True)
@@ -106,12 +105,17 @@ def contiguous_strides(size: Sequence[Size]) -> Sizes:
 
 
 def strides_in_order(size: Sequence[Size], order: Sequence[int]) -> Sizes:
-    """Dense strides where `order` lists the dimensions from innermost to outermost."""
+    """Dense strides where `order` lists the dimensions from innermost to outermost.
+
+    In any order but the row-major one a length of 0 counts as it is, as in eager.
+    """
+    if list(order) == list(range(len(size) - 1, -1, -1)):
+        return contiguous_strides(size)
     strides: list[Size] = [0] * len(size)
     step: Size = 1
     for dim in order:
         strides[dim] = step
-        step = step * (max(size[dim], 1) if type(size[dim]) is int else size[dim])
+        step = step * size[dim]
     return tuple(strides)
 
 
@@ -144,9 +148,10 @@ def is_contiguous(size: Sequence[Size], stride: Sequence[Size]) -> bool:
     return is_nested(size, stride, range(len(size) - 1, -1, -1), _equal) or any(sure(length == 0) for length in size)
 
 
-def is_channels_last(size: Sequence[Size], stride: Sequence[Size]) -> bool:
-    """Whether a 4-d or 5-d tensor is dense with its channels innermost."""
-    return len(size) in (4, 5) and is_nested(size, stride, channels_innermost(len(size)), _equal)
+def is_channels_last(size: Sequence[Size], stride: Sequence[Size], exact: bool = False) -> bool:
+    """Whether a 4-d or 5-d tensor is dense with its channels innermost; `exact`: guarded also where that turns on a size of 1."""
+    equal = _is_equal if exact else _equal
+    return len(size) in (4, 5) and is_nested(size, stride, channels_innermost(len(size)), equal)
 
 
 def looks_channels_last(size: Sequence[Size], stride: Sequence[Size]) -> bool:
@@ -282,7 +287,7 @@ def broadcast(*sizes: Sequence[Size]) -> Sizes:
 
 def _is_same(one: Size, two: Size) -> bool:
     """Whether two sizes are known to be equal; never guards."""
-    return one is two or same_number(one, two)
+    return one is two or same_size(one, two)
 
 
 def _is_multiple(one: Size, two: Size) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import torch
 
 from symshapes.facts import result_dtype
-from symshapes.rules.layout import Size, TensorMeta, broadcast, contiguous_strides, fresh, same_size, wrap_dim
+from symshapes.rules.layout import Size, TensorMeta, broadcast, contiguous_strides, fresh, same_shape, wrap_dim
 from symshapes.rules.pointwise import elementwise
 from symshapes.rules.registry import rule
 
@@ -127,7 +127,7 @@ def slogdet(self: TensorMeta) -> tuple[TensorMeta, ...]:
 def solve(self: TensorMeta, B: TensorMeta, *, left: bool = True, check_errors: bool = False) -> tuple[TensorMeta, ...]:
     """The solution, and the factors it came from; the right side may be a vector for each matrix."""
     rows = _square(self, "linalg.solve")
-    vector = len(B.size) == 1 or (len(B.size) == len(self.size) - 1 and same_size(B.size, self.size[:-1]))
+    vector = len(B.size) == 1 or (len(B.size) == len(self.size) - 1 and same_shape(B.size, self.size[:-1]))
     right = (*B.size, 1) if vector else B.size
     if vector and not left:
         raise RuntimeError("linalg.solve: Vector broadcasting of the left hand side is not supported for left=False.")

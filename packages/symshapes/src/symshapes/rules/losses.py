@@ -3,7 +3,7 @@
 from typing import Any
 
 from symshapes.rules.copies import like
-from symshapes.rules.layout import Size, TensorMeta, broadcast, fresh, same_size
+from symshapes.rules.layout import Size, TensorMeta, broadcast, fresh, same_shape
 from symshapes.rules.pointwise import elementwise
 from symshapes.rules.registry import rule
 
@@ -125,7 +125,7 @@ def multi_margin_loss(
 @rule("multilabel_margin_loss_forward")
 def multilabel_margin_loss(self: TensorMeta, target: TensorMeta, reduction: int) -> tuple[TensorMeta, TensorMeta]:
     """One loss a row, reduced, and which classes are targets."""
-    if not same_size(self.size, target.size):
+    if not same_shape(self.size, target.size):
         raise RuntimeError(f"inconsistent target size: {list(target.size)} for input of size: {list(self.size)}")
     rows = self.size[:1] if reduction == 0 and len(self.size) == 2 else ()
     return fresh(rows, self), fresh(target.size, self)

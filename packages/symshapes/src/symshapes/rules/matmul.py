@@ -7,7 +7,7 @@ import torch
 
 from symshapes.facts import common_device
 from symshapes.rules.copies import like
-from symshapes.rules.layout import CONJ, TensorMeta, broadcast, demand, fresh, same_size
+from symshapes.rules.layout import CONJ, TensorMeta, broadcast, demand, fresh, same_shape
 from symshapes.rules.pointwise import elementwise
 from symshapes.rules.registry import rule
 
@@ -51,7 +51,7 @@ def addmm(self: TensorMeta, mat1: TensorMeta, mat2: TensorMeta, **_: Any) -> Ten
 
 
 def _fits(self: TensorMeta, out: TensorMeta) -> None:
-    if not same_size(broadcast(self.size, out.size), out.size):
+    if not same_shape(broadcast(self.size, out.size), out.size):
         raise RuntimeError(f"The expanded size of the tensor {list(out.size)} must match {list(self.size)}")
 
 

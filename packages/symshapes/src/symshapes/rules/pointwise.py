@@ -25,7 +25,7 @@ from symshapes.rules.layout import (
     is_dense,
     permutation_by_stride,
     preserved_strides,
-    same_size,
+    same_shape,
     strides_in_order,
     wrap_dim,
 )
@@ -40,13 +40,13 @@ def iterator_strides(size: Sizes, tensors: Sequence[TensorMeta], scalars: bool =
     """
     if not size:
         return ()
-    if not scalars and all(same_size(meta.size, size) for meta in tensors):
+    if not scalars and all(same_shape(meta.size, size) for meta in tensors):
         if all(is_contiguous(size, meta.stride) for meta in tensors):
             return contiguous_strides(size)
         if len(size) == 4 and all(is_channels_last(size, meta.stride) for meta in tensors):
             return channels_last_strides(size)
         first = tensors[0].stride
-        if is_dense(size, first) and all(same_size(meta.stride, first) for meta in tensors[1:]):
+        if is_dense(size, first) and all(same_shape(meta.stride, first) for meta in tensors[1:]):
             return first
     if len(size) == 1:
         return (1,)
@@ -205,7 +205,7 @@ def prelu(self: TensorMeta, weight: TensorMeta) -> TensorMeta:
 def prelu_backward(grad_output: TensorMeta, self: TensorMeta, weight: TensorMeta) -> tuple[TensorMeta, TensorMeta]:
     """Gradients of input and weight, both in the input's size and format."""
     size = broadcast(self.size, weight.size, grad_output.size)
-    if same_size(size, self.size):
+    if same_shape(size, self.size):
         out = prelu(self, weight)
     else:
         out = elementwise([self, weight, grad_output])

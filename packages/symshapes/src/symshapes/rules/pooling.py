@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from symshapes.rules.layout import Size, TensorMeta, fresh, same_size, strides_for, suggest_format
+from symshapes.rules.layout import Size, TensorMeta, fresh, same_shape, strides_for, suggest_format
 from symshapes.rules.registry import rule
 
 
@@ -125,7 +125,7 @@ def avg_pool3d(
 @rule("max_unpool2d")
 def max_unpool2d(self: TensorMeta, indices: TensorMeta, output_size: Sequence[Size]) -> TensorMeta:
     """Zeros with the values where the largest were."""
-    if not same_size(self.size, indices.size):
+    if not same_shape(self.size, indices.size):
         raise RuntimeError(
             f"Expected shape of indices to be same as that of the input tensor ({list(self.size)}) but got indices tensor "
             f"with shape: {list(indices.size)}"
@@ -136,7 +136,7 @@ def max_unpool2d(self: TensorMeta, indices: TensorMeta, output_size: Sequence[Si
 @rule("max_unpool3d")
 def max_unpool3d(self: TensorMeta, indices: TensorMeta, output_size: Sequence[Size], *_: Any) -> TensorMeta:
     """Zeros with the values where the largest were, row-major."""
-    if not same_size(self.size, indices.size):
+    if not same_shape(self.size, indices.size):
         raise RuntimeError("Expected shape of indices to be same as that of the input tensor")
     return fresh((*self.size[:-3], *output_size), self)
 
@@ -206,7 +206,7 @@ def adaptive_max_pool_backward(grad_output: TensorMeta, self: TensorMeta, indice
     return _shaped(self.size, self)
 
 
-@rule(
+UPSAMPLERS = (
     "upsample_nearest1d",
     "upsample_nearest2d",
     "upsample_nearest3d",
@@ -220,6 +220,9 @@ def adaptive_max_pool_backward(grad_output: TensorMeta, self: TensorMeta, indice
     "_upsample_bilinear2d_aa",
     "_upsample_bicubic2d_aa",
 )
+
+
+@rule(*UPSAMPLERS)
 def upsample(self: TensorMeta, output_size: Sequence[Size], *_: Any) -> TensorMeta:
     """The image at another resolution, in its own format."""
     return _shaped((*self.size[:2], *output_size), self)

@@ -30,8 +30,8 @@ def reduced(self: TensorMeta, dims: Dims, keepdim: bool, dtype: torch.dtype | No
     return fresh(size, self, dtype)
 
 
-def _has_elements(count: Size, words: str) -> None:
-    demand(count != 0, lambda: IndexError(words))
+def _has_elements(count: Size, words: str, kind: type[Exception] = IndexError) -> None:
+    demand(count != 0, lambda: kind(words))
 
 
 def _nonempty(self: TensorMeta, dims: Dims, name: str) -> None:
@@ -120,6 +120,14 @@ def kthvalue(self: TensorMeta, k: Size, dim: int = -1, keepdim: bool = False) ->
 @rule("aminmax")
 def aminmax(self: TensorMeta, *, dim: int | None = None, keepdim: bool = False) -> tuple[TensorMeta, TensorMeta]:
     """Smallest and largest element."""
+    if dim is None:
+        _has_elements(
+            numel(self.size),
+            "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.",
+            RuntimeError,
+        )
+    else:
+        _nonempty(self, dim, "aminmax")
     out = reduced(self, dim, keepdim)
     return out, out
 

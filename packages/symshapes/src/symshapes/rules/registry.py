@@ -52,10 +52,12 @@ def rule_and_facts(op: Any) -> tuple[Rule | None, OperatorFacts]:
     """The rule of an operator, if it has one, and its facts: one look-up for both."""
     found = _KNOWN.get(op)
     if found is None:
-        rule, demanded = RULES.get(op), DEMANDS.get(op)
+        rule, facts = RULES.get(op), facts_of(op)
+        # In place it demands what it demands of the same arguments where it is functional.
+        demanded = DEMANDS.get(op) or DEMANDS.get(facts.functional)
         if rule is not None and demanded is not None:
             rule = _demanding(demanded, rule)
-        found = _KNOWN[op] = rule, facts_of(op)
+        found = _KNOWN[op] = rule, facts
     return found
 
 

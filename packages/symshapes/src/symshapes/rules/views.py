@@ -1,6 +1,7 @@
 """View ops: results that share the input's storage."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
@@ -19,12 +20,13 @@ from symshapes.rules.layout import (
     given,
     is_contiguous,
     numel,
-    same_size,
+    same_shape,
     strides_for,
     sure,
     turns_on_one,
     view_of,
     wrap_dim,
+    wrap_dims,
 )
 from symshapes.rules.registry import DataDependentError, rule
 
@@ -62,22 +64,47 @@ def view_strides(size: Sizes, stride: Sizes, target: Sizes) -> Sizes | None:
     count = numel(size)
     if sure(count == 0):
         # With the same sizes the strides stay; otherwise row-major ones.
-        return stride if same_size(size, target) else contiguous_strides(target)
+        return stride if same_shape(size, target) else contiguous_strides(target)
     if is_contiguous(size, stride) and type(count) is not int:
         return contiguous_strides(target)
+    if not size:
+        return contiguous_strides(target)
+    return _strides_by(sure, size, stride, target)
+
+
+def view_may_be(size: Sizes, stride: Sizes, target: Sizes) -> bool:
+    """Where `view_strides` has found none: whether there are at sizes of 1, or at those that only the run can tell."""
+    doubts: list[Any] = []
+
+    def ask(condition: Any) -> bool:
+        if isinstance(condition, torch.SymBool) and (not condition.node.has_hint() or turns_on_one(condition)):
+            known = condition.node.env.statically_known(condition.node.expr)
+            if known is None:
+                doubts.append(condition)
+            return bool(known)
+        return bool(condition)
+
+    try:
+        return _strides_by(ask, size, stride, target) is not None or bool(doubts)
+    except DataDependentError:
+        return True
+
+
+def _strides_by(holds: Callable[[Any], bool], size: Sizes, stride: Sizes, target: Sizes) -> Sizes | None:
+    """`view_strides` of elements that there are and that may lie in several chunks, by answers of `holds`."""
     out: list[Size] = [0] * len(target)
     at = len(target) - 1
-    base = stride[-1] if stride else 1
+    base = stride[-1]
     inner: Size = 1  # elements of the current chunk of dimensions that lie one behind the other
     filled: Size = 1
     for dim in range(len(size) - 1, -1, -1):
         inner = inner * size[dim]
-        if dim == 0 or not (sure(stride[dim - 1] == inner * base) or sure(size[dim - 1] == 1)):
-            while at >= 0 and (_is_short(filled, inner) or sure(target[at] == 1)):
+        if dim == 0 or not (holds(stride[dim - 1] == inner * base) or holds(size[dim - 1] == 1)):
+            while at >= 0 and (_is_short(holds, filled, inner) or holds(target[at] == 1)):
                 out[at] = filled * base
                 filled = filled * target[at]
                 at -= 1
-            if not sure(filled == inner):
+            if not holds(filled == inner):
                 if any(map(is_unbacked, (*size, *stride, *target))):
                     # What this would be a view of by one size it might have to copy by another.
                     raise DataDependentError(torch.ops.aten.view.default)
@@ -86,16 +113,14 @@ def view_strides(size: Sizes, stride: Sizes, target: Sizes) -> Sizes | None:
                 base = stride[dim - 1]
                 inner = 1
                 filled = 1
-    if not size:
-        return contiguous_strides(target)
     return tuple(out) if at == -1 else None
 
 
-def _is_short(filled: Size, inner: Size) -> bool:
+def _is_short(holds: Callable[[Any], bool], filled: Size, inner: Size) -> bool:
     """Whether a chunk of the target has fewer elements than that of the tensor."""
     shorter = filled < inner
     known = not isinstance(shorter, torch.SymBool) or (shorter.node.has_hint() and not turns_on_one(shorter))
-    return bool(shorter) if known else not sure(filled == inner)
+    return bool(shorter) if known else not holds(filled == inner)
 
 
 @rule("view")
@@ -362,8 +387,7 @@ def squeeze_dim(self: TensorMeta, dim: int) -> View:
 @rule("squeeze.dims")
 def squeeze_dims(self: TensorMeta, dim: Sequence[int]) -> View:
     """Drop those of the dimensions whose length is 1."""
-    rank = len(self.size)
-    gone = [d for d in (wrap_dim(d, rank) for d in dim) if rank and self.size[d] == 1]
+    gone = [d for d in (wrap_dims(list(dim), len(self.size)) if dim else ()) if self.size[d] == 1]
     return view_of(self, _without(self.size, gone), _without(self.stride, gone))
 
 
@@ -482,7 +506,7 @@ def unbind(self: TensorMeta, dim: int = 0) -> list[View]:
 @rule("resize")
 def resize(self: TensorMeta, size: Sequence[Size], *, memory_format: torch.memory_format | None = None) -> View:
     """What `resize_` makes of a tensor: the same storage, row-major unless the size stays."""
-    if same_size(size, self.size) and memory_format is None:
+    if same_shape(size, self.size) and memory_format is None:
         return view_of(self, self.size, self.stride)
     return view_of(self, size, strides_for(size, memory_format or torch.contiguous_format))
 
