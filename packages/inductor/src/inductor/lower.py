@@ -209,7 +209,7 @@ class _Lowering:
         if buffer is None:
             raise NotImplementedError(f"a size that {node.target} finds in data, lowered to loops")
         operations = self.builder.program.operations
-        if buffer.size[dim] is symbol:
+        if buffer.size[dim] == symbol:
             for at in range(len(operations) - 1, -1, -1):
                 op = operations[at]
                 if isinstance(op, ExternOp) and buffer.name in op.writes:

@@ -7,6 +7,7 @@ import itertools
 import pytest
 import sympy
 import torch
+from sympy.core.cache import clear_cache
 
 from inductor.handlers.interpreter import evaluate
 from inductor.ir.body import Body, record
@@ -56,3 +57,13 @@ def test_spans() -> None:
     assert span(Mod(FloorDiv(I0, 4), 3), I0) == (4, 12)
     assert span(FloorDiv(Mod(I0, 12), 4), I0) == (4, 12)
     assert span(FloorDiv(I0 + 1, 4), I0) is None
+
+
+def test_a_symbol_made_anew_is_the_same_variable() -> None:
+    """sympy keeps symbols in a cache of bounded size: a later one of the same name is equal, and another object."""
+    clear_cache()
+    again = sympy.Symbol(I0.name, **I0.assumptions0)
+    assert again == I0
+    assert again is not I0
+    assert span(Mod(again, 4), I0) == (1, 4)
+    assert span(again, I0) == (1, None)

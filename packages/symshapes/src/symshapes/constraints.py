@@ -367,8 +367,8 @@ class Constraints:
         variable, constant = _parts(difference)
         symbol = self._solvable(variable)
         if symbol is not None:
-            coefficient = next(c for c, m in variable if m is symbol)
-            rest = sum_of([*((c, m) for c, m in variable if m is not symbol), (constant, S.One)])
+            coefficient = next(c for c, m in variable if m == symbol)
+            rest = sum_of([*((c, m) for c, m in variable if m != symbol), (constant, S.One)])
             self._replace(symbol, multiplied_out(-rest if coefficient > 0 else rest))
             return
         self._zeros.add(difference)

@@ -155,7 +155,7 @@ class ShapeEnv:
         key: Any = mark.name if mark.name is not None else (hint, alike) if shares else None
         symbol = self._shared.get((unbacked, key))
         if symbol is not None and key is not None:
-            copy = Symbol(f"{symbol.name}_{sum(of is symbol for of, _, _ in self.copies) + 1}", integer=True)
+            copy = Symbol(f"{symbol.name}_{sum(of == symbol for of, _, _ in self.copies) + 1}", integer=True)
             self.copies.append((symbol, copy, source))
             self.constraints.refine(symbol, span)
             if unbacked:
@@ -481,7 +481,7 @@ class ShapeEnv:
             first = self.sources.get(symbol)
             if first is None and (symbol in self.constraints.replacements or symbol not in self._found):
                 continue  # another name of what is told already
-            sources = () if first is None else (first, *(more for of, _, more in self.copies if of is symbol))
+            sources = () if first is None else (first, *(more for of, _, more in self.copies if of == symbol))
             span = (
                 bound(self.simplify(symbol), self.constraints.ranges) if symbol in self.constraints.order else UNKNOWN
             )

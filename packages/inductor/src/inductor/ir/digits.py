@@ -24,7 +24,7 @@ Span = tuple[int, int | None]
 
 def span(expr: Expr, variable: Symbol) -> Span | None:
     """`expr` as a part of `variable`: Mod(FloorDiv(i, 4), 3) is (4, 12). None if it is anything else."""
-    if expr is variable:
+    if expr == variable:
         return 1, None
     if not isinstance(expr, FloorDiv | Mod) or not expr.args[1].is_Integer or expr.args[1] <= 0:
         return None
