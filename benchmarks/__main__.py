@@ -1,7 +1,7 @@
 """`python -m benchmarks [--suite S] [--model M ...] [--train] [--json FILE]`: one table, one run.
 
 The suite `programs` runs whole programs around real libraries (`benchmarks/programs`) and compares their results; the suite
-`calls` times what a call costs beside its kernels.
+`calls` times what a call costs beside its kernels, the suite `kernels` single kernels of every kind.
 `--suite architectures`, `--suite dynamic` and `--suite dynamic-models` come first and take options of their own (`--suite dynamic --help`).
 """
 
@@ -23,6 +23,8 @@ from rich.table import Table
 
 from benchmarks.calls import show as time_calls
 from benchmarks.contenders import CONTENDERS, USUAL
+from benchmarks.kernels import KERNELS as SINGLE
+from benchmarks.kernels.table import show as time_kernels
 from benchmarks.measure import Row, Sample, compiles, seconds, steps
 from benchmarks.programs.child import PROGRAMS
 from benchmarks.programs.table import show as run_programs
@@ -36,7 +38,7 @@ SUITES: dict[str, tuple[str, ...]] = {
     "models": tuple(MODELS),
     "all": NAMES,
 }
-WHOLE_PROGRAMS, CALLS = "programs", "calls"
+WHOLE_PROGRAMS, CALLS, KERNELS = "programs", "calls", "kernels"
 
 
 def megabytes(sample: Sample | None) -> str:
@@ -73,9 +75,10 @@ def main() -> None:
 
         return changing_sizes(sys.argv[3:], models=sys.argv[2] == "dynamic-models")
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    parser.add_argument("--suite", choices=[*SUITES, WHOLE_PROGRAMS, CALLS], default="all")
+    parser.add_argument("--suite", choices=[*SUITES, WHOLE_PROGRAMS, CALLS, KERNELS], default="all")
     parser.add_argument("--model", action="append", choices=NAMES, help="instead of a suite; may be repeated")
     parser.add_argument("--program", action="append", choices=PROGRAMS, help="of the suite programs; may be repeated")
+    parser.add_argument("--kernel", action="append", choices=SINGLE, help="of the suite kernels; may be repeated")
     parser.add_argument("--backend", default="inductor", help="of the suite programs")
     parser.add_argument("--limit", type=int, default=300, help="seconds that one of the programs may take")
     parser.add_argument("--keep", type=Path, help="folder for results, output and tracebacks of the programs")
@@ -94,6 +97,9 @@ def main() -> None:
         names = options.program or list(PROGRAMS)
         chosen = {"backend": options.backend, "limit": options.limit, "keep": options.keep}
         write(options.json, run_programs(names, [c for c in contenders if c != "eager"], console, **chosen), console)
+        return
+    if options.suite == KERNELS or options.kernel:
+        write(options.json, time_kernels(options.kernel or list(SINGLE), contenders, console, options.rounds), console)
         return
     if options.suite == CALLS and not options.model:
         write(options.json, time_calls(contenders, console, options.rounds), console)

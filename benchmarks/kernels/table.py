@@ -1,0 +1,155 @@
+"""Times the kernels, rounds interleaved in this process on two threads, compares them with eager, and shows what was found."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.contenders import CONTENDERS
+from benchmarks.kernels import KERNELS
+from benchmarks.measure import Sample, Timed, interleaved, seconds
+
+OURS, PEER, EAGER, COPY = "ours", "torch.compile", "eager", "copy"
+THREADS = 2
+ROUND = 2e-3
+"""Seconds that a round of one contender takes at least."""
+TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-10, torch.bfloat16: 2e-2}
+"""Of a result, relative to its largest element, by dtype; integers have to be equal."""
+
+
+@dataclass
+class Prepared:
+    """A kernel under every contender, compiled; `copy` is the clone of as many bytes as the kernel reads and writes, half each."""
+
+    name: str
+    steps: dict[str, Callable[[], Any]]
+    moved: int | None
+    verdicts: dict[str, str]
+
+
+@dataclass
+class KernelRow:
+    """Readings of one kernel in seconds a call; bytes moved, None where memory does not bound it."""
+
+    kernel: str
+    moved: int | None
+    verdicts: dict[str, str]
+    samples: dict[str, Sample] = field(default_factory=dict)
+
+    def ratio(self, other: str) -> float | None:
+        """Our median to another's."""
+        ours, theirs = self.samples.get(OURS), self.samples.get(other)
+        return ours.median / theirs.median if ours and theirs else None
+
+    @property
+    def worst(self) -> float:
+        """Our median to that of the faster of peer and eager."""
+        return max((r for other in (PEER, EAGER) if (r := self.ratio(other)) is not None), default=0.0)
+
+
+def _tensors(result: Any) -> list[torch.Tensor]:
+    return [result] if isinstance(result, torch.Tensor) else list(result)
+
+
+def verdict(found: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], random: bool) -> str:
+    """ "ok", or what differs."""
+    for a, b in zip(found, expected, strict=True):
+        if random:
+            a, b = a.mean(), b.mean()
+        tolerance = 0.01 if random else TOLERANCE.get(b.dtype, 0.0)
+        finite = b[b.isfinite()]
+        largest = finite.abs().max().item() if tolerance and finite.numel() else 0.0
+        try:
+            torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance * max(1.0, largest))
+        except AssertionError as error:
+            return "WRONG: " + " ".join(str(error).split())[:120]
+    return "ok"
+
+
+def prepare(name: str, contenders: Sequence[str]) -> Prepared:
+    """Compile a kernel under every contender and compare their results with eager's."""
+    case = KERNELS[name]
+    torch.manual_seed(0)
+    inputs = list(case.inputs())
+    steps: dict[str, Callable[[], Any]] = {}
+    verdicts: dict[str, str] = {}
+    expected = _tensors(case.fn(*inputs))
+    for contender in contenders:
+        run = CONTENDERS[contender](case.own())
+        steps[contender] = lambda run=run: run(*inputs)
+        verdicts[contender] = verdict(_tensors(run(*inputs)), expected, case.random)
+    moved = None if case.bytes_moved is None else case.bytes_moved(inputs, expected)
+    if moved is not None:
+        source = torch.ones(moved // 2, dtype=torch.uint8)
+        steps[COPY] = source.clone
+    return Prepared(name, steps, moved, verdicts)
+
+
+def _iterations(step: Callable[[], Any]) -> int:
+    for _ in range(3):
+        step()
+    start = time.perf_counter()
+    step()
+    return max(1, round(ROUND / max(time.perf_counter() - start, 1e-7)))
+
+
+def measure(prepared: Prepared, rounds: int) -> KernelRow:
+    """Time a kernel under every contender."""
+    iterations = min(map(_iterations, prepared.steps.values()))
+    timed = {c: Timed(step, iterations) for c, step in prepared.steps.items()}
+    return KernelRow(prepared.name, prepared.moved, prepared.verdicts, interleaved(timed, rounds))
+
+
+def table(rows: Sequence[KernelRow], contenders: Sequence[str]) -> Table:
+    """One line a kernel: medians with spread, our ratios, our GB/s and its share of a copy's."""
+    out = Table(title="median (lowest..highest); ours to the others; bandwidth")
+    for heading in ("kernel", *contenders, "/peer", "/eager", "GB/s", "of a copy", "correct"):
+        out.add_column(heading, no_wrap=heading != "correct")
+    for row in sorted(rows, key=lambda row: -row.worst):
+        ratios = [row.ratio(other) for other in (PEER, EAGER)]
+        rate = share = "-"
+        if row.moved is not None and OURS in row.samples:
+            ours = row.samples[OURS].median
+            rate, share = f"{row.moved / ours / 1e9:.1f}", f"{row.samples[COPY].median / ours:.0%}"
+        wrong = "; ".join(f"{c}: {v}" for c, v in row.verdicts.items() if v != "ok") or "ok"
+        shown = (seconds(row.samples.get(c), None) for c in contenders)
+        out.add_row(row.kernel, *shown, *("-" if r is None else f"{r:.2f}" for r in ratios), rate, share, wrong)
+    return out
+
+
+def summary(rows: Sequence[KernelRow]) -> str:
+    """Geometric means of our ratios, and how many kernels are behind."""
+    said = []
+    for other in (PEER, EAGER):
+        ratios = [r for row in rows if (r := row.ratio(other)) is not None]
+        if ratios:
+            behind = sum(r > 1 for r in ratios)
+            mean = statistics.geometric_mean(ratios)
+            said.append(f"ours to {other}: geometric mean {mean:.3f}, slower in {behind} of {len(ratios)}")
+    shares = [row.samples[COPY].median / row.samples[OURS].median for row in rows if {OURS, COPY} <= row.samples.keys()]
+    if shares:
+        said.append(f"of a copy's bandwidth: geometric mean {statistics.geometric_mean(shares):.2f} of {len(shares)}")
+    return "\n".join(said)
+
+
+def show(names: Sequence[str], contenders: Sequence[str], console: Console, rounds: int) -> list[dict[str, Any]]:
+    """Measure the kernels and print them, the worst first; the readings."""
+    torch.set_num_threads(THREADS)
+    with torch.no_grad():
+        prepared = []
+        for name in names:
+            try:
+                prepared.append(prepare(name, contenders))
+            except Exception as error:
+                raise RuntimeError(f"kernel {name} failed") from error
+        rows = [measure(p, rounds) for p in prepared]
+    console.print(table(rows, contenders))
+    console.print(summary(rows), highlight=False)
+    return [asdict(row) for row in rows]
