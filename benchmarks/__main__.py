@@ -2,7 +2,8 @@
 
 The suite `programs` runs whole programs around real libraries (`benchmarks/programs`) and compares their results; the suite
 `calls` times what a call costs beside its kernels, the suite `kernels` single kernels of every kind.
-`--suite architectures`, `--suite dynamic` and `--suite dynamic-models` come first and take options of their own (`--suite dynamic --help`).
+`--suite cpu`, `--suite architectures`, `--suite dynamic` and `--suite dynamic-models` come first and take options of their own
+(`--suite cpu --help`).
 """
 
 from __future__ import annotations
@@ -74,6 +75,10 @@ def main() -> None:
         from benchmarks.dynamic.table import main as changing_sizes
 
         return changing_sizes(sys.argv[3:], models=sys.argv[2] == "dynamic-models")
+    if sys.argv[1:3] == ["--suite", "cpu"]:
+        from benchmarks.cpu.table import main as on_a_cpu
+
+        return on_a_cpu(sys.argv[3:])
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument("--suite", choices=[*SUITES, WHOLE_PROGRAMS, CALLS, KERNELS], default="all")
     parser.add_argument("--model", action="append", choices=NAMES, help="instead of a suite; may be repeated")

@@ -8,36 +8,38 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+Options = dict[str, Any]
 
-def _eager(fn: Any) -> Any:
+
+def _eager(fn: Any, options: Options | None = None) -> Any:
     return fn
 
 
-def _torch_compile(fn: Any) -> Any:
+def _torch_compile(fn: Any, options: Options | None = None) -> Any:
     import torch
 
-    return torch.compile(fn)
+    return torch.compile(fn, options=options)
 
 
-def _ours(fn: Any, dynamic: bool | None = None) -> Any:
+def _ours(fn: Any, options: Options | None = None, dynamic: bool | None = None) -> Any:
     import capture
     import meta
 
     capture.config.on_error = "raise"
-    return meta.compile(fn, dynamic=dynamic)
+    return meta.compile(fn, options=options, dynamic=dynamic)
 
 
-def _dynamic(fn: Any) -> Any:
-    return _ours(fn, True)
+def _dynamic(fn: Any, options: Options | None = None) -> Any:
+    return _ours(fn, options, True)
 
 
-CONTENDERS: dict[str, Callable[[Any], Any]] = {
+CONTENDERS: dict[str, Callable[..., Any]] = {
     "eager": _eager,
     "torch.compile": _torch_compile,
     "ours": _ours,
     "dynamic": _dynamic,
 }
-"""`dynamic` is ours with symbolic sizes from the first call on."""
+"""Each takes what is compiled, and the compiler's options by name. `dynamic` is ours with symbolic sizes from the first call on."""
 USUAL = ("eager", "torch.compile", "ours")
 
 

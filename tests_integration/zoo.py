@@ -92,11 +92,14 @@ class LstmClassifier(nn.Module):
         return self.head(out[:, -1])
 
 
-def _images(size: int) -> Callable[[int, torch.dtype], Inputs]:
+def images(size: int) -> Callable[[int, torch.dtype], Inputs]:
+    """Square images of three channels."""
     return lambda batch, dtype: ((torch.randn(batch, 3, size, size, dtype=dtype),), {})
 
 
-def _tokens(vocabulary: int, length: int, **extra: Any) -> Callable[[int, torch.dtype], Inputs]:
+def tokens(vocabulary: int, length: int, **extra: Any) -> Callable[[int, torch.dtype], Inputs]:
+    """Rows of this many tokens without padding, and other keyword arguments."""
+
     def inputs(batch: int, dtype: torch.dtype) -> Inputs:
         tokens = torch.randint(0, vocabulary, (batch, length))
         return (), {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), **extra}
@@ -104,7 +107,9 @@ def _tokens(vocabulary: int, length: int, **extra: Any) -> Callable[[int, torch.
     return inputs
 
 
-def _timm(name: str) -> Callable[[torch.dtype], nn.Module]:
+def timm_model(name: str) -> Callable[[torch.dtype], nn.Module]:
+    """A model of timm by its name."""
+
     def build(dtype: torch.dtype) -> nn.Module:
         import timm
 
@@ -151,12 +156,12 @@ MODELS: dict[str, Model] = {
             lambda b, d: ((torch.randint(0, 200, (b, 20)),), {}),
             8,
         ),
-        Model("resnet18", _timm("resnet18"), _images(224), 2, ("timm", "torchvision")),
-        Model("mobilenetv3_small_100", _timm("mobilenetv3_small_100"), _images(224), 2, ("timm", "torchvision")),
-        Model("vit_tiny_patch16_224", _timm("vit_tiny_patch16_224"), _images(224), 2, ("timm", "torchvision")),
-        Model("bert_eager", _bert("eager"), _tokens(1000, 32), 4, ("transformers",)),
-        Model("bert_sdpa", _bert("sdpa"), _tokens(1000, 32), 4, ("transformers",)),
-        Model("gpt2_eager", _gpt2("eager"), _tokens(1000, 32), 4, ("transformers",)),
-        Model("gpt2_sdpa", _gpt2("sdpa"), _tokens(1000, 32), 4, ("transformers",)),
+        Model("resnet18", timm_model("resnet18"), images(224), 2, ("timm", "torchvision")),
+        Model("mobilenetv3_small_100", timm_model("mobilenetv3_small_100"), images(224), 2, ("timm", "torchvision")),
+        Model("vit_tiny_patch16_224", timm_model("vit_tiny_patch16_224"), images(224), 2, ("timm", "torchvision")),
+        Model("bert_eager", _bert("eager"), tokens(1000, 32), 4, ("transformers",)),
+        Model("bert_sdpa", _bert("sdpa"), tokens(1000, 32), 4, ("transformers",)),
+        Model("gpt2_eager", _gpt2("eager"), tokens(1000, 32), 4, ("transformers",)),
+        Model("gpt2_sdpa", _gpt2("sdpa"), tokens(1000, 32), 4, ("transformers",)),
     )
 }

@@ -1,0 +1,144 @@
+"""One model in a process of its own: every contender compiles it once, then their steps are timed in turn.
+
+In: an `Asked` as JSON, the one argument. Out: a `Reading` as JSON, the last line printed.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from benchmarks.contenders import CONTENDERS
+from benchmarks.cpu.models import MODELS
+from benchmarks.measure import Sample, Timed, interleaved
+from tests_integration.accuracy import assert_as_accurate
+from tests_integration.zoo import Inputs, loss_of, output_tensors
+
+ROUND = 0.04
+"""Seconds of a round, about: well above the clock's grain."""
+Step = Callable[[], list[torch.Tensor]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """`options`: those of each compiler, by contender; `rounds` 0: nothing is timed but the compiles."""
+
+    model: str
+    contenders: tuple[str, ...]
+    batch: int = 1
+    train: bool = False
+    dtype: str = "float32"
+    options: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    rounds: int = 15
+    threads: int = 2
+
+    @staticmethod
+    def of(text: str) -> Asked:
+        return Asked(**json.loads(text))
+
+
+@dataclass
+class Reading:
+    """By contender: seconds of a step; seconds of the first call less a step, as the caches were found; the largest difference
+    from eager over eager's largest value; what was wrong or raised."""
+
+    asked: Asked
+    step: dict[str, Sample] = field(default_factory=dict)
+    compile: dict[str, float] = field(default_factory=dict)
+    difference: dict[str, float] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+def converted(value: Any, dtype: torch.dtype) -> Any:
+    return value.to(dtype) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+
+def step_of(module: nn.Module, run: Callable[..., Any], inputs: Inputs, train: bool) -> Step:
+    """Inference, or forward, loss and backward; what a step returns is compared: outputs, and in training the gradients."""
+    args, kwargs = inputs
+    parameters = [p for p in module.parameters() if p.requires_grad]
+
+    def infer() -> list[torch.Tensor]:
+        with torch.no_grad():
+            return output_tensors(run(*args, **kwargs))
+
+    def fit() -> list[torch.Tensor]:
+        for p in parameters:
+            p.grad = None
+        output: Any = run(*args, **kwargs)
+        loss_of(output).backward()
+        return [*output_tensors(output), *(p.grad for p in parameters if p.grad is not None)]
+
+    return fit if train else infer
+
+
+def still(module: nn.Module) -> nn.Module:
+    """Without dropout, whose draws each compiler may order differently, so that numbers can be compared."""
+    for part in module.modules():
+        for name, value in vars(part).items():
+            if isinstance(value, float) and ("dropout" in name or (name == "p" and isinstance(part, nn.Dropout))):
+                setattr(part, name, 0.0)
+    return module
+
+
+def read(asked: Asked) -> Reading:
+    """Compile, compare and time. Whatever a contender raises is told in `failed`, and it is left out."""
+    reading = Reading(asked)
+    dtype = getattr(torch, asked.dtype)
+    torch.manual_seed(0)
+    model = MODELS[asked.model]
+    module = still(model.build(dtype).train(asked.train))
+    args, kwargs = model.inputs(asked.batch, dtype)
+
+    def step_under(contender: str, precision: torch.dtype = dtype) -> Step:
+        mine = copy.deepcopy(module).to(precision)
+        run = CONTENDERS[contender](mine, options=asked.options.get(contender))
+        inputs = tuple(converted(a, precision) for a in args), {k: converted(v, precision) for k, v in kwargs.items()}
+        return step_of(mine, run, inputs, asked.train)
+
+    exact = [t.clone() for t in step_under("eager", torch.float64)()]
+    eager = [t.clone() for t in step_under("eager")()]
+    steps: dict[str, Timed] = {}
+    for contender in asked.contenders:
+        start = time.perf_counter()
+        try:
+            step = step_under(contender)
+            found = step()
+        except Exception as error:
+            reading.failed[contender] = f"{type(error).__name__}: {str(error)[:300]}"
+            continue
+        first = time.perf_counter()
+        step()
+        once = time.perf_counter() - first
+        if contender != "eager":
+            reading.compile[contender] = max(0.0, first - start - once)
+        differences = ((a.double() - b.double()).abs().max() / b.abs().max() for a, b in zip(found, eager, strict=True))
+        reading.difference[contender] = max(d.item() for d in differences)
+        try:
+            assert_as_accurate(found, eager, exact, asked.model)
+        except AssertionError as error:
+            reading.failed[contender] = f"WRONG: {str(error).splitlines()[0]}"
+        steps[contender] = Timed(step, max(1, int(ROUND / once)))
+    if asked.rounds:
+        reading.step = interleaved(steps, asked.rounds)
+    return reading
+
+
+def main() -> None:
+    asked = Asked.of(sys.argv[1])
+    torch.set_num_threads(asked.threads)
+    os.environ["OMP_NUM_THREADS"] = str(asked.threads)
+    print(json.dumps(asdict(read(asked))))
+
+
+if __name__ == "__main__":
+    main()

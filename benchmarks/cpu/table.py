@@ -1,0 +1,119 @@
+"""`python -m benchmarks --suite cpu ...`: models on a CPU, ours beside torch.compile and eager; a line a model, then the means.
+
+Each model is read by a process of its own (`child.py`); torch.compile's steps are always timed in the same one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.contenders import cache_environment
+from benchmarks.cpu.child import Asked, Reading
+from benchmarks.cpu.models import MODELS, OTHERS, VISION
+from benchmarks.measure import Sample
+
+OURS, PEER, EAGER = "ours", "torch.compile", "eager"
+RATIOS = ((OURS, PEER), (OURS, EAGER), (PEER, EAGER))
+KINDS = {"all": MODELS, "vision": VISION, "others": OTHERS}
+HEADINGS = ("model", "eager", "torch.compile", "ours", *(f"{a} / {b}" for a, b in RATIOS), "compile", "difference", "")
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks --suite cpu", description=__doc__)
+    parser.add_argument("--model", action="append", choices=MODELS, help="may be repeated; all by default")
+    parser.add_argument("--kind", choices=KINDS, default="all", help="without --model")
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--train", action="store_true", help="forward, loss and backward instead of inference")
+    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
+    parser.add_argument("--freezing", action="store_true", help="parameters are constants, on both sides")
+    parser.add_argument("--rounds", type=int, default=15, help="timed rounds of steps; 0: compile and compare only")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--no-peer", action="store_true", help="leave torch.compile out")
+    parser.add_argument("--cache", type=Path, help="compiled kernels are kept here; else every compile is a cold one")
+    parser.add_argument("--json", type=Path, help="readings, a model a line; added to a file that exists")
+    options = parser.parse_args(arguments)
+    console = Console(width=max(150, Console().width))
+    contenders = (EAGER, OURS) if options.no_peer else (EAGER, OURS, PEER)
+    given = {c: {"freezing": True} for c in contenders if c != EAGER} if options.freezing else {}
+    readings = []
+    for name in options.model or KINDS[options.kind]:
+        if not MODELS[name].available:
+            console.print(f"{name}: left out, needs {' and '.join(MODELS[name].needs)}")
+            continue
+        asked = Asked(
+            name, contenders, options.batch, options.train, options.dtype, given, options.rounds, options.threads
+        )
+        reading = in_a_process(asked, options.cache)
+        readings.append(reading)
+        console.print(told(reading), highlight=False, soft_wrap=True)
+        if options.json:
+            with options.json.open("a") as file:
+                file.write(json.dumps(asdict(reading)) + "\n")
+    console.print(table(readings))
+
+
+def in_a_process(asked: Asked, cache: Path | None) -> Reading:
+    """The reading of a fresh process whose caches lie in `cache`, or start empty. One that dies is told in `failed`."""
+    with tempfile.TemporaryDirectory() as temporary:
+        environment = {**os.environ, **cache_environment(str(cache or temporary)), "HF_HUB_OFFLINE": "1"}
+        environment["OMP_NUM_THREADS"] = str(asked.threads)
+        command = [sys.executable, "-m", "benchmarks.cpu.child", json.dumps(asdict(asked))]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return Reading(asked, failed={"": (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]})
+    return reading_of(done.stdout.splitlines()[-1])
+
+
+def reading_of(line: str) -> Reading:
+    """A reading from its line of JSON."""
+    found = json.loads(line)
+    found["asked"] = Asked(**found["asked"])
+    found["step"] = {c: Sample(**sample) for c, sample in found["step"].items()}
+    return Reading(**found)
+
+
+def ratio(reading: Reading, pair: tuple[str, str]) -> float:
+    """Of the medians of a step; NaN where one of them is missing."""
+    ours, other = (reading.step.get(c) for c in pair)
+    return ours.median / other.median if ours and other else math.nan
+
+
+def cells(reading: Reading) -> list[str]:
+    """One line of the table."""
+    steps = [f"{s.median * 1e3:.2f} ms" if (s := reading.step.get(c)) else "-" for c in (EAGER, PEER, OURS)]
+    ratios = [f"{ratio(reading, pair):.2f}" for pair in RATIOS]
+    compiles = " / ".join(f"{reading.compile[c]:.1f} s" for c in (OURS, PEER) if c in reading.compile)
+    differences = " / ".join(f"{reading.difference[c]:.0e}" for c in (OURS, PEER) if c in reading.difference)
+    failed = "; ".join(f"{c} {why}".strip() for c, why in reading.failed.items())
+    return [reading.asked.model, *steps, *ratios, compiles, differences, failed]
+
+
+def told(reading: Reading) -> str:
+    return "  ".join(f"{heading} {cell}".strip() for heading, cell in zip(HEADINGS, cells(reading), strict=True))
+
+
+def table(readings: Iterable[Reading]) -> Table:
+    """A line a model; below, the geometric mean and the worst of each ratio."""
+    found = list(readings)
+    out = Table(title="median step; ratios of medians; compile and largest difference from eager: ours / torch.compile")
+    for heading in HEADINGS:
+        out.add_column(heading, overflow="fold")
+    for i, reading in enumerate(found):
+        out.add_row(*cells(reading), end_section=i == len(found) - 1)
+    columns = [[r for reading in found if not math.isnan(r := ratio(reading, pair))] for pair in RATIOS]
+    for what, of in (("geometric mean", statistics.geometric_mean), ("worst", max)):
+        out.add_row(what, "", "", "", *(f"{of(column):.3f}" if column else "-" for column in columns))
+    return out

@@ -1,0 +1,59 @@
+"""What the suite `cpu` reads of a model, and what its table says."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+
+import pytest
+import torch
+
+from benchmarks.cpu import child
+from benchmarks.cpu.child import Asked, Reading
+from benchmarks.cpu.models import OTHERS, VISION
+from benchmarks.cpu.table import OURS, PEER, in_a_process, ratio, reading_of, table
+from benchmarks.measure import Sample
+
+MODEL = "graph_convolutions"
+
+
+def sampled(name: str, ours: float, peer: float) -> Reading:
+    return Reading(Asked(name, ("ours",)), {c: Sample(t, t, t, 1) for c, t in ((OURS, ours), (PEER, peer))})
+
+
+def test_there_are_so_many_models():
+    assert len(VISION) >= 12 and len(OTHERS) >= 10
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_a_model_is_compiled_compared_and_timed(train):
+    reading = child.read(Asked(MODEL, ("eager", "ours"), train=train, rounds=1, threads=torch.get_num_threads()))
+    assert reading.failed == {}
+    assert reading.difference.keys() == {"eager", "ours"} and max(reading.difference.values()) < 1e-5
+    assert reading.step.keys() == {"eager", "ours"} and reading.compile.keys() == {"ours"}
+    line = json.dumps(asdict(reading))
+    assert json.dumps(asdict(reading_of(line))) == line
+
+
+def test_a_wrong_result_is_told(monkeypatch):
+    monkeypatch.setitem(child.CONTENDERS, "ours", lambda module, options: lambda *args: module(*args) * 1.01)
+    reading = child.read(Asked(MODEL, ("ours",), rounds=0, threads=torch.get_num_threads()))
+    assert reading.failed["ours"].startswith("WRONG")
+
+
+def test_what_a_contender_raises_is_told():
+    options = {"ours": {"no_such_option": 1}}
+    reading = child.read(Asked(MODEL, ("ours",), options=options, rounds=0, threads=torch.get_num_threads()))
+    assert "no_such_option" in reading.failed["ours"] and reading.step == {}
+
+
+def test_a_process_that_dies_is_told():
+    assert "no such model" in in_a_process(Asked("no such model", ("eager",)), None).failed[""]
+
+
+def test_the_means_are_of_the_ratios():
+    readings = [sampled("a", 1.0, 2.0), sampled("b", 2.0, 1.0), Reading(Asked("c", ("ours",)))]
+    assert ratio(readings[0], (OURS, PEER)) == 0.5 and math.isnan(ratio(readings[2], (OURS, PEER)))
+    column = list(table(readings).columns[4].cells)
+    assert column == ["0.50", "2.00", "nan", "1.000", "2.000"]
