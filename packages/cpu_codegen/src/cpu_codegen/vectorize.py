@@ -297,7 +297,8 @@ def _code_size(op: Op, variable: Symbol) -> int:
     if isinstance(op, Load | Store):
         step = stride(op.index, variable)
         return 1 if step is not None and step in (0, 1) else 16
-    return 4 if op.dtype is not None and op.dtype.itemsize == 8 else 8 if way_of(op) is Cost.POLYNOMIAL else 1
+    wide = op.dtype is not None and op.dtype.itemsize == 8
+    return (20 if wide else 8) if way_of(op) is Cost.POLYNOMIAL else 4 if wide else 1
 
 
 def varying_ops(body: Body, needs: list[tuple[int, ...]], variable: Symbol, through_reduce: bool) -> tuple[bool, ...]:

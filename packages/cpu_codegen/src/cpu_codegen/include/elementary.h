@@ -1,8 +1,8 @@
 // Exponentials, logarithms, sigmoid, error function, sine and cosine on Vec and on scalars.
-// float32: polynomials (minimax fits made for this file), at most 2 ulp off (sigmoid and tanh 2.1); what has none here, and float64, calls libm
-// lane by lane.
+// float32: polynomials (minimax fits made for this file), at most 2 ulp off (sigmoid and tanh 2.1); float64 likewise in float64.h. What
+// has none calls libm lane by lane.
 #pragma once
-#include "rounding.h"
+#include "float64.h"
 
 namespace vec {
 
@@ -20,11 +20,6 @@ INLINE Nearest nearest(F32 a) {
 }
 // 2**n, n in [-126, 127]
 INLINE F32 power_of_two(I32 n) { return bitcast<float>(shift_left(n + I32(127), 23)); }
-INLINE F64 power_of_two(I64 n) {
-  n = n + I64(1023);
-  for (int k = 0; k < I64::PARTS; ++k) n.part[k] <<= 52;
-  return bitcast<double>(n);
-}
 INLINE I32 halve(I32 n) {
   n.part[0] >>= 1;
   return n;
@@ -72,22 +67,6 @@ INLINE F32 exp(F32 x) {
 #endif
 INLINE float exp(float a) { return __builtin_expf(a); }
 INLINE double exp(double a) { return __builtin_exp(a); }
-INLINE F64 exp(F64 x) {
-  F64 a = select(x > F64(710), F64(710), x);
-  a = select(a < F64(-746), F64(-746), a);
-  const F64 magic = F64(0x1.8p52), sum = mul_add(a, F64(1.4426950408889634), magic), n = sum - magic;
-  F64 r = mul_add(n, F64(-0x1.62e42fee00000p-1), a);
-  r = mul_add(n, F64(-0x1.a39ef35793c76p-33), r);
-  const F64 square = r * r;
-  const F64 p = pairs(r, square, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320,
-                      1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800);
-  const F64 y = mul_add(square, p, r) + F64(1);
-  const I64 whole = bitcast<i64>(sum) - bitcast<i64>(magic);
-  if (__builtin_expect(!any_of(abs(a) > F64(700)), 1)) return y * power_of_two(whole);
-  // In two steps, so that subnormal results are rounded once.
-  const I64 half = convert<i64>(halve(convert<i32>(whole)));
-  return y * power_of_two(half) * power_of_two(whole - half);
-}
 // exp and expm1 for x in [-87, 88], to about 1e-7: steps of other functions.
 INLINE F32 exp_step(F32 x) {
   const ByLn2<127> by(x);
@@ -109,7 +88,7 @@ INLINE F32 expm1(F32 x) {
   const F32 result = mul_add(mul_add(square, p, by.r), scale, scale - F32(0.5f));
   return copysign(select(abs(x) < F32(1e-4f), mul_add(x * x, F32(0.5f), x), result + result), x);
 }
-LANE_BY_LANE(expm1)
+SCALARS(expm1)
 
 INLINE F32 exp2(F32 x) {
   const Nearest n = nearest(clamp(x, -151, 129));
@@ -119,7 +98,7 @@ INLINE F32 exp2(F32 x) {
   const I32 half = halve(n.integer);
   return y * power_of_two(half) * power_of_two(n.integer - half);
 }
-LANE_BY_LANE(exp2)
+SCALARS(exp2)
 
 // ---- Logarithms
 
@@ -161,7 +140,7 @@ INLINE F32 log(F32 x) {
   const F32 low = mul_add(s.exponent, F32(-2.12194440e-4f), log_remainder(s.fraction));
   return log_special(x, mul_add(s.exponent, F32(0.693359375f), s.fraction + low));
 }
-LANE_BY_LANE(log)
+SCALARS(log)
 
 INLINE F32 log2(F32 x) {
   const Split s = split(x);
@@ -171,7 +150,7 @@ INLINE F32 log2(F32 x) {
   r = r + s.fraction;
   return log_special(x, s.exponent + r);
 }
-LANE_BY_LANE(log2)
+SCALARS(log2)
 LANE_BY_LANE_FLOAT(log10)
 
 INLINE F32 log1p(F32 x) {
@@ -180,7 +159,7 @@ INLINE F32 log1p(F32 x) {
   const F32 result = log(u) + select(u > F32(0), lost / u, F32(0));
   return select((abs(x) < F32(1e-7f)) | (x == F32(INF)), x, result);
 }
-LANE_BY_LANE(log1p)
+SCALARS(log1p)
 
 // ---- Sigmoid, hyperbolic tangent, error function
 
@@ -199,7 +178,7 @@ INLINE F32 tanh(F32 x) {
   const F32 a = at_most(abs(x), 10), e = expm1_step(a + a);
   return copysign(e / (e + F32(2)), x);
 }
-LANE_BY_LANE(tanh)
+SCALARS(tanh)
 
 INLINE F32 erf(F32 x) {
   // 1 - exp(q) with q = log(erfc(a)), fitted as -1.128 a + a * a * rest(a); erf rounds to 1 from 3.92 on.
@@ -209,7 +188,7 @@ INLINE F32 erf(F32 x) {
   const F32 q = mul_add(a * a, rest, mul_add(a, F32(-0.12837917f), -a));
   return copysign(expm1_step(q), x);
 }
-LANE_BY_LANE(erf)
+SCALARS(erf)
 LANE_BY_LANE(erfc)
 // By way of float64: libm's erfcf is off by more than 2 ulp.
 INLINE F32 erfc(F32 a) {
@@ -267,8 +246,8 @@ INLINE F32 cos(F32 x) {
     return by_lane(x, [](float angle) INLINE_BODY { return __builtin_cosf(angle); });
   return sine_shifted(x, 1);
 }
-LANE_BY_LANE(sin)
-LANE_BY_LANE(cos)
+SCALARS(sin)
+SCALARS(cos)
 LANE_BY_LANE_FLOAT(tan)
 LANE_BY_LANE_FLOAT(asin)
 LANE_BY_LANE_FLOAT(acos)

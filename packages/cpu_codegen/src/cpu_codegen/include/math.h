@@ -21,9 +21,6 @@ LANE_BY_LANE_2(fmod)
 
 INLINE float pow(float a, float b) { return __builtin_powf(a, b); }
 INLINE double pow(double a, double b) { return __builtin_pow(a, b); }
-INLINE F64 pow(F64 a, F64 b) {
-  return by_lane(a, b, [](double x, double y) INLINE_BODY { return __builtin_pow(x, y); });
-}
 // 2**(y * log2(|x|)) in float64, where log2 is 2 / ln 2 * atanh((m - 1) / (m + 1)) plus the exponent.
 INLINE F32 pow(F32 x, F32 y) {
   const F32 size = abs(x);

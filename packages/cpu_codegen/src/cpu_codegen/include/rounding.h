@@ -122,12 +122,16 @@ INLINE T sign(T a) {
   return T((a > 0) - (a < 0));
 }
 
-#define LANE_BY_LANE(NAME)                                                                              \
+#define SCALARS(NAME)                                                                                   \
   INLINE float NAME(float a) { return __builtin_##NAME##f(a); }                                         \
-  INLINE double NAME(double a) { return __builtin_##NAME(a); }                                          \
+  INLINE double NAME(double a) { return __builtin_##NAME(a); }
+#define LANES_OF_FLOAT64(NAME)                                                                          \
   INLINE F64 NAME(F64 a) {                                                                              \
-    return by_lane<F64>([&](int lane) INLINE_BODY { return __builtin_##NAME(a[lane]); });               \
+    return by_lane(a, [](double x) INLINE_BODY { return __builtin_##NAME(x); });                        \
   }
+#define LANE_BY_LANE(NAME)                                                                              \
+  SCALARS(NAME)                                                                                         \
+  LANES_OF_FLOAT64(NAME)
 #define LANE_BY_LANE_FLOAT(NAME)                                                                        \
   LANE_BY_LANE(NAME)                                                                                    \
   INLINE F32 NAME(F32 a) {                                                                              \
@@ -250,5 +254,28 @@ INLINE F32 at_most(F32 x, float high) {
 #endif
 }
 INLINE F32 clamp(F32 x, float low, float high) { return at_least(at_most(x, high), low); }
+INLINE F64 at_least(F64 x, double low) {
+  for (int k = 0; k < F64::PARTS; ++k)
+#if defined(__AVX512F__) && VECTOR_BYTES == 64 && !defined(__clang__)
+    x.part[k] = __builtin_ia32_maxpd512_mask(F64(low).part[k], x.part[k], x.part[k], (u8)-1, 4);
+#elif defined(__AVX2__) && VECTOR_BYTES == 32 && !defined(__clang__)
+    x.part[k] = __builtin_ia32_maxpd256(F64(low).part[k], x.part[k]);
+#else
+    x.part[k] = x.part[k] < F64(low).part[k] ? F64(low).part[k] : x.part[k];
+#endif
+  return x;
+}
+INLINE F64 at_most(F64 x, double high) {
+  for (int k = 0; k < F64::PARTS; ++k)
+#if defined(__AVX512F__) && VECTOR_BYTES == 64 && !defined(__clang__)
+    x.part[k] = __builtin_ia32_minpd512_mask(F64(high).part[k], x.part[k], x.part[k], (u8)-1, 4);
+#elif defined(__AVX2__) && VECTOR_BYTES == 32 && !defined(__clang__)
+    x.part[k] = __builtin_ia32_minpd256(F64(high).part[k], x.part[k]);
+#else
+    x.part[k] = x.part[k] > F64(high).part[k] ? F64(high).part[k] : x.part[k];
+#endif
+  return x;
+}
+INLINE F64 clamp(F64 x, double low, double high) { return at_least(at_most(x, high), low); }
 
 }  // namespace vec
