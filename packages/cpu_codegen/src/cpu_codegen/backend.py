@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import torch
 
-from cpu_codegen.build import compile_command, find_compiler, load_kernels
+from cpu_codegen.build import compile_command, find_compiler, load_kernels, shared_object
 from cpu_codegen.cpu_info import Isa, detect_isa
 from cpu_codegen.environment import environment
 from cpu_codegen.kernel import print_kernel
@@ -93,6 +94,18 @@ class CpuBackend:
         parts = self._parts(sources) if self.module_text(sources) == module_text else None
         library = load_kernels(module_text, self.isa, open_library, parts)
         return {s.kernel.name: make_call(s.kernel, library, entry_name(s.kernel)) for s in sources}
+
+    def entry(self, kernel: Kernel) -> str:
+        """The name of a kernel's C function, `int f(const Word*)`; see `include/kernel.h`."""
+        return entry_name(kernel)
+
+    def build_shared(self, sources: Sequence[KernelSource], plain: Sequence[str], include: Path) -> bytes:
+        """Kernels and C++ files that call them as one shared object.
+
+        Raises:
+            BuildError: no compiler, or it failed.
+        """
+        return shared_object(self._parts(sources) if sources else [], self.isa, plain, include)
 
     def _parts(self, sources: Sequence[KernelSource]) -> list[str]:
         """The kernels dealt to several files of about the same length: compilers run beside each other."""

@@ -151,6 +151,42 @@ def load_kernels(text: str, isa: Isa, load: Callable[[Path], T], parts: Sequence
     return _load(key, load, "kernels", ".cpp", text, list(parts or [text]), command, link)
 
 
+def shared_object(texts: Sequence[str], isa: Isa, plain: Sequence[str], include: Path) -> bytes:
+    """The shared object of kernel files and of others beside them, compiled if the cache does not hold it.
+
+    It depends on no library by name: the functions of the OpenMP runtime that kernels call are defined by one of `plain`.
+
+    Args:
+        texts: kernel files, compiled for `isa`.
+        plain: C++ that any machine runs, and that is small: optimised little.
+        include: where `plain` finds what it includes.
+
+    Raises:
+        BuildError: with the compiler's output and the source's path.
+    """
+    compiler = find_compiler()
+    kernels = (*compile_command(compiler, isa), "-DUSE_THREADS")
+    others = (*compiler.command, "-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-w", f"-I{include}")
+    headers = "".join(header.read_text() for header in sorted(include.glob("*.h")))
+    key = _digest(*texts, *kernels, *plain, *others, compiler.identity, headers_digest(), headers)
+    cache, name = DiskCache("cpu"), "package"
+    found = cache.get(key)
+    if found is None:
+        with cache.lock(key):
+            found = cache.get(key) or _build(
+                cache,
+                key,
+                name,
+                ".cpp",
+                "\n".join(plain),
+                list(texts),
+                kernels,
+                ("-ldl",),
+                [(each, others) for each in plain],
+            )
+    return found.files[f"{name}.so"]
+
+
 def load_extension(name: str, text: str, command: Sequence[str], identity: str, load: Callable[[Path], T]) -> T:
     """What `load` makes of the shared object of one C file, from the cache or compiled with `command`.
 
@@ -211,9 +247,10 @@ def _build(
     parts: list[str],
     command: Sequence[str],
     link: Sequence[str],
+    others: Others = (),
 ) -> Entry:
     try:
-        content = _compile_gently(name, suffix, parts, command, link)
+        content = _compile_gently(name, suffix, parts, command, link, others)
         return cache.put(key, {f"{name}{suffix}": text.encode(), f"{name}.so": content})
     except _CompilerFailed as failed:
         place = f"{name}{suffix}"
@@ -228,26 +265,34 @@ class _CompilerFailed(Exception):
     """A compiler's output and how it was called."""
 
 
-def _compile_gently(name: str, suffix: str, parts: list[str], command: Sequence[str], link: Sequence[str]) -> bytes:
+Others = Sequence[tuple[str, Sequence[str]]]
+"""Texts with a command of their own each."""
+
+
+def _compile_gently(
+    name: str, suffix: str, parts: list[str], command: Sequence[str], link: Sequence[str], others: Others = ()
+) -> bytes:
     """Compile the parts; where the compiler itself breaks down (g++ 12 does over some masked loads), with fewer optimizations."""
     try:
-        return _compile(name, suffix, parts, command, link)
+        return _compile(name, suffix, parts, command, link, others)
     except _CompilerFailed as failed:
         gentler = ["-O2" if word == "-O3" else word for word in command]
         if "internal compiler error" not in str(failed) or gentler == list(command):
             raise
-    return _compile(name, suffix, parts, gentler, link)
+    return _compile(name, suffix, parts, gentler, link, others)
 
 
-def _compile(name: str, suffix: str, parts: list[str], command: Sequence[str], link: Sequence[str]) -> bytes:
+def _compile(
+    name: str, suffix: str, parts: list[str], command: Sequence[str], link: Sequence[str], others: Others = ()
+) -> bytes:
     """Compile the parts beside each other and link them; the shared object's content. Where the temporary folder takes
     nothing more, shared memory may."""
     try:
-        return _compile_below(None, name, suffix, parts, command, link)
+        return _compile_below(None, name, suffix, parts, command, link, others)
     except (_CompilerFailed, OSError):
         if _has_room(None) or not _has_room(_OTHER_ROOM):
             raise
-    return _compile_below(_OTHER_ROOM, name, suffix, parts, command, link)
+    return _compile_below(_OTHER_ROOM, name, suffix, parts, command, link, others)
 
 
 _OTHER_ROOM = "/dev/shm"
@@ -265,18 +310,26 @@ def _has_room(folder: str | None) -> bool:
 
 
 def _compile_below(
-    place: str | None, name: str, suffix: str, parts: list[str], command: Sequence[str], link: Sequence[str]
+    place: str | None,
+    name: str,
+    suffix: str,
+    parts: list[str],
+    command: Sequence[str],
+    link: Sequence[str],
+    others: Others,
 ) -> bytes:
     with scratch_folder(place) as scratch:
         target = scratch / f"{name}.so"
-        sources = [scratch / f"{name}{k or ''}{suffix}" for k in range(len(parts))]
-        for source, text in zip(sources, parts, strict=True):
+        texts = [(part, command) for part in parts] + list(others)
+        sources = [scratch / f"{name}{k or ''}{suffix}" for k in range(len(texts))]
+        for source, (text, _) in zip(sources, texts, strict=True):
             source.write_text(text)
         if len(sources) == 1:
             _run([[*command, "-shared", str(sources[0]), "-o", str(target), *link]], str(scratch))
         else:
             objects = [str(source.with_suffix(".o")) for source in sources]
-            _run([[*command, "-c", str(s), "-o", o] for s, o in zip(sources, objects, strict=True)], str(scratch))
+            commands = [[*each, "-c", str(s), "-o", o] for s, o, (_, each) in zip(sources, objects, texts, strict=True)]
+            _run(commands, str(scratch))
             _run([[command[0], *_driver(command), "-shared", *objects, "-o", str(target), *link]], str(scratch))
         return target.read_bytes()
 

@@ -1,11 +1,14 @@
 """Lowerings, a loop IR and a fusing scheduler: functional ATen graphs become kernels of a device backend."""
 
 from inductor.addresses import address_facts, address_header, argument_kinds
+from inductor.ahead import FOLDER as NATIVE_FOLDER
+from inductor.ahead import NativeGraph, compile_ahead
 from inductor.api import compile_graph, prepare_graph
 from inductor.artefact import CompiledGraph, Stats, load_stored
 from inductor.backends import backend_for, register_backend, traits_of
 from inductor.cache import DiskCache, Entry, cache_root, scratch_folder
 from inductor.cache import reset as reset_cache
+from inductor.codegen.native import Inexpressible, Weight
 from inductor.device import (
     BuildError,
     DeviceBackend,
@@ -13,6 +16,7 @@ from inductor.device import (
     KernelArg,
     KernelCall,
     KernelSource,
+    NativeBackend,
 )
 from inductor.handlers.reference import ReferenceBackend
 from inductor.ir.body import Body, record
@@ -60,6 +64,7 @@ __all__ = [
     "BODY_PASSES",
     "GRAPH_PASSES",
     "INDEX_RULES",
+    "NATIVE_FOLDER",
     "PRIMITIVES",
     "REDUCTIONS",
     "Bitcast",
@@ -82,6 +87,7 @@ __all__ = [
     "IndexExpr",
     "IndexRule",
     "Indirect",
+    "Inexpressible",
     "Kernel",
     "KernelArg",
     "KernelCall",
@@ -90,6 +96,8 @@ __all__ = [
     "Load",
     "LoopOp",
     "Measure",
+    "NativeBackend",
+    "NativeGraph",
     "Op",
     "Options",
     "Pass",
@@ -106,6 +114,7 @@ __all__ = [
     "Store",
     "StridedView",
     "Var",
+    "Weight",
     "Where",
     "address_facts",
     "address_header",
@@ -113,6 +122,7 @@ __all__ = [
     "backend_for",
     "cache_root",
     "call_of",
+    "compile_ahead",
     "compile_graph",
     "compute_dtype",
     "dependencies",

@@ -156,16 +156,29 @@ def _flat(value: Any) -> Iterable[Any]:
     return value if isinstance(value, tuple | list) else (value,)
 
 
-def _make(
-    graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: Options, devices: Devices, stats: Stats
-) -> Parts:
+def lowered(
+    graph_module: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    options: Options,
+    devices: Devices,
+    stats: Stats | None = None,
+) -> Schedule:
+    """What a graph becomes before code is generated; raises as `compile_graph`."""
+    stats = stats or Stats()
     with stats.phase("lower"):
         program = lower(graph_module, example_inputs, options, devices.traits)
         stats.rewrites = dict(program.rewrites)
     with stats.phase("schedule"):
-        plan = schedule(
+        return schedule(
             program, options, lambda kernel: devices.backend(kernel.device).supports(kernel), devices.traits
         )
+
+
+def _make(
+    graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: Options, devices: Devices, stats: Stats
+) -> Parts:
+    plan = lowered(graph_module, example_inputs, options, devices, stats)
+    program = plan.program
     with stats.phase("emit"):
         modules, interpreted = _emit(plan, devices.backend)
     with stats.phase("wrap"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
 import torch
@@ -96,6 +97,24 @@ class DeviceBackend(Protocol):
     def build(self, module_text: str, sources: Sequence[KernelSource]) -> Mapping[str, KernelCall]:
         """Compile (or take from the disk cache, by content) one artefact for the graph; kernel name to callable. It may
         return before that is done: then the first calls wait.
+
+        Raises:
+            BuildError: with the compiler's message and the place of the source.
+        """
+        ...
+
+
+@runtime_checkable
+class NativeBackend(DeviceBackend, Protocol):
+    """A backend whose kernels are C functions: whole graphs are compiled ahead for it."""
+
+    def entry(self, kernel: Kernel) -> str:
+        """The name of a kernel's function, `int f(const Word*)`: addresses and numbers in the order of the kernel's
+        arguments, 8 bytes each; 0, or 1 or 2 for a position out of range (IndexError, RuntimeError)."""
+        ...
+
+    def build_shared(self, sources: Sequence[KernelSource], plain: Sequence[str], include: Path) -> bytes:
+        """The content of a shared object of kernels, and of C++ files that call them and include what lies in `include`.
 
         Raises:
             BuildError: with the compiler's message and the place of the source.

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 import aotgrad
 from inductor import Options
+from symshapes import own_folders
+
+own_folders([str(Path(__file__).parent)])  # here, since all of this package that compiles imports the modes
 
 
 @dataclass(frozen=True)

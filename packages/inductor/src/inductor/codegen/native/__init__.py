@@ -1,0 +1,9 @@
+"""The native wrapper: a schedule as one C++ function on torch's stable C shim, with the runtime that packages are made of.
+
+Flows in: `Schedule`. Flows out: `NativeSource`.
+"""
+
+from inductor.codegen.native.printer import NativeSource, Weight, generate_native
+from inductor.codegen.native.shim import Inexpressible
+
+__all__ = ["Inexpressible", "NativeSource", "Weight", "generate_native"]
