@@ -115,7 +115,16 @@ def test_samples(name: str, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.bool], ids=str)
 @pytest.mark.parametrize(
-    "name", ["logit", "clamp", "rsub", "masked_fill", "nn.functional.hardtanh", "nn.functional.relu6"]
+    "name",
+    [
+        "logit",
+        "clamp",
+        "rsub",
+        "masked_fill",
+        "nn.functional.hardtanh",
+        "nn.functional.relu6",
+        "native_dropout_backward",
+    ],
 )
 def test_samples_of_integers(name: str, dtype: torch.dtype) -> None:
     for op in op_db:

@@ -37,6 +37,12 @@ def test_a_reduction_and_what_follows_it_in_the_inner_space() -> None:
     torch.testing.assert_close(y.view(3, 4), x.view(3, 4).softmax(1))
 
 
+def test_a_reduction_of_nothing_has_a_result() -> None:
+    x, y = torch.empty(0), torch.full((3,), 7.0)
+    run(lambda i, r: ops.store("y", i[0], ops.reduce("sum", ops.load("x", i[0] + r[0]))), [3], [0], x=x, y=y)
+    assert y.tolist() == [0, 0, 0]
+
+
 def test_masked_loads_read_nothing_outside() -> None:
     x, y = torch.ones(2), torch.empty(4)
 

@@ -88,6 +88,7 @@ def test_reductions_without_dimensions() -> None:
 
 def test_complex_numbers_run_in_aten() -> None:
     check(lambda x: (x.conj() * 2, torch.view_as_real(x)[..., 0] + 1), torch.randn(3, 4, dtype=torch.complex64))
+    check(lambda x: x.mH * 2, torch.randn(2, 0, 0, dtype=torch.complex64))
 
 
 def test_positions_of_extremes_are_the_first() -> None:

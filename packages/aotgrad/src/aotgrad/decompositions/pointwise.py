@@ -224,6 +224,8 @@ def native_dropout(x: Tensor, p: float, train: bool | None) -> tuple[Tensor, Ten
 @decomposition(aten.native_dropout_backward.default)
 def native_dropout_backward(grad: Tensor, mask: Tensor, scale: float) -> Tensor:
     """The gradient where the mask kept it, scaled."""
+    if not grad.is_floating_point():
+        return grad * mask * scale  # of floats, by the scale
     return cast(widen(grad) * (cast(mask, opmath_dtype(grad.dtype)) * scale), grad.dtype)
 
 

@@ -175,7 +175,7 @@ def run_loop(op: LoopOp, memory: Mapping[str, torch.Tensor], sizes: Mapping[Symb
     for target, earlier in op.initial:
         memory[target].copy_(memory[earlier])
     handler = Interpreter(op, memory, sizes)
-    if 0 not in handler.extent:
+    if 0 not in handler.extent[: handler.outer]:  # a reduction of nothing has a result, too
         op.body.run(handler)
 
 

@@ -72,7 +72,7 @@ def interpreted(kernel: Kernel) -> KernelCall:
         sizes = dict(zip(kernel.symbols, args[count:], strict=True))
         with torch.no_grad():
             handler = _Overwriting(loop, memory, sizes)
-            if 0 not in handler.extent:
+            if 0 not in handler.extent[: handler.outer]:
                 kernel.body.run(handler)
 
     return run

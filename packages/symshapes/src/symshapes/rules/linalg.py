@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import torch
 
 from symshapes.facts import result_dtype
-from symshapes.rules.layout import Size, TensorMeta, broadcast, contiguous_strides, fresh, same_shape, wrap_dim
+from symshapes.rules.layout import Size, TensorMeta, broadcast, contiguous_strides, fresh, same_shape, sure, wrap_dim
 from symshapes.rules.pointwise import elementwise
 from symshapes.rules.registry import rule
 
@@ -310,8 +310,10 @@ def cdist(x1: TensorMeta, x2: TensorMeta, p: float = 2.0, compute_mode: int | No
 
 @rule("_cdist_backward")
 def cdist_backward(grad: TensorMeta, x1: TensorMeta, x2: TensorMeta, p: float, cdist: TensorMeta) -> TensorMeta:
-    """The gradient of the first matrices, before batch dimensions that were repeated are summed."""
+    """The gradient of the first matrices, before batch dimensions that were repeated are summed; of nothing zeros like them."""
     batch = broadcast(x1.size[:-2], x2.size[:-2])
+    if any(sure(size == 0) for size in (*batch, *x1.size[-2:], x2.size[-2])):
+        return fresh(x1.size, x1)
     return fresh((*batch, *x1.size[-2:]), x1)
 
 

@@ -1,0 +1,148 @@
+"""One cell: an operator with one dtype, forward or with gradients, compiled as one program of several sample calls.
+
+Flows in: names. Flows out: a `Cell`. Where the program of all samples is not right, each sample is compiled by itself.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+import capture
+import meta
+from benchmarks.operators.judge import ORDER, judge
+from benchmarks.operators.samples import VALUES_SKIPPED, Call, calls, fresh, operators, reason, widened
+from inductor import CompiledGraph
+
+
+@dataclass
+class Cell:
+    """What came of one cell."""
+
+    op: str
+    dtype: str
+    kind: str
+    verdict: str
+    """One of `judge.ORDER`; "eager raises": no sample runs; "died": the process did."""
+    message: str = ""
+    samples: int = 0
+    launches: int = 0
+    """Calls of generated kernels in one run of the samples."""
+    externs: int = 0
+    """Calls of ATen kernels."""
+    left: str = ""
+    """Why part of the program, or all, was left to eager; empty if nothing was."""
+    seconds: float = 0.0
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.op, self.dtype, self.kind
+
+
+def run_cell(name: str, dtype: str, kind: str, count: int) -> Cell:
+    """Compile and compare; never raises for what the compiler does."""
+    started = time.perf_counter()
+    samples = _that_run(operators()[name].op, calls(name, dtype, kind, count))
+    cell = Cell(name, dtype, kind, "right", samples=len(samples))
+    if not samples:
+        cell.verdict = "eager raises"
+        return cell
+    cell = _compare(cell, samples)
+    if (cell.verdict != "right" or cell.left) and len(samples) > 1:
+        alone = [_compare(cell, [sample]) for sample in samples]
+        at, worst = min(enumerate(alone), key=lambda numbered: ORDER.index(numbered[1].verdict))
+        if worst.verdict != "right":
+            cell.verdict, cell.message = worst.verdict, f"sample {at}: {worst.message}"
+        elif cell.verdict != "right":
+            cell.message = f"only together: {cell.message}"
+        if cell.left:  # what breaks the graph leaves a loop over samples to eager as a whole
+            cell.left = "; ".join(dict.fromkeys(one.left for one in alone if one.left))
+            cell.launches, cell.externs = sum(one.launches for one in alone), sum(one.externs for one in alone)
+    cell.seconds = time.perf_counter() - started
+    return cell
+
+
+def _that_run(function: Callable[..., Any], samples: list[Call]) -> list[Call]:
+    found = []
+    for sample in samples:
+        try:
+            _run(lambda calls: _each(function, calls), [sample])
+        except Exception:  # eager refuses the sample, or has no gradient of it
+            continue
+        found.append(sample)
+    return found
+
+
+def _each(function: Callable[..., Any], calls: list[Call]) -> list[Any]:
+    return [function(first, *args, **kwargs) for first, args, kwargs in calls]
+
+
+def _compare(cell: Cell, samples: list[Call]) -> Cell:
+    """The cell by the program of these samples."""
+    function = operators()[cell.op].op
+    compiled: list[CompiledGraph] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        return meta.backends.inductor(graph, inputs, on_compiled=compiled.append)
+
+    def several(calls: list[Call]) -> list[Any]:
+        return [function(first, *args, **kwargs) for first, args, kwargs in calls]
+
+    def single(calls: list[Call]) -> Any:
+        first, args, kwargs = calls[0]
+        return function(first, *args, **kwargs)
+
+    program: Callable[..., Any] = several if len(samples) > 1 else single
+
+    capture.reset()
+    capture.config.on_error = "raise"
+    eager = _run(program, samples)
+    try:
+        exact = _run(program, widened(samples))
+    except Exception:  # there is no such operator in float64
+        exact = None
+    values = reason(VALUES_SKIPPED, cell.op) is None
+    ours = meta.compile(program, backend=backend)
+    answers: list[tuple[str, str]] = []
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            first = _run(ours, samples)
+            again = _run(ours, samples)  # the first run checks layouts, later ones do not
+        answers += [judge(found, eager, exact, values=values) for found in (first, again)]
+    except Exception as error:
+        answers.append(("raised", f"{type(error).__name__}: {error}".splitlines()[0][:300]))
+    verdict, message = min(answers, key=lambda answer: ORDER.index(answer[0]))
+    told = meta.report(ours)
+    left = "; ".join(dict.fromkeys([*(broken.reason for broken in told.breaks), *told.skipped]))
+    launches, externs = (sum(getattr(graph.stats, what) for graph in compiled) for what in ("launches", "externs"))
+    return replace(cell, verdict=verdict, message=message, left=left, launches=launches, externs=externs)
+
+
+def _run(program: Callable[..., Any], samples: list[Call]) -> list[Any]:
+    """One run, seeded, on fresh arguments: results, gradients, and the arguments afterwards; flat."""
+    given = fresh(samples)
+    leaves = [t for t in pytree.tree_leaves(given) if isinstance(t, torch.Tensor)]
+    torch.manual_seed(1)
+    results = pytree.tree_leaves(program(given))
+    outs = [t for t in results if isinstance(t, torch.Tensor) and t.requires_grad]
+    wanted = [t for t in leaves if t.requires_grad and t.is_leaf]
+    gradients: list[Any] = []
+    if outs and wanted:
+        gradients = list(torch.autograd.grad(outs, wanted, [_slope(t) for t in outs], allow_unused=True))
+    return [*results, *gradients, *leaves]
+
+
+def _slope(t: torch.Tensor) -> torch.Tensor:
+    """A gradient for a result, no two elements alike, laid out as the result is: so a compiled backward takes it."""
+    with torch.no_grad():
+        slope = torch.ones_like(t)
+        if t.layout is torch.strided:
+            slope.copy_(torch.cos(torch.arange(t.numel(), dtype=torch.float64)).reshape(t.shape))
+    return slope

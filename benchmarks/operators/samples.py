@@ -1,0 +1,107 @@
+"""What is run: torch's operator database by name, a few sample calls of an operator, and what of it says nothing.
+
+Flows in: names and dtypes. Flows out: samples as `(input, args, kwargs)`.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+import warnings
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+DTYPES: dict[str, torch.dtype] = {
+    "float32": torch.float32,
+    "float64": torch.float64,
+    "bfloat16": torch.bfloat16,
+    "int64": torch.int64,
+    "bool": torch.bool,
+    "float16": torch.float16,
+}
+USUAL = ("float32", "float64", "bfloat16", "int64", "bool")
+KINDS = ("forward", "gradients")
+
+SKIPPED: dict[str, str] = {}
+"""A regular expression for whole names of operators, and why they are not run."""
+
+UNWRITTEN = "the result is memory that nothing was written to: sizes, strides and dtype are compared, values are not"
+VALUES_SKIPPED: dict[str, str] = {
+    r"empty|empty_like|new_empty|new_empty_strided|empty_strided|empty_permuted": UNWRITTEN,
+}
+"""A regular expression for whole names of operators, and why their values are not compared."""
+
+MANY = 64
+"""Samples are chosen among at most so many of an operator's: some generate hundreds."""
+
+Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
+
+
+@functools.cache
+def operators() -> dict[str, Any]:
+    """The database, by name and variant."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from torch.testing._internal import common_methods_invocations as database
+    # Its random operators are wrapped in what saves and seeds the generators, which breaks graphs; here every run is seeded.
+    database.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
+    return {f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: op for op in database.op_db}
+
+
+def reason(table: dict[str, str], name: str) -> str | None:
+    """Why an operator is in one of the tables above, or None."""
+    return next((why for pattern, why in table.items() if re.fullmatch(pattern, name)), None)
+
+
+def applies(name: str, dtype: str, kind: str) -> bool:
+    """Whether eager has the operator for the dtype, and gradients where these are asked for."""
+    op, of = operators()[name], DTYPES[dtype]
+    if not op.supports_dtype(of, "cpu"):
+        return False
+    return kind == "forward" or (
+        of.is_floating_point and op.supports_autograd and of in op.supported_backward_dtypes("cpu")
+    )
+
+
+def calls(name: str, dtype: str, kind: str, count: int) -> list[Call]:
+    """At most `count` of an operator's sample calls, spread evenly over all kinds it has."""
+    torch.manual_seed(0)
+    found = operators()[name].sample_inputs("cpu", DTYPES[dtype], requires_grad=kind == "gradients")
+    samples = list(itertools.islice(found, MANY))
+    if len(samples) > count:
+        samples = [samples[round(at * (len(samples) - 1) / max(count - 1, 1))] for at in range(count)]
+    return [(s.input, tuple(s.args), dict(s.kwargs)) for s in samples]
+
+
+def fresh(tree: Any) -> Any:
+    """A copy of all tensors of a call, laid out alike, leaves again: an operator may write to its arguments."""
+    return pytree.tree_map_only(torch.Tensor, _copied, tree)
+
+
+def _copied(t: torch.Tensor) -> torch.Tensor:
+    if t.layout is not torch.strided:
+        return t.detach().clone().requires_grad_(t.requires_grad)
+    size = sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True)) + 1 if t.numel() else 0
+    offset = t.storage_offset()
+    with torch.no_grad():
+        flat = t.detach().as_strided((size,), (1,), offset).clone()
+        copy = (
+            flat.as_strided(t.shape, t.stride())
+            if t.numel()
+            else torch.empty_strided(t.shape, t.stride(), dtype=t.dtype)
+        )
+    if t.is_conj():
+        copy = copy.conj_physical_().conj()
+    return copy.requires_grad_(t.requires_grad)
+
+
+def widened(tree: Any) -> Any:
+    """A call with its floating tensors in float64, without gradients of the originals."""
+
+    def wide(t: torch.Tensor) -> torch.Tensor:
+        return t.detach().double().requires_grad_(t.requires_grad) if t.is_floating_point() else t
+
+    return pytree.tree_map_only(torch.Tensor, wide, fresh(tree))
