@@ -14,6 +14,7 @@ from aotgrad.alias import Signature
 from aotgrad.autograd_function import Backwards
 from aotgrad.double_backward import double_backward
 from aotgrad.errors import Unsupported
+from aotgrad.frozen import asks_for_held, constants_of, frozen, renewing
 from aotgrad.interpret import attached_tensors
 from aotgrad.joint import InferenceGraph, JointGraph, trace_inference, trace_joint
 from aotgrad.partition import Partition, Partitioner, partition_default
@@ -36,6 +37,7 @@ def compile(
     decompositions: Mapping[Any, Callable[..., Any]] | None = None,
     partitioner: Partitioner | None = None,
     rewrite: Callable[[fx.Graph], object] | None = None,
+    freeze: bool = False,
 ) -> Callable[..., Any]:
     """Compile a graph module (or any function of tensors) for inputs like `inputs`.
 
@@ -48,6 +50,9 @@ def compile(
         decompositions: table of ops to decompose while tracing; `core_decompositions()` by default.
         partitioner: cuts the joint graph; `partition_default` by default.
         rewrite: changes the traced graph, forward and backward together, before it is cut; its results and their strides stay.
+        freeze: in inference, tensors that the graph module holds are constants (`get_attr`) of the graph that is compiled, but
+            for those that it writes to: the compiler may take their values for granted. It is asked again at the first call after one of
+            them was written to, as its version tells.
 
     Returns:
         A function of the same positional inputs with the program's results: aliases, writes to inputs, strides and
@@ -67,6 +72,7 @@ def compile(
                 decompositions=decompositions,
                 partitioner=partitioner,
                 rewrite=rewrite,
+                freeze=freeze,
             ),
         )
     enabled = torch.is_grad_enabled()
@@ -77,23 +83,33 @@ def compile(
         )
     else:
         traced = trace_inference(graph_module, inputs, decompositions)
+    autocast = _torch.any_autocast()
+    if not isinstance(traced, JointGraph):
+
+        def infer(traced: InferenceGraph, kept: tuple[int, ...] | None = None) -> Callable[..., Any]:
+            if rewrite is not None:
+                rewrite(traced.graph)
+            module = traced.module
+            return inference_runner(
+                inference_compiler(module, _example_inputs(module)),
+                module,
+                traced.signature,
+                _taken(graph_module, inputs, held, traced.signature, kept),
+                kept=kept,
+                guard_grad=torch.is_grad_enabled() and bool(traced.signature.grad_inputs),
+                guard_autocast=autocast,
+                enable_grad=not enabled,
+            )
+
+        constants = constants_of(traced, held) if freeze else ()
+        if not constants:
+            return infer(traced)
+        places = traced.graph.find_nodes(op="placeholder")[len(inputs) :]
+        unread = [at for at in constants if not places[at].users]
+        return renewing(held, constants, unread, lambda places: infer(*frozen(traced, held, places)))
     if rewrite is not None:
         rewrite(traced.graph)
-    autocast = _torch.any_autocast()
     taken = _taken(graph_module, inputs, held, traced.signature)
-    if not isinstance(traced, JointGraph):
-        module = traced.module
-        compiled = inference_compiler(module, _example_inputs(module))
-        guard_grad = torch.is_grad_enabled() and bool(traced.signature.grad_inputs)
-        return inference_runner(
-            compiled,
-            module,
-            traced.signature,
-            taken,
-            guard_grad=guard_grad,
-            guard_autocast=autocast,
-            enable_grad=not enabled,
-        )
     module, parts = _parts(traced, partitioner or partition_default)
     forward = (forward_compiler or inference_compiler)(module, _example_inputs(module))
     compiler = backward_compiler or inference_compiler
@@ -132,8 +148,14 @@ def _parts(joint: JointGraph, partitioner: Partitioner) -> tuple[fx.GraphModule,
 
 
 def _taken(
-    program: Callable[..., Any], inputs: Sequence[Any], held: tuple[torch.Tensor, ...], signature: Signature
+    program: Callable[..., Any],
+    inputs: Sequence[Any],
+    held: tuple[torch.Tensor, ...],
+    signature: Signature,
+    kept: tuple[int, ...] | None = None,
 ) -> Taken:
+    if kept is not None and not asks_for_held(signature, kept, len(inputs)):
+        held = ()
     tensors = [i for i, value in enumerate((*inputs, *held)) if isinstance(value, torch.Tensor)]
     symbolic = (torch.Tensor, torch.SymInt, torch.SymFloat)
     return Taken(

@@ -81,17 +81,19 @@ def inference_runner(
     signature: Signature,
     taken: Taken,
     *,
+    kept: tuple[int, ...] | None = None,
     guard_grad: bool,
     guard_autocast: bool,
     enable_grad: bool,
 ) -> Any:
     """A function of the inputs that runs `compiled`, which is `graph`, and does the rest of what the program did.
 
-    `guard_grad`: some input requires grad although no result does. `guard_autocast`: autocast was on when the program
+    `kept`: the inputs that `compiled` takes, if not all. `guard_grad`: some input requires grad although no result does. `guard_autocast`: autocast was on when the program
     was traced; its casts are in the graph, and compiled code must not cast again. `enable_grad`: grad mode is off where the
     program is called; where the program switches it on its views of inputs are differentiable ones.
     """
     views = sorted(view_results(graph))
+    given = "*args" if kept is None else _chosen(kept)
 
     def write(source: Source) -> None:
         with source.block("def run(*args):"):
@@ -103,9 +105,9 @@ def inference_runner(
                 around.enter_context(source.block(*without_autocast(source, guard_autocast)))
                 if signature.plain and not views and not offers(compiled):
                     source.names["compiled"] = compiled
-                    source.line("return tuple(compiled([*args]))")
+                    source.line(f"return tuple(compiled([{given}]))")
                     return
-                source.call("results", "compiled", compiled, "*args", listed=bool(views))
+                source.call("results", "compiled", compiled, given, listed=bool(views))
             for position in views:  # to autograd no views, which it would refuse writes to
                 source.line(f"results[{position}] = results[{position}].detach()")
             if signature.plain:
@@ -120,6 +122,13 @@ def inference_runner(
                 Epilogue(source, signature).write()
 
     return built(write, "run")
+
+
+def _chosen(kept: Sequence[int]) -> str:
+    """The text of those of `args`."""
+    if list(kept) == [*range(len(kept))]:
+        return f"*args[:{len(kept)}]"
+    return ", ".join(f"args[{position}]" for position in kept)
 
 
 @contextmanager

@@ -28,7 +28,14 @@ def eager_backend(module: fx.GraphModule, inputs: list[Any]) -> Callable[..., An
     return module.forward
 
 
-def compile(fn: Any, backend: Backend = eager_backend, *, dynamic: bool | None = None, fullgraph: bool = False) -> Any:
+def compile(
+    fn: Any,
+    backend: Backend = eager_backend,
+    *,
+    dynamic: bool | None = None,
+    fullgraph: bool = False,
+    freeze: bool = False,
+) -> Any:
     """A callable like ``fn`` (a function, method, ``nn.Module`` or any callable) that runs captured graphs through ``backend``.
 
     ``backend(graph_module, example_inputs)`` gets torch calls over placeholders, and fakes; it returns a callable
@@ -36,8 +43,10 @@ def compile(fn: Any, backend: Backend = eager_backend, *, dynamic: bool | None =
     ints, floats) is symbolic from then on, with True what arguments bring is at once, with False only what is marked.
     A mark that the program makes untrue is a ``MarkError`` at the call. With ``fullgraph`` a
     call either runs captured as a whole or raises ``GraphBreakError`` with the reason and the user's line.
+    With ``freeze`` a graph whose results require no gradients has modules' parameters and buffers as attributes (``get_attr``)
+    in place of inputs, but for those that it writes to: it serves those very tensors, and no others.
     """
-    return compiled(fn, Choices(backend, dynamic, fullgraph))
+    return compiled(fn, Choices(backend, dynamic, fullgraph, freeze))
 
 
 def explain(fn: Any, *args: Any, dynamic: bool | None = None, **kwargs: Any) -> Trace:

@@ -32,6 +32,7 @@ class Choices:
     backend: Backend
     dynamic: bool | None
     fullgraph: bool
+    freeze: bool = False
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Choices:
         return self
@@ -61,7 +62,9 @@ _GROUPS: weakref.WeakValueDictionary[Any, Group] = weakref.WeakValueDictionary()
 def group_of(choices: Choices) -> Group | None:
     """The group of all that is compiled with equal choices; None if what a backend was given cannot be compared."""
     try:
-        return _GROUPS.setdefault((_comparable(choices.backend), choices.dynamic, choices.fullgraph), Group())
+        return _GROUPS.setdefault(
+            (_comparable(choices.backend), choices.dynamic, choices.fullgraph, choices.freeze), Group()
+        )
     except TypeError:
         return None
 
@@ -106,6 +109,7 @@ def compiled_call(fn: Callable[..., Any], choices: Choices, group: Group | None 
         choices.backend,
         dynamic=choices.dynamic,
         fullgraph=choices.fullgraph,
+        freeze=choices.freeze,
         root=code_of(target),
         group=group,
         histories=None if group is None else group.histories,
@@ -134,7 +138,7 @@ def signature_of(wrapper: Any) -> inspect.Signature:
 
 
 def _choices(session: Any) -> Choices:
-    return Choices(session.backend, session.dynamic, session.fullgraph)
+    return Choices(session.backend, session.dynamic, session.fullgraph, session.freeze)
 
 
 def _is_global(value: Any) -> bool:

@@ -38,6 +38,7 @@ def capture_frame(
     fullgraph: bool,
     refusals: Refusals,
     history: History,
+    freeze: bool = False,
 ) -> Capture:
     """Capture; raises ``GraphBreakError`` with ``fullgraph``, ``SkipFrame`` if the frame is to be left alone."""
     if looks_at_its_locals(frame.code):
@@ -63,7 +64,7 @@ def capture_frame(
                 if break_at is None and spread.another(attempt.m, attempt.finished):
                     continue
                 if attempt.finished:
-                    captured = Replacement(attempt).write(backend, [])
+                    captured = Replacement(attempt, freeze=freeze).write(backend, [])
                     if fullgraph and captured.suspended:
                         what = captured.suspended[0]
                         raise GraphBreakError(f"it hands out {what}, which runs later", attempt.stopped_line())
@@ -86,7 +87,7 @@ def capture_frame(
                 if before < attempt.m.state.step:
                     break_at = before
                     continue
-                captured = Replacement(attempt).write(backend, [reason])
+                captured = Replacement(attempt, freeze=freeze).write(backend, [reason])
                 captured.guards.extend(raising)
                 history.add(attempt.m.recorder.dynamic_sizes.met)
                 return captured

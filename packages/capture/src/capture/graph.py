@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +39,10 @@ class CapturedGraph:
     guards: list[Guard]
     shape_env: Any | None
     breaks: list[Break] = field(default_factory=list)
+    frozen: list[Source] = field(default_factory=list)
+    """With ``freeze``: what is no input but an attribute of ``module``, in the order of first use; guarded to be that very tensor."""
+    unfrozen: list[str] = field(default_factory=list)
+    """With ``freeze``: which parameters and buffers are inputs all the same, and why."""
 
     @property
     def sizes(self) -> list[str]:
@@ -78,6 +82,8 @@ class GraphBuilder:
         self.sources: list[Source] = []
         self.inputs: list[Any] = []
         self.placeholders: list[fx.Node] = []
+        self.frozen: dict[str, torch.Tensor] = {}
+        self.witnesses: list[torch.Tensor] = []
         self.first_call: fx.Node | None = None
 
     def placeholder(self, source: Source, fake: Any, line: str) -> fx.Node:
@@ -144,9 +150,25 @@ class GraphBuilder:
         for node in reversed(list(self.graph.nodes)):
             if not node.users and _gives_what_is_there(node):
                 self.graph.erase_node(node)
-        kept = [i for i, node in enumerate(self.placeholders) if node.users]
-        for node in self.placeholders:
-            if not node.users:
+        self._keep([i for i, node in enumerate(self.placeholders) if node.users])
+
+    def freeze(self, tensors: Mapping[fx.Node, torch.Tensor], witnesses: Sequence[torch.Tensor] = ()) -> None:
+        """Once it is finished: these inputs are attributes of the module, which holds the tensors, and `witnesses` besides."""
+        self.witnesses = list(witnesses)
+        for node, tensor in tensors.items():
+            name = f"frozen_{node.name}"
+            self.frozen[name] = tensor
+            with self.graph.inserting_before(node):
+                constant = self.graph.create_node("get_attr", name, (), {})
+            constant.meta |= {"val": node.meta["val"], "source": node.meta["source"]}
+            node.replace_all_uses_with(constant)
+        self._keep([i for i, node in enumerate(self.placeholders) if node not in tensors])
+
+    def _keep(self, kept: Sequence[int]) -> None:
+        """Drop the other inputs, which nobody reads."""
+        stay = set(kept)
+        for i, node in enumerate(self.placeholders):
+            if i not in stay:
                 self.graph.erase_node(node)
         self.sources = [self.sources[i] for i in kept]
         self.inputs = [self.inputs[i] for i in kept]
@@ -154,7 +176,11 @@ class GraphBuilder:
 
     def module(self) -> fx.GraphModule:
         """The finished graph as a module of its own."""
-        return LazyGraphModule(torch.nn.Module(), self.graph)
+        root: Any = self.frozen or torch.nn.Module()
+        made = LazyGraphModule(root, self.graph)
+        for number, tensor in enumerate(self.witnesses):
+            setattr(made, f"witness_{number}", tensor)
+        return made
 
 
 def _gives_what_is_there(node: fx.Node) -> bool:

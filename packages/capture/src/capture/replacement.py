@@ -23,8 +23,9 @@ from .effects import Replay
 from .emit import Emitter
 from .errors import GraphRefused, SkipFrame
 from .evaluator.program import program_of
+from .frozen import Frozen, what_freezes, witnesses
 from .graph import Break, CapturedGraph
-from .guards import Guard
+from .guards import Guard, GuardKind
 from .resume import continuation, group_end, names_beside, origin_of, plain_form, reachable, stack_after, stub
 from .settings import NESTING, calls_between, in_force, put_back, restored
 from .sources import Local, Source
@@ -57,8 +58,9 @@ class Capture:
 class Replacement:
     """Writes the replacement of one attempt's frame."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: Attempt, *, freeze: bool = False) -> None:
         self._attempt = attempt
+        self._freeze = freeze
         self._m = attempt.m
         self._frame = attempt.frame
         self._code = attempt.code
@@ -123,6 +125,14 @@ class Replacement:
             raise Stopped(
                 m.recorder.doubtful, "what it gives may be a copy or not, which sizes of 1 decide", self._attempt.line
             )
+        frozen: dict[fx.Node, Frozen] = {}
+        unfrozen: list[str] = []
+        if self._freeze:
+            frozen, unfrozen = what_freezes(m, told)
+            for each in frozen.values():
+                m.guards.add(each.source, GuardKind.ID, each.tensor)
+            tensors = {node: each.tensor for node, each in frozen.items()}
+            m.recorder.graph.freeze(tensors, witnesses(m, tensors.values()))
         captured = CapturedGraph(
             m.recorder.graph.module(),
             m.recorder.graph.inputs,
@@ -130,6 +140,8 @@ class Replacement:
             self._attempt.guards(),
             m.recorder.fake_mode.shape_env,
             breaks,
+            [each.source for each in frozen.values()],
+            unfrozen,
         )
         with restored():
             # As they are where the graph begins; it may end within a block that changes them.

@@ -64,6 +64,9 @@ class Trace:
                 if entries:
                     lines.append(f"  {title}:")
                     lines.extend(f"    {entry}" for entry in entries)
+            if graph.frozen:
+                lines.append(f"  constants: {', '.join(source.name for source in graph.frozen)}")
+            lines.extend(f"  not frozen: {reason}" for reason in graph.unfrozen)
         others = [guard for guard in self.guards if guard.kind is not GuardKind.SHAPE]  # those stand with their graph
         for title, entries in (
             ("breaks", [f"{b.reason}  # {b.user_line}" for b in self.breaks]),

@@ -61,6 +61,7 @@ class Session:
         *,
         dynamic: bool | None,
         fullgraph: bool,
+        freeze: bool = False,
         root: CodeType | None = None,
         group: object = None,
         histories: Histories | None = None,
@@ -68,6 +69,7 @@ class Session:
         self.backend = backend
         self.dynamic = dynamic
         self.fullgraph = fullgraph
+        self.freeze = freeze
         self.root = root
         self.group = group
         self.report = Trace()
@@ -114,6 +116,8 @@ class Session:
         if watcher:  # it would see what capturing does, and not what kernels do
             self.leave(code, watcher, warn=False)
             return None
+        # Those with constants serve one module each; what comes after serves all.
+        freeze = self.freeze and len(_native.entries(code, self)) < self.cache_limit // 2
         failed, before = self.failed_guard(frame), self.latest(code)
         if failed is not None:
             self.report.recompiles.append(f"{where(code)}: {failed}")
@@ -129,7 +133,12 @@ class Session:
                     fullgraph=self.fullgraph,
                     refusals=self.refusals,
                     history=self.histories.of(code, frame.args),
+                    freeze=freeze,
                 )
+                if self.freeze and not freeze and captured.graph is not None:
+                    captured.graph.unfrozen.append(
+                        "all: more captures of this code with constants would reach its limit"
+                    )
                 if failed is not None:
                     told = replace(failed, freed=newly_dynamic(before, captured.graph))
                     self.report.recompiles[-1] = f"{where(code)}: {told}"

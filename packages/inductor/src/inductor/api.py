@@ -26,7 +26,7 @@ from inductor.lower import lower
 from inductor.lowerings import LOWERINGS
 from inductor.options import Options
 from inductor.parts import KernelModule, Parts
-from inductor.passes import channels_last, select
+from inductor.passes import channels_last, freeze, select
 from inductor.schedule import ExternStep, KernelStep, Schedule, schedule
 from inductor.stored import files_of, parts_of
 from symshapes import ambient, fixed_ambient
@@ -82,6 +82,9 @@ def _compile(
 ) -> CompiledGraph:
     stats = Stats()
     devices = Devices(backends or {}, options.backends)
+    if options.freezing:
+        with stats.phase("freeze"):
+            graph_module, stats.frozen = freeze(graph_module)
 
     def make() -> Parts:
         return _make(graph_module, example_inputs, options, devices, stats)
@@ -110,7 +113,7 @@ def _compile(
         folder = None
         with stats.phase("store"):
             try:
-                folder = cache.put(key, files_of(parts)).folder
+                folder = cache.put(key, files_of(parts, constants=not options.freezing)).folder
                 stats.cache = "miss"
             except (Unstorable, OSError) as why:
                 stats.cache = f"not cached: {why}"

@@ -45,8 +45,10 @@ class Stats:
     """Kernels that no backend can print."""
     rewrites: dict[str, int] = field(default_factory=dict)
     """How often each pass applied, by name; empty for a graph from the cache."""
+    frozen: dict[str, int] = field(default_factory=dict)
+    """With `Options.freezing`: how often what was done to constants, by the pass's name."""
     seconds: dict[str, float] = field(default_factory=dict)
-    """By phase: key, lower, schedule, emit, store, build, wrap."""
+    """By phase: freeze, key, lower, schedule, emit, store, build, wrap."""
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -160,4 +162,6 @@ def load_stored(folder: Path) -> CompiledGraph:
     parts = parts_of(entry.files)
     if parts is None:
         raise FileNotFoundError(f"no compiled graph in {folder}")
+    if any(value is None for _, value in parts.wrapper.constants.values()):
+        raise FileNotFoundError(f"the graph in {folder} is frozen, and the constants are not stored with it")
     return CompiledGraph(parts, folder, Stats(cache="hit"))

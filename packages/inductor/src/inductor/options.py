@@ -42,6 +42,11 @@ class Options:
     """Let a kernel write over an input that dies with it."""
     channels_last: bool = True
     """Lay out images between convolutions with channels last where the device's convolutions are faster so."""
+    freezing: bool = False
+    """Take the values of the tensors that a graph holds for granted (`meta.compile` and `capture.compile(freeze=True)` let it hold
+    modules' parameters and buffers): what follows from them alone is computed once, scales and shifts of convolutions' and
+    linear layers' results go into their weights, and weights are packed for the libraries that read them. Writes to the
+    tensors are not seen from then on."""
     disabled_passes: tuple[str, ...] = ()
     """Names of passes that are not applied: rewrites of graphs and loop bodies, rows of `GRAPH_PASSES` and `BODY_PASSES`."""
     backends: Mapping[str, str] = field(default_factory=dict, hash=False)

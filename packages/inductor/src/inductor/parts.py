@@ -56,7 +56,9 @@ class Parts:
         """
         found: dict[str, Any] = dict(self.wrapper.objects)
         for variable, (name, stored) in self.wrapper.constants.items():
-            found[variable] = constants.get(name, stored)
+            value = found[variable] = constants.get(name, stored)
+            if value is None:
+                raise LookupError(f"the constant {name} is not stored with the graph, and was not given")
         for module in self.modules:
             builder = backend(torch.device(module.device_type))
             if class_name(builder) != module.backend:

@@ -25,8 +25,11 @@ from symshapes import ExprWriter, read_exprs
 PARTS, CONSTANTS = "parts.json", "constants.bin"
 
 
-def files_of(parts: Parts) -> dict[str, bytes]:
+def files_of(parts: Parts, *, constants: bool = True) -> dict[str, bytes]:
     """The files of a cache entry: texts for people to read, too.
+
+    Args:
+        constants: store what they hold; without, who loads the entry has to bring them.
 
     Raises:
         Unstorable: a Python object, or a tensor that is not plain memory, is among the parts.
@@ -38,14 +41,16 @@ def files_of(parts: Parts) -> dict[str, bytes]:
         files[CHECKED] = parts.checked.encode()
     files |= {module.file_name: module.text.encode() for module in parts.modules}
     writer = _Writer()
-    constants, content = pack(parts.wrapper.constants)
+    rows, content = pack(parts.wrapper.constants if constants else {})
     if content:
         files[CONSTANTS] = content
+    given = [] if constants else [[variable, name] for variable, (name, _) in parts.wrapper.constants.items()]
     try:
         data = {
             "format": FORMAT,
             "kernels": parts.wrapper.kernels,
-            "constants": constants,
+            "constants": rows,
+            "given": given,
             "modules": [
                 {
                     "device_type": module.device_type,
@@ -82,6 +87,7 @@ def parts_of(files: Mapping[str, bytes]) -> Parts | None:
             for module in data["modules"]
         )
         constants = unpack(data["constants"], files.get(CONSTANTS, b""))
+        constants |= {variable: (name, None) for variable, name in data["given"]}
         checked = files.get(CHECKED)
         return Parts(
             WrapperSource(files[WRAPPER].decode(), constants, {}, tuple(data["kernels"])),

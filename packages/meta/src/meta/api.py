@@ -78,8 +78,7 @@ def compile(
         chosen = backend
     else:
         raise TypeError(f"backend must be a name or a callable, not {type(backend).__name__}")
-    if chosen is inductor:
-        chosen_mode.options_with(options)
+    freeze = chosen is inductor and chosen_mode.options_with(options).freezing
     if any(chosen is one for one in WITH_MODES.values()):
         chosen = functools.partial(chosen, mode=chosen_mode)
     elif mode not in (None, "default"):
@@ -93,7 +92,7 @@ def compile(
         )
     if not callable(fn_or_module):
         raise TypeError(f"compile() takes a function or a module, not {type(fn_or_module).__name__}")
-    return capture.compile(fn_or_module, chosen, dynamic=dynamic, fullgraph=fullgraph)
+    return capture.compile(fn_or_module, chosen, dynamic=dynamic, fullgraph=fullgraph, freeze=freeze)
 
 
 def _with_options(backend: Any, options: tuple[tuple[str, Any], ...], graph: Any, inputs: list[Any]) -> Any:

@@ -30,7 +30,7 @@ class Backend(Protocol):
 
 
 def _differentiated(
-    graph_module: fx.GraphModule, example_inputs: Sequence[torch.Tensor], mode: Mode, **compilers: Any
+    graph_module: fx.GraphModule, example_inputs: Sequence[torch.Tensor], mode: Mode, **choices: Any
 ) -> Compiled:
     """`aotgrad.compile`; what it has no form of becomes a graph break."""
     try:
@@ -39,7 +39,7 @@ def _differentiated(
             example_inputs,
             decompositions=mode.decompositions(),
             partitioner=mode.partitioner,
-            **compilers,
+            **choices,
         )
     except aotgrad.Unsupported as refusal:
         raise capture.GraphRefused(str(refusal), refusal.call) from refusal
@@ -82,6 +82,7 @@ def inductor(
         example_inputs,
         mode,
         rewrite=functools.partial(prepare_graph, options=chosen),
+        freeze=chosen.freezing,
         inference_compiler=compiler,
         forward_compiler=compiler,
         backward_compiler=compiler_with(unhurried),

@@ -69,6 +69,10 @@ class ObjectIdentity:
         holds = self._guards.holds
         return any(begins_lasting(each) or any(holds(each, kind) for kind in LASTING) for each in source.path)
 
+    def modules(self) -> list[torch.nn.Module]:
+        """The real modules among the inputs that were looked at."""
+        return [value for value, variable in self._inputs.values() if isinstance(variable, Module)]
+
     # Once all is evaluated
 
     def guard_all(self, graph: GraphBuilder) -> None:

@@ -116,6 +116,11 @@ class GraphRecorder:
             self._guards.add(source, GuardKind.TENSOR, TensorMeta.of(value, sizes=sizes, strides=strides))
         return self.graph.placeholder(source, fake, self._state.where()), fake
 
+    def real_tensor(self, node: fx.Node) -> torch.Tensor | None:
+        """The tensor that an input was at this capture; None for a number."""
+        found = self.fakes.get(id(node.meta["val"]))
+        return None if found is None else found.value
+
     def number_input(self, value: int | float, source: Source) -> Variable | None:
         """A number from outside that is not the same each time becomes an input of the graph; None for one that is."""
         found = self._number_inputs.get(source)

@@ -114,7 +114,7 @@ def _digest(module: fx.GraphModule, inputs: Iterable[Any], surroundings: Surroun
     numbers: dict[fx.Node, int] = {}
     for node in module.graph.nodes:
         numbers[node] = len(numbers)
-        add(node.op, node.name, _target(module, node, digest))
+        add(node.op, node.name, _target(module, node, digest, surroundings.options.freezing))
         add(_arguments(node.args, numbers), _arguments(node.kwargs, numbers), describe(node.meta.get("val")))
     return digest.hexdigest()
 
@@ -164,12 +164,14 @@ def _arguments(value: Any, numbers: dict[fx.Node, int]) -> str:
 _LARGEST_CONSTANT = 1 << 24
 
 
-def _target(module: fx.GraphModule, node: fx.Node, digest: Any) -> str:
+def _target(module: fx.GraphModule, node: fx.Node, digest: Any, frozen: bool) -> str:
     target = node.target
     if node.op == "get_attr":
         value = functools.reduce(getattr, str(target).split("."), module)
         if not isinstance(value, torch.Tensor):
             return _number(value)
+        if frozen:  # its values are computed anew and put in, whatever they are; code depends on its metadata alone
+            return "frozen"
         if not is_plain(value):
             raise Uncacheable(f"the constant {target} is not plain memory")
         if value.numel() * value.element_size() > _LARGEST_CONSTANT:

@@ -50,7 +50,7 @@ def rewrite_graph(graph: fx.Graph, passes: Iterable[GraphPass]) -> tuple[fx.Grap
             by_target.setdefault(target, []).append(one)
     counts: Counter[str] = Counter()
     if _any_match(graph, by_target):
-        graph = _copied(graph)
+        graph = copied(graph)
         for node in graph.nodes:
             if node.target in by_target:
                 _rewrite(node, by_target, counts)
@@ -146,7 +146,7 @@ def _remove(node: fx.Node) -> None:
         gone.graph.erase_node(gone)
 
 
-def _copied(graph: fx.Graph) -> fx.Graph:
+def copied(graph: fx.Graph) -> fx.Graph:
     """A copy with the same names; a good deal faster than torch's, which looks through all arguments for what can't be there."""
     copy = fx.Graph()
     places: dict[fx.Node, fx.Node] = {}
