@@ -35,7 +35,9 @@ class CpuBackend:
     def traits(self) -> DeviceTraits:
         """oneDNN's convolutions are fastest with channels last; torch's own, where it is switched off, are not."""
         library, _ = dict(ambient().kernel_choice)["mkldnn"]
-        return DeviceTraits(orders_writes=True, channels_last=_CONVOLVED if library else ())
+        return DeviceTraits(
+            orders_writes=True, channels_last=_CONVOLVED if library else (), contractions=(torch.float32,)
+        )
 
     @property
     def isa(self) -> Isa:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from cpu_codegen.contraction import ProductPrinter, find_product
 from cpu_codegen.loops import Loop
 from cpu_codegen.names import entry_name
 from cpu_codegen.operation_printer import OperationPrinter, print_arguments
@@ -25,7 +26,18 @@ def print_kernel(kernel: Kernel, lanes: int) -> str:
     Raises:
         NotImplementedError: an operation or index expression that has no C++ here.
     """
-    return _KernelPrinter(kernel, lanes).text()
+    product = find_product(kernel, lanes)
+    if product is None:
+        return _KernelPrinter(kernel, lanes).text()
+    out = Lines()
+    _print_origins(kernel, out)
+    ProductPrinter(kernel, product, out).print()
+    return str(out)
+
+
+def _print_origins(kernel: Kernel, out: Lines) -> None:
+    for origin in kernel.origins or (kernel.name,):
+        out("// " + re.sub(r"\s+", " ", origin))
 
 
 class _KernelPrinter:
@@ -43,8 +55,7 @@ class _KernelPrinter:
 
     def text(self) -> str:
         out, plan = self.out, self.plan
-        for origin in self.kernel.origins or (self.kernel.name,):
-            out("// " + re.sub(r"\s+", " ", origin))
+        _print_origins(self.kernel, out)
         if plan.split:
             self._work()
             SplitPrinter(self.kernel, plan, self.ops, self.reductions, out, self.lanes).print()

@@ -145,7 +145,11 @@ class OperationPrinter:
 
     def element(self, op: Load) -> str:
         """The one element that a load without mask reads at the current point."""
-        return f"load({self._buffers[op.buffer]} + {self.index.factor(op.index)})"
+        return f"load({self.address(op)})"
+
+    def address(self, op: Load) -> str:
+        """Where in memory a load reads at the current point."""
+        return f"{self._buffers[op.buffer]} + {self.index.factor(op.index)}"
 
     def _scalar_text(self, op: Op) -> str:
         match op:

@@ -9,6 +9,7 @@ from inductor.backends import backend_for, register_backend, traits_of
 from inductor.cache import DiskCache, Entry, cache_root, scratch_folder
 from inductor.cache import reset as reset_cache
 from inductor.codegen.native import Inexpressible, Weight
+from inductor.contractions import Contraction, contraction_of
 from inductor.device import (
     BuildError,
     DeviceBackend,
@@ -76,6 +77,7 @@ __all__ = [
     "Cast",
     "CompiledGraph",
     "Constant",
+    "Contraction",
     "DeviceBackend",
     "DeviceTraits",
     "DiskCache",
@@ -125,6 +127,7 @@ __all__ = [
     "compile_ahead",
     "compile_graph",
     "compute_dtype",
+    "contraction_of",
     "dependencies",
     "load_stored",
     "lower",

@@ -34,6 +34,9 @@ class DeviceTraits:
     kernel that does, and `_settle_<device type>(wait)`, which raises (with `wait`: after waiting for the marked point)."""
     channels_last: tuple[torch.dtype, ...] = ()
     """Dtypes whose convolutions of images run faster with channels last: graphs of them are laid out so."""
+    contractions: tuple[torch.dtype, ...] = ()
+    """Dtypes whose products of matrices become loops (`contraction_of`), which the backend prints by blocks and which end in
+    whatever is made of the sums. Those of others are left to ATen."""
     module: str | None = None
     """Where there may be several devices of the type, or their work goes on after a call: the module, as text of an
     expression over `torch`, with the functions that torch's device modules have ("torch.cuda"): `current_device()`, the

@@ -44,7 +44,7 @@ def test_text(golden: Callable[[str, str], None]) -> None:
         y = torch.mm(x, x.t())
         return y.softmax(-1), torch.mm(y, x)[1:]
 
-    golden("wrapper", generate(scheduled(f, X)).text)
+    golden("wrapper", generate(scheduled(f, X.double())).text)
 
 
 def test_inputs_are_emptied_and_dropped() -> None:
@@ -221,14 +221,14 @@ def test_the_file_benchmarks_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_tensors_have_the_layout_that_calls_want() -> None:
-    w = torch.randn(6, 6)
+    w = torch.randn(6, 6, dtype=torch.float64)
 
     def f(x: torch.Tensor) -> torch.Tensor:
         for _ in range(3):
             x = torch.mm(x.relu().view(-1, 6), w).view(2, 4, 6)
         return x.exp()
 
-    text = generate(check_schedule(f, torch.randn(2, 4, 6))).text
+    text = generate(check_schedule(f, torch.randn(2, 4, 6, dtype=torch.float64))).text
     assert text.count("_as_strided(") == 1, text  # of the result, which has the matrix product's memory
 
 

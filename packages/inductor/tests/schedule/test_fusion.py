@@ -14,7 +14,7 @@ SEPARATE = Options(fuse=False, inplace=False, reuse_memory=False)
 
 def realized(x: torch.Tensor) -> torch.Tensor:
     """A value in memory: the result of an ATen call."""
-    return torch.mm(x, WEIGHT)
+    return torch.sort(x, -1).values
 
 
 def softmax(x: torch.Tensor) -> torch.Tensor:

@@ -107,6 +107,15 @@ static void team_member(void* data) {
 }
 #endif
 
+// How many threads `parallel` may use here.
+static inline Index workers() {
+#ifdef THREADS
+  return omp_in_parallel() ? 1 : omp_get_max_threads();
+#else
+  return 1;
+#endif
+}
+
 // Run items [0, count) on as many threads as the work is worth, each thread one contiguous share.
 static inline int parallel(Items items, const Word* args, void* shared, Index count, Index work) {
 #ifdef THREADS

@@ -5,6 +5,7 @@ kernel (`lower.py`)."""
 
 from inductor.lowerings import (
     arithmetic,
+    contractions,
     creation,
     indexing,
     pooling,
@@ -18,6 +19,7 @@ __all__ = [
     "LOWERINGS",
     "VIEWS",
     "arithmetic",
+    "contractions",
     "creation",
     "indexing",
     "lowering",

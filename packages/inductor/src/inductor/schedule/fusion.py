@@ -49,6 +49,9 @@ def can_fuse(first: Group, second: Group, options: Options, traits: TraitsOf) ->
     ):
         return None
     passed_on = first.stores.keys() & second.reads
+    blocked = (first.contracts or second.contracts) and bool(traits(first.device).contractions)
+    if blocked and (second.contracts or second.inner or not passed_on):
+        return None  # by blocks runs a product of matrices, and then what is made of each sum, alone
     if not passed_on.isdisjoint(first.opaque) or not first.stores.keys().isdisjoint(second.copied):
         return None
     if not second.stores.keys().isdisjoint(first.copied):
@@ -56,6 +59,8 @@ def can_fuse(first: Group, second: Group, options: Options, traits: TraitsOf) ->
     frame, other = (second, first) if second.inner and not first.inner else (first, second)
     shared = passed_on or (first.loads.keys() & second.loads.keys())
     for mapping in _mappings(frame, other, shared):
+        if blocked and mapping.splits:
+            continue
         moved_frame = frame.remapped(mapping.frame, mapping.outer, mapping.inner) if mapping.splits else frame
         moved_other = other.remapped(mapping.other, mapping.outer, mapping.inner)
         one, two = (moved_frame, moved_other) if frame is first else (moved_other, moved_frame)
@@ -131,6 +136,7 @@ def _join(one: Group, two: Group, outer: tuple[Dim, ...], inner: tuple[Dim, ...]
         keep_inner_order=one.keep_inner_order or two.keep_inner_order,
         indirect=one.indirect or two.indirect,
         bits=one.bits | two.bits,
+        contracts=one.contracts or two.contracts,
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import sympy
 import torch
 
+from inductor.contractions import contraction_of
 from inductor.ir.body import Body
 from inductor.ir.operations import Constant, Elementwise, Expr, Load, Op, Reduce, Ref, Store, Symbol, symbols_in
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
@@ -54,6 +55,8 @@ class Group:
     indirect: bool
     bits: int
     """The members' positions, as a bit set."""
+    contracts: bool = False
+    """Whether one of its members is a contraction."""
 
     @property
     def device(self) -> torch.device:
@@ -106,6 +109,7 @@ class Group:
             keep_inner_order=self.keep_inner_order,
             indirect=self.indirect,
             bits=self.bits,
+            contracts=self.contracts,
         )
 
 
@@ -196,6 +200,7 @@ def group_of(at: int, loop: LoopOp) -> Group:
         keep_inner_order=any(isinstance(op, Reduce) and REDUCTIONS[op.kind].finds_position for op in body.ops),
         indirect=bool(indirects),
         bits=1 << at,
+        contracts=contraction_of(body) is not None,
     )
 
 

@@ -1,0 +1,185 @@
+// Products of matrices, summed in registers: blocks of A and panels of B in the order in which they are read, and the loops
+// over them. After Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication (2008).
+#pragma once
+#include "kernel.h"
+
+namespace vec {
+
+// Columns of a panel of B.
+constexpr int PANEL_VECTORS = 2;
+constexpr int PANEL = PANEL_VECTORS * LANES;
+// Places for rows in a step of a packed block of A. As many are used as the registers have room for sums.
+constexpr int BLOCK = VECTOR_BYTES == 64 ? 16 : 8;
+// Steps of a packed panel, which stays in the second-level cache; and elements of A that are packed at a time.
+constexpr Index DEEPEST = 384;
+constexpr Index PACKED = 384 * 1024;
+
+// A matrix in memory: neighbours lie `across` elements apart, steps of the sum `along`.
+struct Operand {
+  const float* at;
+  Index across, along;
+};
+
+// Of lanes numbered l, the halves of what two rows exchange in one step of turning a square of them around.
+template <int STEP>
+INLINE void exchange(F32::Part& a, F32::Part& b) {
+  typedef i32 Lanes __attribute__((vector_size(VECTOR_BYTES)));
+  Lanes low, high;
+  for (int l = 0; l < LANES; ++l) {
+    low[l] = l & STEP ? LANES + l - STEP : l;
+    high[l] = l & STEP ? LANES + l : l + STEP;
+  }
+  const F32::Part first = __builtin_shuffle(a, b, low);
+  b = __builtin_shuffle(a, b, high);
+  a = first;
+}
+template <int STEP>
+INLINE void turn(F32 (&rows)[LANES]) {
+  if constexpr (STEP > 0) {
+#pragma GCC unroll 16
+    for (int row = 0; row < LANES; ++row)
+      if (!(row & STEP)) exchange<STEP>(rows[row].part[0], rows[row + STEP].part[0]);
+    turn<STEP / 2>(rows);
+  }
+}
+
+// Pack `depth` steps of `count` <= USED neighbours into to[step][WIDTH]. What lies behind them there is any of them again.
+template <int WIDTH, int USED>
+static __attribute__((noinline)) void pack(float* to, Operand from, Index count, Index depth) {
+  const float* const at = from.at;
+  const Index across = from.across, along = from.along, last = count - 1;
+  Index done = 0;
+  if (across == 1 && count == USED) {
+    for (; done < depth; ++done) __builtin_memcpy(to + done * WIDTH, at + done * along, USED * sizeof(float));
+  } else if (along == 1) {
+    for (; done + LANES <= depth; done += LANES) {
+      for (Index first = 0; first < WIDTH; first += LANES) {
+        F32 rows[LANES];
+#pragma GCC unroll 16
+        for (int lane = 0; lane < LANES; ++lane)
+          rows[lane] = load_raw(at + at_most(first + lane, last) * across + done, Full());
+        turn<LANES / 2>(rows);
+#pragma GCC unroll 16
+        for (int step = 0; step < LANES; ++step) store_raw(to + (done + step) * WIDTH + first, rows[step], Full());
+      }
+    }
+  }
+  for (; done < depth; ++done)
+    for (Index k = 0; k < USED; ++k) to[done * WIDTH + k] = at[at_most(k, last) * across + done * along];
+}
+
+// Ask for a share of the memory that a panel will be packed from: lines [begin, end) of its 2 * depth.
+INLINE void prefetch(Operand from, Index begin, Index end) {
+  constexpr Index LINE = 16;
+  if (from.along == 1) {
+    for (Index line = begin; line < end; ++line)
+      __builtin_prefetch(from.at + line % PANEL * from.across + line / PANEL * LINE, 0, 2);
+  } else {
+    for (Index line = begin; line < end; ++line)
+      __builtin_prefetch(from.at + line / 2 * from.along + line % 2 * LINE, 0, 2);
+  }
+}
+
+// sums[row][column] += the products of `depth` steps; with `first` there are no sums yet. a[step][BLOCK], b[step][PANEL].
+// Steps are summed by themselves before they are added: rounding grows with the steps of a cut and with the cuts, not with
+// all steps.
+template <int ROWS>
+static __attribute__((noinline)) void multiply(float* sums, const float* a, const float* b, Index depth, bool first) {
+  F32 s[ROWS][PANEL_VECTORS];
+#pragma GCC unroll 16
+  for (int row = 0; row < ROWS; ++row)
+#pragma GCC unroll 2
+    for (int v = 0; v < PANEL_VECTORS; ++v) s[row][v] = F32(0.0f);
+#pragma GCC unroll 1
+  for (Index k = 0; k < depth; ++k) {
+    const F32 b0 = load_raw(b + k * PANEL, Full()), b1 = load_raw(b + k * PANEL + LANES, Full());
+#pragma GCC unroll 16
+    for (int row = 0; row < ROWS; ++row) {
+      const F32 x(a[k * BLOCK + row]);
+      s[row][0] = mul_add(x, b0, s[row][0]);
+      s[row][1] = mul_add(x, b1, s[row][1]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int row = 0; row < ROWS; ++row)
+#pragma GCC unroll 2
+    for (int v = 0; v < PANEL_VECTORS; ++v) {
+      float* const place = sums + row * PANEL + v * LANES;
+      store_raw(place, first ? s[row][v] : load_raw(place, Full()) + s[row][v], Full());
+    }
+}
+
+// The part of a product that one thread computes at a time: some rows and columns of one matrix of a batch.
+struct Part {
+  Index batch, first_row, last_row, first_column, last_column;
+};
+
+// How a batch of products is cut into parts: as many as there are threads, so that what they pack twice is least.
+struct Parts {
+  Index batch, rows, columns, block, by_rows, by_columns;
+
+  Parts(Index batch, Index rows, Index columns, Index block)
+      : batch(batch), rows(rows), columns(columns), block(block), by_rows(1), by_columns(1) {
+    const Index threads = workers(), blocks = ceil_div(rows, block), panels = ceil_div(columns, PANEL);
+    if (batch >= 2 * threads || batch == 0) return;
+    Index least = 0;
+    for (Index across = 1; across <= at_most(threads, panels); ++across) {
+      const Index down = at_most(ceil_div(threads, across), at_least(blocks, 1));
+      const Index height = ceil_div(blocks, down) * block, width = ceil_div(panels, across) * PANEL;
+      const Index rounds = ceil_div(batch * across * down, threads);
+      const Index cost = rounds * (height * width + 8 * (height + width));
+      if (least == 0 || cost < least) least = cost, by_rows = down, by_columns = across;
+    }
+  }
+  Index count() const { return rows && columns ? batch * by_rows * by_columns : 0; }
+  Part operator[](Index item) const {
+    const Index blocks = ceil_div(rows, block), panels = ceil_div(columns, PANEL);
+    const Index column = item % by_columns, row = item / by_columns % by_rows;
+    return {item / by_columns / by_rows, blocks * row / by_rows * block,
+            at_most(blocks * (row + 1) / by_rows * block, rows), panels * column / by_columns * PANEL,
+            at_most(panels * (column + 1) / by_columns * PANEL, columns)};
+  }
+};
+
+// finish(row, column, lanes, sums) for all elements of a part of a product whose sums have `depth` terms.
+// pack_a(to, row, count) packs a block of rows.
+template <int ROWS, class PackA, class Finish>
+INLINE void product(Part part, Index depth, PackA pack_a, Operand b, Finish finish) {
+  const Index height = part.last_row - part.first_row, steps = at_least(depth, 1);
+  const Index most = at_most(at_least(PACKED / (BLOCK * steps), 1), ceil_div(height, ROWS));
+  const Index cuts = ceil_div(steps, DEEPEST), step = ceil_div(steps, cuts);
+  Row<float> room(most * (BLOCK * steps + ROWS * PANEL) + PANEL * step + 64 / sizeof(float));
+  float* const panel = (float*)(((u64)room.data + 63) / 64 * 64);
+  float* const packed = panel + PANEL * step;
+  float* const sums = packed + most * BLOCK * steps;
+  for (Index top = part.first_row; top < part.last_row; top += most * ROWS) {
+    const Index bottom = at_most(top + most * ROWS, part.last_row), blocks = ceil_div(bottom - top, ROWS);
+    for (Index block = 0; block < blocks; ++block)
+      pack_a(packed + block * BLOCK * depth, top + block * ROWS, at_most(ROWS, bottom - top - block * ROWS));
+    for (Index left = part.first_column; left < part.last_column; left += PANEL) {
+      const Index width = at_most(PANEL, part.last_column - left);
+      for (Index cut = 0; cut < cuts; ++cut) {
+        const Index k = cut * step, here = at_most(step, depth - k);
+        const bool last = cut + 1 == cuts;
+        const Operand source = {b.at + left * b.across + k * b.along, b.across, b.along};
+        pack<PANEL, PANEL>(panel, source, width, here);
+        const Operand next = {last ? b.at + (left + PANEL) * b.across : source.at + step * b.along, b.across, b.along};
+        const bool whole = last ? left + 2 * PANEL <= part.last_column : width == PANEL;
+        const Index lines = whole ? 2 * at_most(step, last ? depth : depth - k - step) : 0;
+        for (Index block = 0; block < blocks; ++block) {
+          float* const mine = sums + block * ROWS * PANEL;
+          prefetch(next, lines * block / blocks, lines * (block + 1) / blocks);
+          multiply<ROWS>(mine, packed + block * BLOCK * depth + k * BLOCK, panel, here, cut == 0);
+          if (!last) continue;
+          const Index row = top + block * ROWS, rows = at_most(ROWS, bottom - row);
+          for (Index r = 0; r < rows; ++r)
+            vectors(0, width, [&](Index column, auto lanes) INLINE_BODY {
+              finish(row + r, left + column, lanes, load_raw(mine + r * PANEL + column, Full()));
+            });
+        }
+      }
+    }
+  }
+}
+
+}  // namespace vec
