@@ -9,7 +9,7 @@ from dataclasses import asdict
 import pytest
 import torch
 
-from benchmarks.cpu import child
+from benchmarks.cpu import ablation, child
 from benchmarks.cpu.child import Asked, Reading
 from benchmarks.cpu.models import OTHERS, VISION
 from benchmarks.cpu.table import OURS, PEER, in_a_process, ratio, reading_of, table
@@ -57,3 +57,19 @@ def test_the_means_are_of_the_ratios():
     assert ratio(readings[0], (OURS, PEER)) == 0.5 and math.isnan(ratio(readings[2], (OURS, PEER)))
     column = list(table(readings).columns[4].cells)
     assert column == ["0.50", "2.00", "nan", "1.000", "2.000"]
+
+
+@pytest.mark.parametrize("name", ["rewrites of graphs and loops", "vectors", "decompositions", ablation.MIN_CUT])
+def test_a_setting_of_the_ablation_computes_the_same(name):
+    setting = {**ablation.SETTINGS, **ablation.TRAINING}[name]
+    asked = Asked(MODEL, (name,), train=name in ablation.TRAINING, rounds=1, threads=torch.get_num_threads())
+    reading = child.read(asked, {**child.CONTENDERS, name: setting})
+    assert reading.failed == {} and reading.step.keys() == {name}
+
+
+def test_what_is_left_out_is_compared_to_all():
+    reading = Reading(
+        Asked("a", ("all", "fusion")), {c: Sample(t, t, t, 1) for c, t in (("all", 1.0), ("fusion", 1.5))}
+    )
+    shown = ablation.table([reading])
+    assert [list(column.cells) for column in shown.columns] == [["fusion"], ["1.50"], ["1.500"]]

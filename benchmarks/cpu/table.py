@@ -65,12 +65,12 @@ def main(arguments: Sequence[str]) -> None:
     console.print(table(readings))
 
 
-def in_a_process(asked: Asked, cache: Path | None) -> Reading:
-    """The reading of a fresh process whose caches lie in `cache`, or start empty. One that dies is told in `failed`."""
+def in_a_process(asked: Asked, cache: Path | None, module: str = "benchmarks.cpu.child") -> Reading:
+    """The reading by `module` in a fresh process whose caches lie in `cache`, or start empty. One that dies is told in `failed`."""
     with tempfile.TemporaryDirectory() as temporary:
         environment = {**os.environ, **cache_environment(str(cache or temporary)), "HF_HUB_OFFLINE": "1"}
         environment["OMP_NUM_THREADS"] = str(asked.threads)
-        command = [sys.executable, "-m", "benchmarks.cpu.child", json.dumps(asdict(asked))]
+        command = [sys.executable, "-m", module, json.dumps(asdict(asked))]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         return Reading(asked, failed={"": (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]})

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from inductor_dynamic import check_dynamic, trace_dynamic
@@ -23,6 +24,12 @@ Example = tuple[Callable[..., Any], tuple[torch.Tensor, ...]]
 
 A, B = torch.arange(12.0).view(3, 4), torch.ones(4, 3)
 EMPTY = torch.ones(0, 4)
+PIXELS, IMAGES, FILTERS = (
+    torch.arange(6.0).view(2, 3, 1, 1),
+    torch.ones(2, 3, 2, 1),
+    torch.arange(12.0).view(4, 3, 1, 1),
+)
+CHANNELS_LAST = IMAGES.to(memory_format=torch.channels_last)
 X, Y = Var("x"), Var("y")
 NEGATED_TWICE = GraphPass(
     "negated_twice",
@@ -71,6 +78,14 @@ EXAMPLES: dict[str, Example] = {
     "pad_of_nothing": (
         lambda x: (aten.constant_pad_nd(x, [0, 0]), aten.constant_pad_nd(x * 2, [0, 1, 0, -1])),
         (A,),
+    ),
+    "convolution_of_few_points": (
+        lambda x, w, b, y, z, many: (
+            *(F.conv2d(x, w), F.conv2d(x, w, b, stride=2), F.conv1d(x[..., 0], w[..., 0]), F.conv2d(z, w)),
+            *(F.conv2d(y, w), F.conv2d(x * 2, w, padding=1, stride=3), F.conv2d(x * 2, w[:3, :1], groups=3)),
+            *(F.conv2d(z * 2, w, stride=2), F.conv2d(many, w)),
+        ),
+        (PIXELS, FILTERS, torch.arange(4.0), IMAGES, CHANNELS_LAST, torch.ones(1, 9, 9, 3).movedim(3, 1)),
     ),
 }
 

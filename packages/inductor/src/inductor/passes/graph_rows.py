@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import fx
 
 from inductor.ir.indexing import contiguous_strides
 from inductor.passes.graphs import GraphPass, reaches_output, same_tensor_metadata
 from inductor.passes.patterns import GraphMatch, Var, call_of, is_static
-from symshapes import expr_of, is_dense, same_size
+from symshapes import expr_of, inverse_permutation, is_dense, same_size
 
 aten = torch.ops.aten
 
-X, Y = Var("x"), Var("y")
+X, Y, WEIGHT = Var("x"), Var("y"), Var("weight")
 INNER, OUTER = Var("inner"), Var("outer")
 
 IDENTITIES = (
@@ -114,6 +116,39 @@ def _pads_nothing(match: GraphMatch) -> bool:
     return all(type(width) is int and width == 0 for width in match.argument("pad"))
 
 
+FEW_POINTS = 64
+"""Rows of a product that a library of products computes faster than one of convolutions does, which puts its operands in order first."""
+
+
+def _reads_few_points(match: GraphMatch) -> bool:
+    """Whether each of a convolution's few results reads one point of an image whose channels lie together."""
+    image, weight, made = read = match[X].meta["val"], match[WEIGHT].meta["val"], match.value
+    if not is_static(read) or math.prod(weight.shape[2:]) != 1 or any(match.argument("padding")):
+        return False
+    points = image.shape[0] * math.prod(image.shape[2:])
+    together = points == image.shape[0] or image.movedim(1, -1).is_contiguous()
+    return together and image.shape[2:] == made.shape[2:] and points <= FEW_POINTS
+
+
+def _product(match: GraphMatch) -> fx.Node:
+    """(N, C, ...) by (O, C, 1, ...) as (points, C) by (C, O)."""
+    image, weight = match[X].meta["val"], match[WEIGHT].meta["val"]
+    last = [0, *range(2, image.dim()), 1]
+    is_pixel = math.prod(image.shape[2:]) == 1
+    rows = match[X] if is_pixel else match.call(aten.permute.default, match[X], last)
+    rows = match.call(aten.view.default, rows, [-1, image.shape[1]])
+    columns = match.call(aten.view.default, match[WEIGHT], list(weight.shape[:2]))
+    columns, bias = match.call(aten.permute.default, columns, [1, 0]), match.argument("bias")
+    if bias is None:
+        made = match.call(aten.mm.default, rows, columns)
+    else:
+        made = match.call(aten.addmm.default, bias, rows, columns)
+    if is_pixel:
+        return match.call(aten.view.default, made, list(match.value.shape))
+    apart = match.call(aten.view.default, made, [image.shape[0], *image.shape[2:], weight.shape[0]])
+    return match.call(aten.permute.default, apart, inverse_permutation(last))
+
+
 GRAPH_PASSES: list[GraphPass] = [
     GraphPass(
         "identity",
@@ -176,6 +211,13 @@ GRAPH_PASSES: list[GraphPass] = [
         call_of(aten.constant_pad_nd.default, self=X),
         lambda m: _copy(m, m[X]),
         when=_pads_nothing,
+    ),
+    GraphPass(
+        "convolution_of_few_points",
+        "Without neighbours it is a product of matrices: no operand is put in another order first.",
+        call_of(aten.convolution.default, input=X, weight=WEIGHT, transposed=False, groups=1),
+        _product,
+        when=_reads_few_points,
     ),
 ]
 """The rows. From outside the package another is appended, or inserted at its place."""
