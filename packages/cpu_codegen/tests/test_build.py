@@ -265,11 +265,11 @@ def test_a_compiler_that_breaks_down_is_asked_for_less(monkeypatch):
     """As g++ 12 does over some masked loads: `F.pad` of a row by what its size leaves."""
     compiled, asked = build_module._compile, []
 
-    def breaking(name, suffix, parts, command, link):
+    def breaking(name, suffix, parts, command, link, others=()):
         asked.append(command)
         if "-O3" in command:
             raise build_module._CompilerFailed("internal compiler error: in gimple_expand_vec_cond_expr")
-        return compiled(name, suffix, parts, command, link)
+        return compiled(name, suffix, parts, command, link, others)
 
     monkeypatch.setattr(build_module, "_compile", breaking)
     command = (*build_module.find_compiler().command, "-O3", "-fPIC")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
-from cpu_codegen.build import compile_command, find_compiler, load_kernels, shared_object
+from cpu_codegen.build import compile_command, find_compiler, load_kernels, load_shared
 from cpu_codegen.cpu_info import Isa, detect_isa
 from cpu_codegen.environment import environment
 from cpu_codegen.kernel import print_kernel
@@ -17,6 +18,8 @@ from cpu_codegen.names import entry_name
 from cpu_codegen.types import MEMORY
 from inductor import BuildError, DeviceTraits, Kernel, KernelCall, KernelSource
 from symshapes import ambient
+
+T = TypeVar("T")
 
 _MAX_ARGS = 256
 _KERNELS_PER_FILE = 3
@@ -101,13 +104,15 @@ class CpuBackend:
         """The name of a kernel's C function, `int f(const Word*)`; see `include/kernel.h`."""
         return entry_name(kernel)
 
-    def build_shared(self, sources: Sequence[KernelSource], plain: Sequence[str], include: Path) -> bytes:
-        """Kernels and C++ files that call them as one shared object.
+    def build_shared(
+        self, sources: Sequence[KernelSource], plain: Sequence[str], include: Path, load: Callable[[Path], T]
+    ) -> T:
+        """What `load` makes of the shared object of kernels and of C++ files that call them.
 
         Raises:
             BuildError: no compiler, or it failed.
         """
-        return shared_object(self._parts(sources) if sources else [], self.isa, plain, include)
+        return load_shared(self._parts(sources) if sources else [], self.isa, plain, include, load)
 
     def _parts(self, sources: Sequence[KernelSource]) -> list[str]:
         """The kernels dealt to several files of about the same length: compilers run beside each other."""

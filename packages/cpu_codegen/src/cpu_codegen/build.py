@@ -132,6 +132,9 @@ def headers_digest() -> str:
 
 T = TypeVar("T")
 
+Others = Sequence[tuple[str, Sequence[str]]]
+"""Texts with a command of their own each."""
+
 
 def load_kernels(text: str, isa: Isa, load: Callable[[Path], T], parts: Sequence[str] | None = None) -> T:
     """What `load` makes of the shared object of a kernel file, which is compiled if the cache does not hold it; the source
@@ -151,40 +154,27 @@ def load_kernels(text: str, isa: Isa, load: Callable[[Path], T], parts: Sequence
     return _load(key, load, "kernels", ".cpp", text, list(parts or [text]), command, link)
 
 
-def shared_object(texts: Sequence[str], isa: Isa, plain: Sequence[str], include: Path) -> bytes:
-    """The shared object of kernel files and of others beside them, compiled if the cache does not hold it.
+def load_shared(parts: Sequence[str], isa: Isa, plain: Sequence[str], include: Path, load: Callable[[Path], T]) -> T:
+    """What `load` makes of the shared object of kernel files and of others beside them, compiled if the cache does not hold it.
 
     It depends on no library by name: the functions of the OpenMP runtime that kernels call are defined by one of `plain`.
 
     Args:
-        texts: kernel files, compiled for `isa`.
+        parts: kernel files, compiled for `isa`.
         plain: C++ that any machine runs, and that is small: optimised little.
         include: where `plain` finds what it includes.
+        load: called with the shared object's path; raises OSError if it can't be loaded.
 
     Raises:
         BuildError: with the compiler's output and the source's path.
     """
     compiler = find_compiler()
-    kernels = (*compile_command(compiler, isa), "-DUSE_THREADS")
+    command = (*compile_command(compiler, isa), "-DUSE_THREADS")
     others = (*compiler.command, "-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-w", f"-I{include}")
     headers = "".join(header.read_text() for header in sorted(include.glob("*.h")))
-    key = _digest(*texts, *kernels, *plain, *others, compiler.identity, headers_digest(), headers)
-    cache, name = DiskCache("cpu"), "package"
-    found = cache.get(key)
-    if found is None:
-        with cache.lock(key):
-            found = cache.get(key) or _build(
-                cache,
-                key,
-                name,
-                ".cpp",
-                "\n".join(plain),
-                list(texts),
-                kernels,
-                ("-ldl",),
-                [(each, others) for each in plain],
-            )
-    return found.files[f"{name}.so"]
+    key = _digest(*parts, *command, *plain, *others, compiler.identity, headers_digest(), headers)
+    beside = [(each, others) for each in plain]
+    return _load(key, load, "graph", ".cpp", "\n".join((*plain[:1], *parts)), list(parts), command, ("-ldl",), beside)
 
 
 def load_extension(name: str, text: str, command: Sequence[str], identity: str, load: Callable[[Path], T]) -> T:
@@ -209,6 +199,7 @@ def _load(
     parts: list[str],
     command: Sequence[str],
     link: Sequence[str],
+    others: Others = (),
 ) -> T:
     cache = DiskCache("cpu")
     library = f"{name}.so"
@@ -217,7 +208,7 @@ def _load(
         found = cache.get(key)
         if found is None:
             with cache.lock(key):
-                found = cache.get(key) or _build(cache, key, name, suffix, text, parts, command, link)
+                found = cache.get(key) or _build(cache, key, name, suffix, text, parts, command, link, others)
         return found
 
     for _ in range(3):
@@ -263,10 +254,6 @@ def _build(
 
 class _CompilerFailed(Exception):
     """A compiler's output and how it was called."""
-
-
-Others = Sequence[tuple[str, Sequence[str]]]
-"""Texts with a command of their own each."""
 
 
 def _compile_gently(

@@ -1,13 +1,13 @@
 """Lowerings, a loop IR and a fusing scheduler: functional ATen graphs become kernels of a device backend."""
 
 from inductor.addresses import address_facts, address_header, argument_kinds
-from inductor.ahead import FOLDER as NATIVE_FOLDER
 from inductor.ahead import NativeGraph, compile_ahead
 from inductor.api import compile_graph, prepare_graph
 from inductor.artefact import CompiledGraph, Stats, load_stored
 from inductor.backends import backend_for, register_backend, traits_of
 from inductor.cache import DiskCache, Entry, cache_root, scratch_folder
 from inductor.cache import reset as reset_cache
+from inductor.codegen.native import FOLDER as NATIVE_FOLDER
 from inductor.codegen.native import Inexpressible, Weight
 from inductor.contractions import Contraction, contraction_of
 from inductor.device import (

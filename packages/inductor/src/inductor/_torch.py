@@ -15,6 +15,10 @@ OpOverload = torch._ops.OpOverload
 no_torch_function = torch._C.DisableTorchFunctionSubclass
 
 
+# A tensor out of the handle that torch's stable C shim gives: the way from there to Python that torch has for itself.
+tensor_of_handle = torch._C._aoti.alloc_tensor_by_stealing_from_void_ptr
+
+
 def native_call(path: str, op: OpOverload) -> str:
     """The text of what runs `op`, whose own text is `path`: its `__call__` is a frame of Python that passes all on to C."""
     return f"{path}._op" if type(op) is OpOverload else path

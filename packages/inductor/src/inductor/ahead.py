@@ -15,15 +15,11 @@ from torch import fx
 
 from inductor.api import lowered
 from inductor.backends import Devices
-from inductor.codegen import native
-from inductor.codegen.native import Inexpressible, Weight, generate_native
+from inductor.codegen.native import FOLDER, Inexpressible, Weight, generate_native, runtime_text
 from inductor.device import NativeBackend
 from inductor.host import HOST
 from inductor.options import Options
 from symshapes import fixed_ambient
-
-FOLDER = Path(native.__file__).parent
-"""Where `meta_package.h` lies, for C programs."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +75,5 @@ def compile_ahead(
             conditions=conditions,
         )
         sources = tuple(backend.emit(kernel) for kernel in plan.kernels)
-        runtime = (FOLDER / "runtime.cpp").read_text()
-        return NativeGraph(
-            backend.build_shared(sources, (written.text, runtime), FOLDER), written.weights, written.text, isa
-        )
+        library = backend.build_shared(sources, (written.text, runtime_text()), FOLDER, Path.read_bytes)
+        return NativeGraph(library, written.weights, written.text, isa)

@@ -18,8 +18,10 @@ from inductor.backends import BackendOf, Devices, NoBackend, class_name
 from inductor.cache import DiskCache
 from inductor.cache.key import Surroundings, Uncacheable, graph_key
 from inductor.cache.tensors import Unstorable
-from inductor.codegen.wrapper import generate
-from inductor.device import DeviceBackend, Kernel
+from inductor.codegen.native import generate_native
+from inductor.codegen.source import WrapperSource, module_text
+from inductor.codegen.wrapper import generate, input_texts
+from inductor.device import DeviceBackend, Kernel, NativeBackend
 from inductor.host import HOST
 from inductor.ir.program import LoopOp
 from inductor.lower import lower
@@ -186,6 +188,7 @@ def _make(
         modules, interpreted = _emit(plan, devices.backend)
     with stats.phase("wrap"):
         wrapper = generate(plan, index_checks=options.index_checks, traits=devices.traits)
+        native = _native(plan, wrapper, devices) if options.native_wrapper else None
         checked = generate(plan, check=True, index_checks=options.index_checks, traits=devices.traits).text
     return Parts(
         wrapper=wrapper,
@@ -195,7 +198,26 @@ def _make(
         launches=sum(isinstance(step, KernelStep) for step in plan.steps),
         externs=sum(isinstance(step, ExternStep) for step in plan.steps),
         loops=sum(isinstance(op, LoopOp) for op in program.operations),
+        native=native,
     )
+
+
+def _native(plan: Schedule, wrapper: WrapperSource, devices: Devices) -> tuple[str, str] | None:
+    """The native wrapper of a graph on the CPU, and the Python that calls it; None where it can't be one."""
+    try:
+        backend = devices.backend(HOST)
+        if not isinstance(backend, NativeBackend):
+            return None
+        text = generate_native(plan, backend.entry, backend.facts().get("isa", ""), {}, ahead=False).text
+    except (NotImplementedError, NoBackend):
+        return None
+    names = [f"input{at}" for at in range(len(plan.program.inputs))]
+    lines = [f"({', '.join(names)},) = args"] if names else []
+    # Results by name: who takes these lines in takes the results apart.
+    results = "".join(f"result{at}, " for at in range(len(plan.program.outputs))).strip()
+    call = f"_native({', '.join((*names, *wrapper.constants))})"
+    lines += ["args.clear()", f"({results}) = {call}" if results else call, f"return ({results})"]
+    return text, module_text(len(plan.kernels), {}, lines, input_texts(plan.program))
 
 
 def _emit(plan: Schedule, backend: BackendOf) -> tuple[tuple[KernelModule, ...], tuple[Kernel, ...]]:

@@ -5,12 +5,13 @@ Flows in: `Parts`. Flows out: `CompiledGraph`.
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ class CompiledGraph:
         backend: BackendOf = backend_for,
         constants: Mapping[str, torch.Tensor] | None = None,
     ) -> None:
-        self.source: str = parts.wrapper.text
+        self.source: str = parts.wrapper.text if parts.native is None else parts.native[1]
         """The wrapper's text."""
         self.kernel_source: str = "\n".join(module.text for module in parts.modules)
         """The kernels' text."""
@@ -91,14 +92,18 @@ class CompiledGraph:
         stats.kernels, stats.interpreted = len(parts.wrapper.kernels), len(parts.interpreted)
         stats.launches, stats.externs, stats.loops = parts.launches, parts.externs, parts.loops
         with stats.phase("build"):
-            namespace = parts.namespace(backend, constants or {})
+            if parts.native is None:
+                namespace = parts.namespace(backend, constants or {})
+            else:
+                instead = _Instead(parts, folder, backend, constants or {})
+                namespace = parts.native_namespace(backend, constants or {}, instead)
         with stats.phase("wrap"):
             self._where = str(folder) if folder else f"<inductor graph {id(self):#x}>"
             self._fitter = namespace["_fit"] = LayoutFitter()
             self._namespace = namespace
             self._steady: Call | None = None
             self._checked: Call | None = None
-            if parts.checked is not None:
+            if parts.checked is not None and parts.native is None:  # the native wrapper checks at every call
                 self._checked = load_call(parts.checked, f"{self._where}/{CHECKED}", namespace)
 
     def __call__(self, inputs: list[Any]) -> tuple[Any, ...]:
@@ -141,6 +146,22 @@ class CompiledGraph:
 
     def __repr__(self) -> str:
         return f"<CompiledGraph: {self.stats.launches} kernel launches, {self.stats.externs} ATen calls>"
+
+
+class _Instead:
+    """Runs a graph by its Python wrapper where the native one failed: it raises what eager raises."""
+
+    def __init__(
+        self, parts: Parts, folder: Path | None, backend: BackendOf, constants: Mapping[str, torch.Tensor]
+    ) -> None:
+        self.made = functools.cache(
+            lambda: CompiledGraph(replace(parts, native=None), folder, Stats(), backend, constants)
+        )
+        self.constants = len(parts.wrapper.constants)
+
+    def __call__(self, *inputs: Any) -> tuple[Any, ...]:
+        """The graph's outputs. `inputs`: the native wrapper's, which ends with the graph's constants."""
+        return self.made()([*inputs[: len(inputs) - self.constants]])
 
 
 def load_stored(folder: Path) -> CompiledGraph:

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 import torch
 
 from inductor.ir.body import Body
 from inductor.ir.operations import Expr, Symbol
 from inductor.traits import DeviceTraits
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -113,8 +115,11 @@ class NativeBackend(DeviceBackend, Protocol):
         arguments, 8 bytes each; 0, or 1 or 2 for a position out of range (IndexError, RuntimeError)."""
         ...
 
-    def build_shared(self, sources: Sequence[KernelSource], plain: Sequence[str], include: Path) -> bytes:
-        """The content of a shared object of kernels, and of C++ files that call them and include what lies in `include`.
+    def build_shared(
+        self, sources: Sequence[KernelSource], plain: Sequence[str], include: Path, load: Callable[[Path], T]
+    ) -> T:
+        """What `load` makes of the path of a shared object of kernels, and of C++ files that call them and include what lies
+        in `include`.
 
         Raises:
             BuildError: with the compiler's message and the place of the source.

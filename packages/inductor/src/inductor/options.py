@@ -49,6 +49,9 @@ class Options:
     tensors are not seen from then on."""
     disabled_passes: tuple[str, ...] = ()
     """Names of passes that are not applied: rewrites of graphs and loop bodies, rows of `GRAPH_PASSES` and `BODY_PASSES`."""
+    native_wrapper: bool = False
+    """Run graphs on the CPU by one native function, on torch's stable C shim, in place of generated Python; graphs that it can't
+    express keep the Python."""
     backends: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Device type to the name of the installed distribution whose backend to take for it; needed where several are installed."""
     cache: bool = True

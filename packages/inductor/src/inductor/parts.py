@@ -5,18 +5,23 @@ Flows in: what code generation made, or a cache entry holds. Flows out: what the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ctypes
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from inductor._torch import tensor_of_handle, tensor_offset
 from inductor.backends import BackendOf, class_name
+from inductor.codegen.native import FOLDER, runtime_text
 from inductor.codegen.source import WrapperSource
-from inductor.device import Kernel, KernelSource
+from inductor.device import Kernel, KernelSource, NativeBackend
 from inductor.handlers.reference import interpreted
+from inductor.host import HOST
 
 WRAPPER, CHECKED = "wrapper.py", "wrapper_checked.py"
+NATIVE, NATIVE_CALL = "wrapper.cpp", "wrapper_native.py"
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,31 @@ class Parts:
     launches: int
     externs: int
     loops: int
+    native: tuple[str, str] | None = None
+    """The native wrapper, where there is one: its C++, and the text of the Python that calls it."""
+
+    def native_namespace(
+        self, backend: BackendOf, constants: Mapping[str, torch.Tensor], instead: Callable[..., Any]
+    ) -> dict[str, Any]:
+        """What the Python that calls the native wrapper refers to; raises as `namespace`.
+
+        Args:
+            instead: called with the wrapper's inputs where it fails.
+        """
+        assert self.native is not None
+        builder = backend(HOST)
+        if not isinstance(builder, NativeBackend) or any(class_name(builder) != m.backend for m in self.modules):
+            raise LookupError(f"{class_name(builder)} did not print the kernels that it is to build")
+        sources = [source for module in self.modules for source in module.sources]
+        library = builder.build_shared(
+            sources, (self.native[0], runtime_text()), FOLDER, lambda path: ctypes.PyDLL(str(path))
+        )
+        bind = library.python_graph
+        bind.restype, bind.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.py_object, ctypes.c_ssize_t]
+        found: dict[str, Any] = {"_native": bind(tensor_of_handle, instead, tensor_offset() or 0)}
+        for variable, (name, stored) in self.wrapper.constants.items():
+            found[variable] = constants.get(name, stored)
+        return found
 
     def namespace(self, backend: BackendOf, constants: Mapping[str, torch.Tensor]) -> dict[str, Any]:
         """What the wrapper's text refers to. Compiles the kernels, or finds them compiled.

@@ -19,7 +19,7 @@ from inductor.codegen.source import WrapperSource
 from inductor.device import Kernel, KernelArg, KernelSource
 from inductor.ir.body import Body
 from inductor.ir.operations import OPERATIONS, Ref
-from inductor.parts import CHECKED, WRAPPER, KernelModule, Parts
+from inductor.parts import CHECKED, NATIVE, NATIVE_CALL, WRAPPER, KernelModule, Parts
 from symshapes import ExprWriter, read_exprs
 
 PARTS, CONSTANTS = "parts.json", "constants.bin"
@@ -39,6 +39,8 @@ def files_of(parts: Parts, *, constants: bool = True) -> dict[str, bytes]:
     files = {WRAPPER: parts.wrapper.text.encode()}
     if parts.checked is not None:
         files[CHECKED] = parts.checked.encode()
+    if parts.native is not None:
+        files[NATIVE], files[NATIVE_CALL] = (text.encode() for text in parts.native)
     files |= {module.file_name: module.text.encode() for module in parts.modules}
     writer = _Writer()
     rows, content = pack(parts.wrapper.constants if constants else {})
@@ -89,12 +91,16 @@ def parts_of(files: Mapping[str, bytes]) -> Parts | None:
         constants = unpack(data["constants"], files.get(CONSTANTS, b""))
         constants |= {variable: (name, None) for variable, name in data["given"]}
         checked = files.get(CHECKED)
+        launches, externs, loops = data["counts"]
         return Parts(
             WrapperSource(files[WRAPPER].decode(), constants, {}, tuple(data["kernels"])),
             None if checked is None else checked.decode(),
             modules,
             tuple(map(reader.kernel, data["interpreted"])),
-            *data["counts"],
+            launches,
+            externs,
+            loops,
+            native=(files[NATIVE].decode(), files[NATIVE_CALL].decode()) if NATIVE in files else None,
         )
     except (KeyError, ValueError, TypeError, IndexError, AttributeError, RuntimeError):
         return None

@@ -25,7 +25,7 @@ from inductor.codegen.source import WrapperSource, module_text
 from inductor.ir.body import checks_positions
 from inductor.ir.indexing import is_empty
 from inductor.ir.operations import Expr, Symbol
-from inductor.ir.program import Buffer, ExternOp, Measure, StridedView
+from inductor.ir.program import Buffer, ExternOp, Measure, Program, StridedView
 from inductor.options import IndexChecks
 from inductor.schedule.extern import writes_into
 from inductor.schedule.kernels import origins
@@ -240,8 +240,7 @@ class _Writer:
         if undefined:
             raise NotImplementedError(f"nothing says what these sizes are: {', '.join(sorted(undefined))}")
         constants = {self.name(name): (name, value) for name, value in program.constants.items()}
-        inputs = [self.input_text(place) for place in program.inputs]
-        text = module_text(len(self.kernel_names), self.globals, self.lines, inputs)
+        text = module_text(len(self.kernel_names), self.globals, self.lines, input_texts(program))
         return WrapperSource(text, constants, self.objects, tuple(self.kernel_names))
 
     def output(self, out: Any) -> str:
@@ -441,14 +440,19 @@ class _Writer:
         for name in dead:
             self.leave(name)
 
-    def input_text(self, place: str | Symbol) -> str:
-        """An input's metadata for the benchmark, with a guess for symbolic sizes."""
+
+def input_texts(program: Program) -> list[str]:
+    """The inputs' metadata for the benchmark, with a guess for symbolic sizes."""
+    found = []
+    for place in program.inputs:
         if not isinstance(place, str):
-            return str(estimate(number(place)))
-        buffer = self.buffer(place)
+            found.append(str(estimate(number(place))))
+            continue
+        buffer = program.buffers[place]
         size = tuple(estimate(number(s)) for s in buffer.size)
         stride = tuple(estimate(number(s)) for s in buffer.stride)
-        return f"({size}, {stride}, {buffer.dtype}, {str(buffer.device)!r})"
+        found.append(f"({size}, {stride}, {buffer.dtype}, {str(buffer.device)!r})")
+    return found
 
 
 def _parts(expr: Expr) -> list[Expr]:

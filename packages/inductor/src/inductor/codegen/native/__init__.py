@@ -4,6 +4,7 @@ Flows in: `Schedule`. Flows out: `NativeSource`.
 """
 
 from inductor.codegen.native.printer import NativeSource, Weight, generate_native
+from inductor.codegen.native.runtime import FOLDER, runtime_text
 from inductor.codegen.native.shim import Inexpressible
 
-__all__ = ["Inexpressible", "NativeSource", "Weight", "generate_native"]
+__all__ = ["FOLDER", "Inexpressible", "NativeSource", "Weight", "generate_native", "runtime_text"]

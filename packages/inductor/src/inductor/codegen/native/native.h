@@ -43,7 +43,7 @@ struct Constant {
 
 struct Input {
   const char* name;
-  bool number;  // an int or a float, else a tensor
+  uint8_t kind;  // 0 a tensor, 1 an int, 2 a float
 };
 
 struct Model;
@@ -181,6 +181,7 @@ struct Argument {
 };
 Argument argument(const Word* in, int32_t at, int32_t dtype, const char* dtype_name, int32_t dim);
 int64_t dimension(const Tensor& tensor, int32_t dim);
+int64_t step(const Tensor& tensor, int32_t dim);  // a stride
 [[noreturn]] void mismatch(int32_t input, const char* what, int32_t dim, int64_t found, const char* wanted);
 
 // A result as the kernels that read it were compiled for: the same, or a copy with those strides.

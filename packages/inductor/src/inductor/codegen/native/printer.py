@@ -65,6 +65,7 @@ def generate_native(
     *,
     names: dict[str, str] | None = None,
     conditions: Sequence[tuple[Any, str]] = (),
+    ahead: bool = True,
 ) -> NativeSource:
     """The native wrapper of `schedule`.
 
@@ -74,11 +75,13 @@ def generate_native(
         weights: inputs that are part of the model, by buffer; the function does not take them.
         names: what inputs are called in messages, by buffer.
         conditions: what has to hold of the sizes, each with its text.
+        ahead: for a package: inputs are checked, and what is constant is part of it. Else the inputs are as they were when
+            compiled, and behind them come the graph's constants.
 
     Raises:
         Inexpressible: the schedule holds what no native wrapper can say.
     """
-    return _Writer(schedule, entry, isa, weights, names or {}, conditions).write()
+    return _Writer(schedule, entry, isa, weights, names or {}, conditions, ahead).write()
 
 
 class _Writer:
@@ -90,11 +93,14 @@ class _Writer:
         weights: dict[str, torch.Tensor],
         names: dict[str, str],
         conditions: Sequence[tuple[Any, str]],
+        ahead: bool,
     ) -> None:
         self.schedule, self.program, self.memory = schedule, schedule.program, schedule.memory
         self.entry, self.isa, self.labels, self.conditions = entry, isa, names, conditions
-        self.constants = {**self.program.constants, **weights}
+        self.ahead = ahead
+        self.constants = {**self.program.constants, **weights} if ahead else {}
         self.taken = [p for p in self.program.inputs if not (isinstance(p, str) and p in weights)]
+        self.taken += [] if ahead else list(self.program.constants)
         self.imports: dict[str, tuple[str, str]] = {}
         self.lines: list[str] = []
         self.prepared: list[str] = []
@@ -119,7 +125,7 @@ class _Writer:
                 found.update(view.buffer for view in views(step.op))
                 found.update(name for name in step.op.writes if name is not None)
         found |= {out.buffer for out in self.program.outputs if isinstance(out, StridedView)}
-        found |= {p for p in self.program.inputs if isinstance(p, str)} | set(self.constants)
+        found |= {p for p in self.taken if isinstance(p, str)} | set(self.constants)
         # Memory goes on from one buffer to the next with its handle.
         while True:
             more = {a for pair in self.memory.reused.items() for a in pair if not found.isdisjoint(pair)} - found
@@ -210,7 +216,7 @@ class _Writer:
             else:
                 self.extern(step)
             for name in self.memory.frees[at]:
-                if name in self.names and name not in self.constants and name not in self.program.inputs:
+                if name in self.names and name not in self.constants and name not in self.taken:
                     self.lines.append(f"{self.name(name)}.drop();")
         kinds = [self.output(at, out) for at, out in enumerate(self.program.outputs)]
         undefined = self.used() - self.defined
@@ -237,17 +243,20 @@ class _Writer:
                 self.defined.add(str(place))
                 continue
             buffer = self.buffer(place)
+            measured.append((at, place))
+            self.geometry[place] = buffer.size, buffer.stride
+            if not self.ahead:
+                self.lines.append(f"Tensor {self.name(place)}((Handle)in[{at}].pointer, false);")
+                continue
             dtype = json.dumps(str(buffer.dtype).removeprefix("torch."))
             self.lines.append(
                 f"Argument i{at} = argument(in, {at}, {self.dtype(buffer)}, {dtype}, {len(buffer.size)});"
             )
             self.lines.append(f"Tensor& {self.name(place)} = i{at}.tensor;")
-            self.geometry[place] = buffer.size, buffer.stride
-            measured.append((at, place))
         position = {place: at for at, place in measured}
         for symbol in self.program.symbols:
             self.define(symbol, position)
-        for at, place in measured:
+        for at, place in measured if self.ahead else ():
             self.check_input(at, self.buffer(place))
         for name, weight in self.constants.items():
             buffer = self.buffer(name)
@@ -263,7 +272,10 @@ class _Writer:
         if source is None or symbol.name in self.defined:
             return
         if isinstance(source, Measure):
-            if source.buffer in position:
+            if not self.ahead:
+                read = "dimension" if source.what == "size" else "step"
+                text = f"{read}({self.name(source.buffer)}, {source.dim})"
+            elif source.buffer in position:
                 text = f"i{position[source.buffer]}.{source.what}[{source.dim}]"
             else:
                 weight = self.constants[source.buffer]
@@ -432,7 +444,7 @@ class _Writer:
     def output(self, at: int, out: Any) -> int:
         """Write one result of the graph; what kind it is."""
         if isinstance(out, StridedView):
-            if out.buffer in self.constants or out.buffer in self.program.inputs:
+            if out.buffer in self.constants or out.buffer in self.taken:
                 raise Inexpressible("an output in the memory of an input or a weight")
             self.lines.append(f"out[{at}].pointer = {self.view(out)}.give();")
             return 0
@@ -478,10 +490,7 @@ class _Writer:
         if "std::" in body:
             head += ["#include <algorithm>", "#include <cmath>", "#include <limits>"]
         entries = dict.fromkeys(self.entry(kernel) for kernel in self.schedule.kernels)
-        inputs = [
-            f"{{{json.dumps(self.label(place))}, {'false' if isinstance(place, str) else 'true'}}}"
-            for place in self.taken
-        ]
+        inputs = [f"{{{json.dumps(self.label(place))}, {_kind(place)}}}" for place in self.taken]
         blocking = any(isinstance(step, ExternStep) for step in self.schedule.steps) or bool(self.program.symbols)
         facts = [
             str(len(inputs)), str(len(kinds)), str(len(rows)), str(len(self.imports)), str(len(self.hoisted)),
@@ -536,6 +545,11 @@ def _table(kind: str, name: str, rows: Iterable[str]) -> list[str]:
     if not listed:
         return [f"static const {kind}* const {name} = nullptr;"]
     return [f"static const {kind} {name}[] = {{", *listed, "};"]
+
+
+def _kind(place: str | Symbol) -> int:
+    """What an input is to the runtime: a tensor, an int or a float."""
+    return 0 if isinstance(place, str) else 1 if place.is_integer else 2
 
 
 def _symbols(values: Iterable[Any]) -> set[str]:

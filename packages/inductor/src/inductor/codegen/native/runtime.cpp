@@ -146,6 +146,12 @@ int64_t dimension(const Tensor& tensor, int32_t dim) {
   return sizes[dim];
 }
 
+int64_t step(const Tensor& tensor, int32_t dim) {
+  int64_t* strides;
+  check(shim.get_strides(tensor.handle, &strides), "stride");
+  return strides[dim];
+}
+
 void mismatch(int32_t input, const char* what, int32_t dim, int64_t found, const char* wanted) {
   fail(VALUE_ERROR, "input %s: the %s of dimension %d is %lld, and the model is compiled for %s", input_name(input), what, dim,
        (long long)found, wanted);
@@ -456,6 +462,8 @@ struct PyMethodDef {
   const char* doc;
 };
 PYTHON PyObject* PyCFunction_NewEx(PyMethodDef*, PyObject*, PyObject*);
+PYTHON char _Py_NoneStruct[];
+PYTHON PyObject* PyObject_CallObject(PyObject*, PyObject*);
 PYTHON PyObject *PyExc_RuntimeError, *PyExc_IndexError, *PyExc_ValueError, *PyExc_TypeError, *PyExc_MemoryError;
 
 static PyObject* raised(const Failure& failure) {
@@ -466,7 +474,9 @@ static PyObject* raised(const Failure& failure) {
 // What a Python function is bound to.
 struct Bound {
   Model* model;
-  PyObject* wrap;  // a capsule of a handle becomes a torch.Tensor
+  PyObject* wrap;      // a capsule of a handle becomes a torch.Tensor
+  PyObject* instead;   // called where the graph fails, or null
+  ptrdiff_t offset;    // where in a Python tensor its at::Tensor lies, or 0
 };
 
 static PyObject* wrapped(const Bound& bound, uint8_t kind, Word value) {
@@ -480,7 +490,8 @@ static PyObject* wrapped(const Bound& bound, uint8_t kind, Word value) {
     }
     case 1: return PyLong_FromLongLong(value.integer);
     case 2: return PyFloat_FromDouble(value.number);
-    default: return PyBool_FromLong(value.integer != 0);
+    case 3: return PyBool_FromLong(value.integer != 0);
+    default: Py_IncRef((PyObject*)_Py_NoneStruct); return (PyObject*)_Py_NoneStruct;
   }
 }
 
@@ -491,15 +502,22 @@ static PyObject* python_call(PyObject* self, PyObject* const* args, ptrdiff_t co
   Word words[graph.inputs + 1], out[graph.outputs + 1];
   void* cells[graph.inputs + 1];
   for (int32_t k = 0; k < graph.inputs; ++k) {
-    if (graph.input[k].number) {
-      words[k].integer = PyLong_AsLongLong(args[k]);
-    } else {
+    const uint8_t kind = graph.input[k].kind;
+    if (kind == 0 && bound.offset) {
+      words[k].pointer = (char*)args[k] + bound.offset;
+      continue;
+    }
+    if (kind == 0) {
       // A tensor's `_cdata` is the one word that an at::Tensor consists of.
       PyObject* address = PyObject_GetAttrString(args[k], "_cdata");
       if (!address) return PyErr_Format(PyExc_TypeError, "input %s is not a tensor", input_name(k));
       cells[k] = PyLong_AsVoidPtr(address);
       Py_DecRef(address);
       words[k].pointer = &cells[k];
+    } else if (kind == 1) {
+      words[k].integer = PyLong_AsLongLong(args[k]);
+    } else {
+      words[k].number = PyFloat_AsDouble(args[k]);
     }
     if (PyErr_Occurred()) return nullptr;
   }
@@ -512,6 +530,16 @@ static PyObject* python_call(PyObject* self, PyObject* const* args, ptrdiff_t co
     failure = caught;
   }
   if (thread) PyEval_RestoreThread(thread);
+  if (failure.kind && bound.instead) {
+    PyObject* given = PyTuple_New(count);
+    for (ptrdiff_t k = 0; given && k < count; ++k) {
+      Py_IncRef(args[k]);
+      PyTuple_SetItem(given, k, args[k]);
+    }
+    PyObject* made = given ? PyObject_CallObject(bound.instead, given) : nullptr;
+    if (given) Py_DecRef(given);
+    return made;
+  }
   if (failure.kind) return raised(failure);
   PyObject* result = PyTuple_New(graph.outputs);
   for (int32_t k = 0; k < graph.outputs; ++k) {
@@ -532,24 +560,39 @@ static void forget(PyObject* capsule) {
   Bound* bound = (Bound*)PyCapsule_GetPointer(capsule, nullptr);
   destroy(bound->model);
   Py_DecRef(bound->wrap);
+  if (bound->instead) Py_DecRef(bound->instead);
   delete bound;
 }
 
 static PyMethodDef method = {"run", python_call, 0x80 /* METH_FASTCALL */, "run(*inputs) -> outputs"};
 
-// run(*inputs) -> tuple, of a model of the package at `path`.
-extern "C" EXPORT PyObject* python_function(const char* path, PyObject* wrap) {
-  Model* model;
-  try {
-    model = create(path);
-  } catch (const Failure& failure) {
-    return raised(failure);
-  }
-  Py_IncRef(wrap);
-  PyObject* capsule = PyCapsule_New(new Bound{model, wrap}, nullptr, forget);
+static PyObject* function_of(const Bound& bound) {
+  Py_IncRef(bound.wrap);
+  if (bound.instead) Py_IncRef(bound.instead);
+  PyObject* capsule = PyCapsule_New(new Bound(bound), nullptr, forget);
   PyObject* made = PyCFunction_NewEx(&method, capsule, nullptr);
   Py_DecRef(capsule);
   return made;
+}
+
+// run(*inputs) -> tuple, of the model in the package at `path`.
+extern "C" EXPORT PyObject* python_function(const char* path, PyObject* wrap) {
+  try {
+    return function_of({create(path), wrap, nullptr, 0});
+  } catch (const Failure& failure) {
+    return raised(failure);
+  }
+}
+
+// run(*inputs) -> tuple, of a graph without weights. `instead` is called with the inputs of a call that fails: it raises as eager
+// does, or has the result. `offset`: of the at::Tensor in all tensors that come, 0 where nobody knows.
+extern "C" EXPORT PyObject* python_graph(PyObject* wrap, PyObject* instead, ptrdiff_t offset) {
+  try {
+    import_all();
+    return function_of({made_model(), wrap, instead, offset});
+  } catch (const Failure& failure) {
+    return raised(failure);
+  }
 }
 
 }  // namespace native
