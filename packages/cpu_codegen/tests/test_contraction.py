@@ -111,7 +111,7 @@ def test_batches_of_one_matrix_by_many(isa: str, case: Any, compiled: Any) -> No
 def test_sizes_known_when_called(isa: str, case: Any, compiled: Any) -> None:
     m, k = (sympy.Symbol(name, integer=True, nonnegative=True) for name in "mk")
     (call,) = compiled([multiplied(case, (m, k, 48), ((k, 1), (1, k), (48, 1)), symbols=(m, k))]).values()
-    for rows, depth in [(1, 1), (3, 20), (14, 384), (50, 385), (200, 1000), (3, 0), (0, 5)]:
+    for rows, depth in [(1, 1), (1, 37), (3, 20), (4, 1000), (14, 384), (50, 385), (200, 1000), (3, 0), (0, 5)]:
         a, b, out = torch.randn(rows, depth), torch.randn(48, depth), torch.full((rows * 48 + 20,), -1.0)
         call(a, b, torch.empty(48), out, rows, depth)
         torch.testing.assert_close(out[: rows * 48].view(rows, 48), a @ b.t(), atol=1e-4, rtol=1e-5)

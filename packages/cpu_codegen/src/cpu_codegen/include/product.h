@@ -141,11 +141,57 @@ struct Parts {
   }
 };
 
+// Rows so few that a matrix is rather read where it is, steps along the lanes, than put in order.
+constexpr int FEW = 4;
+
+// to[row][column] = the products of `depth` steps of ROWS rows of a, each `depth` apart, with `count` <= LANES columns of b.
+template <int ROWS>
+static __attribute__((noinline)) void dots(float (*to)[LANES], const float* a, Operand b, Index count, Index depth) {
+  for (Index column = 0; column < count; ++column) {
+    const float* const other = b.at + column * b.across;
+    F32 s[ROWS];
+    for (int row = 0; row < ROWS; ++row) s[row] = F32(0.0f);
+    vectors(0, depth, [&](Index k, auto lanes) INLINE_BODY {
+      const F32 x = load_raw(other + k, lanes);
+      for (int row = 0; row < ROWS; ++row) s[row] = mul_add(load_raw(a + row * depth + k, lanes), x, s[row]);
+    });
+    for (int row = 0; row < ROWS; ++row) {
+      float total = 0;
+      for (int lane = 0; lane < LANES; ++lane) total += s[row][lane];
+      to[row][column] = total;
+    }
+  }
+}
+template <class PackA, class Finish>
+INLINE void product_of_few(Part part, Index depth, PackA pack_a, Operand b, Finish finish) {
+  const Index rows = part.last_row - part.first_row;
+  Row<float> room((BLOCK + FEW) * depth);
+  pack_a(room.data, part.first_row, rows);
+  float* const a = room.data + BLOCK * depth;
+  for (Index row = 0; row < FEW; ++row)
+    for (Index k = 0; k < depth; ++k) a[row * depth + k] = room.data[k * BLOCK + at_most(row, rows - 1)];
+  for (Index left = part.first_column; left < part.last_column; left += LANES) {
+    const Index width = at_most(LANES, part.last_column - left);
+    alignas(64) float sums[FEW][LANES];
+    const Operand here = {b.at + left * b.across, b.across, b.along};
+    if (rows == 1) dots<1>(sums, a, here, width, depth);
+    else dots<FEW>(sums, a, here, width, depth);
+    for (Index row = 0; row < rows; ++row)
+      vectors(0, width, [&](Index column, auto lanes) INLINE_BODY {
+        finish(part.first_row + row, left + column, lanes, load_raw(sums[row] + column, lanes));
+      });
+  }
+}
+
 // finish(row, column, lanes, sums) for all elements of a part of a product whose sums have `depth` terms.
 // pack_a(to, row, count) packs a block of rows.
 template <int ROWS, class PackA, class Finish>
 INLINE void product(Part part, Index depth, PackA pack_a, Operand b, Finish finish) {
   const Index height = part.last_row - part.first_row, steps = at_least(depth, 1);
+  if (ROWS >= FEW && height > 0 && height <= FEW && b.along == 1) {
+    product_of_few(part, depth, pack_a, b, finish);
+    return;
+  }
   const Index most = at_most(at_least(PACKED / (BLOCK * steps), 1), ceil_div(height, ROWS));
   const Index cuts = ceil_div(steps, DEEPEST), step = ceil_div(steps, cuts);
   Row<float> room(most * (BLOCK * steps + ROWS * PANEL) + PANEL * step + 64 / sizeof(float));
