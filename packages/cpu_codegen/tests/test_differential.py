@@ -254,7 +254,15 @@ def random_case(rng, name, dynamic, case):
     return maker, made
 
 
-LIMITS = {"CHUNK": 64, "TILE": 16, "FEW_ROWS": 100, "MANY_POINTS": 8, "FEW_COLUMNS": 512, "KEEP": 65536, "FOLD": 2}
+LIMITS = {
+    "CHUNK": 64,
+    "TILE": 16,
+    "FEW_ROWS": 100,
+    "MANY_POINTS": 8,
+    "FEW_COLUMNS": 512,
+    "KEEP": 65536,
+    "FOLD": 2,
+}
 """Limits so low that small kernels take the ways of large ones."""
 
 

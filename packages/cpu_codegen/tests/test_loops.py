@@ -6,6 +6,7 @@ import pytest
 import sympy
 import torch
 
+from cpu_codegen.kernel import print_kernel
 from inductor import ops
 
 F32 = torch.float32
@@ -233,3 +234,49 @@ def test_transposed_and_broadcast_accesses(isa, case, compiled):
     memory = {"x": torch.randn(9 * 35), "row": torch.randn(9), "one": torch.tensor([2.0]), "y": torch.empty(7 * 45)}
     call = compiled([one])
     assert torch.equal(one.call(call, memory)["y"], one.expected(memory)["y"])
+
+
+@pytest.mark.parametrize("dtype", [F32, torch.int32, torch.float64, torch.bfloat16, torch.uint8, torch.bool], ids=str)
+def test_transposed_copies_of_every_size(isa, case, compiled, dtype):
+    """Whole tiles are turned around in registers, what is left over element by element."""
+    sizes = [(17, 40), (64, 32), (70, 33), (129, 34), (31, 64)]
+
+    def transposed(rows, columns):
+        def body(outer, inner):
+            i, j = outer
+            ops.store("y", i * columns + j, ops.load("x", j * rows + i))
+
+        return body
+
+    buffers = {"x": ("in", dtype), "y": ("out", dtype)}
+    cases = [
+        case(f"t{rows}x{columns}", transposed(rows, columns), [rows, columns], [], buffers) for rows, columns in sizes
+    ]
+    calls = compiled(cases)
+    for (rows, columns), one in zip(sizes, cases, strict=True):
+        assert "turn(" in print_kernel(one.kernel, 16)
+        x = (torch.arange(rows * columns) % 251).to(dtype).view(columns, rows)
+        assert torch.equal(one.call(calls, {"x": x, "y": torch.empty(rows, columns, dtype=dtype)})["y"], x.t()), (
+            rows,
+            columns,
+        )
+
+
+@pytest.mark.parametrize("dtype", [F32, torch.float64, torch.bfloat16], ids=str)
+def test_rows_normalised_and_stored_transposed(isa, case, compiled, dtype):
+    """What is contiguous in the reduced loop is turned around once for a tile of rows; every pass reads the copy."""
+    rows, columns = 37, 50
+
+    def body(outer, inner):
+        (i,), (j,) = outer, inner
+        x = ops.load("x", i * columns + j)
+        largest = ops.reduce("max", x)
+        total = ops.reduce("sum", ops.sub(x, largest))
+        ops.store("y", j * rows + i, ops.add(ops.sub(x, largest), total))
+
+    one = case("turned_rows", body, [rows], [columns], {"x": ("in", dtype), "y": ("out", dtype)})
+    assert "turn(" in print_kernel(one.kernel, 16)
+    x = torch.randint(-4, 4, (rows, columns)).to(dtype)
+    shifted = x - x.amax(1, keepdim=True)
+    found = one.call(compiled([one]), {"x": x, "y": torch.empty(columns, rows, dtype=dtype)})["y"]
+    assert torch.equal(found, (shifted + shifted.sum(1, keepdim=True)).t())

@@ -5,8 +5,9 @@ Flows in: positions of operations in the plan's body, in order. Flows out: lines
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 
 import torch
 
@@ -59,6 +60,7 @@ class OperationPrinter:
         self.body = plan.body
         self._text: dict[int, str] = {}
         self._buffers = argument_names(kernel)
+        self._formats = {arg.name: arg.dtype for arg in kernel.args}
         self._names: dict[Symbol, str] = {s: self._buffers[s.name] for s in kernel.symbols}
         indirects = self.body.indirects()
         self.has_indirect = bool(indirects)
@@ -143,13 +145,15 @@ class OperationPrinter:
         self.out(f"const {vector} v{at} = load<{vector}>({place}, lanes);")
         self._text[at] = f"v{at}"
 
+    def address(self, op: Load, at: Mapping[Symbol, str] | None = None) -> str:
+        """Where in memory a load reads at the current point, or where the variables of `at` have these values."""
+        if at is None:
+            return f"{self._buffers[op.buffer]} + {self.index.factor(op.index)}"
+        return f"{self._buffers[op.buffer]} + {IndexPrinter({**self._names, **at}).factor(op.index)}"
+
     def element(self, op: Load) -> str:
         """The one element that a load without mask reads at the current point."""
         return f"load({self.address(op)})"
-
-    def address(self, op: Load) -> str:
-        """Where in memory a load reads at the current point."""
-        return f"{self._buffers[op.buffer]} + {self.index.factor(op.index)}"
 
     def _scalar_text(self, op: Op) -> str:
         match op:
@@ -202,6 +206,10 @@ class OperationPrinter:
         buffer, index, mask = op.buffer, op.index, op.mask
         lanes = "lanes" if mask is None else f"active(lanes) & {self.vector(mask.at)}"
         vector = VECTOR[op.dtype]
+        if mask is not None and not self.plan.varying[mask.at] and self._varies(index):
+            # All lanes or none.
+            whole = self._vector_load(replace(op, mask=None))
+            return f"{self.scalar(mask.at)} ? {whole} : {vector}({literal(0, op.dtype)})"
         if contiguous(index, self.plan.vector.variable, self._lane_symbols):
             return f"load<{vector}>({self._buffers[buffer]} + {self.index.factor(index)}, {lanes})"
         if not self._varies(index):
@@ -233,11 +241,21 @@ class OperationPrinter:
         if not self._varies(index) and not self.plan.varying[value.at]:
             self.out(f"{'add_to' if mode else 'store'}({place}, {self.scalar(value.at)});")
             return
-        x = self.vector(value.at)
+        x = self._stored(op)
         if mode is None and contiguous(index, self.plan.vector.variable, self._lane_symbols):
             self.out(f"store({place}, {x}, lanes);")
             return
         self.out(f"{'scatter_add' if mode else 'scatter'}({x}, lanes, {self._lane_address(buffer, index)});")
+
+    def _stored(self, op: Store) -> str:
+        """The vector to store: what is rounded to the format in memory, storing rounds."""
+        at = op.value.at
+        rounded = self.body.ops[at]
+        if op.mode is None and isinstance(rounded, Round) and rounded.to is self._formats[op.buffer]:
+            (operand,) = rounded.operands
+            if operand.at in self._text and self.plan.varying[operand.at]:
+                return self.vector(operand.at)
+        return self.vector(at)
 
     def _indirect(self, at: int, op: Indirect) -> None:
         value, mask, rule = op.value, op.mask, INDEX_RULES[op.rule]

@@ -6,20 +6,20 @@ Flows out: lines of the item function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 
 import sympy
 import torch
 
-from cpu_codegen.index import Symbol
+from cpu_codegen.index import Symbol, stride
 from cpu_codegen.loops import Loop
 from cpu_codegen.operation_printer import OperationPrinter
 from cpu_codegen.operations import reduction_row
 from cpu_codegen.text import Lines
 from cpu_codegen.types import SCALAR, VECTOR
 from cpu_codegen.vectorize import FOLD, Mode, Plan
-from inductor import REDUCTIONS, Kernel, Pass, Reduce, dependencies
+from inductor import REDUCTIONS, Kernel, Load, Pass, Reduce, dependencies
 
 
 class ReductionPrinter:
@@ -239,10 +239,33 @@ class ReductionPrinter:
         out(f"else {rest}")
 
     def _outer_body(self) -> None:
+        self._turn_loads()
         for k in range(len(self.plan.levels.passes) + 1):
             self.outer_section(k)
             if k < len(self.plan.levels.passes):
                 self.outer_pass(self.plan.levels.passes[k])
+
+    def _turn_loads(self) -> None:
+        """Copy what is contiguous in the inner loop to the stack: there it is contiguous over lanes."""
+        plan, inner = self.plan, self.plan.inner[0]
+        name = self.index(plan.vector.variable)
+        for at in sorted(plan.staged):
+            op = plan.body.ops[at]
+            assert isinstance(op, Load) and inner.static is not None
+            step = stride(op.index, plan.vector.variable)
+            assert step is not None
+            scalar = SCALAR[op.dtype]
+            corner = self.ops.address(op, {inner.variable: "0", plan.vector.variable: f"{name}_first"})
+            self.out(f"alignas(VECTOR_BYTES) {scalar} turned{at}[{inner.static} * LANES];")
+            self.out(f"turn(turned{at}, LANES, {corner}, {self.index(step)}, {inner.static}, lanes.n);")
+
+    def _emit_varying(self, positions: Iterable[int]) -> None:
+        inner = self.index(self.plan.inner[0].variable)
+        for at in positions:
+            if at in self.plan.staged:
+                self.ops.emit_as(at, f"turned{at} + {inner} * LANES")
+            elif self.plan.varying[at]:
+                self.ops.emit(at)
 
     def outer_section(self, k: int) -> None:
         """What runs once a lane before pass `k`; values that are read later go to arrays over the tile."""
@@ -292,7 +315,7 @@ class ReductionPrinter:
             self._open_loops(plan.inner, step, stack, part)
             if varying or any(plan.varying[at] for at in step.ops):
                 with self.each_vector():
-                    self.ops.emit_all(at for at in step.ops if plan.varying[at])
+                    self._emit_varying(step.ops)
                     for at in varying:
                         self._accumulate(at, f"sum{at}[u]", "lanes")
             for at in uniform:

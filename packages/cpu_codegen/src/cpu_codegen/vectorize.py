@@ -42,6 +42,8 @@ TILE = 16
 """Rows and columns of a tile of transposed loads: a cache line of float32."""
 CHUNK = 4096
 """Elements of a row that is cut in chunks for the threads."""
+TURNED_BYTES = 1 << 17
+"""What the copies of turned loads of one tile of lanes may take on the stack."""
 FEW_ROWS = 8
 MANY_POINTS = 32768
 FEW_COLUMNS = 512
@@ -76,7 +78,7 @@ class Plan:
     tiled: Loop | None
     """Mode POINTWISE: the outer loop that runs in tiles together with the vectorised one; it is not in `outer`."""
     staged: frozenset[int]
-    """Loads that are copied by tiles."""
+    """Loads that are copied, turned around: by tiles or, in mode OUTER, for all inner points."""
     split: bool
     """Mode INNER: few rows of many points; the threads share the points of each row."""
     split_columns: bool
@@ -134,6 +136,9 @@ def make_plan(kernel: Kernel, lanes: int) -> Plan:
     kept = _kept(levels, needs, body, varying, inner) if mode is Mode.INNER and not split else frozenset()
     if kept:
         levels = replace(levels, passes=_passes_without(levels, needs, kept))
+    turned: frozenset[int] = frozenset()
+    if mode is Mode.OUTER and not split_columns:
+        turned = _turned_loads(body, levels, varying, vector, inner, lanes)
     per_point = sum(cost_of(op) for op in body.ops)
     return Plan(
         body=body,
@@ -143,12 +148,12 @@ def make_plan(kernel: Kernel, lanes: int) -> Plan:
         inner=inner,
         vector=vector,
         varying=varying,
-        unroll=_unroll(mode, body, levels, varying, vector, lanes),
+        unroll=1 if turned else _unroll(mode, body, levels, varying, vector, lanes),
         chunked=chunked,
         parallel=not collide,
         cost=max(1, round(per_point)),
         tiled=tile[0] if tile is not None else None,
-        staged=tile[1] if tile is not None else frozenset(),
+        staged=tile[1] if tile is not None else turned,
         split=split,
         split_columns=split_columns,
         kept=kept,
@@ -259,6 +264,30 @@ def _choose_tile(body: Body, vector: Loop, outer: tuple[Loop, ...]) -> tuple[Loo
     return next(loop for loop in outer if loop.variable == best), frozenset(loads[best])
 
 
+def _turned_loads(
+    body: Body, levels: Levels, varying: tuple[bool, ...], vector: Loop, inner: tuple[Loop, ...], lanes: int
+) -> frozenset[int]:
+    """Loads of mode OUTER that are contiguous in the only inner loop instead of over lanes: for each tile of lanes they are
+    copied once, turned around, and every pass reads the copy."""
+    if len(inner) != 1 or inner[0].static is None:
+        return frozenset()
+    found = []
+    for at in levels.inner:
+        op = body.ops[at]
+        if isinstance(op, Load) and varying[at] and _turns(body, op, vector.variable, inner[0].variable):
+            assert op.dtype is not None
+            found.append((at, inner[0].static * lanes * op.dtype.itemsize))
+    return frozenset(at for at, _ in found) if sum(size for _, size in found) <= TURNED_BYTES else frozenset()
+
+
+def _turns(body: Body, op: Load, across: Symbol, along: Symbol) -> bool:
+    """Whether a load strides in one variable and is contiguous in another."""
+    if op.mask is not None or not body.indirects().keys().isdisjoint(op.index.free_symbols):
+        return False
+    step = stride(op.index, across)
+    return step is not None and step not in (0, 1) and stride(op.index, along) == 1
+
+
 def _writes_collide(body: Body) -> bool:
     """Whether several points may write one element: then they run in order, on one thread."""
     indirects = body.indirects().keys()
@@ -346,6 +375,7 @@ def _memory_cost(
     varying = varying_ops(body, needs, loop.variable, through_reduce=not is_inner)
     lane_symbols = frozenset(symbol for symbol, at in body.indirects().items() if varying[at])
     reads_outer_indirect = not is_inner and levels.passes
+    turnable = body.inner_vars[0] if levels.passes and not is_inner and len(body.inner_vars) == 1 else None
     cost = 0.0
     for at, op in enumerate(body.ops):
         # What runs once an outer point hardly counts beside what runs at each inner point.
@@ -365,6 +395,8 @@ def _memory_cost(
             )
         elif contiguous(index, loop.variable, lane_symbols):
             cost += weight
+        elif turnable and isinstance(op, Load) and _turns(body, op, loop.variable, turnable):
+            cost += 2 * weight
         else:
             cost += weight * lanes
     return cost

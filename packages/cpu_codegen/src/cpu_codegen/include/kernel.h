@@ -1,6 +1,7 @@
 // What every generated file includes: vectors, functions, reductions, and the ways in and out of a kernel.
 #pragma once
 #include "reduce.h"
+#include "transpose.h"
 
 namespace vec {
 

@@ -82,6 +82,42 @@ INLINE Vec<T> load_raw(const T* p, Full) {
     __builtin_memcpy(&r.part[k], p + k * Vec<T>::LANES_PER_PART, sizeof r.part[k]);
   return r;
 }
+#if defined(__AVX512F__) && VECTOR_BYTES == 64 && !defined(__clang__)
+// Lanes as bits. Lanes whose bit is 0 touch no memory.
+INLINE u16 lane_bits(Mask lanes) { return __builtin_ia32_ptestmd512(lanes.bits.part[0], lanes.bits.part[0], (u16)-1); }
+INLINE u16 lane_bits(Tail tail) { return u16((1u << tail.n) - 1); }
+typedef char Bytes16 __attribute__((vector_size(16)));
+typedef short Shorts16 __attribute__((vector_size(32)));
+typedef int Ints16 __attribute__((vector_size(64)));
+typedef long long Longs8 __attribute__((vector_size(64)));
+template <class T>
+INLINE Vec<T> load_bits(const T* p, u16 bits) {
+  using Part = typename Vec<T>::Part;
+  Vec<T> r;
+  if constexpr (sizeof(T) == 1) r.part[0] = (Part)__builtin_ia32_loaddquqi128_mask((const char*)p, Bytes16{}, bits);
+  if constexpr (sizeof(T) == 2) r.part[0] = (Part)__builtin_ia32_loaddquhi256_mask((const short*)p, Shorts16{}, bits);
+  if constexpr (sizeof(T) == 4) r.part[0] = (Part)__builtin_ia32_loaddqusi512_mask((const int*)p, Ints16{}, bits);
+  if constexpr (sizeof(T) == 8) {
+    r.part[0] = (Part)__builtin_ia32_loaddqudi512_mask((const long long*)p, Longs8{}, (u8)bits);
+    r.part[1] = (Part)__builtin_ia32_loaddqudi512_mask((const long long*)p + 8, Longs8{}, (u8)(bits >> 8));
+  }
+  return r;
+}
+template <class T>
+INLINE void store_bits(T* p, Vec<T> x, u16 bits) {
+  if constexpr (sizeof(T) == 1) __builtin_ia32_storedquqi128_mask((char*)p, (Bytes16)x.part[0], bits);
+  if constexpr (sizeof(T) == 2) __builtin_ia32_storedquhi256_mask((short*)p, (Shorts16)x.part[0], bits);
+  if constexpr (sizeof(T) == 4) __builtin_ia32_storedqusi512_mask((int*)p, (Ints16)x.part[0], bits);
+  if constexpr (sizeof(T) == 8) {
+    __builtin_ia32_storedqudi512_mask((long long*)p, (Longs8)x.part[0], (u8)bits);
+    __builtin_ia32_storedqudi512_mask((long long*)p + 8, (Longs8)x.part[1], (u8)(bits >> 8));
+  }
+}
+template <class T, class Lanes>
+INLINE Vec<T> load_raw(const T* p, Lanes lanes) {
+  return load_bits(p, lane_bits(lanes));
+}
+#else
 template <class T>
 INLINE Vec<T> load_raw(const T* p, Tail tail) {
 #if defined(__AVX2__) && VECTOR_BYTES == 32 && !defined(__clang__)
@@ -114,6 +150,7 @@ INLINE Vec<T> load_raw(const T* p, Mask lanes) {
     if (wanted[lane]) buffer[lane] = p[lane];
   return load_raw(buffer, Full());
 }
+#endif
 
 template <class V>
 struct Lane;
@@ -179,7 +216,9 @@ INLINE void store_raw(T* p, Vec<T> x, Full) {
 }
 template <class T>
 INLINE void store_raw(T* p, Vec<T> x, Tail tail) {
-#if defined(__AVX2__) && VECTOR_BYTES == 32 && !defined(__clang__)
+#if defined(__AVX512F__) && VECTOR_BYTES == 64 && !defined(__clang__)
+  return store_bits(p, x, lane_bits(tail));
+#elif defined(__AVX2__) && VECTOR_BYTES == 32 && !defined(__clang__)
   if constexpr (sizeof(T) == 4) {
     typedef int Ints __attribute__((vector_size(32)));
     __builtin_ia32_maskstored256((Ints*)p, active(tail).bits.part[0], (Ints)x.part[0]);

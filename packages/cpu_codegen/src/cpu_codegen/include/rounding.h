@@ -210,6 +210,33 @@ INLINE V rsqrt(V a) {
 
 // ---- Larger and smaller, NaN if either is NaN
 
+#if defined(__AVX512F__) && VECTOR_BYTES == 64 && !defined(__clang__)
+#define MAX_PS(A, B) __builtin_ia32_maxps512_mask(A, B, A, (u16)-1, 4)
+#define MIN_PS(A, B) __builtin_ia32_minps512_mask(A, B, A, (u16)-1, 4)
+#define MAX_PD(A, B) __builtin_ia32_maxpd512_mask(A, B, A, (u8)-1, 4)
+#define MIN_PD(A, B) __builtin_ia32_minpd512_mask(A, B, A, (u8)-1, 4)
+#elif defined(__AVX2__) && VECTOR_BYTES == 32 && !defined(__clang__)
+#define MAX_PS(A, B) __builtin_ia32_maxps256(A, B)
+#define MIN_PS(A, B) __builtin_ia32_minps256(A, B)
+#define MAX_PD(A, B) __builtin_ia32_maxpd256(A, B)
+#define MIN_PD(A, B) __builtin_ia32_minpd256(A, B)
+#endif
+#ifdef MAX_PS
+// Of equal or unordered operands the instruction returns the second: only a NaN in the first one is left to see to.
+#define BOUND(NAME, PS, PD)                                                                             \
+  INLINE F32 NAME(F32 a, F32 b) {                                                                       \
+    a.part[0] = a.part[0] == a.part[0] ? PS(a.part[0], b.part[0]) : a.part[0];                          \
+    return a;                                                                                           \
+  }                                                                                                     \
+  INLINE F64 NAME(F64 a, F64 b) {                                                                       \
+    for (int k = 0; k < 2; ++k)                                                                         \
+      a.part[k] = a.part[k] == a.part[k] ? PD(a.part[k], b.part[k]) : a.part[k];                        \
+    return a;                                                                                           \
+  }
+BOUND(maximum, MAX_PS, MAX_PD)
+BOUND(minimum, MIN_PS, MIN_PD)
+#undef BOUND
+#endif
 template <class T>
 INLINE Vec<T> maximum(Vec<T> a, Vec<T> b) {
   if constexpr (is_float<T>) return select((a > b) | (a != a), a, b);

@@ -116,6 +116,14 @@ struct Tail {
 
 // ---- Conversions
 
+#if VECTOR_BYTES == 64 && defined(__AVX512F__) && !defined(__clang__)
+typedef int IntPart __attribute__((vector_size(64)));
+#define WIDEN_BYTES(IS_UNSIGNED, A)                                                 \
+  (IS_UNSIGNED ? __builtin_ia32_pmovzxbd512_mask(A, IntPart{}, (u16)-1)             \
+               : __builtin_ia32_pmovsxbd512_mask(A, IntPart{}, (u16)-1))
+#elif VECTOR_BYTES == 32 && defined(__AVX2__) && !defined(__clang__)
+#define WIDEN_BYTES(IS_UNSIGNED, A) (IS_UNSIGNED ? __builtin_ia32_pmovzxbd256(A) : __builtin_ia32_pmovsxbd256(A))
+#endif
 template <class To, class From>
 INLINE Vec<To> convert(Vec<From> a) {
   if constexpr (same_type<To, From>) {
@@ -133,6 +141,31 @@ INLINE Vec<To> convert(Vec<From> a) {
       }
       if constexpr (is_float<From> && sizeof(From) == 4 && sizeof(To) == 1) {
         r.part[k] = convert<To>(convert<i32>(a)).part[k];
+        continue;
+      }
+#endif
+#if (VECTOR_BYTES == 64 && defined(__AVX512F__) || VECTOR_BYTES == 32 && defined(__AVX2__)) && !defined(__clang__)
+      // Bytes too: by way of 32-bit integers, which one instruction makes.
+      if constexpr (sizeof(From) == 1 && sizeof(To) == 4) {
+        if constexpr (is_float<To>) {
+          r.part[k] = convert<To>(convert<i32>(a)).part[k];
+        } else {
+          typedef char Bytes __attribute__((vector_size(16)));
+          Bytes bytes = {};
+          __builtin_memcpy(&bytes, &a.part[k], sizeof a.part[k]);
+          r.part[k] = (typename Vec<To>::Part)WIDEN_BYTES((same_type<From, u8>), bytes);
+        }
+        continue;
+      }
+#endif
+#if defined(__AVX512F__) && VECTOR_BYTES == 64 && !defined(__clang__)
+      if constexpr (sizeof(From) == 2 && sizeof(To) == 4 && !is_float<To>) {
+        typedef short Shorts __attribute__((vector_size(32)));
+        typedef int Ints __attribute__((vector_size(64)));
+        if constexpr (same_type<From, u16>)
+          r.part[k] = (typename Vec<To>::Part)__builtin_ia32_pmovzxwd512_mask((Shorts)a.part[k], Ints{}, (u16)-1);
+        else
+          r.part[k] = (typename Vec<To>::Part)__builtin_ia32_pmovsxwd512_mask((Shorts)a.part[k], Ints{}, (u16)-1);
         continue;
       }
 #endif

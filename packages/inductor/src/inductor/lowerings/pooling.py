@@ -103,7 +103,8 @@ def max_pool2d_with_indices(
             if inside is not None and found is not None:
                 better = inside & (better | prim.logical_not(found))
                 found = found | inside
-            best, best_at = where(better, value, best), where(better, at, best_at)
+            # Outside there is -inf: the larger value needs no test.
+            best, best_at = prim.maximum(value, best), where(better, at, best_at)
         assert best is not None and best_at is not None
         return best, best_at
 
