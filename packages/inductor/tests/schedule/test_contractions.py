@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from inductor_schedules import check_schedule, launches
 
+from inductor.schedule import ExternStep
+
 X, OTHER = torch.randn(40, 48), torch.randn(40, 48)
 W, V, BIAS = torch.randn(48, 48), torch.randn(48, 48), torch.randn(48)
 
@@ -74,3 +76,29 @@ def test_other_dtypes_are_left_to_aten() -> None:
     for dtype in (torch.float64, torch.bfloat16, torch.int32):
         plan = check_schedule(lambda x: x @ x.t(), torch.ones(30, 30).to(dtype))
         assert launches(plan) == 0, dtype
+
+
+IMAGE = torch.randn(2, 16, 5, 6).to(memory_format=torch.channels_last)
+KERNEL, SHIFT = torch.randn(24, 16, 1, 1), torch.randn(24)
+
+
+def test_a_convolution_without_neighbours() -> None:
+    plan = check_schedule(lambda x: F.conv2d(x, KERNEL, SHIFT).relu() + 1, IMAGE)
+    assert [step for step in plan.steps if isinstance(step, ExternStep)] == []
+    assert launches(plan) == 1, str(plan)
+
+
+@pytest.mark.parametrize(
+    "function, image",
+    [
+        (lambda x: F.conv2d(x, KERNEL), IMAGE.contiguous()),
+        (lambda x: F.conv2d(x, KERNEL, stride=2), IMAGE),
+        (lambda x: F.conv2d(x, KERNEL, padding=1), IMAGE),
+        (lambda x: F.conv2d(x, KERNEL[:, :8], groups=2), IMAGE),
+        (lambda x: F.conv_transpose2d(x, KERNEL.transpose(0, 1)), IMAGE),
+        (lambda x: F.conv2d(x, torch.ones(3, 16, 2, 1)), IMAGE),
+    ],
+)
+def test_other_convolutions_are_left_to_aten(function: Callable[..., Any], image: torch.Tensor) -> None:
+    plan = check_schedule(function, image)
+    assert any(isinstance(step, ExternStep) for step in plan.steps)

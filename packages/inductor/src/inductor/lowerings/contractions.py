@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from inductor.ir.builder import Builder
-from inductor.ir.indexing import is_empty
+from inductor.ir.indexing import ZERO, is_empty, product
 from inductor.ir.operations import Expr
 from inductor.ir.scalar import Scalar, lift, reduce
 from inductor.ir.tensor import TensorValue
@@ -44,6 +44,38 @@ def _product_and_sum(
     return contracted(builder, mat1, mat2, finish)
 
 
+@lowering("convolution")
+def _convolution(
+    builder: Builder,
+    input: TensorValue,
+    weight: TensorValue,
+    bias: TensorValue | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: Any,
+) -> Any:
+    """Of images with channels last, one without neighbours: points by channels times channels by results."""
+    wanted = {*weight.size[2:], *stride, groups} == {1} and not any(padding) and not transposed
+    batch, _, *points = input.size
+    if not wanted or not _gains(builder, weight, product((batch, *points)), input.size[1], weight.size[0]):
+        return NotImplemented
+    layout = builder.realize(input).layout()
+    if layout is None or layout.stride[1] != 1:
+        return NotImplemented
+    weight = _strided(builder, weight)
+    neighbour = [ZERO] * len(points)
+
+    def body(outer: list[Expr], inner: list[Expr]) -> Scalar:
+        at, result, *point = outer
+        total = reduce("sum", input.load([at, *inner, *point]) * weight.load([result, *inner, *neighbour]))
+        return total if bias is None else total + bias.load([result])
+
+    return _summed(builder, input.size[1], body)
+
+
 def contracted(
     builder: Builder, left: TensorValue, right: TensorValue, finish: Callable[[Scalar, list[Expr]], Scalar]
 ) -> Any:
@@ -52,29 +84,44 @@ def contracted(
     if not _is_blocked(builder, left, right):
         return NotImplemented
     left, right = _strided(builder, left), _strided(builder, right)
+
+    def body(outer: list[Expr], inner: list[Expr]) -> Scalar:
+        *batch, row, column = outer
+        factors = left.load([*batch, row, *inner]) * right.load([*batch, *inner, column])
+        return finish(reduce("sum", factors), outer)
+
+    return _summed(builder, left.size[-1], body)
+
+
+def _summed(builder: Builder, depth: Expr, body: Callable[[list[Expr], list[Expr]], Scalar]) -> TensorValue:
+    """The node's result, with the strides of its fake value: `body(index, [step])` sums over `depth` steps."""
     out = builder.meta()
     size, stride = builder.sizes(out.size()), builder.sizes(out.stride())
     buffer = builder.new_buffer(out.device, out.dtype, size, stride)
-
-    def body(outer: list[Expr], inner: list[Expr]) -> None:
-        *batch, row, column = outer
-        factors = left.load([*batch, row, *inner]) * right.load([*batch, *inner, column])
-        builder.store(buffer, outer, finish(reduce("sum", factors), outer))
-
-    builder.loop(body, writes=(buffer,), outer=size, inner=left.size[-1:], order=builder.order(stride))
+    builder.loop(
+        lambda outer, inner: builder.store(buffer, outer, body(outer, inner)),
+        writes=(buffer,),
+        outer=size,
+        inner=[depth],
+        order=builder.order(stride),
+    )
     return builder.in_memory(buffer)
 
 
 def _is_blocked(builder: Builder, left: TensorValue, right: TensorValue) -> bool:
     """Whether it is a product of matrices, of more than a row or a column, that the device prints by blocks."""
     *_, rows, depth = left.size
-    columns = right.size[-1]
+    if is_empty(left.size) or is_empty(right.size):
+        return False
+    return _gains(builder, left, rows, depth, right.size[-1])
+
+
+def _gains(builder: Builder, value: TensorValue, rows: Expr, depth: Expr, columns: Expr) -> bool:
     return (
-        left.dtype in builder.traits(left.device).contractions
+        value.dtype in builder.traits(value.device).contractions
         and not any(size == 1 for size in (rows, columns, depth))
+        and not is_empty((rows, columns, depth))
         and (builder.hint(rows) >= FEW_ROWS or builder.hint(depth) * builder.hint(columns) <= SMALL)
-        and not is_empty(left.size)
-        and not is_empty(right.size)
     )
 
 

@@ -107,7 +107,7 @@ class _Plan:
         facts = facts_if_operator(node.target)
         if facts is None:
             return node.target is operator.getitem
-        return not facts.acts and (node.target in self.free or node.target in _FREE)
+        return not facts.acts and node.target not in IMAGES and (node.target in self.free or node.target in _FREE)
 
     def _retrace(self, node: fx.Node) -> None:
         """The result that comes of the new arguments; a view that is none any more takes what it took before."""
