@@ -1,4 +1,4 @@
-"""Pooling over small windows, unrolled inside a pointwise body; larger windows stay with ATen. Nearest upsampling."""
+"""Pooling over small windows, forward and backward, unrolled inside a pointwise body; larger windows stay with ATen. Nearest upsampling."""
 
 from __future__ import annotations
 
@@ -158,6 +158,116 @@ def avg_pool2d(
         return total / float(divisor_override or math.prod(kernel))
 
     return like_node(builder, compute, self, operations=4 * math.prod(kernel))
+
+
+class Covering:
+    """The windows that read an element of the input: at most a few of the result's elements, unless windows are dilated."""
+
+    def __init__(
+        self, result_size: Sequence[Expr], kernel: tuple[int, int], stride: tuple[int, int], padding: tuple[int, int]
+    ) -> None:
+        self.size = result_size[-2:]
+        self.kernel, self.stride, self.padding = kernel, stride, padding
+
+    @property
+    def count(self) -> int:
+        """How many windows at most read one element."""
+        return math.prod(-(-k // s) for k, s in zip(self.kernel, self.stride, strict=True))
+
+    def places(self, index: Index) -> Iterator[tuple[Expr, Expr, Scalar]]:
+        """Row and column in the result, and whether there is such a window that reads the element."""
+        rows, columns = (list(self._along(dim, index[dim - 2])) for dim in range(2))
+        for (row, above), (column, beside) in itertools.product(rows, columns):
+            yield row, column, above & beside
+
+    def _along(self, dim: int, at: Expr) -> Iterator[tuple[Expr, Scalar]]:
+        kernel, step = self.kernel[dim], self.stride[dim]
+        padded = at + self.padding[dim]
+        size = self.size[dim]
+        end: Any = int(size) if size.is_Integer else index_value(size)
+        for back in range(-(-kernel // step)):
+            window = FloorDiv(padded, sympy.Integer(step)) - back
+            place = index_value(window)
+            exists = prim.lt(place, end)
+            if back:
+                exists = exists & prim.ge(place, 0)
+            if (back + 1) * step > kernel:  # the window may end before the element
+                exists = exists & prim.lt(index_value(padded - window * step), kernel)
+            yield window, exists
+
+
+@lowering("avg_pool2d_backward")
+def avg_pool2d_backward(
+    builder: Builder,
+    grad: TensorValue,
+    self: TensorValue,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None,
+) -> Any:
+    """Each element's share of the means that it went into."""
+    kernel = _pair(kernel_size)
+    pads = _pair(padding)
+    covering = Covering(grad.size, kernel, _pair(stride, kernel), pads)
+    # As for the means: windows cut at the edge divide by what is left of them.
+    by_count = any(pads) and not count_include_pad and divisor_override is None
+    if covering.count > LARGEST_WINDOW or ceil_mode or by_count or is_empty(grad.size) or is_empty(self.size):
+        return NotImplemented
+    if covering.count > 1 and covering.stride[1] > 1 and not _channels_last(builder):
+        return NotImplemented  # vectors of neighbours ask for every so many of a row: ATen's loop over the windows is faster
+    realize_if_costly(builder, grad)
+
+    def compute(index: Index) -> Scalar:
+        total: Scalar | None = None
+        for row, column, exists in covering.places(index):
+            place = [*index[:-2], row, column]
+            value = masked(exists, lambda place=place: grad.load(place), 0)  # type: ignore[misc]
+            total = value if total is None else total + value
+        assert total is not None
+        return total / float(divisor_override or math.prod(kernel))
+
+    return like_node(builder, compute, grad, operations=6 * covering.count)
+
+
+@lowering("max_pool2d_with_indices_backward")
+def max_pool2d_with_indices_backward(
+    builder: Builder,
+    grad: TensorValue,
+    self: TensorValue,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
+    indices: TensorValue,
+) -> Any:
+    """The gradient of the window whose maximum the element is, where windows do not overlap."""
+    kernel = _pair(kernel_size)
+    covering = Covering(grad.size, kernel, _pair(stride, kernel), _pair(padding))
+    if covering.count > 1 or _pair(dilation, (1, 1)) != (1, 1) or not _channels_last(builder) or is_empty(grad.size):
+        return (
+            NotImplemented  # ATen's loop over the windows writes each gradient once, to where it belongs: it is faster
+        )
+    realize_if_costly(builder, grad)
+    realize_if_costly(builder, indices)
+
+    def compute(index: Index) -> Scalar:
+        here = index_value(index[-2] * self.size[-1] + index[-1])
+        ((row, column, exists),) = covering.places(index)
+        place = [*index[:-2], row, column]
+        chosen = prim.eq(masked(exists, lambda: indices.load(place), -1), here)
+        return where(chosen, masked(exists, lambda: grad.load(place), 0), 0.0)
+
+    return like_node(builder, compute, grad, indices, operations=8)
+
+
+def _channels_last(builder: Builder) -> bool:
+    """Whether neighbours in the memory of the node's value are channels."""
+    out = builder.meta()
+    return out.dim() > 3 and builder.size(out.stride(-3)) == 1 and builder.size(out.size(-3)) != 1
 
 
 @lowering("upsample_nearest2d", "upsample_nearest2d.vec")

@@ -129,3 +129,9 @@ def multilabel_margin_loss(self: TensorMeta, target: TensorMeta, reduction: int)
         raise RuntimeError(f"inconsistent target size: {list(target.size)} for input of size: {list(self.size)}")
     rows = self.size[:1] if reduction == 0 and len(self.size) == 2 else ()
     return fresh(rows, self), fresh(target.size, self)
+
+
+@rule("multi_margin_loss_backward", "multilabel_margin_loss_backward")
+def margin_loss_backward(grad_output: TensorMeta, self: TensorMeta, *_: Any, **__: Any) -> TensorMeta:
+    """The gradient of the input, row-major."""
+    return fresh(self.size, self)

@@ -162,7 +162,13 @@ def avg_pool_backward(grad_output: TensorMeta, self: TensorMeta, *_: Any) -> Ten
     return _shaped(self.size, self)
 
 
-@rule("avg_pool3d_backward", "_adaptive_avg_pool3d_backward", "adaptive_max_pool3d_backward")
+@rule(
+    "avg_pool3d_backward",
+    "_adaptive_avg_pool3d_backward",
+    "adaptive_max_pool3d_backward",
+    "fractional_max_pool2d_backward",
+    "fractional_max_pool3d_backward",
+)
 def pool3d_backward(grad_output: TensorMeta, self: TensorMeta, *_: Any) -> TensorMeta:
     """A gradient of the input's size, row-major."""
     return fresh(self.size, self)

@@ -310,6 +310,18 @@ def histc(self: TensorMeta, bins: int = 100, min: Any = 0, max: Any = 0) -> Tens
     return TensorMeta((bins,), contiguous_strides((bins,)), self.dtype, self.device)
 
 
+@rule("histogram.bin_ct")
+def histogram(self: TensorMeta, bins: int = 100, **_: Any) -> tuple[TensorMeta, TensorMeta]:
+    """Counts, or their density, of equal-width bins, and where these end."""
+    return fresh((bins,), self), fresh((bins + 1,), self)
+
+
+@rule("histogram.bins_tensor")
+def histogram_of_bins(self: TensorMeta, bins: TensorMeta, **_: Any) -> tuple[TensorMeta, TensorMeta]:
+    """Counts, or their density, of bins by where they end."""
+    return fresh((bins.size[0] - 1,), self), fresh(bins.size, self)
+
+
 @rule("value_selecting_reduction_backward")
 def value_selecting_backward(
     grad: TensorMeta, dim: int, indices: TensorMeta, sizes: Sequence[Size], keepdim: bool
