@@ -143,3 +143,15 @@ def test_any_number_of_threads(isa: str, case: Any, compiled: Any, threads: int)
             torch.testing.assert_close(out, a @ b.t(), atol=1e-4, rtol=1e-5)
     finally:
         torch.set_num_threads(before)
+
+
+def test_sums_that_meet_in_memory_run_in_order(case: Any) -> None:
+    def body(outer: Any, inner: Any) -> None:
+        (row, column), (step,) = outer, inner
+        total = ops.reduce(
+            "sum", (Scalar(ops.load("a", row * 8 + step)) * Scalar(ops.load("b", step * 9 + column))).ref
+        )
+        ops.store("out", column, total, "add")
+
+    made = case("meeting", body, [7, 9], [8], {"a": ("in", F32), "b": ("in", F32), "out": ("inout", F32)})
+    assert find_product(made.kernel, 8) is None

@@ -18,7 +18,7 @@ from cpu_codegen.names import entry_name
 from cpu_codegen.operation_printer import OperationPrinter, print_arguments
 from cpu_codegen.operations import cost_of
 from cpu_codegen.text import Lines
-from cpu_codegen.vectorize import Mode, Plan, varying_ops
+from cpu_codegen.vectorize import Mode, Plan, varying_ops, writes_collide
 from inductor import Body, Kernel, Load, contraction_of, dependencies, split
 
 MOST_ROWS = {16: 14, 8: 6, 4: 6}
@@ -55,10 +55,12 @@ class Product:
 
 def find_product(kernel: Kernel, lanes: int) -> Product | None:
     """The product that a kernel computes; None if it is none, or not one of those that are printed by blocks: of float32, its
-    factors at places that are linear in three loops, and nothing else inside of the sum."""
+    factors at places that are linear in three loops, nothing else inside of the sum, and each result at a place of its own."""
     if contraction_of(kernel.body) is None:
         return None
     body, outer, inner = simplify(kernel)
+    if writes_collide(body):
+        return None
     found = contraction_of(body)
     dtypes = {arg.name: arg.dtype for arg in kernel.args}
     if found is None or len(inner) != 1:

@@ -112,7 +112,7 @@ def make_plan(kernel: Kernel, lanes: int) -> Plan:
     outer = tuple(loop for loop in outer if loop.static != 1)
     varying = varying_ops(body, needs, vector.variable, through_reduce=mode is not Mode.INNER)
     rows = product(outer)
-    collide = _writes_collide(body)
+    collide = writes_collide(body)
     tile = _choose_tile(body, vector, outer) if mode is Mode.POINTWISE and not collide else None
     if tile is not None:
         outer = tuple(loop for loop in outer if loop is not tile[0])
@@ -288,7 +288,7 @@ def _turns(body: Body, op: Load, across: Symbol, along: Symbol) -> bool:
     return step is not None and step not in (0, 1) and stride(op.index, along) == 1
 
 
-def _writes_collide(body: Body) -> bool:
+def writes_collide(body: Body) -> bool:
     """Whether several points may write one element: then they run in order, on one thread."""
     indirects = body.indirects().keys()
     return any(op.mode is not None or not indirects.isdisjoint(op.index.free_symbols) for op in body.stores())

@@ -14,6 +14,9 @@ OpOverload = torch._ops.OpOverload
 # Metadata read inside does not come to a subclass's override, which takes ten times as long as the answer.
 no_torch_function = torch._C.DisableTorchFunctionSubclass
 
+# Switches autocast off for every device at once; the public context manager does one.
+no_autocast = torch._C._DisableAutocast
+
 
 # A tensor out of the handle that torch's stable C shim gives: the way from there to Python that torch has for itself.
 tensor_of_handle = torch._C._aoti.alloc_tensor_by_stealing_from_void_ptr

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from inductor_schedules import check_schedule, launches
 
+from inductor import contraction_of
 from inductor.schedule import ExternStep
 
 X, OTHER = torch.randn(40, 48), torch.randn(40, 48)
@@ -70,6 +71,16 @@ def spread(x: torch.Tensor) -> torch.Tensor:
 def test_kernels(function: Callable[..., Any], kernels: int) -> None:
     plan = check_schedule(function, X * 0.1)
     assert launches(plan) == kernels, str(plan)
+
+
+def test_what_adds_up_at_places_of_its_own_is_apart() -> None:
+    """Blocks run beside each other, in no order."""
+    target = torch.randint(0, 7, (40,))
+    plan = check_schedule(lambda x: torch.zeros(7, 48).index_add(0, target, (x @ W).relu()), X)
+    (product,) = (
+        step.loop for step in plan.steps if not isinstance(step, ExternStep) and contraction_of(step.loop.body)
+    )
+    assert all(store.mode is None for store in product.body.stores())
 
 
 def test_other_dtypes_are_left_to_aten() -> None:

@@ -14,9 +14,11 @@ from typing import Any
 import torch
 from torch import fx
 
+from inductor.host import HOST
 from inductor.passes.freezing import Constants, eagerly
 from inductor.passes.graphs import same_tensor_metadata
 from inductor.passes.patterns import argument_of
+from symshapes import result_dtype
 
 aten = torch.ops.aten
 
@@ -209,7 +211,7 @@ def _numbers_of(other: Any, value: torch.Tensor, channel: int, constants: Consta
     shape = [1] * (value.dim() - fake.dim()) + list(fake.shape)
     if any(size != 1 for dim, size in enumerate(shape) if dim != channel) or shape[channel] not in (1, count):
         return None
-    numbers: torch.Tensor = constants.value(other).double().cpu().reshape(-1).expand(count)
+    numbers: torch.Tensor = constants.value(other).to(HOST, torch.float64).reshape(-1).expand(count)
     return numbers
 
 
@@ -260,8 +262,8 @@ def _moved(call: fx.Node, node: fx.Node, channel: int, own: torch.dtype) -> int 
         return channel
     if call.target is aten._to_copy.default:
         # Elements that a narrower dtype than the layer's has not are no matter of weights.
-        before, after = node.meta["val"].dtype, call.meta["val"].dtype
-        return channel if after is own or torch.promote_types(before, after) is after else None
+        before, after = node.meta["val"], call.meta["val"]
+        return channel if after.dtype is own or result_dtype((before, after)) is after.dtype else None
     return None
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import fx
 
-from inductor._torch import OpOverload
+from inductor._torch import OpOverload, no_autocast
 from inductor.passes.graphs import reaches_output
 from inductor.passes.patterns import is_static
 from symshapes import facts_if_operator
@@ -121,12 +121,7 @@ def drop_unread(graph: fx.Graph) -> None:
 @contextmanager
 def eagerly() -> Iterator[None]:
     """What runs inside is computed as the graph says, and leaves no trace: no gradients, no casts by autocast."""
-    with ExitStack() as stack:
-        stack.enter_context(torch.inference_mode(False))
-        stack.enter_context(torch.no_grad())
-        for device in ("cpu", "cuda"):
-            if torch.is_autocast_enabled(device):
-                stack.enter_context(torch.autocast(device, enabled=False))
+    with torch.inference_mode(False), torch.no_grad(), no_autocast():
         yield
 
 

@@ -50,8 +50,9 @@ def can_fuse(first: Group, second: Group, options: Options, traits: TraitsOf) ->
         return None
     passed_on = first.stores.keys() & second.reads
     blocked = (first.contracts or second.contracts) and bool(traits(first.device).contractions)
-    if blocked and (second.contracts or second.inner or not passed_on):
-        return None  # by blocks runs a product of matrices, and then what is made of each sum, alone
+    if blocked and (second.contracts or second.inner or second.opaque or not passed_on):
+        # By blocks runs a product of matrices, and then what is made of each sum and stored at a place of its own.
+        return None
     if not passed_on.isdisjoint(first.opaque) or not first.stores.keys().isdisjoint(second.copied):
         return None
     if not second.stores.keys().isdisjoint(first.copied):

@@ -14,6 +14,7 @@ import torch
 
 from inductor._torch import OpOverload
 from inductor.codegen.native.shim import Inexpressible, Parameter, own_function, parameters, type_text
+from inductor.host import HOST
 from inductor.ir.program import ExternOp, StridedView
 from symshapes import SYMBOLIC
 
@@ -89,9 +90,10 @@ class CallPrinter:
     @staticmethod
     def _passes(op: ExternOp, parameter: Parameter, value: Any) -> bool:
         """Whether the shim's own function gets the same value: it takes scalars as doubles, which integers' operators refuse."""
-        if parameter.type == "Scalar":
+        kind = parameter.type
+        if kind == "Scalar":
             return isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool) and _floats(op))
-        return not (parameter.type in ("int[]?", "Generator?") and value is not None)
+        return not (kind in ("int[]?", "Generator?") and value is not None)
 
     # ---- By the shim's own function
 
@@ -202,7 +204,7 @@ class CallPrinter:
         if kind == "str":
             return f"stable_string({json.dumps(value)}, {len(value.encode())})"
         if kind == "Device":
-            if torch.device(value).type != "cpu":
+            if torch.device(value) != HOST:
                 raise Inexpressible(f"{self._what} on {value}")
             return "stable_device(shim.cpu(), -1)"
         if kind in ("ScalarType", "Layout", "MemoryFormat"):

@@ -173,7 +173,7 @@ class _Writer:
         return self.program.buffers[name]
 
     def dtype(self, buffer: Buffer) -> str:
-        if buffer.device.type != HOST.type:
+        if buffer.device != HOST:
             raise Inexpressible(f"a tensor on {buffer.device}")
         return f"{self.calls.dtype(buffer.dtype)}()"
 
@@ -203,7 +203,7 @@ class _Writer:
         if self.schedule.unsupported:
             raise Inexpressible(f"a kernel that has no C++: {', '.join(sorted(self.schedule.unsupported))}")
         for buffer in self.program.buffers.values():
-            if buffer.device.type != HOST.type:
+            if buffer.device != HOST:
                 raise Inexpressible(f"a tensor on {buffer.device}")
         for at, name in enumerate(self.constants):
             self.prepared.append(f"Tensor& {self.name(name)} = model.constant[{at}];")
@@ -465,7 +465,7 @@ class _Writer:
     def weights(self) -> tuple[Weight, ...]:
         found, at = [], 0
         for name, tensor in self.constants.items():
-            if tensor.device.type != HOST.type or tensor.layout is not torch.strided or tensor.is_quantized:
+            if tensor.device != HOST or tensor.layout is not torch.strided or tensor.is_quantized:
                 raise Inexpressible(f"the weight {name}, which is not plain memory of the CPU")
             tensor = tensor.detach().resolve_conj().resolve_neg()
             size, stride = tuple(tensor.shape), tensor.stride()
