@@ -214,13 +214,9 @@ class CallPrinter:
 
 _OUT = Parameter("out", "Tensor", None, None, True, True)
 _C_TYPES = {
-    "Tensor": "Handle",
-    "int": "int64_t",
-    "float": "double",
-    "bool": "int32_t",
-    "ScalarType": "int32_t",
-    "Scalar": "double",
-}
+    "Tensor": "Handle", "int": "int64_t", **dict.fromkeys(("float", "Scalar"), "double"),
+    **dict.fromkeys(("bool", "ScalarType"), "int32_t"),
+}  # fmt: skip
 
 
 def _floats(op: ExternOp) -> bool:
