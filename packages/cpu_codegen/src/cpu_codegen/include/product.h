@@ -10,9 +10,14 @@ constexpr int PANEL_VECTORS = 2;
 constexpr int PANEL = PANEL_VECTORS * LANES;
 // Places for rows in a step of a packed block of A. As many are used as the registers have room for sums.
 constexpr int BLOCK = VECTOR_BYTES == 64 ? 16 : 8;
-// Steps of a packed panel, which stays in the second-level cache; and elements of A that are packed at a time.
-constexpr Index DEEPEST = 384;
-constexpr Index PACKED = 384 * 1024;
+// Steps of a packed panel: a block of A and much of a panel fit in the first-level cache.
+constexpr Index DEEPEST = 256;
+// Panels that are packed together and stay in the second-level cache, where more than BLOCKS_NEAR blocks meet them: so few
+// blocks stay near by themselves.
+constexpr Index GROUP = 4;
+constexpr Index BLOCKS_NEAR = 8;
+// Elements of A that are packed at a time. They come from the last cache or memory, once for GROUP panels.
+constexpr Index PACKED = 2048 * 1024;
 
 // A matrix in memory: neighbours lie `across` elements apart, steps of the sum `along`.
 struct Operand {
@@ -68,15 +73,21 @@ static __attribute__((noinline)) void pack(float* to, Operand from, Index count,
     for (Index k = 0; k < USED; ++k) to[done * WIDTH + k] = at[at_most(k, last) * across + done * along];
 }
 
-// Ask for a share of the memory that a panel will be packed from: lines [begin, end) of its 2 * depth.
-INLINE void prefetch(Operand from, Index begin, Index end) {
-  constexpr Index LINE = 16;
-  if (from.along == 1) {
-    for (Index line = begin; line < end; ++line)
-      __builtin_prefetch(from.at + line % PANEL * from.across + line / PANEL * LINE, 0, 2);
-  } else {
-    for (Index line = begin; line < end; ++line)
-      __builtin_prefetch(from.at + line / 2 * from.along + line % 2 * LINE, 0, 2);
+// Lines of 64 bytes that a panel is packed from, a step.
+constexpr Index LINE = 64 / sizeof(float), LINES = PANEL / LINE;
+
+// Ask for a share of the memory that whole panels will be packed from: lines [begin, end) of their LINES * depth each.
+INLINE void prefetch(Operand from, Index depth, Index begin, Index end) {
+  const Index each = LINES * depth;
+  for (Index panel = begin / each; begin < end; ++panel) {
+    const float* const at = from.at + panel * PANEL * from.across;
+    const Index stop = at_most(end - panel * each, each);
+    for (Index line = begin - panel * each; line < stop; ++line) {
+      const Index fast = from.along == 1 ? line % PANEL : line / LINES;
+      const Index slow = from.along == 1 ? line / PANEL : line % LINES;
+      __builtin_prefetch(at + fast * (from.along == 1 ? from.across : from.along) + slow * LINE, 0, 2);
+    }
+    begin = panel * each + stop;
   }
 }
 
@@ -185,6 +196,8 @@ INLINE void product_of_few(Part part, Index depth, PackA pack_a, Operand b, Fini
 
 // finish(row, column, lanes, sums) for all elements of a part of a product whose sums have `depth` terms.
 // pack_a(to, row, count) packs a block of rows.
+//
+// A block of A stays in the first-level cache while it meets a group of panels.
 template <int ROWS, class PackA, class Finish>
 INLINE void product(Part part, Index depth, PackA pack_a, Operand b, Finish finish) {
   const Index height = part.last_row - part.first_row, steps = at_least(depth, 1);
@@ -194,34 +207,42 @@ INLINE void product(Part part, Index depth, PackA pack_a, Operand b, Finish fini
   }
   const Index most = at_most(at_least(PACKED / (BLOCK * steps), 1), ceil_div(height, ROWS));
   const Index cuts = ceil_div(steps, DEEPEST), step = ceil_div(steps, cuts);
-  Row<float> room(most * (BLOCK * steps + ROWS * PANEL) + PANEL * step + 64 / sizeof(float));
-  float* const panel = (float*)(((u64)room.data + 63) / 64 * 64);
-  float* const packed = panel + PANEL * step;
+  const Index group = most <= BLOCKS_NEAR ? 1 : at_most(GROUP, ceil_div(part.last_column - part.first_column, PANEL));
+  const Index tiles = cuts == 1 ? 1 : most * group;
+  Row<float> room(most * BLOCK * steps + tiles * ROWS * PANEL + group * PANEL * step + 64 / sizeof(float));
+  float* const panels = (float*)(((u64)room.data + 63) / 64 * 64);
+  float* const packed = panels + group * PANEL * step;
   float* const sums = packed + most * BLOCK * steps;
   for (Index top = part.first_row; top < part.last_row; top += most * ROWS) {
     const Index bottom = at_most(top + most * ROWS, part.last_row), blocks = ceil_div(bottom - top, ROWS);
     for (Index block = 0; block < blocks; ++block)
       pack_a(packed + block * BLOCK * depth, top + block * ROWS, at_most(ROWS, bottom - top - block * ROWS));
-    for (Index left = part.first_column; left < part.last_column; left += PANEL) {
-      const Index width = at_most(PANEL, part.last_column - left);
+    for (Index left = part.first_column; left < part.last_column; left += group * PANEL) {
+      const Index right = at_most(left + group * PANEL, part.last_column), here = ceil_div(right - left, PANEL);
       for (Index cut = 0; cut < cuts; ++cut) {
-        const Index k = cut * step, here = at_most(step, depth - k);
+        const Index k = cut * step, deep = at_most(step, depth - k);
         const bool last = cut + 1 == cuts;
-        const Operand source = {b.at + left * b.across + k * b.along, b.across, b.along};
-        pack<PANEL, PANEL>(panel, source, width, here);
-        const Operand next = {last ? b.at + (left + PANEL) * b.across : source.at + step * b.along, b.across, b.along};
-        const bool whole = last ? left + 2 * PANEL <= part.last_column : width == PANEL;
-        const Index lines = whole ? 2 * at_most(step, last ? depth : depth - k - step) : 0;
+        for (Index p = 0; p < here; ++p) {
+          const Index column = left + p * PANEL;
+          const Operand source = {b.at + column * b.across + k * b.along, b.across, b.along};
+          pack<PANEL, PANEL>(panels + p * PANEL * step, source, at_most(PANEL, right - column), deep);
+        }
+        const Operand next = {last ? b.at + right * b.across : b.at + left * b.across + (k + step) * b.along, b.across, b.along};
+        const Index ahead = last ? at_most(group, (part.last_column - right) / PANEL) : (right - left) / PANEL;
+        const Index lines = at_least(ahead, 0) * LINES * step;
         for (Index block = 0; block < blocks; ++block) {
-          float* const mine = sums + block * ROWS * PANEL;
-          prefetch(next, lines * block / blocks, lines * (block + 1) / blocks);
-          multiply<ROWS>(mine, packed + block * BLOCK * depth + k * BLOCK, panel, here, cut == 0);
-          if (!last) continue;
           const Index row = top + block * ROWS, rows = at_most(ROWS, bottom - row);
-          for (Index r = 0; r < rows; ++r)
-            vectors(0, width, [&](Index column, auto lanes) INLINE_BODY {
-              finish(row + r, left + column, lanes, load_raw(mine + r * PANEL + column, Full()));
-            });
+          prefetch(next, step, lines * block / blocks, lines * (block + 1) / blocks);
+          for (Index p = 0; p < here; ++p) {
+            const Index column = left + p * PANEL, width = at_most(PANEL, right - column);
+            float* const mine = sums + (cuts == 1 ? 0 : block * group + p) * ROWS * PANEL;
+            multiply<ROWS>(mine, packed + block * BLOCK * depth + k * BLOCK, panels + p * PANEL * step, deep, cut == 0);
+            if (!last) continue;
+            for (Index r = 0; r < rows; ++r)
+              vectors(0, width, [&](Index c, auto lanes) INLINE_BODY {
+                finish(row + r, column + c, lanes, load_raw(mine + r * PANEL + c, Full()));
+              });
+          }
         }
       }
     }
