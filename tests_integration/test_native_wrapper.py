@@ -101,6 +101,12 @@ def test_what_has_no_native_form_keeps_python():
     x = torch.randn(3)
     torch.testing.assert_close(meta.compile(f, options={"native_wrapper": True})(x), f(x))
 
+    def of_complex(x: torch.Tensor) -> Any:
+        return x * 2  # ATen's operator takes the number as a tensor
+
+    z = torch.randn(3, dtype=torch.complex64)
+    torch.testing.assert_close(meta.compile(of_complex, options={"native_wrapper": True})(z), of_complex(z))
+
 
 def test_from_the_disk_cache(tmp_path: Any):
     options = {"native_wrapper": True, "cache_dir": str(tmp_path)}

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -283,19 +284,126 @@ def test_what_is_refused(tmp_path: Path):
 
 @pytest.mark.parametrize("where", ["code", "weights", "manifest", "footer", "end"])
 def test_damage_is_found(tmp_path: Path, where: str):
-    path = tmp_path / "m.so"
-    meta.package(mlp(), (torch.randn(3, 8),), path)
+    path, x = tmp_path / "m.so", torch.randn(3, 8)
+    meta.package(mlp(), (x,), path)
+    meta.load(path, verify=True)
     content = bytearray(path.read_bytes())
-    place = {"code": 5000, "weights": content.rindex(b'{"format"') - 100, "manifest": -200, "footer": -60, "end": None}[
-        where
-    ]
+    places = {"code": 5000, "weights": content.rindex(b'{"name"') - 20, "manifest": -300, "footer": -60, "end": None}
+    place = places[where]
     if place is None:
         del content[-10:]
     else:
         content[place] ^= 1
     path.write_bytes(content)
     with pytest.raises(meta.DamagedPackage):
-        meta.load(path)
+        meta.load(path, verify=True)
+    if where == "weights":  # numbers are read when they are used
+        assert meta.load(path)(x).shape == (3, 4)
+    else:
+        with pytest.raises(meta.DamagedPackage):
+            meta.load(path)
+
+
+def test_damage_in_many_pieces_of_weights(tmp_path: Path):
+    path, weight = tmp_path / "m.so", torch.randn(9, 1 << 18)
+    meta.package(lambda x: x * weight, (torch.randn(1 << 18),), path)
+    content = path.read_bytes()
+    start = content.index(weight.numpy().tobytes()[:64])
+    meta.load(path, verify=True)
+    for at in (start, start + (1 << 22), start + 9 * (1 << 20) - 1):
+        path.write_bytes(content[:at] + bytes([content[at] ^ 128]) + content[at + 1 :])
+        with pytest.raises(meta.DamagedPackage, match="weights"):
+            meta.load(path, verify=True)
+
+
+def test_another_package_at_the_same_path(tmp_path: Path):
+    """The dynamic loader goes by names."""
+    path, x = tmp_path / "m.so", torch.randn(3, 8)
+    meta.package(lambda x: x + 1, (x,), path)
+    first = meta.load(path)
+    meta.package(lambda x: x * 5 + 7, (x,), path)
+    second = meta.load(path)
+    assert torch.equal(first(x), x + 1) and torch.equal(second(x), x * 5 + 7)
+    same = meta.load(path)
+    del second
+    assert torch.equal(same(x), x * 5 + 7)
+
+
+def test_lazily_negated_and_conjugated_arguments(tmp_path: Path):
+    x, z = torch.randn(3, 8), torch.randn(3, 8, dtype=torch.complex64)
+    loaded = check(lambda x, z: (x * 2, z.clone(), z.real + 1), x, z, path=tmp_path / "m.so")
+    negated = torch._neg_view(x)
+    assert negated.is_neg() and z.conj().is_conj()
+    assert torch.equal(loaded(negated, z)[0], -x * 2)
+    found = loaded(x, z.conj())
+    assert torch.equal(found[1], z.conj().resolve_conj()) and torch.equal(found[2], z.real + 1)
+
+
+def test_numbers_are_those_it_was_packaged_for(tmp_path: Path):
+    x = torch.randn(3)
+    meta.package(lambda x, s: x * s, (x, float("nan")), tmp_path / "n.so")
+    assert bool(meta.load(tmp_path / "n.so")(x, float("nan")).isnan().all())
+    loaded = check(lambda x, s: x / s, x, 0.0, path=tmp_path / "m.so")
+    for other in (-0.0, False, 0):
+        with pytest.raises(ValueError, match=r"packaged for 0\.0"):
+            loaded(x, other)
+
+
+class Wrapper(torch.Tensor):
+    """A tensor without memory of its own."""
+
+    @staticmethod
+    def __new__(cls, tensor: torch.Tensor):
+        return torch.Tensor._make_wrapper_subclass(cls, tensor.shape, dtype=tensor.dtype)
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        raise NotImplementedError
+
+
+def test_what_is_no_tensor_with_memory_is_refused(tmp_path: Path):
+    x = torch.randn(3, 8)
+    meta.package(lambda x: x * 2, (x,), tmp_path / "m.so")
+    loaded = meta.load(tmp_path / "m.so")
+    emptied = torch.randn(3, 8)
+    emptied.untyped_storage().resize_(0)
+    for wrong in (Wrapper(x), emptied, torch.empty(3, 8, device="meta")):
+        with pytest.raises(ValueError, match=r"memory|CPU"):
+            loaded(wrong)
+    for other in (x.untyped_storage(), torch.Generator(), None):
+        with pytest.raises(TypeError, match="not a tensor"):
+            loaded(other)
+
+
+def test_freezing(tmp_path: Path):
+    """What follows from weights is in the file in their place."""
+    model, x = residual_net(), torch.randn(2, 3, 64, 64)
+    for block in (model[2], model[3]):
+        for norm in (block.norm, block.norm2):
+            norm.running_mean.normal_(), norm.running_var.uniform_(0.5, 2)
+    meta.mark_dynamic(x, 0)
+    loaded = check(model, x, path=tmp_path / "m.so", others=((torch.randn(5, 3, 64, 64),),), options={"freezing": True})
+    shapes = [shape for _, _, shape, _, _ in loaded.manifest["weights"]]
+    plain = check(model, x, path=tmp_path / "p.so").manifest["weights"]
+    assert len(shapes) < len(plain) and [16, 16, 3, 3] in shapes
+    words = Encoder().eval()
+    ids = torch.randint(0, 100, (2, 16))
+    check(words, ids, path=tmp_path / "e.so", options={"freezing": True})
+    assert torch.equal(*(meta.load(tmp_path / "e.so")(ids)["last"] for _ in range(2)))
+
+
+def test_threads(tmp_path: Path):
+    model = Encoder().eval()
+    meta.package(model, (torch.randint(0, 100, (2, 16)),), tmp_path / "m.so")
+    loaded = meta.load(tmp_path / "m.so")
+    given = [torch.randint(0, 100, (2, 16)) for _ in range(8)]
+    with torch.no_grad():
+        expected = [model(ids)["last"] for ids in given]
+    with ThreadPoolExecutor(4) as workers:
+        for found, wanted in zip(
+            workers.map(lambda at: loaded(given[at % 8])["last"], range(64)), expected * 8, strict=True
+        ):
+            torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_not_a_package(tmp_path: Path):

@@ -5,6 +5,7 @@ Flows in: an fx graph with fake values, and which of its inputs are the model's 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from inductor.codegen.native import FOLDER, Inexpressible, Weight, generate_nati
 from inductor.device import NativeBackend
 from inductor.host import HOST
 from inductor.options import Options
+from inductor.passes import freeze, hold
 from symshapes import fixed_ambient
 
 
@@ -34,6 +36,8 @@ class NativeGraph:
     """The C++ of the wrapper."""
     isa: str
     """The instruction set that kernels need."""
+    identity: str
+    """What the code is made of, as 64 hexadecimal digits: the file has to say the same, or is not run."""
 
 
 def compile_ahead(
@@ -49,7 +53,8 @@ def compile_ahead(
 
     Args:
         graph_module, example_inputs: as `compile_graph` takes them; all on the CPU.
-        weights: inputs that are part of the model, by position; the rest is what a call brings, in order.
+        weights: inputs that are part of the model, by position; the rest is what a call brings, in order. With `Options.freezing`
+            what follows from them alone is computed here, and held in their place.
         names: what messages call the inputs, by position.
         conditions: what has to hold of the sizes at every call, as expressions, each with its text.
 
@@ -59,6 +64,11 @@ def compile_ahead(
     """
     options = Options() if options is None else options
     with fixed_ambient():
+        if options.freezing:
+            graph_module, _ = freeze(hold(graph_module, weights))
+            brought = [at for at in range(len(example_inputs)) if at not in weights]
+            example_inputs, weights = [example_inputs[at] for at in brought], {}
+            names = [names[at] for at in brought] if names else ()
         devices = Devices({}, options.backends)
         plan = lowered(graph_module, example_inputs, options, devices)
         backend = devices.backend(HOST)
@@ -75,5 +85,7 @@ def compile_ahead(
             conditions=conditions,
         )
         sources = tuple(backend.emit(kernel) for kernel in plan.kernels)
-        library = backend.build_shared(sources, (written.text, runtime_text()), FOLDER, Path.read_bytes)
-        return NativeGraph(library, written.weights, written.text, isa)
+        identity = hashlib.sha256(repr((sources, written.text)).encode()).hexdigest()
+        told = f'extern "C" __attribute__((visibility("hidden"))) const char package_identity[] = "{identity}";\n'
+        library = backend.build_shared(sources, (written.text, runtime_text(), told), FOLDER, Path.read_bytes)
+        return NativeGraph(library, written.weights, written.text, isa, identity)

@@ -6,14 +6,17 @@ Flows in: a file that `package` wrote. Flows out: `PackagedModel`.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from meta._torch import any_autocast, tensor_of_handle
-from meta.package_file import DamagedPackage, read_manifest
+from meta.package_file import PackageFile, read_package
 from meta.structure import builder, facts, flatten
 
 
@@ -21,14 +24,11 @@ class PackagedModel:
     """A model compiled ahead. Call it as the model was called when it was packaged: same structure of arguments, and what is no
     tensor the same values. Results record no gradients, and share no memory with arguments."""
 
-    def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
+    def __init__(self, path: Path, run: Callable[..., tuple[Any, ...]], manifest: dict[str, Any]) -> None:
         self.path = path
         self.manifest = manifest
         """What the package says of itself."""
-        library = ctypes.PyDLL(os.fspath(path))
-        bind = library.python_function
-        bind.restype, bind.argtypes = ctypes.py_object, [ctypes.c_char_p, ctypes.py_object]
-        self._run = bind(os.fsencode(path), tensor_of_handle)
+        self._run = run
         self._args, self._count, self._used = manifest["arguments"], manifest["tensors"], manifest["inputs"]
         self._unused = manifest["unused"]
         self._build = builder(manifest["result"])
@@ -56,6 +56,13 @@ class PackagedModel:
                 if facts(tensors[number]) != wanted:
                     raise ValueError(f"argument tensor {number} is not as the model was packaged for: {wanted}")
             given = tuple(tensors[number] for number in self._used)
+        try:
+            lazy = any(map(_is_neg, given)) or any(map(_is_conj, given))
+        except TypeError:
+            wrong = next(type(each).__name__ for each in given if not isinstance(each, torch.Tensor))
+            raise TypeError(f"an argument is a {wrong}, not a tensor") from None
+        if lazy:
+            given = tuple(tensor.resolve_conj().resolve_neg() for tensor in given)
         if any_autocast():
             with torch.autocast("cpu", enabled=False):
                 results = self._run(*given)
@@ -71,12 +78,15 @@ class PackagedModel:
         return f"<PackagedModel {self.manifest['name']} of {self.path}>"
 
 
-def load(path: str | os.PathLike[str], *, verify: bool = True) -> PackagedModel:
+def load(path: str | os.PathLike[str], *, verify: bool = False) -> PackagedModel:
     """The model in a package. Its code is run: load only what comes from where you trust.
+
+    What runs is what was read and compared with its hash, whatever becomes of the file. Weights are mapped, and read when they are
+    used: a package may be replaced by another while it is in use, but not be written to.
 
     Args:
         path: a file that `package` wrote.
-        verify: read the whole file and compare it with its hash, before any of it is run: about half a second a gigabyte.
+        verify: compare the weights with their hashes, too, as the code and the manifest always are: it reads the whole file.
 
     Raises:
         DamagedPackage: the file is no package, or is damaged.
@@ -84,7 +94,39 @@ def load(path: str | os.PathLike[str], *, verify: bool = True) -> PackagedModel:
         RuntimeError: this processor or this torch lacks what the model needs; the message says what.
     """
     place = Path(path).resolve()
-    manifest = read_manifest(place, verify)
-    if manifest.get("format") != 1:
-        raise DamagedPackage(f"{place} is a package of another version's")
-    return PackagedModel(place, manifest)
+    file = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        content = read_package(file, place, verify)
+        bind = _library(content).python_function
+        bind.restype, bind.argtypes = ctypes.py_object, [ctypes.c_char_p, ctypes.py_object]
+        # The weights of the very file whose code was verified: by now there may be another at the path.
+        run = bind(b"/proc/self/fd/%d" % file, tensor_of_handle)
+    finally:
+        os.close(file)
+    return PackagedModel(place, run, content.manifest)
+
+
+_is_neg, _is_conj = torch.Tensor.is_neg, torch.Tensor.is_conj
+_libraries: dict[bytes, ctypes.PyDLL] = {}
+"""Those that are mapped, by their hash. None is ever unmapped: functions of theirs may be anywhere."""
+_serial = itertools.count()
+_loading = threading.Lock()
+
+
+def _library(content: PackageFile) -> ctypes.PyDLL:
+    """The shared object mapped out of memory of our own, where nobody writes to it any more.
+
+    The dynamic loader takes a library that it knows by the same name for the same: each gets a name that no other had.
+    """
+    with _loading:
+        found = _libraries.get(content.digest)
+        if found is None:
+            memory = os.memfd_create("package", os.MFD_CLOEXEC)
+            try:
+                with open(memory, "wb", closefd=False) as file:
+                    file.write(content.library)
+                found = ctypes.PyDLL(f"/proc/self/fd/{'./' * next(_serial)}{memory}")
+            finally:
+                os.close(memory)
+            _libraries[content.digest] = found
+        return found

@@ -110,7 +110,6 @@ def package(
     used = [place for place in places if place is not None]
     returned, shape = _result(result, captured, tensors)
     manifest = {
-        "format": 1,
         "name": type(model).__name__ if isinstance(model, torch.nn.Module) else getattr(model, "__qualname__", "model"),
         "torch": str(torch.__version__),
         "isa": native.isa,
@@ -122,7 +121,7 @@ def package(
         "returned": returned,
         "weights": [[w.name, str(w.tensor.dtype), list(w.tensor.shape), w.at, w.length] for w in native.weights],
     }
-    write_package(Path(path), native.library, ((w.at, _content(w)) for w in native.weights), manifest)
+    write_package(Path(path), native.library, native.identity, ((w.at, _content(w)) for w in native.weights), manifest)
 
 
 def _places(captured: _Captured, tensors: list[torch.Tensor], names: Sequence[str]) -> list[int | None]:

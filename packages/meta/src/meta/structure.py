@@ -58,7 +58,7 @@ def flatten(value: Any, form: Form, into: list[Any], where: str) -> None:
             raise TypeError(f"{where} is a {type(value).__name__}, not a tensor")
         into[wanted] = value
     elif kind == "value":
-        if type(value) is not type(wanted) or value != wanted:
+        if type(value) is not type(wanted) or repr(value) != repr(wanted):
             raise ValueError(f"{where} is {value!r}, and the model was packaged for {wanted!r}")
     elif kind == "dict":
         if not isinstance(value, dict) or value.keys() != {key for key, _ in wanted}:

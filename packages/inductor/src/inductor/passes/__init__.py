@@ -5,7 +5,7 @@ Flows in: a functional graph, and operations that lowerings record. Flows out: t
 
 from inductor.passes.bodies import BodyPass, BodyRewriter
 from inductor.passes.body_rows import BODY_PASSES
-from inductor.passes.frozen import freeze
+from inductor.passes.frozen import freeze, hold
 from inductor.passes.graph_rows import GRAPH_PASSES
 from inductor.passes.graphs import GraphPass, rewrite_graph
 from inductor.passes.layouts import channels_last
@@ -25,6 +25,7 @@ __all__ = [
     "call_of",
     "channels_last",
     "freeze",
+    "hold",
     "op_of",
     "rewrite_graph",
     "select",

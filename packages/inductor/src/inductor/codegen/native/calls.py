@@ -127,7 +127,7 @@ class CallPrinter:
             if value is None:
                 return ["nullptr", "0"] if inner.endswith(_LIST) else ["nullptr"]
             if inner == "Tensor":
-                return [f"&{self._view(value)}.handle"]
+                return [f"&{self._tensor(value)}.handle"]
             (text,) = self._passed(inner, value)
             return [f"&{self._variable(f'{_C_TYPES[inner]} {{}} = {text};')}"]
         if kind.endswith(_LIST):
@@ -137,8 +137,13 @@ class CallPrinter:
             items = ", ".join(text for each in value for text in self._passed(inner, each))
             return [self._variable(f"const {_C_TYPES[inner]} {{}}[] = {{{items}}};"), str(len(value))]
         if kind == "Tensor":
-            return [f"{self._view(value)}.handle"]
+            return [f"{self._tensor(value)}.handle"]
         return [self._plain(kind, value)]
+
+    def _tensor(self, value: Any) -> str:
+        if not isinstance(value, StridedView):
+            raise Inexpressible(f"{self._what}, which takes the number {value} as a tensor")
+        return self._view(value)
 
     def _plain(self, kind: str, value: Any) -> str:
         if kind in ("int", "float", "bool", "Scalar"):
@@ -196,7 +201,7 @@ class CallPrinter:
                 return "stable_list(nullptr, 0)"
             return f"stable_list({self._variable(f'const Stable {{}}[] = {{{items}}};')}, {len(value)})"
         if kind == "Tensor":
-            return f"stable_tensor({value if isinstance(value, str) else self._view(value)})"
+            return f"stable_tensor({value if isinstance(value, str) else self._tensor(value)})"
         if kind == "int" or kind == "bool":
             return f"stable({self._number(value)})"
         if kind == "float":

@@ -137,6 +137,11 @@ Argument argument(const Word* in, int32_t at, int32_t dtype, const char* dtype_n
   if (dims != dim) fail(VALUE_ERROR, "input %s has %lld dimensions, not %d", input_name(at), (long long)dims, dim);
   check(shim.get_sizes(handle, (int64_t**)&made.size), "size");
   check(shim.get_strides(handle, (int64_t**)&made.stride), "stride");
+  void* data;
+  check(shim.get_data_ptr(handle, &data), "data_ptr");
+  bool none = false;
+  for (int32_t d = 0; d < dim; ++d) none |= made.size[d] == 0;
+  if (!data && !none) fail(VALUE_ERROR, "input %s has no memory of its own", input_name(at));
   return made;
 }
 
@@ -251,13 +256,18 @@ static void check_processor() {
 #endif
 }
 
+// Of a package: what its code is made of, as 64 hexadecimal digits. The file says the same of itself, since the loader may give an
+// older library for a path where there is another file by now.
+extern "C" __attribute__((weak, visibility("hidden"))) const char package_identity[];
+
 // The end of a package's file; the same numbers are written by meta.
 struct Footer {
   char magic[16];
-  uint64_t weights_at, weights_size, manifest_at, manifest_size;
+  uint64_t library_size, weights_at, weights_size, manifest_at, manifest_size;
+  char identity[64];
   uint8_t digest[32];
 };
-static const char MAGIC[17] = "meta.package v1\n";
+static const char MAGIC[17] = "meta.package v2\n";
 
 static void* map_weights(const char* path, size_t* length) {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -266,12 +276,14 @@ static void* map_weights(const char* path, size_t* length) {
   Footer footer;
   const bool read = fstat(file, &status) == 0 && status.st_size > (off_t)sizeof footer &&
                     pread(file, &footer, sizeof footer, status.st_size - sizeof footer) == (ssize_t)sizeof footer;
-  const bool whole = read && !memcmp(footer.magic, MAGIC, sizeof footer.magic) &&
-                     footer.manifest_at + footer.manifest_size + sizeof footer == (uint64_t)status.st_size &&
-                     footer.weights_at + footer.weights_size <= footer.manifest_at;
+  const uint64_t size = read ? (uint64_t)status.st_size - sizeof footer : 0;
+  const bool whole = read && !memcmp(footer.magic, MAGIC, sizeof footer.magic) && footer.manifest_at <= size &&
+                     footer.manifest_size == size - footer.manifest_at && footer.weights_at <= footer.manifest_at &&
+                     footer.weights_size <= footer.manifest_at - footer.weights_at;
   const Constant* final = graph.constants ? &graph.constant[graph.constants - 1] : nullptr;
   void* mapped = nullptr;
-  const bool right = whole && (!final || (uint64_t)(final->at + final->length) <= footer.weights_size);
+  const bool right = whole && package_identity && !memcmp(footer.identity, package_identity, sizeof footer.identity) &&
+                     (!final || (uint64_t)(final->at + final->length) <= footer.weights_size);
   if (right && footer.weights_size) {
     // Private and writable: an operator that writes to a weight by mistake changes neither the file nor another model.
     mapped = mmap(nullptr, footer.weights_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, footer.weights_at);
