@@ -56,6 +56,32 @@ def test_images_are_eagers(name: str, train: bool, monkeypatch: pytest.MonkeyPat
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
 
 
+CONVOLUTIONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "dilated, strided, with more around": lambda x, w: F.hardswish(F.conv2d(images(x, w), w, None, 2, 5, 3)),
+    "residual": lambda x, w: F.relu6(F.conv2d(images(x, w), w, torch.ones(20), padding=1) + images(x, w)),
+    "normalised": lambda x, w: F.silu(F.batch_norm(images(x, w), w[:, 0, 0, 0], w[:, 0, 0, 1].exp())),
+    "weights with channels last": lambda x, w: images(x, w.to(memory_format=torch.channels_last)),
+}
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions_with_neighbours(name: str, threads: int, last: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture.config, "on_error", "raise")
+    torch.manual_seed(0)
+    x, w = torch.randn(2, 20, 13, 11), torch.randn(20, 20, 3, 3) / 10
+    x = x.to(memory_format=torch.channels_last) if last else x
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        found, expected = (program(x, w) for program in (meta.compile(CONVOLUTIONS[name]), CONVOLUTIONS[name]))
+    finally:
+        torch.set_num_threads(before)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    assert found.stride() == expected.stride()
+
+
 def test_an_operator_of_the_users_sees_the_memory_it_was_traced_with(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capture.config, "on_error", "raise")
 

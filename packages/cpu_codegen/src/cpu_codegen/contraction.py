@@ -1,7 +1,7 @@
-"""Plans and prints products of matrices by blocks (`include/product.h`): what is made of the sums runs right behind them, on
+"""Finds and prints products of matrices by blocks (`include/product.h`): what is made of the sums runs right behind them, on
 vectors of columns.
 
-Flows in: a kernel whose one reduction is a contraction. Flows out: C++ of a function over parts of the product, and its entry.
+Flows in: a kernel whose one reduction is a contraction. Flows out: C++ of how the sums of a part of the product are made.
 """
 
 from __future__ import annotations
@@ -12,19 +12,11 @@ from itertools import permutations
 import sympy
 import torch
 
+from cpu_codegen.blocks import Blocks, BlocksPrinter, plan_of, rows_in_block
 from cpu_codegen.index import Expr, stride
 from cpu_codegen.loops import Loop, simplify
-from cpu_codegen.names import entry_name
-from cpu_codegen.operation_printer import OperationPrinter, print_arguments
-from cpu_codegen.operations import cost_of
-from cpu_codegen.text import Lines
-from cpu_codegen.vectorize import Mode, Plan, varying_ops, writes_collide
-from inductor import Body, Kernel, Load, contraction_of, dependencies, split
-
-MOST_ROWS = {16: 14, 8: 6, 4: 6}
-"""By lanes: rows of two vectors of sums that fit in the registers, beside two vectors of B and an element of A."""
-PRODUCTS_A_UNIT = 8
-"""Multiplications and additions in a quarter of a nanosecond, on one thread."""
+from cpu_codegen.vectorize import writes_collide
+from inductor import Kernel, Load, contraction_of, split
 
 
 @dataclass(frozen=True)
@@ -40,17 +32,25 @@ class Operand:
 class Product:
     """A kernel as batches of a product of matrices."""
 
-    plan: Plan
-    sum: int
-    """Position of the reduction."""
-    batch: tuple[Loop, ...]
-    rows: Loop
-    columns: Loop
-    depth: Loop
+    blocks: Blocks
     a: Operand
     b: Operand
-    block: int
-    """Rows whose sums are made together."""
+
+    header = "product.h"
+
+    def print_core(self, frame: BlocksPrinter) -> None:
+        """The sums of a part, from packed blocks of A and panels of B."""
+        out, index, block = frame.out, frame.index, self.blocks.block
+        (rows,), (depth,) = self.blocks.rows, self.blocks.depth
+        row, column = index(rows.variable), index(self.blocks.columns.variable)
+        zero = {self.blocks.columns.variable: sympy.S.Zero}
+        b = Operand(self.b.load.with_index(lambda at: at.xreplace(zero)), self.b.across, self.b.along)
+        out(f"const Index depth = {index(depth.size)};")
+        with out.block(f"const auto pack_a = [&](float* to, Index {row}, Index count) INLINE_BODY {{", "};"):
+            out(f"pack<BLOCK, {block}>(to, {_text(frame, self.a)}, count, depth);")
+        signature = f"[&](Index {row}, Index {column}, auto lanes, F32 sum) INLINE_BODY"
+        with out.block(f"product<{block}>(part, depth, pack_a, {_text(frame, b)}, {signature} {{", "});"):
+            frame.print_results(self.blocks.plan.levels.outer[0])
 
 
 def find_product(kernel: Kernel, lanes: int) -> Product | None:
@@ -78,20 +78,19 @@ def find_product(kernel: Kernel, lanes: int) -> Product | None:
         for rows in others:
             if rows.variable in b.index.free_symbols or rows.variable not in a.index.free_symbols:
                 continue
-            operands = _operand(a, rows, inner[0]), _operand(b, columns, inner[0])
-            if operands[0] is None or operands[1] is None:
+            left, right = _operand(a, rows, inner[0]), _operand(b, columns, inner[0])
+            if left is None or right is None:
                 continue
-            return Product(
-                plan=_plan(body, outer, inner, columns),
+            blocks = Blocks(
+                plan=plan_of(body, outer, inner, columns),
                 sum=found.sum,
                 batch=tuple(loop for loop in outer if loop is not rows and loop is not columns),
-                rows=rows,
+                rows=(rows,),
                 columns=columns,
-                depth=inner[0],
-                a=operands[0],
-                b=operands[1],
-                block=_block(rows, MOST_ROWS[lanes]),
+                depth=inner,
+                block=rows_in_block(rows.static, lanes),
             )
+            return Product(blocks, left, right)
     return None
 
 
@@ -103,92 +102,6 @@ def _operand(load: Load, loop: Loop, depth: Loop) -> Operand | None:
     return Operand(Load(load.buffer, start, None, load.dtype), across, along)
 
 
-def _block(rows: Loop, most: int) -> int:
-    """Rows in blocks as equal as can be."""
-    if rows.static is None:
-        return most
-    return -(-rows.static // -(-rows.static // most))
-
-
-def _plan(body: Body, outer: tuple[Loop, ...], inner: tuple[Loop, ...], columns: Loop) -> Plan:
-    needs = dependencies(body)
-    return Plan(
-        body=body,
-        levels=split(body),
-        mode=Mode.OUTER,
-        outer=tuple(loop for loop in outer if loop is not columns),
-        inner=inner,
-        vector=columns,
-        varying=varying_ops(body, needs, columns.variable, through_reduce=True),
-        unroll=1,
-        chunked=False,
-        parallel=True,
-        cost=max(1, round(sum(cost_of(op) for op in body.ops))),
-        tiled=None,
-        staged=frozenset(),
-        split=False,
-        split_columns=False,
-        kept=frozenset(),
-    )
-
-
-class ProductPrinter:
-    """Prints a whole kernel."""
-
-    def __init__(self, kernel: Kernel, product: Product, out: Lines) -> None:
-        self.kernel, self.product, self.out = kernel, product, out
-        self.name = entry_name(kernel)
-        self.ops = OperationPrinter(kernel, product.plan, out)
-        self.index = self.ops.index
-
-    def print(self) -> None:
-        """Print the kernel."""
-        out, name = self.out, self.name
-        out('#include "product.h"')
-        with out.block(f"static int {name}_parts(const Word* args, void* data, Index begin, Index end) {{"):
-            print_arguments(self.kernel, out)
-            out("const Parts& parts = *(const Parts*)data;")
-            if self.ops.has_indirect:
-                out("int status = DONE;")
-            with out.block("for (Index item = begin; item < end; ++item) {"):
-                out("const Part part = parts[item];")
-                self._part()
-            out("return status;" if self.ops.has_indirect else "return DONE;")
-        with out.block(f'extern "C" EXPORT Index {name}_work(const Word* args) {{'):
-            print_arguments(self.kernel, out, sizes_only=True)
-            points = " * ".join(self._sizes(*self.product.batch, self.product.rows, self.product.columns))
-            depth = self.index.factor(self.product.depth.size)
-            out(f"return {points} * ({depth} / {PRODUCTS_A_UNIT} + {self.product.plan.cost});")
-        with out.block(f'extern "C" EXPORT int {name}(const Word* args) {{'):
-            print_arguments(self.kernel, out, sizes_only=True)
-            batch = " * ".join(self._sizes(*self.product.batch)) or "1"
-            rows, columns = self._sizes(self.product.rows, self.product.columns)
-            out(f"Parts parts({batch}, {rows}, {columns}, {self.product.block});")
-            out(f"return parallel({name}_parts, args, &parts, parts.count(), {name}_work(args));")
-
-    def _sizes(self, *loops: Loop) -> list[str]:
-        return [self.index.factor(loop.size) for loop in loops]
-
-    def _part(self) -> None:
-        out, product, index = self.out, self.product, self.index
-        rest = "part.batch"
-        for place, loop in reversed(list(enumerate(product.batch))):
-            size = index.factor(loop.size)
-            out(f"const Index {index(loop.variable)} = {rest if place == 0 else f'{rest} % {size}'};")
-            rest = f"{rest} / {size}"
-        row, column = index(product.rows.variable), index(product.columns.variable)
-        zero = {product.columns.variable: sympy.S.Zero}
-        b = Operand(product.b.load.with_index(lambda at: at.xreplace(zero)), product.b.across, product.b.along)
-        out(f"const Index depth = {index(product.depth.size)};")
-        with out.block(f"const auto pack_a = [&](float* to, Index {row}, Index count) INLINE_BODY {{", "};"):
-            out(f"pack<BLOCK, {product.block}>(to, {self._text(product.a)}, count, depth);")
-        signature = f"[&](Index {row}, Index {column}, auto lanes, F32 sum) INLINE_BODY"
-        with out.block(f"product<{product.block}>(part, depth, pack_a, {self._text(b)}, {signature} {{", "});"):
-            levels = product.plan.levels
-            self.ops.emit_all(levels.outer[0])
-            self.ops.define(product.sum, "sum")
-            self.ops.emit_all(levels.outer[1])
-
-    def _text(self, operand: Operand) -> str:
-        at = self.ops.address(operand.load)
-        return f"Operand{{{at}, {self.index(operand.across)}, {self.index(operand.along)}}}"
+def _text(frame: BlocksPrinter, operand: Operand) -> str:
+    at = frame.ops.address(operand.load)
+    return f"Operand{{{at}, {frame.index(operand.across)}, {frame.index(operand.along)}}}"

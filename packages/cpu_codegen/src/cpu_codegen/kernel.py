@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 
-from cpu_codegen.contraction import ProductPrinter, find_product
+from cpu_codegen.blocks import BlocksPrinter
+from cpu_codegen.contraction import find_product
+from cpu_codegen.convolution import find_convolution
 from cpu_codegen.loops import Loop
 from cpu_codegen.names import entry_name
 from cpu_codegen.operation_printer import OperationPrinter, print_arguments
@@ -26,12 +28,12 @@ def print_kernel(kernel: Kernel, lanes: int) -> str:
     Raises:
         NotImplementedError: an operation or index expression that has no C++ here.
     """
-    product = find_product(kernel, lanes)
-    if product is None:
+    core = find_convolution(kernel, lanes) or find_product(kernel, lanes)
+    if core is None:
         return _KernelPrinter(kernel, lanes).text()
     out = Lines()
     _print_origins(kernel, out)
-    ProductPrinter(kernel, product, out).print()
+    BlocksPrinter(kernel, core.blocks, core.header, out).print(core)
     return str(out)
 
 

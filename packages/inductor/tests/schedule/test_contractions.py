@@ -9,8 +9,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from inductor_schedules import check_schedule, launches
+from inductor_tracing import trace
 
-from inductor import contraction_of
+from inductor import Options, contraction_of, lower
+from inductor.ir.program import ExternOp
 from inductor.schedule import ExternStep
 
 X, OTHER = torch.randn(40, 48), torch.randn(40, 48)
@@ -99,17 +101,77 @@ def test_a_convolution_without_neighbours() -> None:
     assert launches(plan) == 1, str(plan)
 
 
+def image(channels: int, *size: int, batch: int = 2) -> torch.Tensor:
+    return torch.randn(batch, channels, *size).to(memory_format=torch.channels_last)
+
+
+THREE, FIVE = torch.randn(24, 16, 3, 3), torch.randn(24, 16, 5, 5)
+SQUARE = torch.randn(24, 24, 3, 3)
+DEEP = torch.randn(17, 101, 3, 3)
+LAST, TURNED = THREE.to(memory_format=torch.channels_last), THREE.transpose(2, 3)
+
+
+@pytest.mark.parametrize(
+    "function, image",
+    [
+        (lambda x: F.conv2d(x, THREE, SHIFT, padding=1), image(16, 5, 6)),
+        (lambda x: F.conv2d(x, THREE), image(16, 7, 9)),
+        (lambda x: F.conv2d(x, THREE, stride=2, padding=1), image(16, 8, 9)),
+        (lambda x: F.conv2d(x, THREE, stride=(1, 3), padding=(0, 2)), image(16, 8, 9)),
+        (lambda x: F.conv2d(x, THREE, dilation=2, padding=2), image(16, 9, 8)),
+        (lambda x: F.conv2d(x, FIVE, padding=6), image(16, 3, 4)),
+        (lambda x: F.conv2d(x, FIVE, padding=2), image(16, 1, 1)),
+        (lambda x: F.conv2d(x, KERNEL, stride=2), image(16, 9, 8)),
+        (lambda x: F.conv2d(x, KERNEL, padding=1), image(16, 5, 6)),
+        (lambda x: F.conv2d(x, FIVE[:17, :, :2, :1]), image(16, 5, 6)),
+        (lambda x: F.conv2d(x, LAST), image(16, 7, 9)),
+        (lambda x: F.conv2d(x, TURNED, padding=1), image(16, 7, 9)),
+        (lambda x: F.conv2d(x[..., 1:, ::2], THREE, padding=1), image(16, 9, 12)),
+    ],
+)
+def test_convolutions_with_neighbours(function: Callable[..., Any], image: torch.Tensor) -> None:
+    plan = check_schedule(lambda x: function(x).relu() * 0.1, image)
+    assert [step for step in plan.steps if isinstance(step, ExternStep)] == []
+    assert launches(plan) == 1, str(plan)
+
+
+def test_what_follows_a_convolution_is_in_its_kernel() -> None:
+    mean, variance = torch.randn(24), torch.rand(24) + 0.5
+
+    def block(x: torch.Tensor) -> torch.Tensor:
+        normal = F.batch_norm(F.conv2d(x, SQUARE, padding=1), mean, variance, SHIFT, SHIFT + 1)
+        return F.relu6(normal + x)
+
+    plan = check_schedule(block, image(24, 5, 6))
+    assert launches(plan) == 1 and not any(isinstance(step, ExternStep) for step in plan.steps), str(plan)
+
+
 @pytest.mark.parametrize(
     "function, image",
     [
         (lambda x: F.conv2d(x, KERNEL), IMAGE.contiguous()),
-        (lambda x: F.conv2d(x, KERNEL, stride=2), IMAGE),
-        (lambda x: F.conv2d(x, KERNEL, padding=1), IMAGE),
+        (lambda x: F.conv2d(x, THREE, padding=1), IMAGE.contiguous()),
         (lambda x: F.conv2d(x, KERNEL[:, :8], groups=2), IMAGE),
         (lambda x: F.conv_transpose2d(x, KERNEL.transpose(0, 1)), IMAGE),
-        (lambda x: F.conv2d(x, torch.ones(3, 16, 2, 1)), IMAGE),
+        (lambda x: F.conv_transpose2d(x, THREE.transpose(0, 1)), IMAGE),
+        (lambda x: F.conv2d(x, THREE[:, :1], padding=1), image(1, 5, 6)),  # no channels to walk along
+        (lambda x: F.conv2d(x, THREE[:1], padding=1), IMAGE),
+        (lambda x: F.conv2d(x, THREE[:, :3], stride=2), image(3, 31, 30, batch=1)),
+        (lambda x: F.conv2d(x, THREE[:1].expand(24, 16, 3, 3), padding=1), IMAGE),
+        (lambda x: F.conv2d(x.double(), THREE.double(), padding=1), IMAGE),
+        (lambda x: F.conv2d(x, torch.ones(4, 16, 16, 16), padding=8), IMAGE),
+        (lambda x: F.conv2d(x, THREE, padding=1), image(16, 5, 6, batch=0)),
+        (lambda x: F.conv2d(x, DEEP, padding=1), image(101, 65, 64, batch=1)),
+        # A point by any kernel with as much of nothing around it has no layout to go by: its result is contiguous.
+        (lambda x: F.conv2d(x, THREE, padding=4), torch.randn(3, 16, 1, 1)),
     ],
 )
 def test_other_convolutions_are_left_to_aten(function: Callable[..., Any], image: torch.Tensor) -> None:
     plan = check_schedule(function, image)
     assert any(isinstance(step, ExternStep) for step in plan.steps)
+
+
+def test_without_the_pass_for_masked_loads_padding_is_left_to_aten() -> None:
+    graph, _ = trace(lambda x: F.conv2d(x, THREE, padding=1), IMAGE)
+    program = lower(graph, [IMAGE], Options(disabled_passes=("masked_load",)))
+    assert all(isinstance(operation, ExternOp) for operation in program.operations)

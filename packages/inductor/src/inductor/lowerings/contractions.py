@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from inductor.contractions import contraction_of
 from inductor.ir.builder import Builder
-from inductor.ir.indexing import ZERO, is_empty, product
+from inductor.ir.indexing import is_empty, product
 from inductor.ir.operations import Expr
-from inductor.ir.scalar import Scalar, lift, reduce
+from inductor.ir.program import LoopOp
+from inductor.ir.scalar import Scalar, index_value, lift, masked, prim, reduce
 from inductor.ir.tensor import TensorValue
 from inductor.lowerings.registry import broadcast, lowering
 
 FEW_ROWS = 24
 SMALL = 1 << 16
 """Of few rows putting a matrix of more elements in order would take as long as multiplying by it."""
+MOST_STEPS = 3_500_000
+"""For each of a convolution's results. Of more ATen's no longer loses by putting weights in order at each call; its kernel is the
+faster one, by some hundredths."""
+FEW_CHANNELS = 16
+"""With fewer channels the way to each tap's takes as long as what is done with them, and so few results fill half of a panel."""
+MOST_TAPS = 81
+"""Of a convolution that is printed by blocks: each of its points has the addresses of all taps in a table."""
 
 
 @lowering("mm", "bmm")
@@ -57,23 +68,67 @@ def _convolution(
     output_padding: Any,
     groups: Any,
 ) -> Any:
-    """Of images with channels last, one without neighbours: points by channels times channels by results."""
-    wanted = {*weight.size[2:], *stride, groups} == {1} and not any(padding) and not transposed
-    batch, _, *points = input.size
-    if not wanted or not _gains(builder, weight, product((batch, *points)), input.size[1], weight.size[0]):
+    """Of images with channels last: the sum over channels and taps of what lies there, nothing outside of the image, times weights."""
+    plain = {*weight.size[2:], *stride} == {1} and not any(padding)
+    if transposed or groups != 1 or not (plain or _is_known(builder, weight, input)):
+        return NotImplemented
+    batch, channels, *image = input.size
+    _, results, *points = builder.sizes(builder.meta().size())
+    taps = weight.size[2:]
+    rows, depth = product((batch, *points)), product((channels, *taps))
+    if not _gains(builder, weight, rows, depth, results) or not (plain or rows * depth <= MOST_STEPS):
         return NotImplemented
     layout = builder.realize(input).layout()
     if layout is None or layout.stride[1] != 1:
         return NotImplemented
     weight = _strided(builder, weight)
-    neighbour = [ZERO] * len(points)
+    steps, pads, apart = (_each(value, len(taps)) for value in (stride, padding, dilation))
 
     def body(outer: list[Expr], inner: list[Expr]) -> Scalar:
         at, result, *point = outer
-        total = reduce("sum", input.load([at, *inner, *point]) * weight.load([result, *inner, *neighbour]))
+        channel, *tap = inner
+        places = [p * s + t * d - pad for p, s, t, d, pad in zip(point, steps, tap, apart, pads, strict=True)]
+        tests: list[Scalar] = []
+        for dim, (place, size) in enumerate(zip(places, image, strict=True)):
+            if pads[dim] > 0:
+                tests.append(prim.ge(index_value(place), 0))
+            if not plain and (points[dim] - 1) * steps[dim] + (taps[dim] - 1) * apart[dim] - pads[dim] >= size:
+                tests.append(prim.lt(index_value(place), int(size)))
+
+        def element() -> Scalar:
+            return input.load([at, channel, *places])
+
+        value = masked(functools.reduce(operator.and_, tests), element, 0) if tests else element()
+        total = reduce("sum", value * weight.load([result, channel, *tap]))
         return total if bias is None else total + bias.load([result])
 
-    return _summed(builder, input.size[1], body)
+    made = _summed(builder, [channels, *taps], body)
+    loop = builder.program.operations[-1]
+    if not plain and isinstance(loop, LoopOp) and contraction_of(loop.body) is None:
+        # Weights that are the same for all results; or the pass that knows what masked loads are is disabled.
+        builder.program.operations.pop()
+        del builder.program.buffers[loop.writes[0]]
+        return NotImplemented
+    return made
+
+
+def _each(value: Any, dims: int) -> list[int]:
+    """A number for each dimension, of which one alone is for all."""
+    return [int(v) for v in value] if len(value) == dims else [int(value[0])] * dims
+
+
+def _is_known(builder: Builder, weight: TensorValue, input: TensorValue) -> bool:
+    """Whether a convolution with neighbours is one that can be printed by blocks: sizes and strides are known, and the channels
+    of the image and of the result, not few of them, lie side by side."""
+    layout = builder.realize(weight).layout()
+    numbers = (*input.size, *weight.size, *(() if layout is None else layout.stride))
+    return (
+        all(number.is_Integer for number in numbers)
+        and bool(product(weight.size[2:]) <= MOST_TAPS)
+        and int(weight.size[1]) >= FEW_CHANNELS
+        and int(weight.size[0]) > FEW_CHANNELS
+        and bool(builder.meta().stride(1) == 1)
+    )
 
 
 def contracted(
@@ -90,11 +145,11 @@ def contracted(
         factors = left.load([*batch, row, *inner]) * right.load([*batch, *inner, column])
         return finish(reduce("sum", factors), outer)
 
-    return _summed(builder, left.size[-1], body)
+    return _summed(builder, [left.size[-1]], body)
 
 
-def _summed(builder: Builder, depth: Expr, body: Callable[[list[Expr], list[Expr]], Scalar]) -> TensorValue:
-    """The node's result, with the strides of its fake value: `body(index, [step])` sums over `depth` steps."""
+def _summed(builder: Builder, depth: Sequence[Expr], body: Callable[[list[Expr], list[Expr]], Scalar]) -> TensorValue:
+    """The node's result, with the strides of its fake value: `body(index, steps)` sums over `depth` steps."""
     out = builder.meta()
     size, stride = builder.sizes(out.size()), builder.sizes(out.stride())
     buffer = builder.new_buffer(out.device, out.dtype, size, stride)
@@ -102,7 +157,7 @@ def _summed(builder: Builder, depth: Expr, body: Callable[[list[Expr], list[Expr
         lambda outer, inner: builder.store(buffer, outer, body(outer, inner)),
         writes=(buffer,),
         outer=size,
-        inner=[depth],
+        inner=depth,
         order=builder.order(stride),
     )
     return builder.in_memory(buffer)

@@ -68,6 +68,8 @@ def can_fuse(first: Group, second: Group, options: Options, traits: TraitsOf) ->
         if passed_on:
             if not all(two.loads[name].keys() == {one.stores[name]} for name in passed_on):
                 continue
+            if blocked and not _walks_along(one, two):
+                continue
         elif not _same_loops(frame, other) and all(
             one.loads[name].keys().isdisjoint(two.loads[name]) for name in shared
         ):
@@ -86,6 +88,14 @@ def _same_loops(one: Group, two: Group) -> bool:
     even where they read different memory."""
     sizes = ([d.size for d in group.outer] + [0] + [d.size for d in group.inner] for group in (one, two))
     return next(sizes) == next(sizes) and _contiguous(one) == _contiguous(two)
+
+
+def _walks_along(product: Group, reader: Group) -> bool:
+    """Whether what is made of a product's sums goes through memory as its results do. Blocks end in vectors of columns: rows of a
+    few lanes, far apart, are slower than turning all around in tiles of a loop of its own."""
+    columns = {var for index in product.stores.values() for var, stride in index.coefficients if stride == 1}
+    indices = (*reader.stores.values(), *(index for indices in reader.loads.values() for index in indices))
+    return all(stride == 1 for index in indices for var, stride in index.coefficients if var in columns)
 
 
 def _contiguous(group: Group) -> int | None:
