@@ -75,6 +75,15 @@ def test_one_copy_before_a_chain_of_convolutions_and_one_behind():
     assert copies(checked(program, IMAGE, KERNEL, DEPTHWISE)) == [LAST, torch.contiguous_format]
 
 
+@pytest.mark.parametrize("how", [{"scale_factor": 2}, {"size": (17, 19), "align_corners": True}])
+def test_images_grow_with_channels_last(how: dict[str, Any]) -> None:
+    def program(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor]:
+        return (F.conv2d(F.interpolate(F.conv2d(x, w), mode="bilinear", **how), w),)
+
+    module = checked(program, IMAGE, KERNEL)
+    assert copies(module) == [LAST, torch.contiguous_format]
+
+
 def test_what_two_convolutions_read_is_copied_once():
     module = checked(lambda x, w: (F.conv2d(x, w).mean((2, 3)), F.conv2d(x, w, stride=2).mean((2, 3))), IMAGE, KERNEL)
     assert copies(module) == [LAST]

@@ -12,6 +12,7 @@ from inductor_schedules import check_schedule, launches
 from inductor_tracing import trace
 
 from inductor import Options, contraction_of, lower
+from inductor.ir.operations import Store
 from inductor.ir.program import ExternOp
 from inductor.schedule import ExternStep
 
@@ -83,6 +84,26 @@ def test_what_adds_up_at_places_of_its_own_is_apart() -> None:
         step.loop for step in plan.steps if not isinstance(step, ExternStep) and contraction_of(step.loop.body)
     )
     assert all(store.mode is None for store in product.body.stores())
+
+
+ACROSS = torch.randn(48, 40)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x @ W).relu().t().contiguous(),
+        lambda x: (x @ W) + ACROSS.t(),
+    ],
+)
+def test_what_goes_through_memory_otherwise_has_loops_of_its_own(function: Callable[..., Any]) -> None:
+    """Blocks end in vectors of columns; loops of their own run in tiles."""
+    plan = check_schedule(function, X)
+    loops = [step.loop for step in plan.steps if not isinstance(step, ExternStep)]
+    (product,) = (loop for loop in loops if contraction_of(loop.body) is not None)
+    columns = product.body.outer_vars[-1]
+    stored = [op.index for op in product.body.ops if isinstance(op, Store)]
+    assert len(loops) == 2 and all(index.coeff(columns) == 1 for index in stored), str(plan)
 
 
 def test_other_dtypes_are_left_to_aten() -> None:

@@ -165,8 +165,6 @@ def _gains(node: fx.Node, traits: TraitsOf) -> bool:
 _FREE = {
     aten.upsample_bilinear2d.default,
     aten.upsample_bilinear2d.vec,
-    aten.upsample_nearest2d.default,
-    aten.upsample_nearest2d.vec,
     aten.max_pool2d_with_indices_backward.default,
     aten.avg_pool2d_backward.default,
     aten._adaptive_avg_pool2d_backward.default,
