@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import functools
+import gc
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -368,3 +371,105 @@ def test_the_disk_cache_keeps_no_weights(tmp_path: Any) -> None:
         close(compiled(x), model(x))
         meta.reset()
     assert not list(tmp_path.rglob("constants.bin"))
+
+
+# What is dropped, and what is written behind the versions' back
+
+
+def real_tensors(size: tuple[int, ...]) -> int:
+    """Of this size, with memory."""
+    gc.collect()
+    kinds = (torch.Tensor, nn.Parameter)
+    return sum(type(t) in kinds and t.shape == size and t.device.type == "cpu" for t in gc.get_objects())
+
+
+class Wide(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(37, 41))
+        self.register_buffer("shift", torch.randn(37, 41))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ self.weight.exp() + self.shift.sum()
+
+
+@pytest.mark.parametrize("lasting", [False, True])
+def test_constants_go_with_their_module(lasting: bool) -> None:
+    def call(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        return model(x)
+
+    shared, x, other = freeze(call), torch.randn(2, 37), Wide()
+    close(shared(other, x), other(x))
+    before = real_tensors((37, 41))
+    for _ in range(3):
+        model = Wide()
+        compiled = functools.partial(shared, model) if lasting else freeze(model)
+        for _ in range(2):
+            close(compiled(x), model(x))
+        assert real_tensors((37, 41)) > before
+        gone = weakref.ref(model.weight)
+        del model, compiled
+        assert real_tensors((37, 41)) == before and gone() is None
+    close(shared(other, x), other(x))
+    assert str(meta.report(shared))
+
+
+def test_a_module_that_dies_takes_no_other_with_it() -> None:
+    models = [Wide() for _ in range(3)]
+    compiled, x = [freeze(model) for model in models], torch.randn(2, 37)
+    for model, call in zip(models, compiled, strict=True):
+        close(call(x), model(x))
+    del models[1], model, compiled[1], call
+    gc.collect()
+    for model, call in zip(models, compiled, strict=True):
+        graphs = len(meta.report(call).graphs)
+        close(call(x), model(x))
+        assert len(meta.report(call).graphs) == graphs
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_steps_of_optimizers_are_seen(fused: bool) -> None:
+    """Kernels of fused optimizers write without a version that tells so."""
+    model, x = nn.Linear(4, 3), torch.randn(2, 4)
+    compiled = freeze(model)
+    optimizer = torch.optim.SGD(model.parameters(), 0.5, fused=fused)
+    for _ in range(4):
+        before = model(x)
+        close(compiled(x), before)
+        with torch.enable_grad():
+            model(x).square().mean().backward()
+            optimizer.step()
+        assert not torch.allclose(model(x), before, rtol=1e-4, atol=1e-4)
+        close(compiled(x), model(x))
+
+
+MEMORY: dict[str, Callable[[nn.Linear], Any]] = {
+    "data": lambda model: setattr(model.weight, "data", torch.randn(3, 4)),
+    "data laid out differently": lambda model: setattr(model.weight, "data", torch.randn(4, 3).t()),
+    "dtype and back": lambda model: model.to(torch.float8_e4m3fn).float(),
+    "vector_to_parameters": lambda model: nn.utils.vector_to_parameters(
+        2 * nn.utils.parameters_to_vector(model.parameters()), model.parameters()
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MEMORY)
+def test_other_memory_is_seen(name: str) -> None:
+    model, x = nn.Linear(4, 3), torch.randn(2, 4)
+    compiled = freeze(model)
+    close(compiled(x), model(x))
+    for _ in range(3):
+        MEMORY[name](model)
+        close(compiled(x), model(x))
+
+
+def test_what_is_made_in_inference_mode_is_no_constant() -> None:
+    with torch.inference_mode():
+        model, x = nn.Linear(4, 3), torch.randn(2, 4)
+        compiled = freeze(model)
+        for _ in range(3):
+            close(compiled(x), model(x))
+            model.weight.mul_(2)
+        close(compiled(x), model(x))
+    assert not frozen(compiled)
+    assert "inference mode" in str(meta.report(compiled))

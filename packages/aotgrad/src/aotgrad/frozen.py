@@ -6,6 +6,8 @@ placeholders are left; a function that is made anew where the constants are no l
 
 from __future__ import annotations
 
+import functools
+import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -14,6 +16,8 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.autograd.graph import increment_version
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from aotgrad.alias import Alias, InputItself, Signature
 from aotgrad.joint import InferenceGraph
@@ -80,33 +84,70 @@ def renewing(
     make: Callable[[Collection[int]], Callable[..., Any]],
 ) -> Callable[..., Any]:
     """The function that `make` gives for those of `held` at `places` as constants, made anew at the first call after one of them
-    was written to, as its version tells; one that changes often is none of them from then on. Where one that the graph does not
-    read changes often, which is there to tell of others, no buffer is any more.
+    was written to, as its version or its address tells; one that changes often is none of them from then on. Where one that the
+    graph does not read changes often, which is there to tell of others, no buffer is any more.
 
-    What is written through `Tensor.data`, and to tensors of inference mode, no version tells.
+    What is written in place through `Tensor.data`, or an array of numpy's, nothing tells; nor does a tensor of inference mode say
+    what is written to it: it is no constant.
     """
     changes: Counter[int] = Counter()
-    version_of = attrgetter("_version")
-    told: list[int] = []
+    version_of, address_of = attrgetter("_version"), torch.Tensor.data_ptr
+    constants: list[int] = []
     watched: list[torch.Tensor] = []
+    memory: list[torch.Tensor] = []
     versions: list[int] = []
+    addresses: list[int] = []
     run: Callable[..., Any]
 
     def renew() -> None:
-        nonlocal run, told, watched, versions
-        changes.update(at for at, was in zip(told, versions, strict=True) if held[at]._version != was)
-        constant = [at for at in places if changes[at] < OFTEN]
+        nonlocal run, constants, watched, memory, versions, addresses
+        before = zip(constants, versions, addresses, strict=True)
+        changes.update(at for at, *was in before if [held[at]._version, held[at].data_ptr()] != was)
+        new = [at for at in places if changes[at] < OFTEN and not held[at].is_inference()]
         if any(changes[at] >= OFTEN for at in unread):
-            constant = [at for at in constant if isinstance(held[at], torch.nn.Parameter)]
-        new = [at for at in constant if not held[at].is_inference()]
-        before = [held[at]._version for at in new]
-        run = make(constant)
-        told, watched, versions = new, [held[at] for at in new], before
+            new = [at for at in new if isinstance(held[at], torch.nn.Parameter)]
+        told = [(held[at]._version, held[at].data_ptr()) for at in new]
+        # No other tensor is put at these addresses, should the program give the watched ones memory elsewhere.
+        memory = [held[at].detach() for at in new]
+        run = make(new)
+        constants, watched = new, [held[at] for at in new]
+        versions, addresses = [version for version, _ in told], [address for _, address in told]
 
     def call(*args: Any) -> Any:
-        if [*map(version_of, watched)] != versions:
+        if [*map(version_of, watched)] != versions or [*map(address_of, watched)] != addresses:
             renew()
         return run(*args)
 
     renew()
+    _watch_steps(call, [held[at] for at in places])
     return call
+
+
+_frozen: Counter[int] = Counter()
+"""Of tensors that are constants somewhere, by `id`."""
+
+
+def _watch_steps(call: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> None:
+    """As long as `call` lives, let an optimizer's step on these be told by their versions: kernels of fused ones leave those as they are."""
+    known = [id(tensor) for tensor in tensors]
+    _frozen.update(known)
+    _hook_steps()
+    weakref.finalize(call, _forget, known).atexit = False
+
+
+def _forget(known: Sequence[int]) -> None:
+    _frozen.subtract(known)
+    for each in known:
+        if not _frozen[each]:
+            del _frozen[each]
+
+
+@functools.cache
+def _hook_steps() -> None:
+    register_optimizer_step_post_hook(_after_step)
+
+
+def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+    if _frozen:
+        stepped = [tensor for group in optimizer.param_groups for tensor in group["params"] if id(tensor) in _frozen]
+        increment_version([tensor for tensor in stepped if not tensor.is_inference()])

@@ -208,6 +208,9 @@ def reset() -> None:
 def reset_code(code: CodeType) -> None:
     """Drop every entry of this code."""
 
+def drop_entries(code: CodeType, info: Any) -> None:
+    """Drop the entries of this code, of all sessions, whose `info` is this object."""
+
 def entries(code: CodeType, session: Session | None = None) -> list[Entry]:
     """The entries of this code (of one session), the one used last first."""
 

@@ -5,8 +5,9 @@ In: a machine whose graph is finished, and the graph's results. Out: the inputs 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import weakref
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -15,6 +16,8 @@ from torch import fx
 from symshapes import ControlFlow
 
 from .evaluator.machine import Machine
+from .graph import CapturedGraph
+from .guards import Guard, GuardKind
 from .sources import Source, is_module_owned
 
 
@@ -60,6 +63,8 @@ def _reason(tensor: torch.Tensor, fake: torch.Tensor, written: set[int]) -> str:
     """Why a tensor is not frozen; empty if it is."""
     if _memory(tensor) in written:
         return "the graph writes to its memory"
+    if tensor.is_inference():
+        return "it was made in inference mode, where nothing tells of writes"
     if not all(type(n) is int for n in (*fake.shape, *fake.stride())):
         return "its size changes"
     return ""
@@ -75,6 +80,55 @@ def witnesses(m: Machine, tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]
         if any(id(each) in known for each in buffers):
             found |= {id(each): each for each in buffers if id(each) not in known}
     return list(found.values())
+
+
+def owners(m: Machine, tensors: Iterable[torch.Tensor]) -> list[weakref.ref[torch.nn.Module]]:
+    """The modules that have one of these as a parameter or buffer."""
+    known = {id(tensor) for tensor in tensors}
+    return [
+        weakref.ref(module)
+        for module in m.identity.modules()
+        if any(id(each) in known for each in (*module._parameters.values(), *module._buffers.values()))
+    ]
+
+
+def release_with(
+    owners: Iterable[weakref.ref[torch.nn.Module]], graph: CapturedGraph, drop: Callable[[], Iterable[list[Guard]]]
+) -> None:
+    """Once one of the owners dies, call `drop`, and let go of the tensors that the graph holds, as do the guards that `drop` gives:
+    no call can ask for them again."""
+    kept = weakref.ref(graph.module)
+    frozen = {guard for guard in map(_constant, graph.guards) if guard is not None}
+
+    def gone(_: object) -> None:
+        for guards in drop():
+            guards[:] = [
+                replace(guard, expected=_told(guard.expected)) if _constant(guard) in frozen else guard
+                for guard in guards
+            ]
+        module = kept()
+        stores: list[dict[str, Any]] = []
+        if module is not None:
+            stores = [module._parameters, module._buffers, vars(module)]
+        for held in stores:
+            for name, value in list(held.items()):
+                if isinstance(value, torch.Tensor):
+                    held[name] = _told(value)
+
+    modules = [owner() for owner in owners]
+    graph.module.meta["owners"] = [weakref.ref(module, gone) for module in modules if module is not None]
+
+
+def _constant(guard: Guard) -> int | None:
+    """The tensor that an input has to be, by `id`."""
+    wanted = guard.expected
+    return id(wanted) if guard.kind is GuardKind.ID and isinstance(wanted, torch.Tensor) else None
+
+
+def _told(tensor: torch.Tensor) -> torch.Tensor:
+    """What is left to tell of a tensor."""
+    made = torch.empty_like(tensor, device="meta")
+    return torch.nn.Parameter(made, tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else made
 
 
 def _memory(tensor: torch.Tensor) -> int:

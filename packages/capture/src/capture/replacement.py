@@ -5,11 +5,13 @@ In: an attempt that has ended, and a backend for its graph. Out: a ``Capture``.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
+import torch
 from torch import fx
 
 from symshapes import SYMBOLIC
@@ -23,7 +25,7 @@ from .effects import Replay
 from .emit import Emitter
 from .errors import GraphRefused, SkipFrame
 from .evaluator.program import program_of
-from .frozen import Frozen, what_freezes, witnesses
+from .frozen import Frozen, owners, what_freezes, witnesses
 from .graph import Break, CapturedGraph
 from .guards import Guard, GuardKind
 from .resume import continuation, group_end, names_beside, origin_of, plain_form, reachable, stack_after, stub
@@ -53,6 +55,8 @@ class Capture:
     bound: _native.BoundGraph | None = None
     #: What the frame hands out unfinished, in words: it runs later.
     suspended: list[str] = field(default_factory=list)
+    #: The modules whose parameters and buffers are constants of the graph.
+    owners: list[weakref.ref[torch.nn.Module]] = field(default_factory=list)
 
 
 class Replacement:
@@ -66,6 +70,7 @@ class Replacement:
         self._code = attempt.code
         self._lasting: tuple[Source, ...] = ()
         self._bound: _native.BoundGraph | None = None
+        self._owners: list[weakref.ref[torch.nn.Module]] = []
 
     def write(self, backend: Backend, breaks: list[Break]) -> Capture:
         """Compile the graph, and write the code around it."""
@@ -103,7 +108,9 @@ class Replacement:
             e.emit(build.call_function(build.load_const(call)), build.pop())
         instructions = self._returning(e) if self._attempt.finished else self._breaking(e, restored)
         code = self._assembled(instructions)
-        return Capture(self._attempt.guards(), graph, code, breaks, self._lasting, self._bound, e.suspended)
+        return Capture(
+            self._attempt.guards(), graph, code, breaks, self._lasting, self._bound, e.suspended, self._owners
+        )
 
     def _preload(self, e: Emitter, root: Variable) -> None:
         """Build a value before the effects, so that it is of the state that the program saw."""
@@ -133,6 +140,7 @@ class Replacement:
                 m.guards.add(each.source, GuardKind.ID, each.tensor)
             tensors = {node: each.tensor for node, each in frozen.items()}
             m.recorder.graph.freeze(tensors, witnesses(m, tensors.values()))
+            self._owners = owners(m, tensors.values())
         captured = CapturedGraph(
             m.recorder.graph.module(),
             m.recorder.graph.inputs,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import CodeType, FunctionType, TracebackType
 from typing import Any, NoReturn
@@ -20,8 +21,9 @@ from .bytecode import argument_names
 from .driver import capture_frame
 from .errors import CaptureError, GraphBreakError, GraphRefused, InternalError, SkipCall, SkipFrame
 from .evaluator.refusals import Refusals
+from .frozen import release_with
 from .graph import CapturedGraph
-from .guards import build_tree, guard_program
+from .guards import Guard, build_tree, guard_program
 from .history import Histories
 from .identity_map import IdentityMap
 from .notices import tell, warnings_kept_from_raising
@@ -236,6 +238,9 @@ class Session:
         program = guard_program(build_tree(captured.guards), code, captured.lasting)
         if captured.bound is not None:
             captured.bound.bind(program)
+        if captured.owners and captured.graph is not None:
+            known = weakref.ref(code), weakref.ref(captured), weakref.ref(report)
+            release_with(captured.owners, captured.graph, functools.partial(_drop, *known))
         # A frame captured to its end has nothing beneath it that is left to capture.
         return _native.Entry(program, captured.code, recursive=not captured.breaks, info=captured, traced=traced)
 
@@ -283,6 +288,23 @@ class Session:
                     return Failure(guard.failure(values), guard.user_line)
             return Failure(text)
         return None
+
+
+def _drop(
+    code: weakref.ref[CodeType], captured: weakref.ref[Capture], report: weakref.ref[Trace]
+) -> Iterator[list[Guard]]:
+    """Drop a capture that no call can ask for again, and give the lists of guards that tell of it."""
+    at, info, told = code(), captured(), report()
+    if info is not None:
+        if at is not None:
+            _native.drop_entries(at, info)
+        yield info.guards
+        if info.graph is not None:
+            yield info.graph.guards
+    if told is not None:
+        yield told.guards
+        for graph in told.graphs:
+            yield graph.guards
 
 
 def where(code: CodeType) -> str:

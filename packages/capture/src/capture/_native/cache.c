@@ -209,6 +209,34 @@ drop_dead(CodeCache *cache)
     }
 }
 
+/* Takes one such entry off, for the caller to free: that may run Python, which changes the table. */
+static Entry *
+take_entry(CodeCache *cache, const PyObject *info)
+{
+    for (size_t i = 0; i < cache->capacity; i++) {
+        for (SessionEntries *each = cache->buckets[i]; each; each = each->next) {
+            for (Py_ssize_t at = 0; at < each->count; at++) {
+                Entry *entry = each->slots[at].entry;
+                if (entry->info == info) {
+                    each->count--;
+                    memmove(each->slots + at, each->slots + at + 1, (each->count - at) * sizeof(Slot));
+                    cache->version++;
+                    return entry;
+                }
+            }
+        }
+    }
+    return NULL;
+}
+
+void
+cache_drop(CodeCache *cache, const PyObject *info)
+{
+    for (Entry *entry; (entry = take_entry(cache, info)) != NULL;) {
+        Py_DECREF(entry);
+    }
+}
+
 Py_ssize_t
 cache_prune(CodeCache *cache, const PyObject *session)
 {

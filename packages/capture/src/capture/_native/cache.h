@@ -76,6 +76,8 @@ void cache_promote(CodeCache *cache, const PyObject *session, const Entry *entry
 PyObject *cache_shared(CodeCache *cache, PyObject *session, const PyObject *group);
 /* Drops the entries whose session is gone; how many that were made for this one hold a replacement. */
 Py_ssize_t cache_prune(CodeCache *cache, const PyObject *session);
+/* Drops every session's entries with this `info`. */
+void cache_drop(CodeCache *cache, const PyObject *info);
 void cache_clear(CodeCache *cache);
 void cache_clear_all(void);
 PyObject *cache_entries(CodeCache *cache, PyObject *session);

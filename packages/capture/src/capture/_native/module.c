@@ -67,6 +67,20 @@ reset_code(PyObject *Py_UNUSED(module), PyObject *code)
 }
 
 static PyObject *
+drop_entries(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *code, *info;
+    if (!PyArg_ParseTuple(args, "O!O:drop_entries", &PyCode_Type, &code, &info)) {
+        return NULL;
+    }
+    CodeCache *cache = cache_of((PyCodeObject *)code);
+    if (cache != NULL) {
+        cache_drop(cache, info);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 entries(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"code", "session", NULL};
@@ -138,6 +152,7 @@ static PyMethodDef methods[] = {
     {"unmark_skip", unmark_skip, METH_O, "Undo mark_skip."},
     {"reset", reset, METH_NOARGS, "Drop every entry of every code."},
     {"reset_code", reset_code, METH_O, "Drop every entry of this code."},
+    {"drop_entries", drop_entries, METH_VARARGS, "Drop the entries of this code that have this `info`."},
     {"entries", (PyCFunction)(void (*)(void))entries, METH_VARARGS | METH_KEYWORDS, "The entries of this code."},
     {"set_disabled", set_disabled, METH_O, "Hold back the hook in this thread; what it was before."},
     {"is_active", is_active, METH_NOARGS, "Whether frames entered now would be looked at."},
