@@ -19,9 +19,9 @@ from inductor.lowerings.registry import broadcast, lowering
 FEW_ROWS = 24
 SMALL = 1 << 16
 """Of few rows putting a matrix of more elements in order would take as long as multiplying by it."""
-MOST_STEPS = 3_500_000
-"""For each of a convolution's results. Of more ATen's no longer loses by putting weights in order at each call; its kernel is the
-faster one, by some hundredths."""
+MOST_POINTS = 390_000
+"""Results of a convolution by channels that each reads. Of more ATen's no longer loses by putting weights in order at each call; its
+kernel is the faster one, with neighbours by some hundredths, without (strides) by more."""
 FEW_CHANNELS = 16
 """With fewer channels the way to each tap's takes as long as what is done with them, and so few results fill half of a panel."""
 MOST_TAPS = 81
@@ -76,7 +76,7 @@ def _convolution(
     _, results, *points = builder.sizes(builder.meta().size())
     taps = weight.size[2:]
     rows, depth = product((batch, *points)), product((channels, *taps))
-    if not _gains(builder, weight, rows, depth, results) or not (plain or rows * depth <= MOST_STEPS):
+    if not _gains(builder, weight, rows, depth, results) or not (plain or rows * channels <= MOST_POINTS):
         return NotImplemented
     layout = builder.realize(input).layout()
     if layout is None or layout.stride[1] != 1:
