@@ -260,6 +260,7 @@ LIMITS = {
     "FEW_ROWS": 100,
     "MANY_POINTS": 8,
     "FEW_COLUMNS": 512,
+    "ENOUGH_POINTS": 8,
     "KEEP": 65536,
     "FOLD": 2,
 }

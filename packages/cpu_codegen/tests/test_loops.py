@@ -6,6 +6,7 @@ import pytest
 import sympy
 import torch
 
+from cpu_codegen import CpuBackend
 from cpu_codegen.kernel import print_kernel
 from inductor import ops
 
@@ -84,6 +85,34 @@ def test_few_columns_of_many_points(isa, case, compiled, columns):
     for n in (1, 63, 2000):
         memory = {"x": torch.randn(n * 7 * columns).round(), "scale": torch.ones(columns), "y": torch.empty(columns)}
         assert torch.equal(one.call(compiled_one, memory, {N: n})["y"], one.expected(memory, {N: n})["y"])
+
+
+@pytest.mark.parametrize("columns", [5, 32, 70, 200])
+def test_passes_over_few_columns_of_many_points(isa, case, compiled, columns):
+    """Threads share the points of each pass, also what is stored for every point; a column's own stores happen once."""
+
+    def body(outer, inner):
+        at = inner[0] * columns + outer[0]
+        x, old = ops.load("x", at), ops.load("running", outer[0])
+        top = ops.reduce("max", x)
+        y = ops.sub(x, ops.add(top, old))
+        ops.store("x", at, y)
+        total = ops.reduce("sum", y)
+        ops.store("running", outer[0], ops.add(old, top))
+        ops.store("z", at, ops.where(ops.gt(total, ops.constant(0.0, F32)), y, total))
+        ops.store("total", outer[0], ops.mul(total, old))
+
+    buffers = {"x": ("inout", F32), "running": ("inout", F32), "z": ("out", F32), "total": ("out", F32)}
+    one = case("columns", body, [columns], [N], buffers, [N])
+    compiled_one = compiled([one])
+    assert "_parts1(" in CpuBackend().emit(one.kernel).text
+    for n in (1, 63, 5000):
+        # Small integers: sums are exact in any order.
+        x, running = (torch.randint(-3, 4, (count,)).float() for count in (n * columns, columns))
+        memory = {"x": x, "running": running, "z": torch.empty(n * columns), "total": torch.empty(columns)}
+        found, expected = one.call(compiled_one, memory, {N: n}), one.expected(memory, {N: n})
+        for name in buffers:
+            assert torch.equal(found[name], expected[name]), name
 
 
 def test_rows_written_in_place(isa, case, compiled):

@@ -13,7 +13,7 @@ from cpu_codegen.build import compile_command, find_compiler, load_kernels, load
 from cpu_codegen.cpu_info import Isa, detect_isa
 from cpu_codegen.environment import environment
 from cpu_codegen.kernel import print_kernel
-from cpu_codegen.launcher import make_call, open_library
+from cpu_codegen.launcher import in_large_pages, make_call, open_library
 from cpu_codegen.names import entry_name
 from cpu_codegen.types import MEMORY
 from inductor import BuildError, DeviceTraits, Kernel, KernelCall, KernelSource
@@ -24,6 +24,9 @@ T = TypeVar("T")
 _MAX_ARGS = 256
 _KERNELS_PER_FILE = 3
 """A file's headers take as long to read as this many kernels to compile, about."""
+
+_LARGE_PAGES = 4 << 20
+"""Allocators give so much back to the system when it is freed, so that each call gets pages that nobody has touched."""
 
 _CONVOLVED = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -39,7 +42,10 @@ class CpuBackend:
         """oneDNN's convolutions are fastest with channels last; torch's own, where it is switched off, are not."""
         library, _ = dict(ambient().kernel_choice)["mkldnn"]
         return DeviceTraits(
-            orders_writes=True, channels_last=_CONVOLVED if library else (), contractions=(torch.float32,)
+            orders_writes=True,
+            channels_last=_CONVOLVED if library else (),
+            contractions=(torch.float32,),
+            large_pages=_LARGE_PAGES,
         )
 
     @property
@@ -98,7 +104,8 @@ class CpuBackend:
         """
         parts = self._parts(sources) if self.module_text(sources) == module_text else None
         library = load_kernels(module_text, self.isa, open_library, parts)
-        return {s.kernel.name: make_call(s.kernel, library, entry_name(s.kernel)) for s in sources}
+        calls = {s.kernel.name: make_call(s.kernel, library, entry_name(s.kernel)) for s in sources}
+        return {**calls, f"_fresh_{self.device_type}": in_large_pages()}
 
     def entry(self, kernel: Kernel) -> str:
         """The name of a kernel's C function, `int f(const Word*)`; see `include/kernel.h`."""

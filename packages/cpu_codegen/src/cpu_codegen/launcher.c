@@ -1,6 +1,8 @@
 /* Kernels as Python callables: kernel(tensor, ..., number) calls int f(const Word*) with addresses and numbers. The shared object
  * that f lies in is unmapped when the last of its kernels goes. Before this text stands inductor's addresses.h. */
 #include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 typedef int (*KernelFunction)(const Word *);
 typedef int64_t (*WorkFunction)(const Word *);
@@ -130,7 +132,22 @@ static PyObject *configure(PyObject *module, PyObject *facts) {
   Py_RETURN_NONE;
 }
 
+/* fresh(tensor, bytes) -> tensor */
+static PyObject *fresh(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
+  Word start, bytes;
+  if (nargs != 2) return PyErr_Format(PyExc_TypeError, "fresh takes 2 arguments, not %zd", nargs);
+  if (read_word(args[0], BUFFER, &start) < 0 || read_word(args[1], INTEGER, &bytes) < 0) return NULL;
+#ifdef MADV_HUGEPAGE
+  const uintptr_t page = sysconf(_SC_PAGESIZE), begin = ((uintptr_t)start.pointer + page - 1) / page * page;
+  const uintptr_t end = ((uintptr_t)start.pointer + bytes.integer) / page * page;
+  /* A system without large pages refuses: then pages are small, and all else is as it was. */
+  if (end > begin) (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+#endif
+  return Py_NewRef(args[0]);
+}
+
 static PyMethodDef methods[] = {
+    {"fresh", (PyCFunction)(void (*)(void))fresh, METH_FASTCALL, "fresh(tensor, bytes) -> tensor, in large pages if it may be"},
     {"kernel", make_kernel, METH_VARARGS, "kernel(name, library, symbol, work symbol, kinds) -> callable"},
     {"open", open_library, METH_VARARGS, "open(path) -> library"},
     {"configure", configure, METH_VARARGS, "configure(*address facts)"},

@@ -8,6 +8,7 @@ import importlib.util
 import os
 import sys
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,3 +68,11 @@ def make_call(kernel: Kernel, library: Any, symbol: str) -> KernelCall:
     """
     call: KernelCall = _module().kernel(kernel.name, library, symbol, f"{symbol}_work", argument_kinds(kernel))
     return call
+
+
+def in_large_pages() -> Callable[..., Any]:
+    """A function of a tensor whose memory nobody has touched, and its bytes: asks the system to map large pages there, where it
+    does so on demand (Linux, whose default is "madvise"), and returns the tensor. A fault a page of 4 KiB takes several
+    times as long as writing it."""
+    fresh: Callable[..., Any] = _module().fresh
+    return fresh

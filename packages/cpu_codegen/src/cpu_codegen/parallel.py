@@ -156,7 +156,8 @@ class SplitPrinter:
 
 
 class ColumnSplitPrinter:
-    """Prints a whole kernel of mode OUTER: threads reduce parts of the points for all columns, then combine columns."""
+    """Prints a whole kernel of mode OUTER: pass after pass, threads go over parts of the points for all columns, then combine
+    what they reduced column by column. What runs once a column is computed again by each part; its stores run at the end."""
 
     def __init__(
         self, kernel: Kernel, plan: Plan, ops: OperationPrinter, reductions: ReductionPrinter, out: Lines
@@ -164,7 +165,7 @@ class ColumnSplitPrinter:
         self.kernel, self.plan, self.ops, self.reductions, self.out = kernel, plan, ops, reductions, out
         self.index, self.name = ops.index, entry_name(kernel)
         self.cut = _loop_to_cut(plan)
-        (self.step,) = plan.levels.passes
+        self.passes = plan.levels.passes
         assert plan.vector.static is not None
         self.columns = plan.vector.static
         self.tiles = -(-self.columns // reductions.tile)
@@ -172,31 +173,47 @@ class ColumnSplitPrinter:
     def print(self) -> None:
         """Print the kernel."""
         out, name = self.out, self.name
-        out("// What the threads share: partial results, one row of columns a part.")
+        out(
+            "// What the threads share: partial results, one row of columns a part, and for later passes the whole ones."
+        )
         with out.block(f"struct {name}_Shared {{", "};"):
             out("Index step, parts;")
-            for at in self.step.reductions:
-                out(f"{self._element(at)} sum{at}[{PARTS} * {self.columns}];")
-        with self._function("parts"):
-            with out.block("for (Index item = begin; item < end; ++item) {"):
-                out(f"const Index part = item / {self.tiles};")
-                out("const Index first_row = part * shared.step;")
-                out(f"const Index last_row = at_most(first_row + shared.step, {self.index(self.cut.size)});")
-                self.reductions.item_beside(f"item % {self.tiles} * {self.reductions.tile}", self._part)
-            out("return status;" if self.ops.has_indirect else "return DONE;")
-        with self._function("columns"):
-            with out.block("for (Index item = begin; item < end; ++item) {"):
-                self.reductions.item_beside(f"item * {self.reductions.tile}", self._combine)
-            out("return status;" if self.ops.has_indirect else "return DONE;")
+            for k, step in enumerate(self.passes):
+                for at in step.reductions:
+                    out(f"{self._element(at)} sum{at}[{PARTS} * {self.columns}];")
+                    if k + 1 < len(self.passes):
+                        out(f"{SCALAR[self.plan.body.dtype(at)]} total{at}[{self.columns}];")
+        steps = []
+        for k, step in enumerate(self.passes):
+            with self._function(f"parts{k}"):
+                with out.block("for (Index item = begin; item < end; ++item) {"):
+                    out(f"const Index part = item / {self.tiles};")
+                    out("const Index first_row = part * shared.step;")
+                    out(f"const Index last_row = at_most(first_row + shared.step, {self.index(self.cut.size)});")
+                    start = f"item % {self.tiles} * {self.reductions.tile}"
+                    self.reductions.item_beside(start, lambda k=k: self._part(k))  # type: ignore[misc]
+                out("return status;" if self.ops.has_indirect else "return DONE;")
+            items = f"shared->parts * {self.tiles}" if self.tiles > 1 else "shared->parts"
+            steps.append(f"parallel({name}_parts{k}, args, shared, {items}, {name}_work(args) / {len(self.passes)})")
+            if not step.reductions and k + 1 < len(self.passes):
+                continue
+            with self._function(f"columns{k}"):
+                with out.block("for (Index item = begin; item < end; ++item) {"):
+                    self.reductions.item_beside(
+                        f"item * {self.reductions.tile}",
+                        lambda k=k: self._combine(k),  # type: ignore[misc]
+                    )
+                out("return status;" if self.ops.has_indirect else "return DONE;")
+            steps.append(f"parallel({name}_columns{k}, args, shared, {self.tiles}, {PARTS * self.columns})")
         with out.block(f'extern "C" EXPORT int {name}(const Word* args) {{'):
             print_arguments(self.kernel, out, sizes_only=True)
             out(f"auto* shared = new_shared<{name}_Shared>();")
             size = self.index(self.cut.size)
             out(f"shared->step = at_least(ceil_div({size}, {PARTS}), 1);")
             out(f"shared->parts = ceil_div({size}, shared->step);")
-            items = f"shared->parts * {self.tiles}" if self.tiles > 1 else "shared->parts"
-            out(f"int failed = parallel({name}_parts, args, shared, {items}, {name}_work(args));")
-            out(f"if (!failed) failed = parallel({name}_columns, args, shared, {self.tiles}, {PARTS * self.columns});")
+            out("int failed = DONE;")
+            for text in steps:
+                out(f"if (!failed) failed = {text};")
             out("__builtin_free(shared);")
             out("return failed;")
 
@@ -217,23 +234,50 @@ class ColumnSplitPrinter:
     def _column(self) -> str:
         return self.index(self.plan.vector.variable)
 
-    def _part(self) -> None:
-        self.reductions.outer_section(0)
-        self.reductions.outer_pass(self.step, part=(self.cut.variable, "first_row", "last_row"))
-        with self.reductions.each_vector():
-            for at in self.step.reductions:
-                place = f"shared.sum{at} + (part * {self.columns} + {self._column()})"
-                self.out(f"store({place}, {self.ops.vector(at)}, lanes);")
+    def _before(self, k: int, stores: bool) -> None:
+        """What is known of a column before pass `k`."""
+        for earlier in range(k):
+            self.reductions.outer_section(earlier, stores)
+            reduced = self.passes[earlier].reductions
+            for at in reduced:
+                self.out(f"{VECTOR[self.plan.body.dtype(at)]} v{at}[WIDTH];")
+            if reduced:
+                with self.reductions.each_vector():
+                    for at in reduced:
+                        vector = VECTOR[self.plan.body.dtype(at)]
+                        self.out(f"v{at}[u] = load<{vector}>(shared.total{at} + {self._column()}, lanes);")
+            for at in reduced:
+                self.ops.define(at, f"v{at}[u]")
+        self.reductions.outer_section(k, stores)
 
-    def _combine(self) -> None:
-        self.reductions.outer_section(0)
-        for at in self.step.reductions:
+    def _part(self, k: int) -> None:
+        step = self.passes[k]
+        self._before(k, stores=False)
+        self.reductions.outer_pass(step, part=(self.cut.variable, "first_row", "last_row"))
+        if step.reductions:
+            with self.reductions.each_vector():
+                for at in step.reductions:
+                    place = f"shared.sum{at} + (part * {self.columns} + {self._column()})"
+                    self.out(f"store({place}, {self.ops.vector(at)}, lanes);")
+
+    def _combine(self, k: int) -> None:
+        last = k + 1 == len(self.passes)
+        if last:
+            self._before(k, stores=True)
+        reduced = self.passes[k].reductions
+        for at in reduced:
             self.out(f"{self.reductions.accumulator(at, 1, cascade=False)} sum{at}[WIDTH];")
-        with self.out.block("for (Index p = 0; p < shared.parts; ++p) {"), self.reductions.each_vector():
-            for at in self.step.reductions:
-                dtype = self.plan.body.dtype(at)
-                place = f"shared.sum{at} + (p * {self.columns} + {self._column()})"
-                self.out(f"sum{at}[u].add(load<{VECTOR[dtype]}>({place}, lanes), lanes);")
-        for at in self.step.reductions:
+        if reduced:
+            with self.out.block("for (Index p = 0; p < shared.parts; ++p) {"), self.reductions.each_vector():
+                for at in reduced:
+                    dtype = self.plan.body.dtype(at)
+                    place = f"shared.sum{at} + (p * {self.columns} + {self._column()})"
+                    self.out(f"sum{at}[u].add(load<{VECTOR[dtype]}>({place}, lanes), lanes);")
+        for at in reduced:
             self.ops.define(at, f"sum{at}[u].value()")
-        self.reductions.outer_section(1)
+        if last:
+            self.reductions.outer_section(k + 1)
+            return
+        with self.reductions.each_vector():
+            for at in reduced:
+                self.out(f"store(shared.total{at} + {self._column()}, {self.ops.vector(at)}, lanes);")

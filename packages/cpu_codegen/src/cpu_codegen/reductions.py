@@ -19,7 +19,7 @@ from cpu_codegen.operations import reduction_row
 from cpu_codegen.text import Lines
 from cpu_codegen.types import SCALAR, VECTOR
 from cpu_codegen.vectorize import FOLD, Mode, Plan
-from inductor import REDUCTIONS, Kernel, Load, Pass, Reduce, dependencies
+from inductor import REDUCTIONS, Kernel, Load, Pass, Reduce, Store, dependencies
 
 
 class ReductionPrinter:
@@ -267,10 +267,11 @@ class ReductionPrinter:
             elif self.plan.varying[at]:
                 self.ops.emit(at)
 
-    def outer_section(self, k: int) -> None:
-        """What runs once a lane before pass `k`; values that are read later go to arrays over the tile."""
+    def outer_section(self, k: int, stores: bool = True) -> None:
+        """What runs once a lane before pass `k`, with its stores or without; values that are read later go to arrays over the
+        tile."""
         plan = self.plan
-        positions = plan.levels.outer[k]
+        positions = [at for at in plan.levels.outer[k] if stores or not isinstance(plan.body.ops[at], Store)]
         self.ops.emit_all(at for at in positions if not plan.varying[at])
         varying = [at for at in positions if plan.varying[at]]
         kept = [at for at in varying if self.ops.is_value(at) and self._used_later(at, k)]

@@ -46,7 +46,8 @@ TURNED_BYTES = 1 << 17
 """What the copies of turned loads of one tile of lanes may take on the stack."""
 FEW_ROWS = 8
 MANY_POINTS = 32768
-FEW_COLUMNS = 512
+FEW_COLUMNS = 1024
+ENOUGH_POINTS = 4096
 """Few rows, or columns, of many points are reduced by all threads together."""
 KEEP = 65536
 """Inner points up to which expensive values are kept in memory from one pass to the next."""
@@ -161,17 +162,38 @@ def make_plan(kernel: Kernel, lanes: int) -> Plan:
 
 
 def _few_columns(body: Body, levels: Levels, varying: tuple[bool, ...], vector: Loop, points: int | None) -> bool:
-    """Whether a reduction of columns gains by sharing them among threads, and is of the simple form that is printed: one
-    pass of reductions, then what becomes of them."""
-    if vector.static is None or vector.static > FEW_COLUMNS or (points is not None and points < MANY_POINTS):
+    """Whether a reduction of columns gains by sharing them among threads: few columns of many points, each reduced on its own."""
+    many = points is None or points >= (MANY_POINTS if _is_short(levels) else ENOUGH_POINTS)
+    if vector.static is None or vector.static > FEW_COLUMNS or not many:
         return False
-    if len(levels.passes) != 1 or levels.passes[0].stores:
+    if any(isinstance(body.ops[at], Indirect) for section in levels.outer for at in section):
         return False
-    if any(isinstance(body.ops[at], Store | Indirect) for at in levels.outer[0]):
+    reductions = [at for p in levels.passes for at in p.reductions]
+    if any(not varying[at] or REDUCTIONS[body.reduction(at).kind].finds_position for at in reductions):
         return False
-    return all(
-        varying[at] and not REDUCTIONS[body.reduction(at).kind].finds_position for at in levels.passes[0].reductions
+    return _is_short(levels) or (
+        all(body.dtype(at).is_floating_point for at in reductions) and _is_by_parts(body, levels)
     )
+
+
+def _is_short(levels: Levels) -> bool:
+    """Whether there is one pass of reductions and no more to do for each point."""
+    return len(levels.passes) == 1 and not levels.passes[0].stores
+
+
+def _is_by_parts(body: Body, levels: Levels) -> bool:
+    """Whether parts of the points may run beside each other in each pass, and what runs once a column several times, but for its
+    stores, which run in the end: nothing reads what was stored for another point, or for the column."""
+    of_points = [body.ops[at] for p in levels.passes for at in p.ops]
+    of_columns = [body.ops[at] for section in levels.outer for at in section]
+    stored = {op.buffer for op in of_columns if isinstance(op, Store)}
+    written = {op.buffer: op.index for op in of_points if isinstance(op, Store)}
+    if any(isinstance(op, Load) and op.buffer in written for op in of_columns):
+        return False
+    reads = [op for op in of_points if isinstance(op, Load)]
+    if any(op.buffer in stored or written.get(op.buffer, op.index) != op.index for op in reads):
+        return False
+    return not any(isinstance(op, Store) and (op.mode is not None or op.buffer in stored) for op in of_points)
 
 
 def _stores_after_loads(levels: Levels, body: Body, needs: list[tuple[int, ...]]) -> Levels:

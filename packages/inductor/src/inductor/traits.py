@@ -37,6 +37,10 @@ class DeviceTraits:
     contractions: tuple[torch.dtype, ...] = ()
     """Dtypes whose products of matrices become loops (`contraction_of`), which the backend prints by blocks and which end in
     whatever is made of the sums. Those of others are left to ATen."""
+    large_pages: int | None = None
+    """Where fresh memory is mapped a page at a time as it is touched: bytes from which on it had better be large pages. A
+    backend that says so returns from `build`, beside the kernels, `_fresh_<device type>(tensor, bytes)`, which is called on
+    memory nobody has touched and returns the tensor."""
     module: str | None = None
     """Where there may be several devices of the type, or their work goes on after a call: the module, as text of an
     expression over `torch`, with the functions that torch's device modules have ("torch.cuda"): `current_device()`, the

@@ -1,7 +1,8 @@
-"""The default partition: what eager does.
+"""The default partition: what eager does, but for what costs nothing to compute again.
 
 The forward computes all that the forward trace computed, the backward what the backward trace did. Saved are the
-forward values that the backward uses; views, casts and constants are made again from what they are made of.
+forward values that the backward uses; views, casts and constants are made again from what they are made of, and so are
+values that a fused backward has the parts of anyway (`recompute.py`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import torch
 from torch import fx
 
 from aotgrad.joint import JointGraph
+from aotgrad.partition.recompute import without_recomputable
 from aotgrad.partition.split import Partition, sources_of, split
 from aotgrad.views import is_view
 
@@ -24,7 +26,9 @@ def partition_default(joint: JointGraph) -> Partition:
     """Cut `joint` where its backward begins."""
     inputs = inputs_of(joint)
     mutated = {inputs[mutation.input] for mutation in joint.signature.mutations}
-    return split(joint, _sources(backward_uses(joint), mutated))
+    output = next(node for node in reversed(joint.graph.nodes) if node.op == "output")
+    results = {node for node in output.args[0][: joint.result_count] if isinstance(node, fx.Node)}
+    return split(joint, without_recomputable(_sources(backward_uses(joint), mutated), results, mutated))
 
 
 def inputs_of(joint: JointGraph) -> list[fx.Node]:

@@ -8,7 +8,6 @@ algorithms for energy minimization in vision", 2004), the fastest that it has on
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -16,26 +15,9 @@ from torch import fx
 
 from aotgrad.joint import JointGraph
 from aotgrad.partition.default import backward_uses, inputs_of
+from aotgrad.partition.recompute import bytes_of, is_recomputable
 from aotgrad.partition.split import Partition, split
-from aotgrad.views import base_of, is_view
-from symshapes import facts_if_operator, hint_of
-
-aten = torch.ops.aten
-
-CHEAP = {
-    aten._to_copy.default,
-    aten.clone.default,
-    aten.full.default,
-    aten.arange.start_step,
-    aten.empty.memory_format,
-    aten.slice_scatter.default,
-    aten.select_scatter.default,
-    aten.where.ScalarSelf,
-    aten.where.ScalarOther,
-    aten.where.Scalar,
-    aten.rsub.Scalar,
-}
-"""Ops besides pointwise ones and views that cost next to nothing within a fused kernel."""
+from aotgrad.views import is_view
 
 FREED = 10
 """What a byte costs that would be freed otherwise, in bytes that live on anyway (inputs, outputs of the program)."""
@@ -63,7 +45,7 @@ def partition_min_cut(joint: JointGraph) -> Partition:
     for node in region:
         before, after = (node, "before"), (node, "after")
         _connect(network, before, after, _cost(node, held))
-        if not _recomputable(node):
+        if not is_recomputable(node):
             _connect(network, _SOURCE, before)
             continue
         for argument in node.all_input_nodes:
@@ -97,30 +79,9 @@ def _region(used: list[fx.Node]) -> tuple[list[fx.Node], list[fx.Node]]:
             sizes[node] = None
             continue
         tensors[node] = None
-        if _recomputable(node):
+        if is_recomputable(node):
             waiting.extend(node.all_input_nodes)
     return list(tensors), list(sizes)
-
-
-def _recomputable(node: fx.Node) -> bool:
-    if node.op == "get_attr":
-        return True
-    facts = facts_if_operator(node.target)
-    if facts is None:
-        return False
-    if facts.views:
-        return True
-    if _copies_an_input(node):
-        return False
-    return facts.pure and (facts.elementwise or node.target in CHEAP)
-
-
-def _copies_an_input(node: fx.Node) -> bool:
-    """Whether the program copies what it was given: most likely since that changes before the backward runs."""
-    if node.target is not aten.clone.default or node.kwargs.get("memory_format") is torch.contiguous_format:
-        return False
-    source: Any = node.args[0]
-    return base_of(source).op == "placeholder"
 
 
 def _cost(node: fx.Node, held: set[fx.Node]) -> int | None:
@@ -130,5 +91,4 @@ def _cost(node: fx.Node, held: set[fx.Node]) -> int | None:
         return None
     if is_view(node.target):
         return None  # what it is a view of is the same memory
-    size = math.prod(hint_of(length) for length in value.shape) * value.element_size()
-    return max(size, 1) * (1 if node in held else FREED)
+    return max(bytes_of(value), 1) * (1 if node in held else FREED)

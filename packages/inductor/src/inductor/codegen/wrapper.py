@@ -29,6 +29,7 @@ from inductor.ir.program import Buffer, ExternOp, Measure, Program, StridedView
 from inductor.options import IndexChecks
 from inductor.schedule.extern import writes_into
 from inductor.schedule.kernels import origins
+from inductor.schedule.memory import extent
 from inductor.schedule.nodes import symbol_names, views
 from inductor.schedule.schedule import ExternStep, KernelStep, Schedule, Step
 from inductor.schedule.space import estimate, number
@@ -100,6 +101,8 @@ class _Writer:
         self.last_checks = {} if index_checks == "off" else last_checks(schedule, traits)
         self.program = schedule.program
         self.memory = schedule.memory
+        self.traits = traits
+        self.with_kernels = {kernel.device for kernel in schedule.kernels}
         self.check = check
         self.globals: dict[str, str] = {}
         self.objects: dict[str, Any] = {}
@@ -357,10 +360,19 @@ class _Writer:
         """An expression for uninitialised memory. `empty_like` takes three quarters of the time of `empty_strided`."""
         like = self.twin(buffer, geometry)
         if like is not None:
-            return f"{self.bind('_empty_like', 'torch.empty_like')}({like})"
+            return self.in_large_pages(buffer, f"{self.bind('_empty_like', 'torch.empty_like')}({like})")
         function = self.bind("_empty_strided", "torch.empty_strided")
         dtype, device = self.printer.text(buffer.dtype), self.printer.text(buffer.device)
-        return f"{function}({self.sizes(geometry[0])}, {self.sizes(geometry[1])}, dtype={dtype}, device={device})"
+        text = f"{function}({self.sizes(geometry[0])}, {self.sizes(geometry[1])}, dtype={dtype}, device={device})"
+        return self.in_large_pages(buffer, text)
+
+    def in_large_pages(self, buffer: Buffer, text: str) -> str:
+        """`text`, new memory for a buffer; in large pages where it is large and its device's backend can."""
+        size = number(extent(buffer) * buffer.dtype.itemsize)
+        least = self.traits(buffer.device).large_pages
+        if least is None or buffer.device not in self.with_kernels or estimate(size) < least:
+            return text
+        return f"_fresh_{buffer.device.type}({text}, {self.size(size)})"
 
     def twin(self, buffer: Buffer, geometry: Geometry) -> str | None:
         """A tensor in scope with the same dense layout."""

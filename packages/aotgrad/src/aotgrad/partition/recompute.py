@@ -1,0 +1,122 @@
+"""What a backward had better compute again than read: cheap values of what it has anyway."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from aotgrad.partition.split import sources_of
+from aotgrad.views import base_of, is_view
+from symshapes import facts_if_operator, hint_of
+
+aten = torch.ops.aten
+
+CHEAP = {
+    aten._to_copy.default,
+    aten.clone.default,
+    aten.full.default,
+    aten.arange.start_step,
+    aten.empty.memory_format,
+    aten.slice_scatter.default,
+    aten.select_scatter.default,
+    aten.where.ScalarSelf,
+    aten.where.ScalarOther,
+    aten.where.Scalar,
+    aten.rsub.Scalar,
+}
+"""Ops besides pointwise ones and views that cost next to nothing within a fused kernel."""
+
+LEAST = 1 << 16
+"""Bytes of a value below which it does not matter how the backward gets it."""
+LONGEST = 16
+"""Ops that are computed again for one value, at most."""
+
+
+def without_recomputable(saved: Sequence[fx.Node], kept: Collection[fx.Node], mutated: set[fx.Node]) -> list[fx.Node]:
+    """What of `saved` to save, and what else, if values that fused kernels alone read are made again where that reads no more
+    memory. The pre-activation between a batch norm and its SiLU is such a value: the backward has what was normalised.
+
+    Args:
+        kept: values that live on in any case (results of the program).
+        mutated: inputs that the program writes to: their old values are gone by then.
+    """
+    found = dict.fromkeys(saved)
+    for node in reversed(saved):
+        if node in kept or not _is_worth_it(node):
+            continue
+        sources = _sources(node, found)
+        if sources is None or mutated.intersection(sources):
+            continue
+        # Inputs that the backward gets for this alone are small, as a bias is: the program may write to them until then, which
+        # is an error if they are saved and none if what was made of them is.
+        size = bytes_of(node.meta["val"])
+        more = sum(bytes_of(source.meta["val"]) for source in sources if source not in found)
+        if 8 * more <= size and 8 * sum(bytes_of(source.meta["val"]) for source in sources) <= 9 * size:
+            del found[node]
+            found.update(dict.fromkeys(sources))
+    return list(found)
+
+
+def _is_worth_it(node: fx.Node) -> bool:
+    """Whether it is large, and elementwise ops alone read it in the backward."""
+    value = node.meta["val"]
+    if (
+        not isinstance(value, torch.Tensor)
+        or bytes_of(value) < LEAST
+        or is_view(node.target)
+        or not is_recomputable(node)
+    ):
+        return False
+    readers = [user for user in node.users if user.meta.get("backward")]
+    return bool(readers) and all(
+        facts is not None and facts.elementwise for facts in (facts_if_operator(user.target) for user in readers)
+    )
+
+
+def _sources(node: fx.Node, saved: Collection[fx.Node]) -> list[fx.Node] | None:
+    """What is saved, or given to the program, and what `node` can be computed from; None where something else is needed."""
+    made: list[fx.Node] = []
+
+    def is_made(part: fx.Node) -> bool:
+        if part is not node and (part in saved or part.op == "placeholder" or len(made) > LONGEST):
+            return False
+        if is_recomputable(part):
+            made.append(part)
+            return True
+        return False
+
+    sources = sources_of([node], is_made)
+    if len(made) > LONGEST or not all(source in saved or source.op == "placeholder" for source in sources):
+        return None
+    return sources
+
+
+def is_recomputable(node: fx.Node) -> bool:
+    """Whether a fused kernel that needs the value can compute it itself, from what it is made of."""
+    if node.op == "get_attr":
+        return True
+    facts = facts_if_operator(node.target)
+    if facts is None:
+        return False
+    if facts.views:
+        return True
+    if _copies_an_input(node):
+        return False
+    return facts.pure and (facts.elementwise or node.target in CHEAP)
+
+
+def _copies_an_input(node: fx.Node) -> bool:
+    """Whether the program copies what it was given: most likely since that changes before the backward runs."""
+    if node.target is not aten.clone.default or node.kwargs.get("memory_format") is torch.contiguous_format:
+        return False
+    source: Any = node.args[0]
+    return base_of(source).op == "placeholder"
+
+
+def bytes_of(value: torch.Tensor) -> int:
+    """Bytes of a value's elements, by hint where a size is symbolic."""
+    return math.prod(hint_of(length) for length in value.shape) * value.element_size()

@@ -1,0 +1,79 @@
+"""What the default partition has the backward compute again."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import aotgrad
+
+ROWS, COLUMNS = 256, 128
+BYTES = ROWS * COLUMNS * 4
+
+
+def leaf(*size: int) -> torch.Tensor:
+    return torch.randn(*size).requires_grad_()
+
+
+def saved_sizes(program, *inputs) -> list[tuple[int, ...]]:
+    """Sizes of the large values that the forward keeps, besides inputs."""
+    partition = aotgrad.partition_default(aotgrad.trace_joint(program, list(inputs)))
+    results = partition.forward.graph.find_nodes(op="output")[0].args[0]
+    values = [results[s.result].meta["val"] for s in partition.saved if s.result is not None]
+    return [tuple(v.shape) for v in values if v.numel() * v.element_size() >= BYTES]
+
+
+def scaled(x, w, scale, bias):
+    """A product, which its scale's gradient needs, and what SiLU's gradient needs of it."""
+    return (F.silu((x @ w) * scale + bias),)
+
+
+def test_what_fused_kernels_alone_read_is_made_again():
+    inputs = leaf(ROWS, 8), leaf(8, COLUMNS), leaf(COLUMNS), leaf(COLUMNS)
+    assert saved_sizes(scaled, *inputs) == [(ROWS, COLUMNS)]
+
+
+def test_gradients(check):
+    check(scaled, leaf(ROWS, 8), leaf(8, COLUMNS), leaf(COLUMNS), leaf(COLUMNS))
+
+
+def test_what_a_product_reads_is_saved():
+    def run(x, w, scale, v):
+        return (F.silu((x @ w) * scale) @ v,)
+
+    inputs = leaf(ROWS, 8), leaf(8, COLUMNS), leaf(COLUMNS), leaf(COLUMNS, 2)
+    assert saved_sizes(run, *inputs) == [(ROWS, COLUMNS)] * 2  # the product, and what SiLU made
+
+
+def test_nothing_is_made_of_more_memory_than_it_has():
+    def run(x, y, w):
+        return (((x @ w).sin() + (y @ w).sin()).sin(),)
+
+    sizes = saved_sizes(run, leaf(ROWS, 8), leaf(ROWS, 8), leaf(8, COLUMNS))
+    assert len(sizes) == 3
+
+
+def test_no_large_input_is_saved_for_it(interpreter):
+    """The program may write to an input before the backward."""
+    x, y = leaf(ROWS, COLUMNS), torch.randn(ROWS, COLUMNS)
+    run = aotgrad.compile(lambda x, y: ((x + y).sin(),), [x, y], inference_compiler=interpreter)
+    expected = torch.cos(x.detach() + y)
+    (out,) = run(x, y)
+    y.zero_()
+    out.sum().backward()
+    torch.testing.assert_close(x.grad, expected)
+
+
+def test_a_written_input_is_not_read_again(check):
+    def run(x, w, bias):
+        y = (x @ w).sin() + bias
+        bias.zero_()
+        return (F.silu(y),)
+
+    check(run, leaf(ROWS, 8), leaf(8, COLUMNS), torch.randn(COLUMNS))
+
+
+@pytest.mark.parametrize("rate", [0.5])
+def test_random_numbers_are_not_drawn_again(check, rate):
+    check(lambda x, w: (F.silu(F.dropout(x @ w, rate) * 2),), leaf(ROWS, 8), leaf(8, COLUMNS))
