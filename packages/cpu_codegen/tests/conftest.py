@@ -92,7 +92,8 @@ def compile_cases(cases: Sequence[Case]) -> Mapping[str, Callable[..., None]]:
     for case in cases:
         assert backend.supports(case.kernel)
     sources = [backend.emit(case.kernel) for case in cases]
-    return backend.build(backend.module_text(sources), sources)
+    calls = backend.build(backend.module_text(sources), sources)
+    return {case.kernel.name: calls[case.kernel.name] for case in cases}
 
 
 @pytest.fixture
