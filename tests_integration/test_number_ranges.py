@@ -77,3 +77,17 @@ def test_a_weight_that_changes_is_compiled_once_more() -> None:
             found.append([result, *torch.autograd.grad(result.sin().sum(), [x, y])])
         torch.testing.assert_close(*found)
     assert compiled.session.report.graph_count == 2
+
+
+@pytest.mark.parametrize("of_bias", [True, False])
+def test_what_zero_scales_in_a_product_is_not_read(of_bias: bool) -> None:
+    """Also where the scales change from call to call."""
+
+    def f(x: torch.Tensor, a: torch.Tensor, alpha: float, beta: float) -> torch.Tensor:
+        return torch.addmm(x, a, a.t(), alpha=alpha, beta=beta)
+
+    compiled, x, a = meta.compile(f), torch.randn(30, 30), torch.randn(30, 40)
+    (x if of_bias else a)[3] = float("nan")
+    for alpha, beta in ((1, 1), (0, 1), (1, 0), (0, 0), (2, 3), (1.5, 0.0), (0.0, 1.5), (2, 1)):
+        found, expected = compiled(x, a, alpha, beta), f(x, a, alpha, beta)
+        torch.testing.assert_close(found, expected, equal_nan=True, rtol=1e-4, atol=1e-4)

@@ -38,9 +38,10 @@ def _product_and_sum(
     builder: Builder, self: TensorValue, mat1: TensorValue, mat2: TensorValue, *, beta: Any = 1, alpha: Any = 1
 ) -> Any:
     size = builder.sizes(builder.meta().size())
-    if not _is_blocked(builder, mat1, mat2):
+    # What is scaled by zero is not read: it may be NaN. ATen's kernels look whether it is zero at each call.
+    known = all(isinstance(scale, int | float) for scale in (alpha, beta)) and alpha != 0
+    if not known or not _is_blocked(builder, mat1, mat2):
         return NotImplemented
-    # What is scaled by zero is not read: it may be NaN.
     added = None if beta == 0 else broadcast(builder, self, size)
     if added is not None:
         builder.realize(added)
