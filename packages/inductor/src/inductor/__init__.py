@@ -10,6 +10,7 @@ from inductor.cache import reset as reset_cache
 from inductor.codegen.native import FOLDER as NATIVE_FOLDER
 from inductor.codegen.native import Inexpressible, Weight
 from inductor.contractions import Contraction, contraction_of
+from inductor.depthwise import Depthwise, depthwise_of
 from inductor.device import (
     BuildError,
     DeviceBackend,
@@ -78,6 +79,7 @@ __all__ = [
     "CompiledGraph",
     "Constant",
     "Contraction",
+    "Depthwise",
     "DeviceBackend",
     "DeviceTraits",
     "DiskCache",
@@ -129,6 +131,7 @@ __all__ = [
     "compute_dtype",
     "contraction_of",
     "dependencies",
+    "depthwise_of",
     "load_stored",
     "lower",
     "lowering",
