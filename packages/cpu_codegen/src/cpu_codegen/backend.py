@@ -46,7 +46,6 @@ class CpuBackend:
             channels_last=_CONVOLVED if library else (),
             contractions=(torch.float32,),
             large_pages=_LARGE_PAGES,
-            depthwise=(torch.float32,),
         )
 
     @property

@@ -11,7 +11,6 @@ import re
 from cpu_codegen.blocks import BlocksPrinter
 from cpu_codegen.contraction import find_product
 from cpu_codegen.convolution import find_convolution
-from cpu_codegen.depthwise import WindowsPrinter, find_windows
 from cpu_codegen.loops import Loop
 from cpu_codegen.names import entry_name
 from cpu_codegen.operation_printer import OperationPrinter, print_arguments
@@ -29,14 +28,12 @@ def print_kernel(kernel: Kernel, lanes: int) -> str:
     Raises:
         NotImplementedError: an operation or index expression that has no C++ here.
     """
+    core = find_convolution(kernel, lanes) or find_product(kernel, lanes)
+    if core is None:
+        return _KernelPrinter(kernel, lanes).text()
     out = Lines()
     _print_origins(kernel, out)
-    if (core := find_convolution(kernel, lanes) or find_product(kernel, lanes)) is not None:
-        BlocksPrinter(kernel, core.blocks, core.header, out).print(core)
-    elif (windows := find_windows(kernel, lanes)) is not None:
-        WindowsPrinter(kernel, windows, out).print()
-    else:
-        return _KernelPrinter(kernel, lanes).text()
+    BlocksPrinter(kernel, core.blocks, core.header, out).print(core)
     return str(out)
 
 

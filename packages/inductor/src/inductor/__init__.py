@@ -10,7 +10,6 @@ from inductor.cache import reset as reset_cache
 from inductor.codegen.native import FOLDER as NATIVE_FOLDER
 from inductor.codegen.native import Inexpressible, Weight
 from inductor.contractions import Contraction, contraction_of
-from inductor.depthwise import Depthwise, depthwise_of
 from inductor.device import (
     BuildError,
     DeviceBackend,
@@ -79,7 +78,6 @@ __all__ = [
     "CompiledGraph",
     "Constant",
     "Contraction",
-    "Depthwise",
     "DeviceBackend",
     "DeviceTraits",
     "DiskCache",
@@ -131,7 +129,6 @@ __all__ = [
     "compute_dtype",
     "contraction_of",
     "dependencies",
-    "depthwise_of",
     "load_stored",
     "lower",
     "lowering",

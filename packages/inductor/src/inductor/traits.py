@@ -41,9 +41,6 @@ class DeviceTraits:
     """Where fresh memory is mapped a page at a time as it is touched: bytes from which on it had better be large pages. A
     backend that says so returns from `build`, beside the kernels, `_fresh_<device type>(tensor, bytes)`, which is called on
     memory nobody has touched and returns the tensor."""
-    depthwise: tuple[torch.dtype, ...] = ()
-    """Dtypes whose convolutions of channels, each by itself, become loops (`depthwise_of`), which the backend prints so that
-    neighbours share what they read and which end in whatever is made of the sums. Those of others are left to ATen."""
     module: str | None = None
     """Where there may be several devices of the type, or their work goes on after a call: the module, as text of an
     expression over `torch`, with the functions that torch's device modules have ("torch.cuda"): `current_device()`, the

@@ -167,25 +167,12 @@ def test_what_follows_a_convolution_is_in_its_kernel() -> None:
     assert launches(plan) == 1 and not any(isinstance(step, ExternStep) for step in plan.steps), str(plan)
 
 
-def test_a_convolution_of_each_channel() -> None:
-    """The taps are put in order first."""
-    taps, scale = torch.randn(16, 1, 3, 3), torch.randn(16, 1, 1)
-    plan = check_schedule(lambda x: F.conv2d(x, taps, None, 1, 1, 1, 16).mul(scale).relu() + 1, IMAGE)
-    assert [step for step in plan.steps if isinstance(step, ExternStep)] == []
-    assert launches(plan) == 2, str(plan)
-
-
 @pytest.mark.parametrize(
     "function, image",
     [
         (lambda x: F.conv2d(x, KERNEL), IMAGE.contiguous()),
         (lambda x: F.conv2d(x, THREE, padding=1), IMAGE.contiguous()),
         (lambda x: F.conv2d(x, KERNEL[:, :8], groups=2), IMAGE),
-        (lambda x: F.conv2d(x, torch.ones(16, 1, 3, 3), groups=16), IMAGE.contiguous()),
-        (lambda x: F.conv2d(x, torch.ones(32, 1, 3, 3), groups=16), IMAGE),
-        (lambda x: F.conv2d(x, torch.ones(16, 1, 3, 3), stride=3, padding=2, groups=16), IMAGE),
-        (lambda x: F.conv_transpose2d(x, torch.ones(16, 1, 3, 3), groups=16), IMAGE),
-        (lambda x: F.conv2d(x.double(), torch.ones(16, 1, 3, 3).double(), padding=1, groups=16), IMAGE),
         (lambda x: F.conv_transpose2d(x, KERNEL.transpose(0, 1)), IMAGE),
         (lambda x: F.conv_transpose2d(x, THREE.transpose(0, 1)), IMAGE),
         (lambda x: F.conv2d(x, THREE[:, :1], padding=1), image(1, 5, 6)),  # no channels to walk along

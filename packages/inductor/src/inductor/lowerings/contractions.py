@@ -14,7 +14,6 @@ from inductor.ir.operations import Expr
 from inductor.ir.program import LoopOp
 from inductor.ir.scalar import Scalar, index_value, lift, masked, prim, reduce
 from inductor.ir.tensor import TensorValue
-from inductor.lowerings.depthwise import depthwise
 from inductor.lowerings.registry import broadcast, lowering
 
 FEW_ROWS = 24
@@ -71,8 +70,6 @@ def _convolution(
     groups: Any,
 ) -> Any:
     """Of images with channels last: the sum over channels and taps of what lies there, nothing outside of the image, times weights."""
-    if groups != 1 and groups == weight.size[0] and not transposed:
-        return depthwise(builder, input, weight, bias, *(_each(value, 2) for value in (stride, padding, dilation)))
     plain = {*weight.size[2:], *stride} == {1} and not any(padding)
     if transposed or groups != 1 or not (plain or _is_known(builder, weight, input)):
         return NotImplemented

@@ -49,9 +49,8 @@ def can_fuse(first: Group, second: Group, options: Options, traits: TraitsOf) ->
     ):
         return None
     passed_on = first.stores.keys() & second.reads
-    device = traits(first.device)
-    blocked = (first.blocked or second.blocked) and bool(device.contractions or device.depthwise)
-    if blocked and (second.blocked or second.inner or second.opaque or not passed_on):
+    blocked = (first.contracts or second.contracts) and bool(traits(first.device).contractions)
+    if blocked and (second.contracts or second.inner or second.opaque or not passed_on):
         # By blocks runs a product of matrices, and then what is made of each sum and stored at a place of its own.
         return None
     if not passed_on.isdisjoint(first.opaque) or not first.stores.keys().isdisjoint(second.copied):
@@ -148,7 +147,7 @@ def _join(one: Group, two: Group, outer: tuple[Dim, ...], inner: tuple[Dim, ...]
         keep_inner_order=one.keep_inner_order or two.keep_inner_order,
         indirect=one.indirect or two.indirect,
         bits=one.bits | two.bits,
-        blocked=one.blocked or two.blocked,
+        contracts=one.contracts or two.contracts,
     )
 
 

@@ -17,7 +17,6 @@ import sympy
 import torch
 
 from inductor.contractions import contraction_of
-from inductor.depthwise import depthwise_of
 from inductor.ir.body import Body
 from inductor.ir.operations import Constant, Elementwise, Expr, Load, Op, Reduce, Ref, Store, Symbol, symbols_in
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
@@ -56,8 +55,8 @@ class Group:
     indirect: bool
     bits: int
     """The members' positions, as a bit set."""
-    blocked: bool = False
-    """Whether one of its members is a contraction or a depthwise convolution: printed by blocks."""
+    contracts: bool = False
+    """Whether one of its members is a contraction."""
 
     @property
     def device(self) -> torch.device:
@@ -110,7 +109,7 @@ class Group:
             keep_inner_order=self.keep_inner_order,
             indirect=self.indirect,
             bits=self.bits,
-            blocked=self.blocked,
+            contracts=self.contracts,
         )
 
 
@@ -201,7 +200,7 @@ def group_of(at: int, loop: LoopOp) -> Group:
         keep_inner_order=any(isinstance(op, Reduce) and REDUCTIONS[op.kind].finds_position for op in body.ops),
         indirect=bool(indirects),
         bits=1 << at,
-        blocked=contraction_of(body) is not None or depthwise_of(body, loop.outer_sizes, loop.inner_sizes) is not None,
+        contracts=contraction_of(body) is not None,
     )
 
 
