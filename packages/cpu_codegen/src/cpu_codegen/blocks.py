@@ -44,7 +44,9 @@ class Blocks:
 class Core(Protocol):
     """Prints how the sums of one `part` are made, and then `print_results`."""
 
-    def print_core(self, frame: BlocksPrinter) -> None: ...
+    def print_core(self, frame: BlocksPrinter) -> None:
+        """Print it to `frame.out`."""
+        ...
 
 
 def rows_in_block(rows: int | None, lanes: int) -> int:
