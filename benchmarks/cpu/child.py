@@ -19,6 +19,7 @@ from torch import nn
 from benchmarks.contenders import CONTENDERS
 from benchmarks.cpu.models import MODELS
 from benchmarks.measure import Sample, Timed, interleaved
+from symshapes import timed_phases
 from tests_integration.accuracy import assert_as_accurate
 from tests_integration.zoo import Inputs, loss_of, output_tensors
 
@@ -48,13 +49,14 @@ class Asked:
 @dataclass
 class Reading:
     """By contender: seconds of a step; seconds of the first call less a step, as the caches were found; the largest difference
-    from eager over eager's largest value; what was wrong or raised."""
+    from eager over eager's largest value; what was wrong or raised. `phases`: seconds of our first call, by what they were spent on."""
 
     asked: Asked
     step: dict[str, Sample] = field(default_factory=dict)
     compile: dict[str, float] = field(default_factory=dict)
     difference: dict[str, float] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
+    phases: dict[str, float] = field(default_factory=dict)
 
 
 def converted(value: Any, dtype: torch.dtype) -> Any:
@@ -116,13 +118,16 @@ def read(asked: Asked, compilers: Mapping[str, Callable[..., Any]] = CONTENDERS)
         start = time.perf_counter()
         try:
             step = step_under(contender)
-            found = step()
+            with timed_phases("run") as phases:
+                found = step()
         except Exception as error:
             reading.failed[contender] = f"{type(error).__name__}: {str(error)[:300]}"
             continue
         first = time.perf_counter()
         step()
         once = time.perf_counter() - first
+        if contender == "ours":  # nobody else tells of any
+            reading.phases = phases
         if contender != "eager":
             reading.compile[contender] = max(0.0, first - start - once)
         differences = ((a.double() - b.double()).abs().max() / b.abs().max() for a, b in zip(found, eager, strict=True))

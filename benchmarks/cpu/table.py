@@ -63,6 +63,7 @@ def main(arguments: Sequence[str]) -> None:
             with options.json.open("a") as file:
                 file.write(json.dumps(asdict(reading)) + "\n")
     console.print(table(readings))
+    console.print(phase_table(readings))
 
 
 def in_a_process(asked: Asked, cache: Path | None, module: str = "benchmarks.cpu.child") -> Reading:
@@ -103,6 +104,20 @@ def cells(reading: Reading) -> list[str]:
 
 def told(reading: Reading) -> str:
     return "  ".join(f"{heading} {cell}".strip() for heading, cell in zip(HEADINGS, cells(reading), strict=True))
+
+
+def phase_table(readings: Sequence[Reading]) -> Table:
+    """What our first calls spent their time on: a line a model, the sums below."""
+    names = list(dict.fromkeys(name for reading in readings for name in reading.phases))
+    out = Table(title="first call, ours: seconds by phase")
+    for heading in ("model", *names, "all"):
+        out.add_column(heading, justify="left" if heading == "model" else "right")
+    rows = [[reading.phases.get(name, 0.0) for name in names] for reading in readings]
+    for i, (reading, row) in enumerate(zip(readings, rows, strict=True)):
+        out.add_row(reading.asked.model, *(f"{s:.2f}" for s in (*row, sum(row))), end_section=i == len(rows) - 1)
+    sums = [sum(column) for column in zip(*rows, strict=True)]
+    out.add_row("sum", *(f"{s:.2f}" for s in (*sums, sum(sums))))
+    return out
 
 
 def table(readings: Iterable[Reading]) -> Table:

@@ -66,7 +66,7 @@ def test_builds_once_per_content(case, monkeypatch):
 
     monkeypatch.setattr(build_module.subprocess, "Popen", refuse)
     second = backend.build(text, sources)
-    assert set(first) == set(second) == {"copy", "_fresh_cpu"}
+    assert set(first) == set(second) == {"copy", "_fresh_cpu", "_pooled_cpu"}
     assert set(cache_root().rglob("*")) == files
 
 

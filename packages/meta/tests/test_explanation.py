@@ -23,6 +23,8 @@ def test_a_dynamic_compile_is_explained(golden: Callable[[str, str], None], monk
     explanation = meta.explain(scaled, torch.randn(16, 4), torch.randn(3, 1), 0.5, -1, dynamic=True)
     text = re.sub(r"(/[\w.-]+)+/", "", str(explanation))  # where the generated code lies
     text = re.sub(r"\nguards on the rest.*?\n\n", "\n", text, flags=re.DOTALL)
+    text, _, phases = text.partition("\n  seconds  ")
+    assert {"run", "capture", "trace", "guards"} <= set(phases.split())
     golden("dynamic_explanation", re.sub(r"\d+ guards|(?<=  guards  ).*", "", text))
 
 

@@ -50,10 +50,32 @@ def test_a_finalizer_computes_for_real_and_is_not_recorded() -> None:
 
 
 def test_nothing_stays_registered() -> None:
+    with finalizers_outside_modes():
+        """Ends what interrupts of other tests left."""
     before = list(gc.callbacks)
     with finalizers_outside_modes():
         with finalizers_outside_modes():
             assert len(gc.callbacks) == len(before) + 1
+        assert len(gc.callbacks) == len(before) + 1
+    assert gc.callbacks == before
+
+
+def test_a_stretch_whose_end_was_interrupted_is_cleared_up_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupt(BaseException):
+        pass
+
+    class Interrupts:
+        def __enter__(self) -> None:
+            raise Interrupt
+
+        __exit__ = __enter__
+
+    with finalizers_outside_modes():
+        """Ends what interrupts of other tests left."""
+    before = list(gc.callbacks)
+    with pytest.raises(Interrupt), monkeypatch.context() as patched, finalizers_outside_modes():
+        patched.setattr(finalizers, "_lock", Interrupts())
+    with finalizers_outside_modes():
         assert len(gc.callbacks) == len(before) + 1
     assert gc.callbacks == before
 

@@ -21,6 +21,7 @@ from aotgrad.partition import Partition, Partitioner, partition_default
 from aotgrad.partition.groups import merged, of_group
 from aotgrad.pieces import compile_in_pieces, controls
 from aotgrad.runtime import Taken, inference_runner, training_runner
+from symshapes import phase
 
 Compiler = Callable[[fx.GraphModule, list[Any]], Callable[[list[Any]], Sequence[Any]]]
 """Compiles one functional graph: `(module, fake inputs) -> callable`, which takes one list of inputs that it may clear
@@ -88,7 +89,8 @@ def compile(
 
         def infer(traced: InferenceGraph, kept: tuple[int, ...] | None = None) -> Callable[..., Any]:
             if rewrite is not None:
-                rewrite(traced.graph)
+                with phase("rewrite"):
+                    rewrite(traced.graph)
             module = traced.module
             return inference_runner(
                 inference_compiler(module, _example_inputs(module)),
@@ -108,9 +110,13 @@ def compile(
         unread = [at for at in constants if not places[at].users]
         return renewing(held, constants, unread, lambda places: infer(*frozen(traced, held, places)))
     if rewrite is not None:
-        rewrite(traced.graph)
+        with phase("rewrite"):
+            rewrite(traced.graph)
     taken = _taken(graph_module, inputs, held, traced.signature)
-    module, parts = _parts(traced, partitioner or partition_default)
+    with phase("partition"):
+        module, parts = _parts(traced, partitioner or partition_default)
+        output = module.graph.output_node()
+        output.meta["private"] = range(traced.result_count, len(output.args[0]))  # type: ignore[arg-type]
     forward = (forward_compiler or inference_compiler)(module, _example_inputs(module))
     compiler = backward_compiler or inference_compiler
     twice = [double_backward(graph_module, len(inputs), joint, partition, traced) for joint, partition in parts]

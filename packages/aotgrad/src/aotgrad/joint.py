@@ -28,7 +28,7 @@ from aotgrad.interpret import TracedRun, attached_tensors, swapped
 from aotgrad.module import module_of
 from aotgrad.routes import reached_inputs, separate_groups
 from aotgrad.trace import Tracer
-from symshapes import FakeMode, FakeTensor, finalizers_outside_modes, is_dense, undisturbed_autograd
+from symshapes import FakeMode, FakeTensor, finalizers_outside_modes, is_dense, phase, undisturbed_autograd
 
 aten = torch.ops.aten
 
@@ -100,6 +100,7 @@ class JointGraph:
         return len(self.signature.differentiable)
 
 
+@phase("trace")
 @finalizers_outside_modes()
 def trace_inference(
     program: Callable[..., Any], inputs: Sequence[Any], decompositions: Table | None = None
@@ -114,6 +115,7 @@ def trace_inference(
     return traced.inference()
 
 
+@phase("trace")
 @finalizers_outside_modes()
 def trace_joint(
     program: Callable[..., Any],

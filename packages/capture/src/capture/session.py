@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from torch import fx
 
-from symshapes import MarkError, TraceSpoiled, finalizers_outside_modes
+from symshapes import MarkError, TraceSpoiled, finalizers_outside_modes, phase
 
 from . import _native, _torch, config
 from ._torch import hide_from_torch_compile
@@ -124,7 +124,7 @@ class Session:
         if failed is not None:
             self.report.recompiles.append(f"{where(code)}: {failed}")
         try:
-            with warnings_kept_from_raising(), finalizers_outside_modes():
+            with warnings_kept_from_raising(), finalizers_outside_modes(), phase("capture"):
                 origin = origin_of(code)
                 beneath = (code if origin is None else origin.code) is not self.root
                 backend = functools.partial(self.run_backend, beneath=beneath)
@@ -235,9 +235,10 @@ class Session:
         if captured.code is not None:
             note_replacement(captured.code, code)
             hide_from_torch_compile(captured.code)
-        program = guard_program(build_tree(captured.guards), code, captured.lasting)
-        if captured.bound is not None:
-            captured.bound.bind(program)
+        with phase("guards"):
+            program = guard_program(build_tree(captured.guards), code, captured.lasting)
+            if captured.bound is not None:
+                captured.bound.bind(program)
         if captured.owners and captured.graph is not None:
             known = weakref.ref(code), weakref.ref(captured), weakref.ref(report)
             release_with(captured.owners, captured.graph, functools.partial(_drop, *known))
@@ -251,7 +252,8 @@ class Session:
         """
         module.meta["beneath"] = beneath
         try:
-            compiled = self.backend(module, inputs)
+            with phase("backend"):
+                compiled = self.backend(module, inputs)
         except GraphRefused as refusal:
             if not self.refused and self.root is not None and not self.fullgraph:
                 tell(

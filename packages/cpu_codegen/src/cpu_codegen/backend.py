@@ -13,7 +13,7 @@ from cpu_codegen.build import compile_command, find_compiler, load_kernels, load
 from cpu_codegen.cpu_info import Isa, detect_isa
 from cpu_codegen.environment import environment
 from cpu_codegen.kernel import print_kernel
-from cpu_codegen.launcher import in_large_pages, make_call, open_library
+from cpu_codegen.launcher import POOLED, in_large_pages, in_the_pool, make_call, open_library
 from cpu_codegen.names import entry_name
 from cpu_codegen.types import MEMORY
 from inductor import BuildError, DeviceTraits, Kernel, KernelCall, KernelSource
@@ -46,6 +46,7 @@ class CpuBackend:
             channels_last=_CONVOLVED if library else (),
             contractions=(torch.float32,),
             large_pages=_LARGE_PAGES,
+            pooled=POOLED,
         )
 
     @property
@@ -105,7 +106,8 @@ class CpuBackend:
         parts = self._parts(sources) if self.module_text(sources) == module_text else None
         library = load_kernels(module_text, self.isa, open_library, parts)
         calls = {s.kernel.name: make_call(s.kernel, library, entry_name(s.kernel)) for s in sources}
-        return {**calls, f"_fresh_{self.device_type}": in_large_pages()}
+        memory = {f"_fresh_{self.device_type}": in_large_pages(), f"_pooled_{self.device_type}": in_the_pool()}
+        return {**calls, **memory}
 
     def entry(self, kernel: Kernel) -> str:
         """The name of a kernel's C function, `int f(const Word*)`; see `include/kernel.h`."""

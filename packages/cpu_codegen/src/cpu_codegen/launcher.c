@@ -1,5 +1,5 @@
 /* Kernels as Python callables: kernel(tensor, ..., number) calls int f(const Word*) with addresses and numbers. The shared object
- * that f lies in is unmapped when the last of its kernels goes. Before this text stands inductor's addresses.h. */
+ * that f lies in is unmapped when the last of its kernels goes. Before this text stand inductor's addresses.h and pool.c. */
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -147,6 +147,9 @@ static PyObject *fresh(PyObject *module, PyObject *const *args, Py_ssize_t nargs
 }
 
 static PyMethodDef methods[] = {
+    {"pool", pool, METH_NOARGS, "pool() -> (bytes in use, stretches, bytes of address space)"},
+    {"pooled", (PyCFunction)(void (*)(void))pooled, METH_FASTCALL, "pooled(size, stride, dtype) -> tensor that nobody has written to"},
+    {"pooled_configure", pooled_configure, METH_VARARGS, "pooled_configure(from_dlpack, empty_strided, codes, least)"},
     {"fresh", (PyCFunction)(void (*)(void))fresh, METH_FASTCALL, "fresh(tensor, bytes) -> tensor, in large pages if it may be"},
     {"kernel", make_kernel, METH_VARARGS, "kernel(name, library, symbol, work symbol, kinds) -> callable"},
     {"open", open_library, METH_VARARGS, "open(path) -> library"},

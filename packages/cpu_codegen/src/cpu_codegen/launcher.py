@@ -12,10 +12,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch.utils.dlpack import from_dlpack
+
 from cpu_codegen.build import find_compiler, load_extension
+from cpu_codegen.types import MEMORY
 from inductor import BuildError, Kernel, KernelCall, address_facts, address_header, argument_kinds
 
-SOURCE = Path(__file__).with_name("launcher.c")
+SOURCES = tuple(Path(__file__).with_name(name) for name in ("pool.c", "launcher.c"))
+
+POOLED = 1 << 20
+"""Bytes from which on memory is pooled: smaller memory allocators keep for themselves."""
+
+_KINDS = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5, "bool": 6}
+"""DLPack's codes by the letters that a dtype's name begins with."""
 
 
 @functools.cache
@@ -28,10 +38,21 @@ def _module() -> Any:
         )
     compiler = find_compiler()
     command = (*compiler.command, "-x", "c", "-O2", "-fPIC", "-w", f"-I{include}")
-    text = address_header() + SOURCE.read_text()
+    text = "\n".join([address_header(), *(source.read_text() for source in SOURCES)])
     module = load_extension("launcher", text, command, f"{sys.version}\n{compiler.identity}", _imported)
     module.configure(*address_facts())
+    module.pooled_configure(from_dlpack, torch.empty_strided, _dtype_codes(), POOLED)
     return module
+
+
+def _dtype_codes() -> dict[torch.dtype, int]:
+    """DLPack's code and bits of each dtype that is one of its own."""
+    codes = {}
+    for dtype in MEMORY:
+        letters = str(dtype).removeprefix("torch.").rstrip("0123456789")
+        if letters in _KINDS:
+            codes[dtype] = _KINDS[letters] << 8 | 8 * dtype.itemsize
+    return codes
 
 
 def _imported(path: Path) -> Any:
@@ -76,3 +97,16 @@ def in_large_pages() -> Callable[..., Any]:
     times as long as writing it."""
     fresh: Callable[..., Any] = _module().fresh
     return fresh
+
+
+def in_the_pool() -> Callable[..., torch.Tensor]:
+    """A function of a size, a stride and a dtype: a tensor of memory that stays mapped when it dies, for the next one. Its storage can't
+    be resized, so that it is nothing to give to a program."""
+    pooled: Callable[..., torch.Tensor] = _module().pooled
+    return pooled
+
+
+def pool() -> tuple[int, int, int]:
+    """Bytes of pooled tensors that live, how many stretches used and free memory lies in, and how large its address space is."""
+    found: tuple[int, int, int] = _module().pool()
+    return found

@@ -187,9 +187,12 @@ def _make(
     with stats.phase("emit"):
         modules, interpreted = _emit(plan, devices.backend)
     with stats.phase("wrap"):
-        wrapper = generate(plan, index_checks=options.index_checks, traits=devices.traits)
+        write = functools.partial(
+            generate, plan, index_checks=options.index_checks, pool_memory=options.pool_memory, traits=devices.traits
+        )
+        wrapper = write()
         native = _native(plan, wrapper, devices) if options.native_wrapper else None
-        checked = generate(plan, check=True, index_checks=options.index_checks, traits=devices.traits).text
+        checked = write(check=True).text
     return Parts(
         wrapper=wrapper,
         checked=None if checked == wrapper.text else checked,

@@ -23,7 +23,7 @@ from inductor.codegen.module import Call, LayoutFitter, load_call
 from inductor.codegen.source import straight_line
 from inductor.parts import CHECKED, WRAPPER, Parts
 from inductor.stored import parts_of
-from symshapes import StraightLine
+from symshapes import StraightLine, phase
 
 _log = logging.getLogger("inductor")
 
@@ -56,7 +56,8 @@ class Stats:
         """Count the time inside as `name`'s."""
         start = time.perf_counter()
         try:
-            yield
+            with phase(name):
+                yield
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 

@@ -268,6 +268,7 @@ class _Lowering:
     # Outputs
 
     def _outputs(self, node: fx.Node) -> None:
+        self.builder.program.private_outputs = frozenset(node.meta.get("private", ()))
         flat = node.args[0]
         for arg in flat if isinstance(flat, tuple | list) else [flat]:
             value = self._argument(arg)

@@ -38,6 +38,9 @@ class Options:
     """Give the memory of dead buffers to later ones."""
     reuse_window: int = 24
     """For at most this many steps dead memory is held for a later buffer; after that it goes back to the allocator."""
+    pool_memory: bool = True
+    """Keep large memory that the program never sees from call to call, where the device's backend says that this pays; the system may
+    take back what is not in use."""
     inplace: bool = True
     """Let a kernel write over an input that dies with it."""
     channels_last: bool = True

@@ -41,6 +41,9 @@ class DeviceTraits:
     """Where fresh memory is mapped a page at a time as it is touched: bytes from which on it had better be large pages. A
     backend that says so returns from `build`, beside the kernels, `_fresh_<device type>(tensor, bytes)`, which is called on
     memory nobody has touched and returns the tensor."""
+    pooled: int | None = None
+    """Bytes from which on memory that the program never sees had better be kept from call to call. A backend that says so returns
+    `_pooled_<device type>(size, stride, dtype)` from `build`, too: uninitialised memory, whose storage need not be resizable."""
     module: str | None = None
     """Where there may be several devices of the type, or their work goes on after a call: the module, as text of an
     expression over `torch`, with the functions that torch's device modules have ("torch.cuda"): `current_device()`, the

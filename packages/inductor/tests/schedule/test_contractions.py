@@ -157,6 +157,7 @@ def test_convolutions_with_neighbours(function: Callable[..., Any], image: torch
 
 
 def test_what_follows_a_convolution_is_in_its_kernel() -> None:
+    torch.manual_seed(0)
     mean, variance = torch.randn(24), torch.rand(24) + 0.5
 
     def block(x: torch.Tensor) -> torch.Tensor:

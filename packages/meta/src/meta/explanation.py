@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,9 @@ from torch import fx
 import capture
 from inductor import CompiledGraph
 from meta import backends
+from symshapes import timed_phases
+
+RUN = "run"
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,9 @@ class Explanation:
     """Graphs, graph breaks with reasons and user lines, guards in words."""
     compiled: tuple[CompiledGraph, ...]
     """One a graph in inference, a forward and a backward one in training."""
+    phases: Mapping[str, float]
+    """Seconds of the call by what they were spent on, each without the phases inside it: "run" is the call itself, "build" the C++ or
+    Triton compiler, "backend" what lies between the other phases."""
 
     @property
     def graph_count(self) -> int:
@@ -53,6 +59,9 @@ class Explanation:
         for graph in self.compiled:
             rows.append(("generated code", str(graph.kernel_path or "(kept in memory)")))
             rows.append(("wrapper", str(graph.wrapper_path or "(kept in memory)")))
+        total = sum(self.phases.values())
+        rows.append(("seconds", f"{total:.3f}, of which"))
+        rows.extend(("", f"{name:<10} {each:8.3f}  {each / total:4.0%}") for name, each in self.phases.items())
         return "\n".join(f"  {name:<19} {value}" for name, value in rows)
 
     def _total(self, what: str) -> int:
@@ -85,5 +94,6 @@ def explain(fn: Any, *args: Any, dynamic: bool | None = None, **kwargs: Any) -> 
         return backends.inductor(graph, inputs, on_compiled=compiled.append)
 
     run = capture.compile(fn, backend, dynamic=dynamic)
-    run(*args, **kwargs)
-    return Explanation(capture.report(run), tuple(compiled))
+    with timed_phases(RUN) as phases:
+        run(*args, **kwargs)
+    return Explanation(capture.report(run), tuple(compiled), phases)

@@ -67,6 +67,7 @@ from symshapes.infra_mode import InfraMode
 from symshapes.magic import install as _install_magic
 from symshapes.node import SymNode
 from symshapes.numbers import number_function
+from symshapes.phases import phase, timed_phases
 from symshapes.policy import (
     Dim,
     DimMark,
@@ -170,6 +171,7 @@ __all__ = [
     "override_questions",
     "own_folders",
     "parse_expr",
+    "phase",
     "policy_of",
     "print_expr",
     "read_exprs",
@@ -186,6 +188,7 @@ __all__ = [
     "simplify_with_ranges",
     "size_symbol",
     "taking_symbols",
+    "timed_phases",
     "uncastable",
     "undisturbed_autograd",
     "unlike_sizes",

@@ -9,6 +9,7 @@ import contextlib
 import gc
 import os
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,11 +17,17 @@ from symshapes import _torch
 
 _here = threading.local()
 _lock = threading.RLock()  # a signal handler or finalizer may call a compiled function while its own thread holds it
-_tracing = 0  # stretches in all threads; the callback is registered while there are any
+_stretches: weakref.WeakSet[_Stretch] = (
+    weakref.WeakSet()
+)  # in all threads; the callback is registered while there are any
 
 
 class TraceSpoiled(Exception):
     """Finalizers ran among the operations that were traced, or these ran for real: the trace is not to be used."""
+
+
+class _Stretch:
+    """Of tracing. An interrupt may come before its end is noted: then it dies, and the next one to end clears up after it."""
 
 
 @contextlib.contextmanager
@@ -29,18 +36,18 @@ def finalizers_outside_modes() -> Iterator[None]:
 
     Raises TraceSpoiled at its end where a collection's start or end was cut short.
     """
-    global _tracing
+    stretch = _Stretch()
     with _lock:
-        _tracing += 1
-        if _tracing == 1:
+        _stretches.add(stretch)
+        if _at_collection not in gc.callbacks:
             gc.callbacks.append(_at_collection)
     failures, in_collection = _failures(), "guard" in _here.__dict__
     try:
         yield
     finally:
         with _lock:
-            _tracing -= 1
-            if not _tracing:
+            _stretches.discard(stretch)
+            if not _stretches and _at_collection in gc.callbacks:
                 gc.callbacks.remove(_at_collection)
         if not in_collection and "guard" in _here.__dict__:
             _leave_guard()

@@ -42,6 +42,7 @@ def generate(
     *,
     check: bool = False,
     index_checks: IndexChecks = "off",
+    pool_memory: bool = True,
     traits: TraitsOf = traits_of,
 ) -> WrapperSource:
     """The wrapper of `schedule`.
@@ -52,12 +53,13 @@ def generate(
             are compared on every call, since a library may choose others each time; what differs goes through a function
             `_fit` in the module's namespace.
         index_checks: when a position out of range is raised, on devices whose kernels can't do so themselves.
+        pool_memory: see `Options.pool_memory`.
         traits: what is true of each device.
     """
-    written = _Writer(schedule, check, index_checks, traits)
+    written = _Writer(schedule, check, index_checks, pool_memory, traits)
     source = written.write()
     shared = [expr for expr, uses in written.uses.items() if uses > 1]
-    return _Writer(schedule, check, index_checks, traits, shared).write() if shared else source
+    return _Writer(schedule, check, index_checks, pool_memory, traits, shared).write() if shared else source
 
 
 _PRINTED = frozenset(
@@ -89,6 +91,7 @@ class _Writer:
         schedule: Schedule,
         check: bool,
         index_checks: IndexChecks,
+        pool_memory: bool,
         traits: TraitsOf,
         shared: Iterable[Expr] = (),
     ) -> None:
@@ -101,6 +104,7 @@ class _Writer:
         self.last_checks = {} if index_checks == "off" else last_checks(schedule, traits)
         self.program = schedule.program
         self.memory = schedule.memory
+        self.pooled = schedule.memory.private if pool_memory else frozenset()
         self.traits = traits
         self.with_kernels = {kernel.device for kernel in schedule.kernels}
         self.check = check
@@ -333,7 +337,7 @@ class _Writer:
             self.take_over(name, donor)
         else:
             geometry = self.preferred[name][0]
-            self.lines.append(f"{self.name(name)} = {self.allocation(self.buffer(name), geometry)}")
+            self.lines.append(f"{self.name(name)} = {self.allocation(name, geometry)}")
             self.enter(name, geometry)
             self.fresh.add(name)
         if initial is not None and not adopt:
@@ -356,23 +360,26 @@ class _Writer:
             self.fresh.add(name)
         self.leave(donor)
 
-    def allocation(self, buffer: Buffer, geometry: Geometry) -> str:
+    def allocation(self, name: str, geometry: Geometry) -> str:
         """An expression for uninitialised memory. `empty_like` takes three quarters of the time of `empty_strided`."""
+        buffer = self.buffer(name)
+        device, traits = buffer.device, self.traits(buffer.device)
+        bytes = number(extent(buffer) * buffer.dtype.itemsize)
+
+        def is_of(least: int | None) -> bool:
+            return least is not None and device in self.with_kernels and estimate(bytes) >= least
+
+        if name in self.pooled and is_of(traits.pooled):
+            dtype = self.printer.text(buffer.dtype)
+            return f"_pooled_{device.type}({self.sizes(geometry[0])}, {self.sizes(geometry[1])}, {dtype})"
         like = self.twin(buffer, geometry)
         if like is not None:
-            return self.in_large_pages(buffer, f"{self.bind('_empty_like', 'torch.empty_like')}({like})")
-        function = self.bind("_empty_strided", "torch.empty_strided")
-        dtype, device = self.printer.text(buffer.dtype), self.printer.text(buffer.device)
-        text = f"{function}({self.sizes(geometry[0])}, {self.sizes(geometry[1])}, dtype={dtype}, device={device})"
-        return self.in_large_pages(buffer, text)
-
-    def in_large_pages(self, buffer: Buffer, text: str) -> str:
-        """`text`, new memory for a buffer; in large pages where it is large and its device's backend can."""
-        size = number(extent(buffer) * buffer.dtype.itemsize)
-        least = self.traits(buffer.device).large_pages
-        if least is None or buffer.device not in self.with_kernels or estimate(size) < least:
-            return text
-        return f"_fresh_{buffer.device.type}({text}, {self.size(size)})"
+            text = f"{self.bind('_empty_like', 'torch.empty_like')}({like})"
+        else:
+            function = self.bind("_empty_strided", "torch.empty_strided")
+            place = f"dtype={self.printer.text(buffer.dtype)}, device={self.printer.text(device)}"
+            text = f"{function}({self.sizes(geometry[0])}, {self.sizes(geometry[1])}, {place})"
+        return f"_fresh_{device.type}({text}, {self.size(bytes)})" if is_of(traits.large_pages) else text
 
     def twin(self, buffer: Buffer, geometry: Geometry) -> str | None:
         """A tensor in scope with the same dense layout."""

@@ -133,6 +133,8 @@ class Program:
     """Buffers whose content is part of the graph (get_attr tensors)."""
     operations: list[Operation] = field(default_factory=list)
     outputs: list[StridedView | Expr | int | float | bool | None] = field(default_factory=list)
+    private_outputs: frozenset[int] = frozenset()
+    """Positions of outputs that only other compiled graphs see, as what a forward saves for its backward."""
     symbols: dict[Symbol, Measure | Expr | None] = field(default_factory=dict)
     """Where each symbol's value comes from at run time: an input's size or stride; an expression of symbols before it; None
     if it is an input itself, a number."""

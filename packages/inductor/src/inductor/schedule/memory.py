@@ -39,6 +39,8 @@ class MemoryPlan:
     """Per step, written buffer to the dying one whose content it starts with (`LoopOp.initial` without a copy)."""
     frees: list[list[str]] = field(default_factory=list)
     """Per step the names to drop after it."""
+    private: frozenset[str] = frozenset()
+    """Buffers in memory of their own that nobody sees but this graph and those its private outputs go to, whoever takes it over."""
 
 
 def plan_memory(program: Program, steps: Sequence[Operation], options: Options) -> MemoryPlan:
@@ -86,7 +88,29 @@ def plan_memory(program: Program, steps: Sequence[Operation], options: Options) 
     for name, at in last.items():
         if at < len(steps) and name not in given:
             plan.frees[max(at, 0)].append(name)
+    plan.private = _private(program, plan, owned)
     return plan
+
+
+def _private(program: Program, plan: MemoryPlan, owned: set[str]) -> frozenset[str]:
+    """`owned`: buffers in memory that the graph allocates, as long as no other call may have kept a view."""
+    seen = {
+        out.buffer
+        for at, out in enumerate(program.outputs)
+        if isinstance(out, StridedView) and at not in program.private_outputs
+    }
+
+    def first(name: str) -> str:
+        while name in plan.reused:
+            name = plan.reused[name]
+        return name
+
+    public = {
+        first(name)
+        for name in (seen | plan.reused.keys() | set(plan.reused.values()))
+        if name in seen or name not in owned
+    }
+    return frozenset(name for name in owned if name not in plan.reused and name not in public)
 
 
 def _latest(dead: list[tuple[int, str]] | None) -> float:
