@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from pathlib import Path
 
@@ -68,6 +69,30 @@ def test_builds_once_per_content(case, monkeypatch):
     second = backend.build(text, sources)
     assert set(first) == set(second) == {"copy", "_fresh_cpu", "_pooled_cpu"}
     assert set(cache_root().rglob("*")) == files
+
+
+def test_where_things_lie_and_what_comments_say_is_no_reason_to_build_again(case, monkeypatch, tmp_path):
+    backend, text, sources = emitted(case, size=13)
+    backend.build(text, sources)
+    runtimes, headers = tmp_path / "torch", tmp_path / "include"
+    shutil.copytree(build_module.INCLUDE, headers)
+    monkeypatch.setattr(build_module, "INCLUDE", headers)
+    runtime = build_module.openmp_runtime()
+    if runtime is not None:
+        runtimes.mkdir()
+        monkeypatch.setattr(build_module, "openmp_runtime", lambda: str(shutil.copy(runtime, runtimes)))
+    with monkeypatch.context() as patched:
+        patched.setattr(build_module.subprocess, "Popen", None)
+        calls = backend.build("// model.py:7 in forward\n" + backend.module_text(sources), sources)
+    x, y = torch.randn(13), torch.zeros(13)
+    calls["copy"](x, y)
+    assert torch.equal(x, y)
+    (headers / "kernel.h").write_text((headers / "kernel.h").read_text() + "\n")
+    build_module.headers_digest.cache_clear()
+    with monkeypatch.context() as patched, pytest.raises(TypeError):
+        patched.setattr(build_module.subprocess, "Popen", None)
+        backend.build(text, sources)
+    build_module.headers_digest.cache_clear()
 
 
 def test_many_kernels_compile_beside_each_other(case, monkeypatch):

@@ -150,7 +150,7 @@ def load_kernels(text: str, isa: Isa, load: Callable[[Path], T], parts: Sequence
     compiler = find_compiler()
     define, link = _thread_flags() if compiler.openmp else ((), ())
     command = (*compile_command(compiler, isa), *define)
-    key = _digest(text, *command, *link, compiler.identity, headers_digest())
+    key = _key([text], command, link, compiler.identity, headers_digest())
     return _load(key, load, "kernels", ".cpp", text, list(parts or [text]), command, link)
 
 
@@ -172,7 +172,7 @@ def load_shared(parts: Sequence[str], isa: Isa, plain: Sequence[str], include: P
     command = (*compile_command(compiler, isa), "-DUSE_THREADS")
     others = (*compiler.command, "-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-w", f"-I{include}")
     headers = "".join(header.read_text() for header in sorted(include.glob("*.h")))
-    key = _digest(*parts, *command, *plain, *others, compiler.identity, headers_digest(), headers)
+    key = _key([*parts, *plain], (*command, *others), (), compiler.identity, headers_digest(), headers)
     beside = [(each, others) for each in plain]
     return _load(key, load, "graph", ".cpp", "\n".join((*plain[:1], *parts)), list(parts), command, ("-ldl",), beside)
 
@@ -184,6 +184,14 @@ def load_extension(name: str, text: str, command: Sequence[str], identity: str, 
         BuildError: with the compiler's output and the source's path.
     """
     return _load(_digest(text, *command, identity), load, name, ".c", text, [text], command, ())
+
+
+def _key(texts: Sequence[str], command: Sequence[str], link: Sequence[str], *identities: str) -> str:
+    """Of a shared object, by what it is made of. What is none of it: comments, which name the user's lines, and where headers
+    and the runtime lie, which differ from environment to environment; a shared object asks for a runtime by its name."""
+    code = ["\n".join(line for line in text.splitlines() if not line.startswith("//")) for text in texts]
+    flags = [word for word in command if not word.startswith("-I")]
+    return _digest(*code, *flags, *(Path(word).name for word in link), *identities)
 
 
 def _digest(*texts: str) -> str:
