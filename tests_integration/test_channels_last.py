@@ -33,6 +33,12 @@ PROGRAMS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "pools": lambda x, w: F.interpolate(F.max_pool2d(images(x, w), 3, 2, 1), scale_factor=2.0, mode="bilinear"),
     "batch norm": lambda x, w: F.batch_norm(images(x, w), None, None, training=True).relu_(),
     "part": lambda x, w: images(x, w)[1],
+    "stack": lambda x, w: torch.stack([images(x.to(memory_format=torch.channels_last), w)] * 2, 1),
+    "stack in front": lambda x, w: torch.stack([images(x.to(memory_format=torch.channels_last), w)] * 2),
+    "stack behind": lambda x, w: torch.stack([images(x.to(memory_format=torch.channels_last), w)] * 2, -1),
+    "stack with another": lambda x, w: torch.stack(
+        [images(x.to(memory_format=torch.channels_last), w), x[..., :10, :10]], 2
+    ),
 }
 
 

@@ -75,8 +75,14 @@ def unbind(x: Tensor, dim: int = 0) -> list[Tensor]:
 
 @decomposition(aten.stack.default)
 def stack(tensors: list[Tensor], dim: int = 0) -> Tensor:
-    """Tensors joined along a new dimension."""
-    return contiguous(aten.cat.default([aten.unsqueeze.default(x, dim) for x in tensors], dim))
+    """Tensors joined along a new dimension. As in eager they are joined along the one behind it, which then splits in two:
+    a format that all of them have stays."""
+    size, formats = tensors[0].shape, {suggested_format(x) for x in tensors}
+    dim = dim % (len(size) + 1)
+    if dim < len(size) and len(formats) == 1 and torch.contiguous_format not in formats:
+        return aten.view.default(aten.cat.default(tensors, dim), [*size[:dim], len(tensors), *size[dim:]])
+    joined = aten.cat.default([aten.unsqueeze.default(x, dim) for x in tensors], dim)
+    return contiguous(joined) if dim < len(size) else joined
 
 
 def _zeros(like: Tensor, size: Any) -> Tensor:
