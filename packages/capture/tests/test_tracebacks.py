@@ -62,6 +62,10 @@ def asserts(x: torch.Tensor) -> torch.Tensor:
     return y
 
 
+class _OfACompiler(UserWarning):
+    pass
+
+
 class Inner(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = x + 1
@@ -154,6 +158,10 @@ def test_warnings_that_are_errors_stay_ours(caplog: pytest.LogCaptureFixture) ->
     def failing(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
         raise OSError("no compiler")
 
+    def slow(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        warnings.warn("it is slow", _OfACompiler, stacklevel=1)
+        return module.forward
+
     def of_the_program(x: torch.Tensor) -> torch.Tensor:
         warnings.warn("mine", stacklevel=1)
         return x + 1
@@ -168,6 +176,10 @@ def test_warnings_that_are_errors_stay_ours(caplog: pytest.LogCaptureFixture) ->
         assert torch.equal(capture.compile(lambda x: x + 1, failing)(x), x + 1)
         with pytest.raises(UserWarning, match="mine"):
             capture.compile(of_the_program)(x)
+        warnings.simplefilter("error", _OfACompiler)
+        capture.config.on_error = "raise"
+        with pytest.raises(Exception, match="it is slow"):
+            capture.compile(lambda x: x + 1, slow)(x)
     told_instead = "\n".join(record.getMessage() for record in caplog.records)
     for part in ("it is a generator", "looks at its own local variables", "no compiler"):
         assert part in told_instead

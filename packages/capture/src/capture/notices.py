@@ -28,13 +28,17 @@ def tell(message: str, code: CodeType) -> None:
 
 @contextlib.contextmanager
 def warnings_kept_from_raising() -> Iterator[None]:
-    """Within, no warning is an exception, whatever the filters: the work of a compiler may warn where eager does not.
+    """Within, no warning is an exception by filters that are meant for programs: the work of a compiler may warn where eager
+    does not. Filters that name another category than Python's own are meant for it.
 
     Filters are the process's, so they are touched only where one of them raises.
     """
-    if not any(action == "error" for action, *_ in warnings.filters):
+    raising = [each for each in warnings.filters if each[0] == "error"]
+    meant = [each for each in raising if each[2].__module__ != "builtins"]
+    if len(meant) == len(raising):
         yield
         return
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.filters = meant
+        warnings.simplefilter("ignore", append=True)
         yield

@@ -3,7 +3,7 @@
 from inductor.addresses import address_facts, address_header, argument_kinds
 from inductor.ahead import NativeGraph, compile_ahead
 from inductor.api import compile_graph, prepare_graph
-from inductor.artefact import CompiledGraph, Stats, load_stored
+from inductor.artefact import CompiledGraph, InterpretedWarning, Stats, load_stored
 from inductor.backends import backend_for, register_backend, traits_of
 from inductor.cache import DiskCache, Entry, cache_root, scratch_folder
 from inductor.cache import reset as reset_cache
@@ -90,6 +90,7 @@ __all__ = [
     "IndexRule",
     "Indirect",
     "Inexpressible",
+    "InterpretedWarning",
     "Kernel",
     "KernelArg",
     "KernelCall",

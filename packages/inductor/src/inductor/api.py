@@ -54,6 +54,7 @@ def compile_graph(
         NotImplementedError: for a graph that isn't functional or holds a layout that is not strided.
         BuildError: if a kernel's compiler fails.
         LookupError: if a device of the graph has no backend.
+        InterpretedWarning: if filters make it an error and there are kernels that their device's backend cannot print.
     """
     with fixed_ambient(), _computing_on_the_host():
         return _compile(graph_module, example_inputs, Options() if options is None else options, backends)

@@ -9,7 +9,7 @@ import functools
 import logging
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,11 +21,17 @@ from inductor.backends import BackendOf, backend_for
 from inductor.cache import Damaged, read_entry, require_trusted
 from inductor.codegen.module import Call, LayoutFitter, load_call
 from inductor.codegen.source import straight_line
+from inductor.device import Kernel
 from inductor.parts import CHECKED, WRAPPER, Parts
 from inductor.stored import parts_of
 from symshapes import StraightLine, phase
 
 _log = logging.getLogger("inductor")
+
+
+class InterpretedWarning(UserWarning):
+    """Kernels of a graph run in the IR's interpreter, hundreds of times slower than printed ones: their device's backend cannot
+    print them."""
 
 
 @dataclass
@@ -62,6 +68,15 @@ class Stats:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
 
+def _tell_of(interpreted: Sequence[Kernel]) -> None:
+    """Warn; raises where filters make that an error."""
+    names = ", ".join(f"{kernel.name} ({kernel.device.type})" for kernel in interpreted)
+    message = (
+        f"interpreted, hundreds of times slower than compiled, since their device's backend cannot print them: {names}"
+    )
+    warnings.warn(message, InterpretedWarning, stacklevel=4)
+
+
 class CompiledGraph:
     """A compiled graph: called with one list of inputs, which it empties, it returns a tuple.
 
@@ -92,6 +107,8 @@ class CompiledGraph:
         self.stats = stats
         stats.kernels, stats.interpreted = len(parts.wrapper.kernels), len(parts.interpreted)
         stats.launches, stats.externs, stats.loops = parts.launches, parts.externs, parts.loops
+        if parts.interpreted:
+            _tell_of(parts.interpreted)
         with stats.phase("build"):
             if parts.native is None:
                 namespace = parts.namespace(backend, constants or {})

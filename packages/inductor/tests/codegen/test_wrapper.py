@@ -18,6 +18,7 @@ from torch import fx
 from inductor import (
     Buffer,
     CompiledGraph,
+    InterpretedWarning,
     LoopOp,
     Options,
     Program,
@@ -200,10 +201,21 @@ def test_a_kernel_no_backend_prints_is_interpreted() -> None:
         return z, z.sum(-1).sin(), y.cos()
 
     graph, expected = trace(f, X)
-    compiled = compile_graph(graph, [X], backends={"cpu": Picky()})
-    assert compiled.stats.interpreted == 1 and compiled.stats.launches > 1
+    with pytest.warns(InterpretedWarning, match=r"print them: \w*sin\w* \(cpu\)$") as told:
+        compiled = compile_graph(graph, [X], backends={"cpu": Picky()})
+    assert len(told) == 1 and compiled.stats.interpreted == 1 and compiled.stats.launches > 1
     for got, want in zip(compiled([X]), expected):
         torch.testing.assert_close(got, want)
+    with warnings.catch_warnings(), pytest.raises(InterpretedWarning):
+        warnings.simplefilter("error", InterpretedWarning)
+        compile_graph(graph, [X], backends={"cpu": Picky()})
+
+
+def test_what_backends_print_is_no_matter_of_warnings() -> None:
+    graph, _ = trace(lambda x: (x.sin().sum(-1), torch.mm(x, x.t())), X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert compile_graph(graph, [X], backends={"cpu": ReferenceBackend()}).stats.interpreted == 0
 
 
 def test_the_file_benchmarks_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
