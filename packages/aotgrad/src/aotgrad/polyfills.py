@@ -50,11 +50,42 @@ def _power_by(function: Callable[..., Any]) -> Callable[..., Any]:
     return power
 
 
+class _LaidOutAlike(torch.autograd.Function):
+    """A view, whose gradient is laid out as the tensor is."""
+
+    @staticmethod
+    def forward(ctx: Any, input: Tensor) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(input)
+        return input.view_as(input)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        (gradient,), (input,) = gradients, ctx.saved_tensors
+        return None if gradient is None else torch.empty_like(input).copy_(gradient)
+
+
+def _of_reflectors(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A product with Householder reflectors, whose gradient autograd writes in place, but joins from columns of a fake tensor."""
+
+    def product(input: Tensor, *args: Any, **named: Any) -> Any:
+        if isinstance(input, Tensor) and input.requires_grad and torch.is_grad_enabled() and not input.is_contiguous():
+            input = _LaidOutAlike.apply(input)  # type: ignore[no-untyped-call]
+        return function(input, *args, **named)
+
+    return product
+
+
 POLYFILLS: dict[Any, Callable[..., Any]] = {
     torch.nn.functional.one_hot: _one_hot,
     torch.pow: _power_by(torch.pow),
     operator.pow: _power_by(operator.pow),
     "pow": _power_by(torch.Tensor.pow),
     "__pow__": _power_by(torch.Tensor.__pow__),
+    torch.linalg.householder_product: _of_reflectors(torch.linalg.householder_product),
+    torch.orgqr: _of_reflectors(torch.orgqr),
+    "orgqr": _of_reflectors(torch.Tensor.orgqr),
+    torch.ormqr: _of_reflectors(torch.ormqr),
+    "ormqr": _of_reflectors(torch.Tensor.ormqr),
 }
 """Function of torch, or name of a tensor's method, to the function run in its place."""

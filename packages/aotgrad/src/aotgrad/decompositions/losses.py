@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from aotgrad.decompositions.activations import log_sigmoid_forward
+from aotgrad.decompositions.layout import contiguous
 from aotgrad.decompositions.precision import cast, in_opmath, widen
 from aotgrad.decompositions.registry import Maybe, decomposition
 
@@ -39,8 +40,8 @@ def mse_loss(x: Tensor, target: Tensor, reduction: int = MEAN) -> Tensor:
 @decomposition(aten.mse_loss_backward.default)
 @in_opmath
 def mse_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: int) -> Tensor:
-    """The gradient of `mse_loss`."""
-    return (x - target) * (2.0 / _share(x, reduction)) * grad
+    """The gradient of `mse_loss`, row-major."""
+    return contiguous((x - target) * (2.0 / _share(x, reduction)) * grad)
 
 
 @decomposition(aten.smooth_l1_loss.default)
@@ -57,13 +58,13 @@ def smooth_l1_loss(x: Tensor, target: Tensor, reduction: int = MEAN, beta: float
 @decomposition(aten.smooth_l1_loss_backward.default)
 @in_opmath
 def smooth_l1_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: int, beta: float) -> Tensor:
-    """The gradient of `smooth_l1_loss`."""
+    """The gradient of `smooth_l1_loss`, row-major."""
     difference = x - target
     scaled = grad / _share(x, reduction)
     far = scaled * aten.sign.default(difference)
     if beta == 0:
-        return far
-    return aten.where.self(aten.abs.default(difference) < beta, scaled * difference / beta, far)
+        return contiguous(far)
+    return contiguous(aten.where.self(aten.abs.default(difference) < beta, scaled * difference / beta, far))
 
 
 @decomposition(aten.huber_loss.default)
@@ -78,10 +79,10 @@ def huber_loss(x: Tensor, target: Tensor, reduction: int = MEAN, delta: float = 
 @decomposition(aten.huber_loss_backward.default)
 @in_opmath
 def huber_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: int, delta: float) -> Tensor:
-    """The gradient of `huber_loss`."""
+    """The gradient of `huber_loss`, row-major."""
     difference = x - target
     slope = aten.clamp.default(difference, -delta, delta)
-    return slope * (grad / _share(x, reduction))
+    return contiguous(slope * (grad / _share(x, reduction)))
 
 
 @decomposition(aten.soft_margin_loss.default)
