@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import shutil
 import threading
 from pathlib import Path
@@ -69,6 +70,32 @@ def test_builds_once_per_content(case, monkeypatch):
     second = backend.build(text, sources)
     assert set(first) == set(second) == {"copy", "_fresh_cpu", "_pooled_cpu"}
     assert set(cache_root().rglob("*")) == files
+
+
+def test_much_work_is_counted_in_full(case):
+    """More than 32 bits hold: what wraps round looks like little, and runs on one thread."""
+
+    def costly(outer, inner):
+        i, j = outer
+        ops.store("y", i * 1536 + j, ops.erf(ops.exp(ops.load("x", j * 400_000 + i))))
+
+    def product(outer, inner):
+        (i, j), (k,) = outer, inner
+        factors = ops.mul(ops.load("x", i * 384 + k), ops.load("w", k * 1536 + j))
+        ops.store("y", i * 1536 + j, ops.erf(ops.exp(ops.reduce("sum", factors))))
+
+    backend, buffers = CpuBackend(), {"x": ("in", F32), "w": ("in", F32), "y": ("out", F32)}
+    for made in (
+        case("costly", costly, [400_000, 1536], [], BUFFERS),
+        case("product", product, [400_000, 1536], [384], buffers),
+    ):
+        source = backend.emit(made.kernel)
+        library = build_module.load_kernels(
+            backend.module_text([source]), backend.isa, lambda path: ctypes.CDLL(str(path))
+        )
+        work = getattr(library, f"{backend.entry(source.kernel)}_work")
+        work.restype = ctypes.c_int64
+        assert work(None) >= 400_000 * 1536 * 8 >= 1 << 31
 
 
 def test_where_things_lie_and_what_comments_say_is_no_reason_to_build_again(case, monkeypatch, tmp_path):

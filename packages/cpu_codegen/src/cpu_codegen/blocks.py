@@ -102,14 +102,11 @@ class BlocksPrinter:
             out("return status;" if self.ops.has_indirect else "return DONE;")
         with out.block(f'extern "C" EXPORT Index {name}_work(const Word* args) {{'):
             print_arguments(self.kernel, out, sizes_only=True)
-            points = " * ".join(self._sizes(*blocks.batch, *blocks.rows, blocks.columns))
-            depth = " * ".join(self._sizes(*blocks.depth))
-            out(f"return {points} * ({depth} / {PRODUCTS_A_UNIT} + {blocks.plan.cost});")
+            points = self._count(*blocks.batch, *blocks.rows, blocks.columns)
+            out(f"return Index({points}) * ({self._count(*blocks.depth)} / {PRODUCTS_A_UNIT} + {blocks.plan.cost});")
         with out.block(f'extern "C" EXPORT int {name}(const Word* args) {{'):
             print_arguments(self.kernel, out, sizes_only=True)
-            batch, rows, columns = (
-                " * ".join(self._sizes(*loops)) or "1" for loops in (blocks.batch, blocks.rows, (blocks.columns,))
-            )
+            batch, rows, columns = (self._count(*loops) for loops in (blocks.batch, blocks.rows, (blocks.columns,)))
             out(f"Parts parts({batch}, {rows}, {columns}, {blocks.block});")
             out(f"return parallel({name}_parts, args, &parts, parts.count(), {name}_work(args));")
 
@@ -128,5 +125,5 @@ class BlocksPrinter:
         self.ops.define(self.blocks.sum, "sum")
         self.ops.emit_all(levels.outer[1])
 
-    def _sizes(self, *loops: Loop) -> list[str]:
-        return [self.index.factor(loop.size) for loop in loops]
+    def _count(self, *loops: Loop) -> str:
+        return self.index.product(loop.size for loop in loops)

@@ -5,7 +5,7 @@ Flows in: sympy expressions over loop variables, size symbols and indirect symbo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -61,6 +61,10 @@ class IndexPrinter:
     def factor(self, expr: Expr) -> str:
         """The text as it can stand in a product or a pointer sum: in parentheses unless it is one term."""
         return self._print(expr, 1)
+
+    def product(self, factors: Iterable[Expr | int]) -> str:
+        """The text of a product as a factor. Its numbers are multiplied here: C++ would multiply literals as ints, which are too narrow."""
+        return self.factor(sympy.Mul(*factors))
 
     def _print(self, expr: Expr, precedence: int) -> str:
         """`precedence`: 0 in a sum or argument, 1 as a factor."""

@@ -84,10 +84,10 @@ class _KernelPrinter:
 
     def _work(self) -> None:
         """How much there is to do: the launcher keeps Python's lock for little work, `parallel` counts threads by it."""
-        points = " * ".join(self.index.factor(loop.size) for loop in self._all_loops()) or "1"
+        work = self.index.product([*(loop.size for loop in self._all_loops()), self.plan.cost])
         with self.out.block(f'extern "C" EXPORT Index {self.name}_work(const Word* args) {{'):
             print_arguments(self.kernel, self.out, sizes_only=True)
-            self.out(f"return {points} * {self.plan.cost};")
+            self.out(f"return {work};")
 
     def _all_loops(self) -> list[Loop]:
         plan = self.plan
@@ -101,11 +101,8 @@ class _KernelPrinter:
         return self.plan.unroll * self.lanes
 
     def _item_count(self) -> str:
-        factors = [self.index.factor(loop.size) for loop in self.plan.outer]
-        per_row = self._per_row()
-        if per_row is not None:
-            factors.append(per_row)
-        return " * ".join(factors) or "1"
+        rows, per_row = self.index.product(loop.size for loop in self.plan.outer), self._per_row()
+        return rows if per_row is None else f"Index({rows}) * {per_row}"
 
     def _per_row(self) -> str | None:
         """Items per row; None where a row is one item."""

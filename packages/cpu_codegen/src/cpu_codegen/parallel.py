@@ -118,8 +118,8 @@ class SplitPrinter:
                 step = f"ceil_div(at_least({step}, 4096), {vectors}) * {vectors}"
             out(f"shared.step = at_least({step}, 1);")
             out(f"const Index parts = ceil_div({size}, shared.step);")
-            points = " * ".join(self.index.factor(loop.size) for loop in plan.inner)
-            out(f"const Index row_work = {points} * {plan.cost};")
+            row_work = self.index.product([*(loop.size for loop in plan.inner), plan.cost])
+            out(f"const Index row_work = {row_work};")
             if self.ops.has_indirect:
                 out("int status = DONE;")
             with ExitStack() as loops:

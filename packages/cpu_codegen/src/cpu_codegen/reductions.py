@@ -86,7 +86,7 @@ class ReductionPrinter:
 
     def keep_memory(self) -> None:
         """Memory of one row for each value kept from one pass to the next."""
-        points = " * ".join(self.index.factor(loop.size) for loop in self.plan.inner)
+        points = self.index.product(loop.size for loop in self.plan.inner)
         for at in sorted(self.plan.kept):
             dtype = self.plan.body.dtype(at)
             self.out(f"Row<{SCALAR[dtype]}> kept{at}({points});")
