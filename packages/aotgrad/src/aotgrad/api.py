@@ -88,9 +88,7 @@ def compile(
     if not isinstance(traced, JointGraph):
 
         def infer(traced: InferenceGraph, kept: tuple[int, ...] | None = None) -> Callable[..., Any]:
-            if rewrite is not None:
-                with phase("rewrite"):
-                    rewrite(traced.graph)
+            _rewrite(traced.graph, rewrite)
             module = traced.module
             return inference_runner(
                 inference_compiler(module, _example_inputs(module)),
@@ -109,9 +107,7 @@ def compile(
         places = traced.graph.find_nodes(op="placeholder")[len(inputs) :]
         unread = [at for at in constants if not places[at].users]
         return renewing(held, constants, unread, lambda places: infer(*frozen(traced, held, places)))
-    if rewrite is not None:
-        with phase("rewrite"):
-            rewrite(traced.graph)
+    _rewrite(traced.graph, rewrite)
     taken = _taken(graph_module, inputs, held, traced.signature)
     with phase("partition"):
         module, parts = _parts(traced, partitioner or partition_default)
@@ -136,6 +132,12 @@ def compile(
         enable_grad=not enabled,
         beneath=bool(getattr(graph_module, "meta", {}).get("beneath")),
     )
+
+
+def _rewrite(graph: fx.Graph, rewrite: Callable[[fx.Graph], object] | None) -> None:
+    if rewrite is not None:
+        with phase("rewrite"):
+            rewrite(graph)
 
 
 def _parts(joint: JointGraph, partitioner: Partitioner) -> tuple[fx.GraphModule, list[tuple[JointGraph, Partition]]]:

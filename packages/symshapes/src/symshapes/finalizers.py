@@ -17,9 +17,8 @@ from symshapes import _torch
 
 _here = threading.local()
 _lock = threading.RLock()  # a signal handler or finalizer may call a compiled function while its own thread holds it
-_stretches: weakref.WeakSet[_Stretch] = (
-    weakref.WeakSet()
-)  # in all threads; the callback is registered while there are any
+# Of all threads; the callback is registered while there are any.
+_stretches: weakref.WeakSet[_Stretch] = weakref.WeakSet()
 
 
 class TraceSpoiled(Exception):

@@ -105,12 +105,8 @@ def _private(program: Program, plan: MemoryPlan, owned: set[str]) -> frozenset[s
             name = plan.reused[name]
         return name
 
-    public = {
-        first(name)
-        for name in (seen | plan.reused.keys() | set(plan.reused.values()))
-        if name in seen or name not in owned
-    }
-    return frozenset(name for name in owned if name not in plan.reused and name not in public)
+    shared = {first(name) for name in (*seen, *plan.reused, *plan.reused.values()) if name in seen or name not in owned}
+    return frozenset(owned - plan.reused.keys() - shared)
 
 
 def _latest(dead: list[tuple[int, str]] | None) -> float:
