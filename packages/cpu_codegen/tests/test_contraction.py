@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -155,3 +156,44 @@ def test_sums_that_meet_in_memory_run_in_order(case: Any) -> None:
 
     made = case("meeting", body, [7, 9], [8], {"a": ("in", F32), "b": ("in", F32), "out": ("inout", F32)})
     assert find_product(made.kernel, 8) is None
+
+
+CLANG = next((name for name in ("clang++", *(f"clang++-{n}" for n in range(30, 15, -1))) if shutil.which(name)), None)
+
+
+@pytest.mark.skipif(CLANG is None, reason="no clang++ is installed here")
+def test_another_compiler(isa, case, compiled, monkeypatch):
+    """clang++ has other builtins than g++."""
+    monkeypatch.setenv("CXX", str(CLANG))
+    one = multiplied(case, (29, 40, 33), ((40, 1), (1, 40), (33, 1)), lambda x, m, n: prim.exp(x))
+    memory = {
+        "a": torch.randn(29 * 40),
+        "b": torch.randn(33 * 40),
+        "bias": torch.empty(33),
+        "out": torch.empty(29 * 33),
+    }
+    exact = (memory["a"].view(29, 40).double() @ memory["b"].view(33, 40).double().t()).exp()
+    found = one.call(compiled([one]), memory)["out"]
+    torch.testing.assert_close(found.view(29, 33).double(), exact, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 4, 5, 8, 9])
+@pytest.mark.parametrize(("rows", "depth"), [(200, 128), (3, 70), (100, 9), (1, 33)])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_few_columns_of_many_rows(isa, case, compiled, columns, rows, depth, transposed):
+    """Vectors go over rows; what is behind the sums reads by columns, too."""
+
+    def body(outer, inner):
+        x = ops.load("x", (outer[0] * depth + inner[0]) if not transposed else inner[0] * rows + outer[0])
+        total = ops.reduce("sum", ops.mul(x, ops.load("w", outer[1] * depth + inner[0])))
+        ops.store("y", outer[0] * columns + outer[1], ops.add(total, ops.load("bias", outer[1])))
+
+    buffers = {"x": ("in", F32), "w": ("in", F32), "bias": ("in", F32), "y": ("out", F32)}
+    one = case("few", body, [rows, columns], [depth], buffers)
+    memory = {"x": torch.randn(rows * depth), "w": torch.randn(columns * depth), "bias": torch.randn(columns)}
+    memory["y"] = torch.full((rows * columns,), float("nan"))
+    x = memory["x"].view(depth, rows).t() if transposed else memory["x"].view(rows, depth)
+    exact = x.double() @ memory["w"].view(columns, depth).double().t() + memory["bias"].double()
+    torch.testing.assert_close(
+        one.call(compiled([one]), memory)["y"].view(rows, columns).double(), exact, rtol=1e-5, atol=1e-5
+    )

@@ -309,3 +309,99 @@ def test_rows_normalised_and_stored_transposed(isa, case, compiled, dtype):
     shifted = x - x.amax(1, keepdim=True)
     found = one.call(compiled([one]), {"x": x, "y": torch.empty(columns, rows, dtype=dtype)})["y"]
     assert torch.equal(found, (shifted + shifted.sum(1, keepdim=True)).t())
+
+
+def assert_same(found, expected):
+    for name, value in expected.items():
+        assert torch.equal(found[name], value), name
+
+
+def _joined(outer, inner):
+    """Three parts, the second looked up by rows; behind them a border."""
+    at = ops.index_expr(outer[1], torch.int64)
+    seven, forty, size = (ops.constant(n, torch.int64) for n in (7, 40, 61))
+    first, second = ops.lt(at, seven), ops.logical_and(ops.ge(at, seven), ops.lt(at, forty))
+    third = ops.logical_and(ops.ge(at, forty), ops.lt(at, size))
+
+    def looked_up():
+        row = ops.indirect(ops.load("rows", outer[0]), 5)
+        return ops.load("b", row * 33 + outer[1] - 7)
+
+    a = ops.masked(first, lambda: ops.load("a", outer[0] * 7 + outer[1]), 0.0)
+    b = ops.masked(second, looked_up, 0.0)
+    c = ops.masked(third, lambda: ops.load("c", outer[0] * 21 + outer[1] - 40), -2.5)
+    ops.store("y", outer[0] * 64 + outer[1], ops.where(first, a, ops.where(second, b, c)))
+    ops.store("in_c", outer[0] * 64 + outer[1], third)
+
+
+JOINED = {"rows": ("in", torch.int64), "a": ("in", F32), "b": ("in", F32), "c": ("in", F32)}
+JOINED |= {"y": ("out", F32), "in_c": ("out", torch.bool)}
+
+
+def _joined_memory(rows, row):
+    sizes = {"rows": rows, "a": rows * 7, "b": 5 * 33, "c": rows * 21, "y": rows * 64, "in_c": rows * 64}
+    memory = {name: torch.randn(size).to(JOINED[name][1]) for name, size in sizes.items()}
+    return {**memory, "rows": torch.full((rows,), row)}
+
+
+def test_conditions_are_asked_once_for_a_range(isa, case, compiled):
+    one = case("joined", _joined, [6, 64], [], JOINED)
+    text = CpuBackend().emit(one.kernel).text
+    assert "gather" not in text and "select" not in text, text
+    memory = _joined_memory(6, 3)
+    assert_same(one.call(compiled([one]), memory), one.expected(memory))
+
+
+def test_ranges_of_long_rows(isa, case, compiled):
+    """Rows in chunks, cut in ranges that do not end where chunks do."""
+
+    def body(outer, inner):
+        at = ops.index_expr(4 * outer[0] - 12001, torch.int64)
+        behind = ops.gt(at, ops.constant(-1, torch.int64))
+        end = ops.le(ops.index_expr(9000 - outer[0], torch.int64), ops.constant(0, torch.int64))
+        x = ops.masked(behind, lambda: ops.load("x", outer[0] - 3001), 1.5)
+        ops.store("y", outer[0], ops.where(end, ops.neg(x), x))
+
+    one = case("shifted", body, [10007], [], {"x": ("in", F32), "y": ("out", F32)})
+    assert "at_most(last, 3001)" in CpuBackend().emit(one.kernel).text
+    memory = {"x": torch.randn(10007), "y": torch.empty(10007)}
+    assert_same(one.call(compiled([one]), memory), one.expected(memory))
+
+
+def test_positions_are_checked_where_they_are_read_alone(isa, case, compiled):
+    one = case("joined", _joined, [2, 64], [], JOINED)
+    with pytest.raises(IndexError):
+        one.call(compiled([one]), _joined_memory(2, 5))
+
+    def body(outer, inner):
+        """The row is asked for at every point, but read at some."""
+        inside = ops.lt(ops.index_expr(outer[1], torch.int64), ops.constant(20, torch.int64))
+        row = ops.indirect(ops.load("rows", outer[0] * 64 + outer[1]), 5)
+        ops.store("y", outer[0] * 64 + outer[1], ops.masked(inside, lambda: ops.load("b", row * 33), 0.0))
+
+    buffers = {"rows": ("in", torch.int64), "b": ("in", F32), "y": ("out", F32)}
+    other = case("asked", body, [2, 64], [], buffers)
+    rows = torch.zeros(2, 64, dtype=torch.int64)
+    rows[1, 50] = 5
+    with pytest.raises(IndexError):
+        other.call(compiled([other]), {"rows": rows.flatten(), "b": torch.randn(165), "y": torch.empty(128)})
+
+
+def test_a_position_that_nobody_asks_for_is_zero(isa, case, compiled):
+    """What is read by it under another condition."""
+
+    def body(outer, inner):
+        at = ops.index_expr(outer[1], torch.int64)
+        inside = ops.ge(at, ops.constant(20, torch.int64))
+        symbol = []
+
+        def looked_up():
+            symbol.append(ops.indirect(ops.load("rows", outer[0]), 5))
+            return ops.load("b", symbol[0])
+
+        x = ops.masked(inside, looked_up, 0.0)
+        ops.store("y", outer[0] * 40 + outer[1], ops.add(x, ops.load("b", symbol[0] + 1)))
+
+    one = case("zero", body, [3, 40], [], {"rows": ("in", torch.int64), "b": ("in", F32), "y": ("out", F32)})
+    memory = {"rows": torch.tensor([4, 0, 2]), "b": torch.randn(6), "y": torch.empty(120)}
+    assert_same(one.call(compiled([one]), memory), one.expected(memory))

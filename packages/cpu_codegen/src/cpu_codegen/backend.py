@@ -11,9 +11,10 @@ import torch
 
 from cpu_codegen.build import compile_command, find_compiler, load_kernels, load_shared
 from cpu_codegen.cpu_info import Isa, detect_isa
+from cpu_codegen.dealing import deal
 from cpu_codegen.environment import environment
 from cpu_codegen.kernel import print_kernel
-from cpu_codegen.launcher import POOLED, in_large_pages, in_the_pool, make_call, open_library
+from cpu_codegen.launcher import POOLED, in_large_pages, in_the_pool, loaded_beside, make_call, open_library
 from cpu_codegen.names import entry_name
 from cpu_codegen.types import MEMORY
 from inductor import BuildError, DeviceTraits, Kernel, KernelCall, KernelSource
@@ -22,8 +23,6 @@ from symshapes import ambient
 T = TypeVar("T")
 
 _MAX_ARGS = 256
-_KERNELS_PER_FILE = 3
-"""A file's headers take as long to read as this many kernels to compile, about."""
 
 _LARGE_PAGES = 4 << 20
 """Allocators give so much back to the system when it is freed, so that each call gets pages that nobody has touched."""
@@ -104,7 +103,8 @@ class CpuBackend:
             BuildError: no compiler, or it failed; the message holds its output and the source's path.
         """
         parts = self._parts(sources) if self.module_text(sources) == module_text else None
-        library = load_kernels(module_text, self.isa, open_library, parts)
+        with loaded_beside():
+            library = load_kernels(module_text, self.isa, open_library, parts)
         calls = {s.kernel.name: make_call(s.kernel, library, entry_name(s.kernel)) for s in sources}
         memory = {f"_fresh_{self.device_type}": in_large_pages(), f"_pooled_{self.device_type}": in_the_pool()}
         return {**calls, **memory}
@@ -124,9 +124,6 @@ class CpuBackend:
         return load_shared(self._parts(sources) if sources else [], self.isa, plain, include, load)
 
     def _parts(self, sources: Sequence[KernelSource]) -> list[str]:
-        """The kernels dealt to several files of about the same length: compilers run beside each other."""
-        count = max(1, min(environment().processors, len(sources) // _KERNELS_PER_FILE))
-        groups: list[list[str]] = [[] for _ in range(count)]
-        for source in sorted(sources, key=lambda s: -len(s.text)):
-            min(groups, key=lambda group: sum(map(len, group))).append(source.text)
+        """The kernels dealt to several files: compilers run beside each other."""
+        groups = deal([source.text for source in sources], environment().processors)
         return ["\n".join([self._head(), *group]) for group in groups]

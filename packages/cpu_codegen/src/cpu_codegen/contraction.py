@@ -18,10 +18,12 @@ from cpu_codegen.loops import Loop, simplify
 from cpu_codegen.vectorize import writes_collide
 from inductor import Kernel, Load, contraction_of, split
 
+FEW_COLUMNS = 8
+
 
 @dataclass(frozen=True)
 class Operand:
-    """A factor: the load, without the variables of the loops that walk over it, and how far neighbours and steps lie apart."""
+    """A factor: where it starts, without the variables of the loops that walk over it, and how far neighbours and steps lie apart."""
 
     load: Load
     across: Expr
@@ -43,14 +45,12 @@ class Product:
         out, index, block = frame.out, frame.index, self.blocks.block
         (rows,), (depth,) = self.blocks.rows, self.blocks.depth
         row, column = index(rows.variable), index(self.blocks.columns.variable)
-        zero = {self.blocks.columns.variable: sympy.S.Zero}
-        b = Operand(self.b.load.with_index(lambda at: at.xreplace(zero)), self.b.across, self.b.along)
         out(f"const Index depth = {index(depth.size)};")
-        with out.block(f"const auto pack_a = [&](float* to, Index {row}, Index count) INLINE_BODY {{", "};"):
-            out(f"pack<BLOCK, {block}>(to, {_text(frame, self.a)}, count, depth);")
         signature = f"[&](Index {row}, Index {column}, auto lanes, F32 sum) INLINE_BODY"
-        with out.block(f"product<{block}>(part, depth, pack_a, {_text(frame, b)}, {signature} {{", "});"):
+        with out.block(f"const auto finish = {signature} {{", "};"):
             frame.print_results(self.blocks.plan.levels.outer[0])
+        a, b = _text(frame, self.a), _text(frame, self.b)
+        out(f"product(part, depth, {a}, {b}, block<{block}>(), finish_by(finish));")
 
 
 def find_product(kernel: Kernel, lanes: int) -> Product | None:
@@ -71,14 +71,9 @@ def find_product(kernel: Kernel, lanes: int) -> Product | None:
     factors = [op for at in found.factors if isinstance(op := body.ops[at], Load)]
     if any(op.mask is not None or dtypes[op.buffer] is not torch.float32 for op in factors):
         return None
-    columns, *others = reversed(outer)
-    for a, b in permutations(factors):
-        if columns.variable in a.index.free_symbols or columns.variable not in b.index.free_symbols:
-            continue
-        for rows in others:
-            if rows.variable in b.index.free_symbols or rows.variable not in a.index.free_symbols:
-                continue
-            left, right = _operand(a, rows, inner[0]), _operand(b, columns, inner[0])
+    for columns, rows in _columns_and_rows(outer):
+        for a, b in permutations(factors):
+            left, right = _operand(a, rows, columns, inner[0]), _operand(b, columns, rows, inner[0])
             if left is None or right is None:
                 continue
             blocks = Blocks(
@@ -94,11 +89,25 @@ def find_product(kernel: Kernel, lanes: int) -> Product | None:
     return None
 
 
-def _operand(load: Load, loop: Loop, depth: Loop) -> Operand | None:
-    across, along = stride(load.index, loop.variable), stride(load.index, depth.variable)
+def _columns_and_rows(outer: tuple[Loop, ...]) -> list[tuple[Loop, Loop]]:
+    """What the loops may be, best first: the innermost goes over columns, but for one so short that vectors of it would be
+    mostly empty."""
+    *others, last = outer
+    pairs = [(last, other) for other in reversed(others)]
+    if last.static is None or last.static > FEW_COLUMNS:
+        return pairs
+    return [(other, last) for other in reversed(others) if other.static is None or other.static > last.static] + pairs
+
+
+def _operand(load: Load, mine: Loop, others: Loop, depth: Loop) -> Operand | None:
+    """The factor that walks over `mine` and not over `others`; None if it is none."""
+    symbols = load.index.free_symbols
+    if mine.variable not in symbols or others.variable in symbols:
+        return None
+    across, along = stride(load.index, mine.variable), stride(load.index, depth.variable)
     if across is None or along is None:
         return None
-    start = load.index.xreplace({depth.variable: sympy.S.Zero})
+    start = load.index.xreplace({mine.variable: sympy.S.Zero, depth.variable: sympy.S.Zero})
     return Operand(Load(load.buffer, start, None, load.dtype), across, along)
 
 

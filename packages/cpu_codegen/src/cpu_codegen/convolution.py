@@ -72,7 +72,8 @@ class Convolution:
             frame.print_digits("row", blocks.rows)
             frame.print_results(_needed_behind(blocks))
         sizes = f"{count}, {self.channels.static}"
-        out(f"convolve<{blocks.block}>(part, {sizes}, {weight}, around<{blocks.block}>(find, finish));")
+        by = f"points_block<{blocks.block}>(), find_by<{blocks.block}>(find), finish_by(finish)"
+        out(f"convolve(part, {sizes}, {weight}, {by});")
 
 
 def find_convolution(kernel: Kernel, lanes: int) -> Convolution | None:

@@ -15,6 +15,7 @@ from cpu_codegen.loops import Loop
 from cpu_codegen.names import entry_name
 from cpu_codegen.operation_printer import OperationPrinter, print_arguments
 from cpu_codegen.parallel import ColumnSplitPrinter, SplitPrinter
+from cpu_codegen.ranges import cut
 from cpu_codegen.reductions import ReductionPrinter
 from cpu_codegen.text import Lines
 from cpu_codegen.tiles import print_tiles
@@ -173,15 +174,27 @@ class _KernelPrinter:
 
     def _pointwise(self) -> None:
         out, plan = self.out, self.plan
-        self.ops.emit_all(at for at in plan.levels.outer[0] if not plan.varying[at])
         size = self.index(plan.vector.size)
         first, last = "0", size
         if plan.chunked:
             out(f"const Index first = {self._part()} * {CHUNK};")
             out(f"const Index last = at_most(first + {CHUNK}, {size});")
             first, last = "first", "last"
-        static = plan.vector.static
-        loop = "whole_vectors" if static is not None and static % self.lanes == 0 else "vectors"
-        name = self.index(plan.vector.variable)
-        with out.block(f"{loop}({first}, {last}, [&](Index {name}, auto lanes) INLINE_BODY {{", "});"):
-            self.ops.emit_all(at for at in plan.levels.outer[0] if plan.varying[at])
+        ranges = cut(plan.body, plan.vector)
+        if not ranges:
+            self._points(self.ops, first, last, plan.vector.static)
+        for each in ranges:
+            ops = OperationPrinter(self.kernel, plan.narrowed(each.body), out)
+            with out.block("{", "}"):
+                if plan.chunked:
+                    self._points(ops, f"at_least({first}, {each.first})", f"at_most({last}, {each.last})", None)
+                else:
+                    self._points(ops, str(each.first), str(each.last), each.last - each.first)
+
+    def _points(self, ops: OperationPrinter, first: str, last: str, count: int | None) -> None:
+        """All points [first, last) of the loop over vectors; `count` of them, if that is known."""
+        plan, name = ops.plan, self.index(self.plan.vector.variable)
+        ops.emit_all(at for at in plan.levels.outer[0] if not plan.varying[at])
+        loop = "whole_vectors" if count is not None and count % self.lanes == 0 else "vectors"
+        with self.out.block(f"{loop}({first}, {last}, [&](Index {name}, auto lanes) INLINE_BODY {{", "});"):
+            ops.emit_all(at for at in plan.levels.outer[0] if plan.varying[at])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import functools
 import importlib.machinery
 import importlib.util
 import os
 import sys
 import sysconfig
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +32,41 @@ _KINDS = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5, "bool": 6}
 """DLPack's codes by the letters that a dtype's name begins with."""
 
 
-@functools.cache
+_loading = threading.Lock()
+
+
+def _after_fork() -> None:
+    """Another thread may have held the lock, and is not in the child to give it back."""
+    global _loading
+    _loading = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 def _module() -> Any:
+    with _loading:
+        return _loaded()
+
+
+@contextlib.contextmanager
+def loaded_beside() -> Iterator[None]:
+    """Loads the launcher while what is inside runs: the first time on a machine it is compiled, too.
+
+    Raises:
+        BuildError: it can't be compiled; at the end, unless what is inside raises.
+    """
+    if _loaded.cache_info().currsize:
+        yield
+        return
+    with ThreadPoolExecutor(1) as pool:
+        loaded = pool.submit(contextvars.copy_context().run, _module)
+        yield
+        loaded.result()
+
+
+@functools.cache
+def _loaded() -> Any:
     include = Path(sysconfig.get_paths()["include"])
     if not (include / "Python.h").exists():
         raise BuildError(

@@ -212,6 +212,8 @@ class OperationPrinter:
             return f"{self.scalar(mask.at)} ? {whole} : {vector}({literal(0, op.dtype)})"
         if contiguous(index, self.plan.vector.variable, self._lane_symbols):
             return f"load<{vector}>({self._buffers[buffer]} + {self.index.factor(index)}, {lanes})"
+        if mask is None and self._alternates(op):
+            return f"load_alternate<{vector}>({self._buffers[buffer]} + {self.index.factor(index)}, lanes)"
         if not self._varies(index):
             # One element, wanted by some lanes.
             assert mask is not None
@@ -220,6 +222,12 @@ class OperationPrinter:
             chosen = f"any_of({lanes}) ? {element} : {literal(0, op.dtype)}"
             return f"select({m}, {vector}({chosen}), {vector}({literal(0, op.dtype)}))"
         return f"gather<{vector}>({lanes}, {self._lane_address(buffer, index)})"
+
+    def _alternates(self, op: Load) -> bool:
+        """Whether lanes are every other element in memory, of a width that shuffles take from two vectors."""
+        if op.dtype.itemsize != 4 or not self._lane_symbols.isdisjoint(op.index.free_symbols):
+            return False
+        return stride(op.index, self.plan.vector.variable) == 2
 
     def _varies(self, index: Expr) -> bool:
         symbols = index.free_symbols

@@ -266,7 +266,7 @@ class ColumnSplitPrinter:
             self._before(k, stores=True)
         reduced = self.passes[k].reductions
         for at in reduced:
-            self.out(f"{self.reductions.accumulator(at, 1, cascade=False)} sum{at}[WIDTH];")
+            self.out(f"Several<{self.reductions.accumulator(at, 1, cascade=False)}, WIDTH> sum{at};")
         if reduced:
             with self.out.block("for (Index p = 0; p < shared.parts; ++p) {"), self.reductions.each_vector():
                 for at in reduced:

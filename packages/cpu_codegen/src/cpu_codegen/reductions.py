@@ -305,7 +305,7 @@ class ReductionPrinter:
         varying = [at for at in step.reductions if plan.varying[at]]
         uniform = [at for at in step.reductions if not plan.varying[at]]
         for at in varying:
-            out(f"{self.accumulator(at, 1)} sum{at}[WIDTH];")
+            out(f"Several<{self.accumulator(at, 1)}, WIDTH> sum{at};")
         for at in uniform:
             out(f"{self.accumulator(at, 1)} sum{at};")
         folding = [at for at in step.reductions if self._cascades(at)]
@@ -324,8 +324,12 @@ class ReductionPrinter:
             if folding:
                 with out.block(f"if (++{counter} == {FOLD}) {{"):
                     for at in folding:
-                        text = f"for (auto& sum : sum{at}) sum.fold();" if at in varying else f"sum{at}.fold();"
-                        out(text)
+                        fold = f"sum{at}[u].fold();"
+                        out(
+                            f"each<WIDTH>([&](auto u) INLINE_BODY {{ {fold} }});"
+                            if at in varying
+                            else f"sum{at}.fold();"
+                        )
                     out(f"{counter} = 0;")
         for at in uniform:
             self.result(at)

@@ -92,6 +92,11 @@ class Plan:
         """Size of the inner space if it is known."""
         return product(self.inner)
 
+    def narrowed(self, body: Body) -> Plan:
+        """Mode POINTWISE: the plan for what is left of the body at some of the points."""
+        varying = varying_ops(body, dependencies(body), self.vector.variable, through_reduce=False)
+        return replace(self, body=body, levels=split_levels(body), varying=varying)
+
 
 def make_plan(kernel: Kernel, lanes: int) -> Plan:
     """Plan `kernel` for vectors of `lanes` lanes."""

@@ -19,38 +19,35 @@ struct Weights {
   bool ordered;
 };
 
-// Pack `count` <= WIDTH results of `channels` channels into to[tap][channel][WIDTH]. What lies behind them there is any of them
+// Pack `count` <= width results of `channels` channels into to[tap][channel][width]. What lies behind them there is any of them
 // again.
-template <int WIDTH>
-static __attribute__((noinline)) void pack_weights(float* to, Weights from, Index taps, Index count, Index channels) {
+static __attribute__((noinline)) void pack_weights(float* to, Index width, Weights from, Index taps, Index count, Index channels) {
   if (!from.ordered) {
     for (Index tap = 0; tap < taps; ++tap)
-      pack<WIDTH, WIDTH>(to + tap * channels * WIDTH, {from.at + from.taps[tap], from.across, from.along}, count, channels);
+      pack(to + tap * channels * width, width, {from.at + from.taps[tap], from.across, from.along}, width, count, channels);
     return;
   }
   const Index depth = taps * channels, last = count - 1;
   Index tap = 0, channel = 0, done = 0;
   const auto place = [&]() INLINE_BODY {
-    float* const here = to + (tap * channels + channel) * WIDTH;
+    float* const here = to + (tap * channels + channel) * width;
     if (++tap == taps) tap = 0, ++channel;
     return here;
   };
   for (; done + LANES <= depth; done += LANES) {
     float* places[LANES];
     ROLLED for (int step = 0; step < LANES; ++step) places[step] = place();
-    ROLLED for (Index first = 0; first < WIDTH; first += LANES) {
-      F32 rows[LANES];
-#pragma GCC unroll 16
-      for (int lane = 0; lane < LANES; ++lane)
-        rows[lane] = load_raw(from.at + at_most(first + lane, last) * from.across + done, Full());
-      turn<LANES / 2>(rows);
-#pragma GCC unroll 16
-      for (int step = 0; step < LANES; ++step) store_raw(places[step] + first, rows[step], Full());
+    ROLLED for (Index first = 0; first < width; first += LANES) {
+      alignas(64) float square[LANES][LANES];
+      const Index here = at_most(first, last);
+      turn_square(square[0], LANES, from.at + here * from.across + done, from.across, last - here);
+      for (int step = 0; step < LANES; ++step)
+        store_raw(places[step] + first, load_raw(square[step], Full()), Full());
     }
   }
   for (; done < depth; ++done) {
     float* const here = place();
-    ROLLED for (Index k = 0; k < WIDTH; ++k) here[k] = from.at[at_most(k, last) * from.across + done];
+    ROLLED for (Index k = 0; k < width; ++k) here[k] = from.at[at_most(k, last) * from.across + done];
   }
 }
 
@@ -88,52 +85,55 @@ static __attribute__((noinline)) void multiply_points(float* sums, const float* 
     }
 }
 
-// What differs from one convolution to another, called for many points at a time.
-struct Around {
-  // to[tap][ROWS]: where the channels lie that each tap meets at each of the rows from `row` on, of which `last` stands for all
-  // behind it; or `zeros`.
-  void (*find)(const void* data, const float** to, Index row, Index last, const float* zeros);
-  const void* find_data;
-  // What is made of sums[row][PANEL] of `rows` rows from `row` on and `width` columns from `column` on.
-  void (*finish)(const void* data, const float* sums, Index row, Index rows, Index column, Index width);
-  const void* finish_data;
+// to[tap][ROWS]: where the channels lie that each tap meets at each of the rows from `row` on, of which `last` stands for all
+// behind it; or `zeros`.
+struct Find {
+  void (*call)(const void* body, const float** to, Index row, Index last, const float* zeros);
+  const void* body;
 };
-template <int ROWS, class Find, class Finish>
-INLINE Around around(const Find& find, const Finish& finish) {
-  return {[](const void* data, const float** to, Index row, Index last, const float* zeros) {
-            ROLLED for (Index r = 0; r < ROWS; ++r) (*(const Find*)data)(to + r, at_most(row + r, last), zeros);
+// The same by rows: body(to, row, zeros).
+template <int ROWS, class Body>
+INLINE Find find_by(const Body& body) {
+  return {[](const void* body, const float** to, Index row, Index last, const float* zeros) {
+            ROLLED for (Index r = 0; r < ROWS; ++r) (*(const Body*)body)(to + r, at_most(row + r, last), zeros);
           },
-          &find,
-          [](const void* data, const float* sums, Index row, Index rows, Index column, Index width) {
-            ROLLED for (Index r = 0; r < rows; ++r)
-              vectors(0, width, [&](Index k, auto lanes) INLINE_BODY {
-                (*(const Finish*)data)(row + r, column + k, lanes, load_raw(sums + r * PANEL + k, Full()));
-              });
-          },
-          &finish};
+          &body};
+}
+
+// How many points' sums are made at a time, and by what: for panels that are whole, and for those of one vector.
+struct PointsBlock {
+  Index rows;
+  void (*multiply)(float* sums, const float* const* points, Index taps, Index begin, Index channels, const float* b,
+                   bool first);
+  void (*multiply_narrow)(float* sums, const float* const* points, Index taps, Index begin, Index channels,
+                          const float* b, bool first);
+};
+template <int ROWS>
+INLINE PointsBlock points_block() {
+  return {ROWS, multiply_points<ROWS, PANEL_VECTORS>, multiply_points<ROWS, 1>};
 }
 
 // The elements of a part of a convolution: its rows are points of the result, its columns channels of it. A block of points stays
 // in the first-level cache while it meets a group of panels.
-template <int ROWS>
-static __attribute__((noinline)) void convolve(Part part, Index taps, Index channels, Weights weights, Around around) {
-  const Index height = part.last_row - part.first_row, across = ceil_div(part.last_column - part.first_column, PANEL);
+static __attribute__((noinline)) void convolve(Part part, Index taps, Index channels, Weights weights,
+                                               PointsBlock block, Find find, Finish finish) {
+  const Index each = block.rows, height = part.last_row - part.first_row, across = ceil_div(part.last_column - part.first_column, PANEL);
   const Index fitting = DEEPEST_TAPS / taps, even = fitting > 16 ? fitting / 16 * 16 : at_least(fitting, 1);
   const Index cuts = ceil_div(channels, even), step = ceil_div(channels, cuts);
   const Index group = at_most(GROUP, across);
   const Index a_row = step * sizeof(float) + taps * sizeof(float*) + (cuts > 1 ? group * PANEL * sizeof(float) : 0);
-  const Index most = at_most(at_least(NEARBY / (ROWS * a_row), 1), ceil_div(height, ROWS));
+  const Index most = at_most(at_least(NEARBY / (each * a_row), 1), ceil_div(height, each));
   const Index tiles = cuts == 1 ? 1 : most * group;
-  Row<const float*> points(most * ROWS * taps);
-  Row<float> room(channels + tiles * ROWS * PANEL + group * PANEL * taps * step + 64 / sizeof(float));
+  Row<const float*> points(most * each * taps);
+  Row<float> room(channels + tiles * each * PANEL + group * PANEL * taps * step + 64 / sizeof(float));
   float* const panels = (float*)(((u64)room.data + 63) / 64 * 64);
   float* const sums = panels + group * PANEL * taps * step;
-  float* const zeros = sums + tiles * ROWS * PANEL;
+  float* const zeros = sums + tiles * each * PANEL;
   for (Index k = 0; k < channels; ++k) zeros[k] = 0;
-  for (Index top = part.first_row; top < part.last_row; top += most * ROWS) {
-    const Index bottom = at_most(top + most * ROWS, part.last_row), blocks = ceil_div(bottom - top, ROWS);
-    for (Index block = 0; block < blocks; ++block)
-      around.find(around.find_data, points.data + block * ROWS * taps, top + block * ROWS, bottom - 1, zeros);
+  for (Index top = part.first_row; top < part.last_row; top += most * each) {
+    const Index bottom = at_most(top + most * each, part.last_row), blocks = ceil_div(bottom - top, each);
+    for (Index number = 0; number < blocks; ++number)
+      find.call(find.body, points.data + number * each * taps, top + number * each, bottom - 1, zeros);
     for (Index left = part.first_column; left < part.last_column; left += group * PANEL) {
       const Index right = at_most(left + group * PANEL, part.last_column), here = ceil_div(right - left, PANEL);
       for (Index cut = 0; cut < cuts; ++cut) {
@@ -144,25 +144,23 @@ static __attribute__((noinline)) void convolve(Part part, Index taps, Index chan
           float* const panel = panels + p * PANEL * taps * step;
           Weights source = weights;
           source.at += column * weights.across + k * weights.along;
-          if (width <= LANES) pack_weights<LANES>(panel, source, taps, width, deep);
-          else pack_weights<PANEL>(panel, source, taps, width, deep);
+          pack_weights(panel, width <= LANES ? LANES : PANEL, source, taps, width, deep);
         }
         const float* const from = last ? weights.at + right * weights.across
                                        : weights.at + left * weights.across + (k + step) * weights.along;
         const Index ahead = last ? at_most(group, (part.last_column - right) / PANEL) : (right - left) / PANEL;
         const Index next = taps * (last ? step : at_most(step, channels - k - step));
         const Index lines = weights.ordered ? at_least(ahead, 0) * LINES * next : 0;
-        for (Index block = 0; block < blocks; ++block) {
-          const Index row = top + block * ROWS, rows = at_most(ROWS, bottom - row);
-          const float* const* const found = points.data + block * ROWS * taps;
-          if (lines) prefetch({from, weights.across, 1}, next, lines * block / blocks, lines * (block + 1) / blocks);
+        for (Index number = 0; number < blocks; ++number) {
+          const Index row = top + number * each, rows = at_most(each, bottom - row);
+          const float* const* const found = points.data + number * each * taps;
+          if (lines) prefetch({from, weights.across, 1}, next, lines * number / blocks, lines * (number + 1) / blocks);
           for (Index p = 0; p < here; ++p) {
             const Index column = left + p * PANEL, width = at_most(PANEL, right - column);
-            float* const mine = sums + (cuts == 1 ? 0 : block * group + p) * ROWS * PANEL;
+            float* const mine = sums + (cuts == 1 ? 0 : number * group + p) * each * PANEL;
             const float* const panel = panels + p * PANEL * taps * step;
-            if (width <= LANES) multiply_points<ROWS, 1>(mine, found, taps, k, deep, panel, cut == 0);
-            else multiply_points<ROWS, PANEL_VECTORS>(mine, found, taps, k, deep, panel, cut == 0);
-            if (last) around.finish(around.finish_data, mine, row, rows, column, width);
+            (width <= LANES ? block.multiply_narrow : block.multiply)(mine, found, taps, k, deep, panel, cut == 0);
+            if (last) finish(mine, row, rows, column, width);
           }
         }
       }

@@ -270,6 +270,7 @@ INLINE void store(float16* p, float x) { p->bits = float16_bits(x); }
 template <class V, class At>
 INLINE V gather(Full, At at) {
   typename Lane<V>::type buffer[LANES];
+#pragma GCC unroll 16
   for (int lane = 0; lane < LANES; ++lane) buffer[lane] = load(at(lane));
   return load<V>(buffer, Full());
 }
@@ -287,6 +288,22 @@ INLINE V gather(Mask lanes, At at) {
   ROLLED for (int lane = 0; lane < LANES; ++lane)
     if (wanted[lane]) buffer[lane] = load(at(lane));
   return load<V>(buffer, Full());
+}
+// Every other element from p on, of two vectors that lie side by side.
+template <class V, class Element, class Lanes>
+INLINE V load_alternate(const Element* p, Lanes lanes) {
+  static_assert(V::PARTS == 1);
+  const int span = 2 * lanes.n - 1;
+  V low, high;
+  if constexpr (same_type<Lanes, Full>) {
+    low = load<V>(p, Full());
+    high = load<V>(p + LANES, Tail{LANES - 1});
+  } else {
+    low = load<V>(p, Tail{span < LANES ? span : LANES});
+    high = load<V>(p + LANES, Tail{span < LANES ? 0 : span - LANES});
+  }
+  low.part[0] = __builtin_shufflevector(low.part[0], high.part[0], EVEN_LANES);
+  return low;
 }
 // A vector by lane: `value(lane)` for every lane.
 template <class V, class Value>

@@ -26,51 +26,56 @@ struct Operand {
 };
 
 // Of lanes numbered l, the halves of what two rows exchange in one step of turning a square of them around.
-template <int STEP>
-INLINE void exchange(F32::Part& a, F32::Part& b) {
-  typedef i32 Lanes __attribute__((vector_size(VECTOR_BYTES)));
-  Lanes low, high;
-  for (int l = 0; l < LANES; ++l) {
-    low[l] = l & STEP ? LANES + l - STEP : l;
-    high[l] = l & STEP ? LANES + l : l + STEP;
+template <int... LANE>
+struct LaneNumbers {
+  template <int STEP>
+  static INLINE void exchange(F32::Part& a, F32::Part& b) {
+    const F32::Part first = __builtin_shufflevector(a, b, (LANE & STEP ? LANES + LANE - STEP : LANE)...);
+    b = __builtin_shufflevector(a, b, (LANE & STEP ? LANES + LANE : LANE + STEP)...);
+    a = first;
   }
-  const F32::Part first = __builtin_shuffle(a, b, low);
-  b = __builtin_shuffle(a, b, high);
-  a = first;
-}
+};
+using Numbered = LaneNumbers<LOW_LANES, HIGH_LANES>;
 template <int STEP>
 INLINE void turn(F32 (&rows)[LANES]) {
   if constexpr (STEP > 0) {
 #pragma GCC unroll 16
     for (int row = 0; row < LANES; ++row)
-      if (!(row & STEP)) exchange<STEP>(rows[row].part[0], rows[row + STEP].part[0]);
+      if (!(row & STEP)) Numbered::exchange<STEP>(rows[row].part[0], rows[row + STEP].part[0]);
     turn<STEP / 2>(rows);
   }
 }
 
-// Pack `depth` steps of `count` <= USED neighbours into to[step][WIDTH]. What lies behind them there is any of them again.
-template <int WIDTH, int USED>
-static __attribute__((noinline)) void pack(float* to, Operand from, Index count, Index depth) {
+// to[step * apart + row] = from[row * across + step] for a square of LANES steps and rows, of which `last` stands for all behind it.
+static __attribute__((noinline)) void turn_square(float* to, Index apart, const float* from, Index across, Index last) {
+  F32 rows[LANES];
+#pragma GCC unroll 16
+  for (int lane = 0; lane < LANES; ++lane) rows[lane] = load_raw(from + at_most(lane, last) * across, Full());
+  turn<LANES / 2>(rows);
+#pragma GCC unroll 16
+  for (int step = 0; step < LANES; ++step) store_raw(to + step * apart, rows[step], Full());
+}
+
+// Pack `depth` steps of `count` neighbours into to[step][width], of which `used` are read. What lies behind `count` there is any
+// of them again.
+static __attribute__((noinline)) void pack(float* to, Index width, Operand from, Index used, Index count, Index depth) {
   const float* const at = from.at;
   const Index across = from.across, along = from.along, last = count - 1;
   Index done = 0;
-  if (across == 1 && count == USED) {
-    for (; done < depth; ++done) __builtin_memcpy(to + done * WIDTH, at + done * along, USED * sizeof(float));
+  if (across == 1 && count == used) {
+    for (; done < depth; ++done)
+      vectors(0, used, [&](Index k, auto lanes) INLINE_BODY {
+        store_raw(to + done * width + k, load_raw(at + done * along + k, lanes), lanes);
+      });
   } else if (along == 1) {
-    for (; done + LANES <= depth; done += LANES) {
-      for (Index first = 0; first < WIDTH; first += LANES) {
-        F32 rows[LANES];
-#pragma GCC unroll 16
-        for (int lane = 0; lane < LANES; ++lane)
-          rows[lane] = load_raw(at + at_most(first + lane, last) * across + done, Full());
-        turn<LANES / 2>(rows);
-#pragma GCC unroll 16
-        for (int step = 0; step < LANES; ++step) store_raw(to + (done + step) * WIDTH + first, rows[step], Full());
+    for (; done + LANES <= depth; done += LANES)
+      for (Index first = 0; first < width; first += LANES) {
+        const Index here = at_most(first, last);
+        turn_square(to + done * width + first, width, at + here * across + done, across, last - here);
       }
-    }
   }
   for (; done < depth; ++done)
-    for (Index k = 0; k < USED; ++k) to[done * WIDTH + k] = at[at_most(k, last) * across + done * along];
+    for (Index k = 0; k < used; ++k) to[done * width + k] = at[at_most(k, last) * across + done * along];
 }
 
 // Lines of 64 bytes that a panel is packed from, a step.
@@ -120,6 +125,16 @@ static __attribute__((noinline)) void multiply(float* sums, const float* a, cons
     }
 }
 
+// How many rows of sums are made at a time, and by what.
+struct Block {
+  Index rows;
+  void (*multiply)(float* sums, const float* a, const float* b, Index depth, bool first);
+};
+template <int ROWS>
+INLINE Block block() {
+  return {ROWS, multiply<ROWS>};
+}
+
 // The part of a product that one thread computes at a time: some rows and columns of one matrix of a batch.
 struct Part {
   Index batch, first_row, last_row, first_column, last_column;
@@ -152,71 +167,84 @@ struct Parts {
   }
 };
 
+// What is made of sums[row][PANEL] of `rows` rows from `row` on and `width` columns from `column` on: what differs from one kernel
+// to another, called for many elements at a time, so that the loops around it are compiled once a file.
+struct Finish {
+  void (*call)(const void* body, const float* sums, Index row, Index rows, Index column, Index width);
+  const void* body;
+  INLINE void operator()(const float* sums, Index row, Index rows, Index column, Index width) const {
+    call(body, sums, row, rows, column, width);
+  }
+};
+// The same by elements: body(row, column, lanes, sum).
+template <class Body>
+INLINE Finish finish_by(const Body& body) {
+  return {[](const void* body, const float* sums, Index row, Index rows, Index column, Index width) {
+            ROLLED for (Index r = 0; r < rows; ++r)
+              vectors(0, width, [&](Index c, auto lanes) INLINE_BODY {
+                (*(const Body*)body)(row + r, column + c, lanes, load_raw(sums + r * PANEL + c, Full()));
+              });
+          },
+          &body};
+}
+
 // Rows so few that a matrix is rather read where it is, steps along the lanes, than put in order.
 constexpr int FEW = 4;
 
-// to[row][column] = the products of `depth` steps of ROWS rows of a, each `depth` apart, with `count` <= LANES columns of b.
+// to[row][PANEL] = the products of `depth` steps of ROWS rows of a, each `depth` apart, with `count` <= LANES columns of b.
 template <int ROWS>
-static __attribute__((noinline)) void dots(float (*to)[LANES], const float* a, Operand b, Index count, Index depth) {
-  for (Index column = 0; column < count; ++column) {
-    const float* const other = b.at + column * b.across;
+static __attribute__((noinline)) void dots(float* to, const float* a, Operand b, Index count, Index depth) {
+  alignas(64) float sums[ROWS][LANES][LANES];
+  for (Index column = 0; column < LANES; ++column) {
+    const float* const other = b.at + at_most(column, count - 1) * b.across;
     F32 s[ROWS];
     for (int row = 0; row < ROWS; ++row) s[row] = F32(0.0f);
     vectors(0, depth, [&](Index k, auto lanes) INLINE_BODY {
       const F32 x = load_raw(other + k, lanes);
       for (int row = 0; row < ROWS; ++row) s[row] = mul_add(load_raw(a + row * depth + k, lanes), x, s[row]);
     });
-    for (int row = 0; row < ROWS; ++row) {
-      float total = 0;
-      for (int lane = 0; lane < LANES; ++lane) total += s[row][lane];
-      to[row][column] = total;
-    }
+    for (int row = 0; row < ROWS; ++row) store_raw(sums[row][column], s[row], Full());
+  }
+  for (int row = 0; row < ROWS; ++row) {
+    turn_square(sums[row][0], LANES, sums[row][0], LANES, LANES - 1);
+    F32 total = load_raw(sums[row][0], Full());
+    for (int lane = 1; lane < LANES; ++lane) total = total + load_raw(sums[row][lane], Full());
+    store_raw(to + row * PANEL, total, Full());
   }
 }
-template <class PackA, class Finish>
-INLINE void product_of_few(Part part, Index depth, PackA pack_a, Operand b, Finish finish) {
+static __attribute__((noinline)) void product_of_few(Part part, Index depth, Operand a, Operand b, Finish finish) {
   const Index rows = part.last_row - part.first_row;
-  Row<float> room((BLOCK + FEW) * depth);
-  pack_a(room.data, part.first_row, rows);
-  float* const a = room.data + BLOCK * depth;
+  Row<float> room(FEW * depth);
   for (Index row = 0; row < FEW; ++row)
-    for (Index k = 0; k < depth; ++k) a[row * depth + k] = room.data[k * BLOCK + at_most(row, rows - 1)];
+    for (Index k = 0; k < depth; ++k)
+      room.data[row * depth + k] = a.at[(part.first_row + at_most(row, rows - 1)) * a.across + k * a.along];
   for (Index left = part.first_column; left < part.last_column; left += LANES) {
     const Index width = at_most(LANES, part.last_column - left);
-    alignas(64) float sums[FEW][LANES];
+    alignas(64) float sums[FEW * PANEL];
     const Operand here = {b.at + left * b.across, b.across, b.along};
-    if (rows == 1) dots<1>(sums, a, here, width, depth);
-    else dots<FEW>(sums, a, here, width, depth);
-    for (Index row = 0; row < rows; ++row)
-      vectors(0, width, [&](Index column, auto lanes) INLINE_BODY {
-        finish(part.first_row + row, left + column, lanes, load_raw(sums[row] + column, lanes));
-      });
+    if (rows == 1) dots<1>(sums, room.data, here, width, depth);
+    else dots<FEW>(sums, room.data, here, width, depth);
+    finish(sums, part.first_row, rows, left, width);
   }
 }
 
-// finish(row, column, lanes, sums) for all elements of a part of a product whose sums have `depth` terms.
-// pack_a(to, row, count) packs a block of rows.
-//
-// A block of A stays in the first-level cache while it meets a group of panels.
-template <int ROWS, class PackA, class Finish>
-INLINE void product(Part part, Index depth, PackA pack_a, Operand b, Finish finish) {
-  const Index height = part.last_row - part.first_row, steps = at_least(depth, 1);
-  if (ROWS >= FEW && height > 0 && height <= FEW && b.along == 1) {
-    product_of_few(part, depth, pack_a, b, finish);
-    return;
-  }
-  const Index most = at_most(at_least(PACKED / (BLOCK * steps), 1), ceil_div(height, ROWS));
+// A part of a product whose sums have `depth` terms. A block of A stays in the first-level cache while it meets a group of panels.
+static __attribute__((noinline)) void product(Part part, Index depth, Operand a, Operand b, Block block, Finish finish) {
+  const Index height = part.last_row - part.first_row, each = block.rows, steps = at_least(depth, 1);
+  if (height > 0 && height <= FEW && b.along == 1) return product_of_few(part, depth, a, b, finish);
+  const Index most = at_most(at_least(PACKED / (BLOCK * steps), 1), ceil_div(height, each));
   const Index cuts = ceil_div(steps, DEEPEST), step = ceil_div(steps, cuts);
   const Index group = most <= BLOCKS_NEAR ? 1 : at_most(GROUP, ceil_div(part.last_column - part.first_column, PANEL));
   const Index tiles = cuts == 1 ? 1 : most * group;
-  Row<float> room(most * BLOCK * steps + tiles * ROWS * PANEL + group * PANEL * step + 64 / sizeof(float));
+  Row<float> room(most * BLOCK * steps + tiles * each * PANEL + group * PANEL * step + 64 / sizeof(float));
   float* const panels = (float*)(((u64)room.data + 63) / 64 * 64);
   float* const packed = panels + group * PANEL * step;
   float* const sums = packed + most * BLOCK * steps;
-  for (Index top = part.first_row; top < part.last_row; top += most * ROWS) {
-    const Index bottom = at_most(top + most * ROWS, part.last_row), blocks = ceil_div(bottom - top, ROWS);
-    for (Index block = 0; block < blocks; ++block)
-      pack_a(packed + block * BLOCK * depth, top + block * ROWS, at_most(ROWS, bottom - top - block * ROWS));
+  for (Index top = part.first_row; top < part.last_row; top += most * each) {
+    const Index bottom = at_most(top + most * each, part.last_row), blocks = ceil_div(bottom - top, each);
+    for (Index number = 0; number < blocks; ++number)
+      pack(packed + number * BLOCK * depth, BLOCK, {a.at + (top + number * each) * a.across, a.across, a.along}, each,
+           at_most(each, bottom - top - number * each), depth);
     for (Index left = part.first_column; left < part.last_column; left += group * PANEL) {
       const Index right = at_most(left + group * PANEL, part.last_column), here = ceil_div(right - left, PANEL);
       for (Index cut = 0; cut < cuts; ++cut) {
@@ -225,23 +253,19 @@ INLINE void product(Part part, Index depth, PackA pack_a, Operand b, Finish fini
         for (Index p = 0; p < here; ++p) {
           const Index column = left + p * PANEL;
           const Operand source = {b.at + column * b.across + k * b.along, b.across, b.along};
-          pack<PANEL, PANEL>(panels + p * PANEL * step, source, at_most(PANEL, right - column), deep);
+          pack(panels + p * PANEL * step, PANEL, source, PANEL, at_most(PANEL, right - column), deep);
         }
         const Operand next = {last ? b.at + right * b.across : b.at + left * b.across + (k + step) * b.along, b.across, b.along};
         const Index ahead = last ? at_most(group, (part.last_column - right) / PANEL) : (right - left) / PANEL;
         const Index lines = at_least(ahead, 0) * LINES * step;
-        for (Index block = 0; block < blocks; ++block) {
-          const Index row = top + block * ROWS, rows = at_most(ROWS, bottom - row);
-          prefetch(next, step, lines * block / blocks, lines * (block + 1) / blocks);
+        for (Index number = 0; number < blocks; ++number) {
+          const Index row = top + number * each, rows = at_most(each, bottom - row);
+          prefetch(next, step, lines * number / blocks, lines * (number + 1) / blocks);
           for (Index p = 0; p < here; ++p) {
             const Index column = left + p * PANEL, width = at_most(PANEL, right - column);
-            float* const mine = sums + (cuts == 1 ? 0 : block * group + p) * ROWS * PANEL;
-            multiply<ROWS>(mine, packed + block * BLOCK * depth + k * BLOCK, panels + p * PANEL * step, deep, cut == 0);
-            if (!last) continue;
-            for (Index r = 0; r < rows; ++r)
-              vectors(0, width, [&](Index c, auto lanes) INLINE_BODY {
-                finish(row + r, column + c, lanes, load_raw(mine + r * PANEL + c, Full()));
-              });
+            float* const mine = sums + (cuts == 1 ? 0 : number * group + p) * each * PANEL;
+            block.multiply(mine, packed + number * BLOCK * depth + k * BLOCK, panels + p * PANEL * step, deep, cut == 0);
+            if (last) finish(mine, row, rows, column, width);
           }
         }
       }

@@ -152,6 +152,7 @@ struct Accumulate {
   using T = ElementOf<V>;
   V part[N];
   INLINE Accumulate() {
+#pragma GCC unroll 8
     for (int k = 0; k < N; ++k) part[k] = V(Op::template identity<T>);
   }
   template <class Lanes>
@@ -162,6 +163,7 @@ struct Accumulate {
   // The partial results in one.
   INLINE V value() const {
     V all = part[0];
+#pragma GCC unroll 8
     for (int k = 1; k < N; ++k) all = Op::combine(all, part[k]);
     return all;
   }
@@ -256,6 +258,17 @@ INLINE void each(Body body) {
   if constexpr (N > 6) body(Constant<6>());
   if constexpr (N > 7) body(Constant<7>());
 }
+// N values by Constant<k>, each a member of its own: arrays of what has a constructor are made in a loop, and stay in memory.
+template <class T, int N>
+struct Several : Several<T, N - 1> {
+  T last;
+  using Several<T, N - 1>::operator[];
+  INLINE T& operator[](Constant<N - 1>) { return last; }
+};
+template <class T>
+struct Several<T, 0> {
+  void operator[](Constant<-1>);
+};
 template <int N, class Body>
 INLINE void reduce_vectors(Index begin, Index end, Body body) {
   Index i = begin;

@@ -7,7 +7,12 @@ namespace vec {
 // ---- a * b + c with one rounding where the machine has it
 
 #if defined(__clang__)
-#define FUSED(A, B, C) __builtin_elementwise_fma(A, B, C)
+template <class Part>
+INLINE Part fused(Part a, Part b, Part c) {
+#pragma clang fp contract(on)
+  return a * b + c;
+}
+#define FUSED(A, B, C) fused(A, B, C)
 #elif defined(__AVX512F__) && VECTOR_BYTES == 64
 INLINE auto fused(Vec<float>::Part a, Vec<float>::Part b, Vec<float>::Part c) {
   return __builtin_ia32_vfmaddps512_mask(a, b, c, (u16)-1, 4);
