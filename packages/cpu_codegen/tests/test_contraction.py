@@ -15,6 +15,8 @@ from inductor import Scalar, ops, prim
 
 F32 = torch.float32
 SIZES = [(2, 2, 2), (13, 5, 31), (14, 16, 32), (29, 40, 33), (57, 390, 70), (5, 1600, 7), (300, 64, 40)]
+# Of rows that crowd a cache, of more blocks and panels than are packed together, and of more steps than are packed of all rows.
+SIZES += [(40, 1024, 40), (1000, 20, 300), (100, 45000, 40)]
 LAYOUTS: dict[str, Callable[[Any, Any], tuple[Any, Any]]] = {
     "rows": lambda m, n: (n, 1),
     "columns": lambda m, n: (1, m),
@@ -61,9 +63,8 @@ def test_layouts_and_sizes(isa: str, case: Any, compiled: Any, a: str, b: str) -
         (memory, left), (other, right) = operand((m, k), of_a), operand((k, n), of_b)
         out = torch.full((m * n + 40,), -1.0)
         calls[f"productx{m}x{k}x{n}"](memory, other, torch.empty(n), out)
-        torch.testing.assert_close(
-            out[: m * n].view(m, n), (left.double() @ right.double()).float(), atol=1e-4, rtol=1e-5
-        )
+        exact = (left.double() @ right.double()).float()
+        torch.testing.assert_close(out[: m * n].view(m, n), exact, atol=1e-4 * max(1, k / 1600) ** 0.5, rtol=1e-5)
         assert bool((out[m * n :] == -1).all())
 
 
