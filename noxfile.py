@@ -38,7 +38,9 @@ LIBRARIES = (
 ON_ONE_PYTHON = (
     "packages/cpu_codegen/tests",
     *(f"packages/inductor/tests/{part}" for part in ("cache", "codegen", "lowerings", "passes", "schedule")),
-    *(f"tests_integration/test_{name}.py" for name in ("cpu_benchmark", "docs", "killed", "numpy_backend", "random_shapes", "recurrent", "scans")),
+    *(f"tests_integration/test_{name}.py" for name in (
+        "cpu_benchmark", "docs", "freezing", "killed", "number_ranges", "numpy_backend", "package", "random_shapes", "recurrent", "scans",
+    )),
 )  # fmt: skip
 """Tests that take long, of what neither bytecode nor torch's version changes much: single operators, kernels and schedules of loops written by hand,
 files on disk, programs of few operators at many sizes."""
@@ -76,10 +78,10 @@ def tests(session: nox.Session) -> None:
 @nox.session(name="tests-3.12", python="3.12")
 def tests_312(session: nox.Session) -> None:
     """Tests on CPython 3.12 with the oldest torch supported, its torchvision, timm and Triton: all but `ON_ONE_PYTHON`, and without the
-    backend `aot_eager`, whose every step is one of inductor's."""
+    backend `aot_eager`, whose every step is one of inductor's, and bfloat16, which decides in no step that a Python or torch has a part in."""
     install_packages(session, torch=TORCH_312)
     session.install(*TEST_TOOLS, "transformers>=4.50", "torchvision==0.26.0", "timm>=1.0")
-    run_tests(session, "-k", "not aot_eager", *(f"--ignore={path}" for path in ON_ONE_PYTHON))
+    run_tests(session, "-k", "not aot_eager and not bfloat16", *(f"--ignore={path}" for path in ON_ONE_PYTHON))
 
 
 @nox.session

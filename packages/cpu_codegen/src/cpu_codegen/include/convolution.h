@@ -7,8 +7,8 @@ namespace vec {
 
 // Bytes of what blocks are made of that may lie in the second-level cache beside the panels: one cut of their points, and sums.
 constexpr Index NEARBY = 512 * 1024;
-// Steps of a packed panel: long runs over channels end seldom.
-constexpr Index DEEPEST_TAPS = 576;
+// Steps of a packed panel: long runs over channels end seldom. Panels of so many steps that stay in that cache.
+constexpr Index DEEPEST_TAPS = 576, GROUP_OF_TAPS = 4;
 
 // Weights in memory: results lie `across` elements apart, channels `along`; the taps where `taps` says. They are `ordered` if
 // they follow upon each other, and upon them the next channel's.
@@ -56,11 +56,7 @@ static __attribute__((noinline)) void pack_weights(float* to, Index width, Weigh
 template <int ROWS, int VECTORS>
 static __attribute__((noinline)) void multiply_points(float* sums, const float* const* points, Index taps, Index begin,
                                                       Index channels, const float* b, bool first) {
-  F32 s[ROWS][VECTORS];
-#pragma GCC unroll 16
-  for (int row = 0; row < ROWS; ++row)
-#pragma GCC unroll 2
-    for (int v = 0; v < VECTORS; ++v) s[row][v] = F32(0.0f);
+  Sums<ROWS, VECTORS> s;
 #pragma GCC unroll 1
   for (Index tap = 0; tap < taps; ++tap, points += ROWS) {
 #pragma GCC unroll 1
@@ -72,17 +68,11 @@ static __attribute__((noinline)) void multiply_points(float* sums, const float* 
       for (int row = 0; row < ROWS; ++row) {
         const F32 x(points[row][k]);
 #pragma GCC unroll 2
-        for (int v = 0; v < VECTORS; ++v) s[row][v] = mul_add(x, y[v], s[row][v]);
+        for (int v = 0; v < VECTORS; ++v) s.of[row][v] = mul_add(x, y[v], s.of[row][v]);
       }
     }
   }
-#pragma GCC unroll 16
-  for (int row = 0; row < ROWS; ++row)
-#pragma GCC unroll 2
-    for (int v = 0; v < VECTORS; ++v) {
-      float* const place = sums + row * PANEL + v * LANES;
-      store_raw(place, first ? s[row][v] : load_raw(place, Full()) + s[row][v], Full());
-    }
+  s.add_to(sums, first);
 }
 
 // to[tap][ROWS]: where the channels lie that each tap meets at each of the rows from `row` on, of which `last` stands for all
@@ -120,7 +110,7 @@ static __attribute__((noinline)) void convolve(Part part, Index taps, Index chan
   const Index each = block.rows, height = part.last_row - part.first_row, across = ceil_div(part.last_column - part.first_column, PANEL);
   const Index fitting = DEEPEST_TAPS / taps, even = fitting > 16 ? fitting / 16 * 16 : at_least(fitting, 1);
   const Index cuts = ceil_div(channels, even), step = ceil_div(channels, cuts);
-  const Index group = at_most(GROUP, across);
+  const Index group = at_most(GROUP_OF_TAPS, across);
   const Index a_row = step * sizeof(float) + taps * sizeof(float*) + (cuts > 1 ? group * PANEL * sizeof(float) : 0);
   const Index most = at_most(at_least(NEARBY / (each * a_row), 1), ceil_div(height, each));
   const Index tiles = cuts == 1 ? 1 : most * group;

@@ -107,15 +107,15 @@ INLINE void prefetch(Operand from, Index depth, Index begin, Index end) {
   }
 }
 
-template <int ROWS>
+template <int ROWS, int VECTORS = PANEL_VECTORS>
 struct Sums {
-  F32 of[ROWS][PANEL_VECTORS];
+  F32 of[ROWS][VECTORS];
 
   INLINE Sums() {
 #pragma GCC unroll 16
     for (int row = 0; row < ROWS; ++row)
 #pragma GCC unroll 2
-      for (int v = 0; v < PANEL_VECTORS; ++v) of[row][v] = F32(0.0f);
+      for (int v = 0; v < VECTORS; ++v) of[row][v] = F32(0.0f);
   }
   // sums[row][PANEL] += these; with `first` there are none yet. Steps are summed by themselves before they are added: rounding
   // grows with the steps of a cut and with the cuts, not with all steps.
@@ -123,7 +123,7 @@ struct Sums {
 #pragma GCC unroll 16
     for (int row = 0; row < ROWS; ++row)
 #pragma GCC unroll 2
-      for (int v = 0; v < PANEL_VECTORS; ++v) {
+      for (int v = 0; v < VECTORS; ++v) {
         float* const place = sums + row * PANEL + v * LANES;
         store_raw(place, first ? of[row][v] : load_raw(place, Full()) + of[row][v], Full());
       }
