@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import cpu_codegen.build as build_module
-from cpu_codegen import CpuBackend, detect_isa
+from cpu_codegen import CpuBackend, detect_isa, launcher
 from cpu_codegen._torch import openmp_runtime
 from inductor import BuildError, DeviceBackend, address_facts, backend_for, cache_root, ops
 
@@ -311,6 +311,39 @@ def test_a_temporary_folder_that_is_full(tmp_path, monkeypatch):
     monkeypatch.setattr(build_module, "_has_room", lambda folder: folder is not None and room(folder))
     assert compiled("some", ".cpp", ["void f() {}"], command, ())[:4] == b"\x7fELF"
     assert places[1:] == [tmp_path, Path("/dev/shm")] and room(None)
+
+
+def test_a_launcher_that_cannot_be_compiled_is_told_of_once(case, monkeypatch):
+    backend, text, sources = emitted(case, "without_launcher")
+    launcher._loaded.cache_clear()
+
+    def broken(*_):
+        raise BuildError("no launcher today")
+
+    monkeypatch.setattr(launcher, "load_extension", broken)
+    try:
+        with pytest.raises(BuildError, match="no launcher today"):
+            backend.build(text, sources)
+    finally:
+        monkeypatch.undo()
+        launcher._loaded.cache_clear()
+    x, y = torch.arange(10.0), torch.empty(10)
+    backend.build(text, sources)["without_launcher"](x, y)
+    assert torch.equal(x, y)
+
+
+def test_a_finalizer_may_load_kernels_while_its_thread_does(case):
+    backend, text, sources = emitted(case)
+
+    def nested():
+        with launcher._loading:
+            launcher._loaded.cache_clear()
+            backend.build(text, sources)
+
+    thread = threading.Thread(target=nested, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
 
 
 def test_a_compiler_that_breaks_down_is_asked_for_less(monkeypatch):

@@ -16,7 +16,7 @@ from inductor import Scalar, ops, prim
 F32 = torch.float32
 SIZES = [(2, 2, 2), (13, 5, 31), (14, 16, 32), (29, 40, 33), (57, 390, 70), (5, 1600, 7), (300, 64, 40)]
 # Of rows that crowd a cache, of more blocks and panels than are packed together, and of more steps than are packed of all rows.
-SIZES += [(40, 1024, 40), (1000, 20, 300), (100, 45000, 40)]
+SIZES += [(40, 1024, 40), (1000, 20, 300), (100, 45000, 40), (200, 1000, 300), (200, 20000, 300)]
 LAYOUTS: dict[str, Callable[[Any, Any], tuple[Any, Any]]] = {
     "rows": lambda m, n: (n, 1),
     "columns": lambda m, n: (1, m),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 
@@ -92,6 +93,28 @@ def test_scatter_add_counts_repeats(isa, case, compiled):
     assert torch.equal(one.call(compiled([one]), memory)["y"], torch.bincount(memory["at"] % 10, minlength=10).float())
 
 
+@pytest.mark.parametrize("turn", [40, 64, 200])
+@pytest.mark.parametrize("columns", [64, 9000])
+def test_what_is_added_to_one_place_is_added_for_every_point(isa, case, compiled, turn, columns):
+    """Of an expanded index, and of values that are equal for many points: numbers, and such by conditions on a loop's variable."""
+
+    def body(outer, inner):
+        column = ops.index_expr(outer[1], I64)
+        low = ops.lt(column, ops.constant(turn, I64))
+        row = ops.indirect(ops.load("at", outer[0]), 3)
+        ops.store("y", row, ops.where(low, ops.constant(1.0, F32), ops.constant(2.0, F32)), mode="add")
+        ops.store("z", row, ops.constant(1.0, F32), mode="add")
+
+    buffers = {"at": ("in", I64), "y": ("inout", F32), "z": ("inout", F32)}
+    one = case("added", body, [5, columns], [], buffers)
+    memory = {"at": torch.tensor([0, 2, 0, 2, 2]), "y": torch.zeros(3), "z": torch.zeros(3)}
+    found = one.call(compiled([one]), memory)
+    rows = torch.tensor([2.0, 0.0, 3.0])
+    low = min(turn, columns)
+    assert torch.equal(found["z"], rows * columns)
+    assert torch.equal(found["y"], rows * (2 * columns - low))
+
+
 def test_scatter_keeps_the_last_of_repeats(isa, case, compiled):
     def body(outer, inner):
         ops.store("y", ops.indirect(ops.load("at", outer[0]), 3), ops.load("x", outer[0]))
@@ -100,6 +123,20 @@ def test_scatter_keeps_the_last_of_repeats(isa, case, compiled):
     one = case("scatter", body, [99], [], buffers)
     memory = {"at": torch.arange(99) % 3, "x": torch.arange(99.0), "y": torch.zeros(3)}
     assert one.call(compiled([one]), memory)["y"].tolist() == [96.0, 97.0, 98.0]
+
+
+@contextlib.contextmanager
+def end_of_page(count, dtype):
+    """So many elements at the end of a page, after which no access is allowed."""
+    page = mmap.PAGESIZE
+    memory = mmap.mmap(-1, 2 * page)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.mprotect(ctypes.c_void_p(address + page), page, 0) == 0
+    try:
+        yield torch.frombuffer(memory, dtype=torch.uint8, count=page)[page - count * dtype.itemsize :].view(dtype)
+    finally:
+        libc.mprotect(ctypes.c_void_p(address + page), page, 3)
 
 
 @pytest.mark.parametrize("dtype", [F32, torch.float64, torch.bfloat16, torch.int16, torch.bool], ids=str)
@@ -116,18 +153,26 @@ def test_masked_loads_touch_no_memory(isa, case, compiled, dtype):
     compute = F32 if dtype is torch.bfloat16 else dtype
     one = case("masked", body, [100], [], {"x": ("in", dtype), "y": ("out", compute)})
     call = compiled([one])["masked"]
-    page = mmap.PAGESIZE
-    memory = mmap.mmap(-1, 2 * page)
-    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    libc = ctypes.CDLL(None, use_errno=True)
-    assert libc.mprotect(ctypes.c_void_p(address + page), page, 0) == 0
-    try:
-        whole = torch.frombuffer(memory, dtype=torch.uint8, count=page)
-        x = whole[page - limit * dtype.itemsize :].view(dtype)
+    with end_of_page(limit, dtype) as x:
         x.copy_(torch.arange(1, limit + 1).to(dtype))
         y = torch.empty(100, dtype=compute)
         call(x, y)
         assert torch.equal(y[:limit], x.to(compute))
         assert not bool(y[limit:].any())
-    finally:
-        libc.mprotect(ctypes.c_void_p(address + page), page, 3)
+
+
+@pytest.mark.parametrize("dtype", [F32, torch.int32, torch.bfloat16], ids=str)
+def test_every_other_element_up_to_the_end_of_memory(isa, case, compiled, dtype):
+    def body(outer, inner):
+        ops.store("y", outer[0], ops.load("x", 2 * outer[0]))
+
+    compute = F32 if dtype is torch.bfloat16 else dtype
+    counts = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40]
+    cases = {n: case(f"alternate{n}", body, [n], [], {"x": ("in", dtype), "y": ("out", compute)}) for n in counts}
+    calls = compiled(list(cases.values()))
+    for n in counts:
+        with end_of_page(2 * n - 1, dtype) as x:
+            x.copy_(torch.arange(2 * n - 1).to(dtype))
+            y = torch.empty(n, dtype=compute)
+            calls[f"alternate{n}"](x, y)
+            assert torch.equal(y, x[::2].to(compute))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -102,7 +103,7 @@ class CpuBackend:
         Raises:
             BuildError: no compiler, or it failed; the message holds its output and the source's path.
         """
-        parts = self._parts(sources) if self.module_text(sources) == module_text else None
+        parts = partial(self._parts, sources) if self.module_text(sources) == module_text else None
         with loaded_beside():
             library = load_kernels(module_text, self.isa, open_library, parts)
         calls = {s.kernel.name: make_call(s.kernel, library, entry_name(s.kernel)) for s in sources}

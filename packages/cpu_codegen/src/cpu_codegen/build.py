@@ -137,15 +137,17 @@ T = TypeVar("T")
 
 Others = Sequence[tuple[str, Sequence[str]]]
 """Texts with a command of their own each."""
+Parts = Callable[[], Sequence[str]]
+"""Makes the files that are compiled, where they are."""
 
 
-def load_kernels(text: str, isa: Isa, load: Callable[[Path], T], parts: Sequence[str] | None = None) -> T:
+def load_kernels(text: str, isa: Isa, load: Callable[[Path], T], parts: Parts | None = None) -> T:
     """What `load` makes of the shared object of a kernel file, which is compiled if the cache does not hold it; the source
     lies beside it.
 
     Args:
         load: called with the shared object's path; raises OSError if it can't be loaded.
-        parts: the same file as several that can be compiled beside each other.
+        parts: makes of the same file several that can be compiled beside each other.
 
     Raises:
         BuildError: with the compiler's output and the source's path.
@@ -154,7 +156,7 @@ def load_kernels(text: str, isa: Isa, load: Callable[[Path], T], parts: Sequence
     define, link = _thread_flags() if compiler.openmp else ((), ())
     command = (*compile_command(compiler, isa), *define)
     key = _key([text], command, link, compiler.identity, headers_digest())
-    return _load(key, load, "kernels", ".cpp", text, list(parts or [text]), command, link)
+    return _load(key, load, "kernels", ".cpp", text, parts or (lambda: [text]), command, link)
 
 
 def load_shared(parts: Sequence[str], isa: Isa, plain: Sequence[str], include: Path, load: Callable[[Path], T]) -> T:
@@ -177,7 +179,7 @@ def load_shared(parts: Sequence[str], isa: Isa, plain: Sequence[str], include: P
     headers = "".join(header.read_text() for header in sorted(include.glob("*.h")))
     key = _key([*parts, *plain], (*command, *others), (), compiler.identity, headers_digest(), headers)
     beside = [(each, others) for each in plain]
-    return _load(key, load, "graph", ".cpp", "\n".join((*plain[:1], *parts)), list(parts), command, ("-ldl",), beside)
+    return _load(key, load, "graph", ".cpp", "\n".join((*plain[:1], *parts)), lambda: parts, command, ("-ldl",), beside)
 
 
 def load_extension(name: str, text: str, command: Sequence[str], identity: str, load: Callable[[Path], T]) -> T:
@@ -186,7 +188,7 @@ def load_extension(name: str, text: str, command: Sequence[str], identity: str, 
     Raises:
         BuildError: with the compiler's output and the source's path.
     """
-    return _load(_digest(text, *command, identity), load, name, ".c", text, [text], command, ())
+    return _load(_digest(text, *command, identity), load, name, ".c", text, lambda: [text], command, ())
 
 
 def _key(texts: Sequence[str], command: Sequence[str], link: Sequence[str], *identities: str) -> str:
@@ -207,7 +209,7 @@ def _load(
     name: str,
     suffix: str,
     text: str,
-    parts: list[str],
+    parts: Parts,
     command: Sequence[str],
     link: Sequence[str],
     others: Others = (),
@@ -246,13 +248,13 @@ def _build(
     name: str,
     suffix: str,
     text: str,
-    parts: list[str],
+    parts: Parts,
     command: Sequence[str],
     link: Sequence[str],
     others: Others = (),
 ) -> Entry:
     try:
-        content = _compile_gently(name, suffix, parts, command, link, others)
+        content = _compile_gently(name, suffix, list(parts()), command, link, others)
         return cache.put(key, {f"{name}{suffix}": text.encode(), f"{name}.so": content})
     except _CompilerFailed as failed:
         place = f"{name}{suffix}"

@@ -18,7 +18,8 @@ from cpu_codegen.loops import Loop, simplify
 from cpu_codegen.vectorize import writes_collide
 from inductor import Kernel, Load, contraction_of, split
 
-FEW_COLUMNS = 8
+NARROW = 8
+"""Columns that would leave most of a vector of them empty."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def _columns_and_rows(outer: tuple[Loop, ...]) -> list[tuple[Loop, Loop]]:
     mostly empty."""
     *others, last = outer
     pairs = [(last, other) for other in reversed(others)]
-    if last.static is None or last.static > FEW_COLUMNS:
+    if last.static is None or last.static > NARROW:
         return pairs
     return [(other, last) for other in reversed(others) if other.static is None or other.static > last.static] + pairs
 

@@ -7,36 +7,54 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
-Group = list[str]
-
-_FILE, _HEADER, _KERNEL, _CHARACTERS = 3.0, 11.0, 1.0, 1000
-"""What takes a compiler about as long as each other: a third of a file's own headers; an eleventh of one that some kernels
-include; a kernel, but for its text; so many characters."""
 _INCLUDE = re.compile(r'^#include "(.*)"$', re.M)
+
+# What takes a compiler about as long as each other: a kernel but for its text, a thousand characters of that, a third of what every
+# file includes, an eleventh of a header that some kernels include.
+_KERNEL, _CHARACTERS, _FILE, _HEADER = 1.0, 1000, 3.0, 11.0
 _KERNELS_PER_FILE = 3
-"""A file's headers take as long to read as this many kernels to compile, about."""
+"""Fewer are not worth a file of their own."""
 
 
-def deal(texts: Sequence[str], processors: int) -> list[Group]:
-    """The texts in groups for as many compilers: those that include a header together, if that is done earlier than all apart."""
+@dataclass
+class _Group:
+    """Texts of a file, and what they take a compiler."""
+
+    texts: list[str] = field(default_factory=list)
+    headers: frozenset[str] = frozenset()
+    kernels: float = 0.0
+
+    @property
+    def cost(self) -> float:
+        return _FILE + _HEADER * len(self.headers) + self.kernels
+
+    def add(self, other: _Group) -> None:
+        self.texts += other.texts
+        self.headers |= other.headers
+        self.kernels += other.kernels
+
+    def cost_with(self, other: _Group) -> float:
+        return self.cost + _HEADER * len(other.headers - self.headers) + other.kernels
+
+
+def deal(texts: Sequence[str], processors: int) -> list[list[str]]:
+    """The texts in groups for as many compilers, none of them empty but where there is no text: those that include a header together,
+    if that is done earlier than all apart."""
     files = max(1, min(processors, len(texts) // _KERNELS_PER_FILE))
-    bundles: dict[object, Group] = {}
-    for at, text in enumerate(texts):
-        headers = frozenset(_INCLUDE.findall(text))
-        bundles.setdefault(headers or at, []).append(text)
-    ways = _spread(bundles.values(), files), _spread(([text] for text in texts), files)
-    return min(ways, key=lambda groups: (max(map(_cost, groups)), sum(map(_cost, groups))))
+    singles = [_Group([text], frozenset(_INCLUDE.findall(text)), _KERNEL + len(text) / _CHARACTERS) for text in texts]
+    bundles: dict[object, _Group] = {}
+    for at, single in enumerate(singles):
+        bundles.setdefault(single.headers or at, _Group()).add(single)
+    ways = _spread(bundles.values(), files), _spread(singles, files)
+    best = min(ways, key=lambda groups: (max(g.cost for g in groups), sum(g.cost for g in groups)))
+    return [group.texts for group in best]
 
 
-def _spread(bundles: Iterable[Group], files: int) -> list[Group]:
+def _spread(bundles: Iterable[_Group], files: int) -> list[_Group]:
     """Largest first, each to the group that is done first with it."""
-    groups: list[Group] = [[] for _ in range(files)]
-    for bundle in sorted(bundles, key=_cost, reverse=True):
-        min(groups, key=lambda group: _cost([*group, *bundle])).extend(bundle)
-    return [group for group in groups if group]
-
-
-def _cost(group: Group) -> float:
-    headers = {header for text in group for header in _INCLUDE.findall(text)}
-    return _FILE + _HEADER * len(headers) + sum(_KERNEL + len(text) / _CHARACTERS for text in group)
+    groups = [_Group() for _ in range(files)]
+    for bundle in sorted(bundles, key=lambda each: each.cost, reverse=True):
+        min(groups, key=lambda group: group.cost_with(bundle)).add(bundle)
+    return [group for group in groups if group.texts] or groups[:1]

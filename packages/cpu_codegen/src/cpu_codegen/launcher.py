@@ -32,13 +32,14 @@ _KINDS = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5, "bool": 6}
 """DLPack's codes by the letters that a dtype's name begins with."""
 
 
-_loading = threading.Lock()
+_loading = threading.RLock()
+"""A finalizer or a signal's handler that compiles may run in the thread that holds it."""
 
 
 def _after_fork() -> None:
     """Another thread may have held the lock, and is not in the child to give it back."""
     global _loading
-    _loading = threading.Lock()
+    _loading = threading.RLock()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -49,20 +50,26 @@ def _module() -> Any:
         return _loaded()
 
 
+def _load_unless_others_do() -> None:
+    """Without waiting for them: it may be who waits for this."""
+    if _loading.acquire(blocking=False):
+        try:
+            _loaded()
+        finally:
+            _loading.release()
+
+
 @contextlib.contextmanager
 def loaded_beside() -> Iterator[None]:
-    """Loads the launcher while what is inside runs: the first time on a machine it is compiled, too.
-
-    Raises:
-        BuildError: it can't be compiled; at the end, unless what is inside raises.
-    """
+    """Loads the launcher while what is inside runs: the first time on a machine it is compiled, too. Why it can't be, if it can't,
+    is told to whoever needs it."""
     if _loaded.cache_info().currsize:
         yield
         return
     with ThreadPoolExecutor(1) as pool:
-        loaded = pool.submit(contextvars.copy_context().run, _module)
+        with contextlib.suppress(RuntimeError):  # of an interpreter that is shutting down: no thread can be started
+            pool.submit(contextvars.copy_context().run, _load_unless_others_do)
         yield
-        loaded.result()
 
 
 @functools.cache

@@ -128,7 +128,7 @@ class OperationPrinter:
             case Constant(number, dtype):
                 self._text[at] = literal(number, dtype)
             case Store():
-                self._store(op)
+                self._store(at, op)
             case Indirect():
                 self._indirect(at, op)
             case _:
@@ -241,12 +241,12 @@ class OperationPrinter:
         lane = f"({scalar})({self._lane_index(index)})"
         return f"by_lane<{VECTOR[op.dtype]}>([&](Index lane) INLINE_BODY {{ return {lane}; }})"
 
-    def _store(self, op: Store) -> None:
+    def _store(self, at: int, op: Store) -> None:
         buffer, index, value, mode = op.buffer, op.index, op.value, op.mode
         if mode not in (None, "add"):
             raise NotImplementedError(f"store mode {mode!r}")
         place = f"{self._buffers[buffer]} + {self.index.factor(index)}"
-        if not self._varies(index) and not self.plan.varying[value.at]:
+        if not self.plan.varying[at]:
             self.out(f"{'add_to' if mode else 'store'}({place}, {self.scalar(value.at)});")
             return
         x = self._stored(op)

@@ -1,4 +1,4 @@
-"""Cuts a loop where conditions on its variable change sides, as those of joined, padded and shifted tensors do: within a range
+"""Cuts a loop where conditions on its variable change sides, as those of joined and padded tensors do: within a range
 they are known, so that nothing is masked or chosen, and what they hid is read by whole vectors.
 
 Flows in: a body without reductions, and one of its loops. Flows out: ranges of the loop, each with the body that is left there.
@@ -41,7 +41,7 @@ class Range:
 
 
 def cut(body: Body, loop: Loop) -> tuple[Range, ...]:
-    """The ranges of a loop, in order; one of them all where there is nothing to cut, or too much."""
+    """The ranges of a loop, in order; none where there is nothing to cut, or too much."""
     size = loop.static
     if size is None:
         return ()

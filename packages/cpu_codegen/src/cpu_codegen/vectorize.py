@@ -94,7 +94,7 @@ class Plan:
 
     def narrowed(self, body: Body) -> Plan:
         """Mode POINTWISE: the plan for what is left of the body at some of the points."""
-        varying = varying_ops(body, dependencies(body), self.vector.variable, through_reduce=False)
+        varying = varying_ops(body, dependencies(body), self.vector.variable, through_reduce=True)
         return replace(self, body=body, levels=split_levels(body), varying=varying)
 
 
@@ -116,7 +116,7 @@ def make_plan(kernel: Kernel, lanes: int) -> Plan:
     else:
         outer = tuple(loop for loop in outer if loop is not vector)
     outer = tuple(loop for loop in outer if loop.static != 1)
-    varying = varying_ops(body, needs, vector.variable, through_reduce=mode is not Mode.INNER)
+    varying = varying_ops(body, needs, vector.variable, mode is not Mode.INNER, levels.inner)
     rows = product(outer)
     collide = writes_collide(body)
     tile = _choose_tile(body, vector, outer) if mode is Mode.POINTWISE and not collide else None
@@ -357,12 +357,26 @@ def _code_size(op: Op, variable: Symbol) -> int:
     return (20 if wide else 8) if way_of(op) is Cost.POLYNOMIAL else 4 if wide else 1
 
 
-def varying_ops(body: Body, needs: list[tuple[int, ...]], variable: Symbol, through_reduce: bool) -> tuple[bool, ...]:
-    """For each operation whether `variable` reaches it; a `reduce` over the variable itself ends its reach."""
+def varying_ops(
+    body: Body,
+    needs: list[tuple[int, ...]],
+    variable: Symbol,
+    through_reduce: bool,
+    inner: frozenset[int] = frozenset(),
+) -> tuple[bool, ...]:
+    """For each operation whether lanes differ in it: whether `variable` reaches it; a `reduce` over the variable itself ends its
+    reach. What is added to memory is added for each lane, be it the same.
+
+    Args:
+        through_reduce: it is a variable of the outer loops, which reductions do not go over.
+        inner: operations of the inner loops.
+    """
     varying: list[bool] = []
     for at, op in enumerate(body.ops):
         if isinstance(op, Reduce) and not through_reduce:
             varying.append(False)
+        elif isinstance(op, Store) and op.mode is not None and (through_reduce or at in inner):
+            varying.append(True)
         else:
             varying.append(variable in op.symbols() or any(varying[n] for n in needs[at]))
     return tuple(varying)
@@ -399,7 +413,7 @@ def _choose_vector(
 def _memory_cost(
     body: Body, levels: Levels, needs: list[tuple[int, ...]], loop: Loop, is_inner: bool, lanes: int
 ) -> float:
-    varying = varying_ops(body, needs, loop.variable, through_reduce=not is_inner)
+    varying = varying_ops(body, needs, loop.variable, not is_inner, levels.inner)
     lane_symbols = frozenset(symbol for symbol, at in body.indirects().items() if varying[at])
     reads_outer_indirect = not is_inner and levels.passes
     turnable = body.inner_vars[0] if levels.passes and not is_inner and len(body.inner_vars) == 1 else None

@@ -19,8 +19,6 @@ enum Status { DONE = 0, INDEX_ERROR = 1, RUNTIME_ERROR = 2 };
 INLINE Index floor_div(Index a, Index b) { return floordiv<Index>(a, b); }
 INLINE Index modulo(Index a, Index b) { return remainder<Index>(a, b); }
 INLINE Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
-INLINE Index at_most(Index a, Index b) { return a < b ? a : b; }
-INLINE Index at_least(Index a, Index b) { return a > b ? a : b; }
 
 // Positions read from data: false if one is out of range. `wrap`: negative ones count from the end.
 INLINE bool within(Index& position, Index size) { return position >= 0 && position < size; }

@@ -36,35 +36,9 @@ struct Operand {
   Index across, along;
 };
 
-// Of lanes numbered l, the halves of what two rows exchange in one step of turning a square of them around.
-template <int... LANE>
-struct LaneNumbers {
-  template <int STEP>
-  static INLINE void exchange(F32::Part& a, F32::Part& b) {
-    const F32::Part first = __builtin_shufflevector(a, b, (LANE & STEP ? LANES + LANE - STEP : LANE)...);
-    b = __builtin_shufflevector(a, b, (LANE & STEP ? LANES + LANE : LANE + STEP)...);
-    a = first;
-  }
-};
-using Numbered = LaneNumbers<LOW_LANES, HIGH_LANES>;
-template <int STEP>
-INLINE void turn(F32 (&rows)[LANES]) {
-  if constexpr (STEP > 0) {
-#pragma GCC unroll 16
-    for (int row = 0; row < LANES; ++row)
-      if (!(row & STEP)) Numbered::exchange<STEP>(rows[row].part[0], rows[row + STEP].part[0]);
-    turn<STEP / 2>(rows);
-  }
-}
-
 // to[step * apart + row] = from[row * across + step] for a square of LANES steps and rows, of which `last` stands for all behind it.
 static __attribute__((noinline)) void turn_square(float* to, Index apart, const float* from, Index across, Index last) {
-  F32 rows[LANES];
-#pragma GCC unroll 16
-  for (int lane = 0; lane < LANES; ++lane) rows[lane] = load_raw(from + at_most(lane, last) * across, Full());
-  turn<LANES / 2>(rows);
-#pragma GCC unroll 16
-  for (int step = 0; step < LANES; ++step) store_raw(to + step * apart, rows[step], Full());
+  turn_block(to, apart, from, across, last);
 }
 
 // Pack `depth` steps of `count` neighbours into to[step][width], of which `used` are read. What lies behind `count` there is any
@@ -92,8 +66,27 @@ static __attribute__((noinline)) void pack(float* to, Index width, Operand from,
     for (Index k = 0; k < used; ++k) to[done * width + k] = at[at_most(k, last) * across + done * along];
 }
 
+// Pack `depth` steps of `rows` rows into blocks of `each`, which lie `apart`.
+static __attribute__((noinline)) void pack_blocks(float* to, Index apart, Operand from, Index each, Index rows, Index depth) {
+  Index packed = 0;
+  if (from.across == 1) {  // whole blocks step by step, so that memory is read as it lies
+    const Index whole = rows / each;
+    for (Index k = 0; k < depth; ++k)
+      for (Index block = 0; block < whole; ++block)
+        vectors(0, each, [&](Index row, auto lanes) INLINE_BODY {
+          store_raw(to + block * apart + k * BLOCK + row, load_raw(from.at + k * from.along + block * each + row, lanes), lanes);
+        });
+    packed = whole;
+  }
+  for (; packed * each < rows; ++packed) {
+    const Operand source = {from.at + packed * each * from.across, from.across, from.along};
+    pack(to + packed * apart, BLOCK, source, each, at_most(each, rows - packed * each), depth);
+  }
+}
+
 // Ask for a share of the memory that whole panels will be packed from: lines [begin, end) of their LINES * depth each.
 INLINE void prefetch(Operand from, Index depth, Index begin, Index end) {
+  if (begin >= end) return;
   const Index each = LINES * depth;
   for (Index panel = begin / each; begin < end; ++panel) {
     const float* const at = from.at + panel * PANEL * from.across;
@@ -245,8 +238,10 @@ constexpr int FEW = 4;
 template <int ROWS>
 static __attribute__((noinline)) void dots(float* to, const float* a, Operand b, Index count, Index depth) {
   alignas(64) float sums[ROWS][LANES][LANES];
-  for (Index column = 0; column < LANES; ++column) {
-    const float* const other = b.at + at_most(column, count - 1) * b.across;
+  for (Index column = count; column < LANES; ++column)
+    for (int row = 0; row < ROWS; ++row) store_raw(sums[row][column], F32(0.0f), Full());
+  for (Index column = 0; column < count; ++column) {
+    const float* const other = b.at + column * b.across;
     F32 s[ROWS];
     for (int row = 0; row < ROWS; ++row) s[row] = F32(0.0f);
     vectors(0, depth, [&](Index k, auto lanes) INLINE_BODY {
@@ -288,7 +283,7 @@ static __attribute__((noinline)) void product(Part part, Index depth, Operand a,
   const Index cuts = ceil_div(steps, DEEPEST), step = ceil_div(steps, cuts);
   const bool a_in_place = across <= MEETING_FEW && (a.along == 1 || a.across == 1) && a.across % CROWDED;
   const bool b_in_place = a_in_place && all <= MEETING_FEW && b.across == 1;
-  const Index room_for = at_least(PACKED / (BLOCK * steps), 1);
+  const Index room_for = a_in_place ? all : at_least(PACKED / (BLOCK * steps), 1);
   const bool by_steps = room_for < all && all * across * each * PANEL <= SUMS && all * BLOCK * step <= PACKED;
   const Index most = by_steps ? all : at_most(at_most(room_for, BLOCKS_PACKED), all), chunk = by_steps ? step : steps;
   const Index group = most <= BLOCKS_NEAR ? 1 : at_most(GROUP, across);
@@ -301,12 +296,9 @@ static __attribute__((noinline)) void product(Part part, Index depth, Operand a,
   for (Index top = part.first_row; top < part.last_row; top += most * each)
     for (Index first = 0; first < steps; first += chunk) {
       const Index bottom = at_most(top + most * each, part.last_row), blocks = ceil_div(bottom - top, each);
-      for (Index number = 0; number < blocks; ++number) {
-        const Index row = top + number * each, rows = at_most(each, bottom - row);
-        if (a_in_place && rows == each) continue;
-        const Operand from = {a.at + row * a.across + first * a.along, a.across, a.along};
-        pack(packed + (a_in_place ? 0 : number * BLOCK * chunk), BLOCK, from, each, rows, at_most(chunk, depth - first));
-      }
+      const Index unpacked = a_in_place ? (bottom - top) / each * each : 0;
+      const Operand rest = {a.at + (top + unpacked) * a.across + first * a.along, a.across, a.along};
+      pack_blocks(packed, BLOCK * chunk, rest, each, bottom - top - unpacked, at_most(chunk, depth - first));
       for (Index left = part.first_column; left < part.last_column; left += group * PANEL) {
         const Index right = at_most(left + group * PANEL, part.last_column), here = ceil_div(right - left, PANEL);
         float* const mine = sums + (by_steps ? (left - part.first_column) * each : 0);

@@ -20,10 +20,11 @@ INLINE void exchange(Part (&row)[LANES], LaneList<K...>) {
     row[i + D] = __builtin_shufflevector(a, b, (K & D ? LANES + K : K + D)...);
   }
 }
+// Of rows of `from`, `last` stands for all behind it.
 template <class To, class From>
-INLINE void turn_block(To* to, Index to_step, const From* from, Index from_step) {
+INLINE void turn_block(To* to, Index to_step, const From* from, Index from_step, Index last = LANES - 1) {
   typename Vec<To>::Part row[LANES];
-  UNROLLED for (int i = 0; i < LANES; ++i) row[i] = load<Vec<To>>(from + i * from_step, Full()).part[0];
+  UNROLLED for (int i = 0; i < LANES; ++i) row[i] = load<Vec<To>>(from + at_most(i, last) * from_step, Full()).part[0];
   if constexpr (LANES > 8) exchange<8>(row, AllLanes());
   if constexpr (LANES > 4) exchange<4>(row, AllLanes());
   exchange<2>(row, AllLanes());

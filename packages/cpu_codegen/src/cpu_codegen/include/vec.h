@@ -18,6 +18,8 @@ using u32 = unsigned int;
 using i64 = __INT64_TYPE__;
 using u64 = __UINT64_TYPE__;
 using Index = i64;
+INLINE Index at_most(Index a, Index b) { return a < b ? a : b; }
+INLINE Index at_least(Index a, Index b) { return a > b ? a : b; }
 
 struct bfloat16 {
   u16 bits;
