@@ -1,4 +1,4 @@
-"""For all tests: Triton's kernels run under its interpreter, unless asked otherwise; and golden files, with the one way to rewrite them.
+"""For all tests: Triton's kernels run under its interpreter, unless asked otherwise; tests may be interrupted; and golden files, with the one way to rewrite them.
 
 In comes a text that a test made; what it is compared with lies in `golden/` beside the test.
 """
@@ -6,6 +6,7 @@ In comes a text that a test made; what it is compared with lies in `golden/` bes
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,10 @@ import pytest
 # Triton binds its own library functions one way or the other when it is first imported, whoever does that.
 # On a machine with a GPU: `TRITON_INTERPRET=0 pytest tests_integration/test_gpu.py`.
 os.environ.setdefault("TRITON_INTERPRET", "1")
+
+# Some tests interrupt themselves, and a shell without job control starts what runs in its background with interrupts ignored.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
