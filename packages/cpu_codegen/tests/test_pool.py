@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from cpu_codegen import launcher
 from cpu_codegen.launcher import POOLED, in_the_pool, pool
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int8, torch.uint8, torch.bool)
@@ -120,6 +121,7 @@ def test_threads() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_fork_has_its_own() -> None:
+    launcher._loaded.cache_clear()  # loaded twice, it still waits for itself at no fork
     pooled = in_the_pool()
     before = pooled((8 * LARGE,), (1,), torch.float32).fill_(3)
     child = os.fork()

@@ -133,7 +133,8 @@ static PyObject *pooled_configure(PyObject *module, PyObject *args) {
   Py_XSETREF(empty_strided, Py_NewRef(values[1]));
   Py_XSETREF(dtype_codes, Py_NewRef(values[2]));
   if (!dtype_keyword && !(dtype_keyword = PyUnicode_InternFromString("dtype"))) return NULL;
-  pthread_atfork(lock_blocks, unlock_blocks, unlock_blocks);
+  static int watched;  // handlers stay registered, and one that locks twice waits for itself
+  if (!watched && pthread_atfork(lock_blocks, unlock_blocks, unlock_blocks) == 0) watched = 1;
   Py_RETURN_NONE;
 }
 
