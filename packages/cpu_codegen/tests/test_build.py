@@ -313,7 +313,7 @@ def test_a_temporary_folder_that_is_full(tmp_path, monkeypatch):
     assert places[1:] == [tmp_path, Path("/dev/shm")] and room(None)
 
 
-def test_a_launcher_that_cannot_be_compiled_is_told_of_once(case, monkeypatch):
+def test_a_launcher_that_cannot_be_compiled_is_told_of(case, monkeypatch):
     backend, text, sources = emitted(case, "without_launcher")
     launcher._loaded.cache_clear()
 

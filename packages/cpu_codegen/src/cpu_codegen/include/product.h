@@ -312,9 +312,9 @@ static __attribute__((noinline)) void product(Part part, Index depth, Operand a,
           for (Index p = 0; p < here; ++p)
             if (!in_place(p))
               pack(panels + p * PANEL * step, PANEL, panel(p), PANEL, at_most(PANEL, right - left - p * PANEL), deep);
-          const Operand next = {turned || last ? b.at + right * b.across + first * b.along
-                                               : b.at + left * b.across + (k + step) * b.along, b.across, b.along};
-          const Index ahead = turned || last ? at_most(group, (part.last_column - right) / PANEL) : (right - left) / PANEL;
+          const Operand next = {turned ? b.at + right * b.across + first * b.along
+                                       : b.at + left * b.across + (k + step) * b.along, b.across, b.along};
+          const Index ahead = turned ? at_most(group, (part.last_column - right) / PANEL) : (right - left) / PANEL;
           const Index lines = at_least(ahead, 0) * LINES * step;
           for (Index number = 0; number < blocks; ++number) {
             const Index row = top + number * each, rows = at_most(each, bottom - row);
