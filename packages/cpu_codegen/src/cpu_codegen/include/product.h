@@ -130,8 +130,8 @@ static __attribute__((noinline)) void multiply(float* sums, const float* a, cons
 #pragma GCC unroll 1
   for (Index k = 0; k < depth; ++k) {
     // What comes from the second-level cache and behind it is asked for early: other cores keep what lies behind it busy.
-    __builtin_prefetch(b + (k + 8) * PANEL);
-    __builtin_prefetch(b + (k + 8) * PANEL + LANES);
+    __builtin_prefetch(b + (k + 16) * PANEL);
+    __builtin_prefetch(b + (k + 16) * PANEL + LANES);
     __builtin_prefetch(a + (k + 16) * BLOCK);
     const F32 b0 = load_raw(b + k * PANEL, Full()), b1 = load_raw(b + k * PANEL + LANES, Full());
 #pragma GCC unroll 16
