@@ -194,3 +194,59 @@ def test_what_eager_makes_contiguous(shape):
     ):
         for one in (x, x.movedim(0, -1).contiguous().movedim(-1, 0)):
             assert TABLE[op](one, *arguments).stride() == op(one, *arguments).stride()
+
+
+ROWS, KEYS, GENERIC = 0, 1, 2
+
+
+def whole_layer(length=5, width=16, heads=4, dtype=torch.float32):
+    """Arguments of `_native_multi_head_attention` without a mask."""
+    torch.manual_seed(0)
+    x = torch.randn(2, length, width, dtype=dtype)
+    weights = [torch.randn(size, dtype=dtype) for size in ((3 * width, width), (3 * width,), (width, width), (width,))]
+    return x, x, x, width, heads, *weights
+
+
+def masks(length=5):
+    rows = torch.ones(length, length, dtype=torch.bool).triu(1)
+    keys = torch.tensor([[0, 0, 0, 1, 1], [0, 0, 0, 0, 1]]).bool()
+    blind = rows.clone()
+    blind[2] = True  # sees no key: NaN
+    generic = (rows | keys[:, None, None]).expand(2, 4, length, length)
+    return [(rows, ROWS), (keys, KEYS), (blind, ROWS), (generic, GENERIC), (rows * 0.5, ROWS), (None, None)]
+
+
+@pytest.mark.parametrize("need_weights, average", [(False, True), (True, True), (True, False)])
+@pytest.mark.parametrize("mask, kind", masks())
+def test_a_whole_attention_layer(mask, kind, need_weights, average):
+    op, given = aten._native_multi_head_attention.default, whole_layer()
+    for given in (whole_layer(), (given[0], given[0] + 1, given[0] - 1, *given[3:])):
+        expected, weights = op(*given, mask, need_weights, average, kind)
+        out, mine = TABLE[op](*given, mask, need_weights, average, kind)
+        torch.testing.assert_close(out, expected, equal_nan=True, rtol=1e-4, atol=1e-4)
+        assert out.stride() == expected.stride()
+        assert (mine is None) == (not need_weights)
+        if need_weights:
+            torch.testing.assert_close(mine, weights, equal_nan=True)
+
+
+@pytest.mark.parametrize("use_gelu", [True, False])
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize("mask, kind", masks())
+def test_a_whole_encoder_layer(mask, kind, norm_first, use_gelu):
+    x, _, _, *given = whole_layer()
+    norms = [torch.randn(16) for _ in range(4)]
+    wide = [torch.randn(32, 16), torch.randn(32), torch.randn(16, 32), torch.randn(16)]
+    arguments = (x, *given, use_gelu, norm_first, 1e-5, *norms, *wide, mask, kind)
+    op = aten._transformer_encoder_layer_fwd.default
+    torch.testing.assert_close(TABLE[op](*arguments), op(*arguments), equal_nan=True, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("lead", [(), (3,), (2, 1)])
+def test_distances(lead):
+    torch.manual_seed(0)
+    op = aten._euclidean_dist.default
+    one, other = torch.randn(*lead, 7, 4, dtype=torch.float64), torch.randn(*lead, 5, 4, dtype=torch.float64)
+    torch.testing.assert_close(TABLE[op](one, other), op(one, other))
+    same = TABLE[op](one, one)
+    assert same.isfinite().all()  # rounding makes no root of a negative number

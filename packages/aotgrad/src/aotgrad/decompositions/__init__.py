@@ -2,6 +2,8 @@
 
 from aotgrad.decompositions import (  # noqa: F401  (importing a family registers it)
     activations,
+    attention,
+    distances,
     factories,
     foreach,
     indexing,

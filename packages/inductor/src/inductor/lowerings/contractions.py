@@ -77,12 +77,12 @@ def _convolution(
     _, results, *points = builder.sizes(builder.meta().size())
     taps = weight.size[2:]
     rows, depth = product((batch, *points)), product((channels, *taps))
-    if not _gains(builder, weight, rows, depth, results) or not (plain or rows * channels <= MOST_POINTS):
+    if not gains(builder, weight, rows, depth, results) or not (plain or rows * channels <= MOST_POINTS):
         return NotImplemented
     layout = builder.realize(input).layout()
     if layout is None or layout.stride[1] != 1:
         return NotImplemented
-    weight = _strided(builder, weight)
+    weight = strided(builder, weight)
     steps, pads, apart = (_each(value, len(taps)) for value in (stride, padding, dilation))
 
     def body(outer: list[Expr], inner: list[Expr]) -> Scalar:
@@ -139,7 +139,7 @@ def contracted(
     NotImplemented where ATen's kernel is to do it."""
     if not _is_blocked(builder, left, right):
         return NotImplemented
-    left, right = _strided(builder, left), _strided(builder, right)
+    left, right = strided(builder, left), strided(builder, right)
 
     def body(outer: list[Expr], inner: list[Expr]) -> Scalar:
         *batch, row, column = outer
@@ -169,10 +169,11 @@ def _is_blocked(builder: Builder, left: TensorValue, right: TensorValue) -> bool
     *_, rows, depth = left.size
     if is_empty(left.size) or is_empty(right.size):
         return False
-    return _gains(builder, left, rows, depth, right.size[-1])
+    return gains(builder, left, rows, depth, right.size[-1])
 
 
-def _gains(builder: Builder, value: TensorValue, rows: Expr, depth: Expr, columns: Expr) -> bool:
+def gains(builder: Builder, value: TensorValue, rows: Expr, depth: Expr, columns: Expr) -> bool:
+    """Whether the device prints a product of these sizes, of values like this one, by blocks that are worth it."""
     return (
         value.dtype in builder.traits(value.device).contractions
         and not any(size == 1 for size in (rows, columns, depth))
@@ -181,7 +182,7 @@ def _gains(builder: Builder, value: TensorValue, rows: Expr, depth: Expr, column
     )
 
 
-def _strided(builder: Builder, value: TensorValue) -> TensorValue:
+def strided(builder: Builder, value: TensorValue) -> TensorValue:
     """The value in memory, at places that are linear in its indices."""
     if builder.realize(value).layout() is None:
         return builder.realize(builder.copy(value))

@@ -1,0 +1,114 @@
+"""Attention as two products of matrices with a softmax between them, where all weights stay in a cache on the way."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import torch
+
+from inductor.ir.builder import Builder
+from inductor.ir.indexing import product
+from inductor.ir.operations import Expr
+from inductor.ir.program import Buffer
+from inductor.ir.scalar import Scalar, index_value, prim, reduce, where
+from inductor.ir.tensor import TensorValue
+from inductor.lowerings.contractions import gains, strided
+from inductor.lowerings.registry import broadcast, lowering
+
+MOST_WEIGHTS = 1 << 20
+"""Of all heads together: more of them would go to memory and back, where ATen's kernel keeps a block of them at a time."""
+
+
+@lowering("_scaled_dot_product_flash_attention_for_cpu")
+def _attention(
+    builder: Builder,
+    query: TensorValue,
+    key: TensorValue,
+    value: TensorValue,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: TensorValue | None = None,
+    scale: float | None = None,
+) -> Any:
+    """softmax(scale query keyᵀ + mask) value, of (batch, heads, length, width). What backward wants is left to ATen's kernel."""
+    *heads, rows, depth = query.size
+    keys = key.size[-2]
+    size = (*heads, rows, keys)
+    if (
+        dropout_p
+        or _is_read(builder, 1)
+        or builder.hint(product(size)) > MOST_WEIGHTS
+        or not gains(builder, query, rows, depth, keys)
+        or not gains(builder, query, rows, keys, value.size[-1])
+        or (attn_mask is not None and attn_mask.dtype is not query.dtype)
+    ):
+        return NotImplemented
+    factor = 1 / math.sqrt(int(depth)) if scale is None and depth.is_Integer else scale
+    if factor is None:
+        return NotImplemented
+    query, key, value = (strided(builder, one) for one in (query, key, value))
+    added = None if attn_mask is None else builder.realize(broadcast(builder, attn_mask, size))
+
+    def score(outer: list[Expr], inner: list[Expr]) -> Scalar:
+        *head, row, column = outer
+        found = reduce("sum", query.load([*head, row, *inner]) * key.load([*head, column, *inner])) * factor
+        if added is not None:
+            found = found + added.load(outer)
+        return where(prim.le(index_value(column), index_value(row)), found, -math.inf) if is_causal else found
+
+    scores = builder.in_memory(_filled(builder, query, size, (depth,), score))
+    largest = builder.in_memory(
+        _filled(builder, query, (*heads, rows), (keys,), lambda row, at: reduce("max", scores.load([*row, *at])))
+    )
+
+    def power(outer: list[Expr], _: list[Expr]) -> Scalar:
+        peak = largest.load(outer[:-1])
+        if added is not None:  # a row may see no key: its sum is zero then, and so is its result
+            peak = where(prim.eq(peak, -math.inf), 0.0, peak)
+        return prim.exp(scores.load(outer) - peak)
+
+    powers = builder.in_memory(_filled(builder, query, size, (), power))
+
+    def total(row: list[Expr], at: list[Expr]) -> Scalar:
+        found = reduce("sum", powers.load([*row, *at]))
+        return found if added is None else where(prim.eq(found, 0.0), 1.0, found)
+
+    totals = builder.in_memory(_filled(builder, query, (*heads, rows), (keys,), total))
+
+    def mean(outer: list[Expr], inner: list[Expr]) -> Scalar:
+        *head, row, column = outer
+        found = reduce("sum", powers.load([*head, row, *inner]) * value.load([*head, *inner, column]))
+        return found / totals.load([*head, row])
+
+    out = builder.meta()[0]
+    result = _filled(builder, query, builder.sizes(out.size()), (keys,), mean, builder.sizes(out.stride()))
+    return builder.in_memory(result), totals
+
+
+def _is_read(builder: Builder, result: int) -> bool:
+    """Whether anything reads this one of the node's results."""
+    assert builder.node is not None
+    return any(user.target is not operator.getitem or user.args[1] == result for user in builder.node.users)
+
+
+def _filled(
+    builder: Builder,
+    like: TensorValue,
+    size: tuple[Expr, ...],
+    inner: tuple[Expr, ...],
+    body: Any,
+    stride: tuple[Expr, ...] | None = None,
+) -> Buffer:
+    """A new buffer of float32, each element `body(index, steps)` over `inner` steps."""
+    buffer = builder.new_buffer(like.device, torch.float32, size, stride)
+    builder.loop(
+        lambda outer, steps: builder.store(buffer, outer, body(outer, steps)),
+        writes=(buffer,),
+        outer=size,
+        inner=inner,
+        order=builder.order(buffer.stride),
+    )
+    return buffer
