@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 pytest.importorskip("expecttest")  # what torch's operator samples import
@@ -49,6 +51,17 @@ def test_gradients_of_transposed_matrices_lie_as_eagers(function) -> None:
         return torch.autograd.grad(run(x).square().sum(), x)[0]
 
     assert judge([gradient(meta.compile(function))], [gradient(function)], None) == ("right", "")
+
+
+def test_the_judge_where_eager_overflows() -> None:
+    exact = torch.tensor([3.0, 1e8, 0.5], dtype=torch.float64)
+    eager = torch.tensor([math.inf, math.nan, 0.5], dtype=torch.float16)
+    right = torch.tensor([3.0, math.inf, 0.5], dtype=torch.float16)
+    assert judge([right], [eager], [exact]) == ("right", "")
+    for at, wrong in enumerate((math.inf, 3.0, math.nan)):
+        found = right.clone()
+        found[at] = wrong
+        assert judge([found], [eager], [exact])[0] == "values"
 
 
 def test_the_judge_tells_what_differs() -> None:

@@ -74,10 +74,15 @@ def _close(ours: torch.Tensor, eager: torch.Tensor, exact: Any) -> bool:
     if not isinstance(exact, torch.Tensor) or exact.shape != eager.shape or not eager.is_floating_point():
         return False
     truth = exact.detach().double()
-    finite = truth.isfinite()
+    # Where eager overflows on the way to a value that its dtype holds, or to an infinity, that is the judge alone.
+    held = truth.to(eager.dtype)
+    overflowed = ~eager.isfinite() & ~held.isnan()
+    if not torch.allclose(ours[overflowed], held[overflowed], **tolerance):
+        return False
+    ours, eager, truth = ours[~overflowed], eager[~overflowed], truth[~overflowed]
     if not torch.equal(ours.isfinite(), eager.isfinite()):
         return False
-    both = finite & eager.isfinite()
+    both = truth.isfinite() & eager.isfinite()
     errors = [(t.double() - truth)[both].abs() for t in (ours, eager)]
     floor = tolerance["rtol"] * truth[both].abs() + tolerance["atol"]
     return bool((errors[0] <= SLACK * errors[1].max() + floor).all()) if both.any() else False
