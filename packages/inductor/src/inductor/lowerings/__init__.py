@@ -5,6 +5,7 @@ kernel (`lower.py`)."""
 
 from inductor.lowerings import (
     arithmetic,
+    columns,
     contractions,
     creation,
     indexing,
@@ -19,6 +20,7 @@ __all__ = [
     "LOWERINGS",
     "VIEWS",
     "arithmetic",
+    "columns",
     "contractions",
     "creation",
     "indexing",
