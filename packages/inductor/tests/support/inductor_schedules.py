@@ -11,6 +11,7 @@ from inductor_tracing import default_tolerance, read_back, trace
 from inductor import Options, ReferenceBackend, Schedule, lower, schedule
 from inductor.codegen import generate
 from inductor.codegen.module import LayoutFitter, load_call
+from inductor.traits import DeviceTraits
 
 
 def scheduled(function: Callable[..., Any], *inputs: Any, options: Options | None = None) -> Schedule:
@@ -21,7 +22,7 @@ def scheduled(function: Callable[..., Any], *inputs: Any, options: Options | Non
 
 def run(plan: Schedule, *inputs: Any, check: bool = True) -> tuple[Any, ...]:
     """Run a schedule's wrapper on interpreted kernels."""
-    source = generate(plan, check=check)
+    source = generate(plan, check=check, traits=lambda _: DeviceTraits())
     backend = ReferenceBackend()
     kernels = backend.build("", [backend.emit(kernel) for kernel in plan.kernels])
     fitter = LayoutFitter()

@@ -6,6 +6,7 @@ kernel (`lower.py`)."""
 from inductor.lowerings import (
     arithmetic,
     attention,
+    columns,
     contractions,
     creation,
     indexing,
@@ -21,6 +22,7 @@ __all__ = [
     "VIEWS",
     "arithmetic",
     "attention",
+    "columns",
     "contractions",
     "creation",
     "indexing",
