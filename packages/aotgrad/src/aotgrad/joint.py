@@ -392,6 +392,13 @@ def _fresh_input(mode: FakeMode, value: Any) -> tuple[Any, Any]:
 
 def _like(known: torch.Tensor) -> torch.Tensor:
     """A new fake with the metadata of `known`."""
+    made = _laid_out_like(known)
+    if known.is_conj():
+        made = made.conj()
+    return torch.ops.aten._neg_view.default(made) if known.is_neg() else made
+
+
+def _laid_out_like(known: torch.Tensor) -> torch.Tensor:
     options: dict[str, Any] = {"dtype": known.dtype, "device": known.device}
     offset = known.storage_offset()
     if type(offset) is int and offset == 0:

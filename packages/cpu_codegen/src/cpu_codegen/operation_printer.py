@@ -14,6 +14,7 @@ import torch
 from cpu_codegen.index import Expr, IndexPrinter, Symbol, stride
 from cpu_codegen.names import argument_names
 from cpu_codegen.operations import format_of
+from cpu_codegen.pairs import is_alternate, is_pair
 from cpu_codegen.text import Lines
 from cpu_codegen.types import MEMORY, SCALAR, VECTOR, literal
 from cpu_codegen.vectorize import Plan, contiguous
@@ -224,10 +225,9 @@ class OperationPrinter:
         return f"gather<{vector}>({lanes}, {self._lane_address(buffer, index)})"
 
     def _alternates(self, op: Load) -> bool:
-        """Whether lanes are every other element in memory, of a width that shuffles take from two vectors."""
-        if op.dtype.itemsize != 4 or not self._lane_symbols.isdisjoint(op.index.free_symbols):
-            return False
-        return stride(op.index, self.plan.vector.variable) == 2
+        """Whether lanes are every other element in memory."""
+        by_lane = not self._lane_symbols.isdisjoint(op.index.free_symbols)
+        return not by_lane and is_alternate(op.index, self.plan.vector.variable, op.dtype)
 
     def _varies(self, index: Expr) -> bool:
         symbols = index.free_symbols
@@ -252,6 +252,15 @@ class OperationPrinter:
         x = self._stored(op)
         if mode is None and contiguous(index, self.plan.vector.variable, self._lane_symbols):
             self.out(f"store({place}, {x}, lanes);")
+            return
+        variable = self.plan.vector.variable
+        if is_pair(self.body, at, variable):
+            return  # with the next one
+        if is_pair(self.body, at - 1, variable):
+            first = self.body.ops[at - 1]
+            assert isinstance(first, Store)
+            place = f"{self._buffers[buffer]} + {self.index.factor(first.index)}"
+            self.out(f"store_pairs({place}, {self._stored(first)}, {x}, lanes);")
             return
         self.out(f"{'scatter_add' if mode else 'scatter'}({x}, lanes, {self._lane_address(buffer, index)});")
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from cpu_codegen.index import Expr, Symbol, stride
 from cpu_codegen.loops import Loop, product, simplify
 from cpu_codegen.operations import Cost, cost_of, way_of
+from cpu_codegen.pairs import is_alternate, is_pair, joined
 from inductor import (
     REDUCTIONS,
     Body,
@@ -101,6 +102,8 @@ class Plan:
 def make_plan(kernel: Kernel, lanes: int) -> Plan:
     """Plan `kernel` for vectors of `lanes` lanes."""
     body, outer, inner = simplify(kernel)
+    if not inner:
+        body, outer = joined(body, outer)
     needs = dependencies(body)
     levels = _stores_after_loads(split_levels(body), body, needs)
     vector = _choose_vector(body, levels, needs, outer, inner, lanes)
@@ -417,6 +420,7 @@ def _memory_cost(
     lane_symbols = frozenset(symbol for symbol, at in body.indirects().items() if varying[at])
     reads_outer_indirect = not is_inner and levels.passes
     turnable = body.inner_vars[0] if levels.passes and not is_inner and len(body.inner_vars) == 1 else None
+    paired = any(is_pair(body, at, loop.variable) for at in range(len(body.ops)))
     cost = 0.0
     for at, op in enumerate(body.ops):
         # What runs once an outer point hardly counts beside what runs at each inner point.
@@ -437,6 +441,10 @@ def _memory_cost(
         elif contiguous(index, loop.variable, lane_symbols):
             cost += weight
         elif turnable and isinstance(op, Load) and _turns(body, op, loop.variable, turnable):
+            cost += 2 * weight
+        elif is_pair(body, at, loop.variable) or is_pair(body, at - 1, loop.variable):
+            cost += weight
+        elif paired and isinstance(op, Load) and is_alternate(index, loop.variable, op.dtype):
             cost += 2 * weight
         else:
             cost += weight * lanes

@@ -23,6 +23,7 @@ from inductor.ir.recording import Rewriter
 from inductor.ir.tensor import Source, TensorValue
 from inductor.lowerings import LOWERINGS, VIEWS
 from inductor.lowerings.fallback import agree, fallback
+from inductor.lowerings.parts import FREE, Parts, apart, lower_apart, parts_of
 from inductor.options import Options
 from inductor.passes import BodyRewriter, rewrite_graph, select
 from inductor.traits import DeviceTraits, TraitsOf
@@ -83,6 +84,9 @@ class _Lowering:
         self.graph = graph
         self.builder = Builder({node.name for node in graph.nodes}, traits, rewriter)
         self.env: dict[fx.Node, Any] = {}
+        self.apart = apart(graph)
+        self.parts: dict[fx.Node, Parts] = {}
+        """Complex values as far as they have been read in parts."""
         self.composed: list[tuple[Any, sympy.Symbol]] = []
         """Inputs that are numbers computed from others, and their own symbols."""
 
@@ -94,7 +98,8 @@ class _Lowering:
             elif node.op == "get_attr":
                 self.env[node] = self._constant(node)
             elif node.op == "call_function":
-                self.env[node] = self._call(node)
+                if not self._call_apart(node):
+                    self.env[node] = self._call(node)
             elif node.op == "output":
                 self._outputs(node)
             else:
@@ -109,7 +114,7 @@ class _Lowering:
         program = self.builder.program
         if isinstance(value, torch.Tensor):
             program.inputs.append(node.name)
-            return self._given(node.name, value)
+            return self._resolved(node.name, value)
         expr = self.builder.size(value) if isinstance(value, (*SYMBOLIC, int)) else value
         symbol = expr if isinstance(expr, sympy.Symbol) else sympy.Symbol(node.name, integer=True)
         program.inputs.append(symbol)
@@ -131,6 +136,14 @@ class _Lowering:
         result.source.storage_offset = builder.size(value.storage_offset())
         result.source.origins = ()
         return result
+
+    def _resolved(self, name: str, value: torch.Tensor) -> Any:
+        """An input, of which memory holds the numbers themselves: a copy, where they are the conjugates or the negatives."""
+        given = self._given(name, value)
+        if not (value.is_conj() or value.is_neg()):
+            return given
+        options = {"memory_format": torch.contiguous_format}
+        return self.builder.extern(aten.clone.default, (given,), options, value, contiguous=True)
 
     def _constant(self, node: fx.Node) -> Any:
         value: Any = self.module
@@ -168,6 +181,31 @@ class _Lowering:
             self._size_from_data(node, result[place] if isinstance(result, tuple | list) else result, dim, symbol)
         self._settle(node, result)
         return result
+
+    def _call_apart(self, node: fx.Node) -> bool:
+        """Lower a call of complex numbers to their parts, and say whether nobody wants more of it."""
+        if node not in self.apart:
+            return False
+        args = fx.node.map_aggregate(node.args, self._part)
+        made = lower_apart(self.builder, node.target, args)
+        if not isinstance(made, Parts):
+            self.env[node] = made
+            self._check(node, made)
+            self._settle(node, made)
+            return True
+        self.parts[node] = made
+        if node.target not in FREE:
+            for part in (made.real, made.imag):
+                if self._belongs_in_memory(node, part.source):
+                    self.builder.realize(part)
+        return all(user in self.apart for user in node.users)
+
+    def _part(self, arg: Any) -> Any:
+        if not isinstance(arg, fx.Node) or not (_is_tensor(arg) and arg.meta["val"].is_complex()):
+            return self._argument(arg)
+        if arg not in self.parts:
+            self.parts[arg] = parts_of(self.builder, self.env[arg])
+        return self.parts[arg]
 
     def _argument(self, arg: Any) -> Any:
         if isinstance(arg, fx.Node):

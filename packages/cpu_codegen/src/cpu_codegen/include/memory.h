@@ -305,6 +305,30 @@ INLINE V load_alternate(const Element* p, Lanes lanes) {
   low.part[0] = __builtin_shufflevector(low.part[0], high.part[0], EVEN_LANES);
   return low;
 }
+template <int... K>
+struct LaneList {};
+using AllLanes = LaneList<LOW_LANES, HIGH_LANES>;
+
+// a[0], b[0], a[1], b[1], ... from p on.
+template <class Element, class V, class Lanes, int... K>
+INLINE void store_pairs(Element* p, V a, V b, Lanes lanes, LaneList<K...>) {
+  static_assert(V::PARTS == 1);
+  V low, high;
+  low.part[0] = __builtin_shufflevector(a.part[0], b.part[0], (K / 2 + K % 2 * LANES)...);
+  high.part[0] = __builtin_shufflevector(a.part[0], b.part[0], (LANES / 2 + K / 2 + K % 2 * LANES)...);
+  if constexpr (same_type<Lanes, Full>) {
+    store(p, low, Full());
+    store(p + LANES, high, Full());
+  } else {
+    const int span = 2 * lanes.n;
+    store(p, low, Tail{span < LANES ? span : LANES});
+    store(p + LANES, high, Tail{span < LANES ? 0 : span - LANES});
+  }
+}
+template <class Element, class V, class Lanes>
+INLINE void store_pairs(Element* p, V a, V b, Lanes lanes) {
+  store_pairs(p, a, b, lanes, AllLanes());
+}
 // A vector by lane: `value(lane)` for every lane.
 template <class V, class Value>
 INLINE V by_lane(Value value) {

@@ -6,10 +6,6 @@ namespace vec {
 
 #define UNROLLED _Pragma("GCC unroll 16")
 
-template <int... K>
-struct LaneList {};
-using AllLanes = LaneList<LOW_LANES, HIGH_LANES>;
-
 // Of every two rows that are D apart, the D lanes off the diagonal change places.
 template <int D, class Part, int... K>
 INLINE void exchange(Part (&row)[LANES], LaneList<K...>) {

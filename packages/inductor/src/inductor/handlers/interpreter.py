@@ -103,7 +103,7 @@ class Interpreter:
 
     def load(self, op: Load, mask: torch.Tensor | None = None) -> torch.Tensor:
         """Elements of a buffer, 0 where the mask is false. Raises AssertionError for an index outside of its memory."""
-        flat, at = self.memory[op.buffer], self._grid(op.index)
+        flat, at = self._numbers(op.buffer), self._grid(op.index)
         if mask is None:
             self._check(op.buffer, at)
             return flat[at].to(op.dtype)
@@ -114,8 +114,13 @@ class Interpreter:
         self._check(op.buffer, at)
         return torch.where(mask, flat[at].to(op.dtype), torch.zeros((), dtype=op.dtype, device=self.device))
 
+    def _numbers(self, buffer: str) -> torch.Tensor:
+        """The real numbers in a buffer, of complex ones their parts."""
+        flat = self.memory[buffer]
+        return torch.view_as_real(flat).reshape(-1) if flat.is_complex() else flat
+
     def _check(self, buffer: str, at: torch.Tensor) -> None:
-        count = self.memory[buffer].numel()
+        count = self._numbers(buffer).numel()
         if at.numel() and not (int(at.min()) >= 0 and int(at.max()) < count):
             raise AssertionError(f"{buffer}: index {int(at.min())}..{int(at.max())} in memory of {count}")
 

@@ -263,7 +263,7 @@ class Builder:
 
     def recorder(self, ranges: Mapping[Symbol, Expr]) -> LoopRecorder:
         """What records a body over index symbols of these sizes."""
-        return LoopRecorder(lambda name: self.program.buffers[name].dtype, ranges, self.rewriter)
+        return LoopRecorder(lambda name: self.program.buffers[name].loaded_dtype, ranges, self.rewriter)
 
     def store(self, buffer: Buffer, index: Index, value: Scalar, mode: str | None = None) -> None:
         """Inside a loop: write one element."""

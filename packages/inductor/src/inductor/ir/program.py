@@ -42,6 +42,11 @@ class Buffer:
     size: tuple[Expr, ...]
     stride: tuple[Expr, ...]
 
+    @property
+    def loaded_dtype(self) -> torch.dtype:
+        """Of the numbers that loops read, to which their indices are: of complex ones the parts."""
+        return self.dtype.to_real()
+
     def __str__(self) -> str:
         parts = [
             _quoted(self.name),

@@ -91,7 +91,9 @@ def draft_kernel(program: Program, loop: LoopOp, inplace: Mapping[str, str]) -> 
         ("out", outs),
     )
     args = [
-        KernelArg(short, role, program.buffers[name].dtype) for role, table in roles for name, short in table.items()
+        KernelArg(short, role, program.buffers[name].loaded_dtype)
+        for role, table in roles
+        for name, short in table.items()
     ]
     args += [KernelArg(str(symbol), "size", torch.int64 if symbol.is_integer else torch.float64) for symbol in symbols]
     kernel = Kernel(

@@ -147,7 +147,7 @@ def merged_loop(graph: Graph, group: Group) -> LoopOp:
     program = graph.program
     kept = tuple(name for name in group.stores if name in graph.kept or graph.users.get(name, 0) & ~group.bits)
     dropped = group.stores.keys() - set(kept)
-    body = merge(group, lambda name: program.buffers[name].dtype, dropped)
+    body = merge(group, lambda name: program.buffers[name].loaded_dtype, dropped)
     outer = loop_order(group, body, graph)
     body = Body(tuple(d.var for d in outer), body.inner_vars, body.ops)
     body, outer_sizes, inner_sizes = canonicalise(
