@@ -69,3 +69,13 @@ def test_inputs_that_are_negatives_by_a_flag() -> None:
     assert negative.is_neg()
     torch.testing.assert_close(compiled(negative), negative * 2 + 1)
     torch.testing.assert_close(compiled(negative.resolve_neg()), negative * 2 + 1)
+
+
+def test_what_follows_pairs_in_a_row_stays_in_their_loop() -> None:
+    def f(q: Any, freqs: Any) -> Any:
+        return torch.view_as_real(torch.view_as_complex(q.unflatten(-1, (-1, 2))) * freqs).flatten(-2).bfloat16() * 2
+
+    for length, width in ((3, 6), (7, 96)):
+        given = torch.randn(2, length, width), torch.randn(length, width // 2, dtype=torch.complex64)
+        torch.testing.assert_close(meta.compile(f)(*given), f(*given))
+        assert len(meta.explain(f, *given).kernels) == 1

@@ -75,6 +75,14 @@ def simplify(kernel: Kernel) -> tuple[Body, tuple[Loop, ...], tuple[Loop, ...]]:
     )
 
 
+def merged(body: Body, outer: tuple[Loop, ...]) -> tuple[Body, tuple[Loop, ...]]:
+    """A body without inner loops, with neighbouring loops merged."""
+    loops, _, steps = _merge(list(outer), [op.index for op in body.ops if op.index is not None])
+    for step in steps:
+        body = body.substitute(step, [loop.variable for loop in loops], [])
+    return body, tuple(loops)
+
+
 def _merge(loops: list[Loop], indices: list[Expr]) -> tuple[list[Loop], list[Expr], list[dict[Symbol, Expr]]]:
     """Merge neighbours (a, b) where every index moves by size(b) times as much in a as in b."""
     steps: list[dict[Symbol, Expr]] = []

@@ -20,12 +20,15 @@ def rotary(q: Any, freqs: Any) -> Any:
     return (torch.view_as_real(pairs * freqs).flatten(-2),)
 
 
-@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
-def test_a_rotation_is_one_loop_over_an_input_read_where_it_lies(dtype: torch.dtype) -> None:
-    program = check(rotary, torch.randn(2, 3, 5, 8, dtype=dtype.to_real()), torch.randn(5, 4, dtype=dtype))
+def test_a_rotation_is_one_loop_over_an_input_read_where_it_lies() -> None:
+    program = check(rotary, torch.randn(2, 3, 5, 8), torch.randn(5, 4, dtype=torch.complex64))
     assert len(program.operations) == 1
-    strided = check(rotary, torch.randn(5, 8, dtype=dtype.to_real()), torch.randn(4, 10, dtype=dtype)[:, ::2].t())
+    strided = check(rotary, torch.randn(5, 8), torch.randn(4, 10, dtype=torch.complex64)[:, ::2].t())
     assert len(strided.operations) == 1
+
+
+def test_complex128_is_left_to_eager() -> None:
+    check(rotary, torch.randn(2, 3, 5, 8, dtype=torch.float64), torch.randn(5, 4, dtype=torch.complex128))
 
 
 def test_sizes_may_be_symbolic() -> None:

@@ -25,7 +25,8 @@ from inductor.ops import ops
 
 aten = torch.ops.aten
 
-COMPLEX_DTYPES = (torch.complex64, torch.complex128)
+COMPLEX_DTYPES = (torch.complex64,)
+"""Not complex128: no backend shuffles pairs of float64, and eager's kernels are faster than loads one by one."""
 ZERO, ONE = sympy.Integer(0), sympy.Integer(1)
 
 
