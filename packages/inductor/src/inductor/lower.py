@@ -84,7 +84,7 @@ class _Lowering:
         self.graph = graph
         self.builder = Builder({node.name for node in graph.nodes}, traits, rewriter)
         self.env: dict[fx.Node, Any] = {}
-        self.apart = apart(graph)
+        self.apart = apart(graph, traits)
         self.parts: dict[fx.Node, Parts] = {}
         """Complex values as far as they have been read in parts."""
         self.composed: list[tuple[Any, sympy.Symbol]] = []

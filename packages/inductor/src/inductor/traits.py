@@ -38,6 +38,9 @@ class DeviceTraits:
     contractions: tuple[torch.dtype, ...] = ()
     """Dtypes whose products of matrices become loops (`contraction_of`), which the backend prints by blocks and which end in
     whatever is made of the sums. Those of others are left to ATen."""
+    complex_parts: tuple[torch.dtype, ...] = ()
+    """Complex dtypes of which loops read the parts where they lie: kernels get such tensors as if they were of real numbers, two for
+    each. Computing with others is left to ATen."""
     large_pages: int | None = None
     """Where fresh memory is mapped a page at a time as it is touched: bytes from which on it had better be large pages. A
     backend that says so returns from `build`, beside the kernels, `_fresh_<device type>(tensor, bytes)`, which is called on

@@ -10,9 +10,23 @@ import torch
 from inductor_dynamic import trace_dynamic
 from inductor_tracing import check
 
+from inductor import ReferenceBackend, backends
 from inductor.handlers.interpreter import run_program
 from inductor.ir.program import ExternOp
 from inductor.lower import lower
+from inductor.traits import DeviceTraits
+
+
+@pytest.fixture(autouse=True)
+def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The traits are the interpreter's, whatever backend is installed."""
+    monkeypatch.setattr(backends, "backend_for", lambda device, chosen=None: ReferenceBackend(device.type))
+
+
+def test_a_device_whose_loops_read_no_parts_leaves_complex_numbers_to_eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ReferenceBackend, "traits", DeviceTraits())
+    program = check(rotary, torch.randn(2, 3, 5, 8), torch.randn(5, 4, dtype=torch.complex64))
+    assert any(isinstance(op, ExternOp) for op in program.operations)
 
 
 def rotary(q: Any, freqs: Any) -> Any:

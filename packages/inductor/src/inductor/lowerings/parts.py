@@ -22,11 +22,10 @@ from inductor.ir.views import Layout
 from inductor.lowerings.registry import LOWERINGS, broadcast, overloads
 from inductor.lowerings.views import selected
 from inductor.ops import ops
+from inductor.traits import TraitsOf
 
 aten = torch.ops.aten
 
-COMPLEX_DTYPES = (torch.complex64,)
-"""Not complex128: no backend shuffles pairs of float64, and eager's kernels are faster than loads one by one."""
 ZERO, ONE = sympy.Integer(0), sympy.Integer(1)
 
 
@@ -113,30 +112,30 @@ FREE = VIEWS | frozenset(overloads(("view_as_complex", "_conj")))
 """What costs nothing to do again for those who read the parts."""
 
 
-def apart(graph: fx.Graph) -> frozenset[fx.Node]:
+def apart(graph: fx.Graph, traits: TraitsOf) -> frozenset[fx.Node]:
     """The calls that are made of parts: those whose results nobody wants otherwise, or that are free, and what reads them."""
     found: set[fx.Node] = set()
     for node in reversed(graph.nodes):
         if node.target is aten.view_as_real.default:
             (read,) = node.all_input_nodes
-            if "val" in read.meta and _is_readable(read):
+            if "val" in read.meta and _is_readable(read, traits):
                 found.add(node)
-        elif _has_parts(node):
+        elif _has_parts(node, traits):
             reading = [user in found for user in node.users]
             if reading and (all(reading) or (node.target in FREE and any(reading))):
                 found.add(node)
     return frozenset(found)
 
 
-def _has_parts(node: fx.Node) -> bool:
+def _has_parts(node: fx.Node, traits: TraitsOf) -> bool:
     if node.op != "call_function" or not (node.target in FREE or node.target in ARITHMETIC):
         return False
     value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor) or value.dtype not in COMPLEX_DTYPES or node.kwargs:
+    if not isinstance(value, torch.Tensor) or value.dtype not in traits(value.device).complex_parts or node.kwargs:
         return False
     for read in node.all_input_nodes:
         one = read.meta.get("val")
-        if isinstance(one, torch.Tensor) and (one.device != value.device or not _is_readable(read)):
+        if isinstance(one, torch.Tensor) and (one.device != value.device or not _is_readable(read, traits)):
             return False
     if node.target in ARITHMETIC:
         return len(node.args) <= 2
@@ -144,13 +143,13 @@ def _has_parts(node: fx.Node) -> bool:
     return not any(isinstance(place, fx.Node) for place in places)
 
 
-def _is_readable(node: fx.Node) -> bool:
+def _is_readable(node: fx.Node, traits: TraitsOf) -> bool:
     """Whether a tensor's memory holds its numbers. What the program itself makes has no flags."""
     value = node.meta["val"]
     if not value.is_complex():
         return True
     flagged = node.op != "call_function" and (value.is_conj() or value.is_neg())
-    return value.layout is torch.strided and value.dtype in COMPLEX_DTYPES and not flagged
+    return value.layout is torch.strided and value.dtype in traits(value.device).complex_parts and not flagged
 
 
 def lower_apart(builder: Builder, target: Any, args: Any) -> Parts | TensorValue:
