@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,7 +10,10 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
+import capture
+import meta
 from cpu_codegen.contraction import find_product
 from cpu_codegen.convolution import find_convolution
 from inductor import Body, Ref, Scalar, Where, ops
@@ -204,3 +208,41 @@ def test_images_of_other_layouts_and_plain_products_are_none(case: Any) -> None:
     assert find_convolution(other.kernel, 16) is None and find_product(other.kernel, 16) is None
     product = case("plain", plain, [7, 9], [8], buffers)
     assert find_convolution(product.kernel, 16) is None and find_product(product.kernel, 16) is not None
+
+
+def eager_and_compiled(module: Any, image: torch.Tensor, train: bool) -> None:
+    """Results, and gradients of all, are within rounding of what float64 gives; sizes and strides are eager's."""
+    exact, made = copy.deepcopy(module).double(), meta.compile(module)
+    parameters = list(module.parameters())
+    with torch.set_grad_enabled(train):
+        ours, theirs, wanted = made(image), module(image), exact(image.double())
+        assert ours.dtype == theirs.dtype and ours.stride() == theirs.stride()
+        torch.testing.assert_close(ours.double(), wanted, atol=1e-4, rtol=1e-4)
+    if train:
+        direction = torch.randn(ours.shape)
+        found = torch.autograd.grad(ours, parameters, direction)
+        true = torch.autograd.grad(wanted, list(exact.parameters()), direction.double())
+        for one, other in zip(found, true, strict=True):
+            torch.testing.assert_close(one.double(), other, atol=1e-3, rtol=1e-4)
+
+
+TRANSPOSED: dict[str, dict[str, Any]] = {
+    "product": {"kernel_size": 2, "stride": 2},
+    "two taps": {"kernel_size": 4, "stride": 2, "padding": 1},
+    "cells of four": {"kernel_size": 8, "stride": 4, "padding": 3, "output_padding": 2},
+    "uneven": {"kernel_size": 3, "stride": 2, "padding": 1, "output_padding": 1},
+    "one step": {"kernel_size": 3, "padding": 2, "dilation": 2},
+    "groups": {"kernel_size": 4, "stride": 2, "padding": 1, "groups": 2},
+}
+
+
+@pytest.mark.parametrize("train", [False, True])
+@pytest.mark.parametrize("options", TRANSPOSED.values(), ids=list(TRANSPOSED))
+def test_transposed(options: dict[str, Any], train: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture.config, "on_error", "raise")
+    torch.manual_seed(0)
+    for layout in (torch.contiguous_format, LAST):
+        meta.reset()
+        module = nn.Sequential(nn.ConvTranspose2d(32, 40, **options), nn.BatchNorm2d(40), nn.Softplus()).eval()
+        for batch in (2, 3, 5):  # from the second on of any size
+            eager_and_compiled(module, torch.randn(batch, 32, 9, 6).to(memory_format=layout), train)

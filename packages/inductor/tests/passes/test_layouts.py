@@ -75,6 +75,17 @@ def test_one_copy_before_a_chain_of_convolutions_and_one_behind():
     assert copies(checked(program, IMAGE, KERNEL, DEPTHWISE)) == [LAST, torch.contiguous_format]
 
 
+def test_a_transposed_convolution_alone_has_channels_last():
+    for options in ({"stride": 2}, {"stride": 2, "padding": 1, "output_padding": 1}, {"groups": 2, "dilation": 2}):
+        module = checked(lambda x, w: (F.conv_transpose2d(x, w, **options).relu(),), IMAGE, KERNEL)
+        assert copies(module) == [LAST, torch.contiguous_format]
+
+
+def test_a_transposed_convolution_alone_stays_in_training():
+    module = traced(lambda x, w: (F.conv_transpose2d(x, w).sum(),), IMAGE, KERNEL.clone().requires_grad_(), train=True)
+    assert not channels_last(module.graph, traits)
+
+
 @pytest.mark.parametrize("how", [{"scale_factor": 2}, {"size": (17, 19), "align_corners": True}])
 def test_images_grow_with_channels_last(how: dict[str, Any]) -> None:
     def program(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor]:

@@ -123,7 +123,8 @@ def test_a_convolution_without_neighbours() -> None:
 
 
 def image(channels: int, *size: int, batch: int = 2) -> torch.Tensor:
-    return torch.randn(batch, channels, *size).to(memory_format=torch.channels_last)
+    last = torch.channels_last if len(size) == 2 else torch.channels_last_3d
+    return torch.randn(batch, channels, *size).to(memory_format=last)
 
 
 THREE, FIVE = torch.randn(24, 16, 3, 3), torch.randn(24, 16, 5, 5)
@@ -156,6 +157,36 @@ def test_convolutions_with_neighbours(function: Callable[..., Any], image: torch
     assert launches(plan) == 1, str(plan)
 
 
+UP, WIDE, CUBE = torch.randn(16, 24, 4, 4), torch.randn(16, 1025, 4, 4), torch.randn(16, 24, 2, 2, 2)
+LAST_UP = UP.to(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize(
+    "function, image",
+    [
+        (lambda x: F.conv_transpose2d(x, UP, SHIFT, stride=2, padding=1), image(16, 5, 6)),
+        (lambda x: F.conv_transpose2d(x, UP, stride=4), image(16, 5, 6)),
+        (lambda x: F.conv_transpose2d(x, UP[:, :, :2, :2], SHIFT, stride=2), image(16, 5, 6)),
+        (lambda x: F.conv_transpose2d(x, UP, stride=2), image(16, 4, 5)),
+        (lambda x: F.conv_transpose2d(x, UP, stride=2, padding=2, output_padding=(0, 0)), image(16, 4, 5)),
+        (lambda x: F.conv_transpose2d(x, UP, stride=4, padding=3, output_padding=2), image(16, 4, 5)),
+        (lambda x: F.conv_transpose2d(x, UP, stride=4, padding=(0, 2)), image(16, 1, 2)),
+        (lambda x: F.conv_transpose2d(x, UP, stride=(1, 2), padding=(3, 1)), image(16, 4, 5)),
+        (lambda x: F.conv_transpose2d(x, UP, dilation=2, padding=1), image(16, 4, 5)),
+        (lambda x: F.conv_transpose2d(x, UP[:, :, :3, :1], stride=(1, 1), padding=(1, 0)), image(16, 4, 5)),
+        (lambda x: F.conv_transpose2d(x, UP[:, :, :1, :1]), image(16, 4, 5)),
+        (lambda x: F.conv_transpose2d(x, UP.transpose(2, 3), stride=2, padding=1), image(16, 4, 5)),
+        (lambda x: F.conv_transpose2d(x, LAST_UP, stride=2), image(16, 4, 5)),
+        (lambda x: F.conv_transpose2d(x[..., 1:, ::2], UP, stride=2, padding=1), image(16, 5, 8)),
+        (lambda x: F.conv_transpose3d(x, CUBE, stride=2), image(16, 2, 3, 4)),
+    ],
+)
+def test_transposed_convolutions(function: Callable[..., Any], image: torch.Tensor) -> None:
+    plan = check_schedule(lambda x: function(x).relu() * 0.1, image)
+    assert [step for step in plan.steps if isinstance(step, ExternStep)] == []
+    assert launches(plan) == 1, str(plan)
+
+
 def test_what_follows_a_convolution_is_in_its_kernel() -> None:
     torch.manual_seed(0)
     mean, variance = torch.randn(24), torch.rand(24) + 0.5
@@ -174,8 +205,19 @@ def test_what_follows_a_convolution_is_in_its_kernel() -> None:
         (lambda x: F.conv2d(x, KERNEL), IMAGE.contiguous()),
         (lambda x: F.conv2d(x, THREE, padding=1), IMAGE.contiguous()),
         (lambda x: F.conv2d(x, KERNEL[:, :8], groups=2), IMAGE),
-        (lambda x: F.conv_transpose2d(x, KERNEL.transpose(0, 1)), IMAGE),
-        (lambda x: F.conv_transpose2d(x, THREE.transpose(0, 1)), IMAGE),
+        (lambda x: F.conv_transpose2d(x, UP, stride=2, padding=1), IMAGE.contiguous()),
+        (
+            lambda x: F.conv_transpose2d(x, UP[:, :, :3, :3], stride=2, padding=1, output_padding=1),
+            IMAGE,
+        ),  # one tap, or two
+        (lambda x: F.conv_transpose2d(x, UP, stride=2, padding=1, output_padding=1), IMAGE),  # half a cell
+        (lambda x: F.conv_transpose2d(x, UP, stride=2, dilation=3), IMAGE),
+        (lambda x: F.conv_transpose2d(x, UP, stride=2, groups=2), IMAGE),
+        (lambda x: F.conv_transpose2d(x, UP[:, :16], stride=2, padding=1), IMAGE),
+        (lambda x: F.conv_transpose2d(x, UP[:, :1].expand(16, 24, 4, 4), stride=2, padding=1), IMAGE),
+        (lambda x: F.conv_transpose2d(x, WIDE, stride=4), IMAGE),
+        (lambda x: F.conv_transpose2d(x, UP, stride=2, padding=1), image(16, 111, 110)),
+        (lambda x: F.conv_transpose2d(x.double(), UP.double(), stride=2, padding=1), IMAGE),
         (lambda x: F.conv2d(x, THREE[:, :1], padding=1), image(1, 5, 6)),  # no channels to walk along
         (lambda x: F.conv2d(x, THREE[:1], padding=1), IMAGE),
         (lambda x: F.conv2d(x, THREE[:, :3], stride=2), image(3, 31, 30, batch=1)),

@@ -7,6 +7,8 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import sympy
+
 from inductor.contractions import contraction_of
 from inductor.ir.builder import Builder
 from inductor.ir.indexing import is_empty, product
@@ -15,6 +17,7 @@ from inductor.ir.program import LoopOp
 from inductor.ir.scalar import Scalar, index_value, lift, masked, prim, reduce
 from inductor.ir.tensor import TensorValue
 from inductor.lowerings.registry import broadcast, lowering
+from symshapes import FloorDiv, Mod
 
 FEW_ROWS = 24
 SMALL = 1 << 16
@@ -26,6 +29,9 @@ FEW_CHANNELS = 16
 """With fewer channels the way to each tap's takes as long as what is done with them, and so few results fill half of a panel."""
 MOST_TAPS = 81
 """Of a convolution that is printed by blocks: each of its points has the addresses of all taps in a table."""
+MOST_SCATTERED = 1 << 18
+"""Elements of a transposed convolution's weight. Results that lie in different parts of cells read it one tap of several at a time;
+of more its lines do not stay in the second-level cache from one part to the next."""
 
 
 @lowering("mm", "bmm")
@@ -70,8 +76,10 @@ def _convolution(
     groups: Any,
 ) -> Any:
     """Of images with channels last: the sum over channels and taps of what lies there, nothing outside of the image, times weights."""
+    if transposed:
+        return _transposed(builder, input, weight, bias, stride, padding, dilation, groups)
     plain = {*weight.size[2:], *stride} == {1} and not any(padding)
-    if transposed or groups != 1 or not (plain or _is_known(builder, weight, input)):
+    if groups != 1 or not (plain or _is_known(builder, weight, input)):
         return NotImplemented
     batch, channels, *image = input.size
     _, results, *points = builder.sizes(builder.meta().size())
@@ -104,13 +112,88 @@ def _convolution(
         return total if bias is None else total + bias.load([result])
 
     made = _summed(builder, [channels, *taps], body)
+    return made if plain else _if_printed(builder, made)
+
+
+def _if_printed(builder: Builder, made: TensorValue) -> Any:
+    """What the last loop makes, if it is one that is printed by blocks. It is not with weights that are the same for all results;
+    nor where the pass that knows what masked loads are is disabled."""
     loop = builder.program.operations[-1]
-    if not plain and isinstance(loop, LoopOp) and contraction_of(loop.body) is None:
-        # Weights that are the same for all results; or the pass that knows what masked loads are is disabled.
+    if isinstance(loop, LoopOp) and contraction_of(loop.body) is None:
         builder.program.operations.pop()
         del builder.program.buffers[loop.writes[0]]
         return NotImplemented
     return made
+
+
+def _transposed(
+    builder: Builder,
+    input: TensorValue,
+    weight: TensorValue,
+    bias: TensorValue | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: Any,
+) -> Any:
+    """A transposed convolution of images with channels last. Points of the result lie in cells, `stride` of them between two points
+    of the image; those at one part of their cells meet every `stride`th tap of the weight, as points of a convolution do all."""
+    if groups != 1 or not _is_known(builder, weight, input):
+        return NotImplemented
+    taps = [int(size) for size in weight.size[2:]]
+    steps, pads, apart = (_each(value, len(taps)) for value in (stride, padding, dilation))
+    batch, channels, *image = input.size
+    _, results, *points = builder.sizes(builder.meta().size())
+    if any(n % s or t % s or (s > 1 and d > 1) for n, t, s, d in zip(points, taps, steps, apart, strict=True)):
+        return NotImplemented
+    cells = [n / s for n, s in zip(points, steps, strict=True)]
+    met = [sympy.Integer(t // s) for t, s in zip(taps, steps, strict=True)]
+    rows, depth = product((batch, *points)), product((channels, *met))
+    if (
+        not _gains(builder, weight, rows, depth, results)
+        or (depth != channels and product((batch, channels, *cells)) > MOST_POINTS)
+        or product(weight.size) > MOST_SCATTERED
+    ):
+        return NotImplemented
+    layout = builder.realize(input).layout()
+    if layout is None or layout.stride[1] != 1:
+        return NotImplemented
+    weight = _strided(builder, weight)
+
+    def body(outer: list[Expr], inner: list[Expr]) -> Scalar:
+        (at, *place, result), (channel, *tap) = outer, inner
+        places, reached, tests = [], [], list[Scalar]()
+        for dim, (cell, part, step) in enumerate(zip(place[::2], place[1::2], steps, strict=True)):
+            whole, rest = divmod(pads[dim], step)
+            first = cell + whole
+            if rest:
+                first, part = first + FloorDiv(part + rest, sympy.Integer(step)), Mod(part + rest, sympy.Integer(step))
+            reach = (met[dim] - 1) * apart[dim]
+            places.append(first - tap[dim] * apart[dim])
+            reached.append(part + tap[dim] * step)
+            if reach > whole:
+                tests.append(prim.ge(index_value(places[dim]), 0))
+            if points[dim] + pads[dim] > image[dim] * step:
+                tests.append(prim.lt(index_value(places[dim]), int(image[dim])))
+
+        def element() -> Scalar:
+            return input.load([at, channel, *places])
+
+        value = masked(functools.reduce(operator.and_, tests), element, 0) if tests else element()
+        total = reduce("sum", value * weight.load([channel, result, *reached]))
+        return total if bias is None else total + bias.load([result])
+
+    out = builder.meta()
+    buffer = builder.new_buffer(out.device, out.dtype, builder.sizes(out.size()), builder.sizes(out.stride()))
+
+    def store(outer: list[Expr], inner: list[Expr]) -> None:
+        at, *place, result = outer
+        to = [cell * step + part for cell, part, step in zip(place[::2], place[1::2], steps, strict=True)]
+        builder.store(buffer, [at, result, *to], body(outer, inner))
+
+    parts = [size for cell, step in zip(cells, steps, strict=True) for size in (cell, sympy.Integer(step))]
+    builder.loop(store, writes=(buffer,), outer=[batch, *parts, results], inner=[channels, *met])
+    return _if_printed(builder, builder.in_memory(buffer))
 
 
 def _each(value: Any, dims: int) -> list[int]:
@@ -126,8 +209,8 @@ def _is_known(builder: Builder, weight: TensorValue, input: TensorValue) -> bool
     return (
         all(number.is_Integer for number in numbers)
         and bool(product(weight.size[2:]) <= MOST_TAPS)
-        and int(weight.size[1]) >= FEW_CHANNELS
-        and int(weight.size[0]) > FEW_CHANNELS
+        and int(input.size[1]) >= FEW_CHANNELS
+        and int(builder.meta().size(1)) > FEW_CHANNELS
         and bool(builder.meta().stride(1) == 1)
     )
 

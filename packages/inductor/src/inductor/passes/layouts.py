@@ -40,9 +40,13 @@ def channels_last(graph: fx.Graph, traits: TraitsOf, free: Container[Any]) -> in
 
     The graph stays as it is where sizes are symbolic: strides that follow from new ones might ask for guards, when these
     have been made already; where a call counts in memory itself; where a value would have to go back to a layout with holes;
-    and where there is one convolution alone, which gains less than the copies before and behind it cost.
+    and where there is one convolution alone, which gains less than the copies before and behind it cost; in inference a transposed
+    one gains more.
     """
-    if sum(node.target is aten.convolution.default and _gains(node, traits) for node in graph.nodes) < 2:
+    found = [node for node in graph.nodes if _gains(node, traits)]
+    forward = [node for node in found if node.target is aten.convolution.default]
+    gain = len(found) == len(forward) and any(argument_of(node, "transposed") for node in forward)
+    if len(forward) < 2 and not gain:
         return 0
     if any(node.target in _COUNT_IN_MEMORY for node in graph.nodes):
         return 0
