@@ -16,6 +16,7 @@ from inductor.ir.operations import Store
 from inductor.ir.program import ExternOp
 from inductor.schedule import ExternStep
 
+torch.manual_seed(0)
 X, OTHER = torch.randn(40, 48), torch.randn(40, 48)
 W, V, BIAS = torch.randn(48, 48), torch.randn(48, 48), torch.randn(48)
 
@@ -195,7 +196,7 @@ def test_what_follows_a_convolution_is_in_its_kernel() -> None:
         normal = F.batch_norm(F.conv2d(x, SQUARE, padding=1), mean, variance, SHIFT, SHIFT + 1)
         return F.relu6(normal + x)
 
-    plan = check_schedule(block, image(24, 5, 6))
+    plan = check_schedule(block, image(24, 5, 6), rtol=1e-5, atol=1e-4)
     assert launches(plan) == 1 and not any(isinstance(step, ExternStep) for step in plan.steps), str(plan)
 
 

@@ -150,7 +150,7 @@ def _transposed(
     met = [sympy.Integer(t // s) for t, s in zip(taps, steps, strict=True)]
     rows, depth = product((batch, *points)), product((channels, *met))
     if (
-        not _gains(builder, weight, rows, depth, results)
+        not gains(builder, weight, rows, depth, results)
         or (depth != channels and product((batch, channels, *cells)) > MOST_POINTS)
         or product(weight.size) > MOST_SCATTERED
     ):
@@ -158,7 +158,7 @@ def _transposed(
     layout = builder.realize(input).layout()
     if layout is None or layout.stride[1] != 1:
         return NotImplemented
-    weight = _strided(builder, weight)
+    weight = strided(builder, weight)
 
     def body(outer: list[Expr], inner: list[Expr]) -> Scalar:
         (at, *place, result), (channel, *tap) = outer, inner
