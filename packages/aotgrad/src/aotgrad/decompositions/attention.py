@@ -103,41 +103,26 @@ def native_multi_head_attention(
 
 
 @decomposition(aten._transformer_encoder_layer_fwd.default)
-def transformer_encoder_layer(
-    src: Tensor,
-    embed_dim: int,
-    num_heads: int,
-    qkv_weight: Tensor,
-    qkv_bias: Tensor,
-    proj_weight: Tensor,
-    proj_bias: Tensor,
-    use_gelu: bool,
-    norm_first: bool,
-    eps: float,
-    norm_weight_1: Tensor,
-    norm_bias_1: Tensor,
-    norm_weight_2: Tensor,
-    norm_bias_2: Tensor,
-    ffn_weight_1: Tensor,
-    ffn_bias_1: Tensor,
-    ffn_weight_2: Tensor,
-    ffn_bias_2: Tensor,
-    mask: Maybe = None,
-    mask_type: int | None = None,
-) -> Any:
-    """Attention and a network of two layers, each added to what it reads and normalised, before or behind."""
+def transformer_encoder_layer(src: Tensor, embed_dim: int, num_heads: int, *given: Any) -> Any:
+    """Attention and a network of two layers, each added to what it reads and normalised, before or behind.
+
+    `given`: weight and bias of both projections of attention; whether the network has GELU, whether norms come first, their ε;
+    weight and bias of the norms and of the network's layers; a mask and its type.
+    """
     if src.device.type != "cpu":
         return NotImplemented
+    projections, (use_gelu, norm_first, eps), of_norms, of_network = given[:4], given[4:7], given[7:11], given[11:15]
 
-    def normalised(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    def normalised(x: Tensor, at: int) -> Tensor:
+        weight, bias = of_norms[2 * at : 2 * at + 2]
         return aten.native_layer_norm.default(x, [embed_dim], weight, bias, eps)[0]
 
-    x = normalised(src, norm_weight_1, norm_bias_1) if norm_first else src
-    given = (embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, False, True, mask_type)
-    x = aten._native_multi_head_attention.default(x, x, x, *given)[0] + src
-    if not norm_first:
-        x = normalised(x, norm_weight_1, norm_bias_1)
-    wide = _linear(normalised(x, norm_weight_2, norm_bias_2) if norm_first else x, ffn_weight_1, ffn_bias_1)
+    x = normalised(src, 0) if norm_first else src
+    mask, mask_type = (*given[15:], None, None)[:2]
+    attend = aten._native_multi_head_attention.default
+    attended, _ = attend(x, x, x, embed_dim, num_heads, *projections, mask, False, True, mask_type)
+    x = attended + src if norm_first else normalised(attended + src, 0)
+    wide = _linear(normalised(x, 1) if norm_first else x, *of_network[:2])
     wide = aten.gelu.default(wide) if use_gelu else aten.relu.default(wide)
-    out = _linear(wide, ffn_weight_2, ffn_bias_2) + x
-    return out if norm_first else normalised(out, norm_weight_2, norm_bias_2)
+    out = _linear(wide, *of_network[2:]) + x
+    return out if norm_first else normalised(out, 1)
