@@ -79,3 +79,31 @@ def test_what_follows_pairs_in_a_row_stays_in_their_loop() -> None:
         given = torch.randn(2, length, width), torch.randn(length, width // 2, dtype=torch.complex64)
         torch.testing.assert_close(meta.compile(f)(*given), f(*given))
         assert len(meta.explain(f, *given).kernels) == 1
+
+
+VALUES_READ_TWICE = {
+    "a view": lambda x, y: ((z := (x * 2).reshape(-1)).sum(), torch.view_as_real(z) + 1),
+    "a slice that is returned": lambda x, y: ((z := (x * 2)[1:]), torch.view_as_real(z) + 1),
+    "a size": lambda x, y: (torch.view_as_real(z := (x * y).unsqueeze(0)).flatten(1), z.abs()),
+    "free behind free": lambda x, y: ((z := torch.view_as_complex(torch.view_as_real(x) * 2)[1:]).abs(), z.imag + 1),
+    "beside": lambda x, y: ((z := x * 2)[1:], torch.view_as_real(z)),
+}
+
+
+@pytest.mark.parametrize("program", VALUES_READ_TWICE.values(), ids=list(VALUES_READ_TWICE))
+def test_in_parts_and_whole(program: Any) -> None:
+    given = [torch.randn(4, 3, dtype=torch.complex64) for _ in range(2)]
+    torch.testing.assert_close(meta.compile(program)(*given), program(*given))
+
+
+@pytest.mark.parametrize("flagged", [lambda x: x.conj(), lambda x: (x * 2).conj().imag], ids=["conjugate", "negative"])
+def test_inputs_with_flags_that_are_no_leaves(flagged: Any) -> None:
+    x = torch.randn(4, dtype=torch.complex64, requires_grad=True)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return x * 3 + 1
+
+    found, expected = meta.compile(program)(flagged(x)), program(flagged(x))
+    torch.testing.assert_close(found, expected)
+    mine, theirs = (torch.autograd.grad(out.abs().sum(), x)[0] for out in (found, expected))
+    torch.testing.assert_close(mine, theirs)

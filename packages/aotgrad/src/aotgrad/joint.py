@@ -394,8 +394,8 @@ def _like(known: torch.Tensor) -> torch.Tensor:
     """A new fake with the metadata of `known`."""
     made = _laid_out_like(known)
     if known.is_conj():
-        made = made.conj()
-    return torch.ops.aten._neg_view.default(made) if known.is_neg() else made
+        made = made.conj().detach()
+    return torch.ops.aten._neg_view.default(made).detach() if known.is_neg() else made
 
 
 def _laid_out_like(known: torch.Tensor) -> torch.Tensor:

@@ -198,7 +198,7 @@ class _Lowering:
             for part in (made.real, made.imag):
                 if self._belongs_in_memory(node, part.source):
                     self.builder.realize(part)
-        return all(user in self.apart for user in node.users)
+        return self.apart[node]
 
     def _part(self, arg: Any) -> Any:
         if not isinstance(arg, fx.Node) or not (_is_tensor(arg) and arg.meta["val"].is_complex()):

@@ -112,19 +112,20 @@ FREE = VIEWS | frozenset(overloads(("view_as_complex", "_conj")))
 """What costs nothing to do again for those who read the parts."""
 
 
-def apart(graph: fx.Graph, traits: TraitsOf) -> frozenset[fx.Node]:
-    """The calls that are made of parts: those whose results nobody wants otherwise, or that are free, and what reads them."""
-    found: set[fx.Node] = set()
+def apart(graph: fx.Graph, traits: TraitsOf) -> dict[fx.Node, bool]:
+    """The calls that are made of parts, those that are free also beside what others want of them, and what reads them; of each, whether
+    nobody wants more of it."""
+    found: dict[fx.Node, bool] = {}
     for node in reversed(graph.nodes):
         if node.target is aten.view_as_real.default:
             (read,) = node.all_input_nodes
             if "val" in read.meta and _is_readable(read, traits):
-                found.add(node)
-        elif _has_parts(node, traits):
-            reading = [user in found for user in node.users]
-            if reading and (all(reading) or (node.target in FREE and any(reading))):
-                found.add(node)
-    return frozenset(found)
+                found[node] = True
+        elif _has_parts(node, traits) and node.users:
+            wholly = all(found.get(user, False) for user in node.users)
+            if wholly or (node.target in FREE and any(user in found for user in node.users)):
+                found[node] = wholly
+    return found
 
 
 def _has_parts(node: fx.Node, traits: TraitsOf) -> bool:
@@ -139,6 +140,10 @@ def _has_parts(node: fx.Node, traits: TraitsOf) -> bool:
             return False
     if node.target in ARITHMETIC:
         return len(node.args) <= 2
+    if (
+        node.target is aten.view_as_complex.default
+    ):  # an odd place in memory is refused, which only a kernel of eager's looks at
+        return type(node.args[0].meta["val"].storage_offset()) is int
     places = node.args[1:] if node.target in _PLACED else ()
     return not any(isinstance(place, fx.Node) for place in places)
 
@@ -156,7 +161,9 @@ def lower_apart(builder: Builder, target: Any, args: Any) -> Parts | TensorValue
     """The result of a call that `apart` names, whose complex operands are `Parts`."""
     if target is aten.view_as_real.default:
         return _beside(builder, args[0])
-    if target is aten.view_as_complex.default:
+    if (
+        target is aten.view_as_complex.default
+    ):  # eager refuses an input at an odd place of its storage, as nobody has to here
         pairs = _checked(builder, args[0])
         real, imag = (selected(pairs, len(pairs.size) - 1, at) for at in (ZERO, ONE))
         return Parts(real, imag)
