@@ -140,10 +140,6 @@ def _has_parts(node: fx.Node, traits: TraitsOf) -> bool:
             return False
     if node.target in ARITHMETIC:
         return len(node.args) <= 2
-    if (
-        node.target is aten.view_as_complex.default
-    ):  # an odd place in memory is refused, which only a kernel of eager's looks at
-        return type(node.args[0].meta["val"].storage_offset()) is int
     places = node.args[1:] if node.target in _PLACED else ()
     return not any(isinstance(place, fx.Node) for place in places)
 
