@@ -108,3 +108,39 @@ def test_an_encoder_at_inference(norm_first: bool) -> None:
         expected = encoder(x, src_key_padding_mask=hidden)
     assert graphs[0].stats.externs == 0
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_heads_of_queries_that_share_keys() -> None:
+    given = heads(2, 33).repeat(1, 2, 1, 1), heads(2, K), heads(2, K)
+    program = functools.partial(attention, enable_gqa=True)
+    with torch.no_grad():
+        found, graphs = compiled(lambda *of: program(*of), *given)
+    assert graphs[0].stats.externs == 1  # else positions were beyond the end of the keys
+    torch.testing.assert_close(found, program(*given))
+
+
+def test_scores_that_overflow() -> None:
+    query = torch.full((1, 1, 32, 16), 1e20)
+    with torch.no_grad():
+        found, _ = compiled(attention, query, -query, query)
+    torch.testing.assert_close(found, attention(query, -query, query))
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.3])
+def test_what_lies_ahead_is_hidden_before_scaling(scale: float) -> None:
+    x = heads(1, 30)
+    program = functools.partial(attention, is_causal=True, scale=scale)
+    with torch.no_grad():
+        found, _ = compiled(lambda x: program(x, x, x), x)
+    torch.testing.assert_close(found, program(x, x, x), equal_nan=True)
+
+
+@pytest.mark.parametrize("size", [(3, 0, 32), (0, 9, 32)])
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_nothing_to_attend_to(size: tuple[int, ...], need_weights: bool) -> None:
+    layer, x = nn.MultiheadAttention(32, 4, batch_first=True).eval(), torch.zeros(size)
+    with torch.no_grad():
+        found, _ = compiled(layer, x, x, x, need_weights=need_weights)
+        expected = layer(x, x, x, need_weights=need_weights)
+    torch.testing.assert_close(found[0], expected[0])
+    assert found[1] is None and expected[1] is None

@@ -35,3 +35,10 @@ def test_values_and_gradients(window: Any, dtype: torch.dtype, dynamic: bool, mo
         for want, got in zip(*results, strict=True):
             torch.testing.assert_close(got, want)
             assert got.stride() == want.stride()
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("size", [(27, 98), (26, 99)])
+def test_columns_of_another_image_are_refused(size: tuple[int, int], dynamic: bool | None) -> None:
+    with pytest.raises(RuntimeError, match=r"Given output_size|divisible"):
+        meta.compile(lambda x: F.fold(x, (11, 13), 3), dynamic=dynamic)(torch.randn(size))

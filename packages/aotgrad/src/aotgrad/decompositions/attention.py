@@ -71,7 +71,7 @@ def native_multi_head_attention(
     mask_type: int | None = None,
 ) -> Any:
     """Attention of `num_head` heads between two projections, and where asked for its weights, averaged over heads or not."""
-    if query.device.type != "cpu":
+    if query.device.type != "cpu" or any(type(size) is int and size == 0 for size in (*query.shape, key.shape[1])):
         return NotImplemented
     projected = _projections((query, key, value), qkv_weight, qkv_bias)
     queries, keys, values = (_heads(x, num_head) for x in projected)

@@ -41,6 +41,12 @@ def _attention(
         dropout_p
         or _is_read(builder, 1)
         or builder.hint(product(size)) > MOST_WEIGHTS
+        or any(
+            list(other.size[:-2]) != heads for other in (key, value)
+        )  # several heads of queries may share one of keys
+        or (
+            is_causal and scale is not None and not 0 < scale < math.inf
+        )  # eager hides what lies ahead before it scales
         or not gains(builder, query, rows, depth, keys)
         or not gains(builder, query, rows, keys, value.size[-1])
         or (attn_mask is not None and attn_mask.dtype is not query.dtype)
@@ -66,15 +72,14 @@ def _attention(
 
     def power(outer: list[Expr], _: list[Expr]) -> Scalar:
         peak = largest.load(outer[:-1])
-        if added is not None:  # a row may see no key: its sum is zero then, and so is its result
-            peak = where(prim.eq(peak, -math.inf), 0.0, peak)
-        return prim.exp(scores.load(outer) - peak)
+        # A row that sees no key, or whose scores overflow: its sum is zero then, and so is its result.
+        return prim.exp(scores.load(outer) - where(prim.eq(peak, -math.inf), 0.0, peak))
 
     powers = builder.in_memory(_filled(builder, query, size, (), power))
 
     def total(row: list[Expr], at: list[Expr]) -> Scalar:
         found = reduce("sum", powers.load([*row, *at]))
-        return found if added is None else where(prim.eq(found, 0.0), 1.0, found)
+        return where(prim.eq(found, 0.0), 1.0, found)
 
     totals = builder.in_memory(_filled(builder, query, (*heads, rows), (keys,), total))
 

@@ -12,7 +12,7 @@ import sympy
 import torch
 
 from inductor.ir.builder import Builder
-from inductor.ir.indexing import Index, is_empty, within
+from inductor.ir.indexing import Index, is_empty, same, within
 from inductor.ir.operations import Expr
 from inductor.ir.scalar import Scalar, index_value, lift, masked, prim, rounded
 from inductor.ir.tensor import Cost, TensorValue
@@ -98,6 +98,8 @@ def col2im(
     if math.prod(_most_readers(*one) for one in zip(kernel_size, dilation, stride, strict=True)) > LARGEST_SUM:
         return NotImplemented
     counts = [_windows(*one) for one in along]
+    if not same(self.size[-2], channels * math.prod(kernel_size)) or not same(self.size[-1], counts[0] * counts[1]):
+        return NotImplemented  # eager's kernel refuses others
     realize_if_costly(builder, self)
     by_dtype = builder.traits(self.device).casts_operands
     taps = reshaped(builder, self, (*lead, channels, *map(sympy.Integer, kernel_size), *counts))

@@ -165,7 +165,8 @@ def native_multi_head_attention(
     batch, length, width = query.size
     if width != embed_dim or proj_weight.size[0] != embed_dim:
         raise RuntimeError(f"passed-in embed_dim {embed_dim} didn't match last dim of query {width}")
-    if not need_weights:
+    empty = any(type(size) is int and size == 0 for size in query.size)
+    if not need_weights or empty:
         return fresh((batch, length, embed_dim), query), None
     heads = () if average_attn_weights else (num_head,)
     return fresh((batch, length, embed_dim), query), fresh((batch, *heads, length, key.size[1]), query)
