@@ -78,11 +78,15 @@ def test_in_training() -> None:
 
 
 def test_sizes_that_change() -> None:
-    run = meta.compile(attention, dynamic=True)
+    graphs: list[inductor.CompiledGraph] = []
+    backend = functools.partial(meta.backends.inductor, on_compiled=graphs.append)
+    run = meta.compile(attention, backend=backend, dynamic=True)
     with torch.no_grad():
-        for length in (40, 57, 900):  # the last has more weights than fit a cache: as right as the others
+        for length in (40, 57, 900):
             given = [heads(2, length) for _ in range(3)]
             torch.testing.assert_close(run(*given), attention(*given), rtol=1e-5, atol=1e-5)
+    (graph,) = graphs
+    assert graph.stats.externs == 1  # of any length there may be more weights than memory
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
@@ -122,7 +126,8 @@ def test_heads_of_queries_that_share_keys() -> None:
 def test_scores_that_overflow() -> None:
     query = torch.full((1, 1, 32, 16), 1e20)
     with torch.no_grad():
-        found, _ = compiled(attention, query, -query, query)
+        found, graphs = compiled(attention, query, -query, query)
+    assert graphs[0].stats.externs == 0
     torch.testing.assert_close(found, attention(query, -query, query))
 
 

@@ -107,3 +107,20 @@ def test_inputs_with_flags_that_are_no_leaves(flagged: Any) -> None:
     torch.testing.assert_close(found, expected)
     mine, theirs = (torch.autograd.grad(out.abs().sum(), x)[0] for out in (found, expected))
     torch.testing.assert_close(mine, theirs)
+
+
+def test_a_frozen_buffer_that_is_negative_by_a_flag() -> None:
+    class Scaled(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("scale", torch.randn(4, dtype=torch.complex64).conj().imag)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.scale + 1
+
+    module, x = Scaled().eval(), torch.randn(3, 4)
+    assert module.scale.is_neg()
+    with torch.no_grad():
+        for options in ({}, {"freezing": True}):
+            meta.reset()
+            torch.testing.assert_close(meta.compile(module, options=options)(x), module(x))

@@ -58,7 +58,8 @@ def test_the_judge_where_eager_overflows() -> None:
     eager = torch.tensor([math.inf, math.nan, 0.5], dtype=torch.float16)
     right = torch.tensor([3.0, math.inf, 0.5], dtype=torch.float16)
     assert judge([right], [eager], [exact]) == ("right", "")
-    for at, wrong in enumerate((math.inf, 3.0, math.nan)):
+    assert judge([right[:1]], [eager[:1]], [exact[:1]]) == ("right", "")
+    for at, wrong in enumerate((-math.inf, 3.0, math.nan)):
         found = right.clone()
         found[at] = wrong
         assert judge([found], [eager], [exact])[0] == "values"

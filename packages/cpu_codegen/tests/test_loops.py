@@ -405,3 +405,21 @@ def test_a_position_that_nobody_asks_for_is_zero(isa, case, compiled):
     one = case("zero", body, [3, 40], [], {"rows": ("in", torch.int64), "b": ("in", F32), "y": ("out", F32)})
     memory = {"rows": torch.tensor([4, 0, 2]), "b": torch.randn(6), "y": torch.empty(120)}
     assert_same(one.call(compiled([one]), memory), one.expected(memory))
+
+
+def test_pairs_are_written_together(isa, case, compiled):
+    def body(outer, inner):
+        point, part = outer
+        a, b = ops.load("a", point), ops.load("b", point)
+        first = ops.lt(ops.index_expr(part, torch.int64), ops.constant(1, torch.int64))
+        ops.store("y", 2 * point + part, ops.where(first, ops.add(a, b), ops.mul(a, b)))
+
+    one = case("pairs", body, [N, 2], [], {"a": ("in", F32), "b": ("in", F32), "y": ("out", F32)}, [N])
+    if isa != "scalar":
+        assert "store_pairs(" in CpuBackend().emit(one.kernel).text
+    call = compiled([one])["pairs"]
+    for n in (0, 1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40):
+        a, b, y = torch.randn(n), torch.randn(n), torch.full((2 * n + 40,), -1.0)
+        call(a, b, y, n)
+        assert torch.equal(y[: 2 * n], torch.stack([a + b, a * b], -1).flatten())
+        assert bool((y[2 * n :] == -1).all())

@@ -24,7 +24,7 @@ MOST_OPERATIONS = 64
 
 def joined(body: Body, outer: tuple[Loop, ...]) -> tuple[Body, tuple[Loop, ...]]:
     """The body with the last of the loops taken out of it and the loops that are left; both as they are where it has not two points, or
-    the order of what it does matters."""
+    positions read from data would be. All stores come last: what a body has stored it does not load."""
     before = body, outer
     body, outer = _halved(body, outer)
     *rest, last = outer
@@ -94,5 +94,6 @@ def is_pair(body: Body, at: int, variable: Symbol) -> bool:
     match pair:
         case (Store(buffer=a, index=first, mode=None), Store(buffer=b, index=second, mode=None)) if a == b:
             values = (body.ops[store.operands[0].at].dtype for store in pair)
-            return second - first == 1 and all(is_alternate(first, variable, dtype) for dtype in values)
+            by_lane = not (first.free_symbols | second.free_symbols).isdisjoint(body.indirects())
+            return not by_lane and second - first == 1 and all(is_alternate(first, variable, dtype) for dtype in values)
     return False

@@ -138,7 +138,7 @@ class _Lowering:
         return result
 
     def _resolved(self, name: str, value: torch.Tensor) -> Any:
-        """An input, of which memory holds the numbers themselves: a copy, where they are the conjugates or the negatives."""
+        """An input or a constant, of which memory holds the numbers themselves: a copy, where they are the conjugates or the negatives."""
         given = self._given(name, value)
         if not (value.is_conj() or value.is_neg()):
             return given
@@ -152,7 +152,7 @@ class _Lowering:
         if not isinstance(value, torch.Tensor):
             return value
         self.builder.program.constants[node.name] = value
-        return self._given(node.name, value)
+        return self._resolved(node.name, value)
 
     # Calls
 

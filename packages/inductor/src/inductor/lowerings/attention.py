@@ -40,7 +40,10 @@ def _attention(
     if (
         dropout_p
         or _is_read(builder, 1)
-        or builder.hint(product(size)) > MOST_WEIGHTS
+        or query.dtype is not torch.float32
+        or not (
+            product(size).is_Integer and product(size) <= MOST_WEIGHTS
+        )  # for all sizes: this many are in memory at a time
         or any(
             list(other.size[:-2]) != heads for other in (key, value)
         )  # several heads of queries may share one of keys
@@ -90,7 +93,7 @@ def _attention(
 
     out = builder.meta()[0]
     result = _filled(builder, query, builder.sizes(out.size()), (keys,), mean, builder.sizes(out.stride()))
-    return builder.in_memory(result), totals
+    return builder.in_memory(result), totals  # nobody reads the second
 
 
 def _is_read(builder: Builder, result: int) -> bool:
