@@ -1,7 +1,7 @@
 """Pairs that lie side by side in memory, as the parts of complex numbers do: one point of the loops for both.
 
-Flows in: a body without reductions and its loops, the last of which has two points, or is over pairs in a row. Flows out: the body that does both, over the
-other loops. What tells the two apart is known then, and what both read is read once.
+Flows in: a body without reductions and its loops, the last of which has two points, or is over pairs in a row. Flows out: the body
+that does both, over the other loops. What tells the two apart is known then, and what both read is read once.
 """
 
 from __future__ import annotations

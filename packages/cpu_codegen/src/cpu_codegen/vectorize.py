@@ -420,7 +420,8 @@ def _memory_cost(
     lane_symbols = frozenset(symbol for symbol, at in body.indirects().items() if varying[at])
     reads_outer_indirect = not is_inner and levels.passes
     turnable = body.inner_vars[0] if levels.passes and not is_inner and len(body.inner_vars) == 1 else None
-    paired = any(is_pair(body, at, loop.variable) for at in range(len(body.ops)))
+    firsts = [at for at in range(len(body.ops)) if is_pair(body, at, loop.variable)]
+    paired = {store for at in firsts for store in (at, at + 1)}
     cost = 0.0
     for at, op in enumerate(body.ops):
         # What runs once an outer point hardly counts beside what runs at each inner point.
@@ -442,7 +443,7 @@ def _memory_cost(
             cost += weight
         elif turnable and isinstance(op, Load) and _turns(body, op, loop.variable, turnable):
             cost += 2 * weight
-        elif is_pair(body, at, loop.variable) or is_pair(body, at - 1, loop.variable):
+        elif at in paired:
             cost += weight
         elif paired and isinstance(op, Load) and is_alternate(index, loop.variable, op.dtype):
             cost += 2 * weight

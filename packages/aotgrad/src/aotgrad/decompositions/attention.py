@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from aotgrad.decompositions.layout import has_no_elements
 from aotgrad.decompositions.precision import cast
 from aotgrad.decompositions.registry import Maybe, decomposition
 
@@ -19,14 +20,6 @@ aten = torch.ops.aten
 
 _OF_ROWS, _OF_KEYS = 0, 1
 """The `mask_type` of a mask of (length, keys), and of one of (batch, keys); others are of (batch, heads, length, keys)."""
-
-
-def _linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """x (..., I) by weight (O, I), and bias (O)."""
-    *lead, width = x.shape
-    rows = aten.reshape.default(x, [-1, width])
-    product = aten.addmm.default(bias, rows, aten.permute.default(weight, [1, 0]))
-    return aten.view.default(product, [*lead, weight.shape[0]])
 
 
 def _heads(x: Tensor, count: int) -> Tensor:
@@ -39,9 +32,9 @@ def _projections(inputs: tuple[Tensor, Tensor, Tensor], weight: Tensor, bias: Te
     """Query, key and value; one product makes them of one input."""
     width = weight.shape[0] // 3
     if inputs[0] is inputs[1] is inputs[2]:
-        return list(aten.split.Tensor(_linear(inputs[0], weight, bias), width, -1))
+        return list(aten.split.Tensor(aten.linear.default(inputs[0], weight, bias), width, -1))
     weights, biases = aten.split.Tensor(weight, width), aten.split.Tensor(bias, width)
-    return [_linear(*of) for of in zip(inputs, weights, biases, strict=True)]
+    return [aten.linear.default(*of) for of in zip(inputs, weights, biases, strict=True)]
 
 
 def _places(mask: Tensor, mask_type: int | None) -> Tensor:
@@ -71,7 +64,7 @@ def native_multi_head_attention(
     mask_type: int | None = None,
 ) -> Any:
     """Attention of `num_head` heads between two projections, and where asked for its weights, averaged over heads or not."""
-    if query.device.type != "cpu" or any(type(size) is int and size == 0 for size in (*query.shape, key.shape[1])):
+    if query.device.type != "cpu" or has_no_elements(query) or has_no_elements(key):
         return NotImplemented
     projected = _projections((query, key, value), qkv_weight, qkv_bias)
     queries, keys, values = (_heads(x, num_head) for x in projected)
@@ -96,7 +89,7 @@ def native_multi_head_attention(
             blind = aten.all.dim(places, -1, True)
             result = aten.where.self(blind, aten.full.default([], math.nan, dtype=result.dtype), result)
     together = aten.reshape.default(aten.permute.default(result, [0, 2, 1, 3]), [batch, length, heads * width])
-    out = _linear(together, proj_weight, proj_bias)
+    out = aten.linear.default(together, proj_weight, proj_bias)
     if weights is not None and average_attn_weights:
         weights = aten.mean.dim(weights, [1])
     return out, weights
@@ -122,7 +115,7 @@ def transformer_encoder_layer(src: Tensor, embed_dim: int, num_heads: int, *give
     attend = aten._native_multi_head_attention.default
     attended, _ = attend(x, x, x, embed_dim, num_heads, *projections, mask, False, True, mask_type)
     x = attended + src if norm_first else normalised(attended + src, 0)
-    wide = _linear(normalised(x, 1) if norm_first else x, *of_network[:2])
+    wide = aten.linear.default(normalised(x, 1) if norm_first else x, *of_network[:2])
     wide = aten.gelu.default(wide) if use_gelu else aten.relu.default(wide)
-    out = _linear(wide, *of_network[2:]) + x
+    out = aten.linear.default(wide, *of_network[2:]) + x
     return out if norm_first else normalised(out, 1)

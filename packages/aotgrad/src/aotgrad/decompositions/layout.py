@@ -9,6 +9,11 @@ from symshapes import inverse_permutation, is_dense, looks_channels_last, memory
 aten = torch.ops.aten
 
 
+def has_no_elements(x: torch.Tensor) -> bool:
+    """Whether a size is known to be 0; symbolic ones are not asked."""
+    return any(type(size) is int and size == 0 for size in x.shape)
+
+
 def contiguous(value: torch.Tensor) -> torch.Tensor:
     """`value`, or a contiguous copy of it."""
     if value.is_contiguous():

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aotgrad.decompositions.layout import contiguous, laid_out_like, suggested_format
+from aotgrad.decompositions.layout import contiguous, has_no_elements, laid_out_like, suggested_format
 from aotgrad.decompositions.precision import cast, widen, widen_optional
 from aotgrad.decompositions.registry import Maybe, decomposition
 from symshapes import opmath_dtype
@@ -40,7 +40,7 @@ def native_layer_norm(
     """(x - mean) / √(variance + eps) over the last dimensions, scaled and moved; the mean and inverse deviation."""
     dims = list(range(x.dim() - len(normalized_shape), x.dim()))
     kept = _statistics_dtype(x, weight, bias)
-    if _has_no_elements(x):
+    if has_no_elements(x):
         return NotImplemented
     wide = contiguous(widen(x))
     variance, mean = moments(wide, dims)
@@ -51,10 +51,6 @@ def native_layer_norm(
     if bias is not None:
         out = out + widen(bias)
     return cast(out, x.dtype), cast(mean, kept), cast(rstd, kept)
-
-
-def _has_no_elements(x: Tensor) -> bool:
-    return any(type(size) is int and size == 0 for size in x.shape)
 
 
 @decomposition(aten.native_layer_norm_backward.default)
@@ -69,7 +65,7 @@ def native_layer_norm_backward(
     output_mask: list[bool],
 ) -> tuple[Maybe, Maybe, Maybe]:
     """Gradients of x, weight and bias, as far as `output_mask` asks for them."""
-    if _has_no_elements(x):
+    if has_no_elements(x):
         return NotImplemented
     lead = x.dim() - len(normalized_shape)
     dims = list(range(lead, x.dim()))
@@ -99,7 +95,7 @@ def native_group_norm(
     x: Tensor, weight: Maybe, bias: Maybe, N: Any, C: Any, HxW: Any, group: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The normalized (N, C, ...) tensor, its means and inverse deviations by sample and group of channels."""
-    if _has_no_elements(x):
+    if has_no_elements(x):
         return NotImplemented
     kept = _statistics_dtype(x, weight, bias)
     wide = widen(x)
@@ -137,7 +133,7 @@ def native_group_norm_backward(
     output_mask: list[bool],
 ) -> tuple[Maybe, Maybe, Maybe]:
     """Gradients of x, weight and bias, as far as `output_mask` asks for them."""
-    if _has_no_elements(x):
+    if has_no_elements(x):
         return NotImplemented
     shape = [N, group, C // group, HxW]
     grad_wide = aten.view.default(contiguous(widen(grad)), shape)
@@ -230,7 +226,7 @@ def native_batch_norm(
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The normalized (N, C, ...) tensor, and for training the means and inverse deviations by channel, else nothing."""
-    if _has_no_elements(x):
+    if has_no_elements(x):
         return NotImplemented
     out, mean, invstd = _batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps)
     kept = _statistics_dtype(x, weight, bias, running_mean)
@@ -261,7 +257,7 @@ def batch_norm_evaluated(x: Tensor, weight: Any, bias: Any, mean: Tensor, var: T
 @decomposition(aten._batch_norm_with_update.default)
 def batch_norm_updating(x: Tensor, weight: Any, bias: Any, mean: Tensor, var: Tensor, *numbers: float) -> Any:
     """`native_batch_norm` in training, and an empty reserve for the backward. On the CPU."""
-    if _has_no_elements(x) or x.device.type != "cpu":
+    if has_no_elements(x) or x.device.type != "cpu":
         # What a GPU's kernel reserves for its backward depends on which kernel it is.
         return NotImplemented
     return *native_batch_norm(x, weight, bias, mean, var, True, *numbers), _nothing(x, torch.uint8)
@@ -270,7 +266,7 @@ def batch_norm_updating(x: Tensor, weight: Any, bias: Any, mean: Tensor, var: Te
 @decomposition(aten._batch_norm_no_update.default)
 def batch_norm_fixed(x: Tensor, weight: Any, bias: Any, mean: Tensor, var: Tensor, *numbers: float) -> Any:
     """`native_batch_norm` by running statistics, and an empty reserve. On the CPU."""
-    if _has_no_elements(x) or x.device.type != "cpu":
+    if has_no_elements(x) or x.device.type != "cpu":
         return NotImplemented
     return *native_batch_norm(x, weight, bias, mean, var, False, *numbers), _nothing(x, torch.uint8)
 
@@ -317,7 +313,7 @@ def native_batch_norm_backward(
     output_mask: list[bool],
 ) -> tuple[Maybe, Maybe, Maybe]:
     """Gradients of x, weight and bias, as far as `output_mask` asks for them."""
-    if _has_no_elements(x):
+    if has_no_elements(x):
         return NotImplemented
     dim = x.dim()
     dims = [0, *range(2, dim)]

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from aotgrad.decompositions.layout import has_no_elements
 from aotgrad.decompositions.precision import cast, widen
 from aotgrad.decompositions.registry import decomposition
 
@@ -38,7 +39,7 @@ def _variance(x: Tensor, dims: list[int], correction: Any, keepdim: bool) -> tup
 
 
 def _refused(x: Tensor) -> bool:
-    return not x.is_floating_point() or any(type(size) is int and size == 0 for size in x.shape)
+    return not x.is_floating_point() or has_no_elements(x)
 
 
 @decomposition(aten.var.correction)

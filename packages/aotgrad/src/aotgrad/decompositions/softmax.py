@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aotgrad.decompositions.layout import contiguous
+from aotgrad.decompositions.layout import contiguous, has_no_elements
 from aotgrad.decompositions.precision import cast, widen
 from aotgrad.decompositions.registry import decomposition
 from symshapes import is_unbacked
@@ -23,7 +23,7 @@ def _lengths(x: Tensor, dims: Sequence[int]) -> list[Any]:
 
 def _empty(x: Tensor, dims: Sequence[int]) -> bool:
     """Whether there are no elements; symbolic sizes are asked only along `dims`, where a maximum needs one."""
-    if any(type(size) is int and size == 0 for size in x.shape):
+    if has_no_elements(x):
         return True
     return any(not is_unbacked(length) and bool(length == 0) for length in _lengths(x, dims))
 

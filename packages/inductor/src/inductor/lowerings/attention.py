@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from typing import Any
@@ -11,10 +12,9 @@ import torch
 from inductor.ir.builder import Builder
 from inductor.ir.indexing import product
 from inductor.ir.operations import Expr
-from inductor.ir.program import Buffer
 from inductor.ir.scalar import Scalar, index_value, prim, reduce, where
 from inductor.ir.tensor import TensorValue
-from inductor.lowerings.contractions import gains, strided
+from inductor.lowerings.contractions import filled, gains, strided
 from inductor.lowerings.registry import broadcast, lowering
 
 MOST_WEIGHTS = 1 << 20
@@ -37,19 +37,19 @@ def _attention(
     *heads, rows, depth = query.size
     keys = key.size[-2]
     size = (*heads, rows, keys)
+    # For all sizes: this many are in memory at a time.
+    few = product(size).is_Integer and product(size) <= MOST_WEIGHTS
+    # Several heads of queries may share one of keys.
+    own_keys = all(list(other.size[:-2]) == heads for other in (key, value))
+    # Eager hides what lies ahead before it scales.
+    hides_first = is_causal and scale is not None and not 0 < scale < math.inf
     if (
         dropout_p
         or _is_read(builder, 1)
         or query.dtype is not torch.float32
-        or not (
-            product(size).is_Integer and product(size) <= MOST_WEIGHTS
-        )  # for all sizes: this many are in memory at a time
-        or any(
-            list(other.size[:-2]) != heads for other in (key, value)
-        )  # several heads of queries may share one of keys
-        or (
-            is_causal and scale is not None and not 0 < scale < math.inf
-        )  # eager hides what lies ahead before it scales
+        or not few
+        or not own_keys
+        or hides_first
         or not gains(builder, query, rows, depth, keys)
         or not gains(builder, query, rows, keys, value.size[-1])
         or (attn_mask is not None and attn_mask.dtype is not query.dtype)
@@ -60,6 +60,7 @@ def _attention(
         return NotImplemented
     query, key, value = (strided(builder, one) for one in (query, key, value))
     added = None if attn_mask is None else builder.realize(broadcast(builder, attn_mask, size))
+    made = functools.partial(filled, builder, query.device, query.dtype)
 
     def score(outer: list[Expr], inner: list[Expr]) -> Scalar:
         *head, row, column = outer
@@ -68,23 +69,21 @@ def _attention(
             found = found + added.load(outer)
         return where(prim.le(index_value(column), index_value(row)), found, -math.inf) if is_causal else found
 
-    scores = builder.in_memory(_filled(builder, query, size, (depth,), score))
-    largest = builder.in_memory(
-        _filled(builder, query, (*heads, rows), (keys,), lambda row, at: reduce("max", scores.load([*row, *at])))
-    )
+    scores = made(size, None, (depth,), score)
+    largest = made((*heads, rows), None, (keys,), lambda row, at: reduce("max", scores.load([*row, *at])))
 
     def power(outer: list[Expr], _: list[Expr]) -> Scalar:
         peak = largest.load(outer[:-1])
         # A row that sees no key, or whose scores overflow: its sum is zero then, and so is its result.
         return prim.exp(scores.load(outer) - where(prim.eq(peak, -math.inf), 0.0, peak))
 
-    powers = builder.in_memory(_filled(builder, query, size, (), power))
+    powers = made(size, None, (), power)
 
     def total(row: list[Expr], at: list[Expr]) -> Scalar:
         found = reduce("sum", powers.load([*row, *at]))
         return where(prim.eq(found, 0.0), 1.0, found)
 
-    totals = builder.in_memory(_filled(builder, query, (*heads, rows), (keys,), total))
+    totals = made((*heads, rows), None, (keys,), total)
 
     def mean(outer: list[Expr], inner: list[Expr]) -> Scalar:
         *head, row, column = outer
@@ -92,31 +91,11 @@ def _attention(
         return found / totals.load([*head, row])
 
     out = builder.meta()[0]
-    result = _filled(builder, query, builder.sizes(out.size()), (keys,), mean, builder.sizes(out.stride()))
-    return builder.in_memory(result), totals  # nobody reads the second
+    result = made(builder.sizes(out.size()), builder.sizes(out.stride()), (keys,), mean)
+    return result, totals  # nobody reads the second
 
 
 def _is_read(builder: Builder, result: int) -> bool:
     """Whether anything reads this one of the node's results."""
     assert builder.node is not None
     return any(user.target is not operator.getitem or user.args[1] == result for user in builder.node.users)
-
-
-def _filled(
-    builder: Builder,
-    like: TensorValue,
-    size: tuple[Expr, ...],
-    inner: tuple[Expr, ...],
-    body: Any,
-    stride: tuple[Expr, ...] | None = None,
-) -> Buffer:
-    """A new buffer of float32, each element `body(index, steps)` over `inner` steps."""
-    buffer = builder.new_buffer(like.device, torch.float32, size, stride)
-    builder.loop(
-        lambda outer, steps: builder.store(buffer, outer, body(outer, steps)),
-        writes=(buffer,),
-        outer=size,
-        inner=inner,
-        order=builder.order(buffer.stride),
-    )
-    return buffer

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import sympy
+import torch
 
 from inductor.contractions import contraction_of
 from inductor.ir.builder import Builder
@@ -18,6 +19,9 @@ from inductor.ir.scalar import Scalar, index_value, lift, masked, prim, reduce
 from inductor.ir.tensor import TensorValue
 from inductor.lowerings.registry import broadcast, lowering
 from symshapes import FloorDiv, Mod
+
+Element = Callable[[list[Expr], list[Expr]], Scalar]
+"""From the index of an element and of the steps behind it to its value."""
 
 FEW_ROWS = 24
 SMALL = 1 << 16
@@ -87,8 +91,7 @@ def _convolution(
     rows, depth = product((batch, *points)), product((channels, *taps))
     if not gains(builder, weight, rows, depth, results) or not (plain or rows * channels <= MOST_POINTS):
         return NotImplemented
-    layout = builder.realize(input).layout()
-    if layout is None or layout.stride[1] != 1:
+    if not _has_channels_last(builder, input):
         return NotImplemented
     weight = strided(builder, weight)
     steps, pads, apart = (_each(value, len(taps)) for value in (stride, padding, dilation))
@@ -104,10 +107,7 @@ def _convolution(
             if not plain and (points[dim] - 1) * steps[dim] + (taps[dim] - 1) * apart[dim] - pads[dim] >= size:
                 tests.append(prim.lt(index_value(place), int(size)))
 
-        def element() -> Scalar:
-            return input.load([at, channel, *places])
-
-        value = masked(functools.reduce(operator.and_, tests), element, 0) if tests else element()
+        value = _inside(tests, lambda: input.load([at, channel, *places]))
         total = reduce("sum", value * weight.load([result, channel, *tap]))
         return total if bias is None else total + bias.load([result])
 
@@ -155,8 +155,7 @@ def _transposed(
         or product(weight.size) > MOST_SCATTERED
     ):
         return NotImplemented
-    layout = builder.realize(input).layout()
-    if layout is None or layout.stride[1] != 1:
+    if not _has_channels_last(builder, input):
         return NotImplemented
     weight = strided(builder, weight)
 
@@ -176,10 +175,7 @@ def _transposed(
             if points[dim] + pads[dim] > image[dim] * step:
                 tests.append(prim.lt(index_value(places[dim]), int(image[dim])))
 
-        def element() -> Scalar:
-            return input.load([at, channel, *places])
-
-        value = masked(functools.reduce(operator.and_, tests), element, 0) if tests else element()
+        value = _inside(tests, lambda: input.load([at, channel, *places]))
         total = reduce("sum", value * weight.load([channel, result, *reached]))
         return total if bias is None else total + bias.load([result])
 
@@ -194,6 +190,17 @@ def _transposed(
     parts = [size for cell, step in zip(cells, steps, strict=True) for size in (cell, sympy.Integer(step))]
     builder.loop(store, writes=(buffer,), outer=[batch, *parts, results], inner=[channels, *met])
     return _if_printed(builder, builder.in_memory(buffer))
+
+
+def _inside(tests: Sequence[Scalar], element: Callable[[], Scalar]) -> Scalar:
+    """The element where all tests hold, and zero elsewhere."""
+    return masked(functools.reduce(operator.and_, tests), element, 0) if tests else element()
+
+
+def _has_channels_last(builder: Builder, image: TensorValue) -> bool:
+    """Whether the channels of an image lie side by side in memory, where it is put."""
+    layout = builder.realize(image).layout()
+    return layout is not None and layout.stride[1] == 1
 
 
 def _each(value: Any, dims: int) -> list[int]:
@@ -232,17 +239,29 @@ def contracted(
     return _summed(builder, [left.size[-1]], body)
 
 
-def _summed(builder: Builder, depth: Sequence[Expr], body: Callable[[list[Expr], list[Expr]], Scalar]) -> TensorValue:
+def _summed(builder: Builder, depth: Sequence[Expr], body: Element) -> TensorValue:
     """The node's result, with the strides of its fake value: `body(index, steps)` sums over `depth` steps."""
     out = builder.meta()
-    size, stride = builder.sizes(out.size()), builder.sizes(out.stride())
-    buffer = builder.new_buffer(out.device, out.dtype, size, stride)
+    return filled(builder, out.device, out.dtype, builder.sizes(out.size()), builder.sizes(out.stride()), depth, body)
+
+
+def filled(
+    builder: Builder,
+    device: torch.device,
+    dtype: torch.dtype,
+    size: tuple[Expr, ...],
+    stride: tuple[Expr, ...] | None,
+    depth: Sequence[Expr],
+    body: Element,
+) -> TensorValue:
+    """A new buffer, row-major without strides, each of its elements `body(index, steps)` over `depth` steps."""
+    buffer = builder.new_buffer(device, dtype, size, stride)
     builder.loop(
         lambda outer, inner: builder.store(buffer, outer, body(outer, inner)),
         writes=(buffer,),
         outer=size,
         inner=depth,
-        order=builder.order(stride),
+        order=builder.order(buffer.stride),
     )
     return builder.in_memory(buffer)
 

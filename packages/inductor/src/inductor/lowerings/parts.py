@@ -145,21 +145,19 @@ def _has_parts(node: fx.Node, traits: TraitsOf) -> bool:
 
 
 def _is_readable(node: fx.Node, traits: TraitsOf) -> bool:
-    """Whether a tensor's memory holds its numbers. What the program itself makes has no flags."""
+    """Whether loops can read a tensor's numbers where they lie."""
     value = node.meta["val"]
     if not value.is_complex():
         return True
-    flagged = node.op != "call_function" and (value.is_conj() or value.is_neg())
-    return value.layout is torch.strided and value.dtype in traits(value.device).complex_parts and not flagged
+    return value.layout is torch.strided and value.dtype in traits(value.device).complex_parts
 
 
 def lower_apart(builder: Builder, target: Any, args: Any) -> Parts | TensorValue:
     """The result of a call that `apart` names, whose complex operands are `Parts`."""
     if target is aten.view_as_real.default:
         return _beside(builder, args[0])
-    if (
-        target is aten.view_as_complex.default
-    ):  # eager refuses an input at an odd place of its storage, as nobody has to here
+    if target is aten.view_as_complex.default:
+        # Eager refuses an input at an odd place of its storage, as nobody has to here.
         pairs = _checked(builder, args[0])
         real, imag = (selected(pairs, len(pairs.size) - 1, at) for at in (ZERO, ONE))
         return Parts(real, imag)

@@ -45,8 +45,8 @@ def channels_last(graph: fx.Graph, traits: TraitsOf, free: Container[Any]) -> in
     """
     found = [node for node in graph.nodes if _gains(node, traits)]
     forward = [node for node in found if node.target is aten.convolution.default]
-    gain = len(found) == len(forward) and any(argument_of(node, "transposed") for node in forward)
-    if len(forward) < 2 and not gain:
+    inference = len(found) == len(forward)
+    if len(forward) < 2 and not (inference and any(argument_of(node, "transposed") for node in forward)):
         return 0
     if any(node.target in _COUNT_IN_MEMORY for node in graph.nodes):
         return 0
