@@ -24,6 +24,7 @@ from inductor.ir.tensor import Source, TensorValue
 from inductor.lowerings import LOWERINGS, VIEWS
 from inductor.lowerings.fallback import agree, fallback
 from inductor.lowerings.parts import FREE, Parts, apart, lower_apart, parts_of
+from inductor.lowerings.registry import is_tensor, users
 from inductor.options import Options
 from inductor.passes import BodyRewriter, rewrite_graph, select
 from inductor.traits import DeviceTraits, TraitsOf
@@ -201,7 +202,7 @@ class _Lowering:
         return self.apart[node]
 
     def _part(self, arg: Any) -> Any:
-        if not isinstance(arg, fx.Node) or not (_is_tensor(arg) and arg.meta["val"].is_complex()):
+        if not isinstance(arg, fx.Node) or not (is_tensor(arg) and arg.meta["val"].is_complex()):
             return self._argument(arg)
         if arg not in self.parts:
             self.parts[arg] = parts_of(self.builder, self.env[arg])
@@ -296,10 +297,10 @@ class _Lowering:
         cost = source.cost
         if cost.operations > MANY_OPERATIONS or len(cost.reads) > MANY_READS:
             return True
-        users = _users(node)
-        if len(users) < 2 or not cost.reads:
+        readers = users(node)
+        if len(readers) < 2 or not cost.reads:
             return False
-        if any(user.op == "output" or user.target not in LOWERINGS for user in users):
+        if any(user.op == "output" or user.target not in LOWERINGS for user in readers):
             return True
         return cost.expensive > 0 or cost.operations > 3 or len(cost.reads) > 1
 
@@ -356,21 +357,6 @@ def _solved(whole: Any, symbol: sympy.Symbol, value: sympy.Symbol) -> Any:
     return FloorDiv(value - rest, factor) if sympy.expand(factor * symbol + rest - whole) == 0 else None
 
 
-def _users(node: fx.Node) -> list[fx.Node]:
-    """The nodes that read the value, through views of it."""
-    found: list[fx.Node] = []
-    for user in node.users:
-        if user.target in VIEWS or (user.target is operator.getitem and not _is_tensor(node)):
-            found.extend(_users(user) or [user])
-        else:
-            found.append(user)
-    return found
-
-
-def _is_tensor(node: fx.Node) -> bool:
-    return isinstance(node.meta.get("val"), torch.Tensor)
-
-
 def _tensors(node: fx.Node) -> list[torch.Tensor]:
     value = node.meta.get("val")
     values = value if isinstance(value, tuple | list) else [value]
@@ -390,7 +376,7 @@ def _changes_dtype(node: fx.Node) -> bool:
 def _reads_data(node: fx.Node) -> bool:
     """Whether a symbolic number comes from a tensor's elements rather than from sizes."""
     name = str(node.target)
-    return any(_is_tensor(n) for n in node.all_input_nodes) and not name.startswith(
+    return any(is_tensor(n) for n in node.all_input_nodes) and not name.startswith(
         ("aten.sym_size", "aten.sym_stride", "aten.sym_numel", "aten.sym_storage_offset")
     )
 

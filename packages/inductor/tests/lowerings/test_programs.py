@@ -9,7 +9,7 @@ import torch
 from inductor_tracing import check, trace
 
 from inductor.handlers.interpreter import run_program
-from inductor.ir.program import LoopOp
+from inductor.ir.program import LoopOp, Program
 from inductor.lower import lower
 
 
@@ -149,8 +149,51 @@ def test_nearest_upsampling_by_whole_factors() -> None:
     assert all(isinstance(op, LoopOp) for op in program.operations)
 
 
-def test_many_parts_of_a_cat_stay_with_aten() -> None:
-    check(lambda *xs: torch.cat(xs, 1) + 1, *(torch.randn(2, n) for n in range(10)))
+def _loops(program: Program) -> list[LoopOp]:
+    return [op for op in program.operations if isinstance(op, LoopOp)]
+
+
+def test_many_parts_of_a_cat_are_written_where_they_belong() -> None:
+    sizes = [0, 3, 1, 3, 2, 1, 3, 2, 1]
+    program = check(lambda *xs: torch.cat([x * 2 for x in xs], 1) + 1, *(torch.randn(2, n) for n in sizes))
+    assert len(_loops(program)) == 4  # one a size, and what reads the whole
+    many = check(lambda *xs: torch.cat([x * 2 for x in xs], 0), *(torch.randn(2, 3) for _ in range(30)))
+    assert [len(list(op.body.stores())) for op in _loops(many)] == [24, 6]
+
+
+def test_a_cat_of_many_sizes_is_one_call() -> None:
+    program = check(lambda *xs: torch.cat(xs, 1), *(torch.randn(2, n) for n in range(1, 12)))
+    assert not _loops(program)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_parts_of_one_size_that_somebody_wants_in_memory_are_made_at_once(dim: int) -> None:
+    def f(x: Any) -> Any:
+        shared = torch.exp(x)
+        return torch.stack([shared + 1, shared * 2, shared.to(torch.float64)], dim)
+
+    shared, loop = _loops(check(f, torch.randn(4, 5)))
+    assert len(list(shared.body.stores())) == 1 and len(list(loop.body.stores())) == 3
+
+
+def test_a_cat_that_is_read_by_elements_is_asked_for_them() -> None:
+    (loop,) = _loops(check(lambda x, y: torch.cat([x, y], 1) * 2, torch.randn(4, 5), torch.randn(4, 5)))
+    assert len(list(loop.body.stores())) == 1
+
+
+def test_a_cat_of_parts_with_much_to_compute_is_written_by_parts() -> None:
+    def f(*xs: Any) -> Any:
+        return torch.cat([torch.nn.functional.gelu(x, approximate="tanh") for x in xs], 1).sin()
+
+    parts = [torch.randn(4, n) for n in (5, 6, 7, 8)]
+    assert len(_loops(check(f, *parts))) == 5
+
+
+def test_parts_in_other_formats_keep_the_results() -> None:
+    images = [torch.randn(2, 4, 3, 3).to(memory_format=torch.channels_last) for _ in range(6)]
+    check(lambda *xs: torch.cat([x + 1 for x in xs], 1), *images)
+    check(lambda *xs: torch.cat([x.transpose(0, 1) for x in xs], 2), *images)
+    check(lambda x, *xs: (torch.cat([x * k for k in range(5)] + list(xs), 0), x + 1), *images)
 
 
 def test_a_conjugate_with_holes_in_memory() -> None:

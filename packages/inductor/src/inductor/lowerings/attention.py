@@ -21,7 +21,7 @@ MOST_WEIGHTS = 1 << 20
 """Of all heads together: more of them would go to memory and back, where ATen's kernel keeps a block of them at a time."""
 
 
-@lowering("_scaled_dot_product_flash_attention_for_cpu")
+@lowering("_scaled_dot_product_flash_attention_for_cpu", reads_memory=True)
 def _attention(
     builder: Builder,
     query: TensorValue,

@@ -38,12 +38,12 @@ MOST_SCATTERED = 1 << 18
 of more its lines do not stay in the second-level cache from one part to the next."""
 
 
-@lowering("mm", "bmm")
+@lowering("mm", "bmm", reads_memory=True)
 def _product(builder: Builder, self: TensorValue, mat2: TensorValue) -> Any:
     return contracted(builder, self, mat2, lambda total, _: total)
 
 
-@lowering("addmm", "baddbmm")
+@lowering("addmm", "baddbmm", reads_memory=True)
 def _product_and_sum(
     builder: Builder, self: TensorValue, mat1: TensorValue, mat2: TensorValue, *, beta: Any = 1, alpha: Any = 1
 ) -> Any:
@@ -66,7 +66,7 @@ def _product_and_sum(
     return contracted(builder, mat1, mat2, finish)
 
 
-@lowering("convolution")
+@lowering("convolution", reads_memory=True)
 def _convolution(
     builder: Builder,
     input: TensorValue,

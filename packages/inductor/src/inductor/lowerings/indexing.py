@@ -13,17 +13,27 @@ from inductor.ir.builder import Builder
 from inductor.ir.indexing import ZERO, Index, is_empty
 from inductor.ir.loops import outer_symbol
 from inductor.ir.operations import Expr
+from inductor.ir.program import Buffer
 from inductor.ir.scalar import Scalar, checked, convert, index_value, indirect, masked, prim, where
 from inductor.ir.tensor import Cost, TensorValue
 from inductor.ir.views import Reindex
 from inductor.lowerings.creation import lift_exactly
-from inductor.lowerings.registry import broadcast, lowering, realize_if_costly
+from inductor.lowerings.registry import broadcast, is_read_in_memory, lowering, realize_if_costly
 from inductor.lowerings.views import from_front, wrap
 from inductor.ops import install
 from symshapes import FloorDiv, Mod
 
-MANY_PARTS = 8
-"""Beyond so many parts a cat is a kernel of its own: each element would ask for its part."""
+MANY_PARTS = 4
+"""Beyond so many parts a cat is written part by part: each element would ask for its part."""
+ASKING = 9
+"""Operations of finding out whether an element is a part's, and of reading it."""
+MUCH_TO_ASK = 160
+"""Operations, for as many ranges as there are parts, beyond which a backend no longer cuts the loop into ranges where only one part is
+asked: beyond so many each part is written by itself, too."""
+MANY_KERNELS = 8
+"""A cat whose parts would take more kernels than this is ATen's: one call copies them all."""
+PARTS_AT_ONCE = 24
+"""Of a cat, written by one kernel: each is a buffer that it reads."""
 
 
 def like_node(
@@ -187,12 +197,14 @@ def index_tensor(builder: Builder, self: TensorValue, indices: Sequence[TensorVa
 
 @lowering("cat")
 def cat(builder: Builder, tensors: Sequence[TensorValue], dim: int = 0) -> Any:
-    """Tensors joined along a dimension. Many are left to ATen: each element would ask for its part."""
+    """Tensors joined along a dimension."""
     out = builder.meta()
     dim = wrap(dim, out.dim())
     parts = [part for part in tensors if not is_empty(part.size)]
-    if len(parts) > MANY_PARTS or not parts or any(part.device != out.device for part in parts):
+    if not parts or any(part.device != out.device for part in parts):
         return NotImplemented
+    if len(parts) > 1 and (len(parts) > MANY_PARTS or _asks_much(parts) or _is_made_at_once(builder, parts)):
+        return _cat_by_parts(builder, parts, dim)
     ends: list[Expr] = []
     total: Expr = ZERO
     for part in parts:
@@ -220,6 +232,49 @@ def cat(builder: Builder, tensors: Sequence[TensorValue], dim: int = 0) -> Any:
         return result
 
     return like_node(builder, compute, *parts, operations=2 * len(parts))
+
+
+def _is_made_at_once(builder: Builder, parts: Sequence[TensorValue]) -> bool:
+    """Whether one kernel makes all parts, of one size, and nobody is to make them again: what they share is made once."""
+    assert builder.node is not None
+    return len({part.size for part in parts}) == 1 and is_read_in_memory(builder.node)
+
+
+def _asks_much(parts: Sequence[TensorValue]) -> bool:
+    return len(parts) * sum(part.cost.operations + ASKING for part in parts) > MUCH_TO_ASK
+
+
+def _cat_by_parts(builder: Builder, parts: Sequence[TensorValue], dim: int) -> Any:
+    """Each part written where it belongs: parts of one size by one kernel, which is also the one that makes them."""
+    out = builder.meta()
+    alike: dict[tuple[Expr, ...], list[tuple[TensorValue, Expr]]] = {}
+    start: Expr = ZERO
+    for part in parts:
+        alike.setdefault(part.size, []).append((part, start))
+        start = start + part.size[dim]
+    kernels = [group[at : at + PARTS_AT_ONCE] for group in alike.values() for at in range(0, len(group), PARTS_AT_ONCE)]
+    if len(kernels) > MANY_KERNELS:
+        return NotImplemented
+    result = builder.uninitialised(out.device, out.dtype, builder.sizes(out.size()), builder.sizes(out.stride()))
+    for kernel in kernels:
+        earlier = result.source.buffer
+        assert earlier is not None
+        buffer = builder.new_buffer(out.device, out.dtype, earlier.size, earlier.stride)
+
+        def write(index: list[Expr], _: list[Expr], kernel: Any = kernel, buffer: Buffer = buffer) -> None:
+            for part, start in kernel:
+                place = [*index[:dim], index[dim] + start, *index[dim + 1 :]]
+                builder.store(buffer, place, convert(part.load(index), out.dtype))
+
+        builder.loop(
+            write,
+            writes=(buffer,),
+            outer=kernel[0][0].size,
+            order=builder.order(buffer.stride),
+            initial=((buffer.name, earlier.name),),
+        )
+        result = builder.in_memory(buffer)
+    return result
 
 
 def _end(expr: Expr) -> Any:

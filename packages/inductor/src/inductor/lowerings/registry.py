@@ -7,10 +7,12 @@ and sizes as sympy expressions; it may return `NotImplemented`, then the ATen ke
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from torch import fx
 
 from inductor.ir.builder import Builder
 from inductor.ir.indexing import Index, is_empty, same
@@ -50,11 +52,17 @@ def overloads(names: Iterable[Any]) -> list[Any]:
     return found
 
 
-def lowering(*names: Any) -> Callable[[Lowering], Lowering]:
+READS_MEMORY: set[Any] = set()
+"""Overloads whose lowerings put the tensors that they read in memory first."""
+
+
+def lowering(*names: Any, reads_memory: bool = False) -> Callable[[Lowering], Lowering]:
     """Register a lowering for ATen overloads, by name, or for any operator's overloads."""
 
     def register(function: Lowering) -> Lowering:
         LOWERINGS.update(dict.fromkeys(overloads(names), function))
+        if reads_memory:
+            READS_MEMORY.update(overloads(names))
         return function
 
     return register
@@ -68,6 +76,29 @@ def view(*names: str) -> Callable[[Lowering], Lowering]:
         return lowering(*names)(function)
 
     return register
+
+
+def users(node: fx.Node) -> list[fx.Node]:
+    """The nodes that read the value, through views of it."""
+    found: list[fx.Node] = []
+    for user in node.users:
+        if user.target in VIEWS or (user.target is operator.getitem and not is_tensor(node)):
+            found.extend(users(user) or [user])
+        else:
+            found.append(user)
+    return found
+
+
+def is_tensor(node: fx.Node) -> bool:
+    """Whether the node's value is one tensor."""
+    return isinstance(node.meta.get("val"), torch.Tensor)
+
+
+def is_read_in_memory(node: fx.Node) -> bool:
+    """Whether somebody wants the value in memory, however it is made."""
+    return any(
+        user.op == "output" or user.target not in LOWERINGS or user.target in READS_MEMORY for user in users(node)
+    )
 
 
 def pointwise(
