@@ -311,6 +311,31 @@ def test_rows_normalised_and_stored_transposed(isa, case, compiled, dtype):
     assert torch.equal(found, (shifted + shifted.sum(1, keepdim=True)).t())
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_what_is_slow_to_read_is_read_once_for_all_passes(isa, case, compiled, masked):
+    rows, columns = 6, 96
+
+    def body(outer, inner):
+        (i,), (j,) = outer, inner
+        if masked:
+            first = ops.lt(ops.index_expr(j, torch.int64), ops.constant(40, torch.int64))
+            a = ops.masked(first, lambda: ops.load("x", i * columns + j), 0.0)
+            x = ops.where(first, a, ops.masked(ops.logical_not(first), lambda: ops.load("z", i * columns + j), 0.0))
+        else:
+            x = ops.load("x", j * rows + i)
+        largest = ops.reduce("max", x)
+        total = ops.reduce("sum", ops.sub(x, largest))
+        # Not one dimension of the result is contiguous over rows: lanes are inner points.
+        ops.store("y", i * columns + j, ops.add(ops.sub(x, largest), ops.mul(ops.load("w", i * columns + j), total)))
+
+    memory = {name: ("in", F32) for name in ("xwz" if masked else "xw")} | {"y": ("out", F32)}
+    one = case("read_once", body, [rows], [columns], memory)
+    text = CpuBackend().emit(one.kernel).text
+    assert text.count("& v" if masked else "gather<F32>") == (2 if masked else 1), text
+    given = {name: torch.randint(-4, 4, (rows * columns,)).float() for name in memory}
+    assert_same(one.call(compiled([one]), given), one.expected(given))
+
+
 def assert_same(found, expected):
     for name, value in expected.items():
         assert torch.equal(found[name], value), name

@@ -242,6 +242,7 @@ def _kept(
     for step in levels.passes:
         repeated = {at for at in step.ops if at in before and varying[at] and not isinstance(body.ops[at], Indirect)}
         expensive = {at for at in repeated if way_of(body.ops[at]) is not Cost.INSTRUCTION}
+        expensive |= _slow_loads(body, repeated, inner[-1].variable)
         reached: set[int] = set()
         for at in sorted(repeated):
             if at in expensive or not reached.isdisjoint(needs[at]):
@@ -251,6 +252,15 @@ def _kept(
         kept |= frontier if len(frontier) <= len(expensive) else expensive
         before.update(step.ops)
     return frozenset(kept)
+
+
+def _slow_loads(body: Body, of: set[int], variable: Symbol) -> set[int]:
+    """Loads that are not one vector from memory: lane by lane, or one of several that are asked for each element."""
+    loads = {at: op for at in of if isinstance(op := body.ops[at], Load)}
+    masked = {at for at, op in loads.items() if op.mask is not None}
+    return {at for at, op in loads.items() if stride(op.index, variable) not in (0, 1)} | (
+        masked if len(masked) > 1 else set()
+    )
 
 
 def _passes_without(levels: Levels, needs: list[tuple[int, ...]], kept: frozenset[int]) -> tuple[Pass, ...]:

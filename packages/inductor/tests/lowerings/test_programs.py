@@ -176,6 +176,14 @@ def test_parts_of_one_size_that_somebody_wants_in_memory_are_made_at_once(dim: i
     assert len(list(shared.body.stores())) == 1 and len(list(loop.body.stores())) == 3
 
 
+def test_parts_of_one_size_that_are_reduced_are_joined_in_memory() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return torch.nn.functional.layer_norm(torch.cat([x, y], 1), (10,))
+
+    joined, *_ = _loops(check(f, torch.randn(4, 5), torch.randn(4, 5)))
+    assert len(list(joined.body.stores())) == 2 and not joined.inner_sizes
+
+
 def test_a_cat_that_is_read_by_elements_is_asked_for_them() -> None:
     (loop,) = _loops(check(lambda x, y: torch.cat([x, y], 1) * 2, torch.randn(4, 5), torch.randn(4, 5)))
     assert len(list(loop.body.stores())) == 1

@@ -18,7 +18,7 @@ from inductor.ir.scalar import Scalar, checked, convert, index_value, indirect, 
 from inductor.ir.tensor import Cost, TensorValue
 from inductor.ir.views import Reindex
 from inductor.lowerings.creation import lift_exactly
-from inductor.lowerings.registry import broadcast, is_read_in_memory, lowering, realize_if_costly
+from inductor.lowerings.registry import broadcast, is_wanted_in_memory, lowering, realize_if_costly
 from inductor.lowerings.views import from_front, wrap
 from inductor.ops import install
 from symshapes import FloorDiv, Mod
@@ -237,7 +237,7 @@ def cat(builder: Builder, tensors: Sequence[TensorValue], dim: int = 0) -> Any:
 def _is_made_at_once(builder: Builder, parts: Sequence[TensorValue]) -> bool:
     """Whether one kernel makes all parts, of one size, and nobody is to make them again: what they share is made once."""
     assert builder.node is not None
-    return len({part.size for part in parts}) == 1 and is_read_in_memory(builder.node)
+    return len({part.size for part in parts}) == 1 and is_wanted_in_memory(builder.node)
 
 
 def _asks_much(parts: Sequence[TensorValue]) -> bool:

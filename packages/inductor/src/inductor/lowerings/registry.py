@@ -94,10 +94,15 @@ def is_tensor(node: fx.Node) -> bool:
     return isinstance(node.meta.get("val"), torch.Tensor)
 
 
-def is_read_in_memory(node: fx.Node) -> bool:
-    """Whether somebody wants the value in memory, however it is made."""
-    return any(
-        user.op == "output" or user.target not in LOWERINGS or user.target in READS_MEMORY for user in users(node)
+def is_wanted_in_memory(node: fx.Node) -> bool:
+    """Whether the value had better be in memory, however it is made: for who reads it there, in several places, or several times."""
+    readers = users(node)
+    return len(readers) > 1 or any(
+        user.op == "output"
+        or user.target not in LOWERINGS
+        or user.target in READS_MEMORY
+        or torch.Tag.reduction in getattr(user.target, "tags", ())
+        for user in readers
     )
 
 
