@@ -37,3 +37,16 @@ def test_a_number_of_rows_is_told_where_only_whole_chunks_of_them_are_saved(part
     computed = [node for node in backward.graph.nodes if node.op != "output"]
     told = set().union(*map(plain, given))
     assert told == set().union(*map(symbols, computed)) != set()
+
+
+def test_a_value_that_is_made_again_from_a_size() -> None:
+    def run(x, w):
+        scaled = F.silu(x * w * x.shape[0])  # made again from x, w and the number of rows
+        return scaled.sum()
+
+    mode = FakeMode(ShapeEnv())
+    x = mode.from_tensor(torch.randn(300, 300), source="x", policy=[DimPolicy.DYNAMIC, DimPolicy.STATIC])
+    w = mode.from_tensor(torch.randn(300).requires_grad_(), source="w", policy=[DimPolicy.STATIC])
+    partition = aotgrad.partition_default(aotgrad.trace_joint(run, [x, w]))
+    saved = [node for node in partition.backward.graph.find_nodes(op="placeholder")]
+    assert sum(isinstance(node.meta["val"], torch.SymInt) for node in saved) == 1

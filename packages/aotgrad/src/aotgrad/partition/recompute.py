@@ -117,6 +117,8 @@ def _copies_an_input(node: fx.Node) -> bool:
     return base_of(source).op == "placeholder"
 
 
-def bytes_of(value: torch.Tensor) -> int:
-    """Bytes of a value's elements, by hint where a size is symbolic."""
+def bytes_of(value: Any) -> int:
+    """Bytes of a value's elements, by hint where a size is symbolic; none of a number."""
+    if not isinstance(value, torch.Tensor):
+        return 0
     return math.prod(hint_of(length) for length in value.shape) * value.element_size()
