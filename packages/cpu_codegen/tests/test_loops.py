@@ -328,12 +328,36 @@ def test_what_is_slow_to_read_is_read_once_for_all_passes(isa, case, compiled, m
         # Not one dimension of the result is contiguous over rows: lanes are inner points.
         ops.store("y", i * columns + j, ops.add(ops.sub(x, largest), ops.mul(ops.load("w", i * columns + j), total)))
 
-    memory = {name: ("in", F32) for name in ("xwz" if masked else "xw")} | {"y": ("out", F32)}
+    memory = dict.fromkeys("xwz" if masked else "xw", ("in", F32)) | {"y": ("out", F32)}
     one = case("read_once", body, [rows], [columns], memory)
     text = CpuBackend().emit(one.kernel).text
     assert text.count("& v" if masked else "gather<F32>") == (2 if masked else 1), text
     given = {name: torch.randint(-4, 4, (rows * columns,)).float() for name in memory}
     assert_same(one.call(compiled([one]), given), one.expected(given))
+
+
+@pytest.mark.parametrize("reached", [50, 51])
+def test_rows_that_write_to_elements_of_their_own_run_beside_each_other(isa, case, compiled, reached):
+    """Not where a position may lie in the next row."""
+    rows, columns = 40, 3000
+
+    def body(outer, inner):
+        i, j = outer
+        at = ops.indirect(ops.load("at", i * columns + j), reached)
+        ops.store("y", i * 50 + at, ops.load("x", i * columns + j), "add")
+
+    memory = {"at": ("in", torch.int64), "x": ("in", F32), "y": ("inout", F32)}
+    one = case("rows_apart", body, [rows, columns], [], memory)
+    text = CpuBackend().emit(one.kernel).text
+    assert ("rows_apart_rows" in text) == (reached == 50) and ("in order" in text) == (reached == 51)
+    given = {"at": torch.randint(0, 50, (rows * columns,)), "x": torch.randint(-9, 9, (rows * columns,)).float()}
+    given["y"] = torch.zeros(rows * 50)
+    calls = compiled([one])
+    expected = one.expected(given)
+    assert_same(one.call(calls, given), expected)
+    given["at"][7] = reached
+    with pytest.raises(IndexError):
+        one.call(calls, given)
 
 
 def assert_same(found, expected):

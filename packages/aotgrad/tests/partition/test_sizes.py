@@ -48,5 +48,5 @@ def test_a_value_that_is_made_again_from_a_size() -> None:
     x = mode.from_tensor(torch.randn(300, 300), source="x", policy=[DimPolicy.DYNAMIC, DimPolicy.STATIC])
     w = mode.from_tensor(torch.randn(300).requires_grad_(), source="w", policy=[DimPolicy.STATIC])
     partition = aotgrad.partition_default(aotgrad.trace_joint(run, [x, w]))
-    saved = [node for node in partition.backward.graph.find_nodes(op="placeholder")]
+    saved = partition.backward.graph.find_nodes(op="placeholder")
     assert sum(isinstance(node.meta["val"], torch.SymInt) for node in saved) == 1

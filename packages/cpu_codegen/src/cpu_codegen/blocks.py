@@ -68,6 +68,7 @@ def plan_of(body: Body, outer: tuple[Loop, ...], inner: tuple[Loop, ...], column
         unroll=1,
         chunked=False,
         parallel=True,
+        apart=False,
         cost=max(1, round(sum(cost_of(op) for op in body.ops))),
         tiled=None,
         staged=frozenset(),

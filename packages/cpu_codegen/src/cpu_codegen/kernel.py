@@ -7,6 +7,7 @@ one operation is written, in `operation_printer.py`, reductions in `reductions.p
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from cpu_codegen.blocks import BlocksPrinter
 from cpu_codegen.contraction import find_product
@@ -76,12 +77,27 @@ class _KernelPrinter:
             self._items()
             out("return status;" if self.ops.has_indirect else "return DONE;")
         self._work()
+        if plan.apart:
+            self._rows()
         with out.block(f'extern "C" EXPORT int {self.name}(const Word* args) {{'):
             print_arguments(self.kernel, out, sizes_only=True)
-            out(f"const Index items = {self._item_count()};")
-            work = f"{self.name}_work(args)" if plan.parallel else "/* in order: points may write one element */ 0"
-            out(f"return parallel({self.name}_items, args, nullptr, items, {work});")
+            if plan.apart:
+                out(
+                    f"return parallel({self.name}_rows, args, nullptr, {self.index(plan.outer[0].size)}, {self.name}_work(args));"
+                )
+            else:
+                out(f"const Index items = {self._item_count()};")
+                work = f"{self.name}_work(args)" if plan.parallel else "/* in order: points may write one element */ 0"
+                out(f"return parallel({self.name}_items, args, nullptr, items, {work});")
         return str(out)
+
+    def _rows(self) -> None:
+        """Points of the outermost loop, each with its items in order: they may write one element."""
+        signature = f"static int {self.name}_rows(const Word* args, void*, Index begin, Index end)"
+        with self.out.block(signature + " {"):
+            print_arguments(self.kernel, self.out, sizes_only=True)
+            self.out(f"const Index items = {self._item_count(self.plan.outer[1:])};")
+            self.out(f"return {self.name}_items(args, nullptr, begin * items, end * items);")
 
     def _work(self) -> None:
         """How much there is to do: the launcher keeps Python's lock for little work, `parallel` counts threads by it."""
@@ -101,8 +117,9 @@ class _KernelPrinter:
     def _tile(self) -> int:
         return self.plan.unroll * self.lanes
 
-    def _item_count(self) -> str:
-        rows, per_row = self.index.product(loop.size for loop in self.plan.outer), self._per_row()
+    def _item_count(self, outer: Sequence[Loop] | None = None) -> str:
+        rows = self.index.product(loop.size for loop in (self.plan.outer if outer is None else outer))
+        per_row = self._per_row()
         return rows if per_row is None else f"Index({rows}) * {per_row}"
 
     def _per_row(self) -> str | None:

@@ -10,6 +10,8 @@ import enum
 from collections import Counter
 from dataclasses import dataclass, replace
 
+import sympy
+
 from cpu_codegen.index import Expr, Symbol, stride
 from cpu_codegen.loops import Loop, product, simplify
 from cpu_codegen.operations import Cost, cost_of, way_of
@@ -75,6 +77,9 @@ class Plan:
     chunked: bool
     """Mode POINTWISE: whether rows are cut in chunks of CHUNK elements."""
     parallel: bool
+    """Whether items may run beside each other."""
+    apart: bool
+    """Where they may not: whether they may that are of different points of the outermost loop."""
     cost: int
     """Of one point of all loops, in quarter nanoseconds."""
     tiled: Loop | None
@@ -160,6 +165,7 @@ def make_plan(kernel: Kernel, lanes: int) -> Plan:
         unroll=1 if turned else _unroll(mode, body, levels, varying, vector, lanes),
         chunked=chunked,
         parallel=not collide,
+        apart=collide and bool(outer) and _writes_apart(body, outer[0], (*outer[1:], *inner, vector)),
         cost=max(1, round(per_point)),
         tiled=tile[0] if tile is not None else None,
         staged=tile[1] if tile is not None else turned,
@@ -332,6 +338,28 @@ def writes_collide(body: Body) -> bool:
     """Whether several points may write one element: then they run in order, on one thread."""
     indirects = body.indirects().keys()
     return any(op.mode is not None or not indirects.isdisjoint(op.index.free_symbols) for op in body.stores())
+
+
+def _writes_apart(body: Body, loop: Loop, others: tuple[Loop, ...]) -> bool:
+    """Whether points of a loop write different elements, whatever the others and the positions read from data are."""
+    sizes = {other.variable: other.size for other in others}
+    sizes |= {op.symbol: op.size for op in body.ops if isinstance(op, Indirect)}
+
+    def reach(index: Expr) -> Expr | None:
+        """How many elements one point of the loop may write."""
+        total: Expr = sympy.S.One
+        for symbol in index.free_symbols - {loop.variable}:
+            step = stride(index, symbol)
+            if step is None or not (step.is_Integer and symbol in sizes and sizes[symbol].is_Integer):
+                return None
+            total += abs(step) * (sizes[symbol] - 1)
+        return total
+
+    for store in body.stores():
+        step, reached = stride(store.index, loop.variable), reach(store.index)
+        if step is None or reached is None or not step.is_Integer or abs(step) < reached:
+            return False
+    return True
 
 
 def _unroll(
