@@ -5,6 +5,7 @@ The peer is imported only when its contender is asked for, so that a fresh proce
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -41,6 +42,13 @@ CONTENDERS: dict[str, Callable[..., Any]] = {
 }
 """Each takes what is compiled, and the compiler's options by name. `dynamic` is ours with symbolic sizes from the first call on."""
 USUAL = ("eager", "torch.compile", "ours")
+
+
+def child_environment(directory: str) -> dict[str, str]:
+    """The environment of a fresh process with every contender's disk caches under `directory`, in which Python keeps the bytecode of
+    sources, as it does of installed packages: under PYTHONDONTWRITEBYTECODE each would compile a checkout's again."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, **cache_environment(directory)}
 
 
 def cache_environment(directory: str) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.contenders import cache_environment
+from benchmarks.contenders import child_environment
 from benchmarks.workload import workload
 
 
@@ -119,9 +118,7 @@ def steps(
 def fresh_process(name: str, contender: str, *, train: bool, device: str, cache: str) -> dict[str, float]:
     """First-call seconds and peak memory of a new process whose disk caches lie in `cache`."""
     command = [sys.executable, "-m", "benchmarks.child", name, contender, device, "train" if train else "infer"]
-    done = subprocess.run(
-        command, env={**os.environ, **cache_environment(cache)}, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, env=child_environment(cache), capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{name} under {contender} failed in a fresh process:\n{done.stderr[-3000:]}")
     return json.loads(done.stdout.splitlines()[-1])

@@ -20,7 +20,6 @@ import dis
 import functools
 import gc
 import json
-import os
 import pstats
 import shutil
 import signal
@@ -38,7 +37,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.contenders import cache_environment
+from benchmarks.contenders import child_environment
 
 SYMBOLIC = (
     *(
@@ -199,7 +198,7 @@ def fresh_process(how: str, layers: int, cache: str, *, dynamic: bool) -> dict[s
     if how == "outside":
         options = ["--rate", str(RATE), "--format", "raw", "--full-filenames", "--function", "--idle", "--nonblocking"]
         command = ["py-spy", "record", *options, "--output", str(stacks), "--", *command]
-    environment = {**os.environ, **cache_environment(cache)}
+    environment = child_environment(cache)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"failed in a fresh process:\n{done.stderr[-3000:]}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import statistics
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.contenders import cache_environment
+from benchmarks.contenders import child_environment
 from benchmarks.cpu.child import Asked, Reading
 from benchmarks.cpu.models import MODELS, OTHERS, VISION
 from benchmarks.measure import Sample
@@ -69,7 +68,7 @@ def main(arguments: Sequence[str]) -> None:
 def in_a_process(asked: Asked, cache: Path | None, module: str = "benchmarks.cpu.child") -> Reading:
     """The reading by `module` in a fresh process whose caches lie in `cache`, or start empty. One that dies is told in `failed`."""
     with tempfile.TemporaryDirectory() as temporary:
-        environment = {**os.environ, **cache_environment(str(cache or temporary)), "HF_HUB_OFFLINE": "1"}
+        environment = {**child_environment(str(cache or temporary)), "HF_HUB_OFFLINE": "1"}
         environment["OMP_NUM_THREADS"] = str(asked.threads)
         command = [sys.executable, "-m", module, json.dumps(asdict(asked))]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.contenders import cache_environment
+from benchmarks.contenders import child_environment
 from benchmarks.dynamic import families, zoo  # noqa: F401  (fill the table)
 from benchmarks.dynamic.cell import Cell
 from benchmarks.dynamic.contender import CONTENDERS, FORMS
@@ -56,7 +55,7 @@ def main(arguments: Sequence[str], *, models: bool = False) -> None:
     names = [n for n, row in rows.items() if _asked(options.only, n) and _asked(options.family, row.family)]
     forms = [f.name for f in FORMS if options.form.search(f.name) and not (models and f.dynamic)]
     with tempfile.TemporaryDirectory() as temporary:
-        environment = {**os.environ, **cache_environment(str(options.cache or temporary)), "HF_HUB_OFFLINE": "1"}
+        environment = {**child_environment(str(options.cache or temporary)), "HF_HUB_OFFLINE": "1"}
         for contender in options.contender or CONTENDERS:
             pairs = [(n, f) for n in names for f in forms if (n, f, contender) not in done]
             if again is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -17,7 +16,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.contenders import cache_environment
+from benchmarks.contenders import child_environment
 from benchmarks.programs.child import PROGRAMS
 from benchmarks.programs.values import difference
 
@@ -62,7 +61,7 @@ def _server(contender: str, names: Sequence[str], backend: str, limit: int, root
     for name in names:
         for old in folder.glob(f"{name}.*"):
             old.unlink()
-    environment = {**os.environ, **cache_environment(str(root / "caches")), "HF_HUB_OFFLINE": "1"}
+    environment = {**child_environment(str(root / "caches")), "HF_HUB_OFFLINE": "1"}
     command = [sys.executable, "-m", "benchmarks.programs.child", contender, backend, str(limit), str(folder), *names]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
 
