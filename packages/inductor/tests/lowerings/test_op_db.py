@@ -36,7 +36,7 @@ FAMILIES = (
     "as_strided broadcast_to chunk diagonal expand flatten movedim narrow permute reshape select split squeeze "
     "swapaxes t tensor_split transpose unbind unflatten unfold unsqueeze unsafe_split view "
     # indexing and scatter
-    "cat constant_pad_nd flip gather index_add index_copy index_put index_select nn.functional.embedding nn.functional.pad repeat "
+    "cat constant_pad_nd flip gather index_add index_copy index_put index_reduce index_select nn.functional.embedding nn.functional.pad repeat "
     "roll scatter scatter_add scatter_reduce select_scatter put take index_fill slice_scatter stack take_along_dim tile tril triu __getitem__ "
     # reductions and normalisation
     "all amax amin any argmax argmin log_softmax logsumexp max mean min nn.functional.layer_norm prod softmax std std_mean "
