@@ -93,6 +93,34 @@ def test_scatter_add_counts_repeats(isa, case, compiled):
     assert torch.equal(one.call(compiled([one]), memory)["y"], torch.bincount(memory["at"] % 10, minlength=10).float())
 
 
+MODES = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
+
+
+@pytest.mark.parametrize("dtype", [F32, torch.float64, torch.int32, I64], ids=str)
+@pytest.mark.parametrize("mode", MODES)
+def test_stores_combine_with_what_is_there(isa, case, compiled, mode, dtype):
+    """Of each lane at a place of its own, and of neighbours at neighbouring places; NaN stays."""
+
+    def body(outer, inner):
+        value = ops.load("x", outer[0] * 37 + outer[1])
+        row = ops.indirect(ops.load("at", outer[0]), 5)
+        ops.store("y", row * 37 + outer[1], value, mode=mode)
+        ops.store("z", row + 5 * outer[1], value, mode=mode)
+
+    buffers = {"at": ("in", I64), "x": ("in", dtype), "y": ("inout", dtype), "z": ("inout", dtype)}
+    one = case("combined", body, [12, 37], [], buffers)
+    at, x = torch.arange(12) % 5, torch.randint(-3, 4, (12, 37)).to(dtype)
+    start = torch.randint(-3, 4, (5, 37)).to(dtype)
+    if dtype.is_floating_point:
+        x[3, 4:20] = torch.nan
+        start[2, 7] = torch.nan
+    expected = start.scatter_reduce(0, at[:, None].expand_as(x), x, MODES[mode])
+    memory = {"at": at, "x": x, "y": start.flatten(), "z": start.t().contiguous().flatten()}
+    found = one.call(compiled([one]), memory)
+    assert torch.allclose(found["y"].view(5, 37), expected, equal_nan=True, rtol=0, atol=0)
+    assert torch.allclose(found["z"].view(37, 5).t(), expected, equal_nan=True, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("turn", [40, 64, 200])
 @pytest.mark.parametrize("columns", [64, 9000])
 def test_what_is_added_to_one_place_is_added_for_every_point(isa, case, compiled, turn, columns):

@@ -146,6 +146,14 @@ def test_sums_of_a_dtype_that_a_device_cannot_add_to_are_atens() -> None:
     assert compiled(added, *PLACES, accumulates=(torch.float64,)).stats.externs == 1
 
 
+def test_what_a_device_cannot_combine_with_memory_is_atens() -> None:
+    def largest(x: torch.Tensor, index: torch.Tensor, more: torch.Tensor) -> torch.Tensor:
+        return x.scatter_reduce(0, index[:, None].expand_as(more), more, "amax")
+
+    assert compiled(largest, *PLACES, combines=("add", "max")).stats.externs == 0
+    assert compiled(largest, *PLACES).stats.externs == 1
+
+
 def test_operands_are_cast_where_eager_casts_them() -> None:
     """1.203125 is the nearest number to 1.2 in bfloat16: above it, and equal to itself after the cast."""
     x = torch.tensor([1.203125], dtype=torch.bfloat16)

@@ -19,6 +19,8 @@ TOLERANCE = {
 }
 # Reductions in bfloat16 round once here and several times in some kernels, or the other way round.
 LOOSE = {"rtol": 8e-2, "atol": 8e-2}
+ROUNDS_OFTEN = {"aten.linalg_cross.default", "aten.addr.default", "aten.addbmm.default"}
+"""Kernels that round half precision after each product and each sum: a decomposition need only be as near to what is exact."""
 SAMPLES = 12
 
 NAMES = """
@@ -36,6 +38,10 @@ nn.functional.binary_cross_entropy nn.functional.binary_cross_entropy_with_logit
 nn.functional.cross_entropy nn.functional.embedding nn.functional.interpolate nn.functional.pixel_shuffle
 nn.functional.pixel_unshuffle nn.functional.upsample_nearest nn.functional.rms_norm nn.functional.softmin
 nn.functional.dropout norm _batch_norm_with_update
+cross linalg.cross dot vdot addr addbmm trace dist nansum nanmean aminmax count_nonzero isin take put index_fill diag_embed
+diagonal_scatter block_diag scatter_reduce logaddexp2 angle round special.xlog1py special.entr ldexp diagonal_copy
+alias_copy expand_copy permute_copy squeeze_copy t_copy transpose_copy unfold_copy unsqueeze_copy view_copy split_with_sizes_copy
+nn.functional.pairwise_distance unbind_copy
 """.split()
 
 
@@ -60,6 +66,11 @@ class Checker(TorchDispatchMode):
         got = decomposition(*mine_args, **mine_kwargs)
         if got is not NotImplemented:
             self.seen.add(func)
+            if str(func) in ROUNDS_OFTEN and expected.dtype is torch.bfloat16:
+                exact = func(*torch.utils._pytree.tree_map_only(torch.Tensor, torch.Tensor.double, args), **kwargs)
+                assert got.shape == expected.shape and got.stride() == expected.stride()
+                assert (got - exact).norm() <= (expected - exact).norm()
+                return expected
             compare(func, got, expected)
             for mine, theirs in zip(mine_args, args):
                 if isinstance(theirs, torch.Tensor):
@@ -124,6 +135,8 @@ def test_samples(name: str, dtype: torch.dtype) -> None:
         "nn.functional.hardtanh",
         "nn.functional.relu6",
         "native_dropout_backward",
+        *"cross dot addr addbmm trace nansum aminmax count_nonzero isin take put index_fill diag_embed diagonal_scatter".split(),
+        *"block_diag scatter_reduce angle round special.xlog1py ldexp dist".split(),
     ],
 )
 def test_samples_of_integers(name: str, dtype: torch.dtype) -> None:

@@ -44,6 +44,7 @@ class CpuBackend:
         library, _ = dict(ambient().kernel_choice)["mkldnn"]
         return DeviceTraits(
             orders_writes=True,
+            combines=("add", "mul", "max", "min"),
             channels_last=_CONVOLVED if library else (),
             contractions=(torch.float32,),
             complex_parts=(torch.complex64,),

@@ -243,15 +243,13 @@ class OperationPrinter:
 
     def _store(self, at: int, op: Store) -> None:
         buffer, index, value, mode = op.buffer, op.index, op.value, op.mode
-        if mode not in (None, "add"):
-            raise NotImplementedError(f"store mode {mode!r}")
         place = f"{self._buffers[buffer]} + {self.index.factor(index)}"
         if not self.plan.varying[at]:
-            self.out(f"{'add_to' if mode else 'store'}({place}, {self.scalar(value.at)});")
+            self.out(f"{f'{mode}_to' if mode else 'store'}({place}, {self.scalar(value.at)});")
             return
         x = self._stored(op)
-        if mode is None and contiguous(index, self.plan.vector.variable, self._lane_symbols):
-            self.out(f"store({place}, {x}, lanes);")
+        if contiguous(index, self.plan.vector.variable, self._lane_symbols):
+            self.out(f"{f'{mode}_to' if mode else 'store'}({place}, {x}, lanes);")
             return
         variable = self.plan.vector.variable
         if is_pair(self.body, at, variable):
@@ -262,7 +260,7 @@ class OperationPrinter:
             place = f"{self._buffers[buffer]} + {self.index.factor(first.index)}"
             self.out(f"store_pairs({place}, {self._stored(first)}, {x}, lanes);")
             return
-        self.out(f"{'scatter_add' if mode else 'scatter'}({x}, lanes, {self._lane_address(buffer, index)});")
+        self.out(f"{f'scatter_{mode}' if mode else 'scatter'}({x}, lanes, {self._lane_address(buffer, index)});")
 
     def _stored(self, op: Store) -> str:
         """The vector to store: what is rounded to the format in memory, storing rounds."""

@@ -25,6 +25,8 @@ class DeviceTraits:
     accumulates: tuple[torch.dtype, ...] = (torch.float32, torch.float64, torch.int32, torch.int64)
     """Memory dtypes that stores of mode "add" take, whoever adds to one place at a time. Sums at computed places in others are
     left to ATen."""
+    combines: tuple[str, ...] = ("add",)
+    """Modes of stores that combine with what is there, in the dtypes that `accumulates` names."""
     casts_operands: bool = True
     """Whether eager's elementwise kernels for the device cast operands (numbers too) to the operands' common dtype first:
     those for the CPU do, in bfloat16 `x > 1.2` compares with 1.203125. If not, they compute with what they are given.

@@ -145,7 +145,7 @@ WRONG = (
     ('tmp0: int64 = load("x", i0)\n    tmp1: float32 = exp(tmp0)', "exp of torch.int64 gives no torch.float32"),
     ('tmp0: float32 = load("x", i0)\n    tmp1: float32 = add(tmp0)', "add takes 2 values, not 1"),
     ('tmp0: float32 = load("x", i0)\n    tmp1: float32 = reduce("mean", tmp0)', "no reduction: mean"),
-    ('tmp0: float32 = load("x", i0)\n    store("y", i0, tmp0, mode="max")', "no mode of a store: max"),
+    ('tmp0: float32 = load("x", i0)\n    store("y", i0, tmp0, mode="sub")', "no mode of a store: sub"),
     ('tmp0: float32 = load("x", i0)\n    tmp1: float32 = exp(tmp0, mask=tmp0)', "exp takes no mask"),
     ("import os", "no operation"),
 )

@@ -31,6 +31,8 @@ BOTH: dict[Any, Callable[[], Any]] = {
     aten.addcdiv.default: lambda: ((F32, F64, F64), {}),
     aten.xlogy.Tensor: lambda: ((F32, F64), {}),
     aten.logaddexp.default: lambda: ((F32, F64), {}),
+    # What is no sum is combined by stores, of which a device says whether it has such.
+    aten.scatter_reduce.two: lambda: ((F32, 0, I64 * 0, F32, "amax"), {}),
     # Of integers eager computes in float32.
     aten.deg2rad.default: lambda: ((I64,), {}),
     aten.rad2deg.default: lambda: ((I64,), {}),

@@ -24,7 +24,7 @@ FAMILIES = (
     "ceil clamp copysign cos div eq erf exp expm1 floor floor_divide fmax fmin fmod frac ge gt heaviside isfinite isinf "
     "isnan isneginf isposinf le lerp lgamma log log1p logaddexp logical_and logical_not logical_or logical_xor lt "
     "masked_fill maximum minimum mul nan_to_num ne neg pow reciprocal remainder round rsqrt rsub sgn sigmoid sign signbit "
-    "sin sqrt square sub tan tanh true_divide trunc where xlogy "
+    "sin sqrt square sub tan tanh true_divide trunc where xlogy angle ldexp logaddexp2 special.entr special.xlog1py "
     # activations
     "nn.functional.celu nn.functional.elu nn.functional.gelu nn.functional.hardshrink nn.functional.hardsigmoid "
     "nn.functional.hardswish nn.functional.hardtanh nn.functional.leaky_relu nn.functional.logsigmoid "
@@ -36,11 +36,13 @@ FAMILIES = (
     "as_strided broadcast_to chunk diagonal expand flatten movedim narrow permute reshape select split squeeze "
     "swapaxes t tensor_split transpose unbind unflatten unfold unsqueeze unsafe_split view "
     # indexing and scatter
-    "cat constant_pad_nd flip gather index_add index_copy index_put index_select nn.functional.embedding nn.functional.pad repeat "
-    "roll scatter scatter_add select_scatter slice_scatter stack take_along_dim tile tril triu __getitem__ "
+    "cat constant_pad_nd flip gather index_add index_copy index_put index_reduce index_select nn.functional.embedding nn.functional.pad repeat "
+    "roll scatter scatter_add scatter_reduce select_scatter put take index_fill slice_scatter stack take_along_dim tile tril triu __getitem__ "
     # reductions and normalisation
     "all amax amin any argmax argmin log_softmax logsumexp max mean min nn.functional.layer_norm prod softmax std std_mean "
-    "sum var var_mean "
+    "sum var var_mean aminmax count_nonzero dist nanmean nansum norm trace "
+    # vectors, diagonals, membership
+    "addbmm addr block_diag cross diag_embed diagonal_scatter dot isin linalg.cross nn.functional.pairwise_distance vdot "
     # pooling
     "nn.functional.avg_pool2d nn.functional.max_pool2d nn.functional.interpolate"
 ).split()

@@ -89,3 +89,10 @@ def test_what_is_also_read_whole_stays_whole() -> None:
         return torch.view_as_real(product) * 2, product.abs(), torch.view_as_real(product.conj().resolve_conj()).clone()
 
     check(f, torch.randn(3, 4, 2), torch.randn(4, dtype=torch.complex64))
+
+
+def test_absolute_values_are_eagers_where_squares_are_too_large_or_too_small() -> None:
+    numbers = torch.tensor([0.0, 1.0, -2.5, float("inf"), float("-inf"), float("nan"), 3e38, 1e-40, 1e-30])
+    z = torch.view_as_complex(torch.cartesian_prod(numbers, numbers))
+    program = check(lambda z: (z.abs() + 1, torch.hypot(z.real, z.imag)), z)
+    assert not any(isinstance(op, ExternOp) for op in program.operations)

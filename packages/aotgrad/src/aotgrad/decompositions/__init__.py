@@ -3,17 +3,22 @@
 from aotgrad.decompositions import (  # noqa: F401  (importing a family registers it)
     activations,
     attention,
+    copies,
+    diagonals,
     distances,
     factories,
     foreach,
     indexing,
     losses,
+    membership,
     movement,
     normalization,
     pointwise,
     recurrent,
     reductions,
+    scattering,
     softmax,
+    vectors,
 )
 from aotgrad.decompositions.registry import core_decompositions, decomposition, decompositions
 

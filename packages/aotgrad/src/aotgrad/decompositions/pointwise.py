@@ -233,3 +233,66 @@ def native_dropout_backward(grad: Tensor, mask: Tensor, scale: float) -> Tensor:
 def floor_divide(x: Tensor, other: Tensor) -> Tensor:
     """The quotient rounded down."""
     return aten.div.Tensor_mode(x, other, rounding_mode="floor")
+
+
+@decomposition(aten.logaddexp2.default)
+def logaddexp2(x: Tensor, other: Tensor) -> Tensor:
+    """log₂(2ˣ + 2ʸ) as the larger plus log₂(1 + 2^-|x - y|)."""
+    if not _one_dtype(x, other) or not x.is_floating_point():
+        return NotImplemented
+    wide, other_wide = widen(x), widen(other)
+    high = aten.maximum.default(wide, other_wide)
+    gap = aten.log1p.default(aten.exp2.default(-aten.abs.default(wide - other_wide))) * (1 / math.log(2))
+    same = aten.bitwise_and.Tensor(aten.isinf.default(wide), wide == other_wide)  # whose difference is NaN
+    return cast(aten.where.self(same, wide, high + gap), x.dtype)
+
+
+@decomposition(aten.angle.default)
+def angle(x: Tensor) -> Tensor:
+    """Of real numbers: 0, π of negative ones; NaN of NaN."""
+    if not x.is_floating_point():
+        return NotImplemented
+    half_turn = aten.where.ScalarOther(
+        aten.lt.Scalar(x, 0), aten.full.default([], math.pi, dtype=x.dtype, device=x.device), 0.0
+    )
+    return aten.where.self(aten.isnan.default(x), x, half_turn)
+
+
+@decomposition(aten.round.decimals)
+@in_opmath
+def round_decimals(x: Tensor, *, decimals: int) -> Tensor:
+    """The nearest multiple of a power of ten, with ties to even ones."""
+    if not x.is_floating_point():
+        return NotImplemented
+    if decimals == 0:
+        return aten.round.default(x)
+    scale = float(10 ** abs(decimals))
+    if decimals > 0:
+        return aten.round.default(x * scale) / scale
+    return aten.round.default(x / scale) * scale
+
+
+@decomposition(aten.special_xlog1py.default)
+def xlog1py(x: Tensor, other: Tensor) -> Tensor:
+    """x log(1 + other): 0 where x is 0, unless other is NaN."""
+    if not (x.is_floating_point() and x.dtype == other.dtype):
+        return NotImplemented
+    wide, other_wide = widen(x), widen(other)
+    product = aten.where.ScalarSelf(wide == 0, 0.0, wide * aten.log1p.default(other_wide))
+    return cast(aten.where.ScalarSelf(aten.isnan.default(other_wide), math.nan, product), x.dtype)
+
+
+@decomposition(aten.special_entr.default)
+def entr(x: Tensor) -> Tensor:
+    """-x log(x); 0 at 0 and minus infinity below."""
+    if not x.is_floating_point():
+        return NotImplemented
+    wide = widen(x)
+    inside = aten.where.ScalarSelf(wide == 0, 0.0, -wide * aten.log.default(wide))
+    return cast(aten.where.ScalarSelf(wide < 0, -math.inf, inside), x.dtype)
+
+
+@decomposition(aten.ldexp.Tensor)
+def ldexp(x: Tensor, other: Tensor) -> Tensor:
+    """x times two to the power of `other`."""
+    return x * aten.pow.Scalar(2.0, other)

@@ -102,3 +102,51 @@ def vector_norm(
         total = aten.sum.dim_IntList(aten.pow.Tensor_Scalar(size, ord), dims, keepdim)
         out = aten.pow.Tensor_Scalar(total, 1.0 / ord)
     return cast(out, x.dtype if dtype is None else dtype)
+
+
+@decomposition(aten.norm.ScalarOpt_dim, aten.norm.ScalarOpt_dim_dtype)
+def norm(x: Tensor, p: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
+    """`linalg_vector_norm`, by the name that it had before."""
+    return vector_norm(x, 2 if p is None else p, dim, keepdim, dtype=dtype)
+
+
+@decomposition(aten.norm.Scalar, aten.norm.ScalarOpt_dtype)
+def norm_of_all(x: Tensor, p: Any = 2, *, dtype: torch.dtype | None = None) -> Tensor:
+    """The norm of all elements."""
+    return vector_norm(x, 2 if p is None else p, dtype=dtype)
+
+
+@decomposition(aten.dist.default)
+def dist(x: Tensor, other: Tensor, p: Any = 2) -> Tensor:
+    """The norm of the difference."""
+    if _refused(x) or _refused(other) or x.dtype != other.dtype:
+        return NotImplemented
+    return vector_norm(x - other, p)
+
+
+@decomposition(aten.nansum.default)
+def nansum(x: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
+    """The sum of all that is a number."""
+    if not x.is_floating_point():
+        return NotImplemented if x.is_complex() else aten.sum.dim_IntList(x, dim, keepdim, dtype=dtype)
+    if has_no_elements(x):
+        return NotImplemented
+    numbers = aten.where.ScalarSelf(aten.isnan.default(x), 0.0, x)
+    return aten.sum.dim_IntList(numbers, dim, keepdim, dtype=dtype)
+
+
+@decomposition(aten.aminmax.default)
+def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The smallest and the largest, of a dimension or of all."""
+    if x.is_complex() or has_no_elements(x):
+        return NotImplemented
+    dims = [] if dim is None else [dim]
+    return aten.amin.default(x, dims, keepdim), aten.amax.default(x, dims, keepdim)
+
+
+@decomposition(aten.count_nonzero.default, aten.count_nonzero.dim_IntList)
+def count_nonzero(x: Tensor, dim: Any = None) -> Tensor:
+    """How many elements are not zero, along dimensions or of all."""
+    if x.is_complex() or has_no_elements(x):
+        return NotImplemented
+    return aten.sum.dim_IntList(x if x.dtype is torch.bool else x != 0, _dims(x, dim))

@@ -48,12 +48,50 @@ INLINE void add_to(T* p, V x) {
   store(p, decltype(load(p))(load(p) + x));
 }
 INLINE void add_to(bool* p, bool x) { *p = *p || x; }
-template <class V, class Lanes, class At>
-INLINE void scatter_add(V x, Lanes lanes, At at) {
-  typename Lane<V>::type buffer[LANES];
-  store(buffer, x, Full());
-  ROLLED for (int lane = 0; lane < lanes.n; ++lane) add_to(at(lane), buffer[lane]);
+template <class T, class V>
+INLINE void mul_to(T* p, V x) {
+  store(p, decltype(load(p))(load(p) * x));
 }
+template <class T, class V>
+INLINE void max_to(T* p, V x) {
+  // Both tests are made, so that none is a jump: which is larger cannot be foretold.
+  const auto old = load(p), other = decltype(load(p))(x);
+  store(p, (other > old) | (other != other) ? other : old);
+}
+template <class T, class V>
+INLINE void min_to(T* p, V x) {
+  const auto old = load(p), other = decltype(load(p))(x);
+  store(p, (other < old) | (other != other) ? other : old);
+}
+// To neighbours, each of them once.
+template <class T, class V, class Lanes>
+INLINE void add_to(T* p, V x, Lanes lanes) {
+  store(p, load<V>(p, lanes) + x, lanes);
+}
+template <class T, class V, class Lanes>
+INLINE void mul_to(T* p, V x, Lanes lanes) {
+  store(p, load<V>(p, lanes) * x, lanes);
+}
+template <class T, class V, class Lanes>
+INLINE void max_to(T* p, V x, Lanes lanes) {
+  store(p, maximum(load<V>(p, lanes), x), lanes);
+}
+template <class T, class V, class Lanes>
+INLINE void min_to(T* p, V x, Lanes lanes) {
+  store(p, minimum(load<V>(p, lanes), x), lanes);
+}
+#define SCATTER(name, combine)                                                            \
+  template <class V, class Lanes, class At>                                               \
+  INLINE void name(V x, Lanes lanes, At at) {                                             \
+    typename Lane<V>::type buffer[LANES];                                                 \
+    store(buffer, x, Full());                                                             \
+    ROLLED for (int lane = 0; lane < lanes.n; ++lane) combine(at(lane), buffer[lane]);    \
+  }
+SCATTER(scatter_add, add_to)
+SCATTER(scatter_mul, mul_to)
+SCATTER(scatter_max, max_to)
+SCATTER(scatter_min, min_to)
+#undef SCATTER
 
 // Memory for what one pass over a row keeps for the next: on the stack if it is short.
 template <class T>

@@ -130,7 +130,11 @@ class Interpreter:
         shape = self.extent[: self.outer] + [1] * (len(self.extent) - self.outer)
         at, value, _ = torch.broadcast_tensors(at, value, torch.empty(shape, device=self.device))
         self._check(op.buffer, at)
-        flat.index_put_((at.reshape(-1),), value.reshape(-1).to(flat.dtype), accumulate=op.mode == "add")
+        places, values = at.reshape(-1), value.reshape(-1).to(flat.dtype)
+        if op.mode in (None, "add"):
+            flat.index_put_((places,), values, accumulate=op.mode == "add")
+        else:
+            flat.scatter_reduce_(0, places, values, {"mul": "prod", "max": "amax", "min": "amin"}[op.mode])
 
     def to_dtype(self, op: Cast, value: torch.Tensor) -> torch.Tensor:
         """The values converted."""

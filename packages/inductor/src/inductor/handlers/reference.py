@@ -23,7 +23,7 @@ class ReferenceBackend:
     """`DeviceBackend` that interprets kernels, on any device torch has."""
 
     file_suffix = ".txt"
-    traits = DeviceTraits(orders_writes=True, complex_parts=(torch.complex64,))
+    traits = DeviceTraits(orders_writes=True, combines=("add", "mul", "max", "min"), complex_parts=(torch.complex64,))
 
     def __init__(self, device_type: str = HOST.type) -> None:
         self.device_type = device_type

@@ -174,7 +174,7 @@ class Recorder:
         return self._append(Load(buffer, _expression(index), self._mask, dtype))
 
     def store(self, buffer: str, index: Any, value: Ref, mode: StoreMode = None) -> None:
-        """Record a write, converted to the buffer's dtype; `mode="add"` adds to what is there."""
+        """Record a write, converted to the buffer's dtype; with a `mode` combined with what is there."""
         want = compute_dtype(self._dtype_of(buffer))
         self._new(Store(buffer, _expression(index), self.to_dtype(value, want), mode))
 

@@ -17,8 +17,8 @@ from sympy import Expr as Expr
 from sympy import Symbol as Symbol
 
 Number: TypeAlias = float | int | bool
-StoreMode: TypeAlias = Literal["add"] | None
-"""None overwrites; "add" accumulates."""
+StoreMode: TypeAlias = Literal["add", "mul", "max", "min"] | None
+"""None overwrites; others combine with what is there: a sum, a product, the larger, the smaller (NaN if one is)."""
 
 
 @lru_cache(maxsize=1 << 14)

@@ -434,6 +434,21 @@ def atan2(self: Scalar, other: Scalar) -> Scalar:
     return prim.atan2(self, other)
 
 
+def hypotenuse(x: Scalar, y: Scalar) -> Scalar:
+    """√(x² + y²) of numbers of at most 32 bits, through 64, where no square is too large or too small: infinite if one of them is."""
+    wide, other = (convert(value, torch.float64) for value in (x, y))
+    found = convert(prim.sqrt(wide * wide + other * other), x.dtype)
+    return where(prim.isinf(x) | prim.isinf(y), math.inf, found)
+
+
+@lowering("hypot")
+def hypot(builder: Builder, self: TensorValue, other: TensorValue) -> Any:
+    """√(x² + y²). Not of float64, whose squares nothing wider holds."""
+    if builder.meta().dtype is torch.float64:
+        return NotImplemented
+    return elementwise(builder, hypotenuse, {"self": self, "other": other})
+
+
 @pointwise("copysign.Tensor", "copysign.Scalar")
 def copysign(self: Scalar, other: Scalar) -> Scalar:
     """The size of the first with the sign of the second."""

@@ -19,6 +19,7 @@ from inductor.ir.indexing import Index
 from inductor.ir.scalar import Scalar, convert, index_value, lift, prim, where
 from inductor.ir.tensor import Cost, TensorValue
 from inductor.ir.views import Layout
+from inductor.lowerings.arithmetic import hypotenuse
 from inductor.lowerings.registry import LOWERINGS, broadcast, overloads
 from inductor.lowerings.views import selected
 from inductor.ops import ops
@@ -97,6 +98,9 @@ def _polar(size: Pair, angle: Pair) -> Pair:
     return size[0] * prim.cos(angle[0]), size[0] * prim.sin(angle[0])
 
 
+READ: dict[Any, Callable[[Scalar, Scalar], Scalar]] = dict.fromkeys(overloads(("abs",)), hypotenuse)
+"""What makes a real number of both parts. Not angles: ATen's kernel computes more of them at once than ours."""
+
 VIEWS = frozenset(
     overloads(
         (
@@ -117,9 +121,9 @@ def apart(graph: fx.Graph, traits: TraitsOf) -> dict[fx.Node, bool]:
     nobody wants more of it."""
     found: dict[fx.Node, bool] = {}
     for node in reversed(graph.nodes):
-        if node.target is aten.view_as_real.default:
+        if node.target is aten.view_as_real.default or node.target in READ:
             (read,) = node.all_input_nodes
-            if "val" in read.meta and _is_readable(read, traits):
+            if "val" in read.meta and read.meta["val"].is_complex() and _is_readable(read, traits):
                 found[node] = True
         elif _has_parts(node, traits) and node.users:
             wholly = all(found.get(user, False) for user in node.users)
@@ -156,6 +160,8 @@ def lower_apart(builder: Builder, target: Any, args: Any) -> Parts | TensorValue
     """The result of a call that `apart` names, whose complex operands are `Parts`."""
     if target is aten.view_as_real.default:
         return _beside(builder, args[0])
+    if target in READ:
+        return _read(builder, READ[target], args[0])
     if target is aten.view_as_complex.default:
         # Eager refuses an input at an odd place of its storage, as nobody has to here.
         pairs = _checked(builder, args[0])
@@ -171,6 +177,14 @@ def lower_apart(builder: Builder, target: Any, args: Any) -> Parts | TensorValue
 def _checked(builder: Builder, value: TensorValue) -> TensorValue:
     """A value of which perhaps not all is read, while eager checks the positions of all."""
     return builder.realize(value) if value.source.buffer is None and value.source.cost.checks else value
+
+
+def _read(builder: Builder, function: Callable[[Scalar, Scalar], Scalar], value: Parts) -> TensorValue:
+    real, imag = value.real, value.imag
+    cost = real.cost + imag.cost + Cost(8, 1)
+    return builder.pointwise(
+        real.device, real.dtype, real.size, lambda index: function(real.load(index), imag.load(index)), cost
+    )
 
 
 def _computed(builder: Builder, function: Callable[..., Pair], operands: Any) -> Parts:

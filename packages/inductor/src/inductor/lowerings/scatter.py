@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,9 +24,10 @@ Write = Callable[[Index], tuple[Index, Scalar]]
 
 
 def scattered(
-    builder: Builder, initial: TensorValue, loop: Sequence[Expr], write: Write, *, add: bool = False
+    builder: Builder, initial: TensorValue, loop: Sequence[Expr], write: Write, *, mode: str | None = None
 ) -> TensorValue:
-    """`initial` with `write` done at every point of `loop`; later points need not win over earlier ones."""
+    """`initial` with `write` done at every point of `loop`, or combined by a `mode` with what is there; later points need not win over
+    earlier ones."""
     out = builder.meta()
     size = builder.sizes(out.size())
     stride = builder.sizes(out.stride())
@@ -39,24 +41,24 @@ def scattered(
 
     def body(outer: list[Expr], _: list[Expr]) -> None:
         place, value = write(outer)
-        builder.store(buffer, place, value, "add" if add else None)
+        builder.store(buffer, place, value, mode)
 
     builder.loop(body, writes=(buffer,), outer=loop, initial=((buffer.name, start.buffer),))
     return builder.in_memory(buffer)
 
 
-def _can(builder: Builder, add: bool, *values: TensorValue) -> bool:
+def _can(builder: Builder, mode: str | None, *values: TensorValue) -> bool:
     out = builder.meta()
     traits = builder.traits(out.device)
     if not traits.orders_writes and ambient().deterministic:
         return False
-    return (not add or out.dtype in traits.accumulates) and all(
+    return (mode is None or (mode in traits.combines and out.dtype in traits.accumulates)) and all(
         not is_empty(value.size) and value.device == out.device for value in values
     )
 
 
-def _along(builder: Builder, self: TensorValue, dim: int, index: TensorValue, src: Any, add: bool) -> Any:
-    if not self.size or not index.size or not _can(builder, add, self, index):
+def _along(builder: Builder, self: TensorValue, dim: int, index: TensorValue, src: Any, mode: str | None = None) -> Any:
+    if not self.size or not index.size or not _can(builder, mode, self, index):
         return NotImplemented
     dim = wrap(dim, len(self.size))
     if isinstance(src, TensorValue) and not all(map(same, src.size, index.size)):
@@ -66,13 +68,13 @@ def _along(builder: Builder, self: TensorValue, dim: int, index: TensorValue, sr
         value = src.load(at) if isinstance(src, TensorValue) else lift(src, self.dtype)
         return [*at[:dim], position(index, at, self.size[dim], "runtime"), *at[dim + 1 :]], convert(value, self.dtype)
 
-    return scattered(builder, self, index.size, write, add=add)
+    return scattered(builder, self, index.size, write, mode=mode)
 
 
 @lowering("scatter.src")
 def scatter_src(builder: Builder, self: TensorValue, dim: int, index: TensorValue, src: TensorValue) -> Any:
     """`self` with elements of `src` at the places along a dimension that `index` says."""
-    return _along(builder, self, dim, index, src, add=False)
+    return _along(builder, self, dim, index, src)
 
 
 @lowering("scatter.value")
@@ -80,13 +82,82 @@ def scatter_value(builder: Builder, self: TensorValue, dim: int, index: TensorVa
     """`self` with one number at the places along a dimension that `index` says."""
     if not isinstance(value, int | float):
         return NotImplemented
-    return _along(builder, self, dim, index, value, add=False)
+    return _along(builder, self, dim, index, value)
 
 
 @lowering("scatter_add")
 def scatter_add(builder: Builder, self: TensorValue, dim: int, index: TensorValue, src: TensorValue) -> Any:
     """`self` with elements of `src` added at the places along a dimension that `index` says."""
-    return _along(builder, self, dim, index, src, add=True)
+    return _along(builder, self, dim, index, src, "add")
+
+
+_COMBINING = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
+"""Of each reduction by its name the mode of stores."""
+
+
+@lowering("scatter_reduce.two")
+def scatter_reduce(
+    builder: Builder,
+    self: TensorValue,
+    dim: int,
+    index: TensorValue,
+    src: TensorValue,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Any:
+    """`self` combined with elements of `src` at the places along a dimension that `index` says, without itself unless told."""
+    mode = _COMBINING.get(reduce)
+    if mode is None or not self.size or not index.size or not _can(builder, mode, self, index):
+        return NotImplemented
+    if not include_self:
+        realize_if_costly(builder, index)
+        self = _along(builder, self, dim, index, _neutral(mode, self.dtype))
+    return _along(builder, self, dim, index, src, mode)
+
+
+@lowering("index_reduce")
+def index_reduce(
+    builder: Builder,
+    self: TensorValue,
+    dim: int,
+    index: TensorValue,
+    source: TensorValue,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Any:
+    """`self` combined with `source` at positions of a dimension, without itself unless told. Not means."""
+    mode = _COMBINING.get(reduce)
+    if mode is None or not self.size or not index.size or len(source.size) != len(self.size):
+        return NotImplemented
+    if not _can(builder, mode, self, index, source):
+        return NotImplemented
+    dim = wrap(dim, len(self.size))
+
+    def place(at: Index) -> Index:
+        return [*at[:dim], position(index, [at[dim]], self.size[dim], "index"), *at[dim + 1 :]]
+
+    def clear(at: Index) -> tuple[Index, Scalar]:
+        return place(at), lift(_neutral(mode, self.dtype), self.dtype)
+
+    def write(at: Index) -> tuple[Index, Scalar]:
+        return place(at), convert(source.load(at), self.dtype)
+
+    start = self
+    if not include_self:
+        realize_if_costly(builder, index)
+        start = scattered(builder, self, source.size, clear)
+    return scattered(builder, start, source.size, write, mode=mode)
+
+
+def _neutral(mode: str, dtype: torch.dtype) -> Any:
+    """What changes nothing that it is combined with."""
+    if mode in ("add", "mul"):
+        return 0 if mode == "add" else 1
+    if dtype.is_floating_point:
+        return -math.inf if mode == "max" else math.inf
+    return torch.iinfo(dtype).min if mode == "max" else torch.iinfo(dtype).max
 
 
 @lowering("index_put", "_unsafe_index_put")
@@ -104,7 +175,8 @@ def index_put(
         return NotImplemented
     moved = [None if value is None else builder.to_device(value, self.device) for value in indices]
     values = builder.to_device(values, self.device)
-    if not _can(builder, accumulate, self, values, *(value for value in moved if value is not None)):
+    mode = "add" if accumulate else None
+    if not _can(builder, mode, self, values, *(value for value in moved if value is not None)):
         return NotImplemented
     positions = Positions(builder, self.size, moved)
     size = positions.result_size
@@ -116,7 +188,7 @@ def index_put(
     def write(at: Index) -> tuple[Index, Scalar]:
         return positions.source_index(at), convert(values.load(at), self.dtype)
 
-    return scattered(builder, self, size, write, add=accumulate)
+    return scattered(builder, self, size, write, mode=mode)
 
 
 def _is_mask(indices: Sequence[TensorValue | None]) -> bool:
@@ -138,7 +210,7 @@ def index_add(
     builder: Builder, self: TensorValue, dim: int, index: TensorValue, source: TensorValue, *, alpha: Any = 1
 ) -> Any:
     """`self` with `alpha source` added at positions of a dimension."""
-    if not self.size or not index.size or not source.size or not _can(builder, True, self, index, source):
+    if not self.size or not index.size or not source.size or not _can(builder, "add", self, index, source):
         return NotImplemented
     dim = wrap(dim, len(self.size))
     rule = "runtime" if alpha == 1 and len(self.size) > 1 else "index"  # which of eager's kernels runs
@@ -148,7 +220,7 @@ def index_add(
         place = position(index, [at[dim]], self.size[dim], rule)
         return [*at[:dim], place, *at[dim + 1 :]], value if alpha == 1 else value * alpha
 
-    return scattered(builder, self, source.size, write, add=True)
+    return scattered(builder, self, source.size, write, mode="add")
 
 
 @lowering("index_copy")
@@ -156,7 +228,7 @@ def index_copy(builder: Builder, self: TensorValue, dim: int, index: TensorValue
     """`self` with `source` at positions of a dimension."""
     if not self.size or not index.size or len(source.size) != len(self.size):
         return NotImplemented
-    if not _can(builder, False, self, index, source):
+    if not _can(builder, None, self, index, source):
         return NotImplemented
     dim = wrap(dim, len(self.size))
 

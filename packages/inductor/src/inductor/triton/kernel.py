@@ -323,6 +323,8 @@ def unsupported(kernel: Kernel) -> str | None:
                 return f"reduction {kind}"
             case Reduce(kind, value) if body.ops[value.at].dtype is torch.bool and not REDUCTIONS[kind].of_truth:
                 return f"{kind} of bool"
+            case Store(mode="mul" | "max" | "min" as mode):
+                return f"store of mode {mode}"
             case Store(buffer, mode="add"):
                 memory = next(arg.dtype for arg in kernel.args if arg.name == buffer)
                 if memory not in ATOMIC_DTYPES:
