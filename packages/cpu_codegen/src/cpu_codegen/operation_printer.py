@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
+import sympy
 import torch
 
 from cpu_codegen.index import Expr, IndexPrinter, Symbol, stride
@@ -33,6 +34,7 @@ from inductor import (
     Round,
     Store,
     Where,
+    is_checked,
 )
 
 STATUSES: dict[type[Exception], str] = {IndexError: "INDEX_ERROR", RuntimeError: "RUNTIME_ERROR"}
@@ -64,8 +66,9 @@ class OperationPrinter:
         self._formats = {arg.name: arg.dtype for arg in kernel.args}
         self._names: dict[Symbol, str] = {s: self._buffers[s.name] for s in kernel.symbols}
         indirects = self.body.indirects()
-        self.has_indirect = bool(indirects)
+        self.has_indirect = any(map(is_checked, self.body.ops))
         self._lane_symbols = frozenset(symbol for symbol, at in indirects.items() if plan.varying[at])
+        self._computed = {symbol for symbol, at in indirects.items() if not is_checked(self.body.ops[at])}
         self._names.update({symbol: f"indirect{k}" for k, symbol in enumerate(indirects)})
         self.index = IndexPrinter(self._names)
         by_lane = {symbol: f"{self._names[symbol]}[lane]" for symbol in self._lane_symbols}
@@ -222,7 +225,19 @@ class OperationPrinter:
             element = f"load({self._buffers[buffer]} + {self.index.factor(index)})"
             chosen = f"any_of({lanes}) ? {element} : {literal(0, op.dtype)}"
             return f"select({m}, {vector}({chosen}), {vector}({literal(0, op.dtype)}))"
+        symbol = self._computed_place(index)
+        if mask is None and symbol is not None:
+            row = self.index.factor(index.xreplace({symbol: sympy.S.Zero}))
+            return f"pick<{vector}>({self._names[symbol]}, {self._buffers[buffer]} + {row}, lanes)"
         return f"gather<{vector}>({lanes}, {self._lane_address(buffer, index)})"
+
+    def _computed_place(self, index: Expr) -> Symbol | None:
+        """The computed position that alone says where a lane reads, in a row of neighbours; lanes' are near each other, then."""
+        symbols = index.free_symbols & self._lane_symbols
+        if len(symbols) != 1 or self.plan.vector.variable in index.free_symbols:
+            return None
+        (symbol,) = symbols
+        return symbol if symbol in self._computed and stride(index, symbol) == 1 else None
 
     def _alternates(self, op: Load) -> bool:
         """Whether lanes are every other element in memory."""
@@ -275,6 +290,9 @@ class OperationPrinter:
     def _indirect(self, at: int, op: Indirect) -> None:
         value, mask, rule = op.value, op.mask, INDEX_RULES[op.rule]
         name, size_text = self._names[op.symbol], self.index(op.size)
+        if rule.error is None:
+            self._place(at, op)
+            return
         test = "wrap" if rule.wraps else "within"
         if self.plan.varying[at]:
             lanes = "lanes" if mask is None else f"active(lanes) & {self.vector(mask.at)}"
@@ -290,6 +308,20 @@ class OperationPrinter:
         status = STATUSES[rule.error]
         self.out(f"if ({check}) {{ status = {status}; return{self._return_value()}; }}")
         self._text[at] = f"{name}"
+
+    def _place(self, at: int, op: Indirect) -> None:
+        """A position that is certain to be one wherever something is read."""
+        name, mask = self._names[op.symbol], op.mask
+        if self.plan.varying[at]:
+            made = self.body.ops[op.value.at]
+            # 32 bits say all there is to say, and are twice as many lanes to the processor.
+            narrow = isinstance(made, Cast) and self.body.dtype(made.value.at) is torch.int32
+            value = made.value if isinstance(made, Cast) and narrow else op.value
+            self.out(f"const auto {name} = places({self.vector(value.at)}, lanes);")
+        else:
+            value = self.scalar(op.value.at)
+            self.out(f"const Index {name} = {value if mask is None else f'{self.scalar(mask.at)} ? {value} : 0'};")
+        self._text[at] = name
 
     def _return_value(self) -> str:
         """Inside of a lambda there is nothing to return; in the item function the status."""

@@ -17,7 +17,7 @@ import torch
 
 from cpu_codegen.index import Expr, Symbol, stride
 from cpu_codegen.loops import Loop
-from inductor import Body, Constant, Elementwise, IndexExpr, Indirect, Load, Op, Ref, Where, split
+from inductor import Body, Constant, Elementwise, IndexExpr, Indirect, Load, Op, Ref, Where, is_checked, split
 
 MOST_RANGES = 4
 MOST_OPERATIONS = 160
@@ -160,7 +160,7 @@ class _Folding:
 def _checked(body: Body) -> set[Symbol]:
     """The positions that are checked: those that a store needs."""
     ops = (body.ops[at] for at in split(body).outer[0])
-    return {op.symbol for op in ops if isinstance(op, Indirect)}
+    return {op.symbol for op in ops if isinstance(op, Indirect) and is_checked(op)}
 
 
 def _zero(dtype: torch.dtype) -> float | int | bool:

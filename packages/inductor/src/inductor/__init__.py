@@ -20,7 +20,7 @@ from inductor.device import (
     NativeBackend,
 )
 from inductor.handlers.reference import ReferenceBackend
-from inductor.ir.body import Body, record
+from inductor.ir.body import Body, is_checked, record
 from inductor.ir.operations import (
     Bitcast,
     Cast,
@@ -130,6 +130,7 @@ __all__ = [
     "compute_dtype",
     "contraction_of",
     "dependencies",
+    "is_checked",
     "load_stored",
     "lower",
     "lowering",

@@ -20,20 +20,22 @@ from symshapes import HALF_DTYPES
 
 @dataclass(frozen=True)
 class IndexRule:
-    """What a position read from data may be, for `ops.indirect`."""
+    """What a position that is a value may be, for `ops.indirect`."""
 
     wraps: bool
     """Whether -1 is the last position, as in `x[index]`; else a negative position is out of range."""
-    error: type[Exception]
-    """What the kernel raises for a position out of range."""
+    error: type[Exception] | None
+    """What the kernel raises for a position out of range; None: there are none, and nothing is checked."""
 
 
 INDEX_RULES: dict[str, IndexRule] = {
     "wrap": IndexRule(True, IndexError),
     "index": IndexRule(False, IndexError),
     "runtime": IndexRule(False, RuntimeError),
+    "certain": IndexRule(False, None),
 }
-"""By name, as the third operand of `ops.indirect` says: eager's `x[index]`, `embedding` and `gather` stand for the three."""
+"""By name, as the third operand of `ops.indirect` says: eager's `x[index]`, `embedding` and `gather` stand for the first three. The
+last is for positions that the program computes itself, of numbers that it knows."""
 
 COMPUTE_DTYPES: frozenset[torch.dtype] = frozenset(
     {

@@ -46,8 +46,6 @@ BOTH: dict[Any, Callable[[], Any]] = {
     # How many parts there are is known, but not as numbers where each one lies.
     aten.split.Tensor: lambda: ((symbolic(F32), 2, 1), {}),
     aten.unbind.int: lambda: ((symbolic(F32), 1), {}),
-    # Positions are computed from sizes as eager's kernel does, which the decomposition lists one by one.
-    aten.upsample_nearest2d.default: lambda: ((symbolic(IMAGE), [4, 4]), {}),
 }
 
 

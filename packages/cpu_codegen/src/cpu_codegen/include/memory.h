@@ -289,6 +289,45 @@ INLINE V gather(Mask lanes, At at) {
     if (wanted[lane]) buffer[lane] = load(at(lane));
   return load<V>(buffer, Full());
 }
+// Where each lane reads, and whether all that lanes read lies so near together that one vector holds it.
+template <class T>
+struct Places {
+  T at[LANES];
+  I32 offset;
+  Index first;
+  int span;
+  bool near;
+  INLINE Index operator[](Index lane) const { return at[lane]; }
+};
+template <class T, class Lanes>
+INLINE Places<T> places(Vec<T> value, Lanes lanes) {
+  Places<T> r;
+  store(r.at, value, Full());
+  const T start = r.at[0], last = r.at[lanes.n - 1];
+  const T first = start < last ? start : last, beyond = (start < last ? last : start) - first;
+  const Vec<T> offset = value - Vec<T>(first);
+  r.near = beyond < LANES && all_of(((offset >= Vec<T>(T(0))) & (offset <= Vec<T>(beyond))) | !active(lanes));
+  r.offset = convert<i32>(offset);
+  r.first = first;
+  r.span = (int)beyond + 1;
+  return r;
+}
+// The elements of a row that begins at p.
+template <class V, class T, class Lanes, class Element>
+INLINE V pick(const Places<T>& places, const Element* p, Lanes lanes) {
+#if !defined(__clang__)
+  if constexpr (!same_type<V, Mask>) {
+    if constexpr (V::PARTS == 1 && sizeof(typename Lane<V>::type) == 4) {
+      if (places.near) {
+        V r = load<V>(p + places.first, Tail{places.span});
+        r.part[0] = __builtin_shuffle(r.part[0], places.offset.part[0]);
+        return r;
+      }
+    }
+  }
+#endif
+  return gather<V>(lanes, [&](Index lane) INLINE_BODY { return p + places.at[lane]; });
+}
 // Every other element from p on, of two vectors that lie side by side.
 template <class V, class Element, class Lanes>
 INLINE V load_alternate(const Element* p, Lanes lanes) {

@@ -245,12 +245,20 @@ BOUND(minimum, MIN_PS, MIN_PD)
 template <class T>
 INLINE Vec<T> maximum(Vec<T> a, Vec<T> b) {
   if constexpr (is_float<T>) return select((a > b) | (a != a), a, b);
-  else return select(a > b, a, b);
+  else {
+    // A part at a time, which is one instruction: masks are as wide as 32 bits.
+    for (int k = 0; k < Vec<T>::PARTS; ++k) a.part[k] = a.part[k] > b.part[k] ? a.part[k] : b.part[k];
+    return a;
+  }
 }
 template <class T>
 INLINE Vec<T> minimum(Vec<T> a, Vec<T> b) {
   if constexpr (is_float<T>) return select((a < b) | (a != a), a, b);
-  else return select(a < b, a, b);
+  else {
+    // A part at a time, which is one instruction: masks are as wide as 32 bits.
+    for (int k = 0; k < Vec<T>::PARTS; ++k) a.part[k] = a.part[k] < b.part[k] ? a.part[k] : b.part[k];
+    return a;
+  }
 }
 template <class T>
 INLINE T maximum(T a, T b) {

@@ -159,7 +159,7 @@ class Interpreter:
             value = torch.where(mask, value, 0)
         outside = (value < (-count if rule.wraps else 0)) | (value >= count)
         if bool((outside if mask is None else outside & mask).any()):
-            raise rule.error(f"index out of range for size {int(count)}")
+            raise (rule.error or AssertionError)(f"index out of range for size {int(count)}")
         self.symbols[op.symbol] = torch.where(value < 0, value + count, value)
         return self.symbols[op.symbol]
 

@@ -33,7 +33,7 @@ from inductor.ir.operations import (
     Where,
 )
 from inductor.ir.text import print_body
-from inductor.ops import compute_dtype, install
+from inductor.ops import INDEX_RULES, compute_dtype, install
 from inductor.primitives import PRIMITIVES, REDUCTIONS
 
 
@@ -107,7 +107,12 @@ def kept(ops: Sequence[Op], needed: Container[int]) -> tuple[tuple[Op, ...], dic
 
 def checks_positions(ops: Iterable[Op]) -> bool:
     """Whether positions are read from data, each of which may be out of range."""
-    return any(isinstance(op, Indirect) for op in ops)
+    return any(is_checked(op) for op in ops)
+
+
+def is_checked(op: Op) -> bool:
+    """Whether it is a position that may be out of range."""
+    return isinstance(op, Indirect) and INDEX_RULES[op.rule].error is not None
 
 
 class Recorder:

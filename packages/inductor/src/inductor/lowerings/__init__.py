@@ -6,12 +6,14 @@ kernel (`lower.py`)."""
 from inductor.lowerings import (
     arithmetic,
     attention,
+    borders,
     columns,
     contractions,
     creation,
     indexing,
     pooling,
     reductions,
+    resampling,
     scatter,
     views,
 )
@@ -22,6 +24,7 @@ __all__ = [
     "VIEWS",
     "arithmetic",
     "attention",
+    "borders",
     "columns",
     "contractions",
     "creation",
@@ -30,6 +33,7 @@ __all__ = [
     "pointwise",
     "pooling",
     "reductions",
+    "resampling",
     "scatter",
     "views",
 ]

@@ -16,13 +16,15 @@ import torch
 
 from inductor.ops import INDEX_RULES
 
-ERRORS: tuple[type[Exception], ...] = tuple(dict.fromkeys(rule.error for rule in INDEX_RULES.values()))
+ERRORS: tuple[type[Exception], ...] = tuple(dict.fromkeys(rule.error for rule in INDEX_RULES.values() if rule.error))
 """A kernel writes one more than the place here; 0 is what nothing is wrong with."""
 
 
 def code_of(rule: str) -> int:
     """What a kernel writes where a position breaks `rule`."""
-    return ERRORS.index(INDEX_RULES[rule].error) + 1
+    error = INDEX_RULES[rule].error
+    assert error is not None
+    return ERRORS.index(error) + 1
 
 
 class IndexChecks:

@@ -11,7 +11,7 @@ from dataclasses import replace
 import torch
 
 from inductor.device import Kernel
-from inductor.ir.body import Body, checks_positions
+from inductor.ir.body import Body, checks_positions, is_checked
 from inductor.ir.indexing import product
 from inductor.ir.operations import (
     Bitcast,
@@ -90,7 +90,7 @@ class KernelPrinter:
         self._lines: list[str] = []
         self._depth = 1
         self._names: dict[int, str] = {}
-        self._indirects = kernel.body.indirects().keys()
+        self._checked = {op.symbol for op in kernel.body.ops if isinstance(op, Indirect) and is_checked(op)}
         self._int = "tl.int64" if self.blocks.wide else "tl.int32"
 
     def text(self) -> str:
@@ -200,7 +200,7 @@ class KernelPrinter:
         if mask is not None:
             guard = f"{guard} & {self._operand(mask)}"
         # Where a position is out of range no memory is touched.
-        for symbol in sorted(op.index.free_symbols & self._indirects, key=str):
+        for symbol in sorted(op.index.free_symbols & self._checked, key=str):
             guard = f"{guard} & {symbol}_good"
         shape = "[XBLOCK, RBLOCK]" if inner else "[XBLOCK, 1]"
         index = self._index(op.index)
@@ -228,6 +228,11 @@ class KernelPrinter:
         guard, shape = ("r_mask", "[XBLOCK, RBLOCK]") if at in self.plan.inner else ("x_mask", "[XBLOCK, 1]")
         if op.mask is not None:
             guard = f"{guard} & {self._operand(op.mask)}"
+        if INDEX_RULES[op.rule].error is None:
+            # Where there is no point or the mask is false, a position may be anything, and nothing is read.
+            self._line(f"{symbol} = ({text}).to({self._int})")
+            self._names[at] = str(symbol)
+            return
         if INDEX_RULES[op.rule].wraps:
             text = f"tl.where({text} < 0, {text} + {bound}, {text})"
         self._line(f"{symbol} = {text}")
