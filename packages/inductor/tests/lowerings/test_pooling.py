@@ -96,6 +96,4 @@ def test_gradients_of_volumes(window: Any, layout: torch.memory_format) -> None:
     check(lambda g, x: aten.avg_pool3d_backward(g, x, *options), slope, x)
     values, places = aten.max_pool3d_with_indices(x, kernel, stride, padding)
     steps = (kernel, stride, padding, [1, 1, 1], False)
-    check(
-        lambda g, x, at: aten.max_pool3d_with_indices_backward(g, x, *steps, at), torch.randn_like(values), x, places
-    )
+    check(lambda g, x, at: aten.max_pool3d_with_indices_backward(g, x, *steps, at), torch.randn_like(values), x, places)

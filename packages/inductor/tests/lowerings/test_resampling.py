@@ -41,9 +41,7 @@ def test_weighted_sums(mode: str, aligned: bool, dtype: torch.dtype) -> None:
     for layout in layouts(rank):
         x = image(rank, dtype, layout)
         for size in RESULTS:
-            assert not in_aten(
-                check(lambda x, s=size: F.interpolate(x, s[:rank], mode=mode, align_corners=aligned), x)
-            )
+            assert not in_aten(check(lambda x, s=size: F.interpolate(x, s[:rank], mode=mode, align_corners=aligned), x))
 
 
 @pytest.mark.parametrize("mode", SMOOTH)
@@ -104,7 +102,9 @@ def test_what_is_not_finite_spreads_as_in_eager() -> None:
 def test_what_is_not_finite_where_a_symbol_stays_as_it_was() -> None:
     x = image(2)
     x[0, 0, 3, 4], x[0, 1, 0, 0], x[1, 2, 6, 8] = torch.inf, torch.nan, -torch.inf
-    check_dynamic(lambda x: (aten.upsample_bilinear2d(x, [7, 5], False),), (x,), (torch.randn(2, 3, 5, 5),), equal_nan=True)
+    check_dynamic(
+        lambda x: (aten.upsample_bilinear2d(x, [7, 5], False),), (x,), (torch.randn(2, 3, 5, 5),), equal_nan=True
+    )
 
 
 def test_among_other_operations() -> None:

@@ -12,10 +12,27 @@ from aotgrad.decompositions.registry import decomposition
 
 aten = torch.ops.aten
 
-VIEWS = """
-alias detach diagonal expand permute select.int slice.Tensor squeeze squeeze.dim squeeze.dims t transpose.int unfold unsqueeze view
-view.dtype split.Tensor split_with_sizes unbind.int
-""".split()
+VIEWS = [
+    "alias",
+    "detach",
+    "diagonal",
+    "expand",
+    "permute",
+    "select.int",
+    "slice.Tensor",
+    "squeeze",
+    "squeeze.dim",
+    "squeeze.dims",
+    "t",
+    "transpose.int",
+    "unfold",
+    "unsqueeze",
+    "view",
+    "view.dtype",
+    "split.Tensor",
+    "split_with_sizes",
+    "unbind.int",
+]
 """Of each of these there is an op `..._copy`."""
 
 

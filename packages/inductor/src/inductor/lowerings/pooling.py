@@ -240,7 +240,12 @@ def _max_pool_backward(
 ) -> Any:
     kernel = each(kernel_size, rank)
     covering = Covering(grad.size, kernel, each(stride, rank, kernel), each(padding, rank))
-    if covering.count > 1 or set(each(dilation, rank)) != {1} or not _channels_last(builder, rank) or is_empty(grad.size):
+    if (
+        covering.count > 1
+        or set(each(dilation, rank)) != {1}
+        or not _channels_last(builder, rank)
+        or is_empty(grad.size)
+    ):
         return (
             NotImplemented  # ATen's loop over the windows writes each gradient once, to where it belongs: it is faster
         )

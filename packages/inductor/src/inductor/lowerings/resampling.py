@@ -146,9 +146,7 @@ def _axes(
         return None
     dtype = torch.float64 if self.dtype is torch.float64 else torch.float32
     given = [*scales, *[None] * rank]
-    return {
-        dim: Axis(self.size[dim], result[dim], given[dim + rank], aligned, dtype) for dim in range(-rank, 0)
-    }
+    return {dim: Axis(self.size[dim], result[dim], given[dim + rank], aligned, dtype) for dim in range(-rank, 0)}
 
 
 # Nearest
