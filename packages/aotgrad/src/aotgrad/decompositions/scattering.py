@@ -42,7 +42,7 @@ def scatter_reduce(
 @decomposition(aten.take.default)
 def take(x: Tensor, index: Tensor) -> Tensor:
     """Elements by their number, as memory would be without gaps."""
-    if has_no_elements(x) or not x.dim():
+    if has_no_elements(x) or not x.dim() or index.dtype is not torch.int64:
         return NotImplemented
     return contiguous(aten.index.Tensor(aten.reshape.default(x, [-1]), [index]))
 
@@ -50,6 +50,8 @@ def take(x: Tensor, index: Tensor) -> Tensor:
 @decomposition(aten.put.default)
 def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """x with elements of `source` written or added at places by their number."""
+    if index.dtype is not torch.int64:
+        return NotImplemented
     if not x.is_contiguous() or not x.dim() or has_no_elements(x) or has_no_elements(index) or source.dtype != x.dtype:
         return NotImplemented
     flat = aten.index_put.default(

@@ -123,8 +123,8 @@ def _avg_pool(
     # Windows cut at the edge divide by what is left of them: only the plain cases are unrolled.
     if not _fits(self, kernel) or ceil_mode:
         return NotImplemented
-    if rank == 3 and self.dtype in HALF_DTYPES and self.device.type == "cpu":
-        return NotImplemented  # eager's kernel refuses them
+    if rank == 3 and self.dtype in HALF_DTYPES:
+        return NotImplemented  # some devices' kernels refuse them
     window = Window(self.size, kernel, each(stride, rank, kernel), pads, (1,) * rank, ceil_mode)
     realize_if_costly(builder, self)
     by_count = any(pads) and not count_include_pad and divisor_override is None

@@ -108,7 +108,13 @@ def scatter_reduce(
 ) -> Any:
     """`self` combined with elements of `src` at the places along a dimension that `index` says, without itself unless told."""
     mode = _COMBINING.get(reduce)
-    if mode is None or not self.size or not index.size or not _can(builder, mode, self, index):
+    if (
+        index.dtype is not torch.int64
+        or mode is None
+        or not self.size
+        or not index.size
+        or not _can(builder, mode, self, index)
+    ):
         return NotImplemented
     if not include_self:
         realize_if_costly(builder, index)
@@ -129,7 +135,13 @@ def index_reduce(
 ) -> Any:
     """`self` combined with `source` at positions of a dimension, without itself unless told. Not means."""
     mode = _COMBINING.get(reduce)
-    if mode is None or not self.size or not index.size or len(source.size) != len(self.size):
+    if (
+        index.dtype is not torch.int64
+        or mode is None
+        or not self.size
+        or not index.size
+        or len(source.size) != len(self.size)
+    ):
         return NotImplemented
     if not _can(builder, mode, self, index, source):
         return NotImplemented
