@@ -316,8 +316,8 @@ class OperationPrinter:
             made = self.body.ops[op.value.at]
             # 32 bits say all there is to say, and are twice as many lanes to the processor.
             narrow = isinstance(made, Cast) and self.body.dtype(made.value.at) is torch.int32
-            value = made.value if isinstance(made, Cast) and narrow else op.value
-            self.out(f"const auto {name} = places({self.vector(value.at)}, lanes);")
+            given = made.value if isinstance(made, Cast) and narrow else op.value
+            self.out(f"const auto {name} = places({self.vector(given.at)}, lanes);")
         else:
             value = self.scalar(op.value.at)
             self.out(f"const Index {name} = {value if mask is None else f'{self.scalar(mask.at)} ? {value} : 0'};")
