@@ -98,11 +98,7 @@ def is_wanted_in_memory(node: fx.Node) -> bool:
     """Whether the value had better be in memory, however it is made: for who reads it there, in several places, or several times."""
     readers = users(node)
     return len(readers) > 1 or any(
-        user.op == "output"
-        or user.target not in LOWERINGS
-        or user.target in READS_MEMORY
-        or torch.Tag.reduction in getattr(user.target, "tags", ())
-        for user in readers
+        user.op == "output" or user.target not in LOWERINGS or user.target in READS_MEMORY for user in readers
     )
 
 
