@@ -38,6 +38,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--train", action="store_true", help="forward, loss and backward instead of inference")
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
     parser.add_argument("--freezing", action="store_true", help="parameters are constants, on both sides")
+    parser.add_argument("--autotune", action="store_true", help="both sides time kernels while they compile")
     parser.add_argument("--rounds", type=int, default=15, help="timed rounds of steps; 0: compile and compare only")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--no-peer", action="store_true", help="leave torch.compile out")
@@ -46,7 +47,12 @@ def main(arguments: Sequence[str]) -> None:
     options = parser.parse_args(arguments)
     console = Console(width=max(150, Console().width))
     contenders = (EAGER, OURS) if options.no_peer else (EAGER, OURS, PEER)
-    given = {c: {"freezing": True} for c in contenders if c != EAGER} if options.freezing else {}
+    given: dict[str, dict[str, bool]] = {contender: {} for contender in contenders if contender != EAGER}
+    for contender, one in given.items():
+        if options.freezing:
+            one["freezing"] = True
+        if options.autotune:
+            one["autotune" if contender == OURS else "max_autotune"] = True
     readings = []
     for name in options.model or KINDS[options.kind]:
         if not MODELS[name].available:

@@ -102,6 +102,14 @@ def test_decompositions_of_a_mode() -> None:
     assert asked == 1
 
 
+def test_max_autotune(tmp_path: Path) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.GELU(), torch.nn.Linear(64, 32)).eval()
+    x = torch.randn(48, 32)
+    compiled = meta.compile(model, mode="max-autotune", options={"cache_dir": str(tmp_path)})
+    torch.testing.assert_close(gradient(lambda x: compiled(x).sum(), x), gradient(lambda x: model(x).sum(), x))
+    assert list(tmp_path.rglob("rivals/*/*/figures.json"))
+
+
 def test_a_mode_of_unknown_options_is_refused_when_it_is_made() -> None:
     with pytest.raises(ValueError, match="unknown option 'speed'; the options are fuse"):
         meta.Mode(options={"speed": 11})

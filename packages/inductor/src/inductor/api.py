@@ -8,11 +8,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import fx
 
+from inductor import rivals
 from inductor.artefact import CompiledGraph, Stats
 from inductor.backends import BackendOf, Devices, NoBackend, class_name
 from inductor.cache import DiskCache
@@ -24,14 +26,14 @@ from inductor.codegen.wrapper import generate, input_texts
 from inductor.device import DeviceBackend, Kernel, NativeBackend
 from inductor.host import HOST
 from inductor.ir.program import LoopOp
-from inductor.lower import lower
+from inductor.lower import Left, lower, none_left
 from inductor.lowerings import LOWERINGS
 from inductor.options import Options
 from inductor.parts import KernelModule, Parts
 from inductor.passes import channels_last, freeze, select
 from inductor.schedule import ExternStep, KernelStep, Schedule, schedule
 from inductor.stored import files_of, parts_of
-from symshapes import ambient, fixed_ambient
+from symshapes import ambient, fixed_ambient, phase
 
 SECTION = "graphs"
 
@@ -97,11 +99,7 @@ def _compile(
     cache = DiskCache(SECTION, options.cache_dir)
     try:
         with stats.phase("key"):
-            passes = select(options.disabled_passes)
-            functions = (*passes.functions, *LOWERINGS.values())
-            printers = _backends(graph_module, devices)
-            surroundings = Surroundings.of(ambient(), options, printers, passes.names, functions)
-            key = graph_key(graph_module, example_inputs, surroundings)
+            key = _key(graph_module, example_inputs, options, devices)
     except Uncacheable as why:
         stats.cache = f"not cached: {why}"
         return CompiledGraph(make(), None, stats, devices.backend)
@@ -121,6 +119,14 @@ def _compile(
             except (Unstorable, OSError) as why:
                 stats.cache = f"not cached: {why}"
     return CompiledGraph(parts, folder, stats, devices.backend)
+
+
+def _key(graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: Options, devices: Devices) -> str:
+    """Of all that the graph's code depends on; raises as `graph_key`."""
+    passes = select(options.disabled_passes)
+    functions = (*passes.functions, *LOWERINGS.values())
+    surroundings = Surroundings.of(ambient(), options, _backends(graph_module, devices), passes.names, functions)
+    return graph_key(graph_module, example_inputs, surroundings)
 
 
 def _stored(
@@ -168,11 +174,14 @@ def lowered(
     options: Options,
     devices: Devices,
     stats: Stats | None = None,
+    left: Left | None = None,
 ) -> Schedule:
-    """What a graph becomes before code is generated; raises as `compile_graph`."""
+    """What a graph becomes before code is generated; raises as `compile_graph`. `left`: see `lower`; without it as the options say."""
     stats = stats or Stats()
+    if left is None and options.autotune:
+        left = functools.partial(_measured, options=options, devices=devices)
     with stats.phase("lower"):
-        program = lower(graph_module, example_inputs, options, devices.traits)
+        program = lower(graph_module, example_inputs, options, devices.traits, left)
         stats.rewrites = dict(program.rewrites)
     with stats.phase("schedule"):
         return schedule(
@@ -180,10 +189,40 @@ def lowered(
         )
 
 
+def _measured(graph: fx.Graph, options: Options, devices: Devices) -> frozenset[str]:
+    """The calls of a graph that the library's kernels do faster on this machine."""
+    options = replace(options, autotune=False)
+    cache = DiskCache(rivals.SECTION, options.cache_dir) if options.cache and not devices.given else None
+
+    def compiled(region: rivals.Region, left: Left) -> CompiledGraph:
+        stats = Stats()
+        parts = _make(region.module, region.inputs, options, devices, stats, left)
+        return CompiledGraph(parts, None, stats, devices.backend)
+
+    def own(region: rivals.Region) -> CompiledGraph | None:
+        made = compiled(region, none_left)
+        return None if made.stats.externs else made
+
+    def key(region: rivals.Region) -> str | None:
+        try:
+            return _key(region.module, region.inputs, options, devices)
+        except Uncacheable:
+            return None
+
+    compiler = rivals.Compiler(own, functools.partial(compiled, left=rivals.all_rivals), key)
+    with phase("autotune"):
+        return rivals.left_to_the_library(graph, compiler, cache)
+
+
 def _make(
-    graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: Options, devices: Devices, stats: Stats
+    graph_module: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    options: Options,
+    devices: Devices,
+    stats: Stats,
+    left: Left | None = None,
 ) -> Parts:
-    plan = lowered(graph_module, example_inputs, options, devices, stats)
+    plan = lowered(graph_module, example_inputs, options, devices, stats, left)
     program = plan.program
     with stats.phase("emit"):
         modules, interpreted = _emit(plan, devices.backend)

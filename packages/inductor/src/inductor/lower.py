@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,11 +38,21 @@ MANY_READS = 12
 """Beyond these a pending value is put in memory even for one user: kernels would grow without end."""
 
 
+Left = Callable[[fx.Graph], Collection[str]]
+"""The names of those calls of a graph that the library's kernels are to do."""
+
+
+def none_left(graph: fx.Graph) -> Collection[str]:
+    """None: what has a lowering is lowered."""
+    return ()
+
+
 def lower(
     graph_module: fx.GraphModule,
     example_inputs: Sequence[Any],
     options: Options | None = None,
     traits: TraitsOf = traits_of,
+    left: Left | None = None,
 ) -> Program:
     """Lower a functional ATen graph.
 
@@ -51,6 +61,7 @@ def lower(
             symbolic ints; the output is a flat tuple. Every node has `meta["val"]`.
         example_inputs: one fake tensor or SymInt a placeholder, used where a placeholder lacks `meta["val"]`.
         traits: what is true of each device.
+        left: asked for the calls to leave to the library, of the graph as it is after its rewrites.
 
     Raises:
         NotImplementedError: for a call that writes to an argument, or a layout that is not strided.
@@ -61,7 +72,9 @@ def lower(
     for node, example in zip(graph_module.graph.find_nodes(op="placeholder"), example_inputs, strict=False):
         node.meta.setdefault("val", example)
     graph, applied = rewrite_graph(graph_module.graph, passes.graph)
-    program = _Lowering(graph_module, graph, _told(traits, options), BodyRewriter(passes.body)).run()
+    program = _Lowering(
+        graph_module, graph, _told(traits, options), BodyRewriter(passes.body), (left or none_left)(graph)
+    ).run()
     program.rewrites.update(applied)
     return program
 
@@ -80,9 +93,12 @@ def _told(traits: TraitsOf, options: Options) -> TraitsOf:
 class _Lowering:
     """The walk over one graph, whose attributes `module` holds: `env` has each node's lowered value."""
 
-    def __init__(self, module: fx.GraphModule, graph: fx.Graph, traits: TraitsOf, rewriter: Rewriter) -> None:
+    def __init__(
+        self, module: fx.GraphModule, graph: fx.Graph, traits: TraitsOf, rewriter: Rewriter, left: Collection[str]
+    ) -> None:
         self.module = module
         self.graph = graph
+        self.left = left
         self.builder = Builder({node.name for node in graph.nodes}, traits, rewriter)
         self.env: dict[fx.Node, Any] = {}
         self.apart = apart(graph, traits)
@@ -216,7 +232,7 @@ class _Lowering:
     def _lowered(self, node: fx.Node, args: Any, kwargs: Any) -> Any:
         if node.target in VIEWS:
             self._keep_checks(node, args)
-        if _in_loops(node) or (node.target in VIEWS and not _changes_dtype(node)):
+        if (_in_loops(node) and node.name not in self.left) or (node.target in VIEWS and not _changes_dtype(node)):
             function = LOWERINGS.get(node.target)
             if function is not None:
                 result = function(self.builder, *args, **kwargs)

@@ -48,8 +48,10 @@ class Options:
     freezing: bool = False
     """Take the values of the tensors that a graph holds for granted (`meta.compile` and `capture.compile(freeze=True)` let it hold
     modules' parameters and buffers): what follows from them alone is computed once, scales and shifts of convolutions' and
-    linear layers' results go into their weights, and weights are packed for the libraries that read them. Writes to the
-    tensors are not seen from then on."""
+    linear layers' results go into their weights. Writes to the tensors are not seen from then on."""
+    autotune: bool = False
+    """Time products of matrices, convolutions and attention of known sizes on this machine while the graph is compiled, each with what is
+    made of it elementwise: by the compiler's own kernel and by the library's. The faster one is taken, and the figures are kept on disk."""
     disabled_passes: tuple[str, ...] = ()
     """Names of passes that are not applied: rewrites of graphs and loop bodies, rows of `GRAPH_PASSES` and `BODY_PASSES`."""
     native_wrapper: bool = False

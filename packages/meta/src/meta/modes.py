@@ -48,6 +48,7 @@ class Mode:
 
 MODES: dict[str, Mode] = {
     "default": Mode(),
+    "max-autotune": Mode(options={"autotune": True}),
 }
 """What `compile(mode="...")` may name; without a name it is "default"."""
 
