@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from inductor import rivals
+from inductor import rates, rivals
 from inductor.artefact import CompiledGraph, Stats
 from inductor.backends import BackendOf, Devices, NoBackend, class_name
 from inductor.cache import DiskCache
@@ -31,6 +31,7 @@ from inductor.lowerings import LOWERINGS
 from inductor.options import Options
 from inductor.parts import KernelModule, Parts
 from inductor.passes import channels_last, freeze, select
+from inductor.regions import Compiler, Region
 from inductor.schedule import ExternStep, KernelStep, Schedule, schedule
 from inductor.stored import files_of, parts_of
 from symshapes import ambient, fixed_ambient, phase
@@ -178,8 +179,8 @@ def lowered(
 ) -> Schedule:
     """What a graph becomes before code is generated; raises as `compile_graph`. `left`: see `lower`; without it as the options say."""
     stats = stats or Stats()
-    if left is None and options.autotune:
-        left = functools.partial(_measured, options=options, devices=devices)
+    if left is None and options.autotune is not False:
+        left = functools.partial(_faster_by_library, options=options, devices=devices)
     with stats.phase("lower"):
         program = lower(graph_module, example_inputs, options, devices.traits, left)
         stats.rewrites = dict(program.rewrites)
@@ -189,29 +190,31 @@ def lowered(
         )
 
 
-def _measured(graph: fx.Graph, options: Options, devices: Devices) -> frozenset[str]:
-    """The calls of a graph that the library's kernels do faster on this machine."""
-    options = replace(options, autotune=False)
+def _faster_by_library(graph: fx.Graph, options: Options, devices: Devices) -> frozenset[str]:
+    """The calls of a graph that the library's kernels do faster on this machine, as it was measured."""
+    each, options = options.autotune, replace(options, autotune=False)
     cache = DiskCache(rivals.SECTION, options.cache_dir) if options.cache and not devices.given else None
 
-    def compiled(region: rivals.Region, left: Left) -> CompiledGraph:
+    def compiled(region: Region, left: Left) -> CompiledGraph:
         stats = Stats()
         parts = _make(region.module, region.inputs, options, devices, stats, left)
         return CompiledGraph(parts, None, stats, devices.backend)
 
-    def own(region: rivals.Region) -> CompiledGraph | None:
+    def own(region: Region) -> CompiledGraph | None:
         made = compiled(region, none_left)
         return None if made.stats.externs else made
 
-    def key(region: rivals.Region) -> str | None:
+    def key(region: Region) -> str | None:
         try:
             return _key(region.module, region.inputs, options, devices)
         except Uncacheable:
             return None
 
-    compiler = rivals.Compiler(own, functools.partial(compiled, left=rivals.all_rivals), key)
+    compiler = Compiler(own, functools.partial(compiled, left=rivals.all_rivals), key)
     with phase("autotune"):
-        return rivals.left_to_the_library(graph, compiler, cache)
+        if each:
+            return rivals.faster_by_library(graph, compiler, cache)
+        return rates.faster_by_library(graph, compiler, cache, devices.traits)
 
 
 def _make(

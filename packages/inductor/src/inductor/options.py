@@ -49,9 +49,11 @@ class Options:
     """Take the values of the tensors that a graph holds for granted (`meta.compile` and `capture.compile(freeze=True)` let it hold
     modules' parameters and buffers): what follows from them alone is computed once, scales and shifts of convolutions' and
     linear layers' results go into their weights. Writes to the tensors are not seen from then on."""
-    autotune: bool = False
-    """Time products of matrices, convolutions and attention of known sizes on this machine while the graph is compiled, each with what is
-    made of it elementwise: by the compiler's own kernel and by the library's. The faster one is taken, and the figures are kept on disk."""
+    autotune: bool | None = None
+    """Which products of matrices, convolutions and attention are run by the compiler's own kernels, and which by the library's. True:
+    those of known sizes are timed on this machine, by both, with what is made of them elementwise, while the graph is compiled.
+    None: large products go to whoever did one of them faster when this machine was first used. False: all that there are
+    kernels of the compiler's own for are run by these. Figures are kept on disk."""
     disabled_passes: tuple[str, ...] = ()
     """Names of passes that are not applied: rewrites of graphs and loop bodies, rows of `GRAPH_PASSES` and `BODY_PASSES`."""
     native_wrapper: bool = False

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+import inductor.rates
 import inductor.rivals
+import inductor.samples
 from aotgrad import core_decompositions, trace_inference
 from inductor import CompiledGraph, Options, compile_graph
-from inductor.rivals import Figures
 
 
 @pytest.fixture
@@ -20,18 +22,20 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[float, float], 
 
     def finds(own: float, library: float) -> list[int]:
         regions: list[int] = []
-        measure = inductor.rivals._timed
+        measure = inductor.samples.timed
 
-        def found(*args: object) -> Figures:
-            figures = measure(*args)  # type: ignore[arg-type]
-            assert figures.own > 0 and figures.library > 0
+        def found(calls: Sequence[Any], inputs: Sequence[torch.Tensor], **kwargs: Any) -> list[float]:
+            assert all(seconds > 0 for seconds in measure(calls, inputs, **kwargs))
+            torch.testing.assert_close(calls[0](list(inputs)), calls[1](list(inputs)), atol=1e-3, rtol=1e-3)
+            assert calls[0](list(inputs))
             regions.append(1)
-            return Figures(own, library)
+            return [own, library, *[0.0] * len(calls[2:])]
 
-        monkeypatch.setattr(inductor.rivals, "_timed", found)
+        for module in (inductor.rivals, inductor.rates):
+            monkeypatch.setattr(module, "timed", found)
         return regions
 
-    monkeypatch.setattr(inductor.rivals, "SECONDS", 0.0)
+    monkeypatch.setattr(inductor.samples, "SECONDS", 0.0)
     yield finds
 
 
@@ -72,7 +76,7 @@ def test_figures_are_kept(timed: Callable[[float, float], list[int]], tmp_path: 
     assert again.stats.cache == "miss" and again.stats.externs == 2
     assert len(regions) == 1 + 1  # the second layer now ends in a cosine
     assert compiled(two_layers, inputs, Options(autotune=True, cache_dir=str(tmp_path))).stats.cache == "hit"
-    assert compiled(two_layers, inputs, Options(cache_dir=str(tmp_path))).stats.externs == 0
+    assert compiled(two_layers, inputs, Options(autotune=False, cache_dir=str(tmp_path))).stats.externs == 0
 
 
 def test_regions_read_what_calls_read(timed: Callable[[float, float], list[int]]) -> None:
@@ -102,3 +106,26 @@ def test_attention_of_several_results(timed: Callable[[float, float], list[int]]
     graph = compiled(attend, inputs, Options(autotune=True, cache=False))
     assert own.stats.externs == 0 and graph.stats.externs == 1 and len(regions) == 1
     torch.testing.assert_close(graph(list(inputs)), attend(*inputs))
+
+
+@pytest.mark.parametrize("library, sizes, calls", [(0.5, (512, 1024), 1), (0.99, (512, 1024), 0), (0.5, (64, 64), 0)])
+def test_large_products_go_to_who_is_faster(
+    timed: Callable[[float, float], list[int]], tmp_path: Path, library: float, sizes: tuple[int, int], calls: int
+) -> None:
+    """Where nothing is said of it: by one product that is measured once, and only if there are large ones."""
+    measured = timed(1.0, library)
+    rows, side = sizes
+    inputs = [torch.randn(rows, side), torch.randn(side, side)]
+    for finish in (torch.sin, torch.cos):
+        graph = compiled(lambda x, w, f=finish: (f(x @ w),), inputs, Options(cache_dir=str(tmp_path)))
+        assert graph.stats.externs == calls
+        torch.testing.assert_close(graph(list(inputs))[0], finish(inputs[0] @ inputs[1]), atol=1e-3, rtol=1e-3)
+    assert len(measured) == (rows > 64)
+    assert compiled(lambda x, w: (x @ w,), inputs, Options(autotune=False, cache=False)).stats.externs == 0
+
+
+def test_what_is_read_again_counts() -> None:
+    rates = inductor.rates.Rates(own=1e-11, library=0.9e-11, again=1e-9)
+    assert rates.leave(512, 1024, 512, ends=False)
+    assert not rates.leave(512, 1024, 512, ends=True)
+    assert rates.leave(512, 4096, 512, ends=True)

@@ -1,0 +1,110 @@
+"""How fast a machine does large products of matrices, by the compiler's own kernels and by the library's: measured once, kept on disk.
+
+Flows in: a graph as it is about to be lowered, and what compiles small ones. Flows out: the products to leave to the library. Which of
+the two is faster is the same for all large products of a machine, by some hundredths; what the library loses is that what is made of
+a product elementwise has to read it again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import fx
+
+from inductor.cache import DiskCache
+from inductor.regions import Compiler, Region, alone, is_known, region_of
+from inductor.rivals import WORTH
+from inductor.samples import timed
+from inductor.traits import TraitsOf
+
+aten = torch.ops.aten
+
+FACTORS: dict[Any, slice] = {aten.mm.default: slice(0, 2), aten.addmm.default: slice(1, 3)}
+"""Where a call has the matrices that it multiplies."""
+LARGE = 1 << 28
+"""Multiplications of a product for which it matters."""
+LEAST = 64
+"""Rows, columns and steps of a large product: with fewer it goes at another rate."""
+SAMPLE = (512, 1024, 1024)
+"""Rows, steps and columns of the product that is measured."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Seconds a multiplication, and for reading and writing an element once more."""
+
+    own: float
+    library: float
+    again: float
+
+    def leave(self, rows: int, steps: int, columns: int, ends: bool) -> bool:
+        """Whether the library's product of these sizes is faster, if more is made of its elements where it `ends`."""
+        work, again = rows * steps * columns, self.again * rows * columns if ends else 0.0
+        return self.library * work + again < WORTH * self.own * work
+
+
+def faster_by_library(graph: fx.Graph, compiler: Compiler, cache: DiskCache | None, traits: TraitsOf) -> frozenset[str]:
+    """The names of the large products of known sizes that the library does faster."""
+    rates: dict[tuple[torch.device, torch.dtype], Rates | None] = {}
+    left = []
+    for node, rows, steps, columns in _large(graph, traits):
+        kind = node.meta["val"].device, node.meta["val"].dtype
+        if kind not in rates:
+            rates[kind] = _rates(*kind, compiler, cache)
+        found = rates[kind]
+        if found is not None and found.leave(rows, steps, columns, len(region_of(node)) > 1):
+            left.append(node.name)
+    return frozenset(left)
+
+
+def _large(graph: fx.Graph, traits: TraitsOf) -> Iterator[tuple[fx.Node, int, int, int]]:
+    for node in graph.nodes:
+        if node.target not in FACTORS or not is_known(node):
+            continue
+        one, other = (each.meta["val"].shape for each in node.args[FACTORS[node.target]])
+        sizes = one[0], one[1], other[1]
+        is_large = min(sizes) >= LEAST and one.numel() * other[1] >= LARGE
+        if is_large and node.meta["val"].dtype in traits(node.meta["val"].device).contractions:
+            yield node, *sizes
+
+
+def _rates(device: torch.device, dtype: torch.dtype, compiler: Compiler, cache: DiskCache | None) -> Rates | None:
+    """Of the machine; None where the compiler has no kernels for such products."""
+    rows, steps, columns = SAMPLE
+    graph = fx.Graph()
+    factors = [graph.placeholder("one"), graph.placeholder("other")]
+    for node, size in zip(factors, ((rows, steps), (steps, columns)), strict=True):
+        node.meta["val"] = torch.empty(size, dtype=dtype, device=device)
+    product = graph.call_function(aten.mm.default, tuple(factors))
+    product.meta["val"] = torch.empty(rows, columns, dtype=dtype, device=device)
+    region = alone([product])
+    key = compiler.key(region)
+    if cache is None or key is None:
+        return _measured(region, compiler)
+    with cache.lock(key):
+        entry = cache.get(key)
+        if entry is not None:
+            return Rates(**json.loads(entry.files["rates.json"]))
+        rates = _measured(region, compiler)
+        if rates is not None:
+            cache.put(key, {"rates.json": json.dumps(asdict(rates)).encode()})
+    return rates
+
+
+def _measured(region: Region, compiler: Compiler) -> Rates | None:
+    own = compiler.own(region)
+    if own is None:
+        return None
+    rows, steps, columns = SAMPLE
+    product, result = (region.inputs[0].new_zeros(rows, columns) for _ in range(2))
+
+    def again(inputs: list[Any]) -> None:
+        torch.neg(product, out=result)
+
+    seconds = timed([own, compiler.library(region), again], region.inputs, rounds=5)
+    work, elements = rows * steps * columns, rows * columns
+    return Rates(seconds[0] / work, seconds[1] / work, seconds[2] / elements)
