@@ -25,6 +25,7 @@ from rich.table import Table
 from benchmarks.calls import show as time_calls
 from benchmarks.contenders import CONTENDERS, USUAL
 from benchmarks.kernels import KERNELS as SINGLE
+from benchmarks.kernels.large import LARGE
 from benchmarks.kernels.table import show as time_kernels
 from benchmarks.measure import Row, Sample, compiles, seconds, steps
 from benchmarks.programs.child import PROGRAMS
@@ -91,7 +92,9 @@ def main() -> None:
     parser.add_argument("--suite", choices=[*SUITES, WHOLE_PROGRAMS, CALLS, KERNELS], default="all")
     parser.add_argument("--model", action="append", choices=NAMES, help="instead of a suite; may be repeated")
     parser.add_argument("--program", action="append", choices=PROGRAMS, help="of the suite programs; may be repeated")
-    parser.add_argument("--kernel", action="append", choices=SINGLE, help="of the suite kernels; may be repeated")
+    parser.add_argument(
+        "--kernel", action="append", choices=[*SINGLE, *LARGE], help="of the suite kernels; may be repeated"
+    )
     parser.add_argument("--backend", default="inductor", help="of the suite programs")
     parser.add_argument("--limit", type=int, default=300, help="seconds that one of the programs may take")
     parser.add_argument("--keep", type=Path, help="folder for results, output and tracebacks of the programs")
@@ -112,7 +115,9 @@ def main() -> None:
         write(options.json, run_programs(names, [c for c in contenders if c != "eager"], console, **chosen), console)
         return
     if options.suite == KERNELS or options.kernel:
-        write(options.json, time_kernels(options.kernel or list(SINGLE), contenders, console, options.rounds), console)
+        table_of = LARGE if options.device == "cuda" else SINGLE
+        cases = [table_of[name] for name in options.kernel or table_of]
+        write(options.json, time_kernels(cases, contenders, console, options.rounds, options.device), console)
         return
     if options.suite == CALLS and not options.model:
         write(options.json, time_calls(contenders, console, options.rounds), console)

@@ -72,7 +72,8 @@ def verdict(found: list[torch.Tensor], expected: list[torch.Tensor]) -> str:
     return "ok"
 
 
-def _synchronise(device: str) -> None:
+def synchronise(device: str) -> None:
+    """Wait for what the device is still at."""
     if device == "cuda":
         torch.cuda.synchronize()
 
@@ -95,11 +96,11 @@ def interleaved(contenders: Mapping[str, Timed], rounds: int, device: str = "cpu
     for _ in range(rounds):
         for c, timed in contenders.items():
             step = timed.step
-            _synchronise(device)
+            synchronise(device)
             start = time.perf_counter()
             for _ in range(timed.iterations):
                 step()
-            _synchronise(device)
+            synchronise(device)
             times[c].append((time.perf_counter() - start) / timed.iterations)
     return {c: Sample.of(times[c]) for c in contenders}
 

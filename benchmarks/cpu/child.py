@@ -6,6 +6,7 @@ In: an `Asked` as JSON, the one argument. Out: a `Reading` as JSON, the last lin
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import sys
 import time
@@ -18,7 +19,7 @@ from torch import nn
 
 from benchmarks.contenders import CONTENDERS
 from benchmarks.cpu.models import MODELS
-from benchmarks.measure import Sample, Timed, interleaved
+from benchmarks.measure import Sample, Timed, interleaved, synchronise
 from symshapes import timed_phases
 from tests_integration.accuracy import assert_as_accurate
 from tests_integration.zoo import Inputs, loss_of, output_tensors
@@ -40,6 +41,7 @@ class Asked:
     options: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     rounds: int = 15
     threads: int = 2
+    device: str = "cpu"
 
     @staticmethod
     def of(text: str) -> Asked:
@@ -49,7 +51,8 @@ class Asked:
 @dataclass
 class Reading:
     """By contender: seconds of a step; seconds of the first call less a step, as the caches were found; the largest difference
-    from eager over eager's largest value; what was wrong or raised. `phases`: seconds of our first call, by what they were spent on."""
+    from eager over eager's largest value; what was wrong or raised; on a GPU the peak of allocated bytes in a step. `phases`: seconds
+    of our first call, by what they were spent on."""
 
     asked: Asked
     step: dict[str, Sample] = field(default_factory=dict)
@@ -57,10 +60,13 @@ class Reading:
     difference: dict[str, float] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     phases: dict[str, float] = field(default_factory=dict)
+    memory: dict[str, int] = field(default_factory=dict)
 
 
-def converted(value: Any, dtype: torch.dtype) -> Any:
-    return value.to(dtype) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+def converted(value: Any, dtype: torch.dtype, device: str) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    return value.to(device, dtype) if value.is_floating_point() else value.to(device)
 
 
 def step_of(module: nn.Module, run: Callable[..., Any], inputs: Inputs, train: bool) -> Step:
@@ -106,10 +112,10 @@ def read(asked: Asked, compilers: Mapping[str, Callable[..., Any]] = CONTENDERS)
     args, kwargs = model.inputs(asked.batch, dtype)
 
     def step_under(contender: str, precision: torch.dtype = dtype) -> Step:
-        mine = copy.deepcopy(module).to(precision)
+        mine = copy.deepcopy(module).to(asked.device, precision)
         run = compilers[contender](mine, options=asked.options.get(contender))
-        inputs = tuple(converted(a, precision) for a in args), {k: converted(v, precision) for k, v in kwargs.items()}
-        return step_of(mine, run, inputs, asked.train)
+        place = functools.partial(converted, dtype=precision, device=asked.device)
+        return step_of(mine, run, (tuple(map(place, args)), {k: place(v) for k, v in kwargs.items()}), asked.train)
 
     exact = [t.clone() for t in step_under("eager", torch.float64)()]
     eager = [t.clone() for t in step_under("eager")()]
@@ -120,11 +126,13 @@ def read(asked: Asked, compilers: Mapping[str, Callable[..., Any]] = CONTENDERS)
             step = step_under(contender)
             with timed_phases("run") as phases:
                 found = step()
+            synchronise(asked.device)
         except Exception as error:
             reading.failed[contender] = f"{type(error).__name__}: {str(error)[:300]}"
             continue
         first = time.perf_counter()
         step()
+        synchronise(asked.device)
         once = time.perf_counter() - first
         if contender == "ours":  # nobody else tells of any
             reading.phases = phases
@@ -137,9 +145,21 @@ def read(asked: Asked, compilers: Mapping[str, Callable[..., Any]] = CONTENDERS)
         except AssertionError as error:
             reading.failed[contender] = f"WRONG: {str(error).splitlines()[0]}"
         steps[contender] = Timed(step, max(1, int(ROUND / once)))
+        if asked.device == "cuda":
+            reading.memory[contender] = _peak(step)
     if asked.rounds:
-        reading.step = interleaved(steps, asked.rounds)
+        reading.step = interleaved(steps, asked.rounds, asked.device)
     return reading
+
+
+def _peak(step: Step) -> int:
+    """Bytes that a step has allocated at most besides what was allocated before it."""
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    step()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before
 
 
 def main(compilers: Mapping[str, Callable[..., Any]] = CONTENDERS) -> None:

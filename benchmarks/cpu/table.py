@@ -34,9 +34,10 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="benchmarks --suite cpu", description=__doc__)
     parser.add_argument("--model", action="append", choices=MODELS, help="may be repeated; all by default")
     parser.add_argument("--kind", choices=KINDS, default="all", help="without --model")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--train", action="store_true", help="forward, loss and backward instead of inference")
-    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
+    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "float16"))
     parser.add_argument("--freezing", action="store_true", help="parameters are constants, on both sides")
     parser.add_argument("--autotune", action="store_true", help="both sides time kernels while they compile")
     parser.add_argument("--rounds", type=int, default=15, help="timed rounds of steps; 0: compile and compare only")
@@ -59,7 +60,15 @@ def main(arguments: Sequence[str]) -> None:
             console.print(f"{name}: left out, needs {' and '.join(MODELS[name].needs)}")
             continue
         asked = Asked(
-            name, contenders, options.batch, options.train, options.dtype, given, options.rounds, options.threads
+            name,
+            contenders,
+            options.batch,
+            options.train,
+            options.dtype,
+            given,
+            options.rounds,
+            options.threads,
+            options.device,
         )
         reading = in_a_process(asked, options.cache)
         readings.append(reading)

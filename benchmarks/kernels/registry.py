@@ -55,13 +55,14 @@ def kernel(
     moved: Callable[[Tensors, Tensors], int] | None = all_bytes,
     random: bool = False,
     name: str = "",
+    table: dict[str, KernelCase] = KERNELS,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a function of tensors that `shapes` make."""
 
     def register(fn: Callable[..., Any]) -> Callable[..., Any]:
         known = name or fn.__name__
-        assert known not in KERNELS, known
-        KERNELS[known] = KernelCase(known, fn, lambda: [make() for make in shapes], moved, random)
+        assert known not in table, known
+        table[known] = KernelCase(known, fn, lambda: [make() for make in shapes], moved, random)
         return fn
 
     return register

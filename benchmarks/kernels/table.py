@@ -13,14 +13,14 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.contenders import CONTENDERS
-from benchmarks.kernels import KERNELS
-from benchmarks.measure import Sample, Timed, interleaved, seconds
+from benchmarks.kernels.registry import KernelCase
+from benchmarks.measure import Sample, Timed, interleaved, seconds, synchronise
 
 OURS, PEER, EAGER, COPY = "ours", "torch.compile", "eager", "copy"
 THREADS = 2
 ROUND = 2e-3
 """Seconds that a round of one contender takes at least."""
-TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-10, torch.bfloat16: 2e-2}
+TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-10, torch.bfloat16: 2e-2, torch.float16: 4e-3}
 """Of a result, relative to its largest element, by dtype; integers have to be equal."""
 
 
@@ -73,11 +73,10 @@ def verdict(found: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], ran
     return "ok"
 
 
-def prepare(name: str, contenders: Sequence[str]) -> Prepared:
+def prepare(case: KernelCase, contenders: Sequence[str], device: str = "cpu") -> Prepared:
     """Compile a kernel under every contender and compare their results with eager's."""
-    case = KERNELS[name]
     torch.manual_seed(0)
-    inputs = list(case.inputs())
+    inputs = [each.to(device) for each in case.inputs()]
     steps: dict[str, Callable[[], Any]] = {}
     verdicts: dict[str, str] = {}
     expected = _tensors(case.fn(*inputs))
@@ -87,24 +86,26 @@ def prepare(name: str, contenders: Sequence[str]) -> Prepared:
         verdicts[contender] = verdict(_tensors(run(*inputs)), expected, case.random)
     moved = None if case.bytes_moved is None else case.bytes_moved(inputs, expected)
     if moved is not None:
-        source = torch.ones(moved // 2, dtype=torch.uint8)
+        source = torch.ones(moved // 2, dtype=torch.uint8, device=device)
         steps[COPY] = source.clone
-    return Prepared(name, steps, moved, verdicts)
+    return Prepared(case.name, steps, moved, verdicts)
 
 
-def _iterations(step: Callable[[], Any]) -> int:
+def _iterations(step: Callable[[], Any], device: str) -> int:
     for _ in range(3):
         step()
+    synchronise(device)
     start = time.perf_counter()
     step()
+    synchronise(device)
     return max(1, round(ROUND / max(time.perf_counter() - start, 1e-7)))
 
 
-def measure(prepared: Prepared, rounds: int) -> KernelRow:
+def measure(prepared: Prepared, rounds: int, device: str = "cpu") -> KernelRow:
     """Time a kernel under every contender."""
-    iterations = min(map(_iterations, prepared.steps.values()))
+    iterations = min(_iterations(step, device) for step in prepared.steps.values())
     timed = {c: Timed(step, iterations) for c, step in prepared.steps.items()}
-    return KernelRow(prepared.name, prepared.moved, prepared.verdicts, interleaved(timed, rounds))
+    return KernelRow(prepared.name, prepared.moved, prepared.verdicts, interleaved(timed, rounds, device))
 
 
 def table(rows: Sequence[KernelRow], contenders: Sequence[str]) -> Table:
@@ -139,17 +140,21 @@ def summary(rows: Sequence[KernelRow]) -> str:
     return "\n".join(said)
 
 
-def show(names: Sequence[str], contenders: Sequence[str], console: Console, rounds: int) -> list[dict[str, Any]]:
+def show(
+    cases: Sequence[KernelCase], contenders: Sequence[str], console: Console, rounds: int, device: str = "cpu"
+) -> list[dict[str, Any]]:
     """Measure the kernels and print them, the worst first; the readings."""
     torch.set_num_threads(THREADS)
     with torch.no_grad():
-        prepared = []
-        for name in names:
+        rows, failed = [], list[Exception]()
+        for case in cases:
             try:
-                prepared.append(prepare(name, contenders))
+                rows.append(measure(prepare(case, contenders, device), rounds, device))
             except Exception as error:
-                raise RuntimeError(f"kernel {name} failed") from error
-        rows = [measure(p, rounds) for p in prepared]
+                error.add_note(f"in the kernel {case.name}")
+                failed.append(error)
     console.print(table(rows, contenders))
     console.print(summary(rows), highlight=False)
+    if failed:
+        raise ExceptionGroup("kernels failed", failed)
     return [asdict(row) for row in rows]
