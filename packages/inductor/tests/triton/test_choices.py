@@ -100,9 +100,11 @@ def test_an_unknown_function_may_reach_anywhere():
         pass
 
     extent = extent_of(softmax(columns=FloorDiv(S1, 2), length=4))
-    assert extent.known == (None, 4, None) and extent.measure()(10, 100)[:2] == (10, 4) and extent.bounds is not None
+    assert (
+        extent.known == ((None,), 4, None) and extent.measure()(10, 100)[:2] == ((10,), 4) and extent.bounds is not None
+    )
     extent = extent_of(softmax(columns=Odd(S1), length=4))
-    assert extent.bounds is None and extent.measure()(10, 100) == (10, 4, None)
+    assert extent.bounds is None and extent.measure()(10, 100) == ((10,), 4, None)
 
 
 def test_what_is_known_is_not_asked():

@@ -18,6 +18,7 @@ from inductor.levels import dependencies, split
 from inductor.options import Options
 from inductor.primitives import REDUCTIONS
 from inductor.schedule.space import estimate, number
+from inductor.schedule.traffic import contiguous_traffic
 from inductor.traits import TraitsOf
 from symshapes import simplify_with_ranges
 
@@ -27,6 +28,8 @@ LONG_ROW = 1 << 14
 PARTS_WANTED = 1024
 """Parts of all rows together."""
 SHORTEST_PART = 1024
+COLUMNS = 32
+"""Rows whose elements lie side by side in memory (a sum over columns) are walked together, so many of them by one processor."""
 
 
 def split_reductions(program: Program, options: Options, traits: TraitsOf) -> Program:
@@ -40,20 +43,33 @@ def split_reductions(program: Program, options: Options, traits: TraitsOf) -> Pr
     operations: list[Operation] = []
     buffers = dict(program.buffers)
     for op in program.operations:
-        cut = _cut(op) if isinstance(op, LoopOp) and op.device in devices else None
-        if isinstance(op, LoopOp) and cut is not None:
-            operations += _split(op, *cut, buffers)
+        if not isinstance(op, LoopOp) or op.device not in devices:
+            operations.append(op)
+            continue
+        beside = COLUMNS if _is_beside(op) else 1
+        cut = _cut(op, beside)
+        if cut is not None:
+            operations += _split(op, *cut, beside > 1, buffers)
         else:
             operations.append(op)
     return replace(program, operations=operations, buffers=buffers)
 
 
-def _cut(loop: LoopOp) -> tuple[int, Expr] | None:
-    """Which inner loop to cut, and into how many parts; None if the reduction is to stay whole."""
+def _is_beside(loop: LoopOp) -> bool:
+    """Whether more of what is read lies side by side for different rows than within a row."""
+    body = loop.body
+    sizes = zip((*body.outer_vars, *body.inner_vars), (*loop.outer_sizes, *loop.inner_sizes), strict=True)
+    traffic = contiguous_traffic(body, dict(sizes))
+    columns = max((traffic.get(var, 0) for var in body.outer_vars), default=0)
+    return columns > sum(traffic.get(var, 0) for var in body.inner_vars)
+
+
+def _cut(loop: LoopOp, beside: int) -> tuple[int, Expr] | None:
+    """Which inner loop to cut, and into how many parts; None if the reduction is to stay whole. `beside`: rows of one processor."""
     if not loop.inner_sizes or loop.initial or not all(size.is_Integer for size in loop.outer_sizes):
         return None
-    rows = int(sympy.prod(loop.outer_sizes))
-    row = estimate(number(sympy.prod(loop.inner_sizes)))
+    rows = -(-int(sympy.prod(loop.outer_sizes)) // beside)
+    row = beside * estimate(number(sympy.prod(loop.inner_sizes)))
     if rows == 0 or rows >= ROWS_ENOUGH or row < LONG_ROW:
         return None
     levels = split(loop.body)
@@ -62,7 +78,7 @@ def _cut(loop: LoopOp) -> tuple[int, Expr] | None:
         return None
     if any(REDUCTIONS[loop.body.reduction(at).kind].finds_position for at in levels.passes[0].reductions):
         return None
-    most = min(row // SHORTEST_PART, PARTS_WANTED // rows)
+    most = min(row // (beside * max(SHORTEST_PART // beside, 1)), PARTS_WANTED // rows)
     first, *rest = loop.inner_sizes
     found = [(dim, _divisor(int(size), most)) for dim, size in enumerate(loop.inner_sizes) if size.is_Integer and size]
     best = max(found, key=lambda f: f[1], default=(0, 1))
@@ -78,12 +94,15 @@ def _divisor(size: int, most: int) -> int:
     return next(parts for parts in range(min(size, most), 0, -1) if size % parts == 0)
 
 
-def _split(loop: LoopOp, dim: int, count: Expr, buffers: dict[str, Buffer]) -> list[LoopOp]:
+def _split(loop: LoopOp, dim: int, count: Expr, beside: bool, buffers: dict[str, Buffer]) -> list[LoopOp]:
+    """The two steps. Partial results of rows that lie `beside` each other do so, too."""
     body = loop.body
     reductions = split(body).passes[0].reductions
     part = sympy.Symbol("part", integer=True, nonnegative=True)
     size = (*loop.outer_sizes, count)
     strides = contiguous_strides(size)
+    if beside:
+        strides = (*contiguous_strides(loop.outer_sizes), sympy.prod(loop.outer_sizes))
     place = sympy.Add(*(v * s for v, s in zip((*body.outer_vars, part), strides, strict=True)))
     partial: dict[int, str] = {}
     for at in reductions:

@@ -20,7 +20,6 @@ from inductor.traits import DeviceTraits
 from inductor.triton.checks import IndexChecks
 from inductor.triton.choices import Choices
 from inductor.triton.expressions import ATOMIC_DTYPES
-from inductor.triton.extent import extent_of
 from inductor.triton.kernel import KernelPrinter, general_blocks, unsupported
 from symshapes import build_python
 
@@ -173,7 +172,7 @@ def compile_ahead(source: KernelSource, *, arch: int = 90) -> bytes:
     if INTERPRETED:
         raise RuntimeError("TRITON_INTERPRET is set: kernels are bound to the interpreter and can't be compiled")
     keep_to_own_folders()
-    kernel, blocks = source.kernel, general_blocks(extent_of(source.kernel))
+    kernel, blocks = source.kernel, general_blocks(source.kernel)
     function = load_kernels(_HEADER + source.text, [kernel.name])[kernel.name]
     ast = source_of(function, kernel, blocks, bytes(len(kernel.args) // 8 + 1), narrow=False)
     compiled = triton.compile(ast, target=GPUTarget("cuda", arch, 32), options={"num_warps": blocks.warps})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from inductor.triton.tiles import Tile
+
 PERSISTENT_LIMIT = 4096
 """Longest reduction whose whole row is held in registers; longer ones loop."""
 INT32_LIMIT = 2**31 - 1
@@ -20,6 +22,8 @@ class Blocks:
     warps: int
     wide: bool
     """Positions have 64 bits."""
+    tile: Tile | None = None
+    """Which variables the block's axes run over; None: `x` is of the flat outer space."""
 
 
 def next_power_of_two(value: int) -> int:
@@ -27,17 +31,33 @@ def next_power_of_two(value: int) -> int:
     return 1 << max(0, value - 1).bit_length()
 
 
-def choose(outer: int | None, inner: int | None, reduces: bool, largest: int | None) -> Blocks:
+TILE = 4096
+"""Points of a block with a tile."""
+PROGRAMS = 256
+"""With fewer some processors of a GPU have nothing to do."""
+
+
+def choose(
+    outer: int | None,
+    inner: int | None,
+    reduces: bool,
+    largest: int | None,
+    tile: Tile | None = None,
+    axes: tuple[int | None, int | None] = (None, None),
+) -> Blocks:
     """Blocks of about a thousand points; a reduction's rows side by side while they are short.
 
     Args:
         outer: how many outer points there are; None: any number. So are the others.
         inner: how many inner ones, if it `reduces`.
         largest: no position is larger, nor any number on the way to one.
+        tile: what the axes run over, and `axes`: how many points that are.
     """
     most = next_power_of_two(1 << 20 if outer is None else outer)
     # The last block of a walk reaches beyond the end.
     wide = largest is None or largest > INT32_LIMIT - PERSISTENT_LIMIT
+    if tile is not None:
+        return _tiled(outer, inner, reduces, wide, tile, axes)
     if not reduces:
         x = min(1024, most)
         return Blocks(x=x, r=1, persistent=True, warps=max(1, min(4, x // 128)), wide=wide)
@@ -45,3 +65,24 @@ def choose(outer: int | None, inner: int | None, reduces: bool, largest: int | N
     r = next_power_of_two(inner) if inner is not None and persistent else 1024
     x = max(1, min(most, 1024 // r))
     return Blocks(x=x, r=r, persistent=persistent, warps=max(1, min(8, x * r // 256)), wide=wide)
+
+
+def _tiled(
+    outer: int | None, inner: int | None, reduces: bool, wide: bool, tile: Tile, axes: tuple[int | None, int | None]
+) -> Blocks:
+    """Square blocks, or long ones where an axis is short; of a reduction narrower ones where there would be few programs."""
+    first, second = (next_power_of_two(TILE if axis is None else axis) for axis in axes)
+    if not reduces:
+        x = min(64, first)
+        r = min(TILE // x, second, 128)
+        x = min(TILE // r, first, 128)
+        return Blocks(x, r, persistent=True, warps=_warps(x * r), wide=wide, tile=tile)
+    few = outer is not None and outer < 64 * PROGRAMS
+    x = min(32 if few else 64, first)
+    row = TILE if inner is None else next_power_of_two(inner)
+    r = min(TILE // x, row)
+    return Blocks(x, r, persistent=inner is not None and inner <= r, warps=_warps(x * r), wide=wide, tile=tile)
+
+
+def _warps(points: int) -> int:
+    return max(1, min(8, points // 256))

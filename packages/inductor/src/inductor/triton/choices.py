@@ -6,13 +6,15 @@ Flows in: a `Kernel`, how its text becomes a function. Flows out: `Choices`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from inductor.device import Kernel
-from inductor.triton.blocks import Blocks, choose
+from inductor.triton.blocks import Blocks
 from inductor.triton.extent import extent_of
-from inductor.triton.kernel import KernelPrinter, general_blocks
+from inductor.triton.kernel import KernelPrinter, blocks_for, general_blocks
+from inductor.triton.tiles import tile_of
 
 Make = Callable[[str, str], Any]
 """A kernel's text and its name to its function."""
@@ -32,27 +34,36 @@ class Choices:
         extent = extent_of(kernel)
         self.kernel = kernel
         self._make = make
-        self._outer, inner, largest = extent.known
+        self._sizes, inner, largest = extent.known
         self._reduces = extent.reduces
-        self.blocks: list[Blocks] = [general_blocks(extent)]
+        self._tile = tile_of(kernel)
+        self.blocks: list[Blocks] = [general_blocks(kernel)]
         self._functions: dict[int, Any] = {0: general}
-        known = self._outer is not None and inner is not None and largest is not None
-        self.points: int | None = self._outer if known else None
+        sizes = [size for size in self._sizes if size is not None]
+        known = len(sizes) == len(self._sizes) and inner is not None and largest is not None
+        self.points: int | None = math.prod(sizes) if known else None
         """The outer points of a kernel of which all is known: it has one form."""
         self._measure = None if known else extent.measure()
 
     def plan(self, *numbers: Any) -> tuple[int, int, int]:
-        """For a launch: outer points, the form's number, outer points of one program."""
+        """For a launch: units of work, the form's number, units of one program: outer points, or tiles one by one."""
         if self._measure is None:
-            assert self.points is not None
-            return self.points, 0, self.blocks[0].x
-        points, row, largest = self._measure(*numbers)
-        wanted = choose(self._outer, row, self._reduces, largest)
+            return self._work(cast(tuple[int, ...], self._sizes), 0)
+        sizes, row, largest = self._measure(*numbers)
+        wanted = blocks_for(self._sizes, row, self._reduces, largest, self._tile)
         at = self._like(wanted)
         if at is None:
             self.blocks.append(wanted)
             at = self.blocks.index(wanted)
-        return points, at, self.blocks[at].x
+        return self._work(sizes, at)
+
+    def _work(self, sizes: tuple[int, ...], form: int) -> tuple[int, int, int]:
+        blocks, points = self.blocks[form], math.prod(sizes)
+        tile = blocks.tile
+        if tile is None or points == 0:
+            return points, form, blocks.x
+        axes = {tile.x: blocks.x} if tile.across is None else {tile.x: blocks.x, tile.across: blocks.r}
+        return math.prod(-(-size // axes.get(at, 1)) for at, size in enumerate(sizes)), form, 1
 
     def _like(self, wanted: Blocks) -> int | None:
         """A form that is there and serves as well."""
@@ -61,7 +72,8 @@ class Choices:
             if blocks == wanted:
                 return at
             if (
-                (blocks.wide, blocks.persistent) == (wanted.wide, wanted.persistent)
+                (blocks.wide, blocks.persistent, blocks.x if blocks.tile else 0)
+                == (wanted.wide, wanted.persistent, wanted.x if wanted.tile else 0)
                 and wanted.r <= blocks.r <= MOST_IDLE * wanted.r
                 and (found is None or blocks.r < self.blocks[found].r)
             ):

@@ -19,15 +19,15 @@ from inductor.ir.indexing import product
 from inductor.ir.operations import Expr, IndexExpr, Indirect, Op, Symbol
 from symshapes import FloorDiv, Mod, build_python, print_expr
 
-Measure = Callable[..., tuple[int, int, int | None]]
-"""Of a kernel's numbers, in order: outer points, inner points, largest position if that can be told."""
+Measure = Callable[..., tuple[tuple[int, ...], int, int | None]]
+"""Of a kernel's numbers, in order: outer sizes, inner points, largest position if that can be told."""
 
 
 @dataclass(frozen=True)
 class Extent:
     """Of one kernel."""
 
-    outer: Expr
+    outer: tuple[Expr, ...]
     inner: Expr
     bounds: tuple[Expr, ...] | None
     """No position is larger in absolute value than the largest of these, nor any number on the way to one, if their symbols
@@ -38,18 +38,22 @@ class Extent:
     """The kernel's arguments that are numbers."""
 
     @property
-    def known(self) -> tuple[int | None, int | None, int | None]:
-        """Outer points, inner points, largest position; None where only the numbers tell."""
+    def known(self) -> tuple[tuple[int | None, ...], int | None, int | None]:
+        """Outer sizes, inner points, largest position; None where only the numbers tell."""
         told = self.bounds is not None and all(bound.is_Integer for bound in self.bounds)
-        return _int(self.outer), _int(self.inner), max(map(int, self.bounds or ()), default=0) if told else None
+        return (
+            tuple(map(_int, self.outer)),
+            _int(self.inner),
+            max(map(int, self.bounds or ()), default=0) if told else None,
+        )
 
     def measure(self) -> Measure:
         """All three by the numbers."""
         bounds = dict.fromkeys(map(print_expr, self.bounds or ()))
         largest = "None" if self.bounds is None else f"max(0, {', '.join(bounds)})"
-        lines = [f"points, row = {print_expr(self.outer)}, {print_expr(self.inner)}"]
+        lines = [f"sizes, row = ({''.join(f'{print_expr(size)}, ' for size in self.outer)}), {print_expr(self.inner)}"]
         lines += [f"{name} = abs({name})" for name in self.numbers]
-        lines += [f"return points, row, {largest}"]
+        lines += [f"return sizes, row, {largest}"]
         text = "\n    ".join([f"def measure({', '.join(self.numbers)}):", *lines]) + "\n"
         names = {"math": math, "operator": operator, "abs": abs, "max": max, "min": min}
         made: Measure = build_python(text, names, entry="measure", title="extent")
@@ -65,9 +69,11 @@ def extent_of(kernel: Kernel) -> Extent:
     last |= {op.symbol: op.size - 1 for op in body.ops if isinstance(op, Indirect)}
     indices = [op.index for op in body.ops if op.index is not None and not _is_float(op)]
     indices += [op.size for op in body.ops if isinstance(op, Indirect)]
-    outer, inner = product(kernel.outer_sizes), product(kernel.inner_sizes)
+    outer, inner = tuple(kernel.outer_sizes), product(kernel.inner_sizes)
     try:
-        bounds = tuple(dict.fromkeys(_magnitude(expr, last) for expr in dict.fromkeys([*indices, outer, inner])))
+        bounds = tuple(
+            dict.fromkeys(_magnitude(expr, last) for expr in dict.fromkeys([*indices, product(outer), inner]))
+        )
     except _Unbounded:
         bounds = None
     numbers = tuple(arg.name for arg in kernel.args if arg.role == "size")

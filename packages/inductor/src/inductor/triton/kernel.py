@@ -6,6 +6,7 @@ level [XBLOCK, RBLOCK]; a kernel without reduction is the same with RBLOCK = 1. 
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import torch
@@ -36,7 +37,8 @@ from inductor.primitives import REDUCTIONS
 from inductor.triton.blocks import INT32_LIMIT, Blocks, choose
 from inductor.triton.checks import code_of
 from inductor.triton.expressions import ATOMIC_DTYPES, TRITON_DTYPES, TRITON_REDUCTIONS, convert, literal, template
-from inductor.triton.extent import Extent, extent_of
+from inductor.triton.extent import extent_of
+from inductor.triton.tiles import Tile, tile_of
 from symshapes import print_expr
 
 CHECKS = "index_checks"
@@ -70,10 +72,21 @@ def _late_stores(body: Body, plan: Levels) -> Levels:
     return replace(plan, passes=tuple(replace(w, ops=tuple(o)) for w, o in zip(plan.passes, ordered, strict=True)))
 
 
-def general_blocks(extent: Extent) -> Blocks:
-    """Blocks for whatever numbers a kernel that reaches so far is called with."""
-    outer, inner, largest = extent.known
-    return choose(outer, inner, extent.reduces, largest)
+def general_blocks(kernel: Kernel) -> Blocks:
+    """Blocks for whatever numbers a kernel is called with."""
+    extent = extent_of(kernel)
+    sizes, inner, largest = extent.known
+    return blocks_for(sizes, inner, extent.reduces, largest, tile_of(kernel))
+
+
+def blocks_for(
+    sizes: tuple[int | None, ...], inner: int | None, reduces: bool, largest: int | None, tile: Tile | None
+) -> Blocks:
+    """Blocks of a kernel by what is known of it; see `choose`."""
+    known = [size for size in sizes if size is not None]
+    outer = math.prod(known) if len(known) == len(sizes) else None
+    across = None if tile is None or tile.across is None else sizes[tile.across]
+    return choose(outer, inner, reduces, largest, tile, (None if tile is None else sizes[tile.x], across))
 
 
 class KernelPrinter:
@@ -85,7 +98,7 @@ class KernelPrinter:
 
     def __init__(self, kernel: Kernel, blocks: Blocks | None = None) -> None:
         self.kernel = kernel
-        self.blocks = blocks or general_blocks(extent_of(kernel))
+        self.blocks = blocks or general_blocks(kernel)
         self.plan = _late_stores(kernel.body, split(kernel.body))
         self._lines: list[str] = []
         self._depth = 1
@@ -103,13 +116,7 @@ class KernelPrinter:
         ]
         parameters += [CHECKS] if checks_positions(kernel.body.ops) else []
         parameters += ["XBLOCK: tl.constexpr", "RBLOCK: tl.constexpr"]
-        outer = product(kernel.outer_sizes)
-        self._line(f"x_count = {self._index(outer)}")
-        self._line(
-            f"x_index = tl.program_id(0).to({self._int}) * XBLOCK + tl.arange(0, XBLOCK)[:, None].to({self._int})"
-        )
-        self._line("x_mask = x_index < x_count")
-        self._unflatten("x_index", kernel.body.outer_vars, kernel.outer_sizes)
+        self._outer_variables()
         if kernel.inner_sizes:
             self._line(f"r_count = {self._index(product(kernel.inner_sizes))}")
         if self.blocks.persistent and kernel.inner_sizes:
@@ -142,6 +149,37 @@ class KernelPrinter:
             size = self._index(sizes[k])
             self._line(f"{variables[k]} = {rest}" if k == 0 else f"{variables[k]} = {rest} % ({size})")
             rest = f"({rest} // ({size}))"
+
+    def _outer_variables(self) -> None:
+        """Where the program is: positions along the block's axes, and numbers for the variables that no axis runs over."""
+        variables, sizes, tile = self.kernel.body.outer_vars, self.kernel.outer_sizes, self.blocks.tile
+        program = f"tl.program_id(0).to({self._int})"
+        if tile is None:
+            self._line(f"x_count = {self._index(product(sizes))}")
+            self._line(f"x_index = {program} * XBLOCK + tl.arange(0, XBLOCK)[:, None].to({self._int})")
+            self._line("x_mask = x_index < x_count")
+            self._unflatten("x_index", variables, sizes)
+            return
+        axes = [("x", tile.x, "[:, None]", "")]
+        if tile.across is not None:
+            axes.append(("r", tile.across, "[None, :]", " & x_mask"))
+        self._line(f"program = {program}")
+        for axis, at, shape, mask in axes:
+            block = f"{axis.upper()}BLOCK"
+            self._line(f"{axis}_count = {self._index(sizes[at])}")
+            self._line(f"{axis}_blocks = ({axis}_count + {block} - 1) // {block}")
+            start = f"(program % {axis}_blocks) * {block}"
+            self._line(f"{axis}_index = {start} + tl.arange(0, {block}){shape}.to({self._int})")
+            self._line(f"{axis}_mask = ({axis}_index < {axis}_count){mask}")
+            self._line(f"{variables[at]} = {axis}_index")
+            self._line(f"program = program // {axis}_blocks")
+        rest = [at for at in range(len(variables)) if at not in (tile.x, tile.across)]
+        self._unflatten("program", tuple(variables[at] for at in rest), tuple(sizes[at] for at in rest))
+
+    def _covers_block(self, at: int) -> bool:
+        """Whether an operation has a value for each point along both axes."""
+        tile = self.blocks.tile
+        return at in self.plan.inner or (tile is not None and tile.across is not None)
 
     def _inner_variables(self, start: str) -> None:
         self._line(f"r_index = {start} + tl.arange(0, RBLOCK)[None, :].to({self._int})")
@@ -195,7 +233,7 @@ class KernelPrinter:
 
     def _access(self, at: int, op: Load | Store, mask: Ref | None) -> tuple[str, str]:
         """Pointer block and mask of a load or store. Every pointer is a block, since a mask needs one."""
-        inner = at in self.plan.inner
+        inner = self._covers_block(at)
         guard = "r_mask" if inner else "x_mask"
         if mask is not None:
             guard = f"{guard} & {self._operand(mask)}"
@@ -218,14 +256,14 @@ class KernelPrinter:
 
     def _store(self, at: int, op: Store) -> None:
         pointer, guard = self._access(at, op, None)
-        shape = "[XBLOCK, RBLOCK]" if at in self.plan.inner else "[XBLOCK, 1]"
+        shape = "[XBLOCK, RBLOCK]" if self._covers_block(at) else "[XBLOCK, 1]"
         value = f"tl.broadcast_to({self._operand(op.value)}, {shape})"
         write = "tl.atomic_add" if op.mode == "add" else "tl.store"
         self._line(f"{write}({pointer}, {value}, mask={guard})")
 
     def _indirect(self, at: int, op: Indirect) -> None:
         symbol, text, bound = op.symbol, self._operand(op.value), self._index(op.size)
-        guard, shape = ("r_mask", "[XBLOCK, RBLOCK]") if at in self.plan.inner else ("x_mask", "[XBLOCK, 1]")
+        guard, shape = ("r_mask", "[XBLOCK, RBLOCK]") if self._covers_block(at) else ("x_mask", "[XBLOCK, 1]")
         if op.mask is not None:
             guard = f"{guard} & {self._operand(op.mask)}"
         if INDEX_RULES[op.rule].error is None:
