@@ -81,7 +81,9 @@ OPTIONS: list[dict[str, Any]] = [
 def test_windows_are_refused_where_eager_refuses(kind: str, rank: int) -> None:
     pool = getattr(F, f"{kind}_pool{rank}d")
     for options in OPTIONS:
-        if "dilation" in options and kind == "avg" or "divisor_override" in options and (kind == "max" or rank == 1):
+        if ("dilation" in options and kind == "avg") or (
+            "divisor_override" in options and (kind == "max" or rank == 1)
+        ):
             continue
 
         def program(x: torch.Tensor, options: dict[str, Any] = options) -> Any:
