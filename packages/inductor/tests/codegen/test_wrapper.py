@@ -5,6 +5,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,21 @@ def test_a_kernel_no_backend_prints_is_interpreted() -> None:
     with warnings.catch_warnings(), pytest.raises(InterpretedWarning):
         warnings.simplefilter("error", InterpretedWarning)
         compile_graph(graph, [X], backends={"cpu": Picky()})
+
+
+def test_memory_of_a_backend_that_prints_nothing() -> None:
+    """A graph without kernels of a backend has none of the functions that come with them."""
+
+    class Silent(ReferenceBackend):
+        traits = replace(ReferenceBackend.traits, large_pages=0, pooled=0)
+
+        def supports(self, kernel) -> bool:
+            return False
+
+    graph, (expected,) = trace(lambda x: (x.sin(),), X)
+    with pytest.warns(InterpretedWarning):
+        compiled = compile_graph(graph, [X], backends={"cpu": Silent()})
+    torch.testing.assert_close(compiled([X])[0], expected)
 
 
 def test_what_backends_print_is_no_matter_of_warnings() -> None:

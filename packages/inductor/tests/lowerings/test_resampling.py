@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -160,3 +161,32 @@ def test_borders_of_sizes_that_are_symbols() -> None:
         pad = getattr(aten, mode)
         examples = [(torch.randn(2, 3, *lengths),) for lengths in ((7, 9), (4, 20), (11, 6))]
         check_dynamic(lambda x, pad=pad: (pad(x, [2, 1, 3, 1]),), *examples)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", *SMOOTH])
+def test_factors_that_eager_does_not_ask_for(mode: str) -> None:
+    """Where a length stays, or doubles, some of its kernels take the positions from that."""
+    ranks = [SMOOTH[mode]] if mode in SMOOTH else [1, 2, 3]
+    for rank in ranks:
+        for lengths, channels, layout in itertools.product([(9, 8, 7), (31, 64, 3)], (3, 4), layouts(rank)):
+            x = torch.randn(1, channels, *lengths[:rank]).contiguous(memory_format=layout)
+
+            def resampled(x: torch.Tensor) -> Any:
+                return tuple(F.interpolate(x, scale_factor=scale, mode=mode) for scale in (1.0001, 1.03, 2.0001, 2.0))
+
+            assert not in_aten(check(resampled, x))
+
+
+def test_factors_that_eager_does_not_ask_for_of_sizes_that_are_symbols() -> None:
+    examples = [(torch.randn(2, 4, *lengths),) for lengths in ((7, 9), (40, 90), (14, 18), (9, 14))]
+    for given in (examples, [(x.contiguous(memory_format=torch.channels_last),) for (x,) in examples]):
+        check_dynamic(
+            lambda x: (
+                aten.upsample_bilinear2d(x, [14, 18], False, 1.01, 1.01),
+                aten.upsample_nearest2d(x, [14, 18], 1.01, 2.01),
+                aten.upsample_nearest2d(x, [80, 90], 1.01, 2.01),
+            ),
+            *given,
+            rtol=1e-4,
+            atol=1e-5,
+        )

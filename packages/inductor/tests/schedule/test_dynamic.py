@@ -8,6 +8,7 @@ from inductor_schedules import launches, run
 
 from inductor import Buffer, ExternOp, LoopOp, Program, StridedView, ops, record, schedule
 from inductor.codegen import generate
+from symshapes import IntFunction
 
 
 def tensors(*sizes: tuple[int, ...]) -> tuple[torch.Tensor, ...]:
@@ -87,3 +88,19 @@ def test_a_size_read_from_data() -> None:
     program.outputs = [StridedView("y", (u0,), (one,), zero), u0]
     result = run(schedule(program), torch.tensor(5))
     assert result[0].tolist() == [0, 2, 4, 6, 8] and result[1] == 5
+
+
+def test_sizes_that_floats_become_are_arguments() -> None:
+    """No backend has text for them: Python computes them."""
+
+    def resampled(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        size = [torch.sym_int(length * 0.3) for length in x.shape[2:]]
+        y = torch.ops.aten.upsample_bilinear2d(x, size, False)
+        return y, torch.ops.aten.upsample_nearest2d(x.sin(), [size[0], 7]).sum(-1), x[:, :, : size[0]] + 1
+
+    plan = check_dynamic(resampled, *((torch.randn(2, 3, *lengths),) for lengths in ((7, 9), (40, 90), (14, 18))))
+    for kernel in plan.kernels:
+        expressions = [*kernel.outer_sizes, *kernel.inner_sizes]
+        for op in kernel.body.ops:
+            op.with_index(lambda index: expressions.append(index) or index)
+        assert not any(expression.atoms(IntFunction) for expression in expressions)

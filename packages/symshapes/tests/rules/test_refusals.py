@@ -68,3 +68,26 @@ def _refuses(program: Callable[..., Any], x: torch.Tensor, mode: FakeMode | None
     except (RuntimeError, IndexError):
         return True
     return False
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {"padding": 1}, {"padding": 2}, {"padding": -1}, {"stride": 0}, {"stride": -1}, {"kernel_size": 0}, {"kernel_size": -1},
+    {"dilation": 0}, {"dilation": 2, "padding": 2}, {"divisor_override": 0},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("kind", ["max", "avg"])
+def test_windows_are_refused_where_eager_refuses(kind: str, rank: int) -> None:
+    pool = getattr(F, f"{kind}_pool{rank}d")
+    for options in OPTIONS:
+        if ("dilation" in options and kind == "avg") or (
+            "divisor_override" in options and (kind == "max" or rank == 1)
+        ):
+            continue
+
+        def program(x: torch.Tensor, options: dict[str, Any] = options) -> Any:
+            return pool(x, **{"kernel_size": 3, **options})
+
+        x = torch.zeros(1, 2, *(8,) * rank)
+        assert _refuses(program, x) == _refuses(program, x, FakeMode()), options

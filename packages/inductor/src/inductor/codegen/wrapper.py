@@ -106,7 +106,7 @@ class _Writer:
         self.memory = schedule.memory
         self.pooled = schedule.memory.private if pool_memory else frozenset()
         self.traits = traits
-        self.with_kernels = {kernel.device for kernel in schedule.kernels}
+        self.with_kernels = {kernel.device for kernel in schedule.kernels if kernel.name not in schedule.unsupported}
         self.check = check
         self.globals: dict[str, str] = {}
         self.objects: dict[str, Any] = {}

@@ -14,7 +14,7 @@ from inductor.ir.scalar import Scalar, index_value, lift, masked, prim, where
 from inductor.ir.tensor import Cost, TensorValue
 from inductor.lowerings.indexing import like_node
 from inductor.lowerings.registry import lowering, realize_if_costly
-from inductor.lowerings.windows import Covering, Window, each
+from inductor.lowerings.windows import Covering, Window, channels_last, each
 from symshapes import HALF_DTYPES
 
 LARGEST_WINDOW = 9
@@ -199,7 +199,7 @@ def _avg_pool_backward(
     by_count = any(pads) and not count_include_pad and divisor_override is None
     if covering.count > LARGEST_WINDOW or ceil_mode or by_count or is_empty(grad.size) or is_empty(self.size):
         return NotImplemented
-    if covering.count > 1 and covering.stride[-1] > 1 and not _channels_last(builder, rank):
+    if covering.count > 1 and covering.stride[-1] > 1 and not channels_last(builder, rank):
         return NotImplemented  # vectors of neighbours ask for every so many of a row: ATen's loop over the windows is faster
     realize_if_costly(builder, grad)
 
@@ -243,7 +243,7 @@ def _max_pool_backward(
     if (
         covering.count > 1
         or set(each(dilation, rank)) != {1}
-        or not _channels_last(builder, rank)
+        or not channels_last(builder, rank)
         or is_empty(grad.size)
     ):
         return (
@@ -272,9 +272,3 @@ def max_pool2d_with_indices_backward(builder: Builder, grad: TensorValue, self: 
 def max_pool3d_with_indices_backward(builder: Builder, grad: TensorValue, self: TensorValue, *options: Any) -> Any:
     """The gradient of the window whose maximum the element is, where windows of a volume do not overlap."""
     return _max_pool_backward(builder, 3, grad, self, *options)
-
-
-def _channels_last(builder: Builder, rank: int) -> bool:
-    """Whether neighbours in the memory of the node's value are channels."""
-    out = builder.meta()
-    return out.dim() > rank + 1 and builder.size(out.stride(-rank - 1)) == 1 and builder.size(out.size(-rank - 1)) != 1

@@ -14,10 +14,11 @@ import torch
 from inductor.ir.builder import Builder
 from inductor.ir.indexing import Index, is_empty, same
 from inductor.ir.operations import Expr
-from inductor.ir.scalar import Scalar, convert, index_value, indirect, lift, prim
+from inductor.ir.scalar import Scalar, convert, index_value, indirect, lift, prim, where
 from inductor.ir.tensor import TensorValue
 from inductor.lowerings.indexing import like_node
 from inductor.lowerings.registry import lowering, realize_if_costly
+from inductor.lowerings.windows import channels_last
 
 Tap = tuple[Expr, Scalar | None]
 """A place along a dimension, and its weight; None: 1."""
@@ -26,6 +27,10 @@ AT_A_PLACE = 3.0
 """What an element read at a computed place of a row costs, beside one of a vector of neighbours."""
 KEPT = 2.0
 """What an element that is written to memory, and read again, costs beside that."""
+SMALL = 128
+VECTOR_OF_CHANNELS = 3
+"""Planes of lengths of so many together, and results with more than so many channels as neighbours in memory, eager has another
+kernel for, with positions of its own."""
 CUBIC = -0.75
 """The slope that eager's cubic has at the next element but one."""
 
@@ -41,11 +46,15 @@ class Axis:
     """Whether the first and last elements lie on each other; else the outer edges of the elements do."""
     dtype: torch.dtype
     """What positions and weights are computed in."""
+    unasked: tuple[int, ...] = ()
+    """How many times as long the result is where eager does not ask for a factor that was given."""
+    if_true: Callable[[], Scalar] | None = None
+    """Whether that is so at all; None: it is."""
 
     def step(self) -> Scalar:
         """How far apart the result's elements are, in the image's."""
         if self.scale is not None and self.scale > 0 and not self.aligned:
-            return lift(1.0 / self.scale, self.dtype)
+            return self._given(self.scale)
         less = 1 if self.aligned else 0
         source, result = self.size - less, self.result - less
         if result == 0:
@@ -55,6 +64,19 @@ class Axis:
         if less:
             result = sympy.Max(result, 1)  # a single element is the first one
         return lift(source, self.dtype) / lift(result, self.dtype)
+
+    def _given(self, scale: float) -> Scalar:
+        """The step by a factor that was given, unless the lengths are such that eager does not ask for it."""
+        step = lift(1.0 / scale, self.dtype)
+        for times in self.unasked:
+            length = times * self.size
+            if (length.is_Integer and self.result.is_Integer and length != self.result) or scale == times:
+                continue
+            unasked = prim.eq(index_value(length), index_value(self.result))
+            if self.if_true is not None:
+                unasked = unasked & self.if_true()
+            step = where(unasked, 1.0 / times, step)
+        return step
 
     @property
     def whole(self) -> torch.dtype:
@@ -136,7 +158,13 @@ def _outer(x: Scalar) -> Scalar:
 
 
 def _axes(
-    builder: Builder, self: TensorValue, rank: int, aligned: bool, scales: Sequence[Any]
+    builder: Builder,
+    self: TensorValue,
+    rank: int,
+    aligned: bool,
+    scales: Sequence[Any],
+    unasked: tuple[int, ...],
+    if_true: Callable[[], Scalar] | None = None,
 ) -> dict[int, Axis] | None:
     """The dimensions that are resampled; None where loops do not."""
     result = builder.sizes(builder.meta().size())
@@ -146,14 +174,28 @@ def _axes(
         return None
     dtype = torch.float64 if self.dtype is torch.float64 else torch.float32
     given = [*scales, *[None] * rank]
-    return {dim: Axis(self.size[dim], result[dim], given[dim + rank], aligned, dtype) for dim in range(-rank, 0)}
+    return {
+        dim: Axis(self.size[dim], result[dim], given[dim + rank], aligned, dtype, unasked, if_true)
+        for dim in range(-rank, 0)
+    }
 
 
 # Nearest
 
 
 def _nearest(builder: Builder, rank: int, self: TensorValue, scales: Sequence[Any], exact: bool) -> Any:
-    axes = _axes(builder, self, rank, False, scales)
+    size = builder.sizes(builder.meta().size())
+    beside = channels_last(builder, rank)
+
+    def other_kernel() -> Scalar:
+        many = prim.gt(index_value(size[1]), VECTOR_OF_CHANNELS)
+        if rank > 2:
+            return many
+        small = prim.le(index_value(size[-1] + size[-2]), SMALL)
+        return small | many if beside else small
+
+    unasked = () if exact or not (beside or rank == 2) else (1, 2)
+    axes = _axes(builder, self, rank, False, scales, unasked, other_kernel)
     if axes is None:
         return NotImplemented
     realize_if_costly(builder, self)
@@ -202,7 +244,7 @@ Taps = Callable[[Axis, Expr], Sequence[Tap]]
 def _weighted(
     builder: Builder, rank: int, self: TensorValue, taps: Taps, count: int, aligned: bool, scales: Sequence[Any]
 ) -> Any:
-    axes = _axes(builder, self, rank, aligned, scales)
+    axes = _axes(builder, self, rank, aligned, scales, () if count == 4 else (1,))
     if axes is None:
         return NotImplemented
     realize_if_costly(builder, self)

@@ -9,6 +9,7 @@ from typing import Any
 
 import sympy
 
+from inductor.ir.builder import Builder
 from inductor.ir.indexing import Index
 from inductor.ir.operations import Expr
 from inductor.ir.scalar import Scalar, index_value, prim
@@ -24,6 +25,12 @@ def each(value: Any, rank: int, default: Sequence[int] = (0,)) -> tuple[int, ...
 def end_of(size: Expr) -> Any:
     """A size to compare positions with."""
     return int(size) if size.is_Integer else index_value(size)
+
+
+def channels_last(builder: Builder, rank: int) -> bool:
+    """Whether neighbours in the memory of the node's value are channels."""
+    out = builder.meta()
+    return out.dim() > rank + 1 and builder.size(out.stride(-rank - 1)) == 1 and builder.size(out.size(-rank - 1)) != 1
 
 
 class Window:

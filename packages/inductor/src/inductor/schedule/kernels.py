@@ -5,6 +5,7 @@ Flows in: a `LoopOp` (merged) and its in-place pairs. Flows out: `Kernel`, and t
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from inductor.ir.body import Body
 from inductor.ir.operations import Expr, IndexExpr, Load, Op, Ref, Store, Symbol
 from inductor.ir.program import LoopOp, Program
 from inductor.schedule.merge import without_dead
+from symshapes import IntFunction
 
 _NAME_LENGTH = 60
 
@@ -83,8 +85,8 @@ def draft_kernel(program: Program, loop: LoopOp, inplace: Mapping[str, str]) -> 
     body = Body(body.outer_vars, body.inner_vars, tuple(renamed))
     if inplace:
         body = stores_last(body)
-    body, numbers = _numbers_apart(body)
-    symbols = size_symbols(body, loop)
+    body, sizes, numbers = _numbers_apart(body, (loop.outer_sizes, loop.inner_sizes))
+    symbols = size_symbols(body, itertools.chain(*sizes))
     roles: tuple[tuple[Literal["in", "out", "inout"], dict[str, str]], ...] = (
         ("in", ins),
         ("inout", inouts),
@@ -99,8 +101,8 @@ def draft_kernel(program: Program, loop: LoopOp, inplace: Mapping[str, str]) -> 
     kernel = Kernel(
         name="kernel",
         device=loop.device,
-        outer_sizes=loop.outer_sizes,
-        inner_sizes=loop.inner_sizes,
+        outer_sizes=sizes[0],
+        inner_sizes=sizes[1],
         body=body,
         args=tuple(args),
         symbols=symbols,
@@ -109,20 +111,35 @@ def draft_kernel(program: Program, loop: LoopOp, inplace: Mapping[str, str]) -> 
     return KernelCallSite(kernel, (*ins, *inouts, *outs), tuple(numbers.get(symbol, symbol) for symbol in symbols))
 
 
-def _numbers_apart(body: Body) -> tuple[Body, dict[Symbol, Expr]]:
-    """The body with a symbol for each number that is the same at all points, and what these stand for: Python computes
-    them, with its own rounding and integers of any size, once a call."""
+Sizes = tuple[Expr, ...]
+
+
+def _numbers_apart(body: Body, sizes: tuple[Sizes, Sizes]) -> tuple[Body, tuple[Sizes, Sizes], dict[Symbol, Expr]]:
+    """The body and sizes with a symbol for each number that is the same at all points, and what these stand for: Python
+    computes them, with its own rounding and integers of any size, once a call. Of sizes and places these are the integers that
+    floats become, which no backend has text for."""
     own = {*body.outer_vars, *body.inner_vars, *body.indirects()}
     names: dict[Expr, Symbol] = {}
+
+    def named(expr: Expr) -> Symbol:
+        assumption = {"integer": True} if expr.is_integer else {"real": True}
+        return names.setdefault(expr, sympy.Symbol(f"number{len(names)}", **assumption))
+
+    def without_floats(expr: Expr) -> Expr:
+        found = sorted(expr.atoms(IntFunction), key=str) if expr.args else []
+        return expr.xreplace({part: named(part) for part in found if own.isdisjoint(part.free_symbols)})
+
     ops: list[Op] = []
     for op in body.ops:
         if isinstance(op, IndexExpr) and op.index.args and own.isdisjoint(op.index.free_symbols):
-            whole = bool(op.index.is_integer)
-            assumption = {"integer": True} if whole else {"real": True}
-            symbol = names.setdefault(op.index, sympy.Symbol(f"number{len(names)}", **assumption))
-            op = IndexExpr(symbol, op.dtype)
+            op = IndexExpr(named(op.index), op.dtype)
         ops.append(op)
-    return Body(body.outer_vars, body.inner_vars, tuple(ops)), {symbol: expr for expr, symbol in names.items()}
+    if size_symbols(body, itertools.chain(*sizes)):
+        outer, inner = sizes
+        ops = [op.with_index(without_floats) for op in ops]
+        sizes = tuple(map(without_floats, outer)), tuple(map(without_floats, inner))
+    apart = Body(body.outer_vars, body.inner_vars, tuple(ops))
+    return apart, sizes, {symbol: expr for expr, symbol in names.items()}
 
 
 def stores_last(body: Body) -> Body:
@@ -134,10 +151,10 @@ def stores_last(body: Body) -> Body:
     return Body(body.outer_vars, body.inner_vars, ops)
 
 
-def size_symbols(body: Body, loop: LoopOp) -> tuple[Symbol, ...]:
-    """Symbols a loop needs the values of, by name."""
+def size_symbols(body: Body, sizes: Iterable[Expr]) -> tuple[Symbol, ...]:
+    """Symbols a loop of these sizes needs the values of, by name."""
     used = body.free_symbols()
-    for size in (*loop.outer_sizes, *loop.inner_sizes):
+    for size in sizes:
         used |= sympy.sympify(size).free_symbols
     return tuple(sorted(used, key=lambda s: s.name))
 

@@ -4,6 +4,7 @@ from sympy import Max, Min
 
 from symshapes.expr import functions, printers, simplify
 from symshapes.expr.evaluate import evaluate
+from symshapes.expr.floats import IntFunction
 from symshapes.expr.functions import FloorDiv, Mod
 from symshapes.expr.plain import ExprWriter, read_exprs
 from symshapes.expr.printers import print_expr
@@ -15,6 +16,7 @@ __all__ = [
     "SYMBOLIC",
     "ExprWriter",
     "FloorDiv",
+    "IntFunction",
     "Max",
     "Min",
     "Mod",

@@ -50,7 +50,8 @@ def pooled(
     dilation: Sequence[Size] = (1,),
     ceil_mode: bool = False,
 ) -> list[Size]:
-    """The size after pooling the last `spatial` dimensions. Raises RuntimeError if nothing is left."""
+    """The size after pooling the last `spatial` dimensions. Raises RuntimeError if nothing is left, or for windows that eager
+    refuses."""
     kernel = _each(kernel_size, spatial)
     step = _each(stride, spatial) if stride else kernel
     pad, gap = _each(padding, spatial), _each(dilation, spatial)
@@ -59,6 +60,12 @@ def pooled(
         raise RuntimeError(f"Expected {spatial + 1}D or {spatial + 2}D input, got {list(self.size)}")
     out = list(self.size[:lead])
     for at in range(spatial):
+        if kernel[at] < 1 or step[at] < 1 or gap[at] < 1:
+            raise RuntimeError("kernel size, stride and dilation should be greater than zero")
+        if pad[at] < 0 or 2 * pad[at] > kernel[at]:
+            raise RuntimeError(
+                f"pad must be non-negative and at most half of kernel size, but got pad={pad[at]} and kernel_size={kernel[at]}"
+            )
         length = pooled_length(self.size[lead + at], kernel[at], step[at], pad[at], gap[at], ceil_mode)
         if length < 1:
             raise RuntimeError(
@@ -94,6 +101,11 @@ def max_pool3d_with_indices_backward(grad_output: TensorMeta, self: TensorMeta, 
     return _shaped_3d(self.size, self)
 
 
+def _check_divisor(divisor: int | None) -> None:
+    if divisor == 0:
+        raise RuntimeError("divisor must be not zero")
+
+
 @rule("avg_pool2d")
 def avg_pool2d(
     self: TensorMeta,
@@ -105,6 +117,7 @@ def avg_pool2d(
     divisor_override: int | None = None,
 ) -> TensorMeta:
     """The mean of each window."""
+    _check_divisor(divisor_override)
     return _shaped(pooled(self, 2, kernel_size, stride, padding, (1,), ceil_mode), self)
 
 
@@ -119,6 +132,7 @@ def avg_pool3d(
     divisor_override: int | None = None,
 ) -> TensorMeta:
     """The mean of each window, row-major."""
+    _check_divisor(divisor_override)
     return fresh(pooled(self, 3, kernel_size, stride, padding, (1,), ceil_mode), self)
 
 
