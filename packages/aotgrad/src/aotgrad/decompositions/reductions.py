@@ -83,7 +83,7 @@ def vector_norm(
     x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
 ) -> Tensor:
     """The norm (Σ |x|ᵒʳᵈ)^(1/ord); the number of elements that are not 0 for 0, the largest or smallest for ±∞."""
-    if _refused(x):
+    if _refused(x) or (dtype is not None and not dtype.is_floating_point):
         return NotImplemented
     dims = _dims(x, dim)
     wide = widen(x if dtype is None else cast(x, dtype))
@@ -129,7 +129,7 @@ def nansum(x: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: torch.dt
     """The sum of all that is a number."""
     if not x.is_floating_point():
         return NotImplemented if x.is_complex() else aten.sum.dim_IntList(x, dim, keepdim, dtype=dtype)
-    if has_no_elements(x):
+    if has_no_elements(x) or (dtype is not None and not dtype.is_floating_point):
         return NotImplemented
     numbers = aten.where.ScalarSelf(aten.isnan.default(x), 0.0, x)
     return aten.sum.dim_IntList(numbers, dim, keepdim, dtype=dtype)

@@ -43,7 +43,8 @@ def dot(x: Tensor, other: Tensor) -> Tensor:
 @decomposition(aten.addr.default)
 def addr(x: Tensor, first: Tensor, second: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta x + alpha times the products of each element of `first` with each of `second`; without x where beta is 0."""
-    if _refused(x, first, second) or not all(type(scale) in (int, float) for scale in (beta, alpha)):
+    scales = (int, float) if x.is_floating_point() else (int,)
+    if _refused(x, first, second) or not all(type(scale) in scales for scale in (beta, alpha)):
         return NotImplemented
     products = aten.unsqueeze.default(widen(first), 1) * widen(second)
     if alpha != 1:
