@@ -276,6 +276,18 @@ def test_strides_are_of_the_first_that_has_any(name):
     agree(op, x, other)
 
 
+@pytest.mark.parametrize("order", [2, 3, -3, 0.5, 0, math.inf])
+def test_norms_of_one_number_are_its_size(order):
+    x = torch.tensor([[-2e38], [1e-39], [-0.0], [math.nan]])
+    agree(aten.linalg_vector_norm.default, x, order, [1], exact=True)
+    agree(aten.dist.default, x[0], torch.zeros(1), order, exact=True)
+
+
+def test_a_factor_comes_first_in_products_of_vectors():
+    x, first, second = torch.zeros(2, 2), torch.tensor([2e20, 1.0]), torch.tensor([2e18, 1.0])
+    agree(aten.addr.default, x, first, second, alpha=0.5, exact=True)
+
+
 def test_what_kernels_refuse_or_read_otherwise_is_left_to_them():
     whole, x, gaps = torch.ones(3, dtype=torch.int32), torch.ones(3), torch.ones(4, 8)[:, ::2]
     left = [

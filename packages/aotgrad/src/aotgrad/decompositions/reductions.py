@@ -94,7 +94,7 @@ def vector_norm(
         out = aten.amin.default(size, dims, keepdim)
     elif ord == 0:
         out = aten.sum.dim_IntList(cast(wide != 0, wide.dtype), dims, keepdim)
-    elif ord == 1:
+    elif ord == 1 or _is_one_each(x, dims):
         out = aten.sum.dim_IntList(size, dims, keepdim)
     elif ord == 2:
         out = aten.sqrt.default(aten.sum.dim_IntList(wide * wide, dims, keepdim))
@@ -102,6 +102,11 @@ def vector_norm(
         total = aten.sum.dim_IntList(aten.pow.Tensor_Scalar(size, ord), dims, keepdim)
         out = aten.pow.Tensor_Scalar(total, 1.0 / ord)
     return cast(out, x.dtype if dtype is None else dtype)
+
+
+def _is_one_each(x: Tensor, dims: list[int]) -> bool:
+    """Whether each result is known to be of one element: its size, which needs no power that may be too large."""
+    return all(type(x.shape[dim]) is int and x.shape[dim] == 1 for dim in dims if x.dim())
 
 
 @decomposition(aten.norm.ScalarOpt_dim, aten.norm.ScalarOpt_dim_dtype)

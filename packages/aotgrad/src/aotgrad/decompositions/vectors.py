@@ -46,9 +46,8 @@ def addr(x: Tensor, first: Tensor, second: Tensor, *, beta: Any = 1, alpha: Any 
     scales = (int, float) if x.is_floating_point() else (int,)
     if _refused(x, first, second) or not all(type(scale) in scales for scale in (beta, alpha)):
         return NotImplemented
-    products = aten.unsqueeze.default(widen(first), 1) * widen(second)
-    if alpha != 1:
-        products = products * alpha
+    first = widen(first) if alpha == 1 else widen(first) * alpha
+    products = aten.unsqueeze.default(first, 1) * widen(second)
     if beta == 0:
         return cast(products, x.dtype)
     return cast((widen(x) if beta == 1 else widen(x) * beta) + products, x.dtype)
