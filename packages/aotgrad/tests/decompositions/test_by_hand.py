@@ -299,6 +299,9 @@ def test_what_kernels_refuse_or_read_otherwise_is_left_to_them():
         (aten.index_fill.int_Scalar, (x, 0, x > 0, 2), {}),
         (aten.index_fill.int_Tensor, (x, 0, whole, x.sum()), {}),
         (aten.diagonal_scatter.default, (gaps, torch.zeros(4)), {}),
+        (aten.index_fill.int_Tensor, (x, 1, whole.long(), x.sum()), {}),
+        (aten.scatter_reduce.two, (x, 0, whole.long(), whole, "mean"), {}),
+        (aten.addr.default, (x, x[:1], x.sum()), {}),
     ]
     for op, args, kwargs in left:
         assert TABLE[op](*args, **kwargs) is NotImplemented, op

@@ -22,6 +22,7 @@ def scatter_reduce(
         reduce not in ("sum", "mean")
         or x.dtype is torch.bool
         or x.is_complex()
+        or src.dtype is not x.dtype
         or not x.dim()
         or has_no_elements(index)
     ):
@@ -65,7 +66,7 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """x with one number at positions of a dimension."""
     if type(value) not in (bool, int, float) or (isinstance(value, float) and not x.is_floating_point()):
         return NotImplemented
-    if not _can_fill(x, index):
+    if not _can_fill(x, dim, index):
         return NotImplemented
     number = aten.full.default([], value, dtype=x.dtype, device=x.device)
     return _filled(x, dim, index, number)
@@ -74,15 +75,15 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
 @decomposition(aten.index_fill.int_Tensor)
 def index_fill_tensor(x: Tensor, dim: int, index: Tensor, value: Tensor) -> Tensor:
     """x with one number, that of a tensor of no dimensions, at positions of a dimension."""
-    if value.dim() or value.dtype != x.dtype or not _can_fill(x, index):
+    if value.dim() or value.dtype != x.dtype or not _can_fill(x, dim, index):
         return NotImplemented
     return _filled(x, dim, index, value)
 
 
-def _can_fill(x: Tensor, index: Tensor) -> bool:
-    # The kernel takes int64 alone; of others it says so.
+def _can_fill(x: Tensor, dim: int, index: Tensor) -> bool:
+    # The kernel refuses other positions than int64, and dimensions that are not there.
     positions = index.dtype is torch.int64 and index.dim() == 1
-    return positions and bool(x.dim()) and not has_no_elements(x) and not has_no_elements(index)
+    return positions and -x.dim() <= dim < x.dim() and not has_no_elements(x) and not has_no_elements(index)
 
 
 def _filled(x: Tensor, dim: int, index: Tensor, value: Tensor) -> Tensor:

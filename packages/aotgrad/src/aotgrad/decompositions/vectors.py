@@ -44,7 +44,12 @@ def dot(x: Tensor, other: Tensor) -> Tensor:
 def addr(x: Tensor, first: Tensor, second: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta x + alpha times the products of each element of `first` with each of `second`; without x where beta is 0."""
     scales = (int, float) if x.is_floating_point() else (int,)
-    if _refused(x, first, second) or not all(type(scale) in scales for scale in (beta, alpha)):
+    if (
+        _refused(x, first, second)
+        or first.dim() != 1
+        or second.dim() != 1
+        or not all(type(scale) in scales for scale in (beta, alpha))
+    ):
         return NotImplemented
     first = widen(first) if alpha == 1 else widen(first) * alpha
     products = aten.unsqueeze.default(first, 1) * widen(second)
