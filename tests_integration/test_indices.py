@@ -189,3 +189,46 @@ def test_a_table_without_rows() -> None:
     program: Program = lambda i: F.embedding(i, TABLE[:0])  # noqa: E731
     assert outcome(program, positions(None)) is RuntimeError
     assert outcome(meta.compile(program), positions(None)) is RuntimeError
+
+
+UNLIKE: dict[str, Callable[..., Any]] = {
+    "scatter": lambda x, i, y: x.scatter(0, i, y),
+    "scatter_add": lambda x, i, y: x.scatter_add(0, i, y),
+    "scatter_reduce": lambda x, i, y: x.scatter_reduce(0, i, y, "amax"),
+    "scatter_reduce, means": lambda x, i, y: x.scatter_reduce(0, i, y, "mean"),
+    "index_add": lambda x, i, y: x.index_add(0, i, y),
+    "index_copy": lambda x, i, y: x.index_copy(0, i, y),
+    "index_reduce": lambda x, i, y: x.index_reduce(0, i, y, "amax"),
+    "index_put": lambda x, i, y: x.index_put((i,), y, accumulate=True),
+    "put": lambda x, i, y: x.put(i, y),
+}
+
+
+@pytest.mark.parametrize("name", UNLIKE)
+def test_writes_of_another_dtype_are_refused(name: str) -> None:
+    index = torch.zeros(3, dtype=torch.int64)
+    for x, y in ((torch.ones(3), index), (index, torch.ones(3)), (index, index.int())):
+        with pytest.raises(RuntimeError):
+            UNLIKE[name](x, index, y)
+        with pytest.raises(RuntimeError):
+            meta.compile(UNLIKE[name])(x, index, y)
+
+
+def test_positions_of_other_rank_are_refused() -> None:
+    index, column = torch.zeros(3, dtype=torch.int64), torch.ones(3, 1)
+    programs: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
+        (lambda x, i: x.gather(0, i), (column, index)),
+        (lambda x, i: x.gather(0, i), (column[0], index[:, None])),
+        (lambda x, i, y: x.scatter_add(0, i, y), (column, index, column)),
+        (lambda x, i, y: x.scatter_add(0, i, y), (column[:, 0], index, column)),
+        (lambda x, i, y: x.scatter_reduce(0, i, y, "mean"), (column[:, 0], index[:1], torch.ones(2, 4))),
+    ]
+    for program, given in programs:
+        for one in (program, meta.compile(program)):
+            with pytest.raises(RuntimeError, match="same number of dimensions"):
+                one(*given)
+
+
+def test_bools_have_no_hypotenuse() -> None:
+    with pytest.raises(NotImplementedError):
+        meta.compile(torch.hypot)(torch.ones(3) > 0, torch.ones(3) > 0)

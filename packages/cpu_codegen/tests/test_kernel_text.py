@@ -6,6 +6,7 @@ import sympy
 import torch
 
 from cpu_codegen import CpuBackend
+from cpu_codegen.types import literal
 from inductor import ops
 
 F32 = torch.float32
@@ -58,3 +59,9 @@ def test_any_name_will_do(case, compiled):
     one = case("double", body, [n], [], buffers, [n])
     memory = {name: torch.zeros(5) for name in buffers}
     torch.testing.assert_close(one.call(compiled([one]), memory, {n: 5})["a.b"], torch.ones(5))
+
+
+def test_numbers_beyond_an_integer_dtype_keep_their_lower_bits():
+    numbers = {torch.int8: (300, 44), torch.uint8: (-1, 255), torch.int32: (2**32 + 5, 5), torch.int64: (2**64 - 3, -3)}
+    for dtype, (given, kept) in numbers.items():
+        assert literal(given, dtype) == literal(kept, dtype)

@@ -250,3 +250,58 @@ def test_distances(lead):
     torch.testing.assert_close(TABLE[op](one, other), op(one, other))
     same = TABLE[op](one, one)
     assert same.isfinite().all()  # rounding makes no root of a negative number
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.int32], ids=str)
+def test_powers_beyond_what_the_dtype_holds(dtype):
+    op = aten.ldexp.Tensor
+    x = torch.tensor([2.0**-30, 3.0, 0.0, 1.5, 1.0, 2.0]).to(dtype)
+    for power in (
+        torch.tensor([140, -140, 300, 3, 2**32 + 1, -(2**31)]),
+        torch.tensor([127, -128, 0, 3, 1, 9]).to(torch.int8),
+    ):
+        agree(op, x, power, exact=True)
+    agree(op, x, torch.tensor([0.5, -3.0, 2.0, 0.0, 1.0, -1.0]))
+
+
+@pytest.mark.parametrize("name", ["xlogy.Tensor", "special_xlog1py.default", "logaddexp.default", "logaddexp2.default"])
+def test_strides_are_of_the_first_that_has_any(name):
+    packet, overload = name.split(".")
+    op = getattr(getattr(aten, packet), overload)
+    plain, turned = torch.rand(3, 4, 5), torch.rand(5, 4, 3).permute(2, 1, 0)
+    spread = torch.rand(3, 1, 1).expand(3, 4, 5)
+    for given in ((turned, plain), (plain, turned), (spread, turned), (turned, spread)):
+        assert TABLE[op](*given).stride() == op(*given).stride()
+    x, other = torch.tensor([0.0, 0.0, 0.0, 1.0, 1.0]), torch.tensor([math.nan, -1.0, -2.0, math.nan, math.inf])
+    agree(op, x, other)
+
+
+@pytest.mark.parametrize("order", [2, 3, -3, 0.5, 0, math.inf])
+def test_norms_of_one_number_are_its_size(order):
+    x = torch.tensor([[-2e38], [1e-39], [-0.0], [math.nan]])
+    agree(aten.linalg_vector_norm.default, x, order, [1], exact=True)
+    agree(aten.dist.default, x[0], torch.zeros(1), order, exact=True)
+
+
+def test_a_factor_comes_first_in_products_of_vectors():
+    x, first, second = torch.zeros(2, 2), torch.tensor([2e20, 1.0]), torch.tensor([2e18, 1.0])
+    agree(aten.addr.default, x, first, second, alpha=0.5, exact=True)
+
+
+def test_what_kernels_refuse_or_read_otherwise_is_left_to_them():
+    whole, x, gaps = torch.ones(3, dtype=torch.int32), torch.ones(3), torch.ones(4, 8)[:, ::2]
+    left = [
+        (aten.addr.default, (torch.ones(3, 3, dtype=torch.int32), whole, whole), {"beta": 0.5}),
+        (aten.linalg_vector_norm.default, (x,), {"dtype": torch.complex64}),
+        (aten.nansum.default, (x,), {"dtype": torch.complex64}),
+        (aten.isin.Tensor_Tensor, (x > 0, x > 0), {}),
+        (aten.index_fill.int_Scalar, (x, 0, whole, 2), {}),
+        (aten.index_fill.int_Scalar, (x, 0, x > 0, 2), {}),
+        (aten.index_fill.int_Tensor, (x, 0, whole, x.sum()), {}),
+        (aten.diagonal_scatter.default, (gaps, torch.zeros(4)), {}),
+        (aten.index_fill.int_Tensor, (x, 1, whole.long(), x.sum()), {}),
+        (aten.scatter_reduce.two, (x, 0, whole.long(), whole, "mean"), {}),
+        (aten.addr.default, (x, x[:1], x.sum()), {}),
+    ]
+    for op, args, kwargs in left:
+        assert TABLE[op](*args, **kwargs) is NotImplemented, op

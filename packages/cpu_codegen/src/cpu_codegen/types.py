@@ -35,7 +35,9 @@ def literal(value: float | int | bool, dtype: torch.dtype) -> str:
         return "true" if value else "false"
     name = SCALAR[dtype]
     if not dtype.is_floating_point:
-        number = int(torch.tensor(int(value) & 0xFF if dtype is torch.uint8 else int(value), dtype=dtype).item())
+        # As eager casts it: what does not fit keeps its lower bits.
+        lowest = torch.iinfo(dtype).min
+        number = (int(value) - lowest) % (1 << torch.iinfo(dtype).bits) + lowest
         if number == -(2**63):
             return "i64(-__INT64_MAX__ - 1)"
         return f"{name}({number}{'L' if abs(number) >= 2**31 else ''})"

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from aotgrad.decompositions.layout import has_no_elements, laid_out_like
 from aotgrad.decompositions.registry import decomposition
+from symshapes import is_dense
 
 aten = torch.ops.aten
 
@@ -53,7 +54,8 @@ def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim
     dim1, dim2 = dim1 % rank, dim2 % rank
     kept = [x.shape[d] for d in range(rank) if d not in (dim1, dim2)]
     same = src.dtype == x.dtype and src.device == x.device and list(src.shape[:-1]) == kept
-    if dim1 == dim2 or not same or has_no_elements(x) or has_no_elements(src):
+    # Of a tensor with gaps the kernel keeps the gaps.
+    if dim1 == dim2 or not same or has_no_elements(x) or has_no_elements(src) or not is_dense(x):
         return NotImplemented
     if src.shape[-1] != aten.diagonal.default(x, offset, dim1, dim2).shape[-1]:
         return NotImplemented

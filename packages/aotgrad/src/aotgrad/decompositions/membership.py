@@ -42,4 +42,5 @@ def isin_scalar(elements: Tensor, test_element: Any, *, assume_unique: bool = Fa
 
 
 def _is_mixed(elements: Tensor, others: Tensor) -> bool:
-    return elements.dtype != others.dtype or elements.device != others.device or elements.is_complex()
+    kinds = elements.is_complex() or elements.dtype is torch.bool  # the kernel has none for these
+    return kinds or elements.dtype != others.dtype or elements.device != others.device

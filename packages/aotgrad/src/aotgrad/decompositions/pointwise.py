@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aotgrad.decompositions.layout import contiguous
+from aotgrad.decompositions.layout import contiguous, laid_out_like
 from aotgrad.decompositions.precision import cast, in_opmath, widen
 from aotgrad.decompositions.registry import decomposition
 from symshapes import opmath_dtype
@@ -191,8 +191,7 @@ def xlogy(x: Tensor, other: Tensor) -> Tensor:
     if not (x.is_floating_point() and x.dtype == other.dtype):
         return NotImplemented
     wide, other_wide = widen(x), widen(other)
-    product = aten.where.ScalarSelf(wide == 0, 0.0, wide * aten.log.default(other_wide))
-    return cast(aten.where.ScalarSelf(aten.isnan.default(other_wide), math.nan, product), x.dtype)
+    return cast(_product(wide, aten.log.default(other_wide), other_wide), x.dtype)
 
 
 @decomposition(aten.logaddexp.default)
@@ -204,7 +203,7 @@ def logaddexp(x: Tensor, other: Tensor) -> Tensor:
     largest = aten.maximum.default(wide, other_wide)
     rest = aten.log1p.default(aten.exp.default(-aten.abs.default(wide - other_wide)))
     infinite = (wide == other_wide) & (aten.abs.default(wide) == math.inf)
-    return cast(aten.where.self(infinite, wide, largest + rest), x.dtype)
+    return cast(laid_out_like(aten.where.self(infinite, wide, largest + rest), largest), x.dtype)
 
 
 @decomposition(aten.native_dropout.default)
@@ -244,7 +243,7 @@ def logaddexp2(x: Tensor, other: Tensor) -> Tensor:
     high = aten.maximum.default(wide, other_wide)
     gap = aten.log1p.default(aten.exp2.default(-aten.abs.default(wide - other_wide))) * (1 / math.log(2))
     same = aten.bitwise_and.Tensor(aten.isinf.default(wide), wide == other_wide)  # whose difference is NaN
-    return cast(aten.where.self(same, wide, high + gap), x.dtype)
+    return cast(laid_out_like(aten.where.self(same, wide, high + gap), high), x.dtype)
 
 
 @decomposition(aten.angle.default)
@@ -278,8 +277,14 @@ def xlog1py(x: Tensor, other: Tensor) -> Tensor:
     if not (x.is_floating_point() and x.dtype == other.dtype):
         return NotImplemented
     wide, other_wide = widen(x), widen(other)
-    product = aten.where.ScalarSelf(wide == 0, 0.0, wide * aten.log1p.default(other_wide))
-    return cast(aten.where.ScalarSelf(aten.isnan.default(other_wide), math.nan, product), x.dtype)
+    return cast(_product(wide, aten.log1p.default(other_wide), other_wide), x.dtype)
+
+
+def _product(x: Tensor, function: Tensor, of: Tensor) -> Tensor:
+    """x times a function of a number, 0 where x is 0, unless that number is NaN; in the strides of the product."""
+    product = x * function
+    zero = aten.bitwise_and.Tensor(x == 0, aten.logical_not.default(aten.isnan.default(of)))
+    return laid_out_like(aten.where.ScalarSelf(zero, 0.0, product), product)
 
 
 @decomposition(aten.special_entr.default)
@@ -294,5 +299,14 @@ def entr(x: Tensor) -> Tensor:
 
 @decomposition(aten.ldexp.Tensor)
 def ldexp(x: Tensor, other: Tensor) -> Tensor:
-    """x times two to the power of `other`."""
-    return x * aten.pow.Scalar(2.0, other)
+    """x times two to the power of `other`. Where that is a whole number and x a float of at most 32 bits, the power alone may be too
+    large, or too small, for the dtype of x: not so in 64."""
+    if x.is_complex() or other.is_complex():
+        return NotImplemented
+    if not x.is_floating_point() or other.is_floating_point():
+        return x * aten.pow.Scalar(2.0, other)
+    if x.dtype is torch.float64 or other.dtype is torch.bool:
+        return NotImplemented
+    # The kernel reads the exponent as 32 bits; beyond 500 every result is 0 or infinite.
+    exponent = aten.clamp.default(cast(other, torch.int32), -500, 500)
+    return cast(cast(x, torch.float64) * aten.pow.Scalar(2.0, cast(exponent, torch.float64)), x.dtype)

@@ -83,7 +83,7 @@ def vector_norm(
     x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
 ) -> Tensor:
     """The norm (Σ |x|ᵒʳᵈ)^(1/ord); the number of elements that are not 0 for 0, the largest or smallest for ±∞."""
-    if _refused(x):
+    if _refused(x) or (dtype is not None and not dtype.is_floating_point):
         return NotImplemented
     dims = _dims(x, dim)
     wide = widen(x if dtype is None else cast(x, dtype))
@@ -94,7 +94,7 @@ def vector_norm(
         out = aten.amin.default(size, dims, keepdim)
     elif ord == 0:
         out = aten.sum.dim_IntList(cast(wide != 0, wide.dtype), dims, keepdim)
-    elif ord == 1:
+    elif ord == 1 or _is_one_each(x, dims):
         out = aten.sum.dim_IntList(size, dims, keepdim)
     elif ord == 2:
         out = aten.sqrt.default(aten.sum.dim_IntList(wide * wide, dims, keepdim))
@@ -102,6 +102,11 @@ def vector_norm(
         total = aten.sum.dim_IntList(aten.pow.Tensor_Scalar(size, ord), dims, keepdim)
         out = aten.pow.Tensor_Scalar(total, 1.0 / ord)
     return cast(out, x.dtype if dtype is None else dtype)
+
+
+def _is_one_each(x: Tensor, dims: list[int]) -> bool:
+    """Whether each result is known to be of one element: its size, which needs no power that may be too large."""
+    return all(type(x.shape[dim]) is int and x.shape[dim] == 1 for dim in dims if x.dim())
 
 
 @decomposition(aten.norm.ScalarOpt_dim, aten.norm.ScalarOpt_dim_dtype)
@@ -129,7 +134,7 @@ def nansum(x: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: torch.dt
     """The sum of all that is a number."""
     if not x.is_floating_point():
         return NotImplemented if x.is_complex() else aten.sum.dim_IntList(x, dim, keepdim, dtype=dtype)
-    if has_no_elements(x):
+    if has_no_elements(x) or (dtype is not None and not dtype.is_floating_point):
         return NotImplemented
     numbers = aten.where.ScalarSelf(aten.isnan.default(x), 0.0, x)
     return aten.sum.dim_IntList(numbers, dim, keepdim, dtype=dtype)

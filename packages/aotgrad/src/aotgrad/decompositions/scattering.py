@@ -22,6 +22,7 @@ def scatter_reduce(
         reduce not in ("sum", "mean")
         or x.dtype is torch.bool
         or x.is_complex()
+        or src.dtype is not x.dtype
         or not x.dim()
         or has_no_elements(index)
     ):
@@ -63,9 +64,9 @@ def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> T
 @decomposition(aten.index_fill.int_Scalar)
 def index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """x with one number at positions of a dimension."""
-    if type(value) not in (bool, int, float) or not x.dim() or index.dim() != 1 or has_no_elements(x):
+    if type(value) not in (bool, int, float) or (isinstance(value, float) and not x.is_floating_point()):
         return NotImplemented
-    if has_no_elements(index) or (isinstance(value, float) and not x.is_floating_point()):
+    if not _can_fill(x, dim, index):
         return NotImplemented
     number = aten.full.default([], value, dtype=x.dtype, device=x.device)
     return _filled(x, dim, index, number)
@@ -74,9 +75,15 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
 @decomposition(aten.index_fill.int_Tensor)
 def index_fill_tensor(x: Tensor, dim: int, index: Tensor, value: Tensor) -> Tensor:
     """x with one number, that of a tensor of no dimensions, at positions of a dimension."""
-    if value.dim() or value.dtype != x.dtype or not x.dim() or index.dim() != 1:
+    if value.dim() or value.dtype != x.dtype or not _can_fill(x, dim, index):
         return NotImplemented
-    return NotImplemented if has_no_elements(x) or has_no_elements(index) else _filled(x, dim, index, value)
+    return _filled(x, dim, index, value)
+
+
+def _can_fill(x: Tensor, dim: int, index: Tensor) -> bool:
+    # The kernel refuses other positions than int64, and dimensions that are not there.
+    positions = index.dtype is torch.int64 and index.dim() == 1
+    return positions and -x.dim() <= dim < x.dim() and not has_no_elements(x) and not has_no_elements(index)
 
 
 def _filled(x: Tensor, dim: int, index: Tensor, value: Tensor) -> Tensor:

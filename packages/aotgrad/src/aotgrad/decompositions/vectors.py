@@ -43,11 +43,16 @@ def dot(x: Tensor, other: Tensor) -> Tensor:
 @decomposition(aten.addr.default)
 def addr(x: Tensor, first: Tensor, second: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta x + alpha times the products of each element of `first` with each of `second`; without x where beta is 0."""
-    if _refused(x, first, second) or not all(type(scale) in (int, float) for scale in (beta, alpha)):
+    scales = (int, float) if x.is_floating_point() else (int,)
+    if (
+        _refused(x, first, second)
+        or first.dim() != 1
+        or second.dim() != 1
+        or not all(type(scale) in scales for scale in (beta, alpha))
+    ):
         return NotImplemented
-    products = aten.unsqueeze.default(widen(first), 1) * widen(second)
-    if alpha != 1:
-        products = products * alpha
+    first = widen(first) if alpha == 1 else widen(first) * alpha
+    products = aten.unsqueeze.default(first, 1) * widen(second)
     if beta == 0:
         return cast(products, x.dtype)
     return cast((widen(x) if beta == 1 else widen(x) * beta) + products, x.dtype)

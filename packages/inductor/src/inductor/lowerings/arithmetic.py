@@ -443,8 +443,8 @@ def hypotenuse(x: Scalar, y: Scalar) -> Scalar:
 
 @lowering("hypot")
 def hypot(builder: Builder, self: TensorValue, other: TensorValue) -> Any:
-    """√(x² + y²). Not of float64, whose squares nothing wider holds."""
-    if builder.meta().dtype is torch.float64:
+    """√(x² + y²). Not of float64, whose squares nothing wider holds, and not of what is no float, as in eager."""
+    if builder.meta().dtype is torch.float64 or not builder.meta().dtype.is_floating_point:
         return NotImplemented
     return elementwise(builder, hypotenuse, {"self": self, "other": other})
 

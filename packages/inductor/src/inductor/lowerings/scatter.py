@@ -57,8 +57,15 @@ def _can(builder: Builder, mode: str | None, *values: TensorValue) -> bool:
     )
 
 
+def _are_alike(self: TensorValue, source: TensorValue) -> bool:
+    """Whether what is written has the dtype of where it goes: eager refuses others."""
+    return source.dtype is self.dtype
+
+
 def _along(builder: Builder, self: TensorValue, dim: int, index: TensorValue, src: Any, mode: str | None = None) -> Any:
     if not self.size or not index.size or not _can(builder, mode, self, index):
+        return NotImplemented
+    if isinstance(src, TensorValue) and not _are_alike(self, src):
         return NotImplemented
     dim = wrap(dim, len(self.size))
     if isinstance(src, TensorValue) and not all(map(same, src.size, index.size)):
@@ -143,7 +150,7 @@ def index_reduce(
         or len(source.size) != len(self.size)
     ):
         return NotImplemented
-    if not _can(builder, mode, self, index, source):
+    if not _are_alike(self, source) or not _can(builder, mode, self, index, source):
         return NotImplemented
     dim = wrap(dim, len(self.size))
 
@@ -222,7 +229,9 @@ def index_add(
     builder: Builder, self: TensorValue, dim: int, index: TensorValue, source: TensorValue, *, alpha: Any = 1
 ) -> Any:
     """`self` with `alpha source` added at positions of a dimension."""
-    if not self.size or not index.size or not source.size or not _can(builder, "add", self, index, source):
+    if not self.size or not index.size or not source.size or not _are_alike(self, source):
+        return NotImplemented
+    if not _can(builder, "add", self, index, source):
         return NotImplemented
     dim = wrap(dim, len(self.size))
     rule = "runtime" if alpha == 1 and len(self.size) > 1 else "index"  # which of eager's kernels runs
@@ -240,7 +249,7 @@ def index_copy(builder: Builder, self: TensorValue, dim: int, index: TensorValue
     """`self` with `source` at positions of a dimension."""
     if not self.size or not index.size or len(source.size) != len(self.size):
         return NotImplemented
-    if not _can(builder, None, self, index, source):
+    if not _are_alike(self, source) or not _can(builder, None, self, index, source):
         return NotImplemented
     dim = wrap(dim, len(self.size))
 

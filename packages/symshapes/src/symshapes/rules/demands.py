@@ -224,9 +224,16 @@ def _within(index: TensorMeta, size: Sequence[Size], but: int | None) -> None:
             _require(length <= most, f"expected index {list(index.size)} to be no larger than {list(size)}")
 
 
+def _same_rank(index: TensorMeta, other: TensorMeta, name: str) -> None:
+    """As many dimensions of positions as of what they are in; a number has one."""
+    same = max(len(index.size), 1) == max(len(other.size), 1)
+    _require(same, f"Index tensor must have the same number of dimensions as {name} tensor")
+
+
 @demand("gather")
 def _gather(self: TensorMeta, dim: int, index: TensorMeta, **_: Any) -> None:
     if not _is_empty(index):
+        _same_rank(index, self, "input")
         _within(index, self.size, wrap_dim(dim, len(self.size)))
 
 
@@ -234,8 +241,10 @@ def _gather(self: TensorMeta, dim: int, index: TensorMeta, **_: Any) -> None:
 def _scatter(self: TensorMeta, dim: int, index: TensorMeta, src: Any, *_: Any, **__: Any) -> None:
     if _is_empty(index):
         return
+    _same_rank(index, self, "self")
     _within(index, self.size, wrap_dim(dim, len(self.size)))
     if isinstance(src, TensorMeta):
+        _same_rank(index, src, "src")
         _within(index, src.size, None)
 
 
