@@ -333,9 +333,10 @@ class Builder:
         result: Any,
         *,
         contiguous: bool = False,
+        stride: tuple[Expr, ...] | None = None,
     ) -> TensorValue | tuple[Any, ...]:
         """Call an ATen kernel; `result` is a fake value (a tensor or a tuple/list of them) that gives the layouts, strides
-        excepted with `contiguous`."""
+        excepted with `contiguous` or `stride`, which a kernel that writes into given memory has."""
         flat = list(result) if isinstance(result, tuple | list) else [result]
         values: list[Any] = []
         names: list[str | None] = []
@@ -343,8 +344,8 @@ class Builder:
             if isinstance(one, torch.Tensor):
                 if one.layout != torch.strided:
                     raise NotImplementedError(f"a result of layout {one.layout} of {target}")
-                stride = None if contiguous else self.sizes(one.stride())
-                buffer = self.new_buffer(one.device, one.dtype, self.sizes(one.size()), stride)
+                given = None if contiguous else stride or self.sizes(one.stride())
+                buffer = self.new_buffer(one.device, one.dtype, self.sizes(one.size()), given)
                 values.append(self.in_memory(buffer))
                 names.append(buffer.name)
             else:

@@ -17,6 +17,7 @@ from inductor.ir.operations import Expr
 from inductor.ir.program import LoopOp
 from inductor.ir.scalar import Scalar, index_value, lift, masked, prim, reduce
 from inductor.ir.tensor import TensorValue
+from inductor.lowerings.alignment import in_aligned_rows
 from inductor.lowerings.registry import broadcast, lowering
 from symshapes import FloorDiv, Mod
 
@@ -40,7 +41,8 @@ of more its lines do not stay in the second-level cache from one part to the nex
 
 @lowering("mm", "bmm", reads_memory=True)
 def _product(builder: Builder, self: TensorValue, mat2: TensorValue) -> Any:
-    return contracted(builder, self, mat2, lambda total, _: total)
+    made = contracted(builder, self, mat2, lambda total, _: total)
+    return in_aligned_rows(builder, (self, mat2)) if made is NotImplemented else made
 
 
 @lowering("addmm", "baddbmm", reads_memory=True)
@@ -51,7 +53,7 @@ def _product_and_sum(
     # What is scaled by zero is not read: it may be NaN. ATen's kernels look whether it is zero at each call.
     known = all(isinstance(scale, int | float) for scale in (alpha, beta)) and alpha != 0
     if not known or not _is_blocked(builder, mat1, mat2):
-        return NotImplemented
+        return in_aligned_rows(builder, (self, mat1, mat2), {"beta": beta, "alpha": alpha})
     added = None if beta == 0 else broadcast(builder, self, size)
     if added is not None:
         builder.realize(added)

@@ -34,6 +34,9 @@ from inductor.triton.library import libdevice
 '''
 
 
+_HALVES = (torch.float16, torch.bfloat16)
+
+
 class TritonBackend:
     """`DeviceBackend` for "cuda"; any device type may be given, which the interpreter's tests use."""
 
@@ -45,6 +48,8 @@ class TritonBackend:
             shares_rows=False,
             accumulates=ATOMIC_DTYPES,
             casts_operands=device_type == "cpu",
+            channels_last=_HALVES,
+            aligned_products=_HALVES,
             raises_later=True,
             module=f"torch.{device_type}",
         )

@@ -31,6 +31,8 @@ def next_power_of_two(value: int) -> int:
     return 1 << max(0, value - 1).bit_length()
 
 
+LOOPED = 4096
+"""Points of a longer row that are looked at together."""
 TILE = 4096
 """Points of a block with a tile."""
 PROGRAMS = 256
@@ -62,7 +64,7 @@ def choose(
         x = min(1024, most)
         return Blocks(x=x, r=1, persistent=True, warps=max(1, min(4, x // 128)), wide=wide)
     persistent = inner is not None and inner <= PERSISTENT_LIMIT
-    r = next_power_of_two(inner) if inner is not None and persistent else 1024
+    r = next_power_of_two(inner) if inner is not None and persistent else LOOPED
     x = max(1, min(most, 1024 // r))
     return Blocks(x=x, r=r, persistent=persistent, warps=max(1, min(8, x * r // 256)), wide=wide)
 
