@@ -33,6 +33,8 @@ from symshapes import SYMBOLIC, FloorDiv, expr_of, require
 aten = torch.ops.aten
 
 NUMBERS = (*SYMBOLIC, int, float)
+FEW = 8
+"""One of a tensor's elements is read for so many of a result's, or more: it is as good as there."""
 MANY_OPERATIONS = 64
 MANY_READS = 12
 """Beyond these a pending value is put in memory even for one user: kernels would grow without end."""
@@ -318,7 +320,14 @@ class _Lowering:
             return False
         if any(user.op == "output" or user.target not in LOWERINGS for user in readers):
             return True
-        return cost.expensive > 0 or cost.operations > 3 or len(cost.reads) > 1
+        return cost.expensive > 0 or cost.operations > 3 or (len(cost.reads) > 1 and self._reads_beside(node) > 1)
+
+    def _reads_beside(self, node: fx.Node) -> int:
+        """Values in memory that an element of a call's result needs, those left out that are the same for many elements."""
+        size = self.builder.hint(product(self.builder.sizes(node.meta["val"].size()))) if is_tensor(node) else 0
+        read = (self.env.get(one) for one in node.all_input_nodes)
+        tensors = (value for value in read if isinstance(value, TensorValue))
+        return sum(len(value.cost.reads) for value in tensors if self.builder.hint(numel(value)) * FEW > size)
 
     # Outputs
 

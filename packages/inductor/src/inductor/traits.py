@@ -41,8 +41,8 @@ class DeviceTraits:
     """Dtypes whose products of matrices become loops (`contraction_of`), which the backend prints by blocks and which end in
     whatever is made of the sums. Those of others are left to ATen."""
     aligned_products: tuple[torch.dtype, ...] = ()
-    """Dtypes whose products of matrices, by the library, are several times faster where all rows begin at multiples of 16 bytes: those
-    that do not are copied, and results have rows with gaps."""
+    """Dtypes whose products of matrices, by the library, are several times faster on sizes and rows that are multiples of 16 bytes:
+    others are padded."""
     complex_parts: tuple[torch.dtype, ...] = ()
     """Complex dtypes of which loops read the parts where they lie: kernels get such tensors as if they were of real numbers, two for
     each. Computing with others is left to ATen."""

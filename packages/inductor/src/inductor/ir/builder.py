@@ -333,10 +333,9 @@ class Builder:
         result: Any,
         *,
         contiguous: bool = False,
-        stride: tuple[Expr, ...] | None = None,
     ) -> TensorValue | tuple[Any, ...]:
         """Call an ATen kernel; `result` is a fake value (a tensor or a tuple/list of them) that gives the layouts, strides
-        excepted with `contiguous` or `stride`, which a kernel that writes into given memory has."""
+        excepted with `contiguous`."""
         flat = list(result) if isinstance(result, tuple | list) else [result]
         values: list[Any] = []
         names: list[str | None] = []
@@ -344,8 +343,8 @@ class Builder:
             if isinstance(one, torch.Tensor):
                 if one.layout != torch.strided:
                     raise NotImplementedError(f"a result of layout {one.layout} of {target}")
-                given = None if contiguous else stride or self.sizes(one.stride())
-                buffer = self.new_buffer(one.device, one.dtype, self.sizes(one.size()), given)
+                stride = None if contiguous else self.sizes(one.stride())
+                buffer = self.new_buffer(one.device, one.dtype, self.sizes(one.size()), stride)
                 values.append(self.in_memory(buffer))
                 names.append(buffer.name)
             else:

@@ -1,7 +1,13 @@
-"""Products of matrices by the library, on rows that begin where its fastest kernels can read them."""
+"""Products of matrices by the library, of sizes and on rows that its fastest kernels take.
+
+Those of tensor cores read 16 bytes at a time: sizes that are no multiples of that are padded, the steps with zeros. What the result
+has too much nobody reads.
+"""
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,13 +15,17 @@ import torch
 from torch import fx
 
 from inductor.ir.builder import Builder
-from inductor.ir.tensor import TensorValue
+from inductor.ir.indexing import ZERO, Index
+from inductor.ir.program import ExternOp
+from inductor.ir.scalar import Scalar, index_value, masked, prim
+from inductor.ir.tensor import Cost, TensorValue
+from inductor.ir.views import Slice
 from inductor.passes.patterns import is_static
 
 BYTES = 16
 DEEP = 256
 """Steps of a product for which copying its factors or its result takes a small part of the time that it saves."""
-LARGE = 1 << 26
+LARGE = 1 << 28
 """Multiplications of one."""
 
 
@@ -23,39 +33,72 @@ def in_aligned_rows(builder: Builder, args: tuple[Any, ...], kwargs: Mapping[str
     """The node's product, of the last two arguments; NotImplemented where the device does not care, or nothing is to be done."""
     node, out = builder.node, builder.meta()
     assert node is not None
-    if out.dim() != 2 or out.dtype not in builder.traits(out.device).aligned_products:
+    fakes = [given.meta["val"] for given in node.all_input_nodes]
+    if out.dim() != 2 or out.dtype not in builder.traits(out.device).aligned_products or not all(map(is_static, fakes)):
         return NotImplemented
-    sizes = [*builder.sizes(out.size()), args[-1].size[0]]
-    known = all(size.is_Integer for size in sizes) and all(
-        is_static(given.meta["val"]) for given in node.all_input_nodes
-    )
-    if not known or sizes[2] < DEEP or sizes[0] * sizes[1] * sizes[2] < LARGE:
+    (rows, columns), steps = out.shape, int(args[-1].size[0])
+    if steps < DEEP or rows * columns * steps < LARGE:
         return NotImplemented
     unit = BYTES // out.dtype.itemsize
-    padded = _up(int(sizes[1]), unit)
-    fakes = [given.meta["val"] for given in node.args[-2:] if isinstance(given, fx.Node)]
-    if padded == sizes[1] and all(
-        _begins_well(fake.size(), fake.stride(), fake.storage_offset(), unit) for fake in fakes
-    ):
+    one, other = (given.meta["val"] for given in node.args[-2:] if isinstance(given, fx.Node))
+    by_columns = [_lie_in_columns(fake) for fake in (one, other)]
+    padded = _up(rows, unit) if by_columns[0] else rows, _up(columns, unit)
+    deep = _up(steps, unit)
+    if (*padded, deep) == (rows, columns, steps) and all(_begins_well(fake, unit) for fake in (one, other)):
         return NotImplemented
-    factors = [_aligned(builder, value, fake, unit) for value, fake in zip(args[-2:], fakes, strict=True)]
-    stride = builder.sizes((padded, 1))
-    return builder.extern(node.target, (*args[:-2], *factors), dict(kwargs or {}), out, stride=stride)
+    factors = (
+        _padded(builder, args[-2], (padded[0], deep), by_columns[0], unit),
+        _padded(builder, args[-1], (deep, padded[1]), by_columns[1], unit),
+    )
+    added = []
+    for value in args[:-2]:
+        size = [int(n) if n == 1 else p for n, p in zip(value.size, padded[-len(value.size) :], strict=True)]
+        added.append(_padded(builder, value, size, False, 1))
+    buffer = builder.new_buffer(out.device, out.dtype, builder.sizes(padded))
+    given = builder.extern_args((*added, *factors))
+    builder.program.operations.append(
+        ExternOp((buffer.name,), node.target, given, builder.extern_args(dict(kwargs or {})), (node,))
+    )
+    result = builder.in_memory(buffer)
+    for dim, size in enumerate(builder.sizes(out.size())):
+        if result.size[dim] != size:
+            shown = tuple(size if at == dim else n for at, n in enumerate(result.size))
+            result = result.view(Slice(shown, dim, ZERO, builder.size(1)))
+    return result
 
 
-def _aligned(builder: Builder, value: TensorValue, fake: torch.Tensor, unit: int) -> TensorValue:
-    """The matrix, or a copy of it whose rows (columns, if those lie together) begin at multiples of `unit` elements."""
+def _padded(builder: Builder, value: TensorValue, size: Sequence[int], by_columns: bool, unit: int) -> TensorValue:
+    """The value with zeros behind its end, in rows or columns that begin at multiples of `unit` elements; itself, if it is that."""
+    wanted = builder.sizes(size)
+    outside = [dim for dim, (n, w) in enumerate(zip(value.size, wanted, strict=True)) if n != w]
     layout = value.layout() if value.source.buffer is not None else None
-    stride = builder.sizes(fake.stride()) if layout is None else layout.stride
-    offset = builder.size(fake.storage_offset()) if layout is None else layout.offset
-    if _begins_well(value.size, stride, offset, unit):
+    if not outside and layout is not None and _begin_well(layout.size, layout.stride, layout.offset, unit):
         return value
-    by_columns = stride[0] == 1 and value.size[0] != 1
-    padded = _up(int(value.size[0 if by_columns else 1]), unit)
-    return builder.realize(builder.copy(value, builder.sizes((1, padded) if by_columns else (padded, 1))))
+
+    def compute(index: Index) -> Scalar:
+        tests = [prim.lt(index_value(index[dim]), int(value.size[dim])) for dim in outside]
+        if not tests:
+            return value.load(index)
+        return masked(functools.reduce(operator.and_, tests), lambda: value.load(index), 0)
+
+    made = builder.pointwise(value.device, value.dtype, wanted, compute, value.cost + Cost(len(outside)))
+    if len(wanted) == 2:
+        made.source.stride = builder.sizes((1, _up(size[0], unit)) if by_columns else (_up(size[1], unit), 1))
+    return builder.realize(made)
 
 
-def _begins_well(size: Sequence[Any], stride: Sequence[Any], offset: Any, unit: int) -> bool:
+def _lie_in_columns(fake: torch.Tensor) -> bool:
+    return fake.stride(0) == 1 and fake.stride(1) != 1
+
+
+def _begins_well(fake: torch.Tensor, unit: int) -> bool:
+    return _begin_well(fake.shape, fake.stride(), fake.storage_offset(), unit)
+
+
+def _begin_well(size: Sequence[Any], stride: Sequence[Any], offset: Any, unit: int) -> bool:
+    """Whether rows or columns, of elements side by side, begin at multiples of `unit` elements."""
+    if unit == 1:
+        return True
     if offset % unit != 0:
         return False
     return any(bool(stride[dim] == 1 and (size[1 - dim] == 1 or stride[1 - dim] % unit == 0)) for dim in (0, 1))

@@ -10,7 +10,7 @@ import torch
 
 from inductor.ir.body import checks_positions
 from inductor.ir.builder import Builder
-from inductor.ir.indexing import ZERO, Index, is_empty
+from inductor.ir.indexing import ZERO, Index, is_empty, product
 from inductor.ir.loops import outer_symbol
 from inductor.ir.operations import Expr
 from inductor.ir.program import Buffer
@@ -34,6 +34,10 @@ MANY_KERNELS = 8
 """A cat whose parts would take more kernels than this is ATen's: one call copies them all."""
 PARTS_AT_ONCE = 24
 """Of a cat, written by one kernel: each is a buffer that it reads."""
+FEW_READ = 8
+"""A value of which one element in so many is read, or fewer, is not put in memory for that."""
+CHEAP_TO_READ = 24
+"""Operations of an element that is computed where it is read."""
 
 
 def like_node(
@@ -90,13 +94,21 @@ def embedding(builder: Builder, weight: TensorValue, indices: TensorValue, *_: A
     return like_node(builder, compute, weight, indices, looks_up=True)
 
 
+def _realize_unless_few(builder: Builder, value: TensorValue) -> None:
+    """Before some elements are read: put in memory what is costly, but for a small part of the elements, which are computed where
+    they are read (of a softmax over a vocabulary the one of each target)."""
+    few = builder.hint(product(builder.sizes(builder.meta().size()))) * FEW_READ <= builder.hint(product(value.size))
+    if not few or value.cost.checks or value.cost.operations > CHEAP_TO_READ:
+        realize_if_costly(builder, value)
+
+
 @lowering("index_select")
 def index_select(builder: Builder, self: TensorValue, dim: int, index: TensorValue) -> Any:
     """Positions of one dimension, by a vector of indices."""
     if not self.size:
         return NotImplemented
     dim = wrap(dim, len(self.size))
-    realize_if_costly(builder, self)
+    _realize_unless_few(builder, self)
     realize_if_costly(builder, index)
     rule = "runtime" if dim == 1 else "index"  # eager has a kernel of its own for dimension 1
 
@@ -113,7 +125,7 @@ def gather(builder: Builder, self: TensorValue, dim: int, index: TensorValue, *,
     if not self.size or not index.size:
         return NotImplemented
     dim = wrap(dim, len(self.size))
-    realize_if_costly(builder, self)
+    _realize_unless_few(builder, self)
 
     def compute(at: Index) -> Scalar:
         place = position(index, at, self.size[dim], "runtime")
@@ -176,7 +188,7 @@ def index_tensor(builder: Builder, self: TensorValue, indices: Sequence[TensorVa
     if not integer_indices(indices) or is_empty(self.size):
         return NotImplemented
     moved = [None if value is None else builder.to_device(value, self.device) for value in indices]
-    realize_if_costly(builder, self)
+    _realize_unless_few(builder, self)
     for value in moved:
         if value is not None:
             realize_if_costly(builder, value)

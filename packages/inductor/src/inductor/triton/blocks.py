@@ -31,7 +31,12 @@ def next_power_of_two(value: int) -> int:
     return 1 << max(0, value - 1).bit_length()
 
 
-LOOPED = 4096
+ROWS = 1024
+"""Points of a block of short rows."""
+WARP = 1024
+"""Points of a warp in a block of rows."""
+MOST_WARPS = 8
+LOOPED = 8192
 """Points of a longer row that are looked at together."""
 TILE = 4096
 """Points of a block with a tile."""
@@ -65,8 +70,8 @@ def choose(
         return Blocks(x=x, r=1, persistent=True, warps=max(1, min(4, x // 128)), wide=wide)
     persistent = inner is not None and inner <= PERSISTENT_LIMIT
     r = next_power_of_two(inner) if inner is not None and persistent else LOOPED
-    x = max(1, min(most, 1024 // r))
-    return Blocks(x=x, r=r, persistent=persistent, warps=max(1, min(8, x * r // 256)), wide=wide)
+    x = max(1, min(most, ROWS // r))
+    return Blocks(x=x, r=r, persistent=persistent, warps=max(1, min(MOST_WARPS, x * r // WARP)), wide=wide)
 
 
 def _tiled(

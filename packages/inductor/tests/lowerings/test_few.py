@@ -1,0 +1,46 @@
+"""Values of which few elements are read at computed places: those elements alone are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from inductor_tracing import check
+from torch import Tensor
+from torch.nn import functional as F
+
+from inductor.ir.program import Program
+
+ROWS, COLUMNS = 6, 40
+X = torch.randn(ROWS, COLUMNS)
+TARGETS = torch.randint(COLUMNS, (ROWS,))
+
+
+def largest(program: Program) -> int:
+    """Elements of the largest buffer that the program makes."""
+    made = (buffer for name, buffer in program.buffers.items() if name not in program.inputs)
+    return max(int(torch.Size(map(int, buffer.size)).numel()) for buffer in made)
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], list[Tensor], bool]] = {
+    "cross entropy": (lambda x, y: (F.cross_entropy(x, y, reduction="none"),), [X, TARGETS], True),
+    "gather": (lambda x, y: (torch.log_softmax(x, -1).gather(1, y[:, None]),), [X, TARGETS], True),
+    "index": (lambda x, y: ((x.sin() * x.exp() + 1)[y[:2] % ROWS, y[:2]],), [X, TARGETS], True),
+    "index_select": (lambda x, y: ((x.sin() * x.exp() + 1).index_select(1, y[:3]),), [X, TARGETS], True),
+    "many": (lambda x, y: ((x.sin() * x.exp() + 1).index_select(1, y),), [X, TARGETS.repeat(2)], False),
+    "also a result": (lambda x, y: (z := torch.softmax(x, -1), z.gather(1, y[:, None])), [X, TARGETS], False),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_few_are_computed_where_they_are_read(name: str) -> None:
+    fn, inputs, few = PROGRAMS[name]
+    program = check(fn, *inputs)
+    assert (largest(program) < X.numel()) is few
+
+
+def test_a_place_out_of_range_is_an_error() -> None:
+    with pytest.raises((IndexError, RuntimeError)):
+        check(PROGRAMS["gather"][0], X, TARGETS + COLUMNS)
