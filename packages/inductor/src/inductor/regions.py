@@ -83,6 +83,7 @@ def _is_elementwise(call: fx.Node, of: fx.Node) -> bool:
 
 
 def alone(region: Sequence[fx.Node]) -> Region:
+    """The calls as a graph; what they read is its inputs, and what others read of them, or nobody, its results."""
     graph = fx.Graph()
     place: dict[fx.Node, fx.Node] = {}
     names = (f"value{at}" for at in itertools.count())
