@@ -39,6 +39,8 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[Tensor]]] = {
         lambda b, x, w: torch.addmm(b, x, w, beta=2, alpha=0.5),
         [normal(13), normal(8, 16), normal(16, 13)],
     ),
+    "with a number": (torch.addmm, [torch.tensor(2.0), normal(8, 17), normal(17, 13)]),
+    "with a column": (torch.addmm, [normal(8, 1), normal(8, 17), normal(17, 13)]),
     "one after the other": (lambda x, w: (x @ w.t()) @ w, [normal(8, 16), normal(13, 16)]),
     "and its transpose": (lambda x, w: (torch.sin(x).t() @ torch.sin(x)) @ w, [normal(8, 13), normal(13, 5)]),
 }

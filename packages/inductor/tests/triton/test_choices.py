@@ -12,7 +12,7 @@ import torch
 from inductor.device import Kernel, KernelArg
 from inductor.ir.body import record
 from inductor.ops import ops
-from inductor.triton.blocks import INT32_LIMIT, PERSISTENT_LIMIT
+from inductor.triton.blocks import INT32_LIMIT, LOOPED, PERSISTENT_LIMIT, choose
 from inductor.triton.choices import Choices
 from inductor.triton.extent import extent_of
 from symshapes import FloorDiv, size_symbol
@@ -81,6 +81,12 @@ def test_positions_have_the_bits_they_need(rows, columns, wide, dtype):
         assert ("tl.int32" in found.function(form), "tl.int64" in found.function(form)) == (not wide, wide)
     else:
         assert wide
+
+
+def test_the_last_step_of_a_long_row_has_positions_too():
+    length = INT32_LIMIT - LOOPED + 1
+    assert choose(1, length, True, length).wide
+    assert not choose(1, length - 1, True, length - 1).wide
 
 
 def test_what_cancels_counts_too():

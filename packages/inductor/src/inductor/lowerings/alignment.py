@@ -52,7 +52,7 @@ def in_aligned_rows(builder: Builder, args: tuple[Any, ...], kwargs: Mapping[str
     )
     added = []
     for value in args[:-2]:
-        size = [int(n) if n == 1 else p for n, p in zip(value.size, padded[-len(value.size) :], strict=True)]
+        size = [int(n) if n == 1 else p for n, p in zip(value.size, padded[2 - len(value.size) :], strict=True)]
         added.append(_padded(builder, value, size, False, 1))
     buffer = builder.new_buffer(out.device, out.dtype, builder.sizes(padded))
     given = builder.extern_args((*added, *factors))

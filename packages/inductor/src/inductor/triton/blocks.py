@@ -62,7 +62,7 @@ def choose(
     """
     most = next_power_of_two(1 << 20 if outer is None else outer)
     # The last block of a walk reaches beyond the end.
-    wide = largest is None or largest > INT32_LIMIT - PERSISTENT_LIMIT
+    wide = largest is None or largest > INT32_LIMIT - max(PERSISTENT_LIMIT, LOOPED)
     if tile is not None:
         return _tiled(outer, inner, reduces, wide, tile, axes)
     if not reduces:
