@@ -320,7 +320,9 @@ class _Lowering:
             return False
         if any(user.op == "output" or user.target not in LOWERINGS for user in readers):
             return True
-        return cost.expensive > 0 or cost.operations > 3 or (len(cost.reads) > 1 and self._reads_beside(node) > 1)
+        if cost.operations == 1 and self._reads_beside(node) == 1:
+            return cost.expensive > 0
+        return cost.expensive > 0 or cost.operations > 3 or len(cost.reads) > 1
 
     def _reads_beside(self, node: fx.Node) -> int:
         """Values in memory that an element of a call's result needs, those left out that are the same for many elements."""
