@@ -17,6 +17,9 @@ no_torch_function = torch._C.DisableTorchFunctionSubclass
 # Switches autocast off for every device at once; the public context manager does one.
 no_autocast = torch._C._DisableAutocast
 
+# Leaves the program's modes that see functions, and subclasses' overrides; the public context manager leaves the latter alone.
+no_function_modes = torch._C.DisableTorchFunction
+
 
 # A tensor out of the handle that torch's stable C shim gives: the way from there to Python that torch has for itself.
 tensor_of_handle = torch._C._aoti.alloc_tensor_by_stealing_from_void_ptr

@@ -31,6 +31,7 @@ from inductor.lowerings import LOWERINGS
 from inductor.options import Options
 from inductor.parts import KernelModule, Parts
 from inductor.passes import channels_last, freeze, select
+from inductor.passes.freezing import eagerly
 from inductor.regions import Compiler, Region
 from inductor.schedule import ExternStep, KernelStep, Schedule, schedule
 from inductor.stored import files_of, parts_of
@@ -193,7 +194,8 @@ def lowered(
 def _faster_by_library(graph: fx.Graph, options: Options, devices: Devices) -> frozenset[str]:
     """The calls of a graph that the library's kernels do faster on this machine, as it was measured."""
     each, options = options.autotune, replace(options, autotune=False)
-    cache = DiskCache(rivals.SECTION, options.cache_dir) if options.cache and not devices.given else None
+    section = rivals.SECTION if each else rates.SECTION
+    cache = DiskCache(section, options.cache_dir) if options.cache and not devices.given else None
 
     def compiled(region: Region, left: Left) -> CompiledGraph:
         stats = Stats()
@@ -211,7 +213,7 @@ def _faster_by_library(graph: fx.Graph, options: Options, devices: Devices) -> f
             return None
 
     compiler = Compiler(own, functools.partial(compiled, left=rivals.all_rivals), key)
-    with phase("autotune"):
+    with phase("autotune"), eagerly():
         if each:
             return rivals.faster_by_library(graph, compiler, cache)
         return rates.faster_by_library(graph, compiler, cache, devices.traits)

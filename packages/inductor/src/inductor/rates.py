@@ -7,15 +7,15 @@ a product elementwise has to read it again.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
 
 from inductor.cache import DiskCache
+from inductor.figures import kept
 from inductor.regions import Compiler, Region, alone, is_known, region_of
 from inductor.rivals import WORTH
 from inductor.samples import timed
@@ -23,6 +23,8 @@ from inductor.traits import TraitsOf
 
 aten = torch.ops.aten
 
+SECTION = "rates"
+"""Of the disk cache: a product that rivals have been timed at has a key like that of the one measured here."""
 FACTORS: dict[Any, slice] = {aten.mm.default: slice(0, 2), aten.addmm.default: slice(1, 3)}
 """Where a call has the matrices that it multiplies."""
 LARGE = 1 << 28
@@ -82,29 +84,22 @@ def _rates(device: torch.device, dtype: torch.dtype, compiler: Compiler, cache: 
     product = graph.call_function(aten.mm.default, tuple(factors))
     product.meta["val"] = torch.empty(rows, columns, dtype=dtype, device=device)
     region = alone([product])
-    key = compiler.key(region)
-    if cache is None or key is None:
-        return _measured(region, compiler)
-    with cache.lock(key):
-        entry = cache.get(key)
-        if entry is not None:
-            return Rates(**json.loads(entry.files["rates.json"]))
-        rates = _measured(region, compiler)
-        if rates is not None:
-            cache.put(key, {"rates.json": json.dumps(asdict(rates)).encode()})
-    return rates
+    found = kept(cache, compiler.key(region), 3, lambda: _measured(region, compiler))
+    if found is None:
+        return None
+    work, elements = rows * steps * columns, rows * columns
+    return Rates(found[0] / work, found[1] / work, found[2] / elements)
 
 
-def _measured(region: Region, compiler: Compiler) -> Rates | None:
+def _measured(region: Region, compiler: Compiler) -> list[float] | None:
+    """Seconds of the product by both, and of reading and writing its elements once more."""
     own = compiler.own(region)
     if own is None:
         return None
-    rows, steps, columns = SAMPLE
+    rows, _, columns = SAMPLE
     product, result = (region.inputs[0].new_zeros(rows, columns) for _ in range(2))
 
     def again(inputs: list[Any]) -> None:
         torch.neg(product, out=result)
 
-    seconds = timed([own, compiler.library(region), again], region.inputs, rounds=5)
-    work, elements = rows * steps * columns, rows * columns
-    return Rates(seconds[0] / work, seconds[1] / work, seconds[2] / elements)
+    return timed([own, compiler.library(region), again], region.inputs, rounds=5)

@@ -76,8 +76,12 @@ def _after(node: fx.Node) -> Iterator[fx.Node]:
 
 
 def _is_elementwise(call: fx.Node, of: fx.Node) -> bool:
-    """Whether a loop makes as many elements as `of` has, of real tensors of known sizes."""
+    """Whether a loop makes as many elements as `of` has, of real tensors of known sizes. Not of integers, which may be positions or
+    divisors: those made up would be none."""
     if call.target not in LOWERINGS or call.target in READS_MEMORY or not is_tensor(call) or not is_known(call):
+        return False
+    dtypes = (each.meta["val"].dtype for each in call.all_input_nodes)
+    if not all(dtype.is_floating_point or dtype.is_complex or dtype is torch.bool for dtype in dtypes):
         return False
     return bool(call.meta["val"].numel() == of.meta["val"].numel())
 

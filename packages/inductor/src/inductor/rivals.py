@@ -5,12 +5,12 @@ Flows in: a graph as it is about to be lowered, and what compiles its regions. F
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 from torch import fx
 
 from inductor.cache import DiskCache
+from inductor.figures import kept
 from inductor.lowerings.registry import READS_MEMORY
 from inductor.regions import Compiler, Region, alone, is_known, region_of
 from inductor.samples import timed
@@ -58,13 +58,9 @@ def all_rivals(graph: fx.Graph) -> frozenset[str]:
 
 
 def _figures(region: Region, compiler: Compiler, key: str | None, cache: DiskCache | None) -> Figures | None:
-    entry = None if cache is None or key is None else cache.get(key)
-    if entry is not None:
-        return Figures(*json.loads(entry.files["figures.json"]))
-    own = compiler.own(region)
-    if own is None:
-        return None
-    figures = Figures(*timed([own, compiler.library(region)], region.inputs))
-    if cache is not None and key is not None:
-        cache.put(key, {"figures.json": json.dumps([figures.own, figures.library]).encode()})
-    return figures
+    def measure() -> list[float] | None:
+        own = compiler.own(region)
+        return None if own is None else timed([own, compiler.library(region)], region.inputs)
+
+    found = kept(cache, key, 2, measure)
+    return None if found is None else Figures(*found)

@@ -15,7 +15,6 @@ from typing import Any
 import torch
 
 from inductor.backends import traits_of
-from inductor.passes.freezing import eagerly
 
 Metadata = tuple[tuple[int, ...], tuple[int, ...], torch.dtype, str | torch.device]
 
@@ -73,9 +72,8 @@ def timed(
             wait()
         return (time.perf_counter() - start) / count
 
-    with eagerly():
-        for call in calls:
-            seconds(call, 2)
-        counts = [max(1, int(SECONDS / seconds(call, 3))) for call in calls]
-        found = [[seconds(call, count) for call, count in zip(calls, counts, strict=True)] for _ in range(rounds)]
+    for call in calls:
+        seconds(call, 2)
+    counts = [max(1, int(SECONDS / seconds(call, 3))) for call in calls]
+    found = [[seconds(call, count) for call, count in zip(calls, counts, strict=True)] for _ in range(rounds)]
     return [median(times) for times in zip(*found, strict=True)]

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import inductor.rates
 import inductor.rivals
 import inductor.samples
 from aotgrad import core_decompositions, trace_inference
 from inductor import CompiledGraph, Options, compile_graph
+from inductor.cache import DiskCache
 
 
 @pytest.fixture
@@ -129,3 +132,110 @@ def test_what_is_read_again_counts() -> None:
     assert rates.leave(512, 1024, 512, ends=False)
     assert not rates.leave(512, 1024, 512, ends=True)
     assert rates.leave(512, 4096, 512, ends=True)
+
+
+def large_product(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor]:
+    return (torch.relu(x @ w),)
+
+
+LARGE = [torch.randn(512, 1024), torch.randn(1024, 512)]
+LIKE_THE_SAMPLE = [torch.randn(512, 1024), torch.randn(1024, 1024)]
+
+
+class Faked(TorchDispatchMode):
+    """Has tensors made without memory."""
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        made = function(*args, **(kwargs or {}))
+        return made.to("meta") if function is torch.ops.aten.empty_strided.default else made
+
+
+@pytest.mark.parametrize("autotune, program", [(True, two_layers), (None, large_product)])
+@pytest.mark.parametrize("mode", [torch.inference_mode, Faked, lambda: torch.device("meta")])
+def test_the_programs_modes_see_nothing_of_it(
+    timed: Callable[[float, float], list[int]],
+    mode: Callable[[], AbstractContextManager[object]],
+    autotune: bool | None,
+    program: Callable[..., object],
+) -> None:
+    regions = timed(1.0, 0.5)
+    inputs = LARGE if autotune is None else [torch.randn(64, 64), torch.randn(64, 64)]
+    with torch.no_grad():
+        traced = trace_inference(program, inputs, core_decompositions())
+    fakes = [node.meta["val"] for node in traced.module.graph.find_nodes(op="placeholder")]
+    with mode():
+        graph = compile_graph(traced.module, fakes, Options(autotune=autotune, cache=False))
+    assert regions and graph.stats.externs
+    torch.testing.assert_close(graph(list(inputs)), program(*inputs), atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("each_first", [False, True])
+def test_a_program_of_the_product_that_is_measured(
+    timed: Callable[[float, float], list[int]], tmp_path: Path, each_first: bool
+) -> None:
+    """What is known of one rival is not taken for the machine's rates, nor the other way round."""
+    regions = timed(1.0, 0.5)
+    for each in (each_first, not each_first):
+        inputs = LIKE_THE_SAMPLE if each else LARGE
+        product = (lambda x, w: (x @ w,)) if each else large_product
+        options = Options(autotune=each or None, cache_dir=str(tmp_path))
+        assert compiled(product, inputs, options).stats.externs == 1
+    assert len(regions) == 2
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[", b"[1.0]", b"[1.0, NaN]", b'["1", "2"]', b'{"own": 1.0}', b"[true, 0.5]"]
+)
+def test_figures_of_another_form_are_measured_again(
+    timed: Callable[[float, float], list[int]], tmp_path: Path, content: bytes
+) -> None:
+    regions = timed(1.0, 0.5)
+    inputs = [torch.randn(64, 64), torch.randn(64, 64)]
+    compiled(two_layers, inputs, Options(autotune=True, cache_dir=str(tmp_path)))
+    (file,) = tmp_path.rglob("rivals/*/*/figures.json")
+    cache = DiskCache("rivals", tmp_path)
+    for name in ("figures.json", "other.json"):
+        cache.remove(file.parent.name)
+        cache.put(file.parent.name, {name: content})
+        graph = compiled(
+            lambda x, w, name=name: (two_layers(x, w)[0].sum(0) * len(name),),
+            inputs,
+            Options(autotune=True, cache_dir=str(tmp_path)),
+        )
+        assert graph.stats.externs == 2
+    assert len(regions) == 3
+    entry = cache.get(file.parent.name)
+    assert entry is not None and entry.files["figures.json"] == b"[1.0, 0.5]"
+
+
+@pytest.mark.parametrize("autotune, program", [(True, two_layers), (None, large_product)])
+def test_figures_that_cannot_be_kept(
+    timed: Callable[[float, float], list[int]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    autotune: bool | None,
+    program: Callable[..., object],
+) -> None:
+    timed(1.0, 0.5)
+
+    def full(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(DiskCache, "put", full)
+    inputs = LARGE if autotune is None else [torch.randn(64, 64), torch.randn(64, 64)]
+    assert compiled(program, inputs, Options(autotune=autotune, cache_dir=str(tmp_path))).stats.externs
+
+
+def test_positions_are_not_made_up(timed: Callable[[float, float], list[int]]) -> None:
+    """What reads a product by integers is timed without it: those made up may lie beyond."""
+    regions = timed(1.0, 0.5)
+
+    def program(x: torch.Tensor, w: torch.Tensor, at: torch.Tensor) -> tuple[torch.Tensor]:
+        return ((x @ w).view(1, 4096).gather(0, at),)
+
+    inputs = [torch.randn(64, 64), torch.randn(64, 64), torch.zeros(1, 4096, dtype=torch.int64)]
+    graph = compiled(program, inputs, Options(autotune=True, cache=False))
+    assert len(regions) == 1
+    torch.testing.assert_close(graph(list(inputs)), program(*inputs))

@@ -14,8 +14,9 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.utils._python_dispatch import _disable_current_modes
 
-from inductor._torch import OpOverload, no_autocast
+from inductor._torch import OpOverload, no_autocast, no_function_modes
 from inductor.passes.graphs import reaches_output
 from inductor.passes.patterns import is_static
 from symshapes import facts_if_operator
@@ -120,8 +121,9 @@ def drop_unread(graph: fx.Graph) -> None:
 
 @contextmanager
 def eagerly() -> Iterator[None]:
-    """What runs inside is computed as the graph says, and leaves no trace: no gradients, no casts by autocast."""
-    with torch.inference_mode(False), torch.no_grad(), no_autocast():
+    """What runs inside is computed as the graph says, and leaves no trace: no gradients, no casts by autocast, and no modes of the
+    program's that see it, or that would have it make fake tensors."""
+    with torch.inference_mode(False), torch.no_grad(), no_autocast(), _disable_current_modes(), no_function_modes():
         yield
 
 
