@@ -10,6 +10,7 @@ exist only in memory: a load widens to float32, a store rounds; `round_to` round
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,8 +65,8 @@ def compute_dtype(dtype: torch.dtype) -> torch.dtype:
     raise NotImplementedError(f"the loop IR has no values of dtype {dtype}")
 
 
-class _Dispatcher:
-    """`ops.name(...)` calls the same method of the handler installed last (see `install`)."""
+class _Dispatcher(threading.local):
+    """`ops.name(...)` calls the same method of the handler that this thread installed last (see `install`)."""
 
     def __init__(self) -> None:
         self._handlers: list[Any] = []
