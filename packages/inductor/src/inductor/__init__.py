@@ -57,6 +57,7 @@ from inductor.passes import (
     op_of,
 )
 from inductor.primitives import PRIMITIVES, REDUCTIONS, Primitive, Reduction
+from inductor.replay import Recorder, Replayed, replayed
 from inductor.schedule import Schedule, schedule
 from inductor.traits import DeviceTraits
 from symshapes import own_folders as _own_folders
@@ -106,10 +107,12 @@ __all__ = [
     "Pass",
     "Primitive",
     "Program",
+    "Recorder",
     "Reduce",
     "Reduction",
     "Ref",
     "ReferenceBackend",
+    "Replayed",
     "Round",
     "Scalar",
     "Schedule",
@@ -143,6 +146,7 @@ __all__ = [
     "prim",
     "record",
     "register_backend",
+    "replayed",
     "reset_cache",
     "schedule",
     "scratch_folder",

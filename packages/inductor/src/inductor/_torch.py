@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -28,6 +29,16 @@ tensor_of_handle = torch._C._aoti.alloc_tensor_by_stealing_from_void_ptr
 def native_call(path: str, op: OpOverload) -> str:
     """The text of what runs `op`, whose own text is `path`: its `__call__` is a frame of Python that passes all on to C."""
     return f"{path}._op" if type(op) is OpOverload else path
+
+
+# The current CUDA stream's handle; the public function makes an object, ten times as slow.
+current_raw_stream: Any = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+
+# Gives the libraries' workspaces back to the allocator: a graph that is recorded must have one of its own.
+forget_workspaces: Any = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
+
+# Where a recording failed, torch's graphs do not do it themselves.
+end_allocating_to_pool: Any = getattr(torch._C, "_cuda_endAllocateToPool", None)
 
 
 @functools.cache

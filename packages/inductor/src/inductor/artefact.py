@@ -147,6 +147,16 @@ class CompiledGraph:
         before the first call, which checks layouts."""
         return straight_line(self.source, self._namespace) if self._checked is None else None
 
+    def settle(self) -> None:
+        """Raise what kernels met that ran after the call that launched them returned, as far as it is known by now.
+
+        Raises:
+            IndexError, RuntimeError: a position was out of range.
+        """
+        for name, function in self._namespace.items():
+            if name.startswith("_settle_"):
+                function(False)
+
     def _run_first(self, inputs: list[Any]) -> tuple[Any, ...]:
         """With all checks; later calls compare strides only."""
         checked = self._checked

@@ -16,7 +16,7 @@ from torch import fx
 
 import aotgrad
 import capture
-from inductor import CompiledGraph, Options, compile_graph, prepare_graph
+from inductor import CompiledGraph, Options, compile_graph, prepare_graph, replayed
 from meta.modes import MODES, Mode
 from symshapes import UnbackedError
 
@@ -65,14 +65,12 @@ def inductor(
     # A backward's positions are its forward's, which waited for their check: it need not hold up the host once more.
     unhurried = replace(chosen, index_checks="async") if chosen.index_checks == "sync" else chosen
 
-    def compiler_with(
-        options: Options,
-    ) -> Callable[[fx.GraphModule, Sequence[Any]], CompiledGraph]:
-        def compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> CompiledGraph:
+    def compiler_with(options: Options, replay: bool = False) -> aotgrad.Compiler:
+        def compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Sequence[Any]]:
             compiled = compile_graph(graph, inputs, options)
             if on_compiled is not None:
                 on_compiled(compiled)
-            return compiled
+            return replayed(compiled, graph.graph, inputs) if replay else compiled
 
         return compiler
 
@@ -83,7 +81,7 @@ def inductor(
         mode,
         rewrite=functools.partial(prepare_graph, options=chosen),
         freeze=chosen.freezing,
-        inference_compiler=compiler,
+        inference_compiler=compiler_with(chosen, mode.replay),
         forward_compiler=compiler,
         backward_compiler=compiler_with(unhurried),
     )

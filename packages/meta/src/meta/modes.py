@@ -28,6 +28,8 @@ class Mode:
     """What of a training step's forward is saved for its backward, and what is computed again there."""
     decompositions: Callable[[], Mapping[Any, Callable[..., Any]]] = aotgrad.core_decompositions
     """Which operators are taken apart into simpler ones; asked at each compile."""
+    replay: bool = False
+    """Whether what a graph of inference launches on a GPU is recorded once, and replayed by one call of the driver from then on."""
 
     def __post_init__(self) -> None:
         self.options_with(None)
@@ -48,7 +50,9 @@ class Mode:
 
 MODES: dict[str, Mode] = {
     "default": Mode(),
-    "max-autotune": Mode(options={"autotune": True}),
+    "reduce-overhead": Mode(replay=True),
+    "max-autotune": Mode(options={"autotune": True}, replay=True),
+    "max-autotune-no-cudagraphs": Mode(options={"autotune": True}),
 }
 """What `compile(mode="...")` may name; without a name it is "default"."""
 

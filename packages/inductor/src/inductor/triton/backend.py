@@ -52,6 +52,7 @@ class TritonBackend:
             aligned_products=_HALVES,
             raises_later=True,
             module=f"torch.{device_type}",
+            recorder="inductor.replay.cuda:recorder_of" if device_type == "cuda" else None,
         )
 
     def supports(self, kernel: Kernel) -> bool:

@@ -1,0 +1,64 @@
+"""Which graphs are not recorded, and what is said of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from inductor_tracing import trace
+from torch import fx
+
+from inductor.replay.refusals import refusal
+
+
+def graph_of(program: Callable[..., Any], *inputs: torch.Tensor) -> fx.Graph:
+    """The ATen graph, with values."""
+    return trace(program, *inputs)[0].graph
+
+
+@pytest.fixture
+def operator() -> Iterator[Any]:
+    library = torch.library.Library("replay_tests", "FRAGMENT")
+    library.define("told(Tensor x) -> Tensor")
+    library.impl("told", lambda x: x + 1, "CompositeExplicitAutograd")
+    yield torch.ops.replay_tests.told.default
+    library._destroy()
+
+
+def test_what_may_be_recorded() -> None:
+    def program(x: torch.Tensor) -> Any:
+        return torch.bernoulli(x.sigmoid()), x.view(2, 2), x.split(2)[1], torch.addmm(x[:2], x.view(2, 2), x.view(2, 2))
+
+    assert refusal(graph_of(program, torch.randn(4))) is None
+
+
+def test_what_the_host_waits_for() -> None:
+    assert "waits" in (refusal(graph_of(lambda x: x.nonzero(), torch.randn(4))) or "")
+
+
+def test_what_others_define(operator: Any) -> None:
+    assert "may do more" in (refusal(graph_of(lambda x: operator(x), torch.randn(4))) or "")
+
+
+def test_what_is_written_to() -> None:
+    assert "may do more" in (refusal(graph_of(lambda x: x.add_(1), torch.randn(4))) or "")
+
+
+def test_the_programs_own_generator() -> None:
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    x.meta["val"] = torch.randn(3)
+    y = graph.call_function(torch.ops.aten.bernoulli.default, (x,), {"generator": torch.Generator()})
+    y.meta["val"] = torch.randn(3)
+    graph.output((y,))
+    assert "generator" in (refusal(graph) or "")
+
+
+def test_several_devices() -> None:
+    graph = fx.Graph()
+    for at, device in enumerate(("cpu", "meta")):
+        graph.placeholder(f"x{at}").meta["val"] = torch.empty(3, device=device)
+    graph.output(())
+    assert refusal(graph) == "it works on cpu and meta"

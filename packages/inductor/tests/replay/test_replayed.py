@@ -1,0 +1,217 @@
+"""Which runs of a graph are recorded, which replayed, and what is copied; by a recorder that keeps what it is told to run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from inductor.replay import Replayed
+from inductor.replay.replayed import MOST_FORMS, MOST_RECORDINGS
+from inductor.replay.twins import Filler
+
+
+class Kept:
+    """A `Recorder` whose replays run the function again and put what it gives where the first run's results are."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.recorded = self.replays = self.asides = 0
+        self.fails = self.recording = False
+
+    def busy(self) -> bool:
+        return self.recording
+
+    def aside(self, run: Callable[[], Any]) -> Any:
+        self.asides += 1
+        return run()
+
+    def record(self, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
+        if self.fails:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        self.recorded += 1
+        with torch.inference_mode(False):
+            results = run()
+        places = [result for result in results if isinstance(result, torch.Tensor)]
+        fill = Filler(places)
+
+        def replay() -> None:
+            self.replays += 1
+            fill(places, [value for value in run() if isinstance(value, torch.Tensor)])
+
+        return replay, results
+
+    def order(self) -> None:
+        pass
+
+
+class Counted:
+    """A compiled graph that counts the runs of it that are not recorded."""
+
+    def __init__(self, run: Callable[..., Sequence[Any]]) -> None:
+        self.run = run
+        self.calls = 0
+
+    def __call__(self, inputs: list[Any]) -> Sequence[Any]:
+        self.calls += 1
+        given = list(inputs)
+        inputs.clear()
+        return self.run(*given)
+
+
+def made(run: Callable[..., Sequence[Any]], *examples: Any) -> tuple[Replayed, Kept, Counted]:
+    recorder, graph = Kept(), Counted(run)
+    return Replayed(graph, recorder, lambda: None, examples), recorder, graph
+
+
+def affine(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return (x * w + 1,)
+
+
+def test_the_second_call_is_recorded_and_later_ones_replay() -> None:
+    x, w = torch.randn(4), torch.randn(4)
+    replayed, recorder, _ = made(affine, x, w)
+    seen = []
+    for _ in range(5):
+        x.normal_()
+        given: list[Any] = [x, w]
+        seen.append((x * w + 1, replayed(given)[0]))
+        assert not given
+    assert (recorder.asides, recorder.recorded, recorder.replays) == (1, 1, 4)
+    for expected, found in seen:  # earlier results stay what they were
+        torch.testing.assert_close(found, expected)
+
+
+def test_what_moves_is_copied() -> None:
+    w = torch.randn(4)
+    replayed, recorder, _ = made(affine, torch.randn(4), w)
+    held = [torch.randn(4) for _ in range(6)]
+    for x in held:
+        torch.testing.assert_close(replayed([x, w])[0], x * w + 1)
+    assert recorder.recorded == 1
+    assert recorder.replays == 5
+
+
+def test_what_moves_later_has_it_recorded_again_and_the_last_recording_bears_anything() -> None:
+    x = torch.randn(4)
+    weights = [torch.randn(4) for _ in range(12)]
+    inputs = [torch.randn(4) for _ in range(12)]
+    replayed, recorder, _ = made(affine, x, weights[0])
+    for w in (weights[0], weights[0], *weights):
+        torch.testing.assert_close(replayed([x, w])[0], x * w + 1)
+    assert recorder.recorded == 2
+    for given in inputs:
+        torch.testing.assert_close(replayed([given, weights[3]])[0], given * weights[3] + 1)
+    assert recorder.recorded == 3 < MOST_RECORDINGS
+
+
+def test_written_in_between() -> None:
+    x, w = torch.randn(4), torch.randn(4)
+    replayed, _, _ = made(affine, x, w)
+    for _ in range(4):
+        with torch.no_grad():
+            w.add_(1)
+        torch.testing.assert_close(replayed([x, w])[0], x * w + 1)
+
+
+def test_a_recording_for_each_form_and_others_run_as_they_are() -> None:
+    replayed, recorder, graph = made(lambda x, n: (x * n, n), torch.empty(2), 3)
+    x = torch.randn(2)
+    for n in range(MOST_FORMS):
+        for _ in range(3):
+            doubled, number = replayed([x, n])
+            assert number == n
+            torch.testing.assert_close(doubled, x * n)
+    assert recorder.recorded == MOST_FORMS
+    before = graph.calls
+    for _ in range(3):
+        torch.testing.assert_close(replayed([x, 99])[0], x * 99)
+    assert recorder.recorded == MOST_FORMS
+    assert graph.calls == before + 3
+    torch.testing.assert_close(replayed([x, 1.0])[0], x * 1.0)  # another kind of number than 1
+
+
+def test_what_cannot_be_recorded_runs_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    x, w = torch.randn(4), torch.randn(4)
+    replayed, recorder, graph = made(affine, x, w)
+    recorder.fails = True
+    for _ in range(4):
+        torch.testing.assert_close(replayed([x, w])[0], x * w + 1)
+    assert graph.calls == 4
+    assert caplog.text.count("not permitted") == 1
+
+
+@pytest.mark.parametrize(
+    "run",
+    [lambda x, w: (x.view(2, 2),), lambda x, w: ((y := x + w), y.view(2, 2))],
+    ids=["with an input", "with each other"],
+)
+def test_results_that_share_memory(run: Callable[..., Any], caplog: pytest.LogCaptureFixture) -> None:
+    x, w = torch.randn(4), torch.randn(4)
+    replayed, recorder, _ = made(run, x, w)
+    for _ in range(3):
+        for found, expected in zip(replayed([x, w]), run(x, w), strict=True):
+            torch.testing.assert_close(found, expected)
+    assert recorder.replays == 0
+    assert "share memory" in caplog.text
+
+
+def test_layouts() -> None:
+    x = torch.randn(3, 1).expand(3, 4)
+    strided = torch.randn(4, 6)[:, ::2]
+
+    def run(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        fresh = torch.empty_strided((3, 4), (8, 1))
+        return fresh.copy_(a + 1), (b + 1).t(), (a[:, :1] * 2).expand(3, 5), torch.empty(0, 3)
+
+    replayed, recorder, _ = made(run, x, strided)
+    for _ in range(4):
+        a, b = torch.randn(3, 1).expand(3, 4), torch.randn(4, 6)[:, ::2]
+        for found, expected in zip(replayed([a, b]), run(a, b), strict=True):
+            torch.testing.assert_close(found, expected)
+            assert found.stride() == expected.stride()
+    assert recorder.recorded == 1
+
+
+def test_in_and_out_of_inference_mode() -> None:
+    w = torch.randn(4)
+    replayed, recorder, _ = made(affine, torch.randn(4), w)
+    for at in range(6):
+        with torch.inference_mode(at % 2 == 1):
+            x = torch.randn(4)
+            found = replayed([x, w])[0]
+            torch.testing.assert_close(found, x * w + 1)
+            assert found.is_inference() == (at % 2 == 1)
+    assert recorder.recorded == 1
+
+
+def test_while_the_program_records() -> None:
+    x, w = torch.randn(4), torch.randn(4)
+    replayed, recorder, graph = made(affine, x, w)
+    recorder.recording = True
+    for _ in range(3):
+        replayed([x, w])
+    assert graph.calls == 3
+    assert recorder.recorded == 0
+
+
+def test_a_call_that_raises_leaves_nothing_behind() -> None:
+    x, w = torch.randn(4), torch.randn(4)
+    fail = [True]
+
+    def run(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        if fail[0]:
+            raise IndexError("index out of range in self")
+        return affine(x, w)
+
+    replayed, recorder, _ = made(run, x, w)
+    with pytest.raises(IndexError):
+        replayed([x, w])
+    fail[0] = False
+    for _ in range(3):
+        torch.testing.assert_close(replayed([x, w])[0], x * w + 1)
+    assert recorder.asides == 2
+    assert recorder.recorded == 1
