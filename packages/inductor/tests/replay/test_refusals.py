@@ -10,7 +10,9 @@ import torch
 from inductor_tracing import trace
 from torch import fx
 
+import aotgrad
 from inductor.replay.refusals import refusal
+from symshapes import FakeMode, ShapeEnv
 
 
 def graph_of(program: Callable[..., Any], *inputs: torch.Tensor) -> fx.Graph:
@@ -34,8 +36,17 @@ def test_what_may_be_recorded() -> None:
     assert refusal(graph_of(program, torch.randn(4))) is None
 
 
-def test_what_the_host_waits_for() -> None:
-    assert "waits" in (refusal(graph_of(lambda x: x.nonzero(), torch.randn(4))) or "")
+@pytest.mark.parametrize("program", [lambda x: x[x > 0], lambda x: x.nonzero() + 1, lambda x: x * x.sum().item()])
+def test_what_the_host_waits_for(program: Callable[..., Any]) -> None:
+    graphs: list[fx.Graph] = []
+
+    def compiler(module: fx.GraphModule, inputs: list[Any]) -> Callable[[list[Any]], Any]:
+        graphs.append(module.graph)
+        return lambda args: module.forward(*args)
+
+    aotgrad.compile(program, [FakeMode(ShapeEnv()).from_tensor(torch.randn(4))], inference_compiler=compiler)
+    (graph,) = graphs
+    assert "waits" in (refusal(graph) or "")
 
 
 def test_what_others_define(operator: Any) -> None:

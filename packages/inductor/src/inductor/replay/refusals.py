@@ -24,8 +24,9 @@ def refusal(graph: fx.Graph) -> str | None:
     """Why a graph's launches can't be recorded, as far as the graph tells; None if nothing speaks against it."""
     for node in graph.nodes:
         leaves = pytree.tree_leaves(node.meta.get("val"))
-        if any(map(is_unbacked, leaves)):
-            return f"{node.target} gives a number that the host waits for"
+        numbers = [n for leaf in leaves for n in (leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,))]
+        if any(map(is_unbacked, numbers)):
+            return f"the host waits for what {node.target} finds"
         if node.op == "call_function" and any(isinstance(leaf, torch.Tensor) for leaf in leaves):
             reason = _of_call(node)
             if reason is not None:
@@ -38,8 +39,6 @@ def _of_call(node: fx.Node) -> str | None:
     facts = facts_if_operator(node.target)
     if facts is None:
         return None if _is_of_python(node.target) else f"{_name(node.target)} may do more than launch kernels"
-    if facts.needs_data:
-        return f"the host waits for what {node.target} finds"
     # Torch's own operators do as their schemas say; of others nobody knows what they do besides, which a replay would not.
     if (facts.acts and not facts.random) or not (facts.fresh or facts.views or facts.aliases):
         return f"{node.target} may do more than launch kernels"
