@@ -44,7 +44,9 @@ def test_what_the_host_waits_for(program: Callable[..., Any]) -> None:
         graphs.append(module.graph)
         return lambda args: module.forward(*args)
 
-    aotgrad.compile(program, [FakeMode(ShapeEnv()).from_tensor(torch.randn(4))], inference_compiler=compiler)
+    aotgrad.compile(
+        program, [FakeMode(ShapeEnv(), data_dependent=True).from_tensor(torch.randn(4))], inference_compiler=compiler
+    )
     (graph,) = graphs
     assert "waits" in (refusal(graph) or "")
 
