@@ -14,6 +14,8 @@ import aotgrad
 from inductor.replay.refusals import refusal
 from symshapes import FakeMode, ShapeEnv
 
+aten = torch.ops.aten
+
 
 def graph_of(program: Callable[..., Any], *inputs: torch.Tensor) -> fx.Graph:
     """The ATen graph, with values."""
@@ -31,7 +33,13 @@ def operator() -> Iterator[Any]:
 
 def test_what_may_be_recorded() -> None:
     def program(x: torch.Tensor) -> Any:
-        return torch.bernoulli(x.sigmoid()), x.view(2, 2), x.split(2)[1], torch.addmm(x[:2], x.view(2, 2), x.view(2, 2))
+        return (
+            torch.bernoulli(x.sigmoid()),
+            x.view(2, 2),
+            x.split(2)[1],
+            aten._unsafe_view(x, [2, 2]),
+            torch.addmm(x[:2], x.view(2, 2), x.view(2, 2)),
+        )
 
     assert refusal(graph_of(program, torch.randn(4))) is None
 

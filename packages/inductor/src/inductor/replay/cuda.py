@@ -29,7 +29,7 @@ class CudaRecorder:
         self._last: torch.cuda.Stream | None = None
         """The stream of the last replay."""
         # Torch gives up a pool with the last graph that uses it, and such a one can't be taken up again: one graph always does.
-        self._anchor = self.record(lambda: torch.zeros(1, device=torch.device("cuda", index)))
+        self._anchor = self.record(self._number)
 
     def busy(self) -> bool:
         return torch.cuda.is_current_stream_capturing()
@@ -54,21 +54,31 @@ class CudaRecorder:
             try:
                 results = run()
             except BaseException:
-                self._abandon(graph)
+                with contextlib.suppress(RuntimeError):  # as is to be expected where a launch could not be recorded
+                    graph.capture_end()
+                self._recover()
                 raise
             try:
                 graph.capture_end()
             except RuntimeError:
-                end_allocating_to_pool(self._index, self._pool)
+                self._recover()
                 raise
         forget_workspaces()
         return graph.replay, results
 
-    def _abandon(self, graph: torch.cuda.CUDAGraph) -> None:
-        try:
-            graph.capture_end()
-        except RuntimeError:  # as is to be expected where a launch could not be recorded
-            end_allocating_to_pool(self._index, self._pool)
+    def _recover(self) -> None:
+        """Put in order what torch leaves as it was during a recording that failed."""
+        end_allocating_to_pool(self._index, self._pool)
+        forget_workspaces()
+        # The random generator goes on to count for a recording until one ends.
+        graph = torch.cuda.CUDAGraph()
+        graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+        self._number()
+        graph.capture_end()
+
+    def _number(self) -> torch.Tensor:
+        """What there is to record where it does not matter what."""
+        return torch.zeros(1, device=torch.device("cuda", self._index))
 
     def order(self) -> None:
         last = self._last

@@ -40,7 +40,7 @@ def _of_call(node: fx.Node) -> str | None:
     if facts is None:
         return None if _is_of_python(node.target) else f"{_name(node.target)} may do more than launch kernels"
     # Torch's own operators do as their schemas say; of others nobody knows what they do besides, which a replay would not.
-    if (facts.acts and not facts.random) or not (facts.fresh or facts.views or facts.aliases):
+    if (facts.acts and not facts.random) or not (facts.fresh or facts.aliases or facts.hides_views):
         return f"{node.target} may do more than launch kernels"
     if any(isinstance(leaf, torch.Generator) for leaf in pytree.tree_leaves((node.args, node.kwargs))):
         return f"{node.target} draws from a generator of the program's own"
