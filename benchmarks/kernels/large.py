@@ -263,6 +263,16 @@ def vocabulary(x: Tensor, w: Tensor) -> Tensor:
     return F.linear(x, w)
 
 
+@pattern(half(1, 4096), half(14336, 4096), half(14336, 4096))
+def one_row_gated(x: Tensor, gate: Tensor, up: Tensor) -> Tensor:
+    return F.silu(F.linear(x, gate)) * F.linear(x, up)
+
+
+@pattern(half(1, 14336), half(4096, 14336), half(1, 4096))
+def one_row_and_residual(x: Tensor, down: Tensor, residual: Tensor) -> Tensor:
+    return residual + F.linear(x, down)
+
+
 @pattern(half(16, 12, 512, 64), half(16, 12, 512, 64), half(16, 12, 512, 64), half(16, 1, 1, 512), moved=None)
 def written_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     return torch.softmax(q @ k.transpose(-1, -2) * 0.125 + mask, -1) @ v

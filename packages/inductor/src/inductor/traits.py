@@ -43,6 +43,9 @@ class DeviceTraits:
     aligned_products: tuple[torch.dtype, ...] = ()
     """Dtypes whose products of matrices, by the library, are several times faster on sizes and rows that are multiples of 16 bytes:
     others are padded."""
+    summed_rows: tuple[torch.dtype, ...] = ()
+    """Dtypes whose products of a matrix and one row, or one column, become sums over the matrix's rows like any others: reading the
+    matrix is all that they cost."""
     complex_parts: tuple[torch.dtype, ...] = ()
     """Complex dtypes of which loops read the parts where they lie: kernels get such tensors as if they were of real numbers, two for
     each. Computing with others is left to ATen."""

@@ -27,6 +27,8 @@ Element = Callable[[list[Expr], list[Expr]], Scalar]
 FEW_ROWS = 24
 SMALL = 1 << 16
 """Of few rows putting a matrix of more elements in order would take as long as multiplying by it."""
+LEAST_SUMMED = 64
+"""Steps of a product of one row: of fewer, neighbours in memory would not be read together."""
 MOST_POINTS = 390_000
 """Results of a convolution by channels that each reads. Of more ATen's no longer loses by putting weights in order at each call; its
 kernel is the faster one, with neighbours by some hundredths, without (strides) by more."""
@@ -52,7 +54,7 @@ def _product_and_sum(
     size = builder.sizes(builder.meta().size())
     # What is scaled by zero is not read: it may be NaN. ATen's kernels look whether it is zero at each call.
     known = all(isinstance(scale, int | float) for scale in (alpha, beta)) and alpha != 0
-    if not known or not _is_blocked(builder, mat1, mat2):
+    if not known or not _is_own(builder, mat1, mat2):
         return in_aligned_rows(builder, (self, mat1, mat2), {"beta": beta, "alpha": alpha})
     added = None if beta == 0 else broadcast(builder, self, size)
     if added is not None:
@@ -229,7 +231,7 @@ def contracted(
 ) -> Any:
     """`finish(sum over k of left[..., m, k] * right[..., k, n], [..., m, n])`, with the strides of the node's fake value;
     NotImplemented where ATen's kernel is to do it."""
-    if not _is_blocked(builder, left, right):
+    if not _is_own(builder, left, right):
         return NotImplemented
     left, right = strided(builder, left), strided(builder, right)
 
@@ -266,6 +268,24 @@ def filled(
         order=builder.order(buffer.stride),
     )
     return builder.in_memory(buffer)
+
+
+def _is_own(builder: Builder, left: TensorValue, right: TensorValue) -> bool:
+    """Whether the product becomes a loop."""
+    return _is_blocked(builder, left, right) or _is_summed(builder, left, right)
+
+
+def _is_summed(builder: Builder, left: TensorValue, right: TensorValue) -> bool:
+    """Whether it is a product of one row or one column with a matrix, whose rows lie in memory as they are summed."""
+    *_, rows, depth = left.size
+    columns = right.size[-1]
+    matrix = left if columns == 1 else right
+    if (rows != 1 and columns != 1) or left.dtype not in builder.traits(left.device).summed_rows:
+        return False
+    if is_empty(left.size) or is_empty(right.size) or builder.hint(depth) < LEAST_SUMMED:
+        return False
+    layout = builder.realize(matrix).layout()
+    return layout is not None and layout.stride[-1 if matrix is left else -2] == 1
 
 
 def _is_blocked(builder: Builder, left: TensorValue, right: TensorValue) -> bool:

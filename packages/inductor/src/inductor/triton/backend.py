@@ -50,6 +50,7 @@ class TritonBackend:
             casts_operands=device_type == "cpu",
             channels_last=_HALVES,
             aligned_products=_HALVES,
+            summed_rows=(*_HALVES, torch.float32),
             raises_later=True,
             module=f"torch.{device_type}",
             recorder="inductor.replay.cuda:recorder_of" if device_type == "cuda" else None,
