@@ -39,6 +39,7 @@ forget_workspaces: Any = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
 
 # Where a recording failed, torch's graphs do not do it themselves.
 end_allocating_to_pool: Any = getattr(torch._C, "_cuda_endAllocateToPool", None)
+release_pool: Any = getattr(torch._C, "_cuda_releasePool", None)
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from inductor._torch import current_raw_stream, end_allocating_to_pool, forget_workspaces
+from inductor._torch import current_raw_stream, end_allocating_to_pool, forget_workspaces, release_pool
 
 
 class CudaRecorder:
@@ -69,12 +69,12 @@ class CudaRecorder:
     def _recover(self) -> None:
         """Put in order what torch leaves as it was during a recording that failed."""
         end_allocating_to_pool(self._index, self._pool)
+        release_pool(self._index, self._pool)
         forget_workspaces()
-        # The random generator goes on to count for a recording until one ends.
-        graph = torch.cuda.CUDAGraph()
-        graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
-        self._number()
-        graph.capture_end()
+        # Torch goes on to take the pool for one that is recorded to, and the random generator counts for a recording until one
+        # ends: the next one, to another pool.
+        self._pool = torch.cuda.graph_pool_handle()
+        self._anchor = self.record(self._number)
 
     def _number(self) -> torch.Tensor:
         """What there is to record where it does not matter what."""
