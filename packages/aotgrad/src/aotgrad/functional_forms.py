@@ -132,9 +132,7 @@ def forms_of(op: Any, layout: Layout, dims: tuple[int, ...]) -> Forms:
     if any(result.alias_info is not None for result in schema.returns):
         raise Unsupported(f"{op} gives views of its arguments")
     parameters, returned = _texts(str(schema))
-    others = [
-        text for text, argument in zip(parameters, schema.arguments, strict=True) if not is_tensors(argument)
-    ]
+    others = [text for text, argument in zip(parameters, schema.arguments, strict=True) if not is_tensors(argument)]
     namespace, _, base = schema.name.partition("::")
     name = "__".join(filter(None, (namespace, base, schema.overload_name, layout.text())))
     before = _names[name]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from .description import Kernel, describe, is_host_function_class, is_kernel_class
 from .operators import Argument, Launcher, operator_of
 from .references import Reference, references_of
-from .writes import written_by
+from .writes import refuse_casts, written_by
 
 __all__ = [
     "Argument",
@@ -20,5 +20,6 @@ __all__ = [
     "is_kernel_class",
     "operator_of",
     "references_of",
+    "refuse_casts",
     "written_by",
 ]

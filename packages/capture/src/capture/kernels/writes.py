@@ -1,17 +1,18 @@
 """Which of its parameters a kernel writes through, found in its syntax tree.
 
-In: a kernel's function, and what is known of its constants. Out: names of parameters, or None where something is not understood,
+In: a kernel's function, which parameters are tensors, and what is known of its constants. Out: names of parameters, or None where something is not understood,
 so that all of them must be taken to be written to.
 
 Pointers are followed through assignments without regard to order: a variable may point wherever anything assigned to it may.
-A value read from memory is no pointer, unless the code makes pointers of integers, which is not understood.
+A value read from memory is no pointer, unless the code makes pointers of integers: such a kernel may write to what it was not
+even given, and is refused.
 """
 
 from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from capture.errors import Unsupported
@@ -21,30 +22,45 @@ from .references import MISSING, Code, is_of_triton
 
 #: Of `triton.language`, what only computes: its result points where its arguments do, if anywhere.
 _PURE = frozenset(
-    """
-    program_id num_programs arange full zeros zeros_like broadcast broadcast_to trans permute cat join split view item
-    reshape expand_dims cast dot dot_scaled make_block_ptr advance where add sub mul minimum maximum clamp reduce
-    associative_scan histogram gather debug_barrier multiple_of max_contiguous max_constancy assume static_print
-    static_assert device_print device_assert range static_range constexpr tensor to to_tensor
-    cdiv sigmoid softmax ravel swizzle2d max argmax min argmin sum xor_sum reduce_or cumsum cumprod sort topk flip interleave
-    squeeze unsqueeze
-    umulhi exp exp2 log log2 cos sin sqrt sqrt_rn rsqrt abs fdiv div_rn erf floor ceil fma
-    philox philox_impl randint randint4x rand rand4x randn randn4x uint_to_uniform_float pair_uniform_to_normal
-    bfloat16 float16 float32 float64 int1 int8 int16 int32 int64 uint8 uint16 uint32 uint64
-    """.split()
-)
+    {
+        "program_id", "num_programs", "arange", "full", "zeros", "zeros_like", "broadcast", "broadcast_to",
+        "trans", "permute", "cat", "join", "split", "view", "item", "reshape", "expand_dims", "cast", "dot",
+        "dot_scaled", "make_block_ptr", "advance", "where", "add", "sub", "mul", "minimum", "maximum", "clamp",
+        "reduce", "associative_scan", "histogram", "gather", "debug_barrier", "multiple_of", "max_contiguous",
+        "max_constancy", "assume", "static_print", "static_assert", "device_print", "device_assert", "range",
+        "static_range", "constexpr", "tensor", "to", "to_tensor", "cdiv", "sigmoid", "softmax", "ravel",
+        "swizzle2d", "max", "argmax", "min", "argmin", "sum", "xor_sum", "reduce_or", "cumsum", "cumprod",
+        "sort", "topk", "flip", "interleave", "squeeze", "unsqueeze", "umulhi", "exp", "exp2", "log", "log2",
+        "cos", "sin", "sqrt", "sqrt_rn", "rsqrt", "abs", "fdiv", "div_rn", "erf", "floor", "ceil", "fma",
+        "philox", "philox_impl", "randint", "randint4x", "rand", "rand4x", "randn", "randn4x",
+        "uint_to_uniform_float", "pair_uniform_to_normal", "bfloat16", "float16", "float32", "float64", "int1",
+        "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    }
+)  # fmt: skip
 #: Pure, and what it gives points nowhere.
 _READS = frozenset({"load"})
 _WRITES = frozenset(
-    """
-    store atomic_add atomic_and atomic_cas atomic_max atomic_min atomic_or atomic_xchg atomic_xor
-    """.split()
-)
+    {
+        "store", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or",
+        "atomic_xchg", "atomic_xor",
+    }
+)  # fmt: skip
 #: Of the language.
 _BUILTINS = frozenset({"range", "min", "max", "int", "float", "bool", "len", "abs", "print", "isinstance", "getattr"})
 #: Makes pointers out of integers.
-_CASTS = ("pointer_type", "PointerType", "bitcast=")
+_CASTS = ("pointer_type", "PointerType")
 _DEEPEST = 16
+
+
+def refuse_casts(name: str, texts: Iterable[str]) -> None:
+    """Raise ``Unsupported`` if the sources of a kernel and its helpers make pointers of integers."""
+    if any(word in text for text in texts for word in _CASTS):
+        raise casts(name)
+
+
+def casts(name: str) -> Unsupported:
+    """Why such a kernel is refused."""
+    return Unsupported(f"the Triton function {name}, which makes pointers of other values")
 
 
 class _Puzzled(Exception):
@@ -55,13 +71,17 @@ Points = frozenset[str]
 NOWHERE: Points = frozenset()
 
 
-def written_by(function: types.FunctionType, constants: Mapping[str, Any]) -> frozenset[str] | None:
-    """The parameters that a kernel may write through; `constants` are those of known value. None: it may be any."""
+def written_by(
+    function: types.FunctionType, tensors: Collection[str], constants: Mapping[str, Any]
+) -> frozenset[str] | None:
+    """Those of the parameters `tensors` that a kernel may write through; `constants` are those of known value. None: it may be any.
+
+    Raises ``Unsupported`` where it may write anywhere."""
+    code = Code(function)
     try:
-        code = Code(function)
-        walk = _Walk(code, {name: frozenset({name}) for name in code.parameters}, constants, 0)
+        walk = _Walk(code, {name: frozenset({name}) for name in tensors}, constants, 0)
         walk.run()
-    except (_Puzzled, Unsupported):
+    except _Puzzled:
         return None
     return frozenset(walk.written)
 
@@ -70,7 +90,7 @@ class _Walk:
     """One function: where its variables may point, by names of the kernel's parameters, and which of them it writes through."""
 
     def __init__(self, code: Code, points: dict[str, Points], constants: Mapping[str, Any], depth: int) -> None:
-        if depth > _DEEPEST or any(word in code.text for word in _CASTS):
+        if depth > _DEEPEST:
             raise _Puzzled
         self.code = code
         self.points = points
@@ -116,7 +136,7 @@ class _Walk:
             case ast.While(test, body, otherwise):
                 self.value(test)
                 self.block(body + otherwise)
-            case ast.Assert(test, message):
+            case ast.Assert(test):
                 self.value(test)
             case ast.Pass() | ast.Break() | ast.Continue():
                 pass
@@ -154,6 +174,9 @@ class _Walk:
                 return self.call(node)
             case ast.Name(name):
                 return self.points.get(name, NOWHERE)
+            case ast.Attribute(owner, "element_ty"):
+                self.value(owner)
+                return NOWHERE
             case ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp() | ast.NamedExpr():
                 raise _Puzzled
             case ast.Await() | ast.Yield() | ast.YieldFrom() | ast.Starred():
@@ -194,10 +217,15 @@ class _Walk:
         points = self.union(*given)
         if name in _WRITES:
             named = [keyword.value for keyword in node.keywords if keyword.arg == "pointer"]
-            self.written |= self.union(*(owner or node.args[:1] or named))
+            target = self.union(*(owner or node.args[:1] or named))
+            if not target:
+                raise _Puzzled
+            self.written |= target
             return NOWHERE
         if name in _READS:
             return NOWHERE
+        if name in ("to", "cast") and self.union(*(given[1:] if given else ())):
+            raise casts(self.code.function.__name__)
         if name not in _PURE:
             raise _Puzzled
         return points

@@ -7,6 +7,7 @@ chooses among those when it runs.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Hashable, Iterable
 from typing import Any
 
@@ -24,6 +25,7 @@ from capture.kernels import (
     is_kernel_class,
     operator_of,
     references_of,
+    refuse_casts,
     written_by,
 )
 from capture.sources import Attr, Const, Item, ModuleGlobal, Source
@@ -33,6 +35,7 @@ from .building import builds_where, known_part
 from .constants import CONSTANT_TYPES, Constant, Known
 from .handlers import handles
 from .numbers import Symbolic
+from .reconstruction import Emitter
 from .sequences import List, Sequence
 from .tensors import Tensor
 
@@ -62,12 +65,26 @@ class HostFunction(Known):
         return m.calls.call(m.builder.wrap(self.value.fn, known_part(self.value, "fn")), args, kwargs)
 
 
+class TritonDtype(Known):
+    """``tl.float32``: what it has never changes."""
+
+    def attribute(self, m: Interpreter, name: str) -> Variable:
+        value = m.builder.fold(getattr, [self.value, name])
+        return Constant(value) if type(value) in CONSTANT_TYPES else super().attribute(m, name)
+
+
 class Launch(Variable):
     """``kernel[grid]``."""
 
     def __init__(self, kernel: TritonKernel, grid: Variable) -> None:
         self.kernel = kernel
         self.grid = grid
+
+    def made_of(self) -> Iterable[Variable]:
+        return (self.kernel, self.grid)
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.call(operator.getitem, [self.kernel, self.grid])
 
     def hash_key(self, m: Interpreter) -> Hashable:
         return m.identity.key(self)
@@ -102,9 +119,11 @@ class _Call:
         m = self.m
         arguments = [self.argument(*each) for each in self.passed]
         known = {argument.name: argument.constant for argument in arguments if argument.kind == "constant"}
-        written = self.written(known)
+        written = self.written([a.name for a in arguments if a.kind == "tensor"], known)
         arguments = [
-            Argument(a.name, a.kind, a.by_name, a.kind == "tensor" and (written is None or a.name in written), a.constant)
+            Argument(
+                a.name, a.kind, a.by_name, a.kind == "tensor" and (written is None or a.name in written), a.constant
+            )
             for a in arguments
         ]
         # A grid that is no function asks for nothing.
@@ -135,13 +154,13 @@ class _Call:
             constant = m.builder.to_python(value)
         except NotConstant:
             raise Unsupported(f"{what}, which is a {kind.__name__}") from None
-        if not isinstance(constant, _PLAIN) and not _is_dtype(constant):
+        if not isinstance(constant, _PLAIN) and not _is_dtype_class(type(constant)):
             raise Unsupported(f"{what}, which is a {kind.__name__}")
         return Argument(name, "constant", by_name, constant=constant)
 
-    def written(self, known: dict[str, Any]) -> frozenset[str] | None:
+    def written(self, tensors: list[str], known: dict[str, Any]) -> frozenset[str] | None:
         """The parameters that are written through; None where it may be all of them."""
-        found = written_by(self.kernel.function, known)
+        found = written_by(self.kernel.function, tensors, known)
         reset = {name for wrapper in self.kernel.wrappers for name in getattr(wrapper, "reset_to_zero", ())}
         restored = {name for wrapper in self.kernel.wrappers for name in getattr(wrapper, "restore_value", ())}
         return None if found is None else found | reset | restored
@@ -149,7 +168,6 @@ class _Call:
     def variants(self) -> list[tuple[dict[str, Variable], tuple[tuple[str, Any], ...]]]:
         """For each configuration the values of all parameters, and by which of them it is told from the others."""
         m = self.m
-        changes = m.effects.changes
         found: list[tuple[dict[str, Variable], tuple[tuple[str, Any], ...]]] = [(dict(self.values), ())]
         for wrapper in self.kernel.wrappers:
             if wrapper_configs := getattr(wrapper, "configs", None):
@@ -162,8 +180,6 @@ class _Call:
             found = [(self.ruled(wrapper, values), chosen) for values, chosen in found]
             if len(found) > 1:
                 found = [(values, (*chosen, *self.constants(wrapper.values, values))) for values, chosen in found]
-        if m.effects.changes != changes:
-            raise Unsupported("a Triton kernel with heuristics that change something")
         defaults = self.defaults()
         return [({**defaults, **values}, chosen) for values, chosen in found]
 
@@ -173,8 +189,18 @@ class _Call:
         made = dict(values)
         for name, function in heuristics.values.items():
             rule = m.builder.wrap(function, Item(known_part(heuristics, "values"), name))
-            made[name] = m.calls.call(rule, [m.builder.new_dict(dict(made))], {}).realize(m)
+            made[name] = self.asked(rule, made)  # and once more as the kernel runs
         return made
+
+    def asked(self, function: Variable, values: dict[str, Variable]) -> Variable:
+        """What a function of the parameters gives, which must not matter otherwise: how often it is called is the run's."""
+        m = self.m
+        written = dict(m.globals.written)
+        with m.effects.apart() as changed:
+            found = m.calls.call(function, [m.builder.new_dict(dict(values))], {}).realize(m)
+            if changed() or written != m.globals.written:
+                raise Unsupported("a function of a Triton kernel's parameters that changes something")
+        return found
 
     def constants(self, names: Iterable[str], values: dict[str, Variable]) -> list[tuple[str, Any]]:
         """These parameters' values, which must be known."""
@@ -192,11 +218,7 @@ class _Call:
         """The numbers of a grid under these parameters."""
         m = self.m
         if _is_function(grid):
-            shown = {name: meta[name] for name in self.kernel.names if name in meta}
-            changes = m.effects.changes
-            grid = m.calls.call(grid, [m.builder.new_dict(shown)], {}).realize(m)
-            if m.effects.changes != changes:
-                raise Unsupported("a Triton kernel's grid that is a function and changes something")
+            grid = self.asked(grid, {name: meta[name] for name in self.kernel.names if name in meta})
         if not isinstance(grid, Sequence):
             raise Unsupported(f"a Triton kernel's grid that is a {grid.python_type().__name__}")
         sizes = [size.realize(m) for size in grid.items]
@@ -221,8 +243,7 @@ def _choice(kernel: Kernel, config: Any, count: int) -> tuple[tuple[str, Any], .
     return chosen
 
 
-def _is_dtype(value: Any) -> bool:
-    cls = type(value)
+def _is_dtype_class(cls: type) -> bool:
     return cls.__module__ == "triton.language.core" and cls.__name__ == "dtype"
 
 
@@ -237,6 +258,7 @@ def _guard(m: Interpreter, kernel: Kernel) -> list[str]:
         else:
             m.guards.add(known_part(wrapper, "values"), GuardKind.DICT_KEYS, tuple(wrapper.values))
     references, texts = references_of(kernel.function)
+    refuse_casts(kernel.function.__name__, texts)
     shown = []
     for each in references:
         source = _source(each)
@@ -267,10 +289,15 @@ def _build_host_function(m: Interpreter, value: Any, source: Source | None) -> V
     return m.builder.identified(HostFunction(value), source)
 
 
+@builds_where(_is_dtype_class)
+def _build_dtype(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    return m.builder.identified(TritonDtype(value), source)
+
+
 @handles("torch._library.triton.wrap_triton")
 def _wrap_triton(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """Outside of a trace of torch's own it gives the kernel back."""
     found = (args[0] if args else kwargs["triton_kernel"]).realize(m)
-    if not isinstance(found, TritonKernel):
-        raise Unsupported("wrap_triton of what is no Triton kernel")
+    if not isinstance(found, TritonKernel) or type(found.value).__name__ not in ("JITFunction", "Autotuner"):
+        raise Unsupported("wrap_triton of what it does not take")
     return found
