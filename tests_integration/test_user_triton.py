@@ -500,3 +500,88 @@ def test_kernel_as_constant_of_a_partial():
         return out
 
     same(program, new(100))
+
+
+@pytest.mark.filterwarnings("ignore::capture.CaptureWarning")
+def test_around_a_break():
+    def program(x):
+        y = x * 2
+        increase_kernel[(7,)](y, 100, 1, BLOCK=16)
+        torch.save(None, os.devnull)
+        increase_kernel[(7,)](y, 100, 1, BLOCK=16)
+        return y + 1
+
+    x = new(100)
+    torch.testing.assert_close(meta.compile(program)(x), program(x))
+    trace = capture.explain(program, x)
+    assert len(trace.graphs) == 2
+    assert "torch.ops.triton_kernels.increase_kernel" in str(trace)
+
+
+def test_value_saved_for_the_backward_is_overwritten():
+    """As in eager, which does not notice."""
+
+    def program(x):
+        y = x * 2
+        z = y * y
+        increase_kernel[(7,)](y, 100, 5, BLOCK=16)
+        return z.sum()
+
+    results = []
+    for compiled in (program, meta.compile(program, fullgraph=True)):
+        x = torch.ones(100, device=DEVICE, requires_grad=True)
+        compiled(x).backward()
+        results.append(x.grad)
+    torch.testing.assert_close(*results)
+
+
+def test_numbers_that_change():
+    def program(x, n):
+        for i in range(3):
+            increase_kernel[(7,)](x, n, float(i), BLOCK=16)
+        return x + n
+
+    compiled = meta.compile(program, fullgraph=True)
+    for n in (3, 40, 5, 60):
+        x = new(100)
+        y = x.clone()
+        torch.testing.assert_close(compiled(x, n), program(y, n))
+        torch.testing.assert_close(x, y)
+
+
+def test_frozen_buffer_is_written():
+    class Counting(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", torch.zeros(10, device=DEVICE))
+            self.weight = torch.nn.Parameter(torch.ones(10, device=DEVICE))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            increase_kernel[(1,)](self.count, 10, 1, BLOCK=16)
+            return x + self.count + self.weight
+
+    ours, theirs = Counting(), Counting()
+    compiled = meta.compile(ours, fullgraph=True, options={"freezing": True})
+    x = new(10)
+    with torch.no_grad():
+        for _ in range(3):
+            torch.testing.assert_close(compiled(x), theirs(x))
+            torch.testing.assert_close(ours.count, theirs.count)
+
+
+def test_found_on_disk(tmp_path):
+    def program(x, y):
+        return added(x * 2, y) + 1
+
+    x, y = new(100), new(100)
+    found = []
+    for _ in range(2):
+        meta.reset()
+        graphs: list[Any] = []
+
+        def backend(graph: Any, given: Any) -> Any:
+            return meta.backends.inductor(graph, given, options={"cache_dir": str(tmp_path)}, on_compiled=graphs.append)
+
+        torch.testing.assert_close(meta.compile(program, backend=backend, fullgraph=True)(x, y), program(x, y))
+        found += [graph.stats.cache for graph in graphs]
+    assert found == ["miss", "hit"]

@@ -17,7 +17,7 @@ def double(x: torch.Tensor) -> None:
 def spread(
     source: torch.Tensor,
     targets: list[torch.Tensor],
-    more: torch.Tensor | None = None,
+    more: torch.Tensor | None,
     *,
     by: float = 1.0,
     counts: list[int],
@@ -30,7 +30,7 @@ def spread(
 
 
 @spread.register_fake
-def _(source, targets, more=None, *, by=1.0, counts):
+def _(source, targets, more, *, by=1.0, counts):
     return torch.empty_like(source)
 
 

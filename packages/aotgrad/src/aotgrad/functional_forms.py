@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from aotgrad.errors import Unsupported
-from symshapes import OperatorFacts, register_in_place, same_layout, same_size, same_sizes
+from symshapes import OperatorFacts, facts_of, register_in_place, same_layout, same_size, same_sizes
 
 _library = torch.library.Library("aotgrad", "FRAGMENT")
 
@@ -126,15 +126,17 @@ class Blocks:
 def forms_of(op: Any, layout: Layout, dims: tuple[int, ...]) -> Forms:
     """The forms of calls of `op` whose tensors lie so; `dims` are the dimensions of each view.
 
-    Raises Unsupported where a result of the operator may be a view of an argument.
+    Raises Unsupported where a result of the operator may be an argument or a view of one.
     """
     schema = op._schema
-    if any(result.alias_info is not None for result in schema.returns):
-        raise Unsupported(f"{op} gives views of its arguments")
+    facts = facts_of(op)
+    if facts.aliases or any(number >= 0 for number in facts.returns_written):
+        raise Unsupported(f"{op} gives its arguments, or views of them")
     parameters, returned = _texts(str(schema))
     others = [text for text, argument in zip(parameters, schema.arguments, strict=True) if not is_tensors(argument)]
     namespace, _, base = schema.name.partition("::")
-    name = "__".join(filter(None, (namespace, base, schema.overload_name, layout.text())))
+    views = "_".join(map(str, dims))
+    name = "__".join(filter(None, (namespace, base, schema.overload_name, layout.text(), views)))
     before = _names[name]
     _names[name] += 1
     name += f"__{before}" if before else ""
@@ -174,6 +176,10 @@ def forms_of(op: Any, layout: Layout, dims: tuple[int, ...]) -> Forms:
 def _runner(op: Any, layout: Layout, dims: tuple[int, ...]) -> Callable[..., Any]:
     """The call as a function of blocks, windows and what are no tensors."""
     count = len(layout.written)
+    if layout.places == tuple((at, False) for at in range(count)):
+        tensors = [is_tensors(argument) for argument in op._schema.arguments]
+        if tensors == sorted(tensors, reverse=True) and not any(a.kwarg_only for a in op._schema.arguments):
+            return lambda *given: op(*given[:count], *given[count + 1 :])
     parameters = [(argument.name, argument.kwarg_only, is_tensors(argument)) for argument in op._schema.arguments]
 
     def run(*given: Any) -> Any:
