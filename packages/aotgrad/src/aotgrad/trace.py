@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from aotgrad import _torch
 from aotgrad.arguments import CallArguments, values_of
 from aotgrad.errors import Unsupported
+from aotgrad.functional_forms import Blocks
 from aotgrad.mutations import MUTATIONS, assignable
 from aotgrad.overlaps import crosses, repeats
 from aotgrad.recording import Recorder
@@ -419,6 +420,8 @@ class Tracer(InfraMode):
     # Writes.
 
     def _write(self, func: Any, facts: OperatorFacts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if facts.functional is None and func not in MUTATIONS and not facts.reshapes:
+            return self._write_blocks(func, facts, args, kwargs)
         targets = [argument.of(args, kwargs) for argument in facts.written]
         single = [target for target in targets if isinstance(target, FakeTensor)]
         if any(map(repeats, single)) or any(
@@ -448,6 +451,28 @@ class Tracer(InfraMode):
                 self._assign(func, one, value, argument.is_out)
         new = iter(results[:extra])
         returned = [targets[index] if index >= 0 else next(new) for index in facts.returns_written]
+        return (returned[0] if len(returned) == 1 else tuple(returned)) if returned else None
+
+    def _write_blocks(self, func: Any, facts: OperatorFacts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """An op that comes without a functional form, over the blocks of memory that its tensors lie in."""
+
+        def root(tensor: torch.Tensor) -> FakeTensor:
+            return self.tracked(tensor).storage.root.fake
+
+        blocks = Blocks(func, facts, args, kwargs, root)
+        for block, is_written in zip(blocks.tensors, blocks.layout.written, strict=True):
+            if is_written and repeats(block):
+                raise Unsupported(f"{func} on elements that are one in memory")
+            self._make_exact(self.tracked(block))
+        forms = blocks.forms()
+        with self:
+            computed = forms.functional(*blocks.tensors, blocks.windows, *blocks.others)
+        several = isinstance(computed, (tuple, list))
+        results = list(computed) if several else [computed]
+        written = [block for block, is_written in zip(blocks.tensors, blocks.layout.written, strict=True) if is_written]
+        for block, value in zip(written, results[forms.results :], strict=True):
+            self._assign(func, block, value, False)
+        returned = results[: forms.results]
         return (returned[0] if len(returned) == 1 else tuple(returned)) if returned else None
 
     def _refuse_crossing(self, func: Any, targets: list[Any], args: tuple[Any, ...]) -> None:

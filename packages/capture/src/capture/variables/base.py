@@ -8,6 +8,7 @@ from __future__ import annotations
 import types
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NoReturn, Protocol
 
 import torch
@@ -54,6 +55,9 @@ class Effects(Protocol):
 
     def mutated(self, variable: Variable) -> None:
         """Note a change of a tracked object."""
+
+    def apart(self) -> AbstractContextManager[Callable[[], bool]]:
+        """Meanwhile changes are noted apart; gives what tells whether anything was changed that was there before."""
 
 
 class SymbolicRaise(Exception):

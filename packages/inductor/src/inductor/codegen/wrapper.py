@@ -27,7 +27,7 @@ from inductor.ir.indexing import is_empty
 from inductor.ir.operations import Expr, Symbol
 from inductor.ir.program import Buffer, ExternOp, Measure, Program, StridedView
 from inductor.options import IndexChecks
-from inductor.schedule.extern import writes_into
+from inductor.schedule.extern import begins_with, in_place, writes_into
 from inductor.schedule.kernels import origins
 from inductor.schedule.memory import extent
 from inductor.schedule.nodes import symbol_names, views
@@ -324,14 +324,14 @@ class _Writer:
             for written, read in inplace.items():
                 self.take_over(written, read)
         else:
-            self.extern(step)
+            self.extern(at, step)
 
     def comment(self, nodes: Sequence[Any]) -> None:
         for text in origins(nodes):
             self.lines += textwrap.wrap(text, 110, initial_indent="# ", subsequent_indent="#   ")
 
-    def provide(self, name: str, initial: str | None, adopt: bool) -> None:
-        """Memory for a buffer, and its initial content."""
+    def provide(self, name: str, initial: str | StridedView | None, adopt: bool) -> None:
+        """Memory for a buffer, and its initial content: that of a buffer or of a window into one."""
         donor = self.memory.reused.get(name)
         if donor is not None:
             self.take_over(name, donor)
@@ -341,8 +341,10 @@ class _Writer:
             self.enter(name, geometry)
             self.fresh.add(name)
         if initial is not None and not adopt:
-            source = self.buffer(initial)
-            text = self.view(StridedView(initial, source.size, source.stride, sympy.Integer(0)))
+            if isinstance(initial, str):
+                source = self.buffer(initial)
+                initial = StridedView(initial, source.size, source.stride, sympy.Integer(0))
+            text = self.view(initial)
             self.lines.append(f"{self.name(name)}.copy_({text})")
 
     def take_over(self, name: str, donor: str) -> None:
@@ -388,7 +390,7 @@ class _Writer:
         alike = self.layouts.get((geometry, buffer.dtype, buffer.device))
         return self.name(next(iter(alike))) if alike else None
 
-    def extern(self, step: ExternStep) -> None:
+    def extern(self, at: int, step: ExternStep) -> None:
         op = step.op
         self.comment(op.origins)
         if op.target is require:
@@ -413,6 +415,11 @@ class _Writer:
             self.provide(name, None, False)
             self.lines.append(self.printer.call(op, into=self.name(name)))
             return
+        begun = begins_with(op)
+        if begun:
+            for name, source in begun:
+                self.provide(name, source, name in self.memory.adopted.get(at, {}))
+            op = in_place(op)
         names = ["_" if name is None else self.name(name) for name in op.writes]
         call = self.printer.call(op)
         how = unpacked(op)

@@ -19,7 +19,7 @@ from inductor.ir.operations import Expr, Load, Store
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Operation, Program, StridedView
 from inductor.levels import split
 from inductor.options import Options
-from inductor.schedule.extern import returns_fresh, writes_into
+from inductor.schedule.extern import begins_with, returns_fresh, writes_into
 from inductor.schedule.nodes import mutated, views
 from inductor.schedule.space import Number, number
 from symshapes import facts_if_operator
@@ -36,7 +36,8 @@ class MemoryPlan:
     inplace: dict[int, dict[str, str]] = field(default_factory=dict)
     """Per step, written buffer to the input it overwrites."""
     adopted: dict[int, dict[str, str]] = field(default_factory=dict)
-    """Per step, written buffer to the dying one whose content it starts with (`LoopOp.initial` without a copy)."""
+    """Per step, written buffer to the dying one whose content it starts with (`LoopOp.initial` without a copy, or of an extern
+    call that works in its arguments' memory)."""
     frees: list[list[str]] = field(default_factory=list)
     """Per step the names to drop after it."""
     private: frozenset[str] = frozenset()
@@ -61,7 +62,12 @@ def plan_memory(program: Program, steps: Sequence[Operation], options: Options) 
             key = _key(program.buffers[name])
             donor = None
             dying = [n for n in at_end.get(at, ()) if n in owned and n not in taken and _key(program.buffers[n]) == key]
-            if isinstance(step, LoopOp) and dying and key[2] != 0:
+            if isinstance(step, ExternOp) and dying and key[2] != 0:
+                source = _given_up(program, step, name)
+                if source in dying:
+                    donor = source
+                    plan.adopted.setdefault(at, {})[name] = donor
+            elif isinstance(step, LoopOp) and dying and key[2] != 0:
                 source = dict(step.initial).get(name)
                 if source is not None:
                     if source in dying and _adoptable(program, step, name, source):
@@ -124,6 +130,17 @@ def _adoptable(program: Program, step: LoopOp, name: str, source: str) -> bool:
     )
 
 
+def _given_up(program: Program, step: ExternOp, name: str) -> str | None:
+    """The buffer whose content a call starts `name` with, if its memory can be had as it is: nothing else in the call reads it."""
+    view = dict(begins_with(step)).get(name)
+    if view is None or sum(other.buffer == view.buffer for other in views(step)) != 1:
+        return None
+    here, there = program.buffers[name], program.buffers[view.buffer]
+    geometry = here.size, here.stride
+    whole = view.offset == 0 and (view.size, view.stride) == geometry == (there.size, there.stride)
+    return view.buffer if whole else None
+
+
 def _note_extern(step: ExternOp, owned: set[str]) -> None:
     facts = facts_if_operator(step.target)
     aliases = (
@@ -141,7 +158,9 @@ def _allocated(step: Operation) -> Sequence[str]:
     """Buffers that the wrapper allocates for a step; other extern results come from the call itself."""
     if isinstance(step, LoopOp):
         return step.writes
-    return [name for name in step.writes if name is not None] if writes_into(step) else ()
+    if writes_into(step):
+        return [name for name in step.writes if name is not None]
+    return [name for name, _ in begins_with(step)]
 
 
 def _last_uses(program: Program, steps: Sequence[Operation]) -> dict[str, int]:

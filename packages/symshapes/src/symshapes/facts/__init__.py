@@ -18,6 +18,7 @@ from symshapes.facts.operators import (
     facts_of,
     forget_operators,
     override_questions,
+    register_in_place,
 )
 from symshapes.facts.promotion import (
     HALF_DTYPES,
@@ -53,6 +54,7 @@ __all__ = [
     "opmath_dtype",
     "override_questions",
     "real_dtype",
+    "register_in_place",
     "result_dtype",
     "same_layout",
     "same_metadata",

@@ -41,6 +41,9 @@ class OperatorFacts:
     """For each result the number in `written` of the argument that it is; -1 where it is none of them."""
     functional: Any | None
     """The operator with the same inputs that writes to none of them; its last results are the values of `written`."""
+    in_place: Any | None
+    """The operator with the same inputs that writes its last results into those that it says it writes to, each where it began
+    from: known where it was registered with `register_in_place`."""
     reshapes: bool
     """Whether it gives its argument another size, strides or storage, as `t_` and `resize_` do."""
     composite: bool
@@ -81,6 +84,13 @@ recurrent layers of GPU libraries, which give their packed weights back). 528 op
 watched: there are no others."""
 
 _FACTS: dict[Any, OperatorFacts] = {}
+_IN_PLACE: dict[Any, Any] = {}
+
+
+def register_in_place(functional: Any, in_place: Any) -> None:
+    """Say of an `OpOverload` which one does the same in the memory of its arguments (`OperatorFacts.in_place`)."""
+    _IN_PLACE[functional] = in_place
+    _FACTS.pop(functional, None)
 
 
 def facts_of(op: Any) -> OperatorFacts:
@@ -129,6 +139,7 @@ def _derive(op: Any) -> OperatorFacts:
             for result in schema.returns
         ),
         functional=_functional(op) if written else None,
+        in_place=_IN_PLACE.get(op),
         reshapes=torch.Tag.inplace_view in op.tags,
         composite=composite,
         aliases=aliases,
