@@ -27,7 +27,11 @@ from benchmarks.measure import Sample
 OURS, PEER, EAGER = "ours", "torch.compile", "eager"
 RATIOS = ((OURS, PEER), (OURS, EAGER), (PEER, EAGER))
 KINDS = {"all": MODELS, "vision": VISION, "others": OTHERS}
-HEADINGS = ("model", "eager", "torch.compile", "ours", *(f"{a} / {b}" for a, b in RATIOS), "compile", "difference", "")
+HEADINGS = (
+    *("model", "eager", "torch.compile", "ours"),
+    *(f"{a} / {b}" for a, b in RATIOS),
+    *("compile", "memory", "difference", ""),
+)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -37,6 +41,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--train", action="store_true", help="forward, loss and backward instead of inference")
+    parser.add_argument("--whole", action="store_true", help="train with the models' dropout, and with AdamW")
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "float16"))
     parser.add_argument("--freezing", action="store_true", help="parameters are constants, on both sides")
     parser.add_argument("--autotune", action="store_true", help="both sides time kernels while they compile")
@@ -63,12 +68,13 @@ def main(arguments: Sequence[str]) -> None:
             name,
             contenders,
             options.batch,
-            options.train,
+            options.train or options.whole,
             options.dtype,
             given,
             options.rounds,
             options.threads,
             options.device,
+            options.whole,
         )
         reading = in_a_process(asked, options.cache)
         readings.append(reading)
@@ -111,9 +117,10 @@ def cells(reading: Reading) -> list[str]:
     steps = [f"{s.median * 1e3:.2f} ms" if (s := reading.step.get(c)) else "-" for c in (EAGER, PEER, OURS)]
     ratios = [f"{ratio(reading, pair):.2f}" for pair in RATIOS]
     compiles = " / ".join(f"{reading.compile[c]:.1f} s" for c in (OURS, PEER) if c in reading.compile)
+    memory = " / ".join(f"{reading.memory[c] >> 20} MiB" for c in (OURS, PEER, EAGER) if c in reading.memory)
     differences = " / ".join(f"{reading.difference[c]:.0e}" for c in (OURS, PEER) if c in reading.difference)
     failed = "; ".join(f"{c} {why}".strip() for c, why in reading.failed.items())
-    return [reading.asked.model, *steps, *ratios, compiles, differences, failed]
+    return [reading.asked.model, *steps, *ratios, compiles, memory, differences, failed]
 
 
 def told(reading: Reading) -> str:
@@ -137,7 +144,9 @@ def phase_table(readings: Sequence[Reading]) -> Table:
 def table(readings: Iterable[Reading]) -> Table:
     """A line a model; below, the geometric mean and the worst of each ratio."""
     found = list(readings)
-    out = Table(title="median step; ratios of medians; compile and largest difference from eager: ours / torch.compile")
+    out = Table(
+        title="median step; ratios of medians; compile and largest difference from eager: ours / torch.compile; on a GPU memory, with eager's"
+    )
     for heading in HEADINGS:
         out.add_column(heading, overflow="fold")
     for i, reading in enumerate(found):
