@@ -90,9 +90,16 @@ def _sources(node: fx.Node, saved: Collection[fx.Node]) -> list[fx.Node] | None:
         return False
 
     sources = sources_of([node], is_made)
-    if len(made) > LONGEST or not all(source in saved or source.op == "placeholder" for source in sources):
+    if len(made) > LONGEST or not all(source in saved or _can_be_saved(source) for source in sources):
         return None
     return sources
+
+
+def _can_be_saved(source: fx.Node) -> bool:
+    """Whether a value may be saved for what is computed from it: given to the program, a size, or seeds of random numbers."""
+    facts = facts_if_operator(source.target)
+    known = source.meta.get("val")
+    return source.op == "placeholder" or not isinstance(known, torch.Tensor) or (facts is not None and facts.random)
 
 
 def is_recomputable(node: fx.Node) -> bool:

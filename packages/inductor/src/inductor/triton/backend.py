@@ -52,6 +52,7 @@ class TritonBackend:
             aligned_products=_HALVES,
             raises_later=True,
             module=f"torch.{device_type}",
+            draws_in_kernels=True,
         )
 
     def supports(self, kernel: Kernel) -> bool:
