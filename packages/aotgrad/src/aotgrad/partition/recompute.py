@@ -72,9 +72,12 @@ def _is_worth_it(node: fx.Node) -> bool:
     ):
         return False
     readers = [user for user in node.users if user.meta.get("backward")]
-    return bool(readers) and all(
-        facts is not None and facts.elementwise for facts in (facts_if_operator(user.target) for user in readers)
-    )
+    return bool(readers) and all(map(_is_elementwise, readers))
+
+
+def _is_elementwise(node: fx.Node) -> bool:
+    facts = facts_if_operator(node.target)
+    return facts is not None and (facts.elementwise or node.target is aten._to_copy.default)
 
 
 def _sources(node: fx.Node, saved: Collection[fx.Node]) -> list[fx.Node] | None:
