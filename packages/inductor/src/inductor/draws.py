@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from inductor.philox import random_bits
+from symshapes import ELEMENTWISE
 
 DIGITS: dict[torch.dtype, int] = {torch.bfloat16: 8, torch.float16: 11, torch.float32: 24, torch.float64: 53}
 """Random bits of a uniform number, as many as the dtype holds: so that none rounds to 1."""
@@ -31,7 +32,7 @@ _SIGNATURES = {
 }
 _library = torch.library.Library("in_kernel", "DEF")
 for _name, _signature in _SIGNATURES.items():
-    _library.define(_name + _signature, tags=(torch.Tag.pointwise,))
+    _library.define(_name + _signature, tags=(ELEMENTWISE,))
 
 
 def _bits(seeds: Tensor, which: int, size: Sequence[int], flipped: int = 0) -> Tensor:
@@ -56,9 +57,7 @@ def _normal(seeds: Tensor, which: int, size: Sequence[int], *, dtype: torch.dtyp
     return ((-2 * first.log()).sqrt() * (second * (2 * math.pi)).cos()).to(dtype)
 
 
-def _integers(
-    seeds: Tensor, which: int, size: Sequence[int], low: int, high: int, *, dtype: torch.dtype
-) -> Tensor:
+def _integers(seeds: Tensor, which: int, size: Sequence[int], low: int, high: int, *, dtype: torch.dtype) -> Tensor:
     positive = _bits(seeds, which, size) & ((1 << 63) - 1)
     return ((positive if high - low > (1 << 63) - 1 else positive % (high - low)) + low).to(dtype)
 

@@ -143,6 +143,7 @@ class Draw:
         old.replace_all_uses_with(made)
         return True
 
+
 Rule = Callable[[Draw], bool]
 """Puts something in a draw's place, and says whether it did; otherwise it has made nothing."""
 

@@ -62,9 +62,9 @@ def random_bits(seed, position):  # type: ignore[no-untyped-def]
     key = seed.to(tl.uint32)
     low, high = position.to(tl.uint32), ((position ^ seed) >> 32).to(tl.uint32)
     for _ in tl.static_range(10):
-        upper = tl.umulhi(low, 0xD256D193)
-        lower = tl.mul(low, 0xD256D193, sanitize_overflow=False)
-        low, high = upper ^ key ^ high, lower
+        # One multiplication into 64 bits is one instruction; its halves by themselves are two.
+        product = low.to(tl.uint64) * 0xD256D193
+        low, high = (product >> 32).to(tl.uint32) ^ key ^ high, product.to(tl.uint32)
         key = tl.add(key, 0x9E3779B9, sanitize_overflow=False)
     return (low.to(tl.uint64) | (high.to(tl.uint64) << 32)).to(tl.int64, bitcast=True)
 
