@@ -341,6 +341,49 @@ def test_a_generator_of_the_programs_own_is_eagers() -> None:
     assert torch.equal(meta.compile(program, options={"random": "kernel"})(x), expected)
 
 
+@pytest.mark.parametrize("train", [False, True])
+@pytest.mark.parametrize("option", ["autotune", "native_wrapper", "freezing", "fuse", "cache"])
+def test_beside_other_options(option: str, train: bool) -> None:
+    function = compiled(lambda x, w: F.dropout(F.linear(x, w).exp(), 0.3) * 2, **{option: option != "fuse"})
+    x, w = torch.rand(512, 64, requires_grad=train), torch.randn(64, 64)
+    results = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        results.append(function(x, w))
+    assert torch.equal(*results) and abs(float((results[0] == 0).double().mean()) - 0.3) < 0.02
+    if train:
+        bias = torch.zeros(64, requires_grad=True)
+        with_bias = compiled(lambda x, w, b: F.dropout(F.linear(x, w) + b, 0.3), **{option: option != "fuse"})
+        y = with_bias(x, w, bias)
+        torch.testing.assert_close(torch.autograd.grad(y.sum(), bias)[0], (y != 0).sum(0) / 0.7, rtol=1e-5, atol=1e-5)
+
+
+def test_results_that_are_differentiated_apart() -> None:
+    def program(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        first = F.dropout(x, 0.5)
+        return first, F.dropout(first * 2, 0.5), F.dropout(y.exp(), 0.2)
+
+    function = compiled(program)
+    x, y = (torch.rand(400, 200).add_(0.1).requires_grad_() for _ in range(2))
+    for _ in range(2):
+        a, b, c = function(x, y)
+        for result, leaf in ((a, x), (b, x), (c, y)):
+            (gradient,) = torch.autograd.grad(result.sum(), leaf, retain_graph=True)
+            assert torch.equal(gradient == 0, result == 0)
+        (gradient,) = torch.autograd.grad(b.sum(), a, retain_graph=True)
+        assert torch.equal((gradient == 0)[a != 0], (b == 0)[a != 0])
+
+
+def test_within_a_branch() -> None:
+    def program(p: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(p, lambda x: F.dropout(x, 0.5), lambda x: x * 2, (x,))  # type: ignore[no-any-return]
+
+    function = compiled(program)
+    x = torch.ones(300, 100)
+    assert abs(float((function(torch.tensor(True), x) == 0).double().mean()) - 0.5) < 0.02
+    assert torch.equal(function(torch.tensor(False), x), x * 2)
+
+
 def test_two_derivatives_are_refused() -> None:
     function = compiled(lambda x: F.dropout(x.exp(), 0.5))
     x = torch.randn(20, 30, requires_grad=True)
