@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 
 import meta
+from inductor.philox import random_bits
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available() or os.environ["TRITON_INTERPRET"] != "0",
@@ -312,3 +313,55 @@ def test_streams_and_graphs():
     graph.replay()
     torch.cuda.synchronize()
     torch.testing.assert_close(recorded, (x.sin() * 2).sum(1))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_dropout_is_drawn_within_kernels(dtype: torch.dtype) -> None:
+    """Masks follow from seeds, and are the backward's too."""
+
+    def program(x: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
+        return F.dropout(x, 0.3) * 2 + residual * 0
+
+    compiled = meta.compile(program)
+    x, residual = (torch.rand(512, 1024, device="cuda", dtype=dtype) + 0.5 for _ in range(2))
+    x.requires_grad_()
+    torch.manual_seed(0)
+    first = compiled(x, residual)
+    (gradient,) = torch.autograd.grad(first.sum(), x)
+    assert torch.equal(gradient == 0, first == 0)
+    assert abs(float((first == 0).double().mean()) - 0.3) < 0.01
+    second = compiled(x, residual)
+    torch.manual_seed(0)
+    assert torch.equal(compiled(x, residual), first)
+    assert not torch.equal(first == 0, second == 0)
+    with torch.no_grad():
+        torch.manual_seed(0)
+        eager = meta.compile(program, options={"random": "eager"})(x, residual)
+        torch.manual_seed(0)
+        torch.testing.assert_close(eager, program(x, residual))
+
+
+def test_kernels_draw_what_the_operators_say() -> None:
+    ours = torch.ops.in_kernel
+
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.rand_like(x), torch.randint_like(x, -5, 1000), torch.randn_like(x)
+
+    def corner(x: torch.Tensor) -> torch.Tensor:
+        return torch.rand(2**18, 2**17, device="cuda")[-2:, -3:] + x
+
+    x = torch.ones(300, 70, device="cuda")
+    torch.manual_seed(0)
+    uniform, whole, normal = meta.compile(program)(x)
+    torch.manual_seed(0)
+    seeds = torch.randint(-(2**63), 2**63 - 1, (3,), device="cuda")
+    assert torch.equal(uniform, ours.uniform(seeds, 0, [300, 70], dtype=torch.float32))
+    assert torch.equal(whole, ours.integers(seeds, 1, [300, 70], -5, 1000, dtype=torch.float32))
+    torch.testing.assert_close(normal, ours.normal(seeds, 2, [300, 70], dtype=torch.float32))
+    torch.manual_seed(1)
+    found = meta.compile(corner)(torch.zeros((), device="cuda"))
+    torch.manual_seed(1)
+    seeds = torch.randint(-(2**63), 2**63 - 1, (1,), device="cuda")
+    rows, columns = torch.meshgrid(*(torch.arange(n - k, n) for n, k in ((2**18, 2), (2**17, 3))), indexing="ij")
+    bits = random_bits(seeds.cpu(), rows * 2**17 + columns)
+    assert torch.equal(found.cpu(), (bits & 0xFFFFFF) / 2**24)

@@ -250,6 +250,24 @@ def upsampled(x: Tensor) -> Tensor:
     return F.interpolate(x, scale_factor=2.0, mode="bilinear")
 
 
+# ---- Random numbers
+
+
+@pattern(STATES, random=True)
+def dropped(x: Tensor) -> Tensor:
+    return F.dropout(x, 0.1)
+
+
+@pattern(STATES, STATES, VECTOR, VECTOR, random=True)
+def dropped_added_normed(x: Tensor, y: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return F.layer_norm(F.dropout(x, 0.1) + y, (WIDTH,), w, b)
+
+
+@pattern(WIDE, random=True)
+def noisy(x: Tensor) -> Tensor:
+    return x + torch.randn_like(x)
+
+
 # ---- Products, with what is made of them
 
 

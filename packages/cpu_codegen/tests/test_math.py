@@ -8,6 +8,7 @@ import torch
 
 from cpu_codegen.text import words
 from inductor import ops
+from inductor.philox import random_bits
 
 INF, NAN = float("inf"), float("nan")
 SPECIAL = [
@@ -186,3 +187,25 @@ def test_float64_powers(functions):
     out = torch.empty_like(x)
     functions["pow_64"](x, y, out, x.numel())
     torch.testing.assert_close(out, x**y, rtol=1e-15, atol=1e-323, equal_nan=True)
+
+
+def test_random_bits_are_those_of_the_reference(isa, case, compiled):
+    """In vectors, their tails and scalars: under one seed and under many, also beyond 32 bits of either."""
+    long = torch.int64
+    n = sympy.Symbol("n", integer=True, nonnegative=True)
+    many = {"in0": ("in", long), "in1": ("in", long), "out": ("out", long)}
+
+    def under_one(outer, inner):
+        ops.store("out", outer[0], ops.random_bits(ops.load("in0", 0), ops.index_expr(outer[0] * 2**33 + 5, long)))
+
+    cases = [
+        case("under_many", call("random_bits", 2, long), [n], [], many, [n]),
+        case("under_one", under_one, [n], [], {"in0": ("in", long), "out": ("out", long)}, [n]),
+    ]
+    functions = compiled(cases)
+    seeds, positions = (torch.randint(-(2**63), 2**63 - 1, (1003,)) for _ in range(2))
+    out = torch.empty_like(seeds)
+    functions["under_many"](seeds, positions, out, out.numel())
+    assert torch.equal(out, random_bits(seeds, positions))
+    functions["under_one"](seeds, out, out.numel())
+    assert torch.equal(out, random_bits(seeds[:1], torch.arange(1003) * 2**33 + 5))

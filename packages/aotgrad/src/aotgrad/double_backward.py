@@ -209,11 +209,13 @@ def _autocast_devices(joint: JointGraph) -> list[str]:
 def _drawn_alike(node: fx.Node) -> bool:
     """Whether the program, run again, draws these numbers where its generator stood: in the forward, from the CPU's.
 
-    On other devices what is compiled draws by other operators than eager does: as many numbers, but not the same.
+    On other devices what is compiled draws by other operators than eager does: as many numbers, but not the same. Nor are they
+    where a compiler's rewrite draws `seeds` (it says so in `meta`), of which kernels make the numbers.
     """
     values = pytree.tree_leaves(node.meta["val"])
     return (
         facts_of(node.target).random
+        and not node.meta.get("seeds")
         and not node.meta.get("backward")
         and all(isinstance(value, torch.Tensor) and value.device.type == "cpu" for value in values)
         and not any(isinstance(leaf, torch.Generator) for leaf in pytree.tree_leaves([*node.args, node.kwargs]))

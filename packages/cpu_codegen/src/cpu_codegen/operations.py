@@ -98,6 +98,7 @@ CPP: dict[str, Cpp] = {
     "ge": Cpp("{0} >= {1}", "{0} >= {1}", "{0} | (!{1})"),
     "logical_and": Cpp("truth({0}) & truth({1})", "truth({0}) & truth({1})", "{0} & {1}"),
     "logical_or": Cpp("truth({0}) | truth({1})", "truth({0}) | truth({1})", "{0} | {1}"),
+    "random_bits": Cpp(None, "random_bits({0}, {1})", cost=Cost.POLYNOMIAL),
 }
 """By primitive."""
 

@@ -34,6 +34,9 @@ def native_call(path: str, op: OpOverload) -> str:
 # The current CUDA stream's handle; the public function makes an object, ten times as slow.
 current_raw_stream: Any = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
+# Copies many tensors by few launches; nothing public does.
+copy_all = torch._foreach_copy_
+
 # Gives the libraries' workspaces back to the allocator: a graph that is recorded must have one of its own.
 forget_workspaces: Any = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
 

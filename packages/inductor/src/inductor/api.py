@@ -30,7 +30,7 @@ from inductor.lower import Left, lower, none_left
 from inductor.lowerings import LOWERINGS
 from inductor.options import Options
 from inductor.parts import KernelModule, Parts
-from inductor.passes import channels_last, freeze, select
+from inductor.passes import channels_last, draw_in_kernels, freeze, select
 from inductor.passes.freezing import eagerly
 from inductor.regions import Compiler, Region
 from inductor.schedule import ExternStep, KernelStep, Schedule, schedule
@@ -64,16 +64,29 @@ def compile_graph(
         return _compile(graph_module, example_inputs, Options() if options is None else options, backends)
 
 
-def prepare_graph(graph: fx.Graph, options: Options | None = None) -> None:
+def prepare_graph(
+    graph: fx.Graph, options: Options | None = None, *, backends: Mapping[str, DeviceBackend] | None = None
+) -> None:
     """Rewrite a traced graph of inference, or of forward and backward together, before it is cut and compiled.
 
     Args:
-        graph: as `compile_graph` takes it, and changed in place; its results stay, strides included.
+        graph: as `compile_graph` takes it, and changed in place; its results stay, strides included, but for random numbers,
+            which come from kernels of devices where `Options.random` or their traits say so.
+        backends: by device type, in place of the installed ones.
+
+    Raises:
+        ValueError: `Options.random` is none of its values.
     """
     options = Options() if options is None else options
-    if options.channels_last:
-        with fixed_ambient(), _computing_on_the_host():
-            channels_last(graph, Devices({}, options.backends).traits, LOWERINGS)
+    if options.random not in (None, "kernel", "eager"):
+        raise ValueError(f"unknown random {options.random!r}; it is 'kernel', 'eager' or None")
+    traits = Devices(backends or {}, options.backends).traits
+    with fixed_ambient(), _computing_on_the_host():
+        if options.random != "eager":
+            chosen = options.random == "kernel"
+            draw_in_kernels(graph, lambda device: chosen or traits(device).draws_in_kernels)
+        if options.channels_last:
+            channels_last(graph, traits, LOWERINGS)
 
 
 def _computing_on_the_host() -> AbstractContextManager[Any]:

@@ -45,6 +45,11 @@ class Options:
     """Let a kernel write over an input that dies with it."""
     channels_last: bool = True
     """Lay out images between convolutions with channels last where the device's convolutions are faster so."""
+    random: Literal["kernel", "eager"] | None = None
+    """Where random numbers come from. "kernel": each kernel that uses them draws them, from seeds that a call of the graph takes from
+    the device's default generator; a backward draws its forward's again instead of keeping them. They follow from `torch.manual_seed`,
+    but are not eager's. "eager": ATen's operators draw, the numbers that eager draws. None: as the device's backend says: on GPUs
+    kernels, on the CPU eager."""
     freezing: bool = False
     """Take the values of the tensors that a graph holds for granted (`meta.compile` and `capture.compile(freeze=True)` let it hold
     modules' parameters and buffers): what follows from them alone is computed once, scales and shifts of convolutions' and

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from inductor.philox import random_bits
+
 
 class ResultType(enum.Enum):
     """How an operation's result dtype follows from its operands, which share one dtype."""
@@ -132,6 +134,7 @@ PRIMITIVES: dict[str, Primitive] = {
         Primitive("ge", "x >= y", 2, torch.ge, BOOL, discrete=True),
         Primitive("logical_and", "x != 0 and y != 0", 2, torch.logical_and, BOOL, discrete=True),
         Primitive("logical_or", "x != 0 or y != 0", 2, torch.logical_or, BOOL, discrete=True),
+        Primitive("random_bits", "64 random bits for seed x at position y, both int64", 2, random_bits, expensive=True),
     )
 }
 """Every elementwise primitive by name."""

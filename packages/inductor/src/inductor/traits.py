@@ -49,6 +49,9 @@ class DeviceTraits:
     complex_parts: tuple[torch.dtype, ...] = ()
     """Complex dtypes of which loops read the parts where they lie: kernels get such tensors as if they were of real numbers, two for
     each. Computing with others is left to ATen."""
+    draws_in_kernels: bool = False
+    """Whether random numbers are drawn within the kernels that use them unless `Options.random` says otherwise: where a launch and
+    memory cost more than drawing again, and nobody expects eager's numbers."""
     large_pages: int | None = None
     """Where fresh memory is mapped a page at a time as it is touched: bytes from which on it had better be large pages. A
     backend that says so returns from `build`, beside the kernels, `_fresh_<device type>(tensor, bytes)`, which is called on

@@ -63,6 +63,17 @@ def test_what_others_define(operator: Any) -> None:
     assert "may do more" in (refusal(graph_of(lambda x: operator(x), torch.randn(4))) or "")
 
 
+def test_what_becomes_a_loop() -> None:
+    assert (
+        refusal(
+            graph_of(
+                lambda s: torch.ops.in_kernel.uniform(s, 0, [4], dtype=torch.float32), torch.zeros(1, dtype=torch.int64)
+            )
+        )
+        is None
+    )
+
+
 def test_what_is_written_to() -> None:
     assert "may do more" in (refusal(graph_of(lambda x: x.add_(1), torch.randn(4))) or "")
 

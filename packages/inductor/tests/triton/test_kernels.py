@@ -17,6 +17,7 @@ import torch
 from inductor.device import DeviceBackend, Kernel, KernelArg
 from inductor.ir.body import record
 from inductor.ops import ops
+from inductor.philox import random_bits
 from symshapes import FloorDiv, Mod
 
 if importlib.util.find_spec("triton") is None:
@@ -130,6 +131,17 @@ def test_integers(name: str, eager: Callable[..., torch.Tensor]) -> None:
     args = [("a", "in", torch.int64), ("b", "in", torch.int64), ("y", "out", expected.dtype)]
     run(kernel_of(body, [40], [], args), a, b, y)
     assert torch.equal(y, expected)
+
+
+def test_random_bits_are_those_of_the_reference() -> None:
+    def body(o: Sequence[sympy.Symbol], r: Sequence[sympy.Symbol]) -> None:
+        ops.store("y", o[0], ops.random_bits(ops.load("a", o[0]), ops.load("b", o[0])))
+
+    seeds, positions = (torch.randint(-(2**63), 2**63 - 1, (1003,)) for _ in range(2))
+    y = torch.empty_like(seeds)
+    args = [(name, "out" if name == "y" else "in", torch.int64) for name in ("a", "b", "y")]
+    run(kernel_of(body, [1003], [], args), seeds, positions, y)
+    assert torch.equal(y, random_bits(seeds, positions))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
@@ -397,8 +409,40 @@ cubin = compile_ahead(source)
 print(cubin[:4], len(cubin) > 1000)
 print("range(0, tl.full((), 2147483657, tl.int64), RBLOCK)" in source.text)
 """
+    compiled_apart(program, tmp_path, ["b'\\x7fELF' True"] * 4 + ["True"])
+
+
+def test_dropout_between_its_neighbours_is_one_kernel(tmp_path: Path) -> None:
+    """A sum with what dropout leaves, and its layer norm: drawn within, compiled for sm_90."""
+    program = """
+import torch, torch.nn.functional as F, aotgrad
+from inductor import Options, prepare_graph
+from inductor.api import lowered
+from inductor.backends import Devices
+from inductor.triton import TritonBackend, compile_ahead
+from symshapes import FakeMode
+backends, mode = {"cuda": TritonBackend()}, FakeMode()
+def program(x, residual, w, b):
+    return F.layer_norm(F.dropout(x, 0.1) + residual, (1024,), w, b)
+with mode, torch.no_grad():
+    fakes = [torch.empty(size, dtype=torch.bfloat16, device="cuda") for size in ((64, 1024), (64, 1024), (1024,), (1024,))]
+with torch.no_grad():
+    traced = aotgrad.trace_inference(program, fakes)
+prepare_graph(traced.graph, backends=backends)
+plan = lowered(traced.module, traced.inputs, Options(autotune=False), Devices(backends))
+(kernel,) = plan.kernels
+source = backends["cuda"].emit(kernel)
+print(source.text.count("prelude.random_bits"), [str(step.op.target) for step in plan.steps if hasattr(step, "op")])
+cubin = compile_ahead(source)
+print(cubin[:4], len(cubin) > 1000)
+"""
+    compiled_apart(program, tmp_path, ["1 ['aten.randint.low']", "b'\\x7fELF' True"])
+
+
+def compiled_apart(program: str, tmp_path: Path, expected: list[str]) -> None:
+    """What a program that compiles for a GPU prints, run without Triton's interpreter."""
     environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path), "INDUCTOR_CACHE_DIR": str(tmp_path)}
     environment.pop("TRITON_INTERPRET")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split("\n")[:5] == ["b'\\x7fELF' True"] * 4 + ["True"]
+    assert done.stdout.split("\n")[: len(expected)] == expected

@@ -79,12 +79,19 @@ def inductor(
         graph_module,
         example_inputs,
         mode,
-        rewrite=functools.partial(prepare_graph, options=chosen),
+        rewrite=functools.partial(prepare_graph, options=_repeatable(chosen, graph_module)),
         freeze=chosen.freezing,
         inference_compiler=compiler_with(chosen, mode.replay),
         forward_compiler=compiler,
         backward_compiler=compiler_with(unhurried),
     )
+
+
+def _repeatable(options: Options, graph_module: fx.GraphModule) -> Options:
+    """The options for a piece of a function that runs without gradients: a checkpoint that computes it again for its backward
+    may do so outside of compiled code, and has to draw the same numbers."""
+    beneath = getattr(graph_module, "meta", {}).get("beneath", False)
+    return replace(options, random="eager") if beneath and not torch.is_grad_enabled() else options
 
 
 def eager(graph_module: fx.GraphModule, example_inputs: Sequence[torch.Tensor]) -> Compiled:

@@ -30,6 +30,7 @@ from symshapes.expr import (
 )
 from symshapes.expr.ranges import ValueRange, bound
 from symshapes.facts import (
+    ELEMENTWISE,
     HALF_DTYPES,
     NUMBER_DTYPES,
     OperatorFacts,
@@ -97,6 +98,7 @@ from symshapes.straight_line import StraightLine, names_in
 from symshapes.undisturbed import undisturbed_autograd
 
 __all__ = [
+    "ELEMENTWISE",
     "HALF_DTYPES",
     "NUMBER_DTYPES",
     "SYMBOLIC",

@@ -72,9 +72,12 @@ def _is_worth_it(node: fx.Node) -> bool:
     ):
         return False
     readers = [user for user in node.users if user.meta.get("backward")]
-    return bool(readers) and all(
-        facts is not None and facts.elementwise for facts in (facts_if_operator(user.target) for user in readers)
-    )
+    return bool(readers) and all(map(_is_elementwise, readers))
+
+
+def _is_elementwise(node: fx.Node) -> bool:
+    facts = facts_if_operator(node.target)
+    return facts is not None and (facts.elementwise or node.target is aten._to_copy.default)
 
 
 def _sources(node: fx.Node, saved: Collection[fx.Node]) -> list[fx.Node] | None:
@@ -90,9 +93,16 @@ def _sources(node: fx.Node, saved: Collection[fx.Node]) -> list[fx.Node] | None:
         return False
 
     sources = sources_of([node], is_made)
-    if len(made) > LONGEST or not all(source in saved or source.op == "placeholder" for source in sources):
+    if len(made) > LONGEST or not all(source in saved or _can_be_saved(source) for source in sources):
         return None
     return sources
+
+
+def _can_be_saved(source: fx.Node) -> bool:
+    """Whether a value may be saved for what is computed from it: given to the program, a size, or seeds of random numbers."""
+    facts = facts_if_operator(source.target)
+    known = source.meta.get("val")
+    return source.op == "placeholder" or not isinstance(known, torch.Tensor) or (facts is not None and facts.random)
 
 
 def is_recomputable(node: fx.Node) -> bool:

@@ -134,4 +134,27 @@ INLINE Vec<T> fmod(Vec<T> a, Vec<T> b) {
   return by_lane(a, b, [](T x, T y) INLINE_BODY { return int_fmod<T>(x, y); });
 }
 
+// ---- Random bits
+
+// 64 of them for a position under a seed: Philox2x32-10, as inductor/philox.py says. Words of 32 bits in lanes of 64.
+template <class Words>
+INLINE Words philox(Words seed, Words position) {
+  constexpr u64 WORD = 0xffffffff;
+  Words key = seed & WORD, low = position & WORD, high = (position ^ seed) >> 32;
+  for (int round = 0; round < 10; ++round) {
+    const Words product = low * (u64)0xd256d193;
+    low = (product >> 32) ^ key ^ high;
+    high = product & WORD;
+    key = (key + (u64)0x9e3779b9) & WORD;
+  }
+  return low | (high << 32);
+}
+INLINE i64 random_bits(i64 seed, i64 position) { return (i64)philox((u64)seed, (u64)position); }
+INLINE I64 random_bits(I64 seed, I64 position) {
+  typedef u64 Words __attribute__((vector_size(sizeof(I64::Part))));
+  for (int k = 0; k < I64::PARTS; ++k)
+    position.part[k] = (I64::Part)philox((Words)seed.part[k], (Words)position.part[k]);
+  return position;
+}
+
 }  // namespace vec

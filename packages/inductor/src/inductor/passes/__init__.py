@@ -5,6 +5,7 @@ Flows in: a functional graph, and operations that lowerings record. Flows out: t
 
 from inductor.passes.bodies import BodyPass, BodyRewriter
 from inductor.passes.body_rows import BODY_PASSES
+from inductor.passes.draw_rows import draw_in_kernels
 from inductor.passes.frozen import freeze, hold
 from inductor.passes.graph_rows import GRAPH_PASSES
 from inductor.passes.graphs import GraphPass, rewrite_graph
@@ -24,6 +25,7 @@ __all__ = [
     "Var",
     "call_of",
     "channels_last",
+    "draw_in_kernels",
     "freeze",
     "hold",
     "op_of",

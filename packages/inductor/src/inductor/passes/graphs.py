@@ -79,7 +79,7 @@ def _rewrite(node: fx.Node, by_target: dict[Any, list[GraphPass]], counts: Count
             continue
         counts[one.name] += 1
         node.replace_all_uses_with(made)
-        _remove(node)
+        remove_unread(node)
         for new in match.made:
             _rewrite(new, by_target, counts)
         return
@@ -133,9 +133,9 @@ def reaches_output(node: fx.Node) -> bool:
     return False
 
 
-def _remove(node: fx.Node) -> None:
-    """Erase a call that nobody reads, and those of its arguments that were there only for it."""
-    todo, erased = [node], set[fx.Node]()
+def remove_unread(*nodes: fx.Node) -> None:
+    """Erase calls that nobody reads, and those of their arguments that were there only for them."""
+    todo, erased = [*nodes], set[fx.Node]()
     while todo:
         gone = todo.pop()
         facts = facts_if_operator(gone.target)

@@ -11,6 +11,7 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
+from inductor.lowerings import LOWERINGS
 from symshapes import facts_if_operator, is_unbacked
 
 
@@ -39,8 +40,10 @@ def _of_call(node: fx.Node) -> str | None:
     facts = facts_if_operator(node.target)
     if facts is None:
         return None if _is_of_python(node.target) else f"{_name(node.target)} may do more than launch kernels"
-    # Torch's own operators do as their schemas say; of others nobody knows what they do besides, which a replay would not.
-    if (facts.acts and not facts.random) or not (facts.fresh or facts.aliases or facts.hides_views):
+    # Torch's own operators do as their schemas say, and so does what becomes a loop; of others nobody knows what they do besides,
+    # which a replay would not.
+    known = facts.fresh or facts.aliases or facts.hides_views or node.target in LOWERINGS
+    if (facts.acts and not facts.random) or not known:
         return f"{node.target} may do more than launch kernels"
     if any(isinstance(leaf, torch.Generator) for leaf in pytree.tree_leaves((node.args, node.kwargs))):
         return f"{node.target} draws from a generator of the program's own"

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 import torch
 
+from inductor._torch import copy_all
+
 
 def extent(tensor: torch.Tensor) -> int:
     """How many elements lie between a tensor's first and its last, both included."""
@@ -53,7 +55,7 @@ class Filler:
                 (at,) = kind
                 into[at].copy_(tensors[at])
             else:
-                torch._foreach_copy_([into[at] for at in kind], [tensors[at] for at in kind])
+                copy_all([into[at] for at in kind], [tensors[at] for at in kind])
 
     def _flattened(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         return [

@@ -54,6 +54,7 @@ class TritonBackend:
             raises_later=True,
             module=f"torch.{device_type}",
             recorder="inductor.replay.cuda:recorder_of" if device_type == "cuda" else None,
+            draws_in_kernels=True,
         )
 
     def supports(self, kernel: Kernel) -> bool:

@@ -93,6 +93,7 @@ TRITON: dict[str, dict[str, str]] = {
     "ge": {"*": "{0} >= {1}"},
     "logical_and": {"*": "({0} != 0) & ({1} != 0)"},
     "logical_or": {"*": "({0} != 0) | ({1} != 0)"},
+    "random_bits": {"i": "prelude.random_bits({0}, {1})"},
 }
 
 

@@ -56,6 +56,20 @@ def multiply(a, b):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
+def random_bits(seed, position):  # type: ignore[no-untyped-def]
+    """64 random bits for a position under a seed: Philox2x32-10, as `inductor.philox` says."""
+    seed, position = tl.broadcast(seed.to(tl.uint64, bitcast=True), position.to(tl.uint64, bitcast=True))
+    key = seed.to(tl.uint32)
+    low, high = position.to(tl.uint32), ((position ^ seed) >> 32).to(tl.uint32)
+    for _ in tl.static_range(10):
+        # One multiplication into 64 bits is one instruction; its halves by themselves are two.
+        product = low.to(tl.uint64) * 0xD256D193
+        low, high = (product >> 32).to(tl.uint32) ^ key ^ high, product.to(tl.uint32)
+        key = tl.add(key, 0x9E3779B9, sanitize_overflow=False)
+    return (low.to(tl.uint64) | (high.to(tl.uint64) << 32)).to(tl.int64, bitcast=True)
+
+
+@triton.jit
 def arg_max(a, i, b, j):  # type: ignore[no-untyped-def]
     """Of two (value, position) pairs the one torch's argmax keeps: larger, NaN largest of all, first on a tie."""
     first = (a > b) | ((a != a) & (b == b)) | (((a == b) | ((a != a) & (b != b))) & (i < j))

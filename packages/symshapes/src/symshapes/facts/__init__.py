@@ -12,6 +12,7 @@ from symshapes.facts.layout import (
     same_sizes,
 )
 from symshapes.facts.operators import (
+    ELEMENTWISE,
     OperatorFacts,
     WrittenArgument,
     facts_if_operator,
@@ -34,6 +35,7 @@ from symshapes.facts.promotion import (
 )
 
 __all__ = [
+    "ELEMENTWISE",
     "HALF_DTYPES",
     "NUMBER_DTYPES",
     "Operand",

@@ -14,6 +14,9 @@ import torch
 
 from symshapes import _torch
 
+ELEMENTWISE = torch.Tag.pointwise
+"""The tag by which an operator says, where it is defined, that `OperatorFacts.elementwise` holds of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class WrittenArgument:
@@ -149,7 +152,7 @@ def _derive(op: Any) -> OperatorFacts:
         hides_views=hides_views,
         fresh=op.namespace == "aten" and not (written or aliases or hides_views or composite),
         needs_data=torch.Tag.data_dependent_output in op.tags or torch.Tag.dynamic_output_shape in op.tags,
-        elementwise=torch.Tag.pointwise in op.tags,
+        elementwise=ELEMENTWISE in op.tags,
     )
 
 
