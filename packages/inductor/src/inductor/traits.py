@@ -37,6 +37,8 @@ class DeviceTraits:
     kernel that does, and `_settle_<device type>(wait)`, which raises (with `wait`: after waiting for the marked point)."""
     channels_last: tuple[torch.dtype, ...] = ()
     """Dtypes whose convolutions of images run faster with channels last: graphs of them are laid out so."""
+    adds_bias_apart: bool = False
+    """Whether the library's convolutions add a bias by a kernel of their own: then what is made of the result adds it."""
     contractions: tuple[torch.dtype, ...] = ()
     """Dtypes whose products of matrices become loops (`contraction_of`), which the backend prints by blocks and which end in
     whatever is made of the sums. Those of others are left to ATen."""

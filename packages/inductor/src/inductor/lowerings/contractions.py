@@ -16,8 +16,9 @@ from inductor.ir.indexing import is_empty, product
 from inductor.ir.operations import Expr
 from inductor.ir.program import LoopOp
 from inductor.ir.scalar import Scalar, index_value, lift, masked, prim, reduce
-from inductor.ir.tensor import TensorValue
+from inductor.ir.tensor import Cost, TensorValue
 from inductor.lowerings.alignment import in_aligned_rows
+from inductor.lowerings.fallback import fallback
 from inductor.lowerings.registry import broadcast, lowering
 from symshapes import FloorDiv, Mod
 
@@ -84,6 +85,9 @@ def _convolution(
     groups: Any,
 ) -> Any:
     """Of images with channels last: the sum over channels and taps of what lies there, nothing outside of the image, times weights."""
+    if bias is not None and builder.traits(input.device).adds_bias_apart:
+        rest = (stride, padding, dilation, transposed, output_padding, groups)
+        return _biased(builder, (input, weight, None, *rest), bias)
     if transposed:
         return _transposed(builder, input, weight, bias, stride, padding, dilation, groups)
     plain = {*weight.size[2:], *stride} == {1} and not any(padding)
@@ -117,6 +121,21 @@ def _convolution(
 
     made = _summed(builder, [channels, *taps], body)
     return made if plain else _if_printed(builder, made)
+
+
+def _biased(builder: Builder, args: tuple[Any, ...], bias: TensorValue) -> TensorValue:
+    """The library's convolution without its bias, and the sum with it."""
+    assert builder.node is not None
+    made = fallback(builder, builder.node.target, args, {})
+    summed = builder.pointwise(
+        made.device,
+        made.dtype,
+        made.size,
+        lambda index: made.load(index) + bias.load([index[1]]),
+        made.cost + bias.cost + Cost(1),
+    )
+    summed.source.stride = builder.sizes(builder.meta().stride())
+    return summed
 
 
 def _if_printed(builder: Builder, made: TensorValue) -> Any:

@@ -49,6 +49,7 @@ class TritonBackend:
             accumulates=ATOMIC_DTYPES,
             casts_operands=device_type == "cpu",
             channels_last=_HALVES,
+            adds_bias_apart=True,
             aligned_products=_HALVES,
             summed_rows=(*_HALVES, torch.float32),
             raises_later=True,

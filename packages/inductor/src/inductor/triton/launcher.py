@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +18,7 @@ import torch
 import triton
 from triton import knobs
 from triton.backends.compiler import GPUTarget
-from triton.compiler import CompiledKernel
+from triton.compiler import ASTSource, CompiledKernel
 from triton.runtime import driver
 from triton.runtime.build import compile_module_from_src
 
@@ -29,6 +32,8 @@ from inductor.triton.signature import source_of
 SOURCE = Path(__file__).with_name("launcher.c")
 MOST_VARIANTS = 3
 """Of a form of a kernel, whose last one assumes nothing."""
+MOST_WORKERS = 8
+"""Kernels that are compiled beside each other."""
 
 
 def serves(device: torch.device) -> bool:
@@ -95,6 +100,8 @@ def make_call(choices: Choices, check: torch.Tensor | None) -> KernelCall:
     kernel = choices.kernel
     variants = Variants(choices, check)
     address = 0 if check is None else _device_address(check)
+    if choices.points:  # of others the first call tells the form
+        begin(choices)
     plan = choices.plan if choices.points is None else choices.plan()
     call: KernelCall = _native().kernel(
         kernel.name, argument_kinds(kernel), kernel.device.index, plan, address, variants.compiled
@@ -151,20 +158,60 @@ class Variants:
         return assumes, all_narrow, *loaded
 
 
+@functools.cache
+def _workers() -> ThreadPoolExecutor:
+    """Threads that compile: much of that is done without Python's lock, or by another process."""
+    return ThreadPoolExecutor(max(1, min(MOST_WORKERS, (os.cpu_count() or 1) - 1)), "triton-compile")
+
+
+def begin(choices: Choices) -> None:
+    """Start to compile a kernel of which all is known for the call that is likely to come: buffers begin where allocators put them."""
+    kernel, blocks = choices.kernel, choices.blocks[0]
+    held = sum(1 << at for at, arg in enumerate(kernel.args) if arg.role != "size")
+    assumes = held.to_bytes((len(kernel.args) + 7) // 8, "little")
+    function, narrow = choices.function(0), not blocks.wide
+    key = _key(kernel, blocks, assumes, narrow)
+    if key not in _loaded(function):
+        source, target = source_of(function, kernel, blocks, assumes, narrow), _target()
+        with _beginning:
+            begun = vars(function).setdefault("_inductor_begun", {})
+            if key not in begun:
+                begun[key] = _workers().submit(_compile, source, target, blocks)
+
+
+_beginning = threading.Lock()
+
+
+def _loaded(function: Any) -> dict[tuple[Any, ...], Loaded]:
+    """Kept with the function: what one graph had compiled serves all, and goes with the last of them."""
+    found: dict[tuple[Any, ...], Loaded] = vars(function).setdefault("_inductor_loaded", {})
+    return found
+
+
+def _key(kernel: Kernel, blocks: Blocks, assumes: bytes, narrow: bool) -> tuple[Any, ...]:
+    return kernel.device.index, blocks, assumes, narrow, knobs.runtime.debug
+
+
+def _compile(source: ASTSource, target: GPUTarget, blocks: Blocks) -> CompiledKernel:
+    options = {"num_warps": blocks.warps, "debug": knobs.runtime.debug}
+    return triton.compile(source, target=target, options=options)
+
+
 def load(function: Any, kernel: Kernel, blocks: Blocks, assumes: bytes, narrow: bool) -> Loaded:
     """Compile a kernel, or take it from Triton's cache, and load it on the kernel's device.
 
     Raises:
         RuntimeError: it needs more of the device than there is.
     """
-    # Kept with the function: what one graph had compiled serves all, and goes with the last of them.
-    known: dict[tuple[Any, ...], Loaded] = vars(function).setdefault("_inductor_loaded", {})
-    key = (kernel.device.index, blocks, assumes, narrow, knobs.runtime.debug)
+    known, key = _loaded(function), _key(kernel, blocks, assumes, narrow)
     found = known.get(key)
     if found is None:
-        source = source_of(function, kernel, blocks, assumes, narrow)
-        options = {"num_warps": blocks.warps, "debug": knobs.runtime.debug}
-        found = known[key] = _on_device(triton.compile(source, target=_target(), options=options), kernel.device.index)
+        begun = vars(function).get("_inductor_begun", {}).pop(key, None)
+        if begun is None:
+            compiled = _compile(source_of(function, kernel, blocks, assumes, narrow), _target(), blocks)
+        else:
+            compiled = begun.result()
+        found = known[key] = _on_device(compiled, kernel.device.index)
     return found
 
 
