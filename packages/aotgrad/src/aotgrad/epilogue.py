@@ -19,11 +19,16 @@ from aotgrad.views import ViewStep
 
 
 class Epilogue:
-    """Writes to inputs, then the outputs; some of them earlier where a way back leads by them."""
+    """Writes to inputs, then the outputs; some of them earlier where a way back leads by them.
 
-    def __init__(self, source: Source, signature: Signature) -> None:
+    Args:
+        done: results that are in the inputs' memory by now.
+    """
+
+    def __init__(self, source: Source, signature: Signature, done: frozenset[int]) -> None:
         self.source = source
         self.signature = signature
+        self.done = done
         self._written: set[int] = set()
         self._made: set[int] = set()
         self._several: dict[str, str] = {}
@@ -49,15 +54,22 @@ class Epilogue:
         """All that is left."""
         source, signature = self.source, self.signature
         quiet = [m for m in signature.mutations if not m.grad]
+        left = [m for m in quiet if m.result not in self.done]
         if quiet:
             self._several.clear()
+        if len(left) < len(quiet):
+            # Autograd, and who keeps what follows from them, are told of writes by compiled code as of those by torch.
+            source.names["increment_versions"] = _torch.increment_versions
+            written = ", ".join(f"args[{m.input}]" for m in quiet if m.result in self.done)
+            source.line(f"increment_versions([{written}])")
+        if left:
             with self._quiet():
-                if len(quiet) == 1:
-                    source.line(f"args[{quiet[0].input}].copy_(results[{quiet[0].result}])")
+                if len(left) == 1:
+                    source.line(f"args[{left[0].input}].copy_(results[{left[0].result}])")
                 else:
                     source.names["copy_all"] = _torch.copy_all
-                    written = ", ".join(f"args[{m.input}]" for m in quiet)
-                    values = ", ".join(f"results[{m.result}]" for m in quiet)
+                    written = ", ".join(f"args[{m.input}]" for m in left)
+                    values = ", ".join(f"results[{m.result}]" for m in left)
                     source.line(f"copy_all([{written}], [{values}])")
         for mutation in signature.mutations:
             if mutation.grad:

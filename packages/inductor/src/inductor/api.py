@@ -182,13 +182,19 @@ def lowered(
     stats = stats or Stats()
     if left is None and options.autotune is not False:
         left = functools.partial(_faster_by_library, options=options, devices=devices)
-    with stats.phase("lower"):
-        program = lower(graph_module, example_inputs, options, devices.traits, left)
-        stats.rewrites = dict(program.rewrites)
-    with stats.phase("schedule"):
-        return schedule(
-            program, options, lambda kernel: devices.backend(kernel.device).supports(kernel), devices.traits
-        )
+    writes: Mapping[int, int] = graph_module.graph.output_node().meta.get("writes", {})
+    while True:
+        with stats.phase("lower"):
+            program = lower(graph_module, example_inputs, options, devices.traits, left, writes)
+            stats.rewrites = dict(program.rewrites)
+        with stats.phase("schedule"):
+            plan = schedule(
+                program, options, lambda kernel: devices.backend(kernel.device).supports(kernel), devices.traits
+            )
+        if plan.memory.written.keys() == writes.keys():
+            return plan
+        # What can't be computed in an input's memory is lowered as any other result.
+        writes = {at: position for at, position in writes.items() if at in plan.memory.written}
 
 
 def _faster_by_library(graph: fx.Graph, options: Options, devices: Devices) -> frozenset[str]:
@@ -246,6 +252,7 @@ def _make(
         launches=sum(isinstance(step, KernelStep) for step in plan.steps),
         externs=sum(isinstance(step, ExternStep) for step in plan.steps),
         loops=sum(isinstance(op, LoopOp) for op in program.operations),
+        written=tuple(plan.memory.written),
         native=native,
     )
 

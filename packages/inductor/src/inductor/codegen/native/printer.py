@@ -210,7 +210,14 @@ class _Writer:
             self.lines.append(f"Tensor& {self.name(name)} = model.constant[{at}];")
             self.geometry[name] = self.buffer(name).size, self.buffer(name).stride
         self.take_inputs()
+        inputs = set(self.memory.written.values())
+        begun = False
         for at, step in enumerate(self.schedule.steps):
+            written = step.loop.writes if isinstance(step, KernelStep) else step.op.writes
+            if not begun and any(self.memory.reused.get(name or "") in inputs for name in written):
+                begun = True
+                # From here on nobody may start over.
+                self.lines.append(f"out[{len(self.program.outputs)}].integer = 1;")
             if isinstance(step, KernelStep):
                 self.kernel(at, step)
             else:
