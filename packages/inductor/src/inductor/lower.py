@@ -80,7 +80,9 @@ def lower(
     if writes is None:
         writes = graph.output_node().meta.get("writes", {})
     left_calls = (left or none_left)(graph)
-    program = _Lowering(graph_module, graph, _told(traits, options), BodyRewriter(passes.body), left_calls, writes).run()
+    program = _Lowering(
+        graph_module, graph, _told(traits, options), BodyRewriter(passes.body), left_calls, writes
+    ).run()
     program.rewrites.update(applied)
     return program
 

@@ -19,9 +19,9 @@ from inductor.ir.tensor import Cost, TensorValue
 from inductor.ir.views import Reindex
 from inductor.lowerings.creation import lift_exactly
 from inductor.lowerings.registry import broadcast, is_wanted_in_memory, lowering, realize_if_costly
-from inductor.lowerings.views import from_front, wrap
+from inductor.lowerings.views import wrap
 from inductor.ops import install
-from symshapes import FloorDiv, Mod
+from symshapes import Mod
 
 MANY_PARTS = 4
 """Beyond so many parts a cat is written part by part: each element would ask for its part."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from inductor.ir.indexing import product, same
@@ -60,11 +61,13 @@ def places_in_inputs(
             line.append(donor)
         # The further back the better: what is not begun in the input's memory is copied there.
         for begin in reversed(range(len(line))):
-            how = _begins(program, steps[writer[line[begin]]], line[begin], given, last.get(given, -1) - writer[line[begin]])
+            how = _begins(
+                program, steps[writer[line[begin]]], line[begin], given, last.get(given, -1) - writer[line[begin]]
+            )
             if how is None:
                 continue
             places[line[begin]] = Place(given, how)
-            places |= {name: Place(donor, "adopted") for name, donor in zip(line[:begin], line[1:], strict=False)}
+            places |= {name: Place(donor, "adopted") for name, donor in pairwise(line[: begin + 1])}
             taken[at] = given
             break
     return places, taken
