@@ -55,6 +55,16 @@ def test_what_a_backward_needs_of_the_old_content(check, writing):
     check(program, x, w)
 
 
+def test_what_a_backward_needs_of_the_new_content(check, writing):
+    def program(seen, w):
+        seen.add_(1)
+        return (seen * w,)
+
+    seen, w = torch.randn(3), torch.randn(3, requires_grad=True)
+    assert not any(offered(program, seen, w))
+    check(program, seen, w)
+
+
 def test_an_input_that_is_kept_for_a_backward_is_not_offered():
     traced = aotgrad.trace_joint(
         lambda x, w: ((x * w).sum(), x.detach().add(1)), [torch.ones(3), torch.ones(3).requires_grad_()]

@@ -25,14 +25,20 @@ def offer_writes(
 
     Args:
         kept: the program's inputs that are the graph's, if not all.
-        saved: what is kept for backwards. An input among it stays what it was until the kept one is made.
+        saved: what is kept for backwards. That stays what it was when the forward ended: neither are inputs among it written to,
+            nor is what the program may write to again among it.
     """
-    needed = {one.input for values in saved for one in values}
+    kept_values = [one for values in saved for one in values]
+    inputs = {one.input for one in kept_values}
+    results = {one.result for one in kept_values}
     places = {index: place for place, index in enumerate(range(signature.input_count) if kept is None else kept)}
     writes = {
         mutation.result: places[mutation.input]
         for mutation in signature.mutations
-        if not mutation.grad and mutation.input in places and mutation.input not in needed
+        if not mutation.grad
+        and mutation.input in places
+        and mutation.input not in inputs
+        and mutation.result not in results
     }
     if writes:
         module.graph.output_node().meta["writes"] = writes

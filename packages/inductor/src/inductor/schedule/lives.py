@@ -67,6 +67,7 @@ def _extent(sizes: tuple[Expr, ...], strides: tuple[Expr, ...]) -> Number:
 
 
 def key_of(buffer: Buffer) -> Key:
+    """What has to be equal of two buffers for one to take the other's memory."""
     return buffer.device, buffer.dtype, extent(buffer)
 
 
