@@ -265,6 +265,7 @@ def test_a_position_out_of_range() -> None:
         with pytest.raises(IndexError):
             run(x, cache, torch.tensor([3, 99]))
         assert torch.allclose(x, X + 2) or torch.allclose(x, X + 1)
+        assert (x._version, cache._version) == (2, 2)
         run(x, cache, AT)
         torch.testing.assert_close(cache[AT], x[:2])
 

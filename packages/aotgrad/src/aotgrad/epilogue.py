@@ -23,12 +23,14 @@ class Epilogue:
 
     Args:
         done: results that are in the inputs' memory by now.
+        told: whether the inputs' versions tell so.
     """
 
-    def __init__(self, source: Source, signature: Signature, done: frozenset[int]) -> None:
+    def __init__(self, source: Source, signature: Signature, done: frozenset[int], told: bool = False) -> None:
         self.source = source
         self.signature = signature
         self.done = done
+        self.told = told
         self._written: set[int] = set()
         self._made: set[int] = set()
         self._several: dict[str, str] = {}
@@ -57,11 +59,8 @@ class Epilogue:
         left = [m for m in quiet if m.result not in self.done]
         if quiet:
             self._several.clear()
-        if len(left) < len(quiet):
-            # Autograd, and who keeps what follows from them, are told of writes by compiled code as of those by torch.
-            source.names["increment_versions"] = _torch.increment_versions
-            written = ", ".join(f"args[{m.input}]" for m in quiet if m.result in self.done)
-            source.line(f"increment_versions([{written}])")
+        if not self.told:
+            write_versions(source, signature, self.done)
         if left:
             with self._quiet():
                 if len(left) == 1:
@@ -148,6 +147,15 @@ class Epilogue:
         source.names |= {"set_grad": _torch.set_grad_enabled, "is_grad_enabled": torch.is_grad_enabled}
         source.line("grad = is_grad_enabled()")
         return source.within("set_grad(False)", "set_grad(grad)")
+
+
+def write_versions(source: Source, signature: Signature, written: frozenset[int]) -> None:
+    """Let the inputs' versions tell of writes that a compiled graph does, as they do of those by torch: to autograd, and to who keeps what
+    follows from the inputs."""
+    inputs = [mutation.input for mutation in signature.mutations if mutation.result in written]
+    if inputs:
+        source.names["increment_versions"] = _torch.increment_versions
+        source.line(f"increment_versions([{', '.join(f'args[{i}]' for i in inputs)}])")
 
 
 def _literal(source: Source, value: Any) -> str:

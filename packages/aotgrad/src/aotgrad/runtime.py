@@ -18,7 +18,7 @@ from aotgrad import _torch
 from aotgrad.alias import Alias, Signature
 from aotgrad.autograd_function import Backwards, Boxed, autograd_function, edges, run_forward, without_autocast
 from aotgrad.double_backward import DoubleBackward
-from aotgrad.epilogue import Epilogue
+from aotgrad.epilogue import Epilogue, write_versions
 from aotgrad.joint import JointGraph
 from aotgrad.source import Source, built, offers
 from aotgrad.views import view_results
@@ -111,6 +111,7 @@ def inference_runner(
             taken.write(source)
             taken.write_overlap(source)
             taken.write_refused(source, signature, written)
+            write_versions(source, signature, written)  # also of a call that fails half-way
             with ExitStack() as around:
                 if guard_grad:
                     around.enter_context(_without_grad(source))
@@ -131,7 +132,7 @@ def inference_runner(
                 ):
                     source.names["set_grad"] = _torch.set_grad_enabled
                     around.enter_context(source.within("set_grad(True)", "set_grad(False)"))
-                Epilogue(source, signature, written).write()
+                Epilogue(source, signature, written, told=True).write()
 
     return built(write, "run")
 
