@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -427,3 +428,78 @@ def test_decoding_with_a_static_cache() -> None:
             torch.testing.assert_close([ours.k, ours.v], [theirs.k, theirs.v])
     assert len(graphs[0].written_results) == 2
     assert ".copy_(" not in graphs[0].source
+
+
+Step = Callable[[list[torch.Tensor], "random.Random"], torch.Tensor | None]
+
+
+def _target(tensors: list[torch.Tensor], draw: random.Random) -> torch.Tensor:
+    return tensors[draw.randrange(3)]
+
+
+STATEMENTS: list[Step] = [
+    lambda t, r: _target(t, r).add_(_target(t, r).clone() * 0.5),
+    lambda t, r: _target(t, r).mul_(_target(t, r).mean().tanh()),
+    lambda t, r: _target(t, r).copy_(_target(t, r).flip(r.randrange(2))),
+    lambda t, r: _target(t, r).copy_(_target(t, r).t().clone()),
+    lambda t, r: _target(t, r).add_(_target(t, r).roll(1, r.randrange(2))),
+    lambda t, r: _target(t, r).copy_(_target(t, r).softmax(-1)),
+    lambda t, r: _target(t, r).copy_(_target(t, r) @ _target(t, r) * 0.1),
+    lambda t, r: _target(t, r)[1:4].copy_(_target(t, r)[2:5].clone()),
+    lambda t, r: _target(t, r)[:, 2].copy_(_target(t, r)[0].clone()),
+    lambda t, r: _target(t, r)[::2].add_(_target(t, r)[1::2].clone()),
+    lambda t, r: _target(t, r).index_copy_(0, AT[:2], _target(t, r)[:2].clone()),
+    lambda t, r: _target(t, r).index_add_(1, AT[:2], _target(t, r)[:, 3:5].clone()),
+    lambda t, r: _target(t, r)[1].index_put_((AT[:2],), _target(t, r)[5, :2].clone()),
+    lambda t, r: _target(t, r).sum(r.randrange(2)),
+    lambda t, r: _target(t, r) + _target(t, r).flip(0),
+    lambda t, r: _target(t, r)[2:],
+    lambda t, r: _target(t, r).t(),
+    lambda t, r: _target(t, r),
+]
+"""Of three square tensors: what a program writes to one of them, or gives out."""
+
+
+def _program(seed: int) -> Callable[..., Any]:
+    draw = random.Random(seed)
+    lines = [(draw.choice(STATEMENTS), draw.random()) for _ in range(draw.randint(1, 7))]
+
+    def program(*tensors: torch.Tensor) -> list[Any]:
+        return [statement(list(tensors), random.Random(choice)) for statement, choice in lines]
+
+    return program
+
+
+def check_random(seed: int) -> int:
+    """Compare a random program with eager; how many results were written in place."""
+    import aotgrad  # the programs are no code to capture: they draw as they run
+    from inductor import Options, compile_graph
+
+    draw = random.Random(seed)
+    options = Options(native_wrapper=draw.random() < 0.3, fuse=draw.random() < 0.8, reuse_memory=draw.random() < 0.8)
+    graphs = []
+
+    def compiler(graph: Any, inputs: Any) -> Any:
+        graphs.append(compile_graph(graph, inputs, options))
+        return graphs[-1]
+
+    program = _program(seed)
+    layouts = [draw.choice([*LAYOUTS.values()]) for _ in range(3)]
+    made = [
+        layout(torch.randn(12, 12, generator=torch.Generator().manual_seed(seed + at)))
+        for at, layout in enumerate(layouts)
+    ]
+    ours, theirs = [[twin(value) for value in made] for _ in range(2)]
+    with torch.no_grad():
+        run = aotgrad.compile(program, ours, inference_compiler=compiler)
+        for _ in range(2):
+            torch.testing.assert_close(
+                run(*ours), program(*theirs), rtol=1e-4, atol=1e-4, msg=lambda m: f"program {seed}: {m}"
+            )
+            whole = [[torch.empty(0).set_(t.untyped_storage()) for t in each] for each in (ours, theirs)]
+            torch.testing.assert_close(*whole, rtol=1e-4, atol=1e-4, msg=lambda m: f"program {seed}: {m}")
+    return sum(len(graph.written_results) for graph in graphs)
+
+
+def test_random_programs() -> None:
+    assert sum(map(check_random, range(24))) > 12

@@ -451,7 +451,7 @@ class _Writer:
     def output(self, at: int, out: Any) -> int:
         """Write one result of the graph; what kind it is."""
         if isinstance(out, StridedView):
-            if out.buffer in self.constants or out.buffer in self.taken:
+            if out.buffer in self.constants or out.buffer in self.taken or (self.ahead and at in self.memory.written):
                 raise Inexpressible("an output in the memory of an input or a weight")
             self.lines.append(f"out[{at}].pointer = {self.view(out)}.give();")
             return 0
