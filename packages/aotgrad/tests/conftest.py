@@ -41,6 +41,23 @@ def interpreter(module: fx.GraphModule, inputs: list[Any]) -> Callable[[list[Any
     return run
 
 
+class Writing:
+    """A compiled graph that writes to inputs whatever it may, as the output node says: past autograd, as kernels do."""
+
+    def __init__(self, module: fx.GraphModule, inputs: list[Any]) -> None:
+        self.compute = interpreter(module, inputs)
+        self.writes: dict[int, int] = module.graph.output_node().meta.get("writes", {})
+        self.written_results = frozenset(self.writes)
+
+    def __call__(self, args: list[Any]) -> list[Any]:
+        given = list(args)
+        results = list(self.compute(args))
+        for result, place in self.writes.items():
+            given[place].data.copy_(results[result])
+            results[result] = given[place]
+        return results
+
+
 def agrees(node: fx.Node, result: Any, value: Any) -> None:
     """The fake value of a node tells the truth about its real value."""
     if isinstance(value, (tuple, list)):
@@ -80,7 +97,23 @@ def check(
     nonleaf: bool = False,
     partitioner: Any = None,
 ) -> Any:
-    """Compare `program` compiled and eager: outputs, layout, aliasing, effects on inputs, generator, gradients."""
+    """Compare `program` compiled and eager: outputs, layout, aliasing, effects on inputs, generator, gradients. By a compiler that
+    leaves writes to inputs to the runtime, and by one that does them."""
+    for compiler in (Writing, interpreter):
+        compiled = check_with(compiler, program, inputs, seed, tolerance, calls, nonleaf, partitioner)
+    return compiled
+
+
+def check_with(
+    compiler: Any,
+    program: Callable[..., Any],
+    inputs: tuple[Any, ...],
+    seed: int = 0,
+    tolerance: dict[str, float] | None = None,
+    calls: int = 2,
+    nonleaf: bool = False,
+    partitioner: Any = None,
+) -> Any:
     tolerance = tolerance or {"rtol": 1e-4, "atol": 1e-5}
     compiled = None
     for call in range(calls):
@@ -89,7 +122,7 @@ def check(
         if nonleaf:
             eager_in, our_in = ([t * 1 if _wants(t) else t for t in side] for side in (eager_leaves, our_leaves))
         if compiled is None:
-            compiled = aotgrad.compile(program, our_in, inference_compiler=interpreter, partitioner=partitioner)
+            compiled = aotgrad.compile(program, our_in, inference_compiler=compiler, partitioner=partitioner)
         torch.manual_seed(seed + call)
         expected = program(*eager_in)
         state = torch.get_rng_state()
@@ -153,3 +186,8 @@ def _check() -> Callable[..., Any]:
 @pytest.fixture(name="interpreter")
 def _interpreter() -> Any:
     return interpreter
+
+
+@pytest.fixture(name="writing")
+def _writing() -> Any:
+    return Writing

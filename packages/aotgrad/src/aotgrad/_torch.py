@@ -81,6 +81,9 @@ def native(op: Any) -> Any:
 # One call that copies a list of tensors; public code copies one by one.
 copy_all = torch._foreach_copy_
 
+# Counts a write to each of a list of tensors; the public function is a frame around it.
+increment_versions = torch._C._increment_version
+
 # What the public methods of an autograd.Function's context set: assigned, they cost no frame.
 TO_SAVE, NON_DIFFERENTIABLE, MATERIALIZES = "to_save", "non_differentiable", "materialize_grads"
 

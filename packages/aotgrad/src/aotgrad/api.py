@@ -21,6 +21,7 @@ from aotgrad.partition import Partition, Partitioner, partition_default
 from aotgrad.partition.groups import merged, of_group
 from aotgrad.pieces import compile_in_pieces, controls
 from aotgrad.runtime import Taken, inference_runner, training_runner
+from aotgrad.writes import offer_writes, written_by
 from symshapes import phase
 
 Compiler = Callable[[fx.GraphModule, list[Any]], Callable[[list[Any]], Sequence[Any]]]
@@ -90,12 +91,15 @@ def compile(
         def infer(traced: InferenceGraph, kept: tuple[int, ...] | None = None) -> Callable[..., Any]:
             _rewrite(traced.graph, rewrite)
             module = traced.module
+            writes = offer_writes(module, traced.signature, kept)
+            compiled = inference_compiler(module, _example_inputs(module))
             return inference_runner(
-                inference_compiler(module, _example_inputs(module)),
+                compiled,
                 module,
                 traced.signature,
                 _taken(graph_module, inputs, held, traced.signature, kept),
                 kept=kept,
+                written=written_by(compiled, writes),
                 guard_grad=torch.is_grad_enabled() and bool(traced.signature.grad_inputs),
                 guard_autocast=autocast,
                 enable_grad=not enabled,
@@ -113,6 +117,7 @@ def compile(
         module, parts = _parts(traced, partitioner or partition_default)
         output = module.graph.output_node()
         output.meta["private"] = range(traced.result_count, len(output.args[0]))  # type: ignore[arg-type]
+    writes = offer_writes(module, traced.signature, saved=[part.saved for _, part in parts])
     forward = (forward_compiler or inference_compiler)(module, _example_inputs(module))
     compiler = backward_compiler or inference_compiler
     twice = [double_backward(graph_module, len(inputs), joint, partition, traced) for joint, partition in parts]
@@ -128,6 +133,7 @@ def compile(
         ways,
         traced,
         taken,
+        written=written_by(forward, writes),
         guard_autocast=autocast,
         enable_grad=not enabled,
         beneath=bool(getattr(graph_module, "meta", {}).get("beneath")),

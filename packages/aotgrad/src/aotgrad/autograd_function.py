@@ -36,12 +36,14 @@ class Backwards:
     repeated: DoubleBackward | str
 
 
-def autograd_function(forward: Boxed, way: Backwards, whole: JointGraph, guard_autocast: bool, apart: bool) -> Any:
-    """The autograd.Function. `apart`: it does not run the forward but is given the results of all."""
+def autograd_function(
+    forward: Boxed, way: Backwards, whole: JointGraph, written: frozenset[int], guard_autocast: bool, apart: bool
+) -> Any:
+    """The autograd.Function. `written`: results that are inputs, which the forward writes to itself. `apart`: it does not run the forward but is given the results of all."""
 
     class Compiled(torch.autograd.Function):
         forward = staticmethod(
-            built(lambda source: _write_forward(source, forward, way, whole, guard_autocast, apart), "forward")
+            built(lambda source: _write_forward(source, forward, way, whole, written, guard_autocast, apart), "forward")
         )
         backward = staticmethod(built(lambda source: _write_backward(source, way, whole, apart), "backward"))
 
@@ -50,7 +52,13 @@ def autograd_function(forward: Boxed, way: Backwards, whole: JointGraph, guard_a
 
 
 def _write_forward(
-    source: Source, compiled: Boxed, way: Backwards, whole: JointGraph, guard_autocast: bool, apart: bool
+    source: Source,
+    compiled: Boxed,
+    way: Backwards,
+    whole: JointGraph,
+    written: frozenset[int],
+    guard_autocast: bool,
+    apart: bool,
 ) -> None:
     partition, signature, repeated = way.partition, way.joint.signature, way.repeated
     count = len(signature.differentiable)
@@ -61,7 +69,7 @@ def _write_forward(
             source.line(f"ctx.random = {'random' if apart else 'random_state()'}")
         if not apart:
             with source.block(*without_autocast(source, guard_autocast)):
-                run_forward(source, compiled, partition, count)
+                run_forward(source, compiled, partition, count, written)
         if partition.saved:
             # What belongs to other places in autograd is kept without those, which may lead back to this one.
             others = {f"args[{i}]" for i in signature.grad_inputs if i not in inputs}
@@ -85,18 +93,22 @@ def _write_forward(
         for position, (result, value) in enumerate(_tangents(partition, signature)):
             if not _static(value):
                 source.line(f"ctx.size_{position} = results[{result}].shape")
-        tensors = _tensor_results(partition, count)
+        tensors = _tensor_results(partition, count) - written
         constant = [i for i, needed in enumerate(signature.differentiable) if not needed and i in tensors]
         if constant and not apart:
             source.line(f"ctx.{_torch.NON_DIFFERENTIABLE} = {tuple_of([f'results[{i}]' for i in constant])}")
         source.line(f"ctx.{_torch.MATERIALIZES} = False")
         returned = [i for i in range(count) if not apart or signature.differentiable[i]]
-        source.line(f"return {tuple_of([f'results[{i}]' for i in returned])}")
+        # An input that is a result as well would be given a place in autograd.
+        source.line(f"return {tuple_of(['None' if i in written else f'results[{i}]' for i in returned])}")
 
 
-def run_forward(source: Source, compiled: Boxed, partition: Partition, count: int) -> None:
-    """Set `results`; a tensor among them is no view, as a compiler may return of its own, as of a buffer that it reshapes."""
-    tensors = sorted(_tensor_results(partition, count))
+def run_forward(source: Source, compiled: Boxed, partition: Partition, count: int, written: frozenset[int]) -> None:
+    """Set `results`; a tensor among them is no view, as a compiler may return of its own, as of a buffer that it reshapes.
+
+    `written`: results that are inputs.
+    """
+    tensors = sorted(_tensor_results(partition, count) - written)
     source.call("results", "compiled_forward", compiled, "*args", listed=bool(tensors))
     for i in tensors:
         with source.block(f"if results[{i}]._is_view():"):

@@ -19,11 +19,18 @@ from aotgrad.views import ViewStep
 
 
 class Epilogue:
-    """Writes to inputs, then the outputs; some of them earlier where a way back leads by them."""
+    """Writes to inputs, then the outputs; some of them earlier where a way back leads by them.
 
-    def __init__(self, source: Source, signature: Signature) -> None:
+    Args:
+        done: results that are in the inputs' memory by now.
+        told: whether the inputs' versions tell so.
+    """
+
+    def __init__(self, source: Source, signature: Signature, done: frozenset[int], told: bool = False) -> None:
         self.source = source
         self.signature = signature
+        self.done = done
+        self.told = told
         self._written: set[int] = set()
         self._made: set[int] = set()
         self._several: dict[str, str] = {}
@@ -49,15 +56,19 @@ class Epilogue:
         """All that is left."""
         source, signature = self.source, self.signature
         quiet = [m for m in signature.mutations if not m.grad]
+        left = [m for m in quiet if m.result not in self.done]
         if quiet:
             self._several.clear()
+        if not self.told:
+            write_versions(source, signature, self.done)
+        if left:
             with self._quiet():
-                if len(quiet) == 1:
-                    source.line(f"args[{quiet[0].input}].copy_(results[{quiet[0].result}])")
+                if len(left) == 1:
+                    source.line(f"args[{left[0].input}].copy_(results[{left[0].result}])")
                 else:
                     source.names["copy_all"] = _torch.copy_all
-                    written = ", ".join(f"args[{m.input}]" for m in quiet)
-                    values = ", ".join(f"results[{m.result}]" for m in quiet)
+                    written = ", ".join(f"args[{m.input}]" for m in left)
+                    values = ", ".join(f"results[{m.result}]" for m in left)
                     source.line(f"copy_all([{written}], [{values}])")
         for mutation in signature.mutations:
             if mutation.grad:
@@ -136,6 +147,15 @@ class Epilogue:
         source.names |= {"set_grad": _torch.set_grad_enabled, "is_grad_enabled": torch.is_grad_enabled}
         source.line("grad = is_grad_enabled()")
         return source.within("set_grad(False)", "set_grad(grad)")
+
+
+def write_versions(source: Source, signature: Signature, written: frozenset[int]) -> None:
+    """Let the inputs' versions tell of writes that a compiled graph does, as they do of those by torch: to autograd, and to who keeps what
+    follows from the inputs."""
+    inputs = [mutation.input for mutation in signature.mutations if mutation.result in written]
+    if inputs:
+        source.names["increment_versions"] = _torch.increment_versions
+        source.line(f"increment_versions([{', '.join(f'args[{i}]' for i in inputs)}])")
 
 
 def _literal(source: Source, value: Any) -> str:

@@ -18,7 +18,7 @@ from aotgrad import _torch
 from aotgrad.alias import Alias, Signature
 from aotgrad.autograd_function import Backwards, Boxed, autograd_function, edges, run_forward, without_autocast
 from aotgrad.double_backward import DoubleBackward
-from aotgrad.epilogue import Epilogue
+from aotgrad.epilogue import Epilogue, write_versions
 from aotgrad.joint import JointGraph
 from aotgrad.source import Source, built, offers
 from aotgrad.views import view_results
@@ -64,6 +64,16 @@ class Taken:
             with source.block(f"if len({{*storages}}) < {len(self.tensors)} and overlap(storages, {written}):"):
                 source.line(f"return {self.eagerly}")
 
+    def write_refused(self, source: Source, signature: Signature, written: frozenset[int]) -> None:
+        """What runs the program where eager refuses a write that compiled code would do: outside of inference mode to a tensor that
+        was made in it."""
+        inputs = [mutation.input for mutation in signature.mutations if mutation.result in written]
+        if inputs:
+            source.names |= {"is_inference": torch.is_inference, "in_inference_mode": torch.is_inference_mode_enabled}
+            made_there = " or ".join(f"is_inference(args[{i}])" for i in inputs)
+            with source.block(f"if not in_inference_mode() and ({made_there}):"):
+                source.line(f"return {self.eagerly}")
+
     @property
     def eagerly(self) -> str:
         """What calls the program."""
@@ -82,23 +92,26 @@ def inference_runner(
     taken: Taken,
     *,
     kept: tuple[int, ...] | None = None,
+    written: frozenset[int] = frozenset(),
     guard_grad: bool,
     guard_autocast: bool,
     enable_grad: bool,
 ) -> Any:
     """A function of the inputs that runs `compiled`, which is `graph`, and does the rest of what the program did.
 
-    `kept`: the inputs that `compiled` takes, if not all. `guard_grad`: some input requires grad although no result does. `guard_autocast`: autocast was on when the program
+    `kept`: the inputs that `compiled` takes, if not all. `written`: results that it writes to inputs itself. `guard_grad`: some input requires grad although no result does. `guard_autocast`: autocast was on when the program
     was traced; its casts are in the graph, and compiled code must not cast again. `enable_grad`: grad mode is off where the
     program is called; where the program switches it on its views of inputs are differentiable ones.
     """
-    views = sorted(view_results(graph))
+    views = sorted(view_results(graph) - written)
     given = "*args" if kept is None else _chosen(kept)
 
     def write(source: Source) -> None:
         with source.block("def run(*args):"):
             taken.write(source)
             taken.write_overlap(source)
+            taken.write_refused(source, signature, written)
+            write_versions(source, signature, written)  # also of a call that fails half-way
             with ExitStack() as around:
                 if guard_grad:
                     around.enter_context(_without_grad(source))
@@ -119,7 +132,7 @@ def inference_runner(
                 ):
                     source.names["set_grad"] = _torch.set_grad_enabled
                     around.enter_context(source.within("set_grad(True)", "set_grad(False)"))
-                Epilogue(source, signature).write()
+                Epilogue(source, signature, written, told=True).write()
 
     return built(write, "run")
 
@@ -146,6 +159,7 @@ def training_runner(
     joint: JointGraph,
     taken: Taken,
     *,
+    written: frozenset[int],
     guard_autocast: bool,
     enable_grad: bool,
     beneath: bool,
@@ -154,13 +168,14 @@ def training_runner(
 
     Args:
         ways: a backward for each group of results that is differentiated by itself.
+        written: results that the forward writes to inputs itself.
         taken: its program runs where somebody watches what is saved, and within function transforms, too.
         beneath: the program is a piece of a function, and who calls the function again does not come by here.
         enable_grad: grad mode is off where the program is called, and the program switches it on.
     """
     signature = joint.signature
     apart = len(ways) > 1 or bool(joint.cuts)
-    functions = [autograd_function(forward, way, joint, guard_autocast, apart) for way in ways]
+    functions = [autograd_function(forward, way, joint, written, guard_autocast, apart) for way in ways]
 
     def write(source: Source) -> None:
         source.names |= {"saved_hooks": _torch.top_saved_tensor_hooks, "in_transform": _torch.in_transform}
@@ -170,13 +185,14 @@ def training_runner(
             with source.block("if in_transform() or ((hooks := saved_hooks(False)) is not None and foreign(hooks)):"):
                 source.line(f"return {taken.eagerly}")
             taken.write_overlap(source)
+            taken.write_refused(source, signature, written)
             with ExitStack() as around:
                 if enable_grad:
                     source.names["set_grad"] = _torch.set_grad_enabled
                     around.enter_context(source.within("set_grad(True)", "set_grad(False)"))
                 if apart:
-                    epilogue = Epilogue(source, signature)
-                    _several(source, forward, ways, functions, joint, guard_autocast, epilogue)
+                    epilogue = Epilogue(source, signature, written)
+                    _several(source, forward, ways, functions, joint, written, guard_autocast, epilogue)
                     epilogue.write()
                     return
                 source.names["apply"] = _torch.apply_of(functions[0])
@@ -185,7 +201,7 @@ def training_runner(
                     source.line(f"return {call}")
                 else:
                     source.line(f"results = {call}")
-                    Epilogue(source, signature).write()
+                    Epilogue(source, signature, written).write()
 
     run = built(write, "run")
     run.functions = tuple(functions)
@@ -198,6 +214,7 @@ def _several(
     ways: Sequence[Backwards],
     functions: Sequence[Any],
     joint: JointGraph,
+    written: frozenset[int],
     guard_autocast: bool,
     epilogue: Epilogue,
 ) -> None:
@@ -209,7 +226,7 @@ def _several(
     draws = any(isinstance(way.repeated, DoubleBackward) and way.repeated.draws for way in ways)
     source.line(f"random = {'random_state()' if draws else 'None'}")
     with _without_grad(source), source.block(*without_autocast(source, guard_autocast)):
-        run_forward(source, forward, ways[0].partition, len(joint.signature.differentiable))
+        run_forward(source, forward, ways[0].partition, len(joint.signature.differentiable), written)
         for result in [cut.result for cut in joint.cuts if not cut.asked]:
             source.line(f"results[{result}] = results[{result}].detach()")  # several may be one tensor
     for number, way in enumerate(ways):

@@ -85,7 +85,7 @@ class CompiledGraph:
 
     __slots__ = (
         "_checked", "_fitter", "_namespace", "_steady", "_where",
-        "kernel_path", "kernel_source", "kernels", "source", "stats", "wrapper_path",
+        "kernel_path", "kernel_source", "kernels", "source", "stats", "wrapper_path", "written_results",
     )  # fmt: skip
 
     def __init__(
@@ -102,6 +102,9 @@ class CompiledGraph:
         """The kernels' text."""
         self.kernels: tuple[str, ...] = parts.wrapper.kernels
         """The kernels' names."""
+        self.written_results: frozenset[int] = frozenset(parts.written)
+        """Positions of results that are computed in the memory of the inputs whose new content they are, as far as the graph's output
+        node says in `meta["writes"]` which inputs these are. In their places such inputs are returned."""
         self.wrapper_path: Path | None = folder / WRAPPER if folder else None
         self.kernel_path: Path | None = folder / parts.modules[0].file_name if folder and parts.modules else None
         self.stats = stats

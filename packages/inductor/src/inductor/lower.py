@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from torch import fx
 from inductor.backends import traits_of
 from inductor.ir.builder import MEMORY_DTYPES, Builder, numel
 from inductor.ir.indexing import is_empty, product, same
-from inductor.ir.program import ExternOp, Measure, Program, StridedView
+from inductor.ir.program import Buffer, ExternOp, Measure, Program, StridedView
 from inductor.ir.recording import Rewriter
 from inductor.ir.tensor import Source, TensorValue
 from inductor.lowerings import LOWERINGS, VIEWS
@@ -55,6 +55,7 @@ def lower(
     options: Options | None = None,
     traits: TraitsOf = traits_of,
     left: Left | None = None,
+    writes: Mapping[int, int] | None = None,
 ) -> Program:
     """Lower a functional ATen graph.
 
@@ -64,6 +65,8 @@ def lower(
         example_inputs: one fake tensor or SymInt a placeholder, used where a placeholder lacks `meta["val"]`.
         traits: what is true of each device.
         left: asked for the calls to leave to the library, of the graph as it is after its rewrites.
+        writes: results that are the new content of inputs, both by position (`Program.written`); by default what the output
+            node's `meta["writes"]` says.
 
     Raises:
         NotImplementedError: for a call that writes to an argument, or a layout that is not strided.
@@ -74,8 +77,11 @@ def lower(
     for node, example in zip(graph_module.graph.find_nodes(op="placeholder"), example_inputs, strict=False):
         node.meta.setdefault("val", example)
     graph, applied = rewrite_graph(graph_module.graph, passes.graph)
+    if writes is None:
+        writes = graph.output_node().meta.get("writes", {})
+    left_calls = (left or none_left)(graph)
     program = _Lowering(
-        graph_module, graph, _told(traits, options), BodyRewriter(passes.body), (left or none_left)(graph)
+        graph_module, graph, _told(traits, options), BodyRewriter(passes.body), left_calls, writes
     ).run()
     program.rewrites.update(applied)
     return program
@@ -96,7 +102,13 @@ class _Lowering:
     """The walk over one graph, whose attributes `module` holds: `env` has each node's lowered value."""
 
     def __init__(
-        self, module: fx.GraphModule, graph: fx.Graph, traits: TraitsOf, rewriter: Rewriter, left: Collection[str]
+        self,
+        module: fx.GraphModule,
+        graph: fx.Graph,
+        traits: TraitsOf,
+        rewriter: Rewriter,
+        left: Collection[str],
+        writes: Mapping[int, int],
     ) -> None:
         self.module = module
         self.graph = graph
@@ -108,8 +120,11 @@ class _Lowering:
         """Complex values as far as they have been read in parts."""
         self.composed: list[tuple[Any, sympy.Symbol]] = []
         """Inputs that are numbers computed from others, and their own symbols."""
+        self.writes = writes
+        self.inputs = graph.find_nodes(op="placeholder")
 
     def run(self) -> Program:
+        self._find_destinations()
         for node in self.graph.nodes:
             self.builder.node = node
             if node.op == "placeholder":
@@ -336,13 +351,49 @@ class _Lowering:
     def _outputs(self, node: fx.Node) -> None:
         self.builder.program.private_outputs = frozenset(node.meta.get("private", ()))
         flat = node.args[0]
-        for arg in flat if isinstance(flat, tuple | list) else [flat]:
+        for at, arg in enumerate(flat if isinstance(flat, tuple | list) else [flat]):
             value = self._argument(arg)
             if isinstance(value, TensorValue):
                 assert isinstance(arg, fx.Node)
                 self.builder.node = arg
-                value = self._output(value, arg.meta["val"])
+                given = self._written_input(at, value)
+                value = self._output(value, arg.meta["val"]) if given is None else self._into(at, value, given)
             self.builder.program.outputs.append(value)
+
+    def _written_input(self, at: int, value: TensorValue) -> Buffer | None:
+        """The input whose new content a result is, if it can be written there: as it lies, and no element of it twice."""
+        if at not in self.writes:
+            return None
+        buffer = self.builder.program.buffers[self.inputs[self.writes[at]].name]
+        return buffer if self._may_be_written(self.writes[at]) and is_as_large(buffer, value) else None
+
+    def _may_be_written(self, position: int) -> bool:
+        """Whether an input's memory holds its numbers themselves, and each by itself."""
+        fake = self.inputs[position].meta["val"]
+        if not isinstance(fake, torch.Tensor) or fake.is_conj() or fake.is_neg():
+            return False
+        return self.builder.is_injective(self.builder.sizes(fake.size()), self.builder.sizes(fake.stride()))
+
+    def _into(self, at: int, value: TensorValue, given: Buffer) -> StridedView:
+        """A result laid out as the input that it goes to."""
+        source = value.source
+        if source.buffer is None and not value.views:
+            source.stride = given.stride
+        view = self.builder.strided(value, given.stride, exact=True)
+        if (view.size, view.stride, view.offset) == (given.size, given.stride, 0):
+            self.builder.program.written[at] = given.name
+        return view
+
+    def _find_destinations(self) -> None:
+        """Calls that change a few elements of an input, whose results, by others of the kind or at once, go to its memory."""
+        results: Any = self.graph.output_node().args[0]
+        for at, position in self.writes.items():
+            calls, node = [], results[at]
+            while isinstance(node, fx.Node) and node.op == "call_function" and node.args:
+                calls.append(node)
+                node = node.args[0]
+            if node is self.inputs[position] and self._may_be_written(position):
+                self.builder.destinations.update(dict.fromkeys(calls, self.inputs[position].name))
 
     def _output(self, value: TensorValue, fake: torch.Tensor) -> StridedView:
         strides = self.builder.sizes(fake.stride())
@@ -382,6 +433,12 @@ def _solved(whole: Any, symbol: sympy.Symbol, value: sympy.Symbol) -> Any:
     if not (symbol.is_integer and factor.is_Integer and factor != 0):
         return None
     return FloorDiv(value - rest, factor) if sympy.expand(factor * symbol + rest - whole) == 0 else None
+
+
+def is_as_large(buffer: Buffer, value: TensorValue) -> bool:
+    """Whether a value could be all that is in a buffer."""
+    same_place = (buffer.device, buffer.dtype) == (value.device, value.dtype)
+    return same_place and len(buffer.size) == len(value.size) and all(map(same, buffer.size, value.size))
 
 
 def _tensors(node: fx.Node) -> list[torch.Tensor]:

@@ -42,7 +42,7 @@ class Options:
     """Keep large memory that the program never sees from call to call, where the device's backend says that this pays; the system may
     take back what is not in use."""
     inplace: bool = True
-    """Let a kernel write over an input that dies with it."""
+    """Let a kernel write over an input that dies with it, and write the new content of a graph's input where that input lies."""
     channels_last: bool = True
     """Lay out images between convolutions with channels last where the device's convolutions are faster so."""
     random: Literal["kernel", "eager"] | None = None

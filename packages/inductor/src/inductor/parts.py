@@ -48,6 +48,8 @@ class Parts:
     launches: int
     externs: int
     loops: int
+    written: tuple[int, ...] = ()
+    """Outputs that are inputs, into whose memory they were computed."""
     native: tuple[str, str] | None = None
     """The native wrapper, where there is one: its C++, and the text of the Python that calls it."""
 

@@ -63,6 +63,7 @@ def files_of(parts: Parts, *, constants: bool = True) -> dict[str, bytes]:
                 for module in parts.modules
             ],
             "interpreted": [writer.kernel(kernel) for kernel in parts.interpreted],
+            "written": parts.written,
             "counts": [parts.launches, parts.externs, parts.loops],
             "expressions": writer.exprs.rows,  # last: those above have filled it
         }
@@ -100,6 +101,7 @@ def parts_of(files: Mapping[str, bytes]) -> Parts | None:
             launches,
             externs,
             loops,
+            tuple(data["written"]),
             native=(files[NATIVE].decode(), files[NATIVE_CALL].decode()) if NATIVE in files else None,
         )
     except (KeyError, ValueError, TypeError, IndexError, AttributeError, RuntimeError):

@@ -75,6 +75,20 @@ EXAMPLES: dict[str, Example] = {
         lambda x, y: (aten.slice_scatter(x, y, 0), aten.slice_scatter(x * 2, y[1:], 0, 1)),
         (A, A + 1),
     ),
+    "slice_written_twice": (
+        lambda x, y: (
+            aten.slice_scatter(aten.slice_scatter(x, y[1:], 0, 1), y[:2], 0, 1),
+            aten.slice_scatter(aten.slice_scatter(x, y[1:], 0, 1), y[:2], 0, 0, 2),
+        ),
+        (A, A + 1),
+    ),
+    "place_written_twice": (
+        lambda x, y: (
+            aten.select_scatter(aten.select_scatter(x, y[1], 0, 1), y[0], 0, 1),
+            aten.select_scatter(aten.select_scatter(x, y[1], 0, 1), y[0], 0, 2),
+        ),
+        (A, A + 1),
+    ),
     "pad_of_nothing": (
         lambda x: (aten.constant_pad_nd(x, [0, 0]), aten.constant_pad_nd(x * 2, [0, 1, 0, -1])),
         (A,),

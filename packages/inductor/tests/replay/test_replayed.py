@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +22,8 @@ class Kept:
         self.lock = threading.RLock()
         self.recorded = self.replays = self.asides = 0
         self.fails = self.recording = False
+        self.inside = False
+        """Whether a run is recorded: a real one would not write to anything now."""
 
     def busy(self) -> bool:
         return self.recording
@@ -33,8 +36,10 @@ class Kept:
         if self.fails:
             raise RuntimeError("operation not permitted when stream is capturing")
         self.recorded += 1
+        self.inside = True
         with torch.inference_mode(False):
             results = run()
+        self.inside = False
         places = [result for result in results if isinstance(result, torch.Tensor)]
         fill = Filler(places)
 
@@ -106,6 +111,34 @@ def test_what_moves_later_has_it_recorded_again_and_the_last_recording_bears_any
     for given in inputs:
         torch.testing.assert_close(replayed([given, weights[3]])[0], given * weights[3] + 1)
     assert recorder.recorded == 3 < MOST_RECORDINGS
+
+
+def test_inputs_that_are_written_to() -> None:
+    def run(cache: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        if not recorder.inside:
+            cache.add_(x)
+        return cache * 2, cache
+
+    class Writes(Counted):
+        written_results = frozenset({1})
+
+    recorder, graph = Kept(), Writes(run)
+    replayed = Replayed(graph, recorder, lambda: None, [torch.zeros(4), torch.zeros(4)])
+    assert [*replayed.written_results] == [1]
+    caches = [torch.zeros(4) for _ in range(3)]
+    expected = [torch.zeros(4) for _ in range(3)]
+    held = [torch.randn(4) for _ in range(12)]
+    for at, x in enumerate(held):
+        which = max(0, at - 9)
+        doubled, given = replayed([caches[which], x])
+        expected[which] += x
+        assert given is caches[which]
+        torch.testing.assert_close(given, expected[which])
+        torch.testing.assert_close(doubled, expected[which] * 2)
+    assert recorder.recorded == 3
+    last = weakref.ref(caches.pop())
+    del given
+    assert last() is None  # nobody holds what a program gave
 
 
 def test_written_in_between() -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from inductor.ir.indexing import product
 from inductor.ir.operations import Expr
 from inductor.ir.program import StridedView
-from inductor.schedule.memory import extent
+from inductor.schedule.lives import extent
 from inductor.schedule.nodes import views
 from inductor.schedule.schedule import KernelStep, Schedule
 from symshapes import is_block

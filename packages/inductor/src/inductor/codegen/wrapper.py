@@ -29,7 +29,7 @@ from inductor.ir.program import Buffer, ExternOp, Measure, Program, StridedView
 from inductor.options import IndexChecks
 from inductor.schedule.extern import begins_with, in_place, writes_into
 from inductor.schedule.kernels import origins
-from inductor.schedule.memory import extent
+from inductor.schedule.lives import extent
 from inductor.schedule.nodes import symbol_names, views
 from inductor.schedule.schedule import ExternStep, KernelStep, Schedule, Step
 from inductor.schedule.space import estimate, number
@@ -275,6 +275,7 @@ class _Writer:
                 self.define(symbol)
         read = {name for step in self.schedule.steps for name in _reads(step)}
         read |= {out.buffer for out in program.outputs if isinstance(out, StridedView)}
+        read |= set(self.memory.reused.values())  # results are written there
         self.free([p for p in program.inputs if isinstance(p, str) and p not in read])
 
     def define(self, symbol: Symbol) -> None:

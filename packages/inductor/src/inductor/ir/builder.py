@@ -52,6 +52,8 @@ class Builder:
         self.rewriter = rewriter
         self.program = Program()
         self.node: fx.Node | None = None
+        self.destinations: dict[fx.Node, str] = {}
+        """Calls whose results, changed further or as they are, become the content of the input that they came of."""
         self.hints: dict[sympy.Symbol, int] = {}
         self._hinted: dict[Expr, int] = {}
         self._numbers = itertools.count()
@@ -89,6 +91,22 @@ class Builder:
         """The fake value of the node being lowered."""
         assert self.node is not None
         return self.node.meta["val"]
+
+    def destination(self, value: TensorValue) -> Buffer | None:
+        """The input whose elements the node being lowered changes, where it may change them in place: `value` is that input, or what
+        was made of it, in memory."""
+        name = None if self.node is None else self.destinations.get(self.node)
+        layout = value.layout()
+        if name is None or layout is None:
+            return None
+        buffer = self.program.buffers[name]
+        alike = (value.device, value.dtype, layout.size, layout.stride) == (
+            buffer.device,
+            buffer.dtype,
+            buffer.size,
+            buffer.stride,
+        )
+        return buffer if alike and layout.offset == 0 else None
 
     def _origins(self) -> tuple[fx.Node, ...]:
         return () if self.node is None else (self.node,)

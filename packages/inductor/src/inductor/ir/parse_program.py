@@ -85,6 +85,8 @@ class _Reader:
                 program.operations.append(self.extern(written, target, args, keywords))
             case ast.Expr(ast.Call(ast.Name("output"), outputs, [])):
                 program.outputs += map(self.value, outputs)
+            case ast.Expr(ast.Call(ast.Name("written"), [ast.Constant(int(at)), name], [])):
+                program.written[at] = string(name)
             case _:
                 raise ValueError("no part of a program")
 

@@ -140,6 +140,8 @@ class Program:
     outputs: list[StridedView | Expr | int | float | bool | None] = field(default_factory=list)
     private_outputs: frozenset[int] = frozenset()
     """Positions of outputs that only other compiled graphs see, as what a forward saves for its backward."""
+    written: dict[int, str] = field(default_factory=dict)
+    """Outputs, by position, that are the new content of an input: they may be written into its memory, which has their layout."""
     symbols: dict[Symbol, Measure | Expr | None] = field(default_factory=dict)
     """Where each symbol's value comes from at run time: an input's size or stride; an expression of symbols before it; None
     if it is an input itself, a number."""
@@ -161,6 +163,7 @@ class Program:
         lines += [f"constant({_quoted(name)})" for name in self.constants]
         lines += map(str, self.operations)
         lines.append(f"output({', '.join(map(_text, self.outputs))})")
+        lines += [f"written({at}, {_quoted(name)})" for at, name in self.written.items()]
         return "\n".join(lines)
 
     def _symbols(self) -> set[Symbol]:

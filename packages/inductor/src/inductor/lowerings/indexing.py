@@ -19,9 +19,9 @@ from inductor.ir.tensor import Cost, TensorValue
 from inductor.ir.views import Reindex
 from inductor.lowerings.creation import lift_exactly
 from inductor.lowerings.registry import broadcast, is_wanted_in_memory, lowering, realize_if_costly
-from inductor.lowerings.views import from_front, wrap
+from inductor.lowerings.views import wrap
 from inductor.ops import install
-from symshapes import FloorDiv, Mod
+from symshapes import Mod
 
 MANY_PARTS = 4
 """Beyond so many parts a cat is written part by part: each element would ask for its part."""
@@ -324,76 +324,6 @@ def constant_pad_nd(builder: Builder, self: TensorValue, pad: Sequence[Any], val
         return masked(inside, lambda: self.load(place), value)
 
     return like_node(builder, compute, self, operations=2)
-
-
-@lowering("slice_scatter")
-def slice_scatter(
-    builder: Builder,
-    self: TensorValue,
-    src: TensorValue,
-    dim: int = 0,
-    start: Any = None,
-    end: Any = None,
-    step: Any = 1,
-) -> Any:
-    """`self` with `src` in the place of a slice."""
-    rank = len(self.size)
-    if not rank or is_empty(self.size) or not all(isinstance(v, int | None) for v in (start, end, step)):
-        return NotImplemented
-    dim = wrap(dim, rank)
-    size = self.size[dim]
-    if not size.is_Integer:
-        return NotImplemented
-    first, last, _ = slice(start, end).indices(int(size))
-    if first >= last:
-        return NotImplemented
-    src = builder.to_device(src, self.device)
-
-    def compute(index: Index) -> Scalar:
-        at = index_value(index[dim])
-        inside: Scalar | None = None
-        if first > 0:
-            inside = prim.ge(at, first)
-        if last < size:
-            below = prim.lt(at, last)
-            inside = below if inside is None else inside & below
-        offset = index[dim] - first
-        if step > 1:
-            fits = prim.eq(index_value(Mod(offset, sympy.Integer(step))), 0)
-            inside = fits if inside is None else inside & fits
-            offset = FloorDiv(offset, sympy.Integer(step))
-
-        def element() -> Scalar:
-            return convert(src.load([*index[:dim], offset, *index[dim + 1 :]]), self.dtype)
-
-        if inside is None:
-            return element()
-        return where(inside, masked(inside, element, 0), self.load(index))
-
-    return like_node(builder, compute, self, src, operations=3)
-
-
-@lowering("select_scatter")
-def select_scatter(builder: Builder, self: TensorValue, src: TensorValue, dim: int, index: Any) -> Any:
-    """`self` with `src` at one position of a dimension."""
-    rank = len(self.size)
-    if is_empty(self.size):
-        return NotImplemented
-    dim = wrap(dim, rank)
-    at = from_front(index, self.size[dim])
-    if at is None:
-        return NotImplemented
-    src = builder.to_device(src, self.device)
-
-    def compute(place: Index) -> Scalar:
-        here = prim.eq(index_value(place[dim]), _end(at))
-
-        def element() -> Scalar:
-            return convert(src.load([*place[:dim], *place[dim + 1 :]]), self.dtype)
-
-        return where(here, masked(here, element, 0), self.load(place))
-
-    return like_node(builder, compute, self, src, operations=2)
 
 
 # Rearrangements

@@ -1,4 +1,4 @@
-"""Writes at computed places: the result starts as a copy of the input, then a loop stores into it."""
+"""Writes to some places, known or computed: the result starts as a copy of the input, then a loop stores into it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import torch
 from inductor.ir.builder import Builder
 from inductor.ir.indexing import Index, contiguous_strides, is_empty, same
 from inductor.ir.operations import Expr
-from inductor.ir.scalar import Scalar, convert, lift, where
+from inductor.ir.scalar import Scalar, convert, index_value, lift, masked, prim, where
 from inductor.ir.tensor import TensorValue
-from inductor.lowerings.indexing import Positions, integer_indices, position
+from inductor.lowerings.indexing import Positions, integer_indices, like_node, position
 from inductor.lowerings.registry import broadcast, elementwise, lowering, realize_if_costly
-from inductor.lowerings.views import reshaped, wrap
-from symshapes import ambient
+from inductor.lowerings.views import from_front, reshaped, wrap
+from symshapes import FloorDiv, Mod, ambient
 
 Write = Callable[[Index], tuple[Index, Scalar]]
 """From a point of the loop to the place written and the value."""
@@ -31,7 +31,10 @@ def scattered(
     out = builder.meta()
     size = builder.sizes(out.size())
     stride = builder.sizes(out.stride())
-    if not builder.is_dense(size, stride):
+    given = builder.destination(initial)
+    if given is not None:
+        stride = given.stride
+    elif not builder.is_dense(size, stride):
         stride = contiguous_strides(size)
     start = builder.strided(initial, stride)
     whole = builder.program.buffers[start.buffer]
@@ -76,6 +79,88 @@ def _along(builder: Builder, self: TensorValue, dim: int, index: TensorValue, sr
         return [*at[:dim], position(index, at, self.size[dim], "runtime"), *at[dim + 1 :]], convert(value, self.dtype)
 
     return scattered(builder, self, index.size, write, mode=mode)
+
+
+@lowering("slice_scatter")
+def slice_scatter(
+    builder: Builder,
+    self: TensorValue,
+    src: TensorValue,
+    dim: int = 0,
+    start: Any = None,
+    end: Any = None,
+    step: Any = 1,
+) -> Any:
+    """`self` with `src` in the place of a slice."""
+    rank = len(self.size)
+    if not rank or is_empty(self.size) or not all(isinstance(v, int | None) for v in (start, end, step)):
+        return NotImplemented
+    dim = wrap(dim, rank)
+    size = self.size[dim]
+    if not size.is_Integer:
+        return NotImplemented
+    first, last, _ = slice(start, end).indices(int(size))
+    if first >= last:
+        return NotImplemented
+    src = builder.to_device(src, self.device)
+    if builder.destination(self) is not None and not is_empty(src.size):
+
+        def write(at: Index) -> tuple[Index, Scalar]:
+            return [*at[:dim], first + step * at[dim], *at[dim + 1 :]], convert(src.load(at), self.dtype)
+
+        return scattered(builder, self, src.size, write)
+
+    def compute(index: Index) -> Scalar:
+        at = index_value(index[dim])
+        inside: Scalar | None = None
+        if first > 0:
+            inside = prim.ge(at, first)
+        if last < size:
+            below = prim.lt(at, last)
+            inside = below if inside is None else inside & below
+        offset = index[dim] - first
+        if step > 1:
+            fits = prim.eq(index_value(Mod(offset, sympy.Integer(step))), 0)
+            inside = fits if inside is None else inside & fits
+            offset = FloorDiv(offset, sympy.Integer(step))
+
+        def element() -> Scalar:
+            return convert(src.load([*index[:dim], offset, *index[dim + 1 :]]), self.dtype)
+
+        if inside is None:
+            return element()
+        return where(inside, masked(inside, element, 0), self.load(index))
+
+    return like_node(builder, compute, self, src, operations=3)
+
+
+@lowering("select_scatter")
+def select_scatter(builder: Builder, self: TensorValue, src: TensorValue, dim: int, index: Any) -> Any:
+    """`self` with `src` at one position of a dimension."""
+    rank = len(self.size)
+    if is_empty(self.size):
+        return NotImplemented
+    dim = wrap(dim, rank)
+    at = from_front(index, self.size[dim])
+    if at is None:
+        return NotImplemented
+    src = builder.to_device(src, self.device)
+    if builder.destination(self) is not None:
+
+        def write(place: Index) -> tuple[Index, Scalar]:
+            return [*place[:dim], at, *place[dim:]], convert(src.load(place), self.dtype)
+
+        return scattered(builder, self, src.size, write)
+
+    def compute(place: Index) -> Scalar:
+        here = prim.eq(index_value(place[dim]), int(at) if at.is_Integer else index_value(at))
+
+        def element() -> Scalar:
+            return convert(src.load([*place[:dim], *place[dim + 1 :]]), self.dtype)
+
+        return where(here, masked(here, element, 0), self.load(place))
+
+    return like_node(builder, compute, self, src, operations=2)
 
 
 @lowering("scatter.src")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import fx
@@ -16,6 +17,8 @@ aten = torch.ops.aten
 
 X, Y, WEIGHT = Var("x"), Var("y"), Var("weight")
 INNER, OUTER = Var("inner"), Var("outer")
+SLICE: dict[str, Any] = {name: Var(name) for name in ("dim", "start", "end", "step")}
+PLACE: dict[str, Any] = {name: Var(name) for name in ("dim", "index")}
 
 IDENTITIES = (
     aten.alias.default,
@@ -204,6 +207,20 @@ GRAPH_PASSES: list[GraphPass] = [
         call_of(aten.slice_scatter.default, src=Y),
         lambda m: _copy(m, m[Y]),
         when=_replaces_all,
+    ),
+    GraphPass(
+        "slice_written_twice",
+        "Of two writes to one slice the first leaves nothing: `x[1:] += y` writes the sum, and then the slice to itself.",
+        call_of(aten.slice_scatter.default, self=call_of(aten.slice_scatter.default, self=X, **SLICE), src=Y, **SLICE),
+        lambda m: m.call(aten.slice_scatter.default, m[X], m[Y], *(m[part] for part in SLICE.values())),
+    ),
+    GraphPass(
+        "place_written_twice",
+        "The same of two writes to one place of a dimension.",
+        call_of(
+            aten.select_scatter.default, self=call_of(aten.select_scatter.default, self=X, **PLACE), src=Y, **PLACE
+        ),
+        lambda m: m.call(aten.select_scatter.default, m[X], m[Y], *(m[part] for part in PLACE.values())),
     ),
     GraphPass(
         "pad_of_nothing",

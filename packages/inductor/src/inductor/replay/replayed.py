@@ -76,7 +76,7 @@ class _Recording:
     results: tuple[Any, ...]
     """Where the launches leave them: overwritten by each replay, and by those of other graphs."""
     tensors: tuple[int, ...]
-    """Which of the results are tensors, and not sizes or None."""
+    """Which of the results are tensors in memory of the recording's, and not sizes, None or inputs that are written to."""
     fill_results: Filler
 
 
@@ -98,7 +98,7 @@ class Replayed:
     one that has moved is copied to where the recording reads it. Results are new memory at each call.
 
     Args:
-        compiled: the graph.
+        compiled: the graph. The results that it names in `written_results` are inputs, which are written to where they lie.
         settle: raises what kernels of earlier calls met (positions out of range).
         example_inputs: what the graph was compiled for, fake or real.
     """
@@ -111,6 +111,9 @@ class Replayed:
         self._settle = settle
         self._numbers = [at for at, value in enumerate(example_inputs) if not isinstance(value, torch.Tensor)]
         self._changing = [at for at, value in enumerate(example_inputs) if _changes(value)]
+        self.written_results: tuple[int, ...] = tuple(getattr(compiled, "written_results", ()))
+        self._written: dict[int, int] = {}
+        """For each of these, once it has run, which input it is."""
         self._forms: dict[Hashable, _Form] = {}
         self._given_up = False
 
@@ -148,12 +151,22 @@ class Replayed:
 
     def _first(self, inputs: list[Any]) -> Sequence[Any]:
         """The graph as it is, on the recorder's stream: what libraries prepare for a stream is there when it is recorded."""
-        results = self._recorder.aside(lambda: self._compiled(inputs))
-        tensors = [result for result in results if isinstance(result, torch.Tensor)]
+        places = {id(value): at for at, value in enumerate(inputs)}
+        results = list(self._recorder.aside(lambda: self._compiled(inputs)))
+        self._written = {at: places[id(results[at])] for at in self.written_results}
+        own = self._own(results)
+        tensors = [results[at] for at in own]
         fresh = twins(tensors)
         Filler(tensors)(fresh, tensors)  # memory of the stream that the program works on
-        made = iter(fresh)
-        return tuple(next(made) if isinstance(result, torch.Tensor) else result for result in results)
+        for at, made in zip(own, fresh, strict=True):
+            results[at] = made
+        return tuple(results)
+
+    def _own(self, results: Sequence[Any]) -> tuple[int, ...]:
+        """Which results are tensors in memory that the graph allocates."""
+        return tuple(
+            at for at, result in enumerate(results) if isinstance(result, torch.Tensor) and at not in self._written
+        )
 
     def _recorded(self, form: _Form, inputs: list[Any]) -> _Recording:
         """Record the form for where these inputs lie.
@@ -168,6 +181,7 @@ class Replayed:
         form.recordings += 1
         if form.recordings == MOST_RECORDINGS:  # the last one bears anything
             form.moved |= now.keys()
+        form.moved.difference_update(self._written.values())  # what is written to is so where it lies
         form.addresses, form.recording = now, None
         moved = tuple(sorted(form.moved))
         bytes = sum(extent(inputs[at]) * inputs[at].element_size() for at in moved)
@@ -183,7 +197,7 @@ class Replayed:
             replay, results = self._recorder.record(lambda: tuple(self._compiled(list(places))))
         except Exception as error:
             raise Unreplayable(f"{type(error).__name__}: {error}") from error
-        tensors = tuple(at for at, result in enumerate(results) if isinstance(result, torch.Tensor))
+        tensors = self._own(results)
         _require_own_memory([results[at] for at in tensors], [t for t in places if isinstance(t, torch.Tensor)])
         fixed = tuple(at for at in now if at not in form.moved)
         form.recording = _Recording(
@@ -193,7 +207,7 @@ class Replayed:
             moved,
             copies,
             Filler(copies),
-            results,
+            tuple(None if at in self._written else result for at, result in enumerate(results)),
             tensors,
             Filler([results[at] for at in tensors]),
         )
@@ -203,6 +217,7 @@ class Replayed:
         self._recorder.order()
         if recording.moved:
             recording.fill_inputs(recording.copies, [inputs[at] for at in recording.moved])
+        written = {at: inputs[place] for at, place in self._written.items()}
         inputs.clear()
         recording.replay()
         static = [recording.results[at] for at in recording.tensors]
@@ -214,6 +229,8 @@ class Replayed:
         results = list(recording.results)
         for at, made in zip(recording.tensors, fresh, strict=True):
             results[at] = made
+        for at, given in written.items():
+            results[at] = given
         return tuple(results)
 
 

@@ -9,22 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
-import sympy
-import torch
-
-from inductor.ir.body import Body
-from inductor.ir.operations import Expr, Load, Store
-from inductor.ir.program import Buffer, ExternOp, LoopOp, Operation, Program, StridedView
-from inductor.levels import split
+from inductor.ir.program import ExternOp, LoopOp, Operation, Program, StridedView
 from inductor.options import Options
-from inductor.schedule.extern import begins_with, returns_fresh, writes_into
+from inductor.schedule.extern import returns_fresh
+from inductor.schedule.input_memory import places_in_inputs
+from inductor.schedule.lives import Key, adoptable, allocated, given_up, key_of, last_uses, may_alias, overwrites
 from inductor.schedule.nodes import mutated, views
-from inductor.schedule.space import Number, number
-from symshapes import facts_if_operator
-
-Key = tuple[torch.device, torch.dtype, Number]
 
 
 @dataclass
@@ -42,12 +33,14 @@ class MemoryPlan:
     """Per step the names to drop after it."""
     private: frozenset[str] = frozenset()
     """Buffers in memory of their own that nobody sees but this graph and those its private outputs go to, whoever takes it over."""
+    written: dict[int, str] = field(default_factory=dict)
+    """Outputs that are written into an input's memory as they are computed, with the input."""
 
 
 def plan_memory(program: Program, steps: Sequence[Operation], options: Options) -> MemoryPlan:
     """Plan the memory of `steps`' buffers."""
     plan = MemoryPlan(frees=[[] for _ in steps])
-    last = _last_uses(program, steps)
+    last = last_uses(program, steps)
     owned: set[str] = set()
     """Buffers in memory this graph allocates, which nothing else can hold a view of."""
     pool: dict[Key, list[tuple[int, str]]] = {}
@@ -55,22 +48,36 @@ def plan_memory(program: Program, steps: Sequence[Operation], options: Options) 
     at_end: dict[int, list[str]] = {}
     for name, at in last.items():
         at_end.setdefault(at, []).append(name)
+    if options.inplace:
+        places, plan.written = places_in_inputs(program, steps, last)
+    else:
+        places = {}
+    reserved = {place.donor for place in places.values()}
 
     for at, step in enumerate(steps):
         taken: set[str] = set()
-        for name in _allocated(step):
-            key = _key(program.buffers[name])
+        for name in allocated(step):
+            place = places.get(name)
+            if place is not None:
+                taken.add(place.donor)
+                plan.reused[name] = place.donor
+                if place.how != "dead":
+                    {"inplace": plan.inplace, "adopted": plan.adopted}[place.how].setdefault(at, {})[name] = place.donor
+                owned.add(name)
+                continue
+            key = key_of(program.buffers[name])
             donor = None
-            dying = [n for n in at_end.get(at, ()) if n in owned and n not in taken and _key(program.buffers[n]) == key]
+            free = (n for n in at_end.get(at, ()) if n in owned and n not in taken and n not in reserved)
+            dying = [n for n in free if key_of(program.buffers[n]) == key]
             if isinstance(step, ExternOp) and dying and key[2] != 0:
-                source = _given_up(program, step, name)
+                source = given_up(program, step, name)
                 if source in dying:
                     donor = source
                     plan.adopted.setdefault(at, {})[name] = donor
             elif isinstance(step, LoopOp) and dying and key[2] != 0:
                 source = dict(step.initial).get(name)
                 if source is not None:
-                    if source in dying and _adoptable(program, step, name, source):
+                    if source in dying and adoptable(program, step, name, source):
                         donor = source
                         plan.adopted.setdefault(at, {})[name] = donor
                 elif options.inplace:
@@ -89,7 +96,7 @@ def plan_memory(program: Program, steps: Sequence[Operation], options: Options) 
             _note_extern(step, owned)
         for name in at_end.get(at, ()):
             if name in owned and name not in taken:
-                pool.setdefault(_key(program.buffers[name]), []).append((at, name))
+                pool.setdefault(key_of(program.buffers[name]), []).append((at, name))
     given = set(plan.reused.values())
     for name, at in last.items():
         if at < len(steps) and name not in given:
@@ -120,104 +127,11 @@ def _latest(dead: list[tuple[int, str]] | None) -> float:
     return dead[-1][0] if dead else -math.inf
 
 
-def _adoptable(program: Program, step: LoopOp, name: str, source: str) -> bool:
-    """Whether a buffer can become another's start without a copy: nothing else in the kernel sees the old content."""
-    here, there = program.buffers[name], program.buffers[source]
-    return (
-        (here.size, here.stride) == (there.size, there.stride)
-        and sum(earlier == source for _, earlier in step.initial) == 1
-        and all(load.buffer != source for load in step.body.loads())
-    )
-
-
-def _given_up(program: Program, step: ExternOp, name: str) -> str | None:
-    """The buffer whose content a call starts `name` with, if its memory can be had as it is: nothing else in the call reads it."""
-    view = dict(begins_with(step)).get(name)
-    if view is None or sum(other.buffer == view.buffer for other in views(step)) != 1:
-        return None
-    here, there = program.buffers[name], program.buffers[view.buffer]
-    geometry = here.size, here.stride
-    whole = view.offset == 0 and (view.size, view.stride) == geometry == (there.size, there.stride)
-    return view.buffer if whole else None
-
-
 def _note_extern(step: ExternOp, owned: set[str]) -> None:
-    facts = facts_if_operator(step.target)
-    aliases = (
-        facts is None or facts.aliases or facts.hides_views or any(number >= 0 for number in facts.returns_written)
-    )
+    aliases = may_alias(step)
     for view in views(step):
         if aliases:  # the result may be a view of it, and outlive it
             owned.discard(view.buffer)
     owned.difference_update(mutated(step))
     if returns_fresh(step):
         owned.update(name for name in step.writes if name is not None)
-
-
-def _allocated(step: Operation) -> Sequence[str]:
-    """Buffers that the wrapper allocates for a step; other extern results come from the call itself."""
-    if isinstance(step, LoopOp):
-        return step.writes
-    if writes_into(step):
-        return [name for name in step.writes if name is not None]
-    return [name for name, _ in begins_with(step)]
-
-
-def _last_uses(program: Program, steps: Sequence[Operation]) -> dict[str, int]:
-    """Per buffer the step after which it is dead; beyond the last one for outputs and for constants, which stay."""
-    last: dict[str, int] = {}
-    for at, step in enumerate(steps):
-        for name in step.writes:
-            if name is not None:
-                last[name] = at
-        if isinstance(step, LoopOp):
-            for load in step.body.loads():
-                last[load.buffer] = at
-            for _, source in step.initial:
-                last[source] = at
-        else:
-            for view in views(step):
-                last[view.buffer] = at
-    for out in program.outputs:
-        if isinstance(out, StridedView):
-            last[out.buffer] = len(steps)
-    for name in program.constants:
-        last[name] = len(steps)
-    return last
-
-
-def extent(buffer: Buffer) -> Number:
-    """Elements of memory that a buffer spans; 0 where it is empty."""
-    return _extent(buffer.size, buffer.stride)
-
-
-@lru_cache(maxsize=1 << 14)
-def _extent(sizes: tuple[Expr, ...], strides: tuple[Expr, ...]) -> Number:
-    if any(size == 0 for size in sizes):
-        return 0
-    total = sympy.Add(1, *((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)))
-    return number(sympy.expand(total))
-
-
-def _key(buffer: Buffer) -> Key:
-    return buffer.device, buffer.dtype, extent(buffer)
-
-
-def overwrites(body: Body, read: str, written: str) -> bool:
-    """Whether a kernel may write `written` into the memory of `read`: each element is read at the point that writes it,
-    and not in a later walk over the inner space."""
-    stores = [(at, op) for at, op in enumerate(body.ops) if isinstance(op, Store) and op.buffer == written]
-    loads = {at: op for at, op in enumerate(body.ops) if isinstance(op, Load) and op.buffer == read}
-    if len(stores) != 1 or not loads:
-        return False
-    place, store = stores[0]
-    if store.mode is not None or any(load.index != store.index for load in loads.values()):
-        return False
-    if not body.indirects().keys().isdisjoint(store.index.free_symbols):
-        return False
-    levels = split(body)
-    moments = [levels.outer[0]]
-    for k, walk in enumerate(levels.passes):
-        moments += [walk.ops, levels.outer[k + 1]]
-    written_at = next(k for k, moment in enumerate(moments) if place in moment)
-    return not any(loads.keys() & moment for moment in moments[written_at + 1 :])

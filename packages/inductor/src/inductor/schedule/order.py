@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 
+from inductor.ir.program import LoopOp, StridedView
 from inductor.schedule.nodes import Graph, Node, writes
 
 Rank = Callable[[int], tuple[int, ...]]
@@ -26,11 +27,51 @@ def order(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
         needs.append(mine)
         for other in mine:
             users[other].add(key)
+    _overwrite_last(graph, nodes, needs, users)
     plain = _topological(nodes, needs, users, lambda key: (nodes[key].order,))
     if len(nodes) < 3:
         return plain
     frugal = _frugal(graph, nodes, needs, users)
     return min((plain, frugal), key=lambda candidate: peak(graph, candidate))
+
+
+def _overwrite_last(graph: Graph, nodes: Sequence[Node], needs: Sequence[set[int]], users: Sequence[set[int]]) -> None:
+    """Put what reads an input before what may write to its memory (`Program.written`), where that needs no result of it."""
+    writer = {name: key for key, node in enumerate(nodes) for name in writes(node)}
+    for at, given in graph.program.written.items():
+        result = graph.program.outputs[at]
+        assert isinstance(result, StridedView)
+        first = _first_of(graph, result.buffer)
+        if first not in writer:
+            continue
+        home = writer[first]
+        readers = {key for key, node in enumerate(nodes) if given in node.reads} - {home}
+        if not readers - needs[home] or not readers.isdisjoint(_behind(home, users)):
+            continue
+        needs[home].update(readers)
+        for key in readers:
+            users[key].add(home)
+
+
+def _first_of(graph: Graph, name: str) -> str:
+    """The buffer that begins what `name` is, with a few elements changed by each of the calls in between."""
+    while True:
+        at = graph.writer.get(name)
+        op = None if at is None else graph.operations[at]
+        source = dict(op.initial).get(name) if isinstance(op, LoopOp) else None
+        if source is None or source not in graph.writer:
+            return name
+        name = source
+
+
+def _behind(start: int, users: Sequence[set[int]]) -> set[int]:
+    """All that has to run after a node."""
+    found, todo = set[int](), [start]
+    while todo:
+        new = users[todo.pop()] - found
+        found |= new
+        todo += new
+    return found
 
 
 def _topological(nodes: Sequence[Node], needs: Sequence[set[int]], users: Sequence[set[int]], rank: Rank) -> list[Node]:

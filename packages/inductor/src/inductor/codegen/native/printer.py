@@ -210,7 +210,14 @@ class _Writer:
             self.lines.append(f"Tensor& {self.name(name)} = model.constant[{at}];")
             self.geometry[name] = self.buffer(name).size, self.buffer(name).stride
         self.take_inputs()
+        inputs = set(self.memory.written.values())
+        begun = False
         for at, step in enumerate(self.schedule.steps):
+            written = step.loop.writes if isinstance(step, KernelStep) else step.op.writes
+            if not begun and any(self.memory.reused.get(name or "") in inputs for name in written):
+                begun = True
+                # From here on nobody may start over.
+                self.lines.append(f"out[{len(self.program.outputs)}].integer = 1;")
             if isinstance(step, KernelStep):
                 self.kernel(at, step)
             else:
@@ -444,7 +451,7 @@ class _Writer:
     def output(self, at: int, out: Any) -> int:
         """Write one result of the graph; what kind it is."""
         if isinstance(out, StridedView):
-            if out.buffer in self.constants or out.buffer in self.taken:
+            if out.buffer in self.constants or out.buffer in self.taken or (self.ahead and at in self.memory.written):
                 raise Inexpressible("an output in the memory of an input or a weight")
             self.lines.append(f"out[{at}].pointer = {self.view(out)}.give();")
             return 0

@@ -535,6 +535,7 @@ static PyObject* python_call(PyObject* self, PyObject* const* args, ptrdiff_t co
   }
   Failure failure;
   failure.kind = (Kind)0;
+  out[graph.outputs].integer = 0;  // whether an input was written to
   void* thread = graph.blocking ? PyEval_SaveThread() : nullptr;
   try {
     run(*bound.model, words, out);
@@ -542,7 +543,7 @@ static PyObject* python_call(PyObject* self, PyObject* const* args, ptrdiff_t co
     failure = caught;
   }
   if (thread) PyEval_RestoreThread(thread);
-  if (failure.kind && bound.instead) {
+  if (failure.kind && bound.instead && !out[graph.outputs].integer) {
     PyObject* given = PyTuple_New(count);
     for (ptrdiff_t k = 0; given && k < count; ++k) {
       Py_IncRef(args[k]);
@@ -596,8 +597,8 @@ extern "C" EXPORT PyObject* python_function(const char* path, PyObject* wrap) {
   }
 }
 
-// run(*inputs) -> tuple, of a graph without weights. `instead` is called with the inputs of a call that fails: it raises as eager
-// does, or has the result. `offset`: of the at::Tensor in all tensors that come, 0 where nobody knows.
+// run(*inputs) -> tuple, of a graph without weights. `instead` is called with the inputs of a call that fails before it wrote to any:
+// it raises as eager does, or has the result. `offset`: of the at::Tensor in all tensors that come, 0 where nobody knows.
 extern "C" EXPORT PyObject* python_graph(PyObject* wrap, PyObject* instead, ptrdiff_t offset) {
   try {
     import_all();
