@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -136,9 +135,6 @@ def test_inputs_that_are_written_to() -> None:
         torch.testing.assert_close(given, expected[which])
         torch.testing.assert_close(doubled, expected[which] * 2)
     assert recorder.recorded == 3
-    last = weakref.ref(caches.pop())
-    del given
-    assert last() is None  # nobody holds what a program gave
 
 
 def test_written_in_between() -> None:
