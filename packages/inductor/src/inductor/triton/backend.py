@@ -54,7 +54,7 @@ class TritonBackend:
             summed_rows=(*_HALVES, torch.float32),
             raises_later=True,
             module=f"torch.{device_type}",
-            recorder="inductor.replay.cuda:recorder_of" if device_type == "cuda" else None,
+            recorder="inductor.triton.recorder:recorder_of" if device_type == "cuda" else None,
             draws_in_kernels=True,
         )
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -32,7 +31,7 @@ from inductor.triton.signature import source_of
 SOURCE = Path(__file__).with_name("launcher.c")
 MOST_VARIANTS = 3
 """Of a form of a kernel, whose last one assumes nothing."""
-MOST_WORKERS = 8
+WORKERS = 4
 """Kernels that are compiled beside each other."""
 
 
@@ -161,7 +160,7 @@ class Variants:
 @functools.cache
 def _workers() -> ThreadPoolExecutor:
     """Threads that compile: much of that is done without Python's lock, or by another process."""
-    return ThreadPoolExecutor(max(1, min(MOST_WORKERS, (os.cpu_count() or 1) - 1)), "triton-compile")
+    return ThreadPoolExecutor(WORKERS, "triton-compile")
 
 
 def begin(choices: Choices) -> None:
