@@ -1,6 +1,6 @@
-"""The Triton backend on a GPU: the MLP (inference and training) and a 2-layer BertModel, checked against eager.
+"""All checks on a GPU: models in inference and training, the tests that need one, torch's operator database.
 
-    python benchmarks/gpu_check.py [--json FILE]
+    python benchmarks/gpu_check.py [--json FILE] [--jobs N] [--every N] [--only models|tests|operators]
 
 One command on a machine with torch 2.11 or newer, Triton 3.6, CPython 3.12 and a C compiler; no network, nothing installed: the
 native part is built in place where it is missing.
@@ -11,9 +11,11 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -110,11 +112,56 @@ def check(name: str, *, train: bool, dtype: str) -> dict[str, Any]:
     }
 
 
+TESTS = (
+    "tests_integration/test_gpu.py",
+    "tests_integration/test_gpu_replay.py",
+    "tests_integration/test_user_triton.py",
+    "packages/capture/tests/kernels",
+)
+"""What runs with Triton's compiler in place of its interpreter."""
+DTYPES = ("float32", "float16", "bfloat16")
+
+
+def environment() -> dict[str, str]:
+    """Of processes that this one starts."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TRITON_INTERPRET": "0"}
+
+
+def tests(jobs: int) -> int:
+    """Run the device's tests; how many files' worth failed: 0 or 1."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", str(jobs), *TESTS]
+    return int(subprocess.run(command, cwd=ROOT, env=environment(), check=False).returncode != 0)
+
+
+def operators(jobs: int, every: int) -> int:
+    """Run the operator database, forward and gradients; how many cells are not right."""
+    with tempfile.TemporaryDirectory() as folder:
+        cells = Path(folder) / "cells.jsonl"
+        command = [sys.executable, "-m", "benchmarks", "--suite", "operators", "--device", "cuda", "--json", str(cells)]
+        command += ["--jobs", str(jobs), "--every", str(every)]
+        for dtype in DTYPES:
+            command += ["--dtype", dtype]
+        subprocess.run(command, cwd=ROOT, env=environment(), check=True)
+        verdicts = [json.loads(line)["verdict"] for line in cells.read_text().splitlines()]
+    return sum(verdict not in ("right", "eager raises") for verdict in verdicts)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, help="the models' times")
+    parser.add_argument("--jobs", type=int, default=8, help="processes of the tests and of the database")
+    parser.add_argument("--every", type=int, default=1, help="one operator in so many")
+    parser.add_argument("--only", choices=("models", "tests", "operators"))
     options = parser.parse_args()
     prepare()
+    failures = models(options.json) if options.only in (None, "models") else 0
+    failures += tests(options.jobs) if options.only in (None, "tests") else 0
+    failures += operators(options.jobs, options.every) if options.only in (None, "operators") else 0
+    sys.exit(bool(failures))
+
+
+def models(times: Path | None) -> int:
+    """Compare models and time a step of each; how many failed."""
     import torch
 
     import capture
@@ -154,10 +201,10 @@ def main() -> None:
             f"{row['kernels']} kernels, first call {row['first_call_s']:.1f} s, "
             f"step {row['ours_ms']:.2f} ms for eager's {row['eager_ms']:.2f} ms"
         )
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1))
-    print(f"{len(rows)} passed, {failures} failed")
-    sys.exit(bool(failures))
+    if times:
+        times.write_text(json.dumps(rows, indent=1))
+    print(f"{len(rows)} models passed, {failures} failed")
+    return failures
 
 
 if __name__ == "__main__":

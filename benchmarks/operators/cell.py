@@ -45,10 +45,10 @@ class Cell:
         return self.op, self.dtype, self.kind
 
 
-def run_cell(name: str, dtype: str, kind: str, count: int) -> Cell:
+def run_cell(name: str, dtype: str, kind: str, count: int, device: str = "cpu") -> Cell:
     """Compile and compare; never raises for what the compiler does."""
     started = time.perf_counter()
-    samples = _that_run(operators()[name].op, calls(name, dtype, kind, count))
+    samples = _that_run(operators()[name].op, calls(name, dtype, kind, count, device))
     cell = Cell(name, dtype, kind, "right", samples=len(samples))
     if not samples:
         cell.verdict = "eager raises"
@@ -89,7 +89,8 @@ def _compare(cell: Cell, samples: list[Call]) -> Cell:
     compiled: list[CompiledGraph] = []
 
     def backend(graph: Any, inputs: Any) -> Any:
-        return meta.backends.inductor(graph, inputs, on_compiled=compiled.append)
+        # Random numbers are compared, too.
+        return meta.backends.inductor(graph, inputs, on_compiled=compiled.append, options={"random": "eager"})
 
     def several(calls: list[Call]) -> list[Any]:
         return [function(first, *args, **kwargs) for first, args, kwargs in calls]

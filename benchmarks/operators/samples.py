@@ -56,20 +56,20 @@ def reason(table: dict[str, str], name: str) -> str | None:
     return next((why for pattern, why in table.items() if re.fullmatch(pattern, name)), None)
 
 
-def applies(name: str, dtype: str, kind: str) -> bool:
+def applies(name: str, dtype: str, kind: str, device: str = "cpu") -> bool:
     """Whether eager has the operator for the dtype, and gradients where these are asked for."""
     op, of = operators()[name], DTYPES[dtype]
-    if not op.supports_dtype(of, "cpu"):
+    if not op.supports_dtype(of, device):
         return False
     return kind == "forward" or (
-        of.is_floating_point and op.supports_autograd and of in op.supported_backward_dtypes("cpu")
+        of.is_floating_point and op.supports_autograd and of in op.supported_backward_dtypes(device)
     )
 
 
-def calls(name: str, dtype: str, kind: str, count: int) -> list[Call]:
+def calls(name: str, dtype: str, kind: str, count: int, device: str = "cpu") -> list[Call]:
     """At most `count` of an operator's sample calls, spread evenly over all kinds it has."""
     torch.manual_seed(0)
-    found = operators()[name].sample_inputs("cpu", DTYPES[dtype], requires_grad=kind == "gradients")
+    found = operators()[name].sample_inputs(device, DTYPES[dtype], requires_grad=kind == "gradients")
     samples = list(itertools.islice(found, MANY))
     if len(samples) > count:
         samples = [samples[round(at * (len(samples) - 1) / max(count - 1, 1))] for at in range(count)]
@@ -91,7 +91,7 @@ def _copied(t: torch.Tensor) -> torch.Tensor:
         copy = (
             flat.as_strided(t.shape, t.stride())
             if t.numel()
-            else torch.empty_strided(t.shape, t.stride(), dtype=t.dtype)
+            else torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device)
         )
     if t.is_conj():
         copy = copy.conj_physical_().conj()

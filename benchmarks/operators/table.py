@@ -32,6 +32,7 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="benchmarks --suite operators", description=__doc__)
     parser.add_argument("--op", type=re.compile, help="operators whose whole name this regular expression matches")
     parser.add_argument("--dtype", action="append", choices=DTYPES, help=f"{', '.join(USUAL)} by default")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--kind", action="append", choices=KINDS, help="both by default")
     parser.add_argument("--samples", type=int, default=4, help="sample calls an operator")
     parser.add_argument("--every", type=int, default=1, help="one operator in so many")
@@ -58,9 +59,9 @@ def main(arguments: Sequence[str]) -> None:
         for dtype in options.dtype or USUAL
         for kind in options.kind or KINDS
         if (name, dtype, kind) not in done and (again is None or (name, dtype, kind) in again)
-        if applies(name, dtype, kind)
+        if applies(name, dtype, kind, options.device)
     ]
-    for cell in run(asked, options.stage, options.jobs, options.seconds):
+    for cell in run(asked, options.stage, options.jobs, options.seconds, options.device):
         cells.append(cell)
         if options.json:
             with options.json.open("a") as file:
@@ -81,19 +82,21 @@ def read(file: Path) -> list[Cell]:
     return [Cell(**json.loads(line)) for line in file.read_text().splitlines()]
 
 
-def run(asked: Sequence[Asked], stage: str, jobs: int, seconds: int) -> Iterator[Cell]:
+def run(asked: Sequence[Asked], stage: str, jobs: int, seconds: int, device: str = "cpu") -> Iterator[Cell]:
     """The cells as they come; a process that dies or hangs is one cell's, and another goes on."""
     waiting: queue.SimpleQueue[Asked] = queue.SimpleQueue()
     for one in asked:
         waiting.put(one)
     answers: queue.SimpleQueue[Cell] = queue.SimpleQueue()
     for _ in range(jobs):
-        threading.Thread(target=_serve, args=(waiting, answers, stage, seconds), daemon=True).start()
+        threading.Thread(target=_serve, args=(waiting, answers, stage, seconds, device), daemon=True).start()
     for _ in asked:
         yield answers.get()
 
 
-def _serve(waiting: queue.SimpleQueue[Asked], answers: queue.SimpleQueue[Cell], stage: str, seconds: int) -> None:
+def _serve(
+    waiting: queue.SimpleQueue[Asked], answers: queue.SimpleQueue[Cell], stage: str, seconds: int, device: str
+) -> None:
     child = None
     while True:
         try:
@@ -101,7 +104,7 @@ def _serve(waiting: queue.SimpleQueue[Asked], answers: queue.SimpleQueue[Cell], 
         except queue.Empty:
             break
         if child is None or child.poll() is not None:
-            command = [sys.executable, "-m", "benchmarks.operators.child", stage]
+            command = [sys.executable, "-m", "benchmarks.operators.child", stage, device]
             child = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
             )
