@@ -9,7 +9,7 @@ import functools
 import logging
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from inductor.backends import BackendOf, backend_for
 from inductor.cache import Damaged, read_entry, require_trusted
 from inductor.codegen.module import Call, LayoutFitter, load_call
 from inductor.codegen.source import straight_line
-from inductor.device import Kernel
+from inductor.device import Kernel, KernelCall
 from inductor.parts import CHECKED, WRAPPER, Parts
 from inductor.stored import parts_of
 from symshapes import StraightLine, phase
@@ -149,6 +149,11 @@ class CompiledGraph:
         """The generated function's body, for callers that have gradients switched off and want no frame at all; None
         before the first call, which checks layouts."""
         return straight_line(self.source, self._namespace) if self._checked is None else None
+
+    def spied(self, spy: Callable[[str, KernelCall], KernelCall]) -> Call:
+        """The generated function with another callable for each kernel: what `spy` gives for its name and itself."""
+        kernels = {name: spy(name, self._namespace[name]) for name in self.kernels if name in self._namespace}
+        return load_call(self.source, f"{self._where}/{WRAPPER}", {**self._namespace, **kernels})
 
     def settle(self) -> None:
         """Raise what kernels met that ran after the call that launched them returned, as far as it is known by now.

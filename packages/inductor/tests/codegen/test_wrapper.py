@@ -246,6 +246,9 @@ def test_the_file_benchmarks_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     command = [sys.executable, "-c", script, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert "us a call" in done.stdout, done.stderr
+    (row,) = [line.split() for line in done.stdout.splitlines() if line.startswith("cpu_")]
+    assert row[1] == "1"
+    assert row[-1].endswith("%")
 
 
 def test_tensors_have_the_layout_that_calls_want() -> None:
