@@ -113,6 +113,9 @@ def compile(
         module, parts = _parts(traced, partitioner or partition_default)
         output = module.graph.output_node()
         output.meta["private"] = range(traced.result_count, len(output.args[0]))  # type: ignore[arg-type]
+        for _, partition in parts:
+            private = (at for at, saved in enumerate(partition.saved) if saved.is_private(traced.result_count))
+            partition.backward.graph.output_node().meta["private_inputs"] = tuple(private)
     forward = (forward_compiler or inference_compiler)(module, _example_inputs(module))
     compiler = backward_compiler or inference_compiler
     twice = [double_backward(graph_module, len(inputs), joint, partition, traced) for joint, partition in parts]

@@ -72,8 +72,14 @@ def _is_worth_it(node: fx.Node) -> bool:
     ):
         return False
     readers = [user for user in node.users if user.meta.get("backward")]
-    return bool(readers) and all(
-        facts is not None and facts.elementwise for facts in (facts_if_operator(user.target) for user in readers)
+    return bool(readers) and all(map(_reads_by_element, readers))
+
+
+def _reads_by_element(user: fx.Node) -> bool:
+    """Whether a call needs of an argument's elements the one at the same place, as a cast does too."""
+    facts = facts_if_operator(user.target)
+    return facts is not None and (
+        facts.elementwise or (user.target is aten._to_copy.default and {*user.kwargs} == {"dtype"})
     )
 
 

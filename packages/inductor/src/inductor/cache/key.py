@@ -116,7 +116,8 @@ def _digest(module: fx.GraphModule, inputs: Iterable[Any], surroundings: Surroun
         numbers[node] = len(numbers)
         add(node.op, node.name, _target(module, node, digest, surroundings.options.freezing))
         add(_arguments(node.args, numbers), _arguments(node.kwargs, numbers), describe(node.meta.get("val")))
-    add(repr(module.graph.output_node().meta.get("private", ())))
+    for private in ("private", "private_inputs"):
+        add(repr(module.graph.output_node().meta.get(private, ())))
     return digest.hexdigest()
 
 

@@ -140,6 +140,8 @@ class Program:
     outputs: list[StridedView | Expr | int | float | bool | None] = field(default_factory=list)
     private_outputs: frozenset[int] = frozenset()
     """Positions of outputs that only other compiled graphs see, as what a forward saves for its backward."""
+    private_inputs: frozenset[int] = frozenset()
+    """Positions of inputs that nobody else holds: their memory is given back with their last reader."""
     symbols: dict[Symbol, Measure | Expr | None] = field(default_factory=dict)
     """Where each symbol's value comes from at run time: an input's size or stride; an expression of symbols before it; None
     if it is an input itself, a number."""
