@@ -114,7 +114,8 @@ def compile(
         output = module.graph.output_node()
         output.meta["private"] = range(traced.result_count, len(output.args[0]))  # type: ignore[arg-type]
         for _, partition in parts:
-            private = (at for at, saved in enumerate(partition.saved) if saved.is_private(traced.result_count))
+            results = [saved.result for saved in partition.saved]
+            private = (at for at, place in enumerate(results) if place is not None and place >= traced.result_count)
             partition.backward.graph.output_node().meta["private_inputs"] = tuple(private)
     forward = (forward_compiler or inference_compiler)(module, _example_inputs(module))
     compiler = backward_compiler or inference_compiler

@@ -30,10 +30,6 @@ class Saved:
     input: int | None
     result: int | None
 
-    def is_private(self, results: int) -> bool:
-        """Whether nobody else has it: it is no input, and none of the program's `results`, which come first."""
-        return self.result is not None and self.result >= results
-
 
 @dataclass(frozen=True)
 class Partition:
