@@ -59,7 +59,8 @@ def _sources(used: list[fx.Node], mutated: set[fx.Node]) -> list[fx.Node]:
     saved = dict.fromkeys(node for node in found if not _is_copy(node))
     for node in copies:
         source: Any = node.args[0]
-        # A cast costs nothing in a fused backward, provided that its source is at hand anyway; another layout costs little.
+        # A cast costs nothing in a fused backward, provided that its source is at hand anyway; another layout of an
+        # input costs little.
         at_hand = source in saved or source.op == "placeholder" or is_narrow(source)
         if at_hand and source not in mutated:
             saved[source] = None
@@ -69,8 +70,11 @@ def _sources(used: list[fx.Node], mutated: set[fx.Node]) -> list[fx.Node]:
 
 
 def _is_copy(node: fx.Node) -> bool:
-    """Whether it is a cast, or has another layout than the program itself reads (`aotgrad.compile(rewrite=...)`)."""
-    return node.target is aten._to_copy.default or bool(node.meta.get("relaid") and not is_view(node.target))
+    """Whether it is a cast, or an input in another layout than the program itself reads (`aotgrad.compile(rewrite=...)`)."""
+    relaid = (
+        node.target is aten.clone.default and node.meta.get("relaid") and node.all_input_nodes[0].op == "placeholder"
+    )
+    return node.target is aten._to_copy.default or bool(relaid)
 
 
 def _is_view(node: fx.Node) -> bool:
