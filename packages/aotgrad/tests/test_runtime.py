@@ -6,7 +6,9 @@ import linecache
 import subprocess
 import sys
 import textwrap
+import weakref
 
+import numpy as np
 import pytest
 import torch
 
@@ -476,3 +478,50 @@ def test_complex_numbers_of_the_program(interpreter, program):
     torch.testing.assert_close(out, program(x))
     ours, theirs = (torch.autograd.grad(y.imag.sum() + y.abs().sum(), x) for y in (out, program(x)))
     torch.testing.assert_close(ours, theirs)
+
+
+def test_what_is_saved_is_given_back_as_the_backward_goes(interpreter):
+    """Unless the graph is kept: then another backward comes for it."""
+    memory: list[weakref.ref[np.ndarray]] = []
+
+    def forward(module, inputs):
+        run = interpreter(module, inputs)
+
+        def call(args):
+            owners = [result.numpy().copy() for result in run(args)]  # whose end can be seen
+            memory[:] = map(weakref.ref, owners)
+            return [torch.from_numpy(owner) for owner in owners]
+
+        return call
+
+    lives: list[list[bool]] = []
+
+    def backward(module, inputs):
+        run = interpreter(module, inputs)
+
+        def call(args):
+            result = run(args)
+            lives.append([one() is not None for one in memory])
+            return result
+
+        return call
+
+    x = leaf(3)
+    run = aotgrad.compile(
+        lambda x: (x.sin().exp().tanh(),),
+        [x],
+        inference_compiler=interpreter,
+        forward_compiler=forward,
+        backward_compiler=backward,
+    )
+    (out,) = run(x)
+    result, *saved = memory
+    assert saved
+    assert result() is not None
+    out.sum().backward(retain_graph=True)
+    out.detach_()
+    (out,) = run(x)
+    out.sum().backward()
+    kept, (_, *left) = lives
+    assert all(kept)
+    assert not any(left)

@@ -87,6 +87,10 @@ increment_versions = torch._C._increment_version
 # What the public methods of an autograd.Function's context set: assigned, they cost no frame.
 TO_SAVE, NON_DIFFERENTIABLE, MATERIALIZES = "to_save", "non_differentiable", "materialize_grads"
 
+# What has that context let go of what it saved, unless the graph is kept: the public way lets go for good, also of what another
+# backward comes for.
+LET_GO = "maybe_clear_saved_tensors"
+
 
 # The types of operators: public code has instances only.
 OpOverload, OpOverloadPacket = torch._ops.OpOverload, torch._ops.OpOverloadPacket

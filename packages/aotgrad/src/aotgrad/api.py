@@ -17,7 +17,7 @@ from aotgrad.errors import Unsupported
 from aotgrad.frozen import asks_for_held, constants_of, frozen, renewing
 from aotgrad.interpret import attached_tensors
 from aotgrad.joint import InferenceGraph, JointGraph, trace_inference, trace_joint
-from aotgrad.partition import Partition, Partitioner, partition_default
+from aotgrad.partition import Partition, Partitioner, narrow, partition_default
 from aotgrad.partition.groups import merged, of_group
 from aotgrad.pieces import compile_in_pieces, controls
 from aotgrad.runtime import Taken, inference_runner, training_runner
@@ -117,6 +117,10 @@ def compile(
         module, parts = _parts(traced, partitioner or partition_default)
         output = module.graph.output_node()
         output.meta["private"] = range(traced.result_count, len(output.args[0]))  # type: ignore[arg-type]
+        for _, partition in parts:
+            results = [saved.result for saved in partition.saved]
+            private = (at for at, place in enumerate(results) if place is not None and place >= traced.result_count)
+            partition.backward.graph.output_node().meta["private_inputs"] = tuple(private)
     writes = offer_writes(module, traced.signature, saved=[part.saved for _, part in parts])
     forward = (forward_compiler or inference_compiler)(module, _example_inputs(module))
     compiler = backward_compiler or inference_compiler
@@ -149,6 +153,8 @@ def _rewrite(graph: fx.Graph, rewrite: Callable[[fx.Graph], object] | None) -> N
 def _parts(joint: JointGraph, partitioner: Partitioner) -> tuple[fx.GraphModule, list[tuple[JointGraph, Partition]]]:
     """The forward, and a backward for each group of results that eager differentiates by itself."""
     if len(joint.groups) > 1 or joint.cuts:
+        # Once for all of them: what the groups compute alike stays alike.
+        narrow(joint)
         narrowed = [part for group in joint.groups if (part := of_group(joint, group)) is not None]
         if len(narrowed) == len(joint.groups):
             forward, partitions = merged(joint, [partitioner(part) for part in narrowed])

@@ -216,7 +216,9 @@ def _run_backward(source: Source, way: Backwards, tangents: int) -> None:
     """Set `gradients`. Kernels read memory, which tangents need not have; then the graph runs as it was traced."""
     partition = way.partition
     source.names["traced_backward"] = lambda arguments: partition.backward(*arguments)
-    given = ["*ctx.saved_tensors"] if partition.saved else []
+    # Behind what it saved stands what has the context let go of that, and adds nothing (None): each is given back once its last
+    # reader ran, where autograd would hold all of them until the whole backward has.
+    given = ["*ctx.saved_tensors", f"*(ctx.{_torch.LET_GO}() or ())"] if partition.saved else []
     given += ["*ctx.sizes"] if partition.saved_sizes else []
     arguments = ", ".join([*given, *(f"t{position}" for position in range(tangents))])
     if isinstance(way.repeated, DoubleBackward):

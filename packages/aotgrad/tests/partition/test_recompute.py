@@ -34,6 +34,17 @@ def test_what_fused_kernels_alone_read_is_made_again():
     assert saved_sizes(scaled, *inputs) == [(ROWS, COLUMNS)]
 
 
+def test_a_cast_is_no_reader_that_keeps_it():
+    """What the backward reads in float32 of halves: tanh, which a written-out GELU has."""
+
+    def gelu(x, w, v):
+        h = x @ w
+        return ((0.5 * h * (1.0 + torch.tanh(0.8 * (h + 0.044715 * torch.pow(h, 3.0))))) @ v,)
+
+    inputs = [leaf(*size).detach().half().requires_grad_() for size in ((ROWS, 8), (8, 2 * COLUMNS), (2 * COLUMNS, 8))]
+    assert saved_sizes(gelu, *inputs) == [(ROWS, 2 * COLUMNS)] * 2  # what goes into it, and what comes out
+
+
 def test_gradients(check):
     check(scaled, leaf(ROWS, 8), leaf(8, COLUMNS), leaf(COLUMNS), leaf(COLUMNS))
 

@@ -350,6 +350,7 @@ class _Lowering:
 
     def _outputs(self, node: fx.Node) -> None:
         self.builder.program.private_outputs = frozenset(node.meta.get("private", ()))
+        self.builder.program.private_inputs = frozenset(node.meta.get("private_inputs", ()))
         flat = node.args[0]
         for at, arg in enumerate(flat if isinstance(flat, tuple | list) else [flat]):
             value = self._argument(arg)

@@ -187,9 +187,12 @@ def test_images_saved_for_the_backward_have_channels_last():
     joint = aotgrad.trace_joint(program, fakes)
     assert channels_last(joint.graph, traits) == 4
     partition = aotgrad.partition_default(joint)
+    given = partition.backward.graph.find_nodes(op="placeholder")
     images = [
-        n.meta["val"]
-        for n in partition.backward.graph.find_nodes(op="placeholder")
-        if isinstance(n.meta["val"], torch.Tensor) and n.meta["val"].dim() == 4 and n.meta["val"].shape[0] == 2
+        node.meta["val"]
+        for node, saved in zip(given, partition.saved)
+        if saved.result is not None and node.meta["val"].dim() == 4 and node.meta["val"].shape[0] == 2
     ]
     assert images and all(image.is_contiguous(memory_format=LAST) for image in images)
+    # The program's own image is there anyway: no copy of it is kept.
+    assert {saved.input for saved in partition.saved if saved.input is not None} == {0, 1}

@@ -2,8 +2,9 @@
 
 import torch
 from inductor_schedules import check_schedule, run, scheduled
+from inductor_tracing import trace
 
-from inductor import Options
+from inductor import Options, lower, schedule
 
 X = torch.randn(6, 6, generator=torch.Generator().manual_seed(0))
 
@@ -98,3 +99,37 @@ def test_memory_is_not_held_for_long() -> None:
 
     assert check_schedule(f, X).memory.reused
     assert not check_schedule(f, X, options=Options(reuse_window=0, inplace=False)).memory.reused
+
+
+def test_what_is_held_does_not_add_to_the_peak() -> None:
+    def f(x: torch.Tensor, w: torch.Tensor, peak: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        first = torch.mm(x, x)
+        one = torch.mm(first[:1], first[:, :1])
+        between = torch.mm(x, w)
+        another = torch.mm(between, between[:1].t())
+        third = torch.mm(x, x)
+        large = torch.mm(peak, peak)
+        return third, one, another, torch.mm(large, large[:, :1])
+
+    wide, small, large = torch.randn(6, 18), torch.randn(1, 1), torch.randn(12, 12)
+    assert not check_schedule(f, X, wide, small).memory.reused  # the wide one is the peak: nothing goes with it
+    assert check_schedule(f, X, wide, large).memory.reused  # which comes later anyway
+
+
+def test_inputs_that_nobody_else_holds_are_memory_too() -> None:
+    """While they are there, nothing may be held beside them; once they have gone there is room."""
+
+    def f(saved: torch.Tensor, x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        start = torch.mm(saved, saved[:, :1])
+        first = torch.mm(x, x)
+        one = torch.mm(first[:1], first[:, :1])
+        between = torch.mm(x, w)
+        another = torch.mm(between, between[:1].t())
+        return torch.mm(x, x), start, one, another
+
+    inputs = (torch.randn(30, 30), X, torch.randn(6, 18))
+    for private, held in (((), False), ((0,), True)):
+        graph, _ = trace(f, *inputs)
+        graph.graph.output_node().meta["private_inputs"] = private
+        plan = schedule(lower(graph, inputs))
+        assert bool(plan.memory.reused) is held

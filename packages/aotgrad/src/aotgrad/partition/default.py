@@ -13,7 +13,8 @@ import torch
 from torch import fx
 
 from aotgrad.joint import JointGraph
-from aotgrad.partition.recompute import without_recomputable
+from aotgrad.partition.narrow import answered, narrow
+from aotgrad.partition.recompute import is_narrow, without_recomputable
 from aotgrad.partition.split import Partition, sources_of, split
 from aotgrad.views import is_view
 
@@ -24,11 +25,13 @@ _MADE_ANEW = {aten.full.default, aten.scalar_tensor.default, aten.arange.start_s
 
 def partition_default(joint: JointGraph) -> Partition:
     """Cut `joint` where its backward begins."""
+    narrow(joint)
     inputs = inputs_of(joint)
     mutated = {inputs[mutation.input] for mutation in joint.signature.mutations}
     output = next(node for node in reversed(joint.graph.nodes) if node.op == "output")
     results = {node for node in output.args[0][: joint.result_count] if isinstance(node, fx.Node)}
-    return split(joint, without_recomputable(_sources(backward_uses(joint), mutated), results, mutated))
+    saved = without_recomputable(_sources(backward_uses(joint), mutated), results, mutated)
+    return split(joint, answered(joint, saved, results))
 
 
 def inputs_of(joint: JointGraph) -> list[fx.Node]:
@@ -52,17 +55,26 @@ def backward_uses(joint: JointGraph) -> list[fx.Node]:
 def _sources(used: list[fx.Node], mutated: set[fx.Node]) -> list[fx.Node]:
     """What to save so that all of `used` can be had: views give way to what they are views of, and so on."""
     found = sources_of(used, lambda node: node.op == "get_attr" or node.target in _MADE_ANEW or _is_view(node))
-    casts = [node for node in found if node.target is aten._to_copy.default]
-    saved = dict.fromkeys(node for node in found if node.target is not aten._to_copy.default)
-    for node in casts:
+    copies = [node for node in found if _is_copy(node)]
+    saved = dict.fromkeys(node for node in found if not _is_copy(node))
+    for node in copies:
         source: Any = node.args[0]
-        # A cast costs nothing in a fused backward, provided that its source is at hand anyway.
-        at_hand = source in saved or source.op == "placeholder"
+        # A cast costs nothing in a fused backward, provided that its source is at hand anyway; another layout of an
+        # input costs little.
+        at_hand = source in saved or source.op == "placeholder" or is_narrow(source)
         if at_hand and source not in mutated:
             saved[source] = None
         else:
             saved[node] = None
     return list(saved)
+
+
+def _is_copy(node: fx.Node) -> bool:
+    """Whether it is a cast, or an input in another layout than the program itself reads (`aotgrad.compile(rewrite=...)`)."""
+    relaid = (
+        node.target is aten.clone.default and node.meta.get("relaid") and node.all_input_nodes[0].op == "placeholder"
+    )
+    return node.target is aten._to_copy.default or bool(relaid)
 
 
 def _is_view(node: fx.Node) -> bool:

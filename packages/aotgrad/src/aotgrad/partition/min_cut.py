@@ -15,6 +15,7 @@ from torch import fx
 
 from aotgrad.joint import JointGraph
 from aotgrad.partition.default import backward_uses, inputs_of
+from aotgrad.partition.narrow import narrow
 from aotgrad.partition.recompute import bytes_of, is_recomputable
 from aotgrad.partition.split import Partition, split
 from aotgrad.views import is_view
@@ -32,6 +33,7 @@ def partition_min_cut(joint: JointGraph) -> Partition:
     # Takes 0.2 s to be imported (all of aotgrad: 0.6 s), and only training has anything to cut.
     import networkx  # noqa: PLC0415  (the reason is above)
 
+    narrow(joint)
     used = backward_uses(joint)
     inputs = inputs_of(joint)
     mutated = {inputs[mutation.input] for mutation in joint.signature.mutations}

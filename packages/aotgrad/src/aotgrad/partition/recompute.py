@@ -54,7 +54,10 @@ def without_recomputable(saved: Sequence[fx.Node], kept: Collection[fx.Node], mu
         # Inputs that the backward gets for this alone are small, as a bias is: the program may write to them until then, which
         # is an error if they are saved and none if what was made of them is.
         size = bytes_of(node.meta["val"])
-        more = sum(bytes_of(source.meta["val"]) for source in sources if source not in found)
+        new = [source for source in sources if source not in found]
+        more = sum(bytes_of(source.meta["val"]) for source in new)
+        if all(map(is_narrow, new)) and more < size:
+            more = 0
         if 8 * more <= size and 8 * sum(bytes_of(source.meta["val"]) for source in sources) <= 9 * size:
             del found[node]
             found.update(dict.fromkeys(sources))
@@ -72,12 +75,15 @@ def _is_worth_it(node: fx.Node) -> bool:
     ):
         return False
     readers = [user for user in node.users if user.meta.get("backward")]
-    return bool(readers) and all(map(_is_elementwise, readers))
+    return bool(readers) and all(map(reads_by_element, readers))
 
 
-def _is_elementwise(node: fx.Node) -> bool:
-    facts = facts_if_operator(node.target)
-    return facts is not None and (facts.elementwise or node.target is aten._to_copy.default)
+def reads_by_element(user: fx.Node) -> bool:
+    """Whether a call needs of an argument's elements the one at the same place, as a cast does too."""
+    facts = facts_if_operator(user.target)
+    return facts is not None and (
+        facts.elementwise or (user.target is aten._to_copy.default and {*user.kwargs} == {"dtype"})
+    )
 
 
 def _sources(node: fx.Node, saved: Collection[fx.Node]) -> list[fx.Node] | None:
@@ -85,7 +91,7 @@ def _sources(node: fx.Node, saved: Collection[fx.Node]) -> list[fx.Node] | None:
     made: list[fx.Node] = []
 
     def is_made(part: fx.Node) -> bool:
-        if part is not node and (part in saved or part.op == "placeholder" or len(made) > LONGEST):
+        if part is not node and (part in saved or is_narrow(part) or part.op == "placeholder" or len(made) > LONGEST):
             return False
         if is_recomputable(part):
             made.append(part)
@@ -93,7 +99,9 @@ def _sources(node: fx.Node, saved: Collection[fx.Node]) -> list[fx.Node] | None:
         return False
 
     sources = sources_of([node], is_made)
-    if len(made) > LONGEST or not all(source in saved or _can_be_saved(source) for source in sources):
+    if len(made) > LONGEST or not all(
+        source in saved or is_narrow(source) or _can_be_saved(source) for source in sources
+    ):
         return None
     return sources
 
@@ -103,6 +111,11 @@ def _can_be_saved(source: fx.Node) -> bool:
     facts = facts_if_operator(source.target)
     known = source.meta.get("val")
     return source.op == "placeholder" or not isinstance(known, torch.Tensor) or (facts is not None and facts.random)
+
+
+def is_narrow(node: fx.Node) -> bool:
+    """Whether a value is there to be saved in place of what it is cast to (see `narrow.py`)."""
+    return bool(node.meta.get("narrow"))
 
 
 def is_recomputable(node: fx.Node) -> bool:

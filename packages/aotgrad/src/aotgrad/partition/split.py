@@ -114,7 +114,7 @@ class _Parts:
         needed = {node for node in (*self.results, *tensors, *sizes) if isinstance(node, fx.Node)}
         # Also what nobody reads: random ops move the generator on, others act.
         needed |= {node for node in self.joint.graph.nodes if stays(node) and not node.meta.get("backward")}
-        wanted = _needed(needed, stop=set())
+        wanted = all_needed(needed, stop=set())
         for node in self.joint.graph.nodes:
             if (node in wanted or node.op == "placeholder") and node not in self.tangents:
                 env[node] = _copy(graph, node, env)
@@ -135,7 +135,7 @@ class _Parts:
         """What the backward is made of where it is given `saved` and the tangents."""
         needed = {node for node in self.gradients if isinstance(node, fx.Node)}
         needed |= {node for node in self.joint.graph.nodes if stays(node) and node.meta.get("backward")}
-        return _needed(needed, stop={*saved, *self.tangents})
+        return all_needed(needed, stop={*saved, *self.tangents})
 
     def _kept(self, graph: fx.Graph, copied: fx.Node, node: fx.Node) -> fx.Node:
         """The saved value itself, or a copy if it is an input that will be written to after the forward."""
@@ -177,7 +177,7 @@ def _copy(graph: fx.Graph, node: fx.Node, env: dict[fx.Node, fx.Node]) -> fx.Nod
     return made
 
 
-def _needed(roots: set[fx.Node], stop: set[fx.Node]) -> set[fx.Node]:
+def all_needed(roots: set[fx.Node], stop: set[fx.Node]) -> set[fx.Node]:
     """`roots` and all that they are computed from, not looking behind `stop`."""
     found: set[fx.Node] = set()
     waiting = list(roots)

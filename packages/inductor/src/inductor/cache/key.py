@@ -116,7 +116,7 @@ def _digest(module: fx.GraphModule, inputs: Iterable[Any], surroundings: Surroun
         numbers[node] = len(numbers)
         add(node.op, node.name, _target(module, node, digest, surroundings.options.freezing))
         add(_arguments(node.args, numbers), _arguments(node.kwargs, numbers), describe(node.meta.get("val")))
-    for said in ("private", "writes"):
+    for said in ("private", "private_inputs", "writes"):
         add(repr(module.graph.output_node().meta.get(said, ())))
     return digest.hexdigest()
 

@@ -142,6 +142,8 @@ class Program:
     """Positions of outputs that only other compiled graphs see, as what a forward saves for its backward."""
     written: dict[int, str] = field(default_factory=dict)
     """Outputs, by position, that are the new content of an input: they may be written into its memory, which has their layout."""
+    private_inputs: frozenset[int] = frozenset()
+    """Positions of inputs that nobody else holds: their memory is given back with their last reader."""
     symbols: dict[Symbol, Measure | Expr | None] = field(default_factory=dict)
     """Where each symbol's value comes from at run time: an input's size or stride; an expression of symbols before it; None
     if it is an input itself, a number."""

@@ -215,6 +215,8 @@ def _copy(graph: fx.Graph, node: fx.Node, like: torch.Tensor | None) -> fx.Node:
     def call(target: Any, *args: Any, **kwargs: Any) -> fx.Node:
         made = graph.call_function(target, args, kwargs)
         made.meta = {**node.meta, "val": target(*fx.node.map_arg(args, lambda n: n.meta["val"]), **kwargs)}
+        # To whoever cuts the graph: the program itself reads what this is a copy of.
+        made.meta["relaid"] = True
         return made
 
     if like is None:

@@ -6,16 +6,26 @@ for the kernels (in-place arguments).
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from inductor.ir.program import ExternOp, LoopOp, Operation, Program, StridedView
 from inductor.options import Options
 from inductor.schedule.extern import returns_fresh
 from inductor.schedule.input_memory import places_in_inputs
-from inductor.schedule.lives import Key, adoptable, allocated, given_up, key_of, last_uses, may_alias, overwrites
+from inductor.schedule.lives import (
+    Key,
+    adoptable,
+    allocated,
+    extent,
+    given_up,
+    key_of,
+    last_uses,
+    may_alias,
+    overwrites,
+)
 from inductor.schedule.nodes import mutated, views
+from inductor.schedule.space import estimate
 
 
 @dataclass
@@ -43,8 +53,8 @@ def plan_memory(program: Program, steps: Sequence[Operation], options: Options) 
     last = last_uses(program, steps)
     owned: set[str] = set()
     """Buffers in memory this graph allocates, which nothing else can hold a view of."""
-    pool: dict[Key, list[tuple[int, str]]] = {}
-    """Dead buffers, by when they died."""
+    dead: list[list[str]] = []
+    """Per step, those of them that die there and whose memory it does not take over itself."""
     at_end: dict[int, list[str]] = {}
     for name, at in last.items():
         at_end.setdefault(at, []).append(name)
@@ -86,23 +96,92 @@ def plan_memory(program: Program, steps: Sequence[Operation], options: Options) 
                         plan.inplace.setdefault(at, {})[name] = donor
             if donor is not None:
                 taken.add(donor)
-            elif options.reuse_memory and key[2] != 0 and at - _latest(pool.get(key)) <= options.reuse_window:
-                # (A buffer that died long ago is better given back meanwhile, for others to use.)
-                donor = pool[key].pop()[1]
-            if donor is not None:
                 plan.reused[name] = donor
             owned.add(name)
         if isinstance(step, ExternOp):
             _note_extern(step, owned)
-        for name in at_end.get(at, ()):
-            if name in owned and name not in taken:
-                pool.setdefault(key_of(program.buffers[name]), []).append((at, name))
+        dead.append([name for name in at_end.get(at, ()) if name in owned and name not in taken])
+    if options.reuse_memory:
+        _reuse(program, steps, plan, dead, _Room(program, steps, last, plan), options.reuse_window)
     given = set(plan.reused.values())
     for name, at in last.items():
         if at < len(steps) and name not in given:
             plan.frees[max(at, 0)].append(name)
     plan.private = _private(program, plan, owned)
     return plan
+
+
+def _reuse(
+    program: Program,
+    steps: Sequence[Operation],
+    plan: MemoryPlan,
+    dead: Sequence[Sequence[str]],
+    room: _Room,
+    window: int,
+) -> None:
+    """Give dead buffers' memory to later ones, which it is held for meanwhile; a buffer that died long ago is better given back."""
+    pool: dict[Key, list[tuple[int, str]]] = {}
+    """Dead buffers, by when they died."""
+    for at, step in enumerate(steps):
+        for name in allocated(step):
+            key = key_of(program.buffers[name])
+            waiting = pool.get(key)
+            if name in plan.reused or not waiting or key[2] == 0:
+                continue
+            died, donor = waiting[-1]
+            if at - died <= window and room.hold(donor, died + 1, at):
+                waiting.pop()
+                plan.reused[name] = donor
+        for name in dead[at]:
+            pool.setdefault(key_of(program.buffers[name]), []).append((at, name))
+
+
+class _Room:
+    """The bytes that are taken at each step, and at most: what is held for later must not add to that."""
+
+    def __init__(self, program: Program, steps: Sequence[Operation], last: Mapping[str, int], plan: MemoryPlan) -> None:
+        self.program = program
+        self.taken = [0] * len(steps)
+        # Of what the graph is given, others hold some, as parameters: that is there at all steps alike.
+        born = {
+            name: 0 for at, name in enumerate(program.inputs) if at in program.private_inputs and isinstance(name, str)
+        }
+        for at, step in enumerate(steps):
+            for written in step.writes:
+                if written is not None:
+                    born.setdefault(written, at)
+        donors = set(plan.reused.values())
+        given = {name for name in program.inputs if isinstance(name, str)}
+        for name, start in born.items():
+            if _first(plan, name) in given - born.keys():  # memory that others hold
+                continue
+            # Who takes a buffer over in the step that it dies in has its bytes from that step on.
+            self._add(name, start, min(last[name] + (name not in donors), len(steps)))
+        self.most = max(self.taken, default=0)
+
+    def hold(self, name: str, start: int, end: int) -> bool:
+        """Whether a buffer's memory can be held from one step to before another; it is then."""
+        if start < end:
+            if self._bytes(name) + max(self.taken[start:end]) > self.most:
+                return False
+            self._add(name, start, end)
+        return True
+
+    def _add(self, name: str, start: int, end: int) -> None:
+        bytes = self._bytes(name)
+        for at in range(start, end):
+            self.taken[at] += bytes
+
+    def _bytes(self, name: str) -> int:
+        buffer = self.program.buffers[name]
+        return estimate(extent(buffer)) * buffer.dtype.itemsize
+
+
+def _first(plan: MemoryPlan, name: str) -> str:
+    """The buffer whose memory a buffer has, by way of all that had it between."""
+    while name in plan.reused:
+        name = plan.reused[name]
+    return name
 
 
 def _private(program: Program, plan: MemoryPlan, owned: set[str]) -> frozenset[str]:
@@ -113,18 +192,10 @@ def _private(program: Program, plan: MemoryPlan, owned: set[str]) -> frozenset[s
         if isinstance(out, StridedView) and at not in program.private_outputs
     }
 
-    def first(name: str) -> str:
-        while name in plan.reused:
-            name = plan.reused[name]
-        return name
-
-    shared = {first(name) for name in (*seen, *plan.reused, *plan.reused.values()) if name in seen or name not in owned}
+    shared = {
+        _first(plan, name) for name in (*seen, *plan.reused, *plan.reused.values()) if name in seen or name not in owned
+    }
     return frozenset(owned - plan.reused.keys() - shared)
-
-
-def _latest(dead: list[tuple[int, str]] | None) -> float:
-    """When the last of these died."""
-    return dead[-1][0] if dead else -math.inf
 
 
 def _note_extern(step: ExternOp, owned: set[str]) -> None:
