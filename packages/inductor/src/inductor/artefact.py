@@ -84,7 +84,7 @@ class CompiledGraph:
     """
 
     __slots__ = (
-        "_checked", "_fitter", "_namespace", "_steady", "_where",
+        "_checked", "_fitter", "_namespace", "_settles", "_steady", "_where",
         "kernel_path", "kernel_source", "kernels", "source", "stats", "wrapper_path", "written_results",
     )  # fmt: skip
 
@@ -122,6 +122,7 @@ class CompiledGraph:
             self._where = str(folder) if folder else f"<inductor graph {id(self):#x}>"
             self._fitter = namespace["_fit"] = LayoutFitter()
             self._namespace = namespace
+            self._settles = [function for name, function in namespace.items() if name.startswith("_settle_")]
             self._steady: Call | None = None
             self._checked: Call | None = None
             if parts.checked is not None and parts.native is None:  # the native wrapper checks at every call
@@ -161,9 +162,8 @@ class CompiledGraph:
         Raises:
             IndexError, RuntimeError: a position was out of range.
         """
-        for name, function in self._namespace.items():
-            if name.startswith("_settle_"):
-                function(False)
+        for settle in self._settles:
+            settle(False)
 
     def _run_first(self, inputs: list[Any]) -> tuple[Any, ...]:
         """With all checks; later calls compare strides only."""

@@ -227,6 +227,26 @@ def test_while_the_program_records() -> None:
     assert recorder.recorded == 0
 
 
+def test_what_an_earlier_call_met_is_told_once_and_nothing_runs() -> None:
+    x, w = torch.randn(4), torch.randn(4)
+    met: list[Exception] = []
+
+    def settle() -> None:
+        if met:
+            raise met.pop()
+
+    recorder = Kept()
+    replayed = Replayed(Counted(affine), recorder, settle, (x, w))
+    for _ in range(3):
+        replayed([x, w])
+    met.append(IndexError("index out of range in self"))
+    replays = recorder.replays
+    with pytest.raises(IndexError):
+        replayed([x, w])
+    assert recorder.replays == replays
+    torch.testing.assert_close(replayed([x, w])[0], x * w + 1)
+
+
 def test_a_call_that_raises_leaves_nothing_behind() -> None:
     x, w = torch.randn(4), torch.randn(4)
     fail = [True]

@@ -124,6 +124,7 @@ class Replayed:
             return self._run(inputs)
 
     def _run(self, inputs: list[Any]) -> Sequence[Any]:
+        self._settle()  # what an earlier call met is told before this one meets it again
         key = self._key(inputs)
         form = self._forms.get(key)
         if form is None:
