@@ -123,6 +123,19 @@ def test_closure_cell_is_written() -> None:
     assert torch.equal(out, total * 2)
 
 
+def test_a_cell_that_is_filled_and_emptied_between_breaks() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        done = torch.tensor(False)
+        while not bool(done):  # breaks the graph; by the next one the cell is as empty as before
+            found = x + 1
+            x = (lambda: found)() * 2
+            done = x.sum() > 100
+            del found
+        return x
+
+    assert torch.equal(capture.compile(fn)(torch.ones(3)), fn(torch.ones(3)))
+
+
 def test_two_closures_of_one_code() -> None:
     def make() -> Any:
         count = [0]

@@ -71,7 +71,9 @@ class Cell(Variable):
     def replay(self, e: Emitter) -> None:
         if self.name is not None:
             if self.content is None:
-                e.emit([Instruction("DELETE_DEREF", argval=self.name)])
+                # It may be empty already: the program filled it and deleted that, which need not be done over.
+                e.load(Constant(None))
+                e.emit(build.store_deref(self.name), [Instruction("DELETE_DEREF", argval=self.name)])
                 return
             e.load(self.content)
             e.emit(build.store_deref(self.name))
