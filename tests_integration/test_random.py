@@ -129,10 +129,14 @@ def test_the_processor_draws_eagers_numbers_by_default() -> None:
 
     x = torch.ones(100, 30)
     for options in ({}, {"random": "eager"}):
-        torch.manual_seed(0)
-        expected = program(x)
-        torch.manual_seed(0)
-        assert torch.equal(meta.compile(program, options=options)(x), expected)
+        for function in (
+            program,
+            lambda x: torch.empty_like(x).random_(-3, 9),
+        ):  # an overload named as a keyword of Python
+            torch.manual_seed(0)
+            expected = function(x)
+            torch.manual_seed(0)
+            assert torch.equal(meta.compile(function, options=options, fullgraph=True)(x), expected)
     with pytest.raises(ValueError, match="unknown random 'philox'"):
         prepare_graph(torch.fx.Graph(), Options(random="philox"))  # type: ignore[arg-type]
 
@@ -199,6 +203,24 @@ def test_half_precision_is_below_one(dtype: torch.dtype) -> None:
     d = compiled(lambda x: F.dropout(x, 0.1))(x)
     assert abs(float((d == 0).double().mean()) - 0.1) < 5 * (0.09 / 1e5) ** 0.5
     assert d.max() == F.dropout(x, 0.1).max()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
+def test_numbers_stay_within_their_bounds(dtype: torch.dtype) -> None:
+    x = torch.ones(300_000, dtype=dtype)
+    bounds = [(0, 2), (1, 2), (-2, -1), (-1, 0), (0, 1e-3), (1e4, 1e4 + 1), (5, 5)]
+    results = compiled(lambda x: [torch.empty_like(x).uniform_(low, high) for low, high in bounds])(x)
+    for (low, high), numbers in zip(bounds, results, strict=True):
+        least, most = torch.tensor([low, high], dtype=dtype)
+        assert numbers.min() >= least and (numbers.max().item() < high or least == most)
+    # Half types' exponential numbers are not cut off where they become subnormal; those beyond their integers are eager's.
+    small = compiled(lambda x: torch.empty_like(x).exponential_(1e3))(x)
+    assert small.min() > 0 and abs(float(small.double().mean()) * 1e3 - 1) < 0.02
+    if dtype is torch.float16:
+        with pytest.raises(RuntimeError, match="out of bounds"):
+            compiled(lambda x: torch.randint_like(x, 100_000))(x)
+    if dtype is torch.bfloat16:
+        assert compiled(lambda x: torch.randint_like(x, 1 << 40))(x).max() < 1 << 40
 
 
 def test_dropout_at_its_ends() -> None:
@@ -391,3 +413,9 @@ def test_two_derivatives_are_refused() -> None:
     with pytest.raises(RuntimeError, match="draws random numbers"):
         (gradient,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
         gradient.sum().backward()
+    # By autograd.grad as well, which asks only what leads to the input; the rest of the loss does without it.
+    for given in (x, x * 2):
+        y = function(given)
+        (gradient,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+        with pytest.raises(RuntimeError, match="draws random numbers"):
+            torch.autograd.grad(gradient.square().sum() + y.sum(), x)

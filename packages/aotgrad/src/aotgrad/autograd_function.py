@@ -229,10 +229,10 @@ def _run_backward(source: Source, way: Backwards, tangents: int) -> None:
         with source.block("if memory:"):
             source.call("gradients", "compiled_backward", way.compiled, arguments)
     else:
-        source.names |= {"once": _refuse_second, "reason": way.repeated}
+        source.names |= {"once": _refuse_second, "leaves_of": _leaves, "reason": way.repeated}
         with source.block("if is_grad_enabled():"):
             backward = "compiled_backward if memory else traced_backward"
-            source.line(f"gradients = once({backward}, [{arguments}], reason)")
+            source.line(f"gradients = once({backward}, [{arguments}], reason, leaves_of(ctx))")
         with source.block("elif memory:"):
             source.call("gradients", "compiled_backward", way.compiled, arguments)
     with source.block("else:"):
@@ -308,7 +308,7 @@ def _in_order(tangent: torch.Tensor, order: tuple[int, ...]) -> torch.Tensor:
 
 
 class _Once(torch.autograd.Function):
-    """Passes gradients through and refuses to differentiate them."""
+    """Passes gradients through and refuses to differentiate them, by any of the values."""
 
     @staticmethod
     def forward(ctx: Any, reason: str, count: int, *values: Any) -> Any:
@@ -323,13 +323,31 @@ class _Once(torch.autograd.Function):
         )
 
 
-def _refuse_second(compiled: Boxed, arguments: list[Any], reason: str) -> Any:
-    """Run the backward under create_graph: right gradients, and a clear error if somebody differentiates them."""
+def _refuse_second(compiled: Boxed, arguments: list[Any], reason: str, leaves: list[torch.Tensor]) -> Any:
+    """Run the backward under create_graph: right gradients, and a clear error if somebody differentiates them.
+
+    Autograd asks only what leads to where gradients are wanted: to `leaves`, or to what was saved.
+    """
     # Whatever the gradients depend on, they are not constants.
     mark = torch.empty(0, requires_grad=True)
+    sources = [*leaves, *(value for value in arguments if isinstance(value, torch.Tensor))]
     with torch.no_grad():
         gradients = compiled(arguments)
-    return _Once.apply(reason, len(gradients), *gradients, mark)  # type: ignore[no-untyped-call]
+    return _Once.apply(reason, len(gradients), *gradients, mark, *sources)  # type: ignore[no-untyped-call]
+
+
+def _leaves(node: Any) -> list[torch.Tensor]:
+    """The tensors that autograd's graph behind a node ends at."""
+    found: list[torch.Tensor] = []
+    waiting, seen = [node], {node}
+    while waiting:
+        at = waiting.pop()
+        if isinstance(leaf := getattr(at, "variable", None), torch.Tensor):
+            found.append(leaf)
+        fresh = {parent for parent, _ in at.next_functions if parent is not None} - seen
+        seen |= fresh
+        waiting.extend(fresh)
+    return found
 
 
 def edges(part: JointGraph, whole: JointGraph) -> tuple[list[int], list[int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -84,7 +85,7 @@ def test_the_second_call_is_recorded_and_later_ones_replay() -> None:
         given: list[Any] = [x, w]
         seen.append((x * w + 1, replayed(given)[0]))
         assert not given
-    assert (recorder.asides, recorder.recorded, recorder.replays) == (1, 1, 4)
+    assert (recorder.asides, recorder.recorded, recorder.replays) == (2, 1, 4)
     for expected, found in seen:  # earlier results stay what they were
         torch.testing.assert_close(found, expected)
 
@@ -161,6 +162,43 @@ def test_a_recording_for_each_form_and_others_run_as_they_are() -> None:
     assert recorder.recorded == MOST_FORMS
     assert graph.calls == before + 3
     torch.testing.assert_close(replayed([x, 1.0])[0], x * 1.0)  # another kind of number than 1
+
+
+def test_zeros_of_both_signs_and_nan_are_numbers_of_their_own() -> None:
+    replayed, recorder, _ = made(lambda x, n: (x / n,), torch.empty(2), 0.5)
+    x = torch.ones(2)
+    for n in (0.0, -0.0, float("nan")):
+        for _ in range(3):
+            torch.testing.assert_close(replayed([x, n + 0.0 if n else n])[0], x / n, equal_nan=True)
+    assert recorder.recorded == 3
+
+
+def test_what_is_recorded_again_is_gone_before_and_inputs_stay_for_the_first_run() -> None:
+    results: list[weakref.ref[torch.Tensor]] = []
+
+    class Checked(Kept):
+        def aside(self, run: Callable[[], Any]) -> Any:
+            made = super().aside(run)
+            assert first() is not None
+            return made
+
+        def record(self, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
+            assert not any(result() is not None for result in results)
+            replay, made = super().record(run)
+            results.extend(map(weakref.ref, made))
+            return replay, made
+
+    recorder, graph = Checked(), Counted(affine)
+    replayed = Replayed(graph, recorder, lambda: None, [torch.empty(4), torch.empty(4)])
+    inputs = [torch.randn(4), w := torch.randn(4)]
+    first = weakref.ref(inputs[0])
+    replayed(inputs)
+    assert first() is None
+    held = [torch.randn(4) for _ in range(3)]
+    first = weakref.ref(held[0])
+    for x, y in ((held[0], w), (held[1], w), (held[2], held[0])):
+        torch.testing.assert_close(replayed([x, y])[0], x * y + 1)
+    assert recorder.recorded == len(results) == 2
 
 
 def test_what_cannot_be_recorded_runs_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
@@ -262,5 +300,5 @@ def test_a_call_that_raises_leaves_nothing_behind() -> None:
     fail[0] = False
     for _ in range(3):
         torch.testing.assert_close(replayed([x, w])[0], x * w + 1)
-    assert recorder.asides == 2
+    assert recorder.asides == 3  # what raised, the first run, and the copies of the recording
     assert recorder.recorded == 1

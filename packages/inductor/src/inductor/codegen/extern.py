@@ -5,6 +5,7 @@ Flows in: an `ExternOp` and how to name buffers. Flows out: the call's text, and
 
 from __future__ import annotations
 
+import keyword
 import math
 from collections.abc import Callable
 from typing import Any
@@ -111,7 +112,10 @@ class ArgumentPrinter:
         if isinstance(target, OpOverload):
             namespace, name = target._schema.name.split("::")
             if name.isidentifier():
-                path = native_call(f"torch.ops.{namespace}.{name}.{target._overloadname}", target)
+                path = f"torch.ops.{namespace}.{name}.{target._overloadname}"
+                if keyword.iskeyword(target._overloadname):
+                    path = f"getattr(torch.ops.{namespace}.{name}, {target._overloadname!r})"
+                path = native_call(path, target)
                 short = f"_{name}" if target._overloadname == "default" else f"_{name}_{target._overloadname}"
                 return self._bind(short, path)
         return self.object(target)

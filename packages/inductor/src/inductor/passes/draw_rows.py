@@ -83,8 +83,8 @@ def _dropout(draw: Draw) -> bool:
     return True
 
 
-def _scaled(draw: Draw, distribution: Any, factor: float, more: float) -> bool:
-    """Numbers of a distribution times a factor, and more; rounded once, as eager's kernels do."""
+def _scaled(draw: Draw, distribution: Any, factor: float, more: float, most: float | None = None) -> bool:
+    """Numbers of a distribution times a factor, and more, but `most` of all; rounded once, as eager's kernels do."""
     dtype = draw.value.dtype
     if dtype not in DIGITS:
         return False
@@ -92,15 +92,23 @@ def _scaled(draw: Draw, distribution: Any, factor: float, more: float) -> bool:
         return draw.becomes(draw.draw(dtype, distribution))
     wide = opmath_dtype(dtype)
     product = draw.call(wide, aten.mul.Tensor, draw.draw(wide, distribution), factor)
-    return draw.becomes(draw.cast(draw.call(wide, aten.add.Tensor, product, more)))
+    summed = draw.call(wide, aten.add.Tensor, product, more)
+    return draw.becomes(draw.cast(summed if most is None else draw.call(wide, aten.clamp.default, summed, None, most)))
 
 
 @_draws(aten.uniform.default)
 def _uniform_between(draw: Draw) -> bool:
-    numbers = draw.numbers("from", "to")
-    if numbers is None or not 0 <= numbers[1] - numbers[0] < math.inf:
+    numbers, dtype = draw.numbers("from", "to"), draw.value.dtype
+    if numbers is None or not 0 <= numbers[1] - numbers[0] < math.inf or dtype not in DIGITS:
         return False
-    return _scaled(draw, UNIFORM, numbers[1] - numbers[0], numbers[0])
+    low, high = numbers
+    return _scaled(draw, UNIFORM, high - low, low, _below(high, dtype) if low < high else None)
+
+
+def _below(bound: float, dtype: torch.dtype) -> float:
+    """The greatest number of a dtype below the bound, to which what is less may round."""
+    nearest = torch.tensor(bound, dtype=dtype, device="cpu")
+    return float(nearest if nearest.item() < bound else nearest.nextafter(nearest.new_tensor(-math.inf)))
 
 
 @_draws(aten.normal_functional.default, aten.normal.float_float)
@@ -127,7 +135,8 @@ def _exponential(draw: Draw) -> bool:
     opposite = draw.call(wide, aten.neg.default, draw.draw(wide, UNIFORM))
     logarithm = draw.call(wide, aten.log1p.default, opposite)
     scaled = draw.call(wide, aten.mul.Tensor, logarithm, -1 / numbers[0])
-    least = max(2.0 ** -(DIGITS[wide] + 1) / numbers[0], torch.finfo(dtype).tiny)
+    narrow = torch.finfo(dtype)
+    least = max(2.0 ** -(DIGITS[wide] + 1) / numbers[0], torch.finfo(wide).tiny, narrow.tiny * narrow.eps)
     return draw.becomes(draw.cast(draw.call(wide, aten.clamp.default, scaled, least)))
 
 
@@ -150,9 +159,13 @@ def _integers(draw: Draw) -> bool:
     if type(low) is not int or type(high) is not int or not 0 < high - low <= 1 << 63:
         return False
     if dtype in INTEGER_DTYPES:
-        bounds = torch.iinfo(dtype)
-        if low < bounds.min or high - 1 > bounds.max:
-            return False
-    elif dtype not in DIGITS:
+        least, most = torch.iinfo(dtype).min, torch.iinfo(dtype).max
+    elif (
+        dtype in DIGITS
+    ):  # further out not all are numbers of the dtype: eager warns or refuses, and does not round to `high`
+        least, most = -(1 << DIGITS[dtype]), 1 << DIGITS[dtype]
+    else:
+        return False
+    if low < least or high - 1 > most:
         return False
     return draw.becomes(draw.draw(dtype, INTEGERS, low, high))

@@ -32,7 +32,7 @@ class Recorder(Protocol):
         ...
 
     def aside(self, run: Callable[[], Any]) -> Any:
-        """What `run` gives, on the stream that recordings are made on; the current one waits for it."""
+        """What `run` gives, on the stream that recordings are made on, after all earlier replays; the current one waits for it."""
         ...
 
     def record(self, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
@@ -134,25 +134,26 @@ class Replayed:
             results = self._first(inputs)
             self._forms[key] = form
             return results
-        recording = form.recording
-        if recording is None or [*map(_address, recording.fixed(inputs))] != recording.addresses:
+        if form.recording is None or [*map(_address, form.recording.fixed(inputs))] != form.recording.addresses:
             try:
-                recording = self._recorded(form, inputs)
+                self._record(form, inputs)
             except Unreplayable as why:
                 _log.warning("not recorded, each launch is the host's: %s", why)
                 self._given_up = True
                 self._forms.clear()
                 return self._compiled(inputs)
-        return self._replay(recording, inputs)
+        assert form.recording is not None
+        return self._replay(form.recording, inputs)
 
     def _key(self, inputs: list[Any]) -> Hashable:
         """What tells forms apart: the numbers given, and sizes that may change."""
-        numbers = tuple((type(inputs[at]), inputs[at]) for at in self._numbers)
+        numbers = tuple(_told_apart(inputs[at]) for at in self._numbers)
         return numbers, tuple((inputs[at].shape, inputs[at].stride()) for at in self._changing)
 
     def _first(self, inputs: list[Any]) -> Sequence[Any]:
         """The graph as it is, on the recorder's stream: what libraries prepare for a stream is there when it is recorded."""
-        places = {id(value): at for at, value in enumerate(inputs)}
+        given = list(inputs)  # until the program's stream, whose memory they are, has waited
+        places = {id(value): at for at, value in enumerate(given)}
         results = list(self._recorder.aside(lambda: self._compiled(inputs)))
         self._written = {at: places[id(results[at])] for at in self.written_results}
         own = self._own(results)
@@ -169,8 +170,8 @@ class Replayed:
             at for at, result in enumerate(results) if isinstance(result, torch.Tensor) and at not in self._written
         )
 
-    def _recorded(self, form: _Form, inputs: list[Any]) -> _Recording:
-        """Record the form for where these inputs lie.
+    def _record(self, form: _Form, inputs: list[Any]) -> None:
+        """Record the form for where these inputs lie. Nothing else may hold the recording it had: its memory is used again.
 
         Raises:
             Unreplayable: it can't be, or was too often.
@@ -189,7 +190,8 @@ class Replayed:
         if bytes > MOST_COPIED:
             raise Unreplayable(f"{bytes >> 20} MiB of inputs lie elsewhere from call to call")
         given = [inputs[at] for at in moved]
-        copies = _outside_of_modes(given)
+        # Memory of the recorder's stream: it is used again, once the recording is gone, after all that read it here.
+        copies = self._recorder.aside(lambda: _outside_of_modes(given))
         places = list(inputs)
         for at, copy in zip(moved, copies, strict=True):
             places[at] = copy
@@ -212,7 +214,6 @@ class Replayed:
             tensors,
             Filler([results[at] for at in tensors]),
         )
-        return form.recording
 
     def _replay(self, recording: _Recording, inputs: list[Any]) -> Sequence[Any]:
         self._recorder.order()
@@ -242,6 +243,11 @@ def _getter(positions: Sequence[int]) -> Callable[[list[Any]], tuple[Any, ...]]:
     if len(positions) > 1:
         return operator.itemgetter(*positions)
     return lambda inputs: tuple(inputs[at] for at in positions)
+
+
+def _told_apart(number: Any) -> Hashable:
+    """What is equal for the same number alone: 0.0 is not -0.0, and NaN is itself."""
+    return number.hex() if type(number) is float else (type(number), number)
 
 
 def _changes(value: Any) -> bool:

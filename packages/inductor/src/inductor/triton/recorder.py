@@ -35,6 +35,8 @@ class CudaRecorder:
         return torch.cuda.is_current_stream_capturing()
 
     def aside(self, run: Callable[[], Any]) -> Any:
+        # Memory of the recorder's stream was last read on that of the last call.
+        self.order()
         current = torch.cuda.current_stream(self._index)
         self._stream.wait_stream(current)
         try:
