@@ -15,6 +15,7 @@ from torch.optim.adam import adam
 from torch.optim.adamw import adamw
 from torch.optim.sgd import sgd
 
+import capture
 import meta
 
 X = torch.randn(16, 12, generator=torch.Generator().manual_seed(0))
@@ -211,6 +212,55 @@ def test_of_sizes_that_change() -> None:
     assert any(graph.written_results for graph in graphs)
 
 
+@pytest.mark.parametrize("at", [0, slice(0, 1), (slice(None), 2)])
+def test_rows_of_an_input_with_holes_of_any_size(at: Any) -> None:
+    """Nobody knows that such rows lie apart: the new content is copied there."""
+
+    def fn(x: torch.Tensor, y: torch.Tensor) -> None:
+        x[at] = y[at] * 2
+
+    run, _ = compiled(fn, dynamic=True)
+    for rows, columns in ((3, 6), (5, 4)):
+        ours, theirs = torch.ones(rows, 24)[:, 3 : 3 + columns], torch.ones(rows, 24)[:, 3 : 3 + columns]
+        y = torch.randn(rows, columns)
+        run(ours, y)
+        fn(theirs, y)
+        torch.testing.assert_close(ours, theirs)
+
+
+@torch.library.custom_op("written_inputs::grow", mutates_args=("x",))
+def grow(x: torch.Tensor) -> None:
+    x.mul_(2)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_operators_that_write_to_what_was_computed(layout: str, dynamic: bool) -> None:
+    def fn(x: torch.Tensor) -> None:
+        x.add_(1)
+        grow(x)
+        x.sub_(3)
+        grow(x)
+
+    run, _ = compiled(fn, dynamic=dynamic)
+    ours, theirs = twin(LAYOUTS[layout](X)), twin(LAYOUTS[layout](X))
+    run(ours)
+    fn(theirs)
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_operators_that_are_told_where_to_write() -> None:
+    """In memory that lies elsewhere than in eager they would write to the wrong places."""
+
+    def fn(x: torch.Tensor) -> None:
+        x.add_(1)
+        grow(x[1:])
+
+    run, _ = compiled(fn, dynamic=True)
+    with pytest.raises(capture.InternalError, match="in memory with strides"):
+        run(torch.ones(5, 24)[:, 3:9])
+
+
 def test_inputs_that_overlap() -> None:
     def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         x.add_(1)
@@ -356,6 +406,31 @@ def test_what_is_kept_for_a_backward() -> None:
         seen, w = X.clone(), Y.clone().requires_grad_()
         run(seen, w).sum().backward()
         torch.testing.assert_close(w.grad, X + 1)
+
+
+def test_gradients_of_what_was_there_before_a_write() -> None:
+    """They are connected to the input as it was, although the write has a gradient, too."""
+
+    def fn(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        x.mul_(2)
+        old = x.clone()
+        x.copy_(w * 2)
+        return x.sum(), old * w.exp()
+
+    def gradients(call: Any, leaf: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        x, w = leaf * 1, Y.clone().requires_grad_()
+        out = call(x, w)
+        inputs = (w, leaf) if leaf.requires_grad else (w,)
+        return torch.autograd.grad([each.square().sum() for each in (*out, x)], inputs)
+
+    for wants in (False, True):
+        run, _ = compiled(fn, fullgraph=True)
+        torch.testing.assert_close(
+            gradients(run, X.clone().requires_grad_(wants)),
+            gradients(fn, X.clone().requires_grad_(wants)),
+            rtol=1e-4,
+            atol=1e-4,
+        )
 
 
 def _states(count: int, steps: int = 1) -> list[list[torch.Tensor]]:

@@ -97,3 +97,30 @@ def test_elements_that_are_one_in_memory():
 
     with pytest.raises(aotgrad.Unsupported, match="one in memory"):
         aotgrad.trace_inference(program, [torch.randn(4).expand(3, 4)])
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: x.expand(2, 4)[1].mul_(2),
+        lambda x: x.unfold(0, 3, 1)[:, 0].add_(1),
+        lambda x: x.as_strided((2, 3), (1, 1))[0].fill_(7),
+        lambda x: torch._foreach_add_([x.expand(2, 4)[0]], 1),
+    ],
+)
+def test_a_part_of_elements_that_are_one_in_memory(write):
+    def program(x):
+        write(x)
+        return x + 1
+
+    with pytest.raises(aotgrad.Unsupported, match="one in memory"):
+        aotgrad.trace_inference(program, [torch.randn(4)])
+
+
+def test_a_view_of_other_dimensions(check):
+    def program(x, y):
+        double(x.reshape(-1))
+        double(y.view(2, 6))
+        return x + 1
+
+    check(program, torch.randn(()), torch.randn(12))

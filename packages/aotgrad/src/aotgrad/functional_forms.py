@@ -111,7 +111,7 @@ class Blocks:
         offset = tensor.storage_offset() - block.storage_offset()
         if tensor.dtype is not block.dtype:
             raise Unsupported(f"{self.op} on a view of other numbers")
-        if same_layout(tensor, block) and same_sizes(tensor, block) and same_size(offset, 0):
+        if same_sizes(tensor, block) and same_layout(tensor, block) and same_size(offset, 0):
             return number, False
         self.windows += [*tensor.shape, *tensor.stride(), offset]
         self._dims.append(tensor.dim())

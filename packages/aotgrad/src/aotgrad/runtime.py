@@ -229,13 +229,28 @@ def _several(
         run_forward(source, forward, ways[0].partition, len(joint.signature.differentiable), written)
         for result in [cut.result for cut in joint.cuts if not cut.asked]:
             source.line(f"results[{result}] = results[{result}].detach()")  # several may be one tensor
-    for number, way in enumerate(ways):
+    late = _after_writes(ways, joint)
+    for number in sorted(range(len(ways)), key=late.__contains__):
+        way = ways[number]
         source.names[f"apply_{number}"] = _torch.apply_of(functions[number])
         kept = way.joint.signature.differentiable
         results = ", ".join(f"results[{i}]" for i, needed in enumerate(kept) if needed)
         inputs, cuts = edges(way.joint, joint)
         connected = [*(epilogue.input(i) for i in inputs), *(epilogue.cut(joint.cuts[c]) for c in cuts)]
         source.line(f"({results},) = apply_{number}({', '.join(['results', 'args', 'random', *connected])})")
+
+
+def _after_writes(ways: Sequence[Backwards], joint: JointGraph) -> frozenset[int]:
+    """The numbers of those that lead to what is there once an input is written with its gradient: the others come before, and are
+    connected to what was there."""
+    written = {mutation.result for mutation in joint.signature.mutations if mutation.grad}
+    late: set[int] = set()
+    for number, way in enumerate(ways if written else ()):
+        cuts = [joint.cuts[c] for c in edges(way.joint, joint)[1]]
+        if any(cut.output is not None or cut.result in written for cut in cuts):
+            late.add(number)
+            written.update(i for i, needed in enumerate(way.joint.signature.differentiable) if needed)
+    return frozenset(late)
 
 
 def _connected(joint: JointGraph) -> str:

@@ -486,9 +486,13 @@ class Tracer(InfraMode):
     def _assign(self, func: Any, target: torch.Tensor, value: torch.Tensor, is_out: bool) -> None:
         with self:
             value = assignable(func, target, value, is_out)
-        tracked = self.tracked(target)
+        link: Tracked | None = self.tracked(target)
+        while link is not None:
+            if repeats(link.fake):  # what is written is there at other places of it, too
+                raise Unsupported(f"{func} on elements that are one in memory")
+            link = link.parent
+        child = self.tracked(target)
         node = self.node_of(value)
-        child = tracked
         storage = child.storage
         child.node = node
         child.exact = same_layout(node.meta["val"], child.fake)

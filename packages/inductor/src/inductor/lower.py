@@ -358,7 +358,10 @@ class _Lowering:
                 assert isinstance(arg, fx.Node)
                 self.builder.node = arg
                 given = self._written_input(at, value)
-                value = self._output(value, arg.meta["val"]) if given is None else self._into(at, value, given)
+                if given is not None:
+                    value = self._into(at, value, given)
+                else:
+                    value = self._output(value, arg.meta["val"], any_layout=at in node.meta.get("writes", ()))
             self.builder.program.outputs.append(value)
 
     def _written_input(self, at: int, value: TensorValue) -> Buffer | None:
@@ -396,10 +399,11 @@ class _Lowering:
             if node is self.inputs[position] and self._may_be_written(position):
                 self.builder.destinations.update(dict.fromkeys(calls, self.inputs[position].name))
 
-    def _output(self, value: TensorValue, fake: torch.Tensor) -> StridedView:
+    def _output(self, value: TensorValue, fake: torch.Tensor, any_layout: bool = False) -> StridedView:
+        """A result laid out as in eager, or nearly so where it is copied to an input anyway (`any_layout`)."""
         strides = self.builder.sizes(fake.stride())
         view = self.builder.strided(value, strides)
-        known = zip(view.stride, strides, value.size, strict=True)
+        known = () if any_layout else zip(view.stride, strides, value.size, strict=True)
         if not is_empty(value.size) and any(size != 1 and not agree(a, b, fake) for a, b, size in known):
             raise NotImplementedError(f"an output of {value.dtype} with strides {strides}")
         return view

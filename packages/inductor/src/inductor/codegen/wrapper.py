@@ -420,7 +420,7 @@ class _Writer:
         if begun:
             for name, source in begun:
                 self.provide(name, source, name in self.memory.adopted.get(at, {}))
-            op = in_place(op)
+            op = in_place(op, self.program.buffers)
         names = ["_" if name is None else self.name(name) for name in op.writes]
         call = self.printer.call(op)
         how = unpacked(op)

@@ -5,6 +5,7 @@ Flows in: any fx call. Flows out: values in memory with the layouts of the node'
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import sympy
@@ -12,7 +13,8 @@ import torch
 from torch import fx
 
 from inductor.ir.builder import Builder
-from inductor.ir.indexing import same
+from inductor.ir.indexing import is_empty, same
+from inductor.ir.program import StridedView
 from inductor.ir.tensor import TensorValue
 from inductor.ir.views import AsStrided
 from inductor.schedule.extern import takes_any_strides
@@ -60,7 +62,23 @@ def fallback(builder: Builder, target: Any, args: Any, kwargs: Any) -> Any:
             return tuple(window(builder, base, fake, each) for each in out)
         return window(builder, base, fake, out)
     exact = not takes_any_strides(target)
-    return builder.extern(target, as_eager(builder, args, exact), as_eager(builder, kwargs, exact), out)
+    placed = as_eager(builder, args, exact)
+    if facts is not None and facts.in_place is not None and any(isinstance(arg, tuple | list) and arg for arg in args):
+        _check_layouts(builder, target, placed)
+    return builder.extern(target, placed, as_eager(builder, kwargs, exact), out)
+
+
+def _check_layouts(builder: Builder, target: Any, args: Sequence[Any]) -> None:
+    """Refuse a call that works in the memory of its arguments, and is told where in it to look, if one lies there unlike in eager."""
+    assert builder.node is not None
+    for node, view in zip(builder.node.args, args, strict=True):
+        if isinstance(view, StridedView) and not is_empty(view.size):
+            assert isinstance(node, fx.Node)
+            fake = node.meta["val"]
+            strides = builder.sizes(fake.stride())
+            known = zip(view.stride, strides, view.size, strict=True)
+            if any(size != 1 and not agree(mine, theirs, fake) for mine, theirs, size in known):
+                raise NotImplementedError(f"{target} in memory with strides {strides}")
 
 
 def first_tensor(node: fx.Node | None) -> Any:

@@ -6,13 +6,14 @@ that does it in the memory of its arguments.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import sympy
 
 from inductor._torch import OpOverload
-from inductor.ir.program import ExternOp, StridedView
+from inductor.ir.program import Buffer, ExternOp, StridedView
 from symshapes import facts_if_operator, facts_of
 
 OUT_FUNCTIONS: dict[str, str] = {
@@ -69,7 +70,7 @@ def begins_with(op: ExternOp) -> tuple[tuple[str, StridedView], ...]:
     return pairs if len(pairs) == len(sources) else ()
 
 
-def in_place(op: ExternOp) -> ExternOp:
+def in_place(op: ExternOp, buffers: Mapping[str, Buffer]) -> ExternOp:
     """The call that does the same in its arguments' memory, which by now is that of the buffers that `begins_with` names."""
     target = facts_of(op.target).in_place
     places = facts_of(target).written
@@ -77,7 +78,7 @@ def in_place(op: ExternOp) -> ExternOp:
     own, names = op.writes[: len(op.writes) - len(places)], op.writes[len(op.writes) - len(places) :]
     for name, written in zip(names, places, strict=True):
         assert name is not None and written.position is not None
-        args[written.position] = replace(args[written.position], buffer=name, offset=sympy.Integer(0))
+        args[written.position] = StridedView(name, buffers[name].size, buffers[name].stride, sympy.Integer(0))
     return replace(op, writes=own, target=target, args=tuple(args))
 
 
