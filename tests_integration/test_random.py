@@ -219,6 +219,8 @@ def test_numbers_stay_within_their_bounds(dtype: torch.dtype) -> None:
     if dtype is torch.float16:
         with pytest.raises(RuntimeError, match="out of bounds"):
             compiled(lambda x: torch.randint_like(x, 100_000))(x)
+        with pytest.raises(RuntimeError, match="out of bounds"):
+            compiled(lambda x: torch.empty_like(x).uniform_(0, 1e6))(x)
     if dtype is torch.bfloat16:
         assert compiled(lambda x: torch.randint_like(x, 1 << 40))(x).max() < 1 << 40
 
@@ -283,6 +285,20 @@ def test_a_checkpoint_draws_the_same(reentrant: bool, within: bool) -> None:
         y.sum().backward()
         # The last layer's bias gets 1 / (1 - p) for each element that was kept.
         torch.testing.assert_close(layers[1].bias.grad, (y != 0).sum(0) * 6.0)
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_checkpoint_around_pieces_draws_the_same(reentrant: bool) -> None:
+    def called(x: torch.Tensor) -> torch.Tensor:
+        capture.disable(id)(x)  # a graph break
+        return F.dropout(x, 0.5)
+
+    function = meta.compile(lambda x: F.dropout(called(x) * 2, 0.3), options={"random": "kernel"})
+    for _ in range(2):
+        x = torch.randn(512, 64, requires_grad=True)
+        y = checkpoint(function, x, use_reentrant=reentrant)
+        y.sum().backward()
+        assert x.grad is not None and torch.equal(x.grad == 0, y == 0)
 
 
 def test_changing_sizes_and_strides() -> None:

@@ -88,10 +88,10 @@ def inductor(
 
 
 def _repeatable(options: Options, graph_module: fx.GraphModule) -> Options:
-    """The options for a piece of a function that runs without gradients: a checkpoint that computes it again for its backward
-    may do so outside of compiled code, and has to draw the same numbers."""
+    """The options for a piece of a function: a checkpoint that runs it without gradients, and computes it again with them for its
+    backward, may do either outside of compiled code, and has to draw the same numbers."""
     beneath = getattr(graph_module, "meta", {}).get("beneath", False)
-    return replace(options, random="eager") if beneath and not torch.is_grad_enabled() else options
+    return replace(options, random="eager") if beneath else options
 
 
 def eager(graph_module: fx.GraphModule, example_inputs: Sequence[torch.Tensor]) -> Compiled:

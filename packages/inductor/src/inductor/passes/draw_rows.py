@@ -99,9 +99,11 @@ def _scaled(draw: Draw, distribution: Any, factor: float, more: float, most: flo
 @_draws(aten.uniform.default)
 def _uniform_between(draw: Draw) -> bool:
     numbers, dtype = draw.numbers("from", "to"), draw.value.dtype
-    if numbers is None or not 0 <= numbers[1] - numbers[0] < math.inf or dtype not in DIGITS:
+    if numbers is None or dtype not in DIGITS:
         return False
-    low, high = numbers
+    (low, high), most = numbers, torch.finfo(dtype).max
+    if not 0 <= high - low <= most or max(-low, high) > most:
+        return False
     return _scaled(draw, UNIFORM, high - low, low, _below(high, dtype) if low < high else None)
 
 
