@@ -14,7 +14,7 @@ from torch import fx
 
 from inductor.backends import traits_of
 from inductor.replay.refusals import devices_of, refusal
-from inductor.replay.replayed import Recorder, Replayed
+from inductor.replay.runs import Recorder, Replayed
 from inductor.traits import TraitsOf
 
 _log = logging.getLogger("inductor")

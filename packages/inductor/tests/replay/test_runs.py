@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from inductor.replay import Replayed
-from inductor.replay.replayed import MOST_FORMS, MOST_RECORDINGS
+from inductor.replay.runs import MOST_FORMS, MOST_RECORDINGS
 from inductor.replay.twins import Filler
 
 
