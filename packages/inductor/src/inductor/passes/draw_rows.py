@@ -16,6 +16,7 @@ import torch
 from torch import fx
 
 from inductor.draws import DIGITS, INTEGERS, NORMAL, UNIFORM
+from inductor.host import HOST
 from inductor.passes.draws import Draw, Rule, replace_draws
 from symshapes import opmath_dtype
 
@@ -109,7 +110,7 @@ def _uniform_between(draw: Draw) -> bool:
 
 def _below(bound: float, dtype: torch.dtype) -> float:
     """The greatest number of a dtype below the bound, to which what is less may round."""
-    nearest = torch.tensor(bound, dtype=dtype, device="cpu")
+    nearest = torch.tensor(bound, dtype=dtype, device=HOST)
     return float(nearest if nearest.item() < bound else nearest.nextafter(nearest.new_tensor(-math.inf)))
 
 
