@@ -31,6 +31,10 @@ class DeviceTraits:
     """Whether eager's elementwise kernels for the device cast operands (numbers too) to the operands' common dtype first:
     those for the CPU do, in bfloat16 `x > 1.2` compares with 1.203125. If not, they compute with what they are given.
     So do sums of few elements (`col2im`): those for the CPU are rounded to the dtype at each, others at their end."""
+    read_at_a_place: float = 3.0
+    """What an element read at a computed place of a row costs, beside one of a row that is read in order; both from a cache."""
+    kept: float = 2.0
+    """What an element that is written to memory, and read again, costs beside that."""
     raises_later: bool = False
     """Whether kernels run after their call returned, so that a position out of range (`ops.indirect`) can't be raised by it.
     Then a backend's `build` also returns, for a graph that checks positions, `_mark_<device type>()` for after the last

@@ -48,6 +48,8 @@ class TritonBackend:
             shares_rows=False,
             accumulates=ATOMIC_DTYPES,
             casts_operands=device_type == "cpu",
+            read_at_a_place=1.0,
+            kept=8.0,
             channels_last=_HALVES,
             adds_bias_apart=True,
             aligned_products=_HALVES,
