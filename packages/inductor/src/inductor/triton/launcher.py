@@ -188,7 +188,8 @@ def _loaded(function: Any) -> dict[tuple[Any, ...], Loaded]:
 
 
 def _key(kernel: Kernel, blocks: Blocks, assumes: bytes, narrow: bool) -> tuple[Any, ...]:
-    return kernel.device.index, blocks, assumes, narrow, knobs.runtime.debug
+    # A text says nothing of the dtypes in memory where loads and stores convert: kernels of several have one function.
+    return kernel.device.index, kernel.args, blocks, assumes, narrow, knobs.runtime.debug
 
 
 def _compile(source: ASTSource, target: GPUTarget, blocks: Blocks) -> CompiledKernel:
