@@ -168,3 +168,14 @@ def test_inputs_that_share_memory(writing):
     (out,) = compiled(base[:2], base[2:])
     (expected,) = program(other[:2], other[2:])
     assert torch.equal(base, other) and torch.equal(out, expected)
+
+
+@pytest.mark.parametrize("source", [lambda x: x, lambda x: x.detach(), lambda x: x.view(-1).view(3)])
+def test_a_write_of_what_is_there_already_is_one(writing, source):
+    held = torch.ones(3)
+    kept = torch.ones(3, requires_grad=True) * held
+    compiled = aotgrad.compile(lambda t: (t.copy_(source(t)) + 1,), [held], inference_compiler=writing)
+    assert torch.equal(compiled(held)[0], torch.full((3,), 2.0))
+    assert torch.equal(held, torch.ones(3)) and held._version == 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        kept.sum().backward()

@@ -30,6 +30,7 @@ import triton.language as tl
 
 from inductor.triton import library, prelude
 from inductor.triton.library import libdevice
+from inductor.triton.prelude import floor_divide as floordiv, remainder as mod
 
 '''
 
