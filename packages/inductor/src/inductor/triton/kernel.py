@@ -329,7 +329,9 @@ class KernelPrinter:
             if REDUCTIONS[kind].finds_position:
                 self._line(f"p{at} = tl.full([XBLOCK, RBLOCK], 0, {self._int}) + r_count")
         outside = dict(self._names)
-        self._line(f"for start{k} in range(0, {self._loop_end()}, RBLOCK):")
+        walk_of = "range" if self.blocks.stages == 1 else "tl.range"
+        ahead = "" if self.blocks.stages == 1 else f", num_stages={self.blocks.stages}"
+        self._line(f"for start{k} in {walk_of}(0, {self._loop_end()}, RBLOCK{ahead}):")
         self._depth += 1
         self._inner_variables(f"start{k}")
         self._operations(walk.ops)
