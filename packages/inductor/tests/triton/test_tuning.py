@@ -182,7 +182,7 @@ def in_place(name: str = "x", moved: bool = False) -> Kernel:
 
 @needs_triton
 def test_all_candidates_are_compiled(tmp_path: Path) -> None:
-    """For sm_90 and in float16: pointwise, with tiles, rows and columns."""
+    """For sm_90 and in float16."""
     program = """
 import torch
 from concurrent.futures import ThreadPoolExecutor
@@ -199,9 +199,8 @@ from inductor.triton.signature import source_of
 from symshapes import FakeMode
 backends = {"cuda": TritonBackend()}
 programs = {
-    "points": (lambda x: x.sin(), (512, 1024)), "tiles": (lambda x: x.t().contiguous(), (512, 1024)),
-    "rows": (lambda x: torch.softmax(x, -1), (512, 384)), "long rows": (lambda x: x.argmax(-1), (16, 10000)),
-    "columns": (lambda x: x.sum(0), (300, 1024)),
+    "tiles": (lambda x: x.t().contiguous(), (512, 1024)), "columns": (lambda x: x.sum(0), (300, 1024)),
+    "rows": (lambda x: x / x.sum(-1, keepdim=True), (64, 4096)),
 }
 jobs = []
 for name, (fn, size) in programs.items():
@@ -213,7 +212,7 @@ for name, (fn, size) in programs.items():
     choices = Choices(kernel, None, lambda text, name: load_kernels(_HEADER + text, [name])[name])
     tried = candidates(choices.case(), choices.reduces)[1:]
     texts = {(blocks.persistent, blocks.tile, blocks.stages): blocks for blocks in tried}
-    for blocks in {*texts.values(), max(tried, key=lambda blocks: blocks.x * blocks.r)}:
+    for blocks in {*texts.values(), max(tried, key=lambda blocks: blocks.x * blocks.r)}:  # of each text, and the largest
         source = source_of(choices.function(choices.form_of(blocks)), kernel, blocks, bytes([3]), True)
         jobs.append((name, source, blocks))
 def compiled(job):

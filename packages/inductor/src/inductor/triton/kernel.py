@@ -258,8 +258,10 @@ class KernelPrinter:
         pointer, guard = self._access(at, op, None)
         shape = "[XBLOCK, RBLOCK]" if self._covers_block(at) else "[XBLOCK, 1]"
         value = f"tl.broadcast_to({self._operand(op.value)}, {shape})"
-        write = "tl.atomic_add" if op.mode == "add" else "tl.store"
-        self._line(f"{write}({pointer}, {value}, mask={guard})")
+        if op.mode == "add":  # nobody reads a sum before the kernel has ended: memory need not be in order before
+            self._line(f'tl.atomic_add({pointer}, {value}, mask={guard}, sem="relaxed")')
+        else:
+            self._line(f"tl.store({pointer}, {value}, mask={guard})")
 
     def _indirect(self, at: int, op: Indirect) -> None:
         symbol, text, bound = op.symbol, self._operand(op.value), self._index(op.size)
