@@ -252,7 +252,12 @@ class KernelPrinter:
         pointer, guard = self._access(at, op, op.mask)
         memory = next(arg.dtype for arg in self.kernel.args if arg.name == op.buffer)
         widen = "" if memory is op.dtype else f".to({TRITON_DTYPES[op.dtype]})"
-        self._value(at, f"tl.load({pointer}, mask={guard}, other=0){widen}")
+        if self.kernel.inner_sizes and not self._covers_block(at):
+            # Of a block of one column each thread would load what its rows need once for each of its inner points.
+            pointer, guard = (f"tl.reshape({block}, [XBLOCK])" for block in (pointer, guard))
+            self._value(at, f"tl.load({pointer}, mask={guard}, other=0)[:, None]{widen}")
+        else:
+            self._value(at, f"tl.load({pointer}, mask={guard}, other=0){widen}")
 
     def _store(self, at: int, op: Store) -> None:
         pointer, guard = self._access(at, op, None)
