@@ -18,6 +18,7 @@ from inductor.device import (
     KernelCall,
     KernelSource,
     NativeBackend,
+    TuningBackend,
 )
 from inductor.handlers.reference import ReferenceBackend
 from inductor.ir.body import Body, is_checked, record
@@ -119,6 +120,7 @@ __all__ = [
     "Stats",
     "Store",
     "StridedView",
+    "TuningBackend",
     "Var",
     "Weight",
     "Where",

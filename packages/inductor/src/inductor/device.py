@@ -127,5 +127,18 @@ class NativeBackend(DeviceBackend, Protocol):
         ...
 
 
+@runtime_checkable
+class TuningBackend(DeviceBackend, Protocol):
+    """A backend that can time kernels on the machine."""
+
+    def tuning(self, cache: bool, cache_dir: str | None) -> DeviceBackend:
+        """One that builds what this one printed, and takes of several forms of a kernel the one that is fastest where it runs.
+
+        Args:
+            cache: whether figures are kept on disk, in `cache_dir`; see `Options`.
+        """
+        ...
+
+
 class BuildError(RuntimeError):
     """A kernel's compiler failed; the message holds its output and the source's place."""

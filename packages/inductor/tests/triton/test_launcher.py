@@ -106,6 +106,27 @@ def test_arguments_grid_and_stream(native, driver):
     assert launch["stream"] == STREAM + 3 and launch["function"] == 1
 
 
+def test_a_plan_is_asked_for_again_where_numbers_change(native, driver):
+    """With all arguments, if it wants them."""
+    asked = []
+
+    def plan(*arguments):
+        asked.append(arguments)
+        return 1000, 0, 256
+
+    kinds = driver.kinds = bytes([BUFFER, INTEGER])
+    kernel = native.kernel("k", kinds, 3, plan, 0, Compiler(), True)
+    x, y = aligned(), aligned()
+    for tensor, number in ((x, 1), (y, 1), (y, 2)):
+        kernel(tensor, number)
+    assert [number for _, number in asked] == [1, 2] and asked[0][0] is x and asked[1][0] is y
+    assert len(driver.launches) == 3
+    driver.kinds = bytes([BUFFER])
+    kernel = native.kernel("k", driver.kinds, 3, plan, 0, Compiler(), True)
+    kernel(x), kernel(y)
+    assert len(asked) == 3 and asked[2][0] is x
+
+
 @pytest.mark.parametrize(("points", "programs"), [(1, 1), (256, 1), (257, 2), (2**31 * 256 - 256, 2**31 - 1)])
 def test_programs_cover_the_points(native, driver, points, programs):
     kernel_of(native, driver, b"", plan=(points, 0, 256))()

@@ -252,14 +252,21 @@ class KernelPrinter:
         pointer, guard = self._access(at, op, op.mask)
         memory = next(arg.dtype for arg in self.kernel.args if arg.name == op.buffer)
         widen = "" if memory is op.dtype else f".to({TRITON_DTYPES[op.dtype]})"
-        self._value(at, f"tl.load({pointer}, mask={guard}, other=0){widen}")
+        if self.kernel.inner_sizes and not self._covers_block(at):
+            # Of a block of one column each thread would load what its rows need once for each of its inner points.
+            pointer, guard = (f"tl.reshape({block}, [XBLOCK])" for block in (pointer, guard))
+            self._value(at, f"tl.load({pointer}, mask={guard}, other=0)[:, None]{widen}")
+        else:
+            self._value(at, f"tl.load({pointer}, mask={guard}, other=0){widen}")
 
     def _store(self, at: int, op: Store) -> None:
         pointer, guard = self._access(at, op, None)
         shape = "[XBLOCK, RBLOCK]" if self._covers_block(at) else "[XBLOCK, 1]"
         value = f"tl.broadcast_to({self._operand(op.value)}, {shape})"
-        write = "tl.atomic_add" if op.mode == "add" else "tl.store"
-        self._line(f"{write}({pointer}, {value}, mask={guard})")
+        if op.mode == "add":  # nobody reads a sum before the kernel has ended: memory need not be in order before
+            self._line(f'tl.atomic_add({pointer}, {value}, mask={guard}, sem="relaxed")')
+        else:
+            self._line(f"tl.store({pointer}, {value}, mask={guard})")
 
     def _indirect(self, at: int, op: Indirect) -> None:
         symbol, text, bound = op.symbol, self._operand(op.value), self._index(op.size)
@@ -329,7 +336,9 @@ class KernelPrinter:
             if REDUCTIONS[kind].finds_position:
                 self._line(f"p{at} = tl.full([XBLOCK, RBLOCK], 0, {self._int}) + r_count")
         outside = dict(self._names)
-        self._line(f"for start{k} in range(0, {self._loop_end()}, RBLOCK):")
+        walk_of = "range" if self.blocks.stages == 1 else "tl.range"
+        ahead = "" if self.blocks.stages == 1 else f", num_stages={self.blocks.stages}"
+        self._line(f"for start{k} in {walk_of}(0, {self._loop_end()}, RBLOCK{ahead}):")
         self._depth += 1
         self._inner_variables(f"start{k}")
         self._operations(walk.ops)
