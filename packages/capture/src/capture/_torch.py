@@ -362,6 +362,10 @@ OVERRIDE_QUERIES: tuple[Callable[..., bool], ...] = (
 )
 # What torch's own Python asks of the tracer of torch.jit, and tells who counts calls.
 tracing_state: Callable[[], Any] = torch._C._get_tracing_state
+# Whether a profiler records ranges and operations.
+profiling: Callable[[], bool] = torch.autograd._profiler_enabled
+# What torch's optimizers and clipping sort tensors by.
+group_tensors: Callable[[Any, bool], Any] = torch._C._group_tensors_by_device_and_dtype
 log_api_usage: Callable[[str], None] = torch._C._log_api_usage_once
 
 configure_tensors()
