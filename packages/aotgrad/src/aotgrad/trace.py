@@ -197,6 +197,9 @@ class Tracer(InfraMode):
                     self._track(item, self.recorder.item(node, index), exact)
         elif is_unbacked(result) and not self.symbols.knows(result):
             node, _ = self._record_call(func, args, kwargs, result, pure)
+            if isinstance(result, torch.SymFloat) and "defines" in node.meta:
+                # The same call once more; that a float equals itself is no fact to learn, for NaN does not.
+                return node.meta["val"]
             self._define(node, node, 0, None, result)
         elif result is None and not pure:
             self._record_call(func, args, kwargs, None, pure)
