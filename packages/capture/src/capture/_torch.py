@@ -365,6 +365,14 @@ tracing_state: Callable[[], Any] = torch._C._get_tracing_state
 # Whether a profiler records ranges and operations.
 profiling: Callable[[], bool] = torch.autograd._profiler_enabled
 
+# Steps of optimizers as one kernel.
+FUSED_STEPS: tuple[Callable[..., Any], ...] = (
+    torch._fused_sgd_,
+    torch._fused_adam_,
+    torch._fused_adamw_,
+    torch._fused_adagrad_,
+)
+
 
 def held_alone(tensor: torch.Tensor) -> bool:
     """Whether a tensor's memory is no other tensor's: one count is its own, one that of the object asked here."""

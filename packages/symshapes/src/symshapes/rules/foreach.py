@@ -87,3 +87,20 @@ def max_each(self: Sequence[TensorMeta]) -> Any:
 
 def _has_elements(each: TensorMeta) -> bool:
     return all(type(length) is int and length > 0 for length in each.size)
+
+
+@rule(*[f"_fused_{name}_{kind}" for name in ("sgd", "adam", "adamw", "adagrad") for kind in ("", ".tensor_lr")])
+def fused_step(*lists: Sequence[TensorMeta], grad_scale: Any = None, found_inf: Any = None, **options: Any) -> Any:
+    """A step of an optimizer on parameters, gradients and states that are alike; what else there is eager looks at."""
+    if grad_scale is not None or found_inf is not None or not lists[0]:
+        return NotImplemented
+    for tensors in lists:
+        if not tensors:
+            continue
+        if len(tensors) != len(lists[0]):
+            return NotImplemented
+        for each, parameter in zip(tensors, lists[0], strict=True):
+            alike = same_shape(each.size, parameter.size) and each.dtype is parameter.dtype
+            if each.device != parameter.device or not (alike or (each.size == () and each.dtype is torch.float32)):
+                return NotImplemented
+    return None
