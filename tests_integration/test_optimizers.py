@@ -24,8 +24,12 @@ OPTIMIZERS: dict[str, Make] = {
     "Adam foreach": lambda p: torch.optim.Adam(p, lr=0.01, foreach=True),
     "Adam fused": lambda p: torch.optim.Adam(p, lr=0.01, fused=True),
     "Adam tensor lr": lambda p: torch.optim.Adam(p, lr=torch.tensor(0.01)),
-    "Adam fused amsgrad": lambda p: torch.optim.Adam(p, lr=0.01, fused=True, amsgrad=True, maximize=True, weight_decay=0.1),
-    "SGD fused nesterov": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1, fused=True),
+    "Adam fused amsgrad": lambda p: torch.optim.Adam(
+        p, lr=0.01, fused=True, amsgrad=True, maximize=True, weight_decay=0.1
+    ),
+    "SGD fused nesterov": lambda p: torch.optim.SGD(
+        p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1, fused=True
+    ),
     "Adagrad fused": lambda p: torch.optim.Adagrad(p, lr=0.1, lr_decay=0.1, weight_decay=0.1, fused=True),
     "AdamW": lambda p: torch.optim.AdamW(p, lr=0.01),
     "AdamW foreach": lambda p: torch.optim.AdamW(p, lr=0.01, foreach=True),

@@ -363,7 +363,7 @@ OVERRIDE_QUERIES: tuple[Callable[..., bool], ...] = (
 # What torch's own Python asks of the tracer of torch.jit, and tells who counts calls.
 tracing_state: Callable[[], Any] = torch._C._get_tracing_state
 # Whether a profiler records ranges and operations.
-profiling: Callable[[], bool] = torch.autograd._profiler_enabled
+profiling: Callable[[], bool] = torch._C._autograd._profiler_enabled
 
 # Steps of optimizers as one kernel.
 FUSED_STEPS: tuple[Callable[..., Any], ...] = (

@@ -31,7 +31,9 @@ def _group(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     found: dict[Any, Any] = m.builder.fold(group_tensors, [stand_ins, True])
     entries: dict[Any, tuple[Variable, Variable]] = {}
     for (device, dtype), (_, places) in found.items():
-        groups: list[Variable] = [m.effects.created(List([items[at] for at in places] if items else [])) for items in lists]
+        groups: list[Variable] = [
+            m.effects.created(List([items[at] for at in places] if items else [])) for items in lists
+        ]
         numbers: list[Variable] = [Constant(at) for at in places] if with_places else []
         parts: list[Variable] = [m.effects.created(List(groups)), m.effects.created(List(numbers))]
         key = m.builder.new_tuple([Constant(device), Constant(dtype)])

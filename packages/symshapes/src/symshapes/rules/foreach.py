@@ -30,9 +30,10 @@ _SINGLE: dict[str, dict[str, str]] = {
     "lerp": {"Scalar": "lerp.Scalar", "ScalarList": "lerp.Scalar", "List": "lerp.Tensor"},
 }
 _UNARY = (
-    "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal round rsqrt sigmoid "
-    "sign sin sinh sqrt tan tanh trunc"
-).split()
+    "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor", "frac", "lgamma",
+    "log", "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh",
+    "sqrt", "tan", "tanh", "trunc",
+)  # fmt: skip
 _SINGLE |= {name: {"default": name} for name in _UNARY}
 
 
