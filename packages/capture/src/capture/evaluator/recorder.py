@@ -80,7 +80,7 @@ class GraphRecorder:
         self.autocast_nesting_change = 0
         self.refusals = refusals
         self._ranges = NumberRanges()
-        self._scalars = ScalarTensors(guards, lambda: self.fakes)
+        self._scalars = ScalarTensors(guards)
         #: An operator refused what it was given: eager would raise, too.
         self.refused_by_operator = False
         #: Tensors whose place in autograd's graph was asked for, and at which step; see `places`.
@@ -214,7 +214,7 @@ class GraphRecorder:
         node.meta["step"] = self._state.step
         if acts:
             node.meta["effect"] = "write" if wrote else "other"
-        self._scalars.recorded(target, fake_args, fake_kwargs, result, wrote)
+        self._scalars.recorded(target, fake_args, fake_kwargs, result, wrote, self.fakes)
         return (
             self._builder.from_python(result)
             if result is not None and self._is_plain(result)

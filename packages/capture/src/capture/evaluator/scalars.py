@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,18 +47,27 @@ class Held:
 
 
 class ScalarTensors:
-    """What of one attempt's scalar tensors is known. ``fakes`` are the variables of tensors by the identity of their fakes."""
+    """What of one attempt's scalar tensors is known."""
 
-    def __init__(self, guards: Guards, fakes: Callable[[], Mapping[int, Tensor]]) -> None:
+    def __init__(self, guards: Guards) -> None:
         self._guards = guards
-        self._fakes = fakes
+        self._variables: Mapping[int, Tensor] = {}
         #: By the storage, the last of which is known what they hold; None for what is not known.
         self._held: dict[object, Held | None] = {}
         self._numbers: dict[Any, Held] = {}
         self._lost = False
 
-    def recorded(self, target: Any, args: list[Any], kwargs: dict[str, Any], result: Any, wrote: bool) -> None:
-        """A call was recorded."""
+    def recorded(
+        self,
+        target: Any,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        result: Any,
+        wrote: bool,
+        variables: Mapping[int, Tensor],
+    ) -> None:
+        """A call was recorded; ``variables`` are those of tensors by the identity of their fakes."""
+        self._variables = variables
         if wrote:
             self._write(target, args, kwargs)
         elif target in _MAKERS and isinstance(result, torch.Tensor) and _is_scalar(result):
@@ -110,7 +119,7 @@ class ScalarTensors:
         key = fake.storage_key  # type: ignore[attr-defined]
         if key in self._held:
             return self._held[key]
-        variable = self._fakes().get(id(fake))
+        variable = self._variables.get(id(fake))
         if variable is None or variable.value is None or variable.source is None or not held_alone(variable.value):
             return None
         return Held(variable, None)

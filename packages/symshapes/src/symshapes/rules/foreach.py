@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+import symshapes.rules.pointwise  # noqa: F401  (its rules are looked up here)
 from symshapes.facts import errors
 from symshapes.rules.layout import TensorMeta, same_shape
 from symshapes.rules.reductions import reduced
