@@ -33,6 +33,7 @@ from inductor.ir.operations import (
     Reduce,
     Ref,
     Round,
+    Scan,
     Store,
     Where,
 )
@@ -115,6 +116,7 @@ __all__ = [
     "Replayed",
     "Round",
     "Scalar",
+    "Scan",
     "Schedule",
     "Stats",
     "Store",
