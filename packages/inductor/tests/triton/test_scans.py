@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from inductor_dynamic import trace_dynamic
 from torch import Tensor
 
 from aotgrad import core_decompositions, trace_inference
@@ -91,6 +92,22 @@ def test_few_long_rows_are_cut(size: tuple[int, ...]) -> None:
     dim = size.index(max(size))
     assert compiled(lambda x: x.cumsum(dim) * 2, normal(*size)).stats.launches == 3
     assert compiled(lambda x: x.flip(dim).cumsum(dim).flip(dim), normal(*size)).stats.launches == 3
+
+
+def test_sizes_that_only_a_call_tells() -> None:
+    from inductor.triton import TritonBackend
+
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        return x.cumsum(1) * 2, x.flip(1).cumsum(1).flip(1), *x.cummax(0)
+
+    graph, fakes = trace_dynamic(function, normal(3, 45))
+    found = compile_graph(graph, fakes, Options(cache=False), backends={"cpu": TritonBackend("cpu")})
+    # Longer rows, which loop up to a number, run on GPUs only (tests_integration/test_gpu.py).
+    for size in ((3, 45), (7, 1), (1, 9), (0, 4), (4, 0)):
+        x = normal(*size)
+        for got, want in zip(found([x]), function(x), strict=True):
+            torch.testing.assert_close(got, want)
+    assert (found.stats.interpreted, found.stats.externs) == (0, 0)
 
 
 COMPILED = """
