@@ -34,6 +34,7 @@ from inductor.ir.operations import (
     Reduce,
     Ref,
     Round,
+    Scan,
     Store,
     Where,
 )
@@ -116,6 +117,7 @@ __all__ = [
     "Replayed",
     "Round",
     "Scalar",
+    "Scan",
     "Schedule",
     "Stats",
     "Store",

@@ -55,6 +55,8 @@ class DeviceTraits:
     complex_parts: tuple[torch.dtype, ...] = ()
     """Complex dtypes of which loops read the parts where they lie: kernels get such tensors as if they were of real numbers, two for
     each. Computing with others is left to ATen."""
+    scans: bool = False
+    """Whether running results (`ops.scan`: cumsum and its like) are loops, which the backend prints. If not they are left to ATen."""
     draws_in_kernels: bool = False
     """Whether random numbers are drawn within the kernels that use them unless `Options.random` says otherwise: where a launch and
     memory cost more than drawing again, and nobody expects eager's numbers."""

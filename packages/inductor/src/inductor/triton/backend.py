@@ -58,6 +58,7 @@ class TritonBackend:
             channels_last=_HALVES,
             adds_bias_apart=True,
             aligned_products=_HALVES,
+            scans=True,
             summed_rows=(*_HALVES, torch.float32),
             raises_later=True,
             module=f"torch.{device_type}",
