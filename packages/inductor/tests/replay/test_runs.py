@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from inductor.replay import Replayed
-from inductor.replay.runs import MOST_FORMS, MOST_RECORDINGS
+from inductor.replay.forms import MOST_FORMS, MOST_RECORDINGS
+from inductor.replay.places import Reader, reader
 from inductor.replay.twins import Filler
 
 
@@ -32,25 +33,30 @@ class Kept:
         self.asides += 1
         return run()
 
-    def record(self, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
+    def record(self, run: Callable[[], Any], apart: bool) -> tuple[Callable[[], None], Any]:
         if self.fails:
             raise RuntimeError("operation not permitted when stream is capturing")
         self.recorded += 1
         self.inside = True
-        with torch.inference_mode(False):
+        with torch.inference_mode(False), torch.no_grad():
             results = run()
         self.inside = False
-        places = [result for result in results if isinstance(result, torch.Tensor)]
-        fill = Filler(places)
+        made = [result for result in results if isinstance(result, torch.Tensor)]
+        fill, places = Filler(made), [*map(weakref.ref, made)]
+        del made
 
         def replay() -> None:
             self.replays += 1
-            fill(places, [value for value in run() if isinstance(value, torch.Tensor)])
+            with torch.no_grad():
+                fill([place() for place in places], [value for value in run() if isinstance(value, torch.Tensor)])
 
         return replay, results
 
     def order(self) -> None:
         pass
+
+    def reader(self, at: tuple[int, ...]) -> Reader:
+        return reader(at)
 
 
 class Counted:
@@ -147,21 +153,38 @@ def test_written_in_between() -> None:
         torch.testing.assert_close(replayed([x, w])[0], x * w + 1)
 
 
-def test_a_recording_for_each_form_and_others_run_as_they_are() -> None:
+def test_a_recording_for_each_form_and_one_met_again_takes_the_place_of_the_oldest() -> None:
     replayed, recorder, graph = made(lambda x, n: (x * n, n), torch.empty(2), 3)
     x = torch.randn(2)
+
+    def call(n: int | float) -> int:
+        """How often the graph ran."""
+        before = graph.calls
+        doubled, number = replayed([x, n])
+        assert (type(number), number) == (type(n), n)
+        torch.testing.assert_close(doubled, x * n)
+        return graph.calls - before
+
     for n in range(MOST_FORMS):
         for _ in range(3):
-            doubled, number = replayed([x, n])
-            assert number == n
-            torch.testing.assert_close(doubled, x * n)
+            call(n)
     assert recorder.recorded == MOST_FORMS
-    before = graph.calls
-    for _ in range(3):
-        torch.testing.assert_close(replayed([x, 99])[0], x * 99)
-    assert recorder.recorded == MOST_FORMS
-    assert graph.calls == before + 3
-    torch.testing.assert_close(replayed([x, 1.0])[0], x * 1.0)  # another kind of number than 1
+    for n in range(100, 200):  # each once: nothing of what is recorded makes room
+        call(n)
+        call(0)
+    before = recorder.recorded
+    assert before == MOST_FORMS
+    call(99)
+    call(99)
+    assert call(99) and recorder.recorded == before + 1
+    for n in (99, 0, *range(2, MOST_FORMS)):
+        call(n)
+    assert recorder.recorded == before + 1
+    for _ in range(4):
+        call(1)  # which made room, is met again, and makes 0 do so
+    assert recorder.recorded == before + 2
+    call(1.0)  # another kind of number than 1
+    assert recorder.recorded == before + 2
 
 
 def test_zeros_of_both_signs_and_nan_are_numbers_of_their_own() -> None:
@@ -182,9 +205,9 @@ def test_what_is_recorded_again_is_gone_before_and_inputs_stay_for_the_first_run
             assert first() is not None
             return made
 
-        def record(self, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
+        def record(self, run: Callable[[], Any], apart: bool) -> tuple[Callable[[], None], Any]:
             assert not any(result() is not None for result in results)
-            replay, made = super().record(run)
+            replay, made = super().record(run, apart)
             results.extend(map(weakref.ref, made))
             return replay, made
 
