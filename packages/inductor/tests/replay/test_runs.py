@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,67 +9,10 @@ from typing import Any
 import pytest
 import torch
 
+from inductor_recording import Counted, Kept
+
 from inductor.replay import Replayed
 from inductor.replay.forms import MOST_FORMS, MOST_RECORDINGS
-from inductor.replay.places import Reader, reader
-from inductor.replay.twins import Filler
-
-
-class Kept:
-    """A `Recorder` whose replays run the function again and put what it gives where the first run's results are."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.recorded = self.replays = self.asides = 0
-        self.fails = self.recording = False
-        self.inside = False
-        """Whether a run is recorded: a real one would not write to anything now."""
-
-    def busy(self) -> bool:
-        return self.recording
-
-    def aside(self, run: Callable[[], Any]) -> Any:
-        self.asides += 1
-        return run()
-
-    def record(self, run: Callable[[], Any], apart: bool) -> tuple[Callable[[], None], Any]:
-        if self.fails:
-            raise RuntimeError("operation not permitted when stream is capturing")
-        self.recorded += 1
-        self.inside = True
-        with torch.inference_mode(False), torch.no_grad():
-            results = run()
-        self.inside = False
-        made = [result for result in results if isinstance(result, torch.Tensor)]
-        fill, places = Filler(made), [*map(weakref.ref, made)]
-        del made
-
-        def replay() -> None:
-            self.replays += 1
-            with torch.no_grad():
-                fill([place() for place in places], [value for value in run() if isinstance(value, torch.Tensor)])
-
-        return replay, results
-
-    def order(self) -> None:
-        pass
-
-    def reader(self, at: tuple[int, ...]) -> Reader:
-        return reader(at)
-
-
-class Counted:
-    """A compiled graph that counts the runs of it that are not recorded."""
-
-    def __init__(self, run: Callable[..., Sequence[Any]]) -> None:
-        self.run = run
-        self.calls = 0
-
-    def __call__(self, inputs: list[Any]) -> Sequence[Any]:
-        self.calls += 1
-        given = list(inputs)
-        inputs.clear()
-        return self.run(*given)
 
 
 def made(run: Callable[..., Sequence[Any]], *examples: Any) -> tuple[Replayed, Kept, Counted]:
