@@ -16,7 +16,7 @@ READERS = ["python", "native"] if importlib.util.find_spec("triton") else ["pyth
 def read_of(request: pytest.FixtureRequest):
     if request.param == "python":
         return reader
-    from inductor.triton.places import reader as native  # noqa: PLC0415  (Triton may not be installed)
+    from inductor.triton.places import reader as native
 
     return native
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-
 from inductor_recording import Counted, Kept
 
 from inductor.replay import Replayed

@@ -185,7 +185,7 @@ def _backward(loss: torch.Tensor) -> list[torch.Tensor]:
 
 
 def test_saved_elsewhere() -> None:
-    run, recorder, _ = example()
+    run, _recorder, _ = example()
     warm(run)
     for _ in range(3):
         x = torch.randn(3, 8)
@@ -239,7 +239,7 @@ def test_buffers_are_written_to() -> None:
 
 
 def test_parameters_that_are_replaced() -> None:
-    run, recorder, _ = example()
+    run, _recorder, _ = example()
     warm(run)
     before = W.data
     try:
@@ -255,7 +255,7 @@ def test_parameters_that_are_replaced() -> None:
 
 
 def test_a_tangent_that_is_a_gradient() -> None:
-    run, recorder, _ = compiled(lambda x, w: (x + w, x * w), torch.randn(8, requires_grad=True), B)
+    run, _recorder, _ = compiled(lambda x, w: (x + w, x * w), torch.randn(8, requires_grad=True), B)
     for _ in range(6):
         x = torch.randn(8, requires_grad=True)
         tangents = torch.randn(8), torch.randn(8)
@@ -265,7 +265,7 @@ def test_a_tangent_that_is_a_gradient() -> None:
 
 
 def test_memory_goes_with_the_graph() -> None:
-    run, recorder, graphs = example()
+    run, _recorder, graphs = example()
     warm(run)
     x = torch.randn(3, 8)
     loss = run(x, W, B)[0].pow(3).sum()

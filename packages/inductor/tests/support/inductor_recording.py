@@ -110,7 +110,7 @@ def recorder_of(device: torch.device) -> Kept:
 
 def recording() -> tuple[Callable[[fx.GraphModule, Sequence[Any]], Any], Kept, list[Counted]]:
     """A compiler of a training step whose graphs are recorded; the recorder, and the graphs in the order they were compiled."""
-    global recorder  # noqa: PLW0603  (traits name a function, which takes a device)
+    global recorder
     recorder = Kept()
     memory = SavedMemory()
     graphs: list[Counted] = []

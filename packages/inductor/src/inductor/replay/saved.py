@@ -37,7 +37,7 @@ class Lent:
         self._storages = list({t.untyped_storage()._cdata for t in self._watched})
         # As many as hold a tensor that is in two tuples, and its storage for each tensor in it.
         probe = (torch.empty(1),)
-        both = tuple(list(probe))
+        both = (*probe,)
         (objects,) = map(sys.getrefcount, both)
         (tensors_,) = map(tensor_uses, both)
         (storages,) = map(storage_uses, [probe[0].untyped_storage()._cdata])

@@ -17,7 +17,6 @@ from typing import Any
 import torch
 
 from inductor._torch import current_raw_stream, end_allocating_to_pool, forget_workspaces, release_pool
-from inductor.replay import Reader
 from inductor.triton import places
 
 _log = logging.getLogger("inductor")
@@ -98,7 +97,7 @@ class CudaRecorder:
         """What there is to record where it does not matter what."""
         return torch.zeros(1, device=torch.device("cuda", self._index))
 
-    def reader(self, at: tuple[int, ...]) -> Reader:
+    def reader(self, at: tuple[int, ...]) -> Callable[[list[Any]], bytes]:
         return places.reader(at)
 
     def order(self) -> None:
