@@ -296,6 +296,76 @@ def test_training_where_forwards_change_sizes() -> None:
 
 
 @torch.no_grad()
+def test_a_kernel_of_the_programs_own() -> None:
+    triton = pytest.importorskip("triton")
+    from test_user_triton import added, summed_kernel
+
+    def program(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        total = torch.zeros(1, device=x.device)
+        n = x.numel()
+        summed_kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, total, n)
+        return added(x.sin(), y) * total
+
+    run = compiled(program)
+    for _ in range(5):
+        x, y = torch.randn(100, device="cuda"), torch.randn(100, device="cuda")
+        torch.testing.assert_close(run(x, y), program(x, y))
+    names = launches(lambda: run(x, y))
+    assert sum("GraphLaunch" in name for name in names) == 1
+
+
+@torch.no_grad()
+def test_numbers_that_change_each_call_leave_what_is_recorded() -> None:
+    run = compiled(lambda x, by: (x * by).sin().sum(-1) + by)
+    x = torch.randn(8, 64, device="cuda")
+    for at in range(60):
+        by = 0.5 if at % 2 else 1 / (at + 3)
+        torch.testing.assert_close(run(x, by), (x * by).sin().sum(-1) + by)
+    assert sum("GraphLaunch" in name for name in launches(lambda: run(x, 0.5))) == 1
+
+
+@torch.no_grad()
+def test_another_cache_for_each_text() -> None:
+    def step(cache: torch.Tensor, at: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        cache.index_copy_(1, at, x)
+        return (cache * x).sum(-1)
+
+    run = compiled(step)
+    for _ in range(6):
+        cache, other = torch.zeros(2, 64, 8, device="cuda"), torch.zeros(2, 64, 8, device="cuda")
+        for at in range(40):
+            x = torch.randn(2, 1, 8, device="cuda")
+            where = torch.tensor([at], device="cuda")
+            torch.testing.assert_close(run(cache, where, x), step(other, where, x))
+        names = launches(lambda: run(cache, where, x))
+        assert sum("GraphLaunch" in name for name in names) == 1
+
+
+@torch.no_grad()
+def test_what_cannot_be_recorded_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    from inductor.triton import recorder
+
+    block = Block().cuda()
+    run = compiled(block)
+    x = torch.randn(8, 64, device="cuda")
+    begin = torch.cuda.CUDAGraph.capture_begin
+
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise RuntimeError("not now")
+
+    run(x)
+    monkeypatch.setattr(torch.cuda.CUDAGraph, "capture_begin", refuse)
+    for _ in range(4):
+        torch.testing.assert_close(run(x), block(x))
+    monkeypatch.setattr(torch.cuda.CUDAGraph, "capture_begin", begin)
+    assert gc.isenabled() and recorder._quiet._count == 0
+    for _ in range(80):
+        torch.testing.assert_close(run(x), block(x))
+    assert sum("GraphLaunch" in name for name in launches(lambda: run(x))) == 1
+    torch.rand(3, device="cuda").sum().item()
+
+
+@torch.no_grad()
 def test_memory_is_given_back() -> None:
     def used() -> int:
         gc.collect()

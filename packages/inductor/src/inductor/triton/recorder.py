@@ -66,9 +66,9 @@ class CudaRecorder:
         # A library's workspace is kept a stream: recordings have one of their pool, which nobody gives to others while they live.
         forget_workspaces()
         with torch.cuda.stream(self._stream), _without_collection(), torch.no_grad(), torch.inference_mode(False):
+            # Other threads may go on to allocate.
+            graph.capture_begin(pool=pool, capture_error_mode="thread_local")
             try:
-                # Other threads may go on to allocate.
-                graph.capture_begin(pool=pool, capture_error_mode="thread_local")
                 results = run()
             except BaseException:
                 with contextlib.suppress(RuntimeError):  # as is to be expected where a launch could not be recorded
