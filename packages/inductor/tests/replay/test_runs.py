@@ -11,7 +11,8 @@ import torch
 from inductor_recording import Counted, Kept
 
 from inductor.replay import Replayed
-from inductor.replay.forms import MOST_FORMS, MOST_RECORDINGS
+from inductor.replay.forms import MOST_FORMS, MOST_RECORDINGS, REST, WORTH
+from inductor.replay.twins import maker
 
 
 def made(run: Callable[..., Sequence[Any]], *examples: Any) -> tuple[Replayed, Kept, Counted]:
@@ -266,3 +267,89 @@ def test_a_call_that_raises_leaves_nothing_behind() -> None:
         torch.testing.assert_close(replayed([x, w])[0], x * w + 1)
     assert recorder.asides == 3  # what raised, the first run, and the copies of the recording
     assert recorder.recorded == 1
+
+
+@pytest.mark.parametrize("stray", [False, True])
+def test_twins_have_the_same_strides(stray: bool) -> None:
+    kept = [
+        torch.randn(3, 4),
+        torch.randn(3, 4).t(),
+        torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last),
+        torch.empty(0, 3),
+        torch.randn(()),
+        torch.empty_strided((1, 3), (7, 1)),
+        torch.randn(2, 3, 4).permute(2, 0, 1),
+    ]
+    if stray:
+        kept += [torch.randn(4, 6)[:, ::2], torch.randn(3, 1).expand(3, 4)]
+    for one, other in zip(maker(kept)(), kept, strict=True):
+        assert (one.shape, one.stride(), one.dtype) == (other.shape, other.stride(), other.dtype)
+        assert not one.numel() or one.data_ptr() != other.data_ptr()
+
+
+def test_what_could_not_be_recorded_is_tried_again_after_a_rest(caplog: pytest.LogCaptureFixture) -> None:
+    x, w = torch.randn(4), torch.randn(4)
+    replayed, recorder, graph = made(affine, x, w)
+    recorder.fails = True
+    for _ in range(2 * REST):
+        torch.testing.assert_close(replayed([x, w])[0], x * w + 1)
+    assert graph.calls == 2 * REST and caplog.text.count("not permitted") == 1
+    recorder.fails = False
+    for _ in range(REST * REST):
+        torch.testing.assert_close(replayed([x, w])[0], x * w + 1)
+    assert recorder.recorded == 1 and recorder.replays > 1
+
+
+def test_recordings_that_were_worth_it_do_not_count() -> None:
+    def run(cache: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        if not recorder.inside:
+            cache.add_(x)
+        return cache * 2, cache
+
+    class Writes(Counted):
+        written_results = frozenset({1})
+
+    recorder, graph = Kept(), Writes(run)
+    replayed = Replayed(graph, recorder, lambda: None, [torch.zeros(4), torch.zeros(4)])
+    for text in range(3 * MOST_RECORDINGS):
+        cache, expected = torch.zeros(4), torch.zeros(4)
+        for _ in range(WORTH + 2):
+            x = torch.randn(4)
+            expected += x
+            torch.testing.assert_close(replayed([cache, x])[0], expected * 2)
+        assert recorder.recorded == text + 1
+    caches = [torch.zeros(4) for _ in range(3 * MOST_RECORDINGS)]
+    before = recorder.recorded
+    for cache in caches:  # each once
+        x = torch.randn(4)
+        torch.testing.assert_close(replayed([cache, x])[0], x * 2)
+    assert recorder.recorded <= before + MOST_RECORDINGS
+
+
+def test_inputs_that_share_memory() -> None:
+    def run(cache: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        if not recorder.inside:
+            cache.add_(x)
+        return cache * y, cache
+
+    class Writes(Counted):
+        written_results = frozenset({1})
+
+    recorder, graph = Kept(), Writes(run)
+    replayed = Replayed(graph, recorder, lambda: None, [torch.zeros(4)] * 3, apart=(0,))
+    assert replayed.tells_shared
+    both = torch.zeros(8)
+    cache, x = both[:4], torch.randn(4)
+    y = torch.randn(4)
+    for at in range(8):
+        before = cache.clone()
+        for inputs in ([cache, cache, y], [cache, x, both[4:]], [cache, both[4:], torch.randn(4)]):
+            assert replayed(list(inputs)) is None
+            assert torch.equal(cache, before)
+        if at > 2:
+            x = torch.randn(4)
+        found = replayed([cache, x, y])
+        assert found is not None
+        torch.testing.assert_close(found[0], (before + x) * y)
+        torch.testing.assert_close(cache, before + x)
+    assert recorder.replays > 4

@@ -12,7 +12,7 @@ import torch
 
 from inductor.replay.places import getter, storage_of
 from inductor.replay.saved import Lent
-from inductor.replay.twins import Filler, twins
+from inductor.replay.twins import Filler, maker
 
 
 class Unreplayable(Exception):
@@ -56,7 +56,7 @@ class Results:
         self._static = [value.detach() if key in lent else value for key, value in static.items()]
         tensors = [t for t in places if isinstance(t, torch.Tensor)]
         _require_own_memory(self._static, tensors)
-        self._fill = Filler(self._static)
+        self._twins, self._fill = maker(self._static), Filler(self._static)
         copied = {*map(id, copies)}
         outside = {storage_of(t) for t in tensors if id(t) not in copied} - {0}
         own = [value.detach() if value._is_view() else value for value in lent.values()]  # a view keeps its base
@@ -72,7 +72,7 @@ class Results:
 
     def taken(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
         """What a replay has left, in memory of its own where it is not lent; `given` are the inputs that are results."""
-        fresh = twins(self._static)
+        fresh = self._twins()
         self._fill(fresh, self._static)
         return self._ordered((*fresh, *self.lent.tensors, *given, *self._rest))
 
