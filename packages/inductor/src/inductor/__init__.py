@@ -59,7 +59,7 @@ from inductor.passes import (
     op_of,
 )
 from inductor.primitives import PRIMITIVES, REDUCTIONS, Primitive, Reduction
-from inductor.replay import Recorder, Replayed, replayed
+from inductor.replay import Recorder, Replayed, SavedMemory, replayed
 from inductor.schedule import Schedule, schedule
 from inductor.traits import DeviceTraits
 from symshapes import own_folders as _own_folders
@@ -116,6 +116,7 @@ __all__ = [
     "ReferenceBackend",
     "Replayed",
     "Round",
+    "SavedMemory",
     "Scalar",
     "Scan",
     "Schedule",
