@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -108,6 +109,39 @@ def test_max_autotune(tmp_path: Path) -> None:
     compiled = meta.compile(model, mode="max-autotune", options={"cache_dir": str(tmp_path)})
     torch.testing.assert_close(gradient(lambda x: compiled(x).sum(), x), gradient(lambda x: model(x).sum(), x))
     assert list(tmp_path.rglob("rivals/*/*/figures.json"))
+
+
+@pytest.mark.parametrize(
+    ("mode", "tuned", "recorded"),
+    [
+        ("default", None, False),
+        ("reduce-overhead", None, True),
+        ("max-autotune", True, True),
+        ("max-autotune-no-cudagraphs", True, False),
+    ],
+)
+def test_what_is_timed_and_what_is_recorded(
+    mode: str, tuned: bool | None, recorded: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    timed: list[bool | None] = []
+    recordings: list[object] = []
+    compile_graph, replayed = meta.backends.compile_graph, meta.backends.replayed
+
+    def noted(graph: Any, inputs: Any, options: Any) -> Any:
+        timed.append(options.autotune)
+        return compile_graph(graph, inputs, options)
+
+    def recording(compiled: Any, *rest: Any) -> Any:
+        recordings.append(compiled)
+        return replayed(compiled, *rest)
+
+    monkeypatch.setattr(meta.backends, "compile_graph", noted)
+    monkeypatch.setattr(meta.backends, "replayed", recording)
+    x = torch.randn(5)
+    with torch.no_grad():
+        compiled = meta.compile(step, mode=mode, options={"cache_dir": str(tmp_path)})
+        torch.testing.assert_close(compiled(x), step(x))
+    assert timed == [tuned] and len(recordings) == recorded
 
 
 def test_a_mode_of_unknown_options_is_refused_when_it_is_made() -> None:

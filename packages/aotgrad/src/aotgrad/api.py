@@ -21,12 +21,13 @@ from aotgrad.partition import Partition, Partitioner, narrow, partition_default
 from aotgrad.partition.groups import merged, of_group
 from aotgrad.pieces import compile_in_pieces, controls
 from aotgrad.runtime import Taken, inference_runner, training_runner
-from aotgrad.writes import offer_writes, written_by
+from aotgrad.writes import ask_for_shared, offer_writes, written_by
 from symshapes import phase
 
-Compiler = Callable[[fx.GraphModule, list[Any]], Callable[[list[Any]], Sequence[Any]]]
+Compiler = Callable[[fx.GraphModule, list[Any]], Callable[[list[Any]], Sequence[Any] | None]]
 """Compiles one functional graph: `(module, fake inputs) -> callable`, which takes one list of inputs that it may clear
-and returns a list or tuple of the graph's outputs."""
+and returns a list or tuple of the graph's outputs. Of a graph whose output node names inputs in `meta["apart"]` a callable with a true
+attribute `tells_shared` does nothing, and returns None, where one of those shares memory with another."""
 
 
 def compile(
@@ -92,12 +93,15 @@ def compile(
             _rewrite(traced.graph, rewrite)
             module = traced.module
             writes = offer_writes(module, traced.signature, kept)
+            taken = _taken(graph_module, inputs, held, traced.signature, kept)
+            if kept is None and len(taken.tensors) > 1:
+                ask_for_shared(module, taken.written)
             compiled = inference_compiler(module, _example_inputs(module))
             return inference_runner(
                 compiled,
                 module,
                 traced.signature,
-                _taken(graph_module, inputs, held, traced.signature, kept),
+                taken,
                 kept=kept,
                 written=written_by(compiled, writes),
                 guard_grad=torch.is_grad_enabled() and bool(traced.signature.grad_inputs),

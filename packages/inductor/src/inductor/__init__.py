@@ -18,6 +18,7 @@ from inductor.device import (
     KernelCall,
     KernelSource,
     NativeBackend,
+    TuningBackend,
 )
 from inductor.handlers.reference import ReferenceBackend
 from inductor.ir.body import Body, is_checked, record
@@ -33,6 +34,7 @@ from inductor.ir.operations import (
     Reduce,
     Ref,
     Round,
+    Scan,
     Store,
     Where,
 )
@@ -57,7 +59,7 @@ from inductor.passes import (
     op_of,
 )
 from inductor.primitives import PRIMITIVES, REDUCTIONS, Primitive, Reduction
-from inductor.replay import Recorder, Replayed, replayed
+from inductor.replay import Recorder, Replayed, SavedMemory, replayed
 from inductor.schedule import Schedule, schedule
 from inductor.traits import DeviceTraits
 from symshapes import own_folders as _own_folders
@@ -114,11 +116,14 @@ __all__ = [
     "ReferenceBackend",
     "Replayed",
     "Round",
+    "SavedMemory",
     "Scalar",
+    "Scan",
     "Schedule",
     "Stats",
     "Store",
     "StridedView",
+    "TuningBackend",
     "Var",
     "Weight",
     "Where",

@@ -23,7 +23,7 @@ from inductor.cache.tensors import Unstorable
 from inductor.codegen.native import generate_native
 from inductor.codegen.source import WrapperSource, module_text
 from inductor.codegen.wrapper import generate, input_texts
-from inductor.device import DeviceBackend, Kernel, NativeBackend
+from inductor.device import DeviceBackend, Kernel, NativeBackend, TuningBackend
 from inductor.host import HOST
 from inductor.ir.program import LoopOp
 from inductor.lower import Left, lower, none_left
@@ -94,6 +94,20 @@ def _computing_on_the_host() -> AbstractContextManager[Any]:
     return nullcontext() if ambient().default_device.type == HOST.type else HOST
 
 
+def _building(options: Options, devices: Devices) -> BackendOf:
+    """The backends that build a graph's kernels."""
+    if not options.autotune or ambient().deterministic:
+        return devices.backend
+
+    def tuning(device: torch.device) -> DeviceBackend:
+        backend = devices.backend(device)
+        if not isinstance(backend, TuningBackend):
+            return backend
+        return backend.tuning(options.cache and not devices.given, options.cache_dir)
+
+    return tuning
+
+
 def _compile(
     graph_module: fx.GraphModule,
     example_inputs: Sequence[Any],
@@ -102,6 +116,7 @@ def _compile(
 ) -> CompiledGraph:
     stats = Stats()
     devices = Devices(backends or {}, options.backends)
+    building = _building(options, devices)
     if options.freezing:
         with stats.phase("freeze"):
             graph_module, stats.frozen = freeze(graph_module)
@@ -110,19 +125,19 @@ def _compile(
         return _make(graph_module, example_inputs, options, devices, stats)
 
     if not options.cache or backends:
-        return CompiledGraph(make(), None, stats, devices.backend)
+        return CompiledGraph(make(), None, stats, building)
     cache = DiskCache(SECTION, options.cache_dir)
     try:
         with stats.phase("key"):
             key = _key(graph_module, example_inputs, options, devices)
     except Uncacheable as why:
         stats.cache = f"not cached: {why}"
-        return CompiledGraph(make(), None, stats, devices.backend)
-    found = _stored(cache, key, stats, graph_module, devices)
+        return CompiledGraph(make(), None, stats, building)
+    found = _stored(cache, key, stats, graph_module, building)
     if found is not None:
         return found
     with cache.lock(key):
-        found = _stored(cache, key, stats, graph_module, devices)  # by a process that held the lock
+        found = _stored(cache, key, stats, graph_module, building)  # by a process that held the lock
         if found is not None:
             return found
         parts = make()
@@ -133,7 +148,7 @@ def _compile(
                 stats.cache = "miss"
             except (Unstorable, OSError) as why:
                 stats.cache = f"not cached: {why}"
-    return CompiledGraph(parts, folder, stats, devices.backend)
+    return CompiledGraph(parts, folder, stats, building)
 
 
 def _key(graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: Options, devices: Devices) -> str:
@@ -145,7 +160,7 @@ def _key(graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: O
 
 
 def _stored(
-    cache: DiskCache, key: str, stats: Stats, graph_module: fx.GraphModule, devices: Devices
+    cache: DiskCache, key: str, stats: Stats, graph_module: fx.GraphModule, building: BackendOf
 ) -> CompiledGraph | None:
     with stats.phase("load"):
         entry = cache.get(key)
@@ -161,7 +176,7 @@ def _stored(
         node.name: functools.reduce(getattr, str(node.target).split("."), graph_module)
         for node in graph_module.graph.find_nodes(op="get_attr")
     }
-    return CompiledGraph(parts, entry.folder, stats, devices.backend, constants)
+    return CompiledGraph(parts, entry.folder, stats, building, constants)
 
 
 def _backends(graph_module: fx.GraphModule, devices: Devices) -> Iterable[DeviceBackend]:

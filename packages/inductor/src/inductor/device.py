@@ -40,6 +40,7 @@ class Kernel:
     whole of `inner_sizes`. An operation of the body belongs to the inner loops if it depends on an inner variable other
     than through `reduce`; the rest, also what follows a `reduce`, runs once an outer point. An inner operation may
     depend on a reduction of the same body (softmax's division): then it belongs to a later pass over the inner space.
+    A `scan` is an inner operation that wants the inner points in their order; all of a kernel are `backward`, or none.
     The last outer variable (without inner ones) or the last inner variable is the one most accesses are contiguous in.
     """
 
@@ -123,6 +124,19 @@ class NativeBackend(DeviceBackend, Protocol):
 
         Raises:
             BuildError: with the compiler's message and the place of the source.
+        """
+        ...
+
+
+@runtime_checkable
+class TuningBackend(DeviceBackend, Protocol):
+    """A backend that can time kernels on the machine."""
+
+    def tuning(self, cache: bool, cache_dir: str | None) -> DeviceBackend:
+        """One that builds what this one printed, and takes of several forms of a kernel the one that is fastest where it runs.
+
+        Args:
+            cache: whether figures are kept on disk, in `cache_dir`; see `Options`.
         """
         ...
 

@@ -22,7 +22,7 @@ def kept(
     if cache is None or key is None:
         return measure()
     with cache.lock(key):
-        found = _stored(cache, key, count)
+        found = known(cache, key, count)
         if found is None:
             found = measure()
             if found is not None:
@@ -31,7 +31,10 @@ def kept(
     return found
 
 
-def _stored(cache: DiskCache, key: str, count: int) -> Sequence[float] | None:
+def known(cache: DiskCache | None, key: str, count: int) -> Sequence[float] | None:
+    """The `count` figures under the key, if they are there."""
+    if cache is None:
+        return None
     entry = cache.get(key)
     if entry is None:
         return None

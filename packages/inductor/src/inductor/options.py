@@ -26,7 +26,7 @@ class Options:
     same elements that has to wait for its result: each alone can be spread over all processors."""
     min_rows: int = 64
     split_reductions: bool | Literal["auto"] = "auto"
-    """Run long reductions of few rows in two steps; "auto": where a device's processors don't share a row."""
+    """Run long reductions of few rows in two steps, and running results (cumsum) in three; "auto": where a device's processors don't share a row."""
     unordered_writes: bool | Literal["auto"] = "auto"
     """Whether kernels write to one place in an order that varies: then what may collide there is left to ATen where torch is
     told to be deterministic. "auto": as the device's backend says."""
@@ -58,7 +58,9 @@ class Options:
     """Which products of matrices, convolutions and attention are run by the compiler's own kernels, and which by the library's. True:
     those of known sizes are timed on this machine, by both, with what is made of them elementwise, while the graph is compiled.
     None: large products go to whoever did one of them faster when this machine was first used. False: all that there are
-    kernels of the compiler's own for are run by these. Figures are kept on disk."""
+    kernels of the compiler's own for are run by these. Figures are kept on disk. With True a `TuningBackend` (Triton's) also times
+    forms of each kernel when it is first launched, and sums may be added in another order than without; not where torch is told
+    to be deterministic."""
     disabled_passes: tuple[str, ...] = ()
     """Names of passes that are not applied: rewrites of graphs and loop bodies, rows of `GRAPH_PASSES` and `BODY_PASSES`."""
     native_wrapper: bool = False

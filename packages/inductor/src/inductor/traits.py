@@ -31,6 +31,10 @@ class DeviceTraits:
     """Whether eager's elementwise kernels for the device cast operands (numbers too) to the operands' common dtype first:
     those for the CPU do, in bfloat16 `x > 1.2` compares with 1.203125. If not, they compute with what they are given.
     So do sums of few elements (`col2im`): those for the CPU are rounded to the dtype at each, others at their end."""
+    read_at_a_place: float = 3.0
+    """What an element read at a computed place of a row costs, beside one of a row that is read in order; both from a cache."""
+    kept: float = 2.0
+    """What an element that is written to memory, and read again, costs beside that."""
     raises_later: bool = False
     """Whether kernels run after their call returned, so that a position out of range (`ops.indirect`) can't be raised by it.
     Then a backend's `build` also returns, for a graph that checks positions, `_mark_<device type>()` for after the last
@@ -51,6 +55,8 @@ class DeviceTraits:
     complex_parts: tuple[torch.dtype, ...] = ()
     """Complex dtypes of which loops read the parts where they lie: kernels get such tensors as if they were of real numbers, two for
     each. Computing with others is left to ATen."""
+    scans: bool = False
+    """Whether running results (`ops.scan`: cumsum and its like) are loops, which the backend prints. If not they are left to ATen."""
     draws_in_kernels: bool = False
     """Whether random numbers are drawn within the kernels that use them unless `Options.random` says otherwise: where a launch and
     memory cost more than drawing again, and nobody expects eager's numbers."""

@@ -14,11 +14,15 @@ import torch
 
 if importlib.util.find_spec("triton") is None:
     pytest.skip("triton is not installed in this environment", allow_module_level=True)
+from inductor_tracing import trace
 from triton.runtime.build import compile_module_from_src
 
+from inductor import lower, schedule
 from inductor.addresses import address_facts, address_header
-from inductor.triton import launcher
+from inductor.triton import TritonBackend, launcher, signature
 from inductor.triton.blocks import choose
+from inductor.triton.choices import Choices
+from inductor.triton.kernel import general_blocks
 
 STREAM = 0x5000
 BUFFER, INTEGER, FLOAT = range(3)
@@ -100,6 +104,27 @@ def test_arguments_grid_and_stream(native, driver):
     assert launch["given"] == [x.data_ptr(), y.data_ptr(), 77, 0.25]
     assert launch["grid"] == (4, 1, 1) and launch["block"] == (128, 1, 1) and launch["shared"] == 64
     assert launch["stream"] == STREAM + 3 and launch["function"] == 1
+
+
+def test_a_plan_is_asked_for_again_where_numbers_change(native, driver):
+    """With all arguments, if it wants them."""
+    asked = []
+
+    def plan(*arguments):
+        asked.append(arguments)
+        return 1000, 0, 256
+
+    kinds = driver.kinds = bytes([BUFFER, INTEGER])
+    kernel = native.kernel("k", kinds, 3, plan, 0, Compiler(), True)
+    x, y = aligned(), aligned()
+    for tensor, number in ((x, 1), (y, 1), (y, 2)):
+        kernel(tensor, number)
+    assert [number for _, number in asked] == [1, 2] and asked[0][0] is x and asked[1][0] is y
+    assert len(driver.launches) == 3
+    driver.kinds = bytes([BUFFER])
+    kernel = native.kernel("k", driver.kinds, 3, plan, 0, Compiler(), True)
+    kernel(x), kernel(y)
+    assert len(asked) == 3 and asked[2][0] is x
 
 
 @pytest.mark.parametrize(("points", "programs"), [(1, 1), (256, 1), (257, 2), (2**31 * 256 - 256, 2**31 - 1)])
@@ -220,7 +245,7 @@ def test_what_was_compiled_goes_with_its_function(monkeypatch):
     monkeypatch.setattr(
         launcher, "_on_device", lambda compiled, device: made.append(1) or launcher.Loaded(1, 2, 3, compiled)
     )
-    function, kernel = Function(), SimpleNamespace(device=torch.device("cuda", 0))
+    function, kernel = Function(), SimpleNamespace(device=torch.device("cuda", 0), args=())
     blocks = choose(None, None, False, None)
     first = launcher.load(function, kernel, blocks, b"", True)
     assert launcher.load(function, kernel, blocks, b"", True) is first and made == [1]
@@ -228,6 +253,31 @@ def test_what_was_compiled_goes_with_its_function(monkeypatch):
     del function, first
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.parametrize(
+    "names", [{torch.float16: "fp16", torch.bfloat16: "bf16"}, {torch.float32: "fp32", torch.int64: "i64"}]
+)
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_text_is_compiled_for_each_dtype_in_memory(monkeypatch, names, ahead):
+    """Loads and stores convert: kernels over several dtypes have one text, and so one function."""
+    kernels, backend = [], TritonBackend("cpu")
+    for dtype in names:
+        inputs = [torch.ones(20, dtype=dtype), torch.ones(20, dtype=dtype)]
+        graph, _ = trace(torch.mul, *inputs)
+        kernels += schedule(lower(graph, inputs, traits=lambda _: backend.traits)).kernels
+    function = SimpleNamespace()
+    assert len({backend.emit(kernel).text for kernel in kernels}) == 1
+
+    monkeypatch.setattr(signature, "ASTSource", lambda function, types, **_: SimpleNamespace(signature=types))
+    monkeypatch.setattr(launcher, "_target", lambda: None)
+    monkeypatch.setattr(launcher, "_compile", lambda source, *_: source)
+    monkeypatch.setattr(launcher, "_on_device", lambda source, device: launcher.Loaded(1, 2, 3, source))
+    if ahead:
+        for kernel in kernels:
+            launcher.begin(Choices(kernel, function, lambda *_: function))
+    loaded = [launcher.load(function, kernel, general_blocks(kernel), b"\7", True).compiled for kernel in kernels]
+    assert [source.signature["in0"] for source in loaded] == [f"*{name}" for name in names.values()]
 
 
 def test_the_drivers_refusal(native, driver):

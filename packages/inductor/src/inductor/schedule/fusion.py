@@ -48,6 +48,8 @@ def can_fuse(first: Group, second: Group, options: Options, traits: TraitsOf) ->
         options.max_kernel_buffers
     ):
         return None
+    if len(first.directions | second.directions) > 1:
+        return None  # a walk goes one way
     passed_on = first.stores.keys() & second.reads
     blocked = (first.contracts or second.contracts) and bool(traits(first.device).contractions)
     if blocked and (second.contracts or second.inner or second.opaque or not passed_on):
@@ -148,6 +150,7 @@ def _join(one: Group, two: Group, outer: tuple[Dim, ...], inner: tuple[Dim, ...]
         indirect=one.indirect or two.indirect,
         bits=one.bits | two.bits,
         contracts=one.contracts or two.contracts,
+        directions=one.directions | two.directions,
     )
 
 

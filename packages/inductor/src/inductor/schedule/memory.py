@@ -153,8 +153,8 @@ class _Room:
         donors = set(plan.reused.values())
         given = {name for name in program.inputs if isinstance(name, str)}
         for name, start in born.items():
-            if _first(plan, name) in given - born.keys():  # memory that others hold
-                continue
+            if name not in last or _first(plan, name) in given - born.keys():
+                continue  # nobody reads it, and it is let go of before the first step; or others hold the memory
             # Who takes a buffer over in the step that it dies in has its bytes from that step on.
             self._add(name, start, min(last[name] + (name not in donors), len(steps)))
         self.most = max(self.taken, default=0)

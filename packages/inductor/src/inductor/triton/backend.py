@@ -5,6 +5,7 @@ Flows in: kernels. Flows out: one Python module of `@triton.jit` functions a gra
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import weakref
 from collections.abc import Mapping, Sequence
@@ -13,14 +14,15 @@ from typing import Any
 
 import torch
 
-from inductor.cache import own_room, usable
+from inductor.cache import DiskCache, own_room, usable
 from inductor.device import BuildError, Kernel, KernelCall, KernelSource
 from inductor.ir.body import checks_positions
 from inductor.traits import DeviceTraits
 from inductor.triton.checks import IndexChecks
-from inductor.triton.choices import Choices
+from inductor.triton.choices import Choices, Plan
 from inductor.triton.expressions import ATOMIC_DTYPES
 from inductor.triton.kernel import KernelPrinter, general_blocks, unsupported
+from inductor.triton.tuning import SECTION, Group, Tuner
 from symshapes import build_python
 
 _HEADER = '''"""Generated kernels of one graph."""
@@ -30,6 +32,7 @@ import triton.language as tl
 
 from inductor.triton import library, prelude
 from inductor.triton.library import libdevice
+from inductor.triton.prelude import floor_divide as floordiv, remainder as mod
 
 '''
 
@@ -44,19 +47,34 @@ class TritonBackend:
 
     def __init__(self, device_type: str = "cuda") -> None:
         self.device_type = device_type
+        self._figures: tuple[bool, str | None] | None = None
+        """Where kernels are timed: whether figures are kept on disk, and where."""
         self.traits = DeviceTraits(
             shares_rows=False,
             accumulates=ATOMIC_DTYPES,
             casts_operands=device_type == "cpu",
+            read_at_a_place=1.0,
+            kept=8.0,
             channels_last=_HALVES,
             adds_bias_apart=True,
             aligned_products=_HALVES,
+            scans=True,
             summed_rows=(*_HALVES, torch.float32),
             raises_later=True,
             module=f"torch.{device_type}",
             recorder="inductor.triton.recorder:recorder_of" if device_type == "cuda" else None,
             draws_in_kernels=True,
         )
+
+    def tuning(self, cache: bool, cache_dir: str | None) -> TritonBackend:
+        """This backend, whose kernels are those that were the fastest when they were first launched."""
+        made = copy.copy(self)
+        made._figures = cache, cache_dir
+        return made
+
+    def _group(self, cache: bool, cache_dir: str | None) -> Group:
+        """Of kernels that are to be timed."""
+        return Group(DiskCache(SECTION, cache_dir) if cache else None, _facts_of)
 
     def supports(self, kernel: Kernel) -> bool:
         return unsupported(kernel) is None
@@ -85,9 +103,10 @@ class TritonBackend:
         functions = load_kernels(module_text, [source.kernel.name for source in sources])
         checks = IndexChecks(pinned=self.device_type == "cuda") if any(map(_checks, sources)) else None
         calls: dict[str, Any] = {}
+        group = None if self._figures is None else self._group(*self._figures)
         for source in sources:
             name = source.kernel.name
-            calls[name] = _launcher(functions[name], source.kernel, checks if _checks(source) else None)
+            calls[name] = _launcher(functions[name], source, checks if _checks(source) else None, group)
         if checks is not None:
             calls |= {f"_mark_{self.device_type}": checks.mark, f"_settle_{self.device_type}": checks.settle}
         return calls
@@ -135,28 +154,76 @@ def load_kernels(text: str, names: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _launcher(function: Any, kernel: Kernel, checks: IndexChecks | None) -> KernelCall:
+def _facts_of(device: torch.device) -> tuple[str, ...]:
+    """Triton's version, and a GPU as far as kernels are faster or slower by it."""
+    import triton  # noqa: PLC0415  (Triton may not be installed)
+
+    if device.type != "cuda":
+        return (triton.__version__,)
+    found = torch.cuda.get_device_properties(device)
+    facts = (found.name, found.major, found.minor, found.multi_processor_count, found.L2_cache_size)
+    return (triton.__version__, *map(str, facts))
+
+
+def _launcher(function: Any, source: KernelSource, checks: IndexChecks | None, group: Group | None) -> KernelCall:
     """A callable over the kernel's arguments, and the number it writes into where it checks positions."""
     from inductor.triton import launcher  # noqa: PLC0415  (Triton may not be installed)
     from inductor.triton.library import INTERPRETED  # noqa: PLC0415  (Triton may not be installed)
 
+    kernel = source.kernel
     choices = Choices(kernel, function, lambda text, name: load_kernels(_HEADER + text, [name])[name])
     if choices.points == 0:
         return lambda *args: None
-    if not INTERPRETED and launcher.serves(kernel.device):
-        return launcher.make_call(choices, None if checks is None else checks.number)
-    extra = () if checks is None else (checks.number,)
-    sizes = [k for k, arg in enumerate(kernel.args) if arg.role == "size"]
+    number = None if checks is None else checks.number
+    if INTERPRETED or not launcher.serves(kernel.device):
+        interpreted = Interpreted(choices, number)
+        return (
+            interpreted.launch if group is None else interpreted.tuned(group.tuner(choices, source.text, interpreted))
+        )
+    if group is None:
+        return launcher.make_call(choices, number)
+    tuner = group.tuner(choices, source.text, launcher.Trials(choices, number))
+    return launcher.make_call(choices, number, tuner.settled() or tuner.plan)
 
-    def launch(*args: Any) -> None:
-        points, form, block = choices.plan(*(args[k] for k in sizes))
+
+class Interpreted:
+    """Launches of a kernel by Triton's own means, with which its interpreter goes, too; see `tuning.Runner`."""
+
+    failures: tuple[type[Exception], ...] = (RuntimeError,)
+
+    def __init__(self, choices: Choices, check: torch.Tensor | None) -> None:
+        self._choices = choices
+        self._extra = () if check is None else (check,)
+        self._sizes = [k for k, arg in enumerate(choices.kernel.args) if arg.role == "size"]
+
+    def launch(self, *args: Any) -> None:
+        """By the heuristics, or whatever was taken in their place."""
+        self._run(self._choices.plan(*(args[k] for k in self._sizes)), args)
+
+    def tuned(self, tuner: Tuner) -> KernelCall:
+        """By what is fastest."""
+        if tuner.settled():
+            return self.launch
+        return lambda *args: self._run(tuner.plan(*args), args)
+
+    def begin(self, form: int, arguments: Sequence[Any] | None) -> None:
+        """It is compiled by its first launch."""
+
+    def call(self, form: int, plan: Plan) -> KernelCall:
+        """What launches a form by a plan."""
+        return lambda *args: self._run(plan, args)
+
+    def busy(self) -> bool:
+        """Nothing is recorded."""
+        return False
+
+    def _run(self, plan: Plan, args: Sequence[Any]) -> None:
+        points, form, block = plan
         if points > 0:
-            blocks = choices.blocks[form]
+            blocks = self._choices.blocks[form]
             programs = (-(-points // block),)
             options = {"XBLOCK": blocks.x, "RBLOCK": blocks.r, "num_warps": blocks.warps}
-            choices.function(form)[programs](*args, *extra, **options)
-
-    return launch
+            self._choices.function(form)[programs](*args, *self._extra, **options)
 
 
 def compile_ahead(source: KernelSource, *, arch: int = 90) -> bytes:

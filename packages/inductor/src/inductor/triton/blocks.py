@@ -24,6 +24,8 @@ class Blocks:
     """Positions have 64 bits."""
     tile: Tile | None = None
     """Which variables the block's axes run over; None: `x` is of the flat outer space."""
+    stages: int = 1
+    """How many steps of a loop over a long row are on their way at once."""
 
 
 def next_power_of_two(value: int) -> int:

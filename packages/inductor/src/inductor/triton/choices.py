@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, cast
 
 from inductor.device import Kernel
@@ -18,8 +19,22 @@ from inductor.triton.tiles import tile_of
 
 Make = Callable[[str, str], Any]
 """A kernel's text and its name to its function."""
+Plan = tuple[int, int, int]
+"""Of a launch: units of work (outer points, or tiles one by one), the form's number, units of one program."""
 MOST_IDLE = 4
 """A row may be held in so many times the registers that it needs, rather than that the kernel is compiled again."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is known of a launch."""
+
+    sizes: tuple[int, ...]
+    """Outer ones."""
+    row: int
+    """Inner points."""
+    usual: Blocks
+    """What the heuristics say."""
 
 
 class Choices:
@@ -34,30 +49,54 @@ class Choices:
         extent = extent_of(kernel)
         self.kernel = kernel
         self._make = make
-        self._sizes, inner, largest = extent.known
-        self._reduces = extent.reduces
+        self._sizes, self._inner, largest = extent.known
+        self.reduces = extent.reduces
+        """There is an inner space."""
         self._tile = tile_of(kernel)
         self.blocks: list[Blocks] = [general_blocks(kernel)]
         self._functions: dict[int, Any] = {0: general}
+        self._usual, self._taken = [0], dict[Case, int]()
         sizes = [size for size in self._sizes if size is not None]
-        known = len(sizes) == len(self._sizes) and inner is not None and largest is not None
+        known = len(sizes) == len(self._sizes) and self._inner is not None and largest is not None
         self.points: int | None = math.prod(sizes) if known else None
         """The outer points of a kernel of which all is known: it has one form."""
         self._measure = None if known else extent.measure()
 
-    def plan(self, *numbers: Any) -> tuple[int, int, int]:
-        """For a launch: units of work, the form's number, units of one program: outer points, or tiles one by one."""
+    def case(self, *numbers: Any) -> Case:
+        """What a launch with these numbers asks for."""
         if self._measure is None:
-            return self._work(cast(tuple[int, ...], self._sizes), 0)
+            return Case(cast(tuple[int, ...], self._sizes), cast(int, self._inner), self.blocks[0])
         sizes, row, largest = self._measure(*numbers)
-        wanted = blocks_for(self._sizes, row, self._reduces, largest, self._tile)
-        at = self._like(wanted)
-        if at is None:
-            self.blocks.append(wanted)
-            at = self.blocks.index(wanted)
-        return self._work(sizes, at)
+        return Case(sizes, row, blocks_for(self._sizes, row, self.reduces, largest, self._tile))
 
-    def _work(self, sizes: tuple[int, ...], form: int) -> tuple[int, int, int]:
+    @property
+    def cases(self) -> int:
+        """How many were taken."""
+        return len(self._taken)
+
+    def knows(self, case: Case) -> bool:
+        """Whether it was taken."""
+        return case in self._taken
+
+    def take(self, case: Case, blocks: Blocks) -> int:
+        """Run launches of this case by these blocks from now on; gives the form's number."""
+        form = self._taken[case] = self.form_of(blocks)
+        return form
+
+    def form_of(self, blocks: Blocks) -> int:
+        """The number of the form with these blocks, which is made if there is none."""
+        if blocks not in self.blocks:
+            self.blocks.append(blocks)
+        return self.blocks.index(blocks)
+
+    def plan(self, *numbers: Any) -> Plan:
+        """Of a launch with these numbers."""
+        case = self.case(*numbers)
+        form = self._taken.get(case)
+        return self.work(case.sizes, self._usual_form(case.usual) if form is None else form)
+
+    def work(self, sizes: tuple[int, ...], form: int) -> Plan:
+        """`plan` for a form."""
         blocks, points = self.blocks[form], math.prod(sizes)
         tile = blocks.tile
         if tile is None or points == 0:
@@ -65,10 +104,11 @@ class Choices:
         axes = {tile.x: blocks.x} if tile.across is None else {tile.x: blocks.x, tile.across: blocks.r}
         return math.prod(-(-size // axes.get(at, 1)) for at, size in enumerate(sizes)), form, 1
 
-    def _like(self, wanted: Blocks) -> int | None:
-        """A form that is there and serves as well."""
+    def _usual_form(self, wanted: Blocks) -> int:
+        """Of those that the heuristics asked for so far one that serves as well, or a new one."""
         found = None
-        for at, blocks in enumerate(self.blocks):
+        for at in self._usual:
+            blocks = self.blocks[at]
             if blocks == wanted:
                 return at
             if (
@@ -78,6 +118,9 @@ class Choices:
                 and (found is None or blocks.r < self.blocks[found].r)
             ):
                 found = at
+        if found is None:
+            found = self.form_of(wanted)
+            self._usual.append(found)
         return found
 
     def function(self, form: int) -> Any:

@@ -27,6 +27,7 @@ from inductor.ir.operations import (
     Reduce,
     Ref,
     Round,
+    Scan,
     Store,
     Symbol,
     Where,
@@ -38,6 +39,7 @@ from inductor.triton.blocks import INT32_LIMIT, Blocks, choose
 from inductor.triton.checks import code_of
 from inductor.triton.expressions import ATOMIC_DTYPES, TRITON_DTYPES, TRITON_REDUCTIONS, convert, literal, template
 from inductor.triton.extent import extent_of
+from inductor.triton.scans import beginning, has_scan, scan_lines
 from inductor.triton.tiles import Tile, tile_of
 from symshapes import print_expr
 
@@ -204,6 +206,8 @@ class KernelPrinter:
                 self._store(at, op)
             case Indirect():
                 self._indirect(at, op)
+            case Scan():
+                self._scan(at, op)
             case _:
                 self._value(at, self._expression(op))
 
@@ -252,14 +256,21 @@ class KernelPrinter:
         pointer, guard = self._access(at, op, op.mask)
         memory = next(arg.dtype for arg in self.kernel.args if arg.name == op.buffer)
         widen = "" if memory is op.dtype else f".to({TRITON_DTYPES[op.dtype]})"
-        self._value(at, f"tl.load({pointer}, mask={guard}, other=0){widen}")
+        if self.kernel.inner_sizes and not self._covers_block(at):
+            # Of a block of one column each thread would load what its rows need once for each of its inner points.
+            pointer, guard = (f"tl.reshape({block}, [XBLOCK])" for block in (pointer, guard))
+            self._value(at, f"tl.load({pointer}, mask={guard}, other=0)[:, None]{widen}")
+        else:
+            self._value(at, f"tl.load({pointer}, mask={guard}, other=0){widen}")
 
     def _store(self, at: int, op: Store) -> None:
         pointer, guard = self._access(at, op, None)
         shape = "[XBLOCK, RBLOCK]" if self._covers_block(at) else "[XBLOCK, 1]"
         value = f"tl.broadcast_to({self._operand(op.value)}, {shape})"
-        write = "tl.atomic_add" if op.mode == "add" else "tl.store"
-        self._line(f"{write}({pointer}, {value}, mask={guard})")
+        if op.mode == "add":  # nobody reads a sum before the kernel has ended: memory need not be in order before
+            self._line(f'tl.atomic_add({pointer}, {value}, mask={guard}, sem="relaxed")')
+        else:
+            self._line(f"tl.store({pointer}, {value}, mask={guard})")
 
     def _indirect(self, at: int, op: Indirect) -> None:
         symbol, text, bound = op.symbol, self._operand(op.value), self._index(op.size)
@@ -279,6 +290,13 @@ class KernelPrinter:
         self._line(f"tl.store({CHECKS} + tl.zeros({shape}, tl.int32), {code_of(op.rule)}, mask={symbol}_bad)")
         self._line(f"{symbol} = tl.where({symbol}_good, {symbol}, 0).to({self._int})")
         self._names[at] = str(symbol)
+
+    # Running results
+
+    def _scan(self, at: int, op: Scan) -> None:
+        for line in scan_lines(at, op, self._operand(op.value), self.blocks.persistent):
+            self._line(line)
+        self._names[at] = f"v{at}"
 
     # Reductions
 
@@ -328,10 +346,18 @@ class KernelPrinter:
             )
             if REDUCTIONS[kind].finds_position:
                 self._line(f"p{at} = tl.full([XBLOCK, RBLOCK], 0, {self._int}) + r_count")
+        scans = {at: found for at in walk.ops if isinstance(found := self.kernel.body.ops[at], Scan)}
+        for at, scan in scans.items():
+            self._line(beginning(at, scan))
         outside = dict(self._names)
-        self._line(f"for start{k} in range(0, {self._loop_end()}, RBLOCK):")
+        walk_of = "range" if self.blocks.stages == 1 else "tl.range"
+        ahead = "" if self.blocks.stages == 1 else f", num_stages={self.blocks.stages}"
+        self._line(f"for start{k} in {walk_of}(0, {self._loop_end()}, RBLOCK{ahead}):")
         self._depth += 1
-        self._inner_variables(f"start{k}")
+        start = f"start{k}"
+        if any(scan.backward for scan in scans.values()):
+            start = f"((r_count - 1) // RBLOCK * RBLOCK - start{k})"
+        self._inner_variables(start)
         self._operations(walk.ops)
         for at in walk.reductions:
             kind = self.kernel.body.reduction(at).kind
@@ -366,6 +392,8 @@ def unsupported(kernel: Kernel) -> str | None:
                 return f"reduction {kind}"
             case Reduce(kind, value) if body.ops[value.at].dtype is torch.bool and not REDUCTIONS[kind].of_truth:
                 return f"{kind} of bool"
+            case Scan() if not has_scan(op):
+                return f"{op.kind} so far of {op.dtype}"
             case Store(mode="mul" | "max" | "min" as mode):
                 return f"store of mode {mode}"
             case Store(buffer, mode="add"):

@@ -33,6 +33,7 @@ typedef struct {
     CALLABLE_HEAD
     PyObject *compile, *device;
     PyObject *ask;    /* function from the numbers to the plan, if it is none for all */
+    int whole;        /* it takes all arguments */
     Plan plan;        /* for `numbers` */
     int64_t *numbers; /* bits of the last call's; NULL before */
     void *check;      /* one more argument, if not NULL */
@@ -114,12 +115,12 @@ read_plan(PyObject *from, Plan *plan)
     return 0;
 }
 
-/* The plan for these numbers: their values and their bits. */
+/* The plan for these arguments, of which numbers count: their values and their bits. */
 static int
-plan_for(Kernel *kernel, PyObject *const *numbers, const int64_t *bits, Py_ssize_t count, Plan *plan)
+plan_for(Kernel *kernel, PyObject *const *args, PyObject *const *numbers, const int64_t *bits, Py_ssize_t count, Plan *plan)
 {
     if (kernel->ask && !(kernel->numbers && memcmp(kernel->numbers, bits, count * sizeof *bits) == 0)) {
-        PyObject *answer = PyObject_Vectorcall(kernel->ask, numbers, count, NULL);
+        PyObject *answer = PyObject_Vectorcall(kernel->ask, kernel->whole ? args : numbers, kernel->whole ? kernel->nargs : count, NULL);
         if (!answer)
             return -1;
         int status = read_plan(answer, plan);
@@ -173,7 +174,7 @@ kernel_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwna
             given[k / 8] |= (char)(1 << k % 8);
     }
     Plan plan;
-    if (plan_for(kernel, values, bits, numbers, &plan) < 0)
+    if (plan_for(kernel, args, values, bits, numbers, &plan) < 0)
         return NULL;
     if (plan.points <= 0)
         Py_RETURN_NONE;
@@ -250,7 +251,8 @@ static PyTypeObject kernel_type = {
     .tp_doc = "A kernel: call it with its buffers and numbers in order.",
 };
 
-/* kernel(name, kinds, device index, plan or a function from numbers to one, address of the check or 0, compile) */
+/* kernel(name, kinds, device index, plan or a function from numbers to one, address of the check or 0, compile, whether that
+ * function takes all arguments) */
 static PyObject *
 make_kernel(PyObject *module, PyObject *args)
 {
@@ -258,7 +260,8 @@ make_kernel(PyObject *module, PyObject *args)
     const char *kinds;
     Py_ssize_t nargs;
     unsigned long long check;
-    if (!PyArg_ParseTuple(args, "Uy#O!OKO", &name, &kinds, &nargs, &PyLong_Type, &device, &plan, &check, &compile))
+    int whole = 0;
+    if (!PyArg_ParseTuple(args, "Uy#O!OKO|p", &name, &kinds, &nargs, &PyLong_Type, &device, &plan, &check, &compile, &whole))
         return NULL;
     if (nargs > MAX_ARGS)
         return PyErr_Format(PyExc_ValueError, "kernel %U has %zd arguments, more than %d", name, nargs, MAX_ARGS);
@@ -273,6 +276,7 @@ make_kernel(PyObject *module, PyObject *args)
     kernel->name = Py_NewRef(name);
     kernel->compile = Py_NewRef(compile);
     kernel->ask = asks ? Py_NewRef(plan) : NULL;
+    kernel->whole = whole;
     kernel->plan = constant;
     kernel->numbers = NULL;
     kernel->device = Py_NewRef(device);
@@ -303,7 +307,7 @@ configure(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef methods[] = {
-    {"kernel", make_kernel, METH_VARARGS, "kernel(name, kinds, device, plan, check, compile) -> callable"},
+    {"kernel", make_kernel, METH_VARARGS, "kernel(name, kinds, device, plan, check, compile, whole=False) -> callable"},
     {"configure", configure, METH_VARARGS, "configure(address facts, stream function, context function, cuLaunchKernel, cuGetErrorString)"},
     {NULL, NULL, 0, NULL},
 };

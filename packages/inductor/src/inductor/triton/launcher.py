@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,13 +27,13 @@ from inductor.addresses import address_facts, address_header, argument_kinds
 from inductor.device import Kernel, KernelCall
 from inductor.triton.blocks import Blocks
 from inductor.triton.checks import cuda_driver
-from inductor.triton.choices import Choices
-from inductor.triton.signature import source_of
+from inductor.triton.choices import Choices, Plan
+from inductor.triton.signature import MULTIPLE, source_of
 
 SOURCE = Path(__file__).with_name("launcher.c")
 MOST_VARIANTS = 3
 """Of a form of a kernel, whose last one assumes nothing."""
-WORKERS = 4
+WORKERS = max(4, min(16, os.cpu_count() or 1))
 """Kernels that are compiled beside each other."""
 
 
@@ -87,25 +89,73 @@ def _device_address(pinned: torch.Tensor) -> int:
     return found.value
 
 
-def make_call(choices: Choices, check: torch.Tensor | None) -> KernelCall:
+def make_call(
+    choices: Choices, check: torch.Tensor | None, plan: Plan | Callable[..., Plan] | None = None
+) -> KernelCall:
     """The callable of a kernel: takes its buffers as tensors and its numbers as ints and floats, in order.
 
     Args:
         check: the number in pinned memory that the kernel writes into where a position is out of range.
+        plan: of all launches, or asked with all arguments of one where its numbers are others than the last one's; None: as the
+            choices say.
 
     It raises TypeError on a wrong number of arguments, and RuntimeError where the driver refuses a launch. That tensors are
     on the kernel's device is the caller's to see to, as all of their metadata is. Triton's launch hooks are not called.
     """
+    whole = callable(plan)
+    if plan is None:
+        plan = choices.plan if choices.points is None else choices.plan()
+    if choices.points:  # of others the first call tells the form
+        begin(choices, 0 if callable(plan) else plan[1])
+    return _native_call(choices, check, plan, whole)
+
+
+def _native_call(
+    choices: Choices, check: torch.Tensor | None, plan: Plan | Callable[..., Plan], whole: bool
+) -> KernelCall:
     kernel = choices.kernel
     variants = Variants(choices, check)
     address = 0 if check is None else _device_address(check)
-    if choices.points:  # of others the first call tells the form
-        begin(choices)
-    plan = choices.plan if choices.points is None else choices.plan()
     call: KernelCall = _native().kernel(
-        kernel.name, argument_kinds(kernel), kernel.device.index, plan, address, variants.compiled
+        kernel.name, argument_kinds(kernel), kernel.device.index, plan, address, variants.compiled, whole
     )
     return call
+
+
+class Trials:
+    """Forms of one kernel, to be timed: see `tuning.Runner`."""
+
+    failures: tuple[type[Exception], ...] = (RuntimeError, triton.TritonError)
+
+    def __init__(self, choices: Choices, check: torch.Tensor | None) -> None:
+        self._choices, self._check = choices, check
+
+    def begin(self, form: int, arguments: Sequence[Any] | None) -> None:
+        """Start to compile a form for these arguments; None: for those that are likely to come."""
+        if arguments is None:
+            begin(self._choices, form)
+        else:
+            begin(self._choices, form, *_facts(self._choices.kernel, arguments))
+
+    def call(self, form: int, plan: Plan) -> KernelCall:
+        """What launches a form by a plan."""
+        return _native_call(self._choices, self._check, plan, whole=False)
+
+    def busy(self) -> bool:
+        """Whether launches are being recorded, and none happens."""
+        return torch.cuda.is_current_stream_capturing()
+
+
+def _facts(kernel: Kernel, arguments: Sequence[Any]) -> tuple[int, bool]:
+    """What holds of arguments: a bit for each that is a multiple of `MULTIPLE`; whether all integers fit 32 bits."""
+    held, narrow = 0, True
+    for at, (arg, value) in enumerate(zip(kernel.args, arguments, strict=True)):
+        number = value.data_ptr() if isinstance(value, torch.Tensor) else value
+        if arg.role == "size" and arg.dtype.is_floating_point:
+            continue
+        held |= (number % MULTIPLE == 0) << at
+        narrow &= arg.role != "size" or -(2**31) <= number < 2**31
+    return held, narrow
 
 
 _UNUSED = ("global_scratch_size", "profile_scratch_size", "launch_cooperative_grid", "launch_pdl")
@@ -163,12 +213,17 @@ def _workers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(WORKERS, "triton-compile")
 
 
-def begin(choices: Choices) -> None:
-    """Start to compile a kernel of which all is known for the call that is likely to come: buffers begin where allocators put them."""
-    kernel, blocks = choices.kernel, choices.blocks[0]
-    held = sum(1 << at for at, arg in enumerate(kernel.args) if arg.role != "size")
+def begin(choices: Choices, form: int, held: int | None = None, narrow: bool = True) -> None:
+    """Start to compile a form for a call.
+
+    Args:
+        held, narrow: see `_facts`; None: of the call that is likely to come, whose buffers begin where allocators put them.
+    """
+    kernel, blocks = choices.kernel, choices.blocks[form]
+    if held is None:
+        held = sum(1 << at for at, arg in enumerate(kernel.args) if arg.role != "size")
     assumes = held.to_bytes((len(kernel.args) + 7) // 8, "little")
-    function, narrow = choices.function(0), not blocks.wide
+    function, narrow = choices.function(form), narrow and not blocks.wide
     key = _key(kernel, blocks, assumes, narrow)
     if key not in _loaded(function):
         source, target = source_of(function, kernel, blocks, assumes, narrow), _target()
@@ -188,7 +243,8 @@ def _loaded(function: Any) -> dict[tuple[Any, ...], Loaded]:
 
 
 def _key(kernel: Kernel, blocks: Blocks, assumes: bytes, narrow: bool) -> tuple[Any, ...]:
-    return kernel.device.index, blocks, assumes, narrow, knobs.runtime.debug
+    # A text says nothing of the dtypes in memory where loads and stores convert: kernels of several have one function.
+    return kernel.device.index, kernel.args, blocks, assumes, narrow, knobs.runtime.debug
 
 
 def _compile(source: ASTSource, target: GPUTarget, blocks: Blocks) -> CompiledKernel:

@@ -1,0 +1,106 @@
+"""Blocks that may be faster than those of the heuristics: a few of each kind of kernel, which are compiled and timed.
+
+Flows in: what is known of a launch. Flows out: blocks that are right for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from inductor.triton.blocks import LOOPED, Blocks, next_power_of_two
+from inductor.triton.choices import Case
+
+MOST = 8
+"""Blocks that are tried of one kernel, the heuristics' included."""
+WORTH = 1 << 16
+"""Points of a launch. What has fewer costs its launch, whatever its blocks."""
+HELD = 1 << 14
+"""Points of a row that may be held in registers by the most threads that a program can have."""
+MOST_WARPS = 16
+POINTS = range(2, 65)
+"""Of a thread."""
+THREADS = 32
+"""Of a warp."""
+
+
+def candidates(case: Case, reduces: bool) -> list[Blocks]:
+    """The heuristics' blocks first, then others that compute the same, but that sums may be added in another order."""
+    usual, sizes, row = case.usual, case.sizes, case.row
+    if math.prod(sizes) * row < WORTH:
+        return [usual]
+    tile = usual.tile
+    along = math.prod(sizes) if tile is None else sizes[tile.x]
+    across = sizes[tile.across] if tile is not None and tile.across is not None else row
+    most_x, most_r = next_power_of_two(along), next_power_of_two(across)
+    found = [usual]
+    for blocks in _KINDS[reduces, tile is not None](usual, row):
+        in_bounds = blocks.tile is None or (blocks.x <= most_x and blocks.r <= most_r)
+        warps = blocks.warps in range(1, MOST_WARPS + 1)
+        if in_bounds and warps and blocks.x * blocks.r // (THREADS * blocks.warps) in POINTS and blocks not in found:
+            found.append(blocks)
+    return found[:MOST]
+
+
+def _flat(usual: Blocks, row: int) -> Iterator[Blocks]:
+    x, warps = usual.x, usual.warps
+    for points, threads in (
+        (2 * x, 2 * warps),
+        (x // 2, warps),
+        (2 * x, warps),
+        (x // 2, warps // 2),
+        (4 * x, 2 * warps),
+    ):
+        yield replace(usual, x=points, warps=threads)
+
+
+def _tiles(usual: Blocks, row: int) -> Iterator[Blocks]:
+    """Longer ones along either axis, smaller and larger ones, and none."""
+    x, r, warps = usual.x, usual.r, usual.warps
+    for rows, columns, threads in (
+        (x // 2, r, warps // 2), (x, r // 2, warps // 2), (x // 2, 2 * r, warps), (2 * x, r // 2, warps), (x, r, warps // 2), (2 * x, r, warps)
+    ):  # fmt: skip
+        yield replace(usual, x=rows, r=columns, warps=threads)
+    yield replace(usual, x=1024, r=1, warps=4, tile=None)
+
+
+def _rows(usual: Blocks, row: int) -> Iterator[Blocks]:
+    """Rows held in registers, by more and fewer threads and side by side, or walked over in steps."""
+    whole = next_power_of_two(row)
+    if whole <= HELD:
+        warps = usual.warps if usual.persistent else max(1, min(MOST_WARPS, whole // 512))
+        x = usual.x if usual.persistent else 1
+        held = replace(usual, x=x, r=whole, persistent=True, warps=warps)
+        for rows, threads in (
+            (x, warps),
+            (x, 2 * warps),
+            (2 * x, 2 * warps),
+            (x, warps // 2),
+            (4 * x, 4 * warps),
+            (x // 2, warps),
+        ):
+            if rows:
+                yield replace(held, x=rows, warps=threads)
+    if whole > 256:
+        for step, warps in ((LOOPED, 8), (LOOPED // 2, 8), (LOOPED // 4, 4), (LOOPED, 16), (LOOPED // 8, 2)):
+            if 2 * step <= whole:
+                yield replace(usual, x=1, r=step, persistent=False, warps=warps)
+
+
+def _columns(usual: Blocks, row: int) -> Iterator[Blocks]:
+    x, r, warps = usual.x, usual.r, usual.warps
+    for rows, steps, threads in (
+        (x, r // 2, warps // 2), (x // 2, r, warps // 2), (2 * x, r // 2, warps), (x // 2, 2 * r, warps), (x, r // 2, warps), (x // 2, r // 2, warps // 2), (x, r, warps // 2)
+    ):  # fmt: skip
+        if rows and steps:
+            yield replace(usual, x=rows, r=steps, persistent=row <= steps, warps=threads)
+
+
+_KINDS: dict[tuple[bool, bool], Callable[[Blocks, int], Iterator[Blocks]]] = {
+    (False, False): _flat,
+    (False, True): _tiles,
+    (True, False): _rows,
+    (True, True): _columns,
+}
+"""By whether a kernel reduces, and whether its blocks have a tile."""
