@@ -16,7 +16,7 @@ if importlib.util.find_spec("triton") is None:
     pytest.skip("triton is not installed in this environment", allow_module_level=True)
 from triton.runtime.build import compile_module_from_src
 
-from inductor.addresses import address_facts, address_header
+from inductor.addresses import address_facts
 from inductor.triton import launcher
 from inductor.triton.blocks import choose
 
@@ -55,7 +55,7 @@ class Driver:
 @pytest.fixture(scope="module")
 def native():
     # Another text is another module: what the process launches by stays as it is.
-    return compile_module_from_src(address_header() + launcher.SOURCE.read_text() + "/* a test's */\n", "launcher")
+    return compile_module_from_src(launcher.native_text(launcher.SOURCE) + "/* a test's */\n", "launcher")
 
 
 @pytest.fixture
@@ -214,11 +214,11 @@ def test_what_was_compiled_goes_with_its_function(monkeypatch):
             self.function = function
 
     monkeypatch.setattr(launcher, "source_of", lambda function, *_: function)
-    monkeypatch.setattr(launcher, "_target", lambda: None)
+    monkeypatch.setattr(launcher, "target", lambda: None)
     monkeypatch.setattr(launcher.triton, "compile", lambda function, **_: Compiled(function))
     made: list[Any] = []
     monkeypatch.setattr(
-        launcher, "_on_device", lambda compiled, device: made.append(1) or launcher.Loaded(1, 2, 3, compiled)
+        launcher, "on_device", lambda compiled, device: made.append(1) or launcher.Loaded(1, 2, 3, compiled)
     )
     function, kernel = Function(), SimpleNamespace(device=torch.device("cuda", 0))
     blocks = choose(None, None, False, None)

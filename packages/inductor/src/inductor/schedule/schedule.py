@@ -5,19 +5,22 @@ Flows in: `Program` and `Options`. Flows out: `Schedule`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import sympy
 
 from inductor.backends import traits_of
-from inductor.device import Kernel
+from inductor.device import JointKernel, Kernel
 from inductor.ir.body import Body
 from inductor.ir.loops import canonicalise
 from inductor.ir.program import ExternOp, LoopOp, Operation, Program
 from inductor.options import Options
+from inductor.schedule.batches import in_batches
 from inductor.schedule.fusion import fuse
-from inductor.schedule.kernels import KernelTable
+from inductor.schedule.joints import Call, JointLaunch, joint_launches
+from inductor.schedule.kernels import KernelCallSite, KernelTable
 from inductor.schedule.loops import loop_order
 from inductor.schedule.memory import MemoryPlan, plan_memory
 from inductor.schedule.merge import merge
@@ -51,6 +54,20 @@ Step = KernelStep | ExternStep
 
 
 @dataclass(frozen=True)
+class Batch:
+    """Steps that run at the same time."""
+
+    steps: range
+    joint: tuple[JointLaunch, ...]
+    """What runs many of them by one launch; the others are called one by one."""
+
+    def alone(self) -> Iterator[int]:
+        """The steps that are called one by one."""
+        together = {at for launch in self.joint for at in launch.steps}
+        return (at for at in self.steps if at not in together)
+
+
+@dataclass(frozen=True)
 class Schedule:
     """All that happens in a call, in order."""
 
@@ -58,13 +75,32 @@ class Schedule:
     steps: tuple[Step, ...]
     memory: MemoryPlan
     kernels: tuple[Kernel, ...]
-    """Each kernel once."""
+    """Each kernel that is called by itself, once."""
     unsupported: frozenset[str]
     """Names of those that the backend can't print."""
+    batches: tuple[Batch, ...] = ()
+    """Steps that run at the same time, where any do; by place."""
+
+    @property
+    def joint_kernels(self) -> tuple[JointKernel, ...]:
+        """What runs kernels together."""
+        return tuple(launch.kernel for batch in self.batches for launch in batch.joint)
+
+    @property
+    def launches(self) -> int:
+        """Kernels that a call launches."""
+        joint = [launch for batch in self.batches for launch in batch.joint]
+        steps = sum(isinstance(step, KernelStep) for step in self.steps)
+        return steps - sum(len(launch.steps) for launch in joint) + len(joint)
 
     def __str__(self) -> str:
         lines = []
+        batches = {batch.steps.start: batch for batch in self.batches}
         for at, step in enumerate(self.steps):
+            if at in batches:
+                for launch in batches[at].joint:
+                    parts = ", ".join(map(str, launch.steps))
+                    lines.append(f"{launch.kernel.name} runs by one launch the steps {parts}")
             if isinstance(step, KernelStep):
                 loop = step.loop
                 outer = ", ".join(map(str, loop.outer_sizes))
@@ -101,11 +137,17 @@ def schedule(
     program = split_reductions(program, options, traits)
     graph = build(program)
     nodes = order(graph, fuse(graph, options, traits))
+    sizes: list[int] = []
+    if options.joint_launches:
+        gathered = in_batches(graph, nodes, traits)
+        nodes = [node for batch in gathered for node in batch]
+        sizes = [len(batch) for batch in gathered]
     merged = {key: merged_loop(graph, node) for key, node in enumerate(nodes) if isinstance(node, Group)}
     apart: set[int] = set()
     while True:
         operations = list(_operations(graph, nodes, merged, apart))
-        memory = plan_memory(program, [op for op, _ in operations], options)
+        together = list(_together(sizes, [key for _, key in operations], apart))
+        memory = plan_memory(program, [op for op, _ in operations], options, together)
         table = KernelTable(program)
         steps: list[Step] = []
         users: dict[str, list[int]] = {}
@@ -119,9 +161,50 @@ def schedule(
         unsupported = {name for name, kernel in table.kernels.items() if supports is not None and not supports(kernel)}
         fused = {key for name in unsupported for key in users[name] if len(_members(nodes[key])) > 1} - apart
         if not fused:
-            kernels = tuple(table.kernels.values())
-            return Schedule(program, tuple(steps), memory, kernels, frozenset(unsupported))
+            batches = _batches(graph, steps, together, unsupported, traits)
+            joint = {at for batch in batches for launch in batch.joint for at in launch.steps}
+            alone = {s.kernel.name for at, s in enumerate(steps) if isinstance(s, KernelStep) and at not in joint}
+            kernels = tuple(kernel for name, kernel in table.kernels.items() if name in alone)
+            return Schedule(program, tuple(steps), memory, kernels, frozenset(unsupported), batches)
         apart |= fused
+
+
+def _together(sizes: Iterable[int], keys: Sequence[int], apart: Collection[int]) -> Iterator[range]:
+    """The operations of each batch.
+
+    Args:
+        sizes: of the batches, in nodes.
+        keys: per operation its node's position; those in `apart` are several that wait for each other.
+    """
+    first = 0
+    for size in sizes:
+        batch = range(first, first + size)
+        first += size
+        places = [at for at, key in enumerate(keys) if key in batch] if size > 1 else []
+        if len(places) > 1 and not any(keys[at] in apart for at in places):
+            yield range(places[0], places[-1] + 1)
+
+
+def _batches(
+    graph: Graph, steps: Sequence[Step], together: Sequence[range], unsupported: Collection[str], traits: TraitsOf
+) -> tuple[Batch, ...]:
+    """What runs at the same time, by as few launches as can be."""
+    names = count()
+    found = []
+    for batch in together:
+        calls = []
+        for at in batch:
+            step = steps[at]
+            assert isinstance(step, KernelStep)
+            if step.kernel.name not in unsupported:
+                bytes = sum(map(graph.bytes, step.buffers))
+                calls.append(Call(at, KernelCallSite(step.kernel, step.buffers, step.numbers), bytes))
+        if calls:
+            device = calls[0].site.kernel.device
+            least = traits(device).joins or len(calls)
+            name = (f"{device.type}_together_{at}" for at in names)
+            found.append(Batch(batch, tuple(joint_launches(calls, least, lambda name=name: next(name)))))  # type: ignore[misc]
+    return tuple(found)
 
 
 def _members(node: Node) -> list[Member]:

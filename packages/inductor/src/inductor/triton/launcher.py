@@ -38,14 +38,24 @@ WORKERS = 4
 def serves(device: torch.device) -> bool:
     """Whether kernels on `device` can be launched by this module: it speaks to CUDA's driver."""
     return (
-        device.type == "cuda" and device.index is not None and torch.cuda.is_available() and _target().backend == "cuda"
+        device.type == "cuda" and device.index is not None and torch.cuda.is_available() and target().backend == "cuda"
     )
 
 
 @functools.cache
 def _native() -> Any:
-    """The native part. Triton compiles it as it does its own, which this installation must be able to."""
-    module = compile_module_from_src(address_header() + SOURCE.read_text(), "launcher")
+    """The native part."""
+    return load_native(SOURCE, "launcher")
+
+
+def native_text(source: Path) -> str:
+    """The text of an extension whose callables launch kernels, with its head."""
+    return address_header() + source.with_name("launches.h").read_text() + source.read_text()
+
+
+def load_native(source: Path, name: str) -> Any:
+    """Such an extension. Triton compiles it as it does its own, which this installation must be able to."""
+    module = compile_module_from_src(native_text(source), name)
     cuda = cuda_driver()
     addresses = [
         ctypes.cast(function, ctypes.c_void_p).value for function in (cuda.cuLaunchKernel, cuda.cuGetErrorString)
@@ -120,7 +130,8 @@ class Loaded(NamedTuple):
     threads: int
     shared: int
     """Bytes of shared memory."""
-    compiled: CompiledKernel
+    owner: Any
+    """What keeps it."""
 
 
 class Variants:
@@ -158,7 +169,7 @@ class Variants:
 
 
 @functools.cache
-def _workers() -> ThreadPoolExecutor:
+def workers() -> ThreadPoolExecutor:
     """Threads that compile: much of that is done without Python's lock, or by another process."""
     return ThreadPoolExecutor(WORKERS, "triton-compile")
 
@@ -171,11 +182,11 @@ def begin(choices: Choices) -> None:
     function, narrow = choices.function(0), not blocks.wide
     key = _key(kernel, blocks, assumes, narrow)
     if key not in _loaded(function):
-        source, target = source_of(function, kernel, blocks, assumes, narrow), _target()
+        source, current = source_of(function, kernel, blocks, assumes, narrow), target()
         with _beginning:
             begun = vars(function).setdefault("_inductor_begun", {})
             if key not in begun:
-                begun[key] = _workers().submit(_compile, source, target, blocks)
+                begun[key] = workers().submit(compile_for, source, current, blocks.warps)
 
 
 _beginning = threading.Lock()
@@ -191,8 +202,9 @@ def _key(kernel: Kernel, blocks: Blocks, assumes: bytes, narrow: bool) -> tuple[
     return kernel.device.index, blocks, assumes, narrow, knobs.runtime.debug
 
 
-def _compile(source: ASTSource, target: GPUTarget, blocks: Blocks) -> CompiledKernel:
-    options = {"num_warps": blocks.warps, "debug": knobs.runtime.debug}
+def compile_for(source: ASTSource, target: GPUTarget, warps: int) -> CompiledKernel:
+    """Compile, or take it from Triton's cache."""
+    options = {"num_warps": warps, "debug": knobs.runtime.debug}
     return triton.compile(source, target=target, options=options)
 
 
@@ -207,18 +219,24 @@ def load(function: Any, kernel: Kernel, blocks: Blocks, assumes: bytes, narrow: 
     if found is None:
         begun = vars(function).get("_inductor_begun", {}).pop(key, None)
         if begun is None:
-            compiled = _compile(source_of(function, kernel, blocks, assumes, narrow), _target(), blocks)
+            compiled = compile_for(source_of(function, kernel, blocks, assumes, narrow), target(), blocks.warps)
         else:
             compiled = begun.result()
-        found = known[key] = _on_device(compiled, kernel.device.index)
+        found = known[key] = on_device(compiled, kernel.device.index)
     return found
 
 
-def _target() -> GPUTarget:
+def target() -> GPUTarget:
+    """What kernels are compiled for."""
     return driver.active.get_current_target()
 
 
-def _on_device(compiled: CompiledKernel, device: int) -> Loaded:
+def on_device(compiled: CompiledKernel, device: int) -> Loaded:
+    """Load a compiled kernel.
+
+    Raises:
+        RuntimeError: it needs more of the device than there is.
+    """
     what, utils = compiled.metadata, driver.active.utils
     asked = {name: value for name in _UNUSED if (value := getattr(what, name, None)) not in (None, 0, False)}
     if asked or getattr(what, "num_ctas", 1) != 1:
