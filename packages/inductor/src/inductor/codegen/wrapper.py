@@ -320,7 +320,8 @@ class _Writer:
         if isinstance(step, KernelStep):
             self.comment(step.loop.origins)
             self.provide_results(at, step)
-            self.launch(at, step)
+            launch = f"{step.kernel.name}({self.arguments(at, step.buffers, step.numbers)})"
+            self.lines.append(self.guards.within(step.kernel.device, launch))
             self.settle_results(at)
         else:
             self.extern(at, step)
@@ -336,10 +337,6 @@ class _Writer:
         for written, read in self.memory.inplace.get(at, {}).items():
             arguments[buffers.index(written)] = self.name(read)
         return ", ".join((*arguments, *map(self.size, numbers)))
-
-    def launch(self, at: int, step: KernelStep) -> None:
-        launch = f"{step.kernel.name}({self.arguments(at, step.buffers, step.numbers)})"
-        self.lines.append(self.guards.within(step.kernel.device, launch))
 
     def settle_results(self, at: int) -> None:
         for written, read in self.memory.inplace.get(at, {}).items():
@@ -359,9 +356,6 @@ class _Writer:
                 self.comment(steps[at].loop.origins, indent="    ")
                 self.lines.append(f"    {arguments},")
             self.lines.append(")")
-        for at in batch.alone():
-            self.comment(steps[at].loop.origins)
-            self.launch(at, steps[at])
         for at in batch.steps:
             self.settle_results(at)
 

@@ -19,8 +19,8 @@ REACH = 64
 """After so many nodes that don't belong to a batch no more of it are looked for."""
 
 
-def in_batches(graph: Graph, nodes: Sequence[Node], traits: TraitsOf) -> list[list[Node]]:
-    """The nodes, each of which runs at the place of its batch; most are alone.
+def in_batches(graph: Graph, nodes: Sequence[Node], traits: TraitsOf) -> list[list[int]]:
+    """The nodes' positions, each in its batch, in the order that these run; most are alone.
 
     Args:
         traits: those that say from how many kernels on a device gains by a batch (`DeviceTraits.joins`).
@@ -28,7 +28,7 @@ def in_batches(graph: Graph, nodes: Sequence[Node], traits: TraitsOf) -> list[li
     devices = {node.device for node in nodes if isinstance(node, Group)}
     least = {device: traits(device).joins for device in devices}
     if not any(least.values()):
-        return [[node] for node in nodes]
+        return [[at] for at in range(len(nodes))]
     needs, _ = dependencies(graph, nodes)
     room = _Room(graph, nodes)
     placed: set[int] = set()
@@ -44,7 +44,7 @@ def in_batches(graph: Graph, nodes: Sequence[Node], traits: TraitsOf) -> list[li
                 batch = [at]
             room.take(batch)
         placed.update(batch)
-        found.append([nodes[each] for each in batch])
+        found.append(batch)
     return found
 
 

@@ -60,19 +60,32 @@ def joint_launches(calls: Sequence[Call], least: int, name: Callable[[], str]) -
         pattern, holes = _pattern(call.site.kernel)
         alike.setdefault(pattern, []).append(_Alike(call, holes))
     chunks = [group[at : at + MOST_PARTS] for group in alike.values() for at in range(0, len(group), MOST_PARTS)]
-    launches = [[chunk] for chunk in chunks if len(chunk) >= least]
-    few: list[list[_Alike]] = []
+    launches: list[list[list[_Alike]]] = []
+    small: list[list[_Alike]] = []
     for chunk in chunks:
-        small = [each for each in chunk if each.call.bytes <= SMALL]
-        if len(chunk) < least and small:
-            few.append(small)
-    mixed = [few[at : at + MOST_BODIES] for at in range(0, len(few), MOST_BODIES)]
-    for bodies in mixed:
-        if sum(map(len, bodies)) >= least:
-            launches.append(bodies)
-        elif launches and sum(map(len, launches[-1] + bodies)) <= MOST_PARTS:
+        light = [each for each in chunk if each.call.bytes <= SMALL]
+        if len(light) == len(chunk) or len(chunk) < least:
+            small += [light] if light else []
+        else:
+            launches.append([chunk])
+    for bodies in _packed(small):
+        if launches and sum(map(len, launches[-1] + bodies)) <= MOST_PARTS:
             launches[-1] = launches[-1] + bodies
+        elif sum(map(len, bodies)) >= least:
+            launches.append(bodies)
     return (_joint(launch, name()) for launch in launches)
+
+
+def _packed(chunks: Sequence[list[_Alike]]) -> Iterator[list[list[_Alike]]]:
+    """The chunks by launches that have room for them."""
+    packed: list[list[_Alike]] = []
+    for chunk in chunks:
+        if len(packed) == MOST_BODIES or sum(map(len, packed)) + len(chunk) > MOST_PARTS:
+            yield packed
+            packed = []
+        packed.append(chunk)
+    if packed:
+        yield packed
 
 
 _Holes = tuple[Expr, ...]

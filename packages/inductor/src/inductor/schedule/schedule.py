@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 
 import sympy
 
@@ -55,16 +55,10 @@ Step = KernelStep | ExternStep
 
 @dataclass(frozen=True)
 class Batch:
-    """Steps that run at the same time."""
+    """Steps that run at the same time, by a few launches."""
 
     steps: range
     joint: tuple[JointLaunch, ...]
-    """What runs many of them by one launch; the others are called one by one."""
-
-    def alone(self) -> Iterator[int]:
-        """The steps that are called one by one."""
-        together = {at for launch in self.joint for at in launch.steps}
-        return (at for at in self.steps if at not in together)
 
 
 @dataclass(frozen=True)
@@ -137,17 +131,13 @@ def schedule(
     program = split_reductions(program, options, traits)
     graph = build(program)
     nodes = order(graph, fuse(graph, options, traits))
-    sizes: list[int] = []
-    if options.joint_launches:
-        gathered = in_batches(graph, nodes, traits)
-        nodes = [node for batch in gathered for node in batch]
-        sizes = [len(batch) for batch in gathered]
+    together = in_batches(graph, nodes, traits) if options.joint_launches else [[at] for at in range(len(nodes))]
     merged = {key: merged_loop(graph, node) for key, node in enumerate(nodes) if isinstance(node, Group)}
     apart: set[int] = set()
     while True:
-        operations = list(_operations(graph, nodes, merged, apart))
-        together = list(_together(sizes, [key for _, key in operations], apart))
-        memory = plan_memory(program, [op for op, _ in operations], options, together)
+        operations = list(_operations(graph, nodes, merged, apart, chain.from_iterable(together)))
+        ranges = list(_ranges(together, [key for _, key in operations]))
+        memory = plan_memory(program, [op for op, _ in operations], options, ranges)
         table = KernelTable(program)
         steps: list[Step] = []
         users: dict[str, list[int]] = {}
@@ -160,38 +150,49 @@ def schedule(
                 steps.append(ExternStep(operation))
         unsupported = {name for name, kernel in table.kernels.items() if supports is not None and not supports(kernel)}
         fused = {key for name in unsupported for key in users[name] if len(_members(nodes[key])) > 1} - apart
-        if not fused:
-            batches = _batches(graph, steps, together, unsupported, traits)
-            joint = {at for batch in batches for launch in batch.joint for at in launch.steps}
+        if fused:
+            apart |= fused
+            together = list(_without(together, fused))
+            continue
+        batches = _batches(graph, steps, ranges, unsupported, traits)
+        joint = {at for batch in batches for launch in batch.joint for at in launch.steps}
+        left = {operations[at][1] for steps_of in ranges for at in steps_of if at not in joint}
+        if not left:
             alone = {s.kernel.name for at, s in enumerate(steps) if isinstance(s, KernelStep) and at not in joint}
             kernels = tuple(kernel for name, kernel in table.kernels.items() if name in alone)
             return Schedule(program, tuple(steps), memory, kernels, frozenset(unsupported), batches)
-        apart |= fused
+        together = list(_without(together, left))
 
 
-def _together(sizes: Iterable[int], keys: Sequence[int], apart: Collection[int]) -> Iterator[range]:
-    """The operations of each batch.
+def _ranges(together: Iterable[Sequence[int]], keys: Sequence[int]) -> Iterator[range]:
+    """The operations of each batch of nodes.
 
     Args:
-        sizes: of the batches, in nodes.
-        keys: per operation its node's position; those in `apart` are several that wait for each other.
+        keys: per operation its node's position.
     """
-    first = 0
-    for size in sizes:
-        batch = range(first, first + size)
-        first += size
-        places = [at for at, key in enumerate(keys) if key in batch] if size > 1 else []
-        if len(places) > 1 and not any(keys[at] in apart for at in places):
+    place = {key: at for at, key in enumerate(keys)}
+    for batch in together:
+        places = [place[key] for key in batch if key in place] if len(batch) > 1 else []
+        if len(places) > 1:
             yield range(places[0], places[-1] + 1)
 
 
+def _without(together: Iterable[Sequence[int]], keys: Collection[int]) -> Iterator[list[int]]:
+    """The batches without some of their nodes, which come behind them."""
+    for batch in together:
+        inside = [key for key in batch if key not in keys]
+        if inside:
+            yield inside
+        yield from ([key] for key in batch if key in keys)
+
+
 def _batches(
-    graph: Graph, steps: Sequence[Step], together: Sequence[range], unsupported: Collection[str], traits: TraitsOf
+    graph: Graph, steps: Sequence[Step], ranges: Sequence[range], unsupported: Collection[str], traits: TraitsOf
 ) -> tuple[Batch, ...]:
     """What runs at the same time, by as few launches as can be."""
     names = count()
     found = []
-    for batch in together:
+    for batch in ranges:
         calls = []
         for at in batch:
             step = steps[at]
@@ -212,10 +213,11 @@ def _members(node: Node) -> list[Member]:
 
 
 def _operations(
-    graph: Graph, nodes: Sequence[Node], merged: Mapping[int, LoopOp], apart: Collection[int]
+    graph: Graph, nodes: Sequence[Node], merged: Mapping[int, LoopOp], apart: Collection[int], keys: Iterable[int]
 ) -> Iterator[tuple[Operation, int]]:
-    """What to run, each with the position of its node; of a node in `apart` each loop by itself."""
-    for key, node in enumerate(nodes):
+    """What to run, each with the position of its node, in this order; of a node in `apart` each loop by itself."""
+    for key in keys:
+        node = nodes[key]
         if isinstance(node, ExternNode):
             yield node.op, key
         elif key in apart:
