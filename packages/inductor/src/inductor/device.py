@@ -64,6 +64,36 @@ class KernelSource:
     text: str
 
 
+@dataclass(frozen=True)
+class JointPart:
+    """One of the kernels that a launch runs beside each other."""
+
+    kernel: int
+    """Which of `JointKernel.kernels`."""
+    known: tuple[int | None, ...]
+    """The numbers it is called with, where they are known before."""
+
+
+@dataclass(frozen=True)
+class JointKernel:
+    """Kernels that need not wait for each other, run by one launch. Its arguments are those of its parts, one part after the other.
+    No part reads or writes what another one writes."""
+
+    name: str
+    device: torch.device
+    kernels: tuple[Kernel, ...]
+    """Each once; what differs from part to part among their numbers is an argument."""
+    parts: tuple[JointPart, ...]
+
+
+@dataclass(frozen=True)
+class JointSource:
+    """A joint kernel's generated text."""
+
+    kernel: JointKernel
+    text: str
+
+
 KernelCall = Callable[..., None]
 """Called with the kernel's arguments in order: tensors for buffers, ints and floats for numbers."""
 
@@ -93,7 +123,7 @@ class DeviceBackend(Protocol):
         """The kernel's source."""
         ...
 
-    def module_text(self, sources: Sequence[KernelSource]) -> str:
+    def module_text(self, sources: Sequence[KernelSource | JointSource]) -> str:
         """One readable source file that holds all kernels of a graph."""
         ...
 
@@ -137,6 +167,23 @@ class TuningBackend(DeviceBackend, Protocol):
 
         Args:
             cache: whether figures are kept on disk, in `cache_dir`; see `Options`.
+        """
+        ...
+
+
+@runtime_checkable
+class JoiningBackend(DeviceBackend, Protocol):
+    """A backend that runs several kernels by one launch: `DeviceTraits.joins` says so."""
+
+    def emit_joint(self, kernel: JointKernel) -> JointSource:
+        """The text of a joint kernel, which `module_text` puts beside those of others."""
+        ...
+
+    def build_joint(self, module_text: str, sources: Sequence[JointSource]) -> Mapping[str, KernelCall]:
+        """As `build`, of joint kernels.
+
+        Raises:
+            BuildError: with the compiler's message and the place of the source.
         """
         ...
 

@@ -17,6 +17,8 @@ class Options:
     """Fuse loops into larger kernels; False runs every loop by itself (for comparing)."""
     horizontal: bool = True
     """Also fuse loops that only share inputs."""
+    joint_launches: bool = True
+    """Run kernels that need not wait for each other (an optimizer's, one a parameter) by one launch, where the device's backend does."""
     max_kernel_buffers: int = 48
     """A fused kernel takes at most this many buffers."""
     max_kernel_ops: int = 1000

@@ -18,7 +18,7 @@ from inductor_tracing import trace
 from triton.runtime.build import compile_module_from_src
 
 from inductor import lower, schedule
-from inductor.addresses import address_facts, address_header
+from inductor.addresses import address_facts
 from inductor.triton import TritonBackend, launcher, signature
 from inductor.triton.blocks import choose
 from inductor.triton.choices import Choices
@@ -59,7 +59,7 @@ class Driver:
 @pytest.fixture(scope="module")
 def native():
     # Another text is another module: what the process launches by stays as it is.
-    return compile_module_from_src(address_header() + launcher.SOURCE.read_text() + "/* a test's */\n", "launcher")
+    return compile_module_from_src(launcher.native_text(launcher.SOURCE) + "/* a test's */\n", "launcher")
 
 
 @pytest.fixture
@@ -239,11 +239,11 @@ def test_what_was_compiled_goes_with_its_function(monkeypatch):
             self.function = function
 
     monkeypatch.setattr(launcher, "source_of", lambda function, *_: function)
-    monkeypatch.setattr(launcher, "_target", lambda: None)
+    monkeypatch.setattr(launcher, "target", lambda: None)
     monkeypatch.setattr(launcher.triton, "compile", lambda function, **_: Compiled(function))
     made: list[Any] = []
     monkeypatch.setattr(
-        launcher, "_on_device", lambda compiled, device: made.append(1) or launcher.Loaded(1, 2, 3, compiled)
+        launcher, "on_device", lambda compiled, device: made.append(1) or launcher.Loaded(1, 2, 3, compiled)
     )
     function, kernel = Function(), SimpleNamespace(device=torch.device("cuda", 0), args=())
     blocks = choose(None, None, False, None)
@@ -270,13 +270,13 @@ def test_a_text_is_compiled_for_each_dtype_in_memory(monkeypatch, names, ahead):
     assert len({backend.emit(kernel).text for kernel in kernels}) == 1
 
     monkeypatch.setattr(signature, "ASTSource", lambda function, types, **_: SimpleNamespace(signature=types))
-    monkeypatch.setattr(launcher, "_target", lambda: None)
-    monkeypatch.setattr(launcher, "_compile", lambda source, *_: source)
-    monkeypatch.setattr(launcher, "_on_device", lambda source, device: launcher.Loaded(1, 2, 3, source))
+    monkeypatch.setattr(launcher, "target", lambda: None)
+    monkeypatch.setattr(launcher, "compile_for", lambda source, *_: source)
+    monkeypatch.setattr(launcher, "on_device", lambda source, device: launcher.Loaded(1, 2, 3, source))
     if ahead:
         for kernel in kernels:
-            launcher.begin(Choices(kernel, function, lambda *_: function))
-    loaded = [launcher.load(function, kernel, general_blocks(kernel), b"\7", True).compiled for kernel in kernels]
+            launcher.begin(Choices(kernel, function, lambda *_: function), 0)
+    loaded = [launcher.load(function, kernel, general_blocks(kernel), b"\7", True).owner for kernel in kernels]
     assert [source.signature["in0"] for source in loaded] == [f"*{name}" for name in names.values()]
 
 

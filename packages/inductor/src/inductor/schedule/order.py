@@ -7,7 +7,7 @@ keeps less memory alive at the worst moment, with what frees memory first.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from inductor.ir.program import LoopOp, StridedView
 from inductor.schedule.nodes import Graph, Node, writes
@@ -17,6 +17,16 @@ Rank = Callable[[int], tuple[int, ...]]
 
 def order(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     """Topological order of `nodes`."""
+    needs, users = dependencies(graph, nodes)
+    plain = _topological(nodes, needs, users, lambda key: (nodes[key].order,))
+    if len(nodes) < 3:
+        return plain
+    frugal = _frugal(graph, nodes, needs, users)
+    return min((plain, frugal), key=lambda candidate: max(alive(graph, candidate), default=0))
+
+
+def dependencies(graph: Graph, nodes: Sequence[Node]) -> tuple[list[set[int]], list[set[int]]]:
+    """For each node the places of those that have to run before it, and of those that have to run behind it."""
     home = {at: key for key, node in enumerate(nodes) for at in _positions(node.bits)}
     needs: list[set[int]] = []
     users: list[set[int]] = [set() for _ in nodes]
@@ -28,11 +38,7 @@ def order(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
         for other in mine:
             users[other].add(key)
     _overwrite_last(graph, nodes, needs, users)
-    plain = _topological(nodes, needs, users, lambda key: (nodes[key].order,))
-    if len(nodes) < 3:
-        return plain
-    frugal = _frugal(graph, nodes, needs, users)
-    return min((plain, frugal), key=lambda candidate: peak(graph, candidate))
+    return needs, users
 
 
 def _overwrite_last(graph: Graph, nodes: Sequence[Node], needs: Sequence[set[int]], users: Sequence[set[int]]) -> None:
@@ -129,19 +135,23 @@ def _reader_counts(nodes: Sequence[Node]) -> dict[str, int]:
     return counts
 
 
-def peak(graph: Graph, nodes: Sequence[Node]) -> int:
-    """Estimated most bytes of intermediate buffers alive at once in this order."""
+def alive(graph: Graph, nodes: Sequence[Node]) -> list[int]:
+    """Estimated bytes of intermediate buffers and results there are while each node runs, in this order."""
     left = _reader_counts(nodes)
-    live = most = 0
+    live, found = 0, []
     for node in nodes:
-        written = [name for name in writes(node) if name in graph.kept or left.get(name)]
-        live += sum(graph.bytes(name) for name in written)
-        most = max(most, live)
+        live += written_bytes(graph, node, left)
+        found.append(live)
         for name in node.reads:
             left[name] -= 1
             if left[name] == 0 and name in graph.writer and name not in graph.kept:
                 live -= graph.bytes(name)
-    return most
+    return found
+
+
+def written_bytes(graph: Graph, node: Node, readers: Mapping[str, int]) -> int:
+    """Estimated bytes of what a node fills and somebody reads."""
+    return sum(graph.bytes(name) for name in writes(node) if name in graph.kept or readers.get(name))
 
 
 def _positions(bits: int) -> list[int]:

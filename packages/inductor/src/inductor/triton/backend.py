@@ -15,12 +15,13 @@ from typing import Any
 import torch
 
 from inductor.cache import DiskCache, own_room, usable
-from inductor.device import BuildError, Kernel, KernelCall, KernelSource
+from inductor.device import BuildError, JointKernel, JointSource, Kernel, KernelCall, KernelSource
 from inductor.ir.body import checks_positions
 from inductor.traits import DeviceTraits
 from inductor.triton.checks import IndexChecks
 from inductor.triton.choices import Choices, Plan
 from inductor.triton.expressions import ATOMIC_DTYPES
+from inductor.triton.joint import Layout, text_of, words_of
 from inductor.triton.kernel import KernelPrinter, general_blocks, unsupported
 from inductor.triton.tuning import SECTION, Group, Tuner
 from symshapes import build_python
@@ -64,6 +65,7 @@ class TritonBackend:
             module=f"torch.{device_type}",
             recorder="inductor.triton.recorder:recorder_of" if device_type == "cuda" else None,
             draws_in_kernels=True,
+            joins=4,
         )
 
     def tuning(self, cache: bool, cache_dir: str | None) -> TritonBackend:
@@ -94,7 +96,10 @@ class TritonBackend:
     def emit(self, kernel: Kernel) -> KernelSource:
         return KernelSource(kernel, KernelPrinter(kernel).text())
 
-    def module_text(self, sources: Sequence[KernelSource]) -> str:
+    def emit_joint(self, kernel: JointKernel) -> JointSource:
+        return JointSource(kernel, text_of(Layout(kernel)))
+
+    def module_text(self, sources: Sequence[KernelSource | JointSource]) -> str:
         return _HEADER + "\n\n".join(source.text for source in sources)
 
     def build(self, module_text: str, sources: Sequence[KernelSource]) -> Mapping[str, KernelCall]:
@@ -110,6 +115,12 @@ class TritonBackend:
         if checks is not None:
             calls |= {f"_mark_{self.device_type}": checks.mark, f"_settle_{self.device_type}": checks.settle}
         return calls
+
+    def build_joint(self, module_text: str, sources: Sequence[JointSource]) -> Mapping[str, KernelCall]:
+        """Execute the module; what is compiled then is kept by content, as for `build`."""
+        keep_to_own_folders()
+        functions = load_kernels(module_text, [source.kernel.name for source in sources])
+        return {source.kernel.name: _joint_launcher(functions[source.kernel.name], source.kernel) for source in sources}
 
 
 def _checks(source: KernelSource) -> bool:
@@ -226,6 +237,37 @@ class Interpreted:
             self._choices.function(form)[programs](*args, *self._extra, **options)
 
 
+def _joint_launcher(function: Any, kernel: JointKernel) -> KernelCall:
+    """A callable over the arguments of all parts."""
+    from inductor.triton import joint_launcher, launcher  # noqa: PLC0415  (Triton may not be installed)
+    from inductor.triton.library import INTERPRETED  # noqa: PLC0415  (Triton may not be installed)
+
+    layout = Layout(kernel)
+    grid = layout.grid()
+    if not INTERPRETED and launcher.serves(kernel.device):
+        return joint_launcher.make_call(function, layout, grid)
+    sizes = [at for at, arg in enumerate(layout.args) if arg.role == "size"]
+
+    def launch(*args: Any) -> None:
+        starts, programs = grid(*(args[at] for at in sizes)) if callable(grid) else grid
+        if programs > 0:
+            words, aligned = words_of(layout, args, starts)
+            table = torch.frombuffer(words, dtype=torch.int64).to(kernel.device)
+            function[(programs,)](table, ALIGNED=aligned, num_warps=layout.warps)
+
+    return launch
+
+
+def compile_joint_ahead(source: JointSource, *, arch: int = 90) -> bytes:
+    """As `compile_ahead`, of kernels that are run by one launch."""
+    from inductor.triton.signature import joint_source  # noqa: PLC0415  (Triton may not be installed)
+
+    _require_compiler()
+    layout = Layout(source.kernel)
+    function = load_kernels(_HEADER + source.text, [source.kernel.name])[source.kernel.name]
+    return _cubin(joint_source(function, aligned=True), arch, layout.warps)
+
+
 def compile_ahead(source: KernelSource, *, arch: int = 90) -> bytes:
     """Machine code of a kernel for an NVIDIA compute capability (90: H100, H200), on a machine with or without a GPU.
 
@@ -239,17 +281,26 @@ def compile_ahead(source: KernelSource, *, arch: int = 90) -> bytes:
     Raises:
         RuntimeError: under Triton's interpreter, which has no compiler.
     """
-    import triton  # noqa: PLC0415  (Triton may not be installed)
-    from triton.backends.compiler import GPUTarget  # noqa: PLC0415  (Triton may not be installed)
-
-    from inductor.triton.library import INTERPRETED  # noqa: PLC0415  (Triton may not be installed)
     from inductor.triton.signature import source_of  # noqa: PLC0415  (Triton may not be installed)
+
+    _require_compiler()
+    kernel, blocks = source.kernel, general_blocks(source.kernel)
+    function = load_kernels(_HEADER + source.text, [kernel.name])[kernel.name]
+    ast = source_of(function, kernel, blocks, bytes(len(kernel.args) // 8 + 1), narrow=False)
+    return _cubin(ast, arch, blocks.warps)
+
+
+def _require_compiler() -> None:
+    from inductor.triton.library import INTERPRETED  # noqa: PLC0415  (Triton may not be installed)
 
     if INTERPRETED:
         raise RuntimeError("TRITON_INTERPRET is set: kernels are bound to the interpreter and can't be compiled")
     keep_to_own_folders()
-    kernel, blocks = source.kernel, general_blocks(source.kernel)
-    function = load_kernels(_HEADER + source.text, [kernel.name])[kernel.name]
-    ast = source_of(function, kernel, blocks, bytes(len(kernel.args) // 8 + 1), narrow=False)
-    compiled = triton.compile(ast, target=GPUTarget("cuda", arch, 32), options={"num_warps": blocks.warps})
+
+
+def _cubin(source: Any, arch: int, warps: int) -> bytes:
+    import triton  # noqa: PLC0415  (Triton may not be installed)
+    from triton.backends.compiler import GPUTarget  # noqa: PLC0415  (Triton may not be installed)
+
+    compiled = triton.compile(source, target=GPUTarget("cuda", arch, 32), options={"num_warps": warps})
     return bytes(compiled.asm["cubin"])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from inductor.triton.tiles import Tile
 
 PERSISTENT_LIMIT = 4096
 """Longest reduction whose whole row is held in registers; longer ones loop."""
 INT32_LIMIT = 2**31 - 1
+MULTIPLE = 16
+"""Of what addresses (in bytes) and numbers may be assumed to be multiples: it lets Triton load wide vectors."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,24 @@ def choose(
     r = next_power_of_two(inner) if inner is not None and persistent else LOOPED
     x = max(1, min(most, ROWS // r))
     return Blocks(x=x, r=r, persistent=persistent, warps=max(1, min(MOST_WARPS, x * r // WARP)), wide=wide)
+
+
+def programs(sizes: Sequence[int], blocks: Blocks) -> int:
+    """How many programs an outer space of these sizes takes."""
+    tile = blocks.tile
+    if tile is None:
+        return -(-math.prod(sizes) // blocks.x)
+    axes = {tile.x: blocks.x} if tile.across is None else {tile.x: blocks.x, tile.across: blocks.r}
+    return math.prod(-(-size // axes.get(at, 1)) for at, size in enumerate(sizes))
+
+
+def of_any_size(blocks: Blocks) -> Blocks:
+    """Blocks for outer spaces and rows of many sizes: what is printed for a few of them serves all. Rows have a power of four as room."""
+    if blocks.tile is not None:
+        return blocks if blocks.tile.across is None else replace(blocks, x=64, r=64, warps=_warps(TILE))
+    r = min(PERSISTENT_LIMIT, 1 << (blocks.r.bit_length() // 2 * 2)) if blocks.persistent else blocks.r
+    x = max(1, ROWS // r)
+    return replace(blocks, x=x, r=r, warps=4 if r == 1 else max(1, min(MOST_WARPS, x * r // WARP)))
 
 
 def _tiled(

@@ -46,6 +46,9 @@ from symshapes import print_expr
 CHECKS = "index_checks"
 """The parameter of a kernel that checks positions: where it writes what is wrong (see `checks.py`)."""
 
+PROGRAM = "program_of_part"
+"""The parameter of a kernel that another one calls."""
+
 
 def _late_stores(body: Body, plan: Levels) -> Levels:
     """The plan with each inner store moved past the last pass that loads its buffer.
@@ -96,10 +99,12 @@ class KernelPrinter:
 
     Args:
         blocks: what it is printed for, if not for all that it may be called with. Sizes of blocks are the kernel's parameters.
+        part: it is called by another kernel, with which of its programs runs as one more argument, `PROGRAM`.
     """
 
-    def __init__(self, kernel: Kernel, blocks: Blocks | None = None) -> None:
+    def __init__(self, kernel: Kernel, blocks: Blocks | None = None, part: bool = False) -> None:
         self.kernel = kernel
+        self.part = part
         self.blocks = blocks or general_blocks(kernel)
         self.plan = _late_stores(kernel.body, split(kernel.body))
         self._lines: list[str] = []
@@ -117,6 +122,7 @@ class KernelPrinter:
             for arg in kernel.args
         ]
         parameters += [CHECKS] if checks_positions(kernel.body.ops) else []
+        parameters += [PROGRAM] if self.part else []
         parameters += ["XBLOCK: tl.constexpr", "RBLOCK: tl.constexpr"]
         self._outer_variables()
         if kernel.inner_sizes:
@@ -155,7 +161,7 @@ class KernelPrinter:
     def _outer_variables(self) -> None:
         """Where the program is: positions along the block's axes, and numbers for the variables that no axis runs over."""
         variables, sizes, tile = self.kernel.body.outer_vars, self.kernel.outer_sizes, self.blocks.tile
-        program = f"tl.program_id(0).to({self._int})"
+        program = f"{PROGRAM if self.part else 'tl.program_id(0)'}.to({self._int})"
         if tile is None:
             self._line(f"x_count = {self._index(product(sizes))}")
             self._line(f"x_index = {program} * XBLOCK + tl.arange(0, XBLOCK)[:, None].to({self._int})")
