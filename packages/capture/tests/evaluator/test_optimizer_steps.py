@@ -218,6 +218,19 @@ def test_a_view_of_a_count_is_written() -> None:
 # Whole steps
 
 
+def test_parts_that_another_compiler_keeps_for_itself() -> None:
+    """As torch's own does to all optimizers, once it is at work."""
+
+    class Descent(torch.optim.SGD):
+        _init_group = torch.compiler.disable(torch.optim.SGD._init_group)  # noqa: TID251
+
+    parameter = nn.Parameter(torch.ones(3))
+    parameter.grad = torch.ones(3)
+    optimizer = Descent([parameter], lr=0.5)
+    compiled(optimizer.step, fullgraph=True)()
+    torch.testing.assert_close(parameter.detach(), torch.full((3,), 0.5))
+
+
 def test_sorted_by_device_and_dtype() -> None:
     def step(optimizer: torch.optim.Optimizer) -> None:
         optimizer.step()
