@@ -84,6 +84,40 @@ def test_a_range_made_elsewhere_is_entered_for_real() -> None:
     assert "mine" in names(profile)
 
 
+# Marks for compilers
+
+
+def test_what_is_kept_from_compilers_is_not_captured() -> None:
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        return x.sin()
+
+    @torch.compiler.disable  # noqa: TID251
+    def kept_out(x: torch.Tensor) -> torch.Tensor:
+        return inner(x) + 1
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return kept_out(x * 2) * 3
+
+    run = compiled(program)
+    x = torch.ones(2)
+    torch.testing.assert_close(run(x), program(x))
+    graphs = capture.report(run).graphs
+    assert [node.name for graph in graphs for node in graph.module.graph.nodes if node.op.startswith("call")] == [
+        "mul",
+        "mul",
+    ]
+
+
+def test_a_break_for_another_compiler_is_none() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        x = x * 2
+        torch._dynamo.graph_break()  # noqa: TID251
+        return x + 1
+
+    x = torch.ones(2)
+    torch.testing.assert_close(compiled(program, fullgraph=True)(x), program(x))
+
+
 # Gradients
 
 
@@ -182,6 +216,19 @@ def test_a_view_of_a_count_is_written() -> None:
 
 
 # Whole steps
+
+
+def test_parts_that_another_compiler_keeps_for_itself() -> None:
+    """As torch's own does to all optimizers, once it is at work."""
+
+    class Descent(torch.optim.SGD):
+        _init_group = torch.compiler.disable(torch.optim.SGD._init_group)  # noqa: TID251
+
+    parameter = nn.Parameter(torch.ones(3))
+    parameter.grad = torch.ones(3)
+    optimizer = Descent([parameter], lr=0.5)
+    compiled(optimizer.step, fullgraph=True)()
+    torch.testing.assert_close(parameter.detach(), torch.full((3,), 0.5))
 
 
 def test_sorted_by_device_and_dtype() -> None:

@@ -10,9 +10,11 @@ import torch
 from capture._torch import profiling
 from capture.errors import Unsupported
 from capture.guards import Guard, GuardKind
+from capture.trace_rules import module_of
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
+from .functions import Function
 from .handlers import handles, handles_wrapper
 from .objects import Object
 
@@ -26,9 +28,14 @@ def _graph_break(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 
 @handles_wrapper("torch._compile._disable_dynamo.<locals>.inner", "fn")
-def _torchs_own(m: Interpreter, wrapped: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    """What torch keeps its own compiler away from is a plain call; its program calls what needs that compiler's machinery for it."""
-    return m.calls.call(wrapped, args, kwargs)
+@handles_wrapper("torch._dynamo.eval_frame.DisableContext.__call__.<locals>._fn", "fn")
+def _kept_out(m: Interpreter, wrapped: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    """What is kept from compilers is called between two graphs. Parts of torch's optimizers are so for torch's own one alone."""
+    function = wrapped.realize(m)
+    real = function.real if isinstance(function, Function) else None
+    if real is None or not f"{module_of(real)}.".startswith("torch.optim."):
+        raise Unsupported("call of a function that is kept from compilers (torch.compiler.disable)")
+    return m.calls.call(function, args, kwargs)
 
 
 @handles_wrapper("torch.optim.optimizer._use_grad_for_differentiable.<locals>._use_grad", "func")
