@@ -332,18 +332,20 @@ def _emit(plan: Schedule, backend: BackendOf) -> tuple[tuple[KernelModule, ...],
         if kernel.name not in plan.unsupported:
             printable.setdefault(kernel.device.type, []).append(kernel)
     joint: dict[str, list[JointKernel]] = {}
-    for together in plan.joint_kernels:
-        printable.setdefault(together.device.type, [])
-        joint.setdefault(together.device.type, []).append(together)
+    for each in plan.joint_kernels:
+        printable.setdefault(each.device.type, [])
+        joint.setdefault(each.device.type, []).append(each)
     modules = []
     for device_type, kernels in printable.items():
         printer = backend(torch.device(device_type))
         sources = tuple(printer.emit(kernel) for kernel in kernels)
-        joint_sources: tuple[JointSource, ...] = ()
+        together: tuple[JointSource, ...] = ()
         if device_type in joint:
             assert isinstance(printer, JoiningBackend), "DeviceTraits.joins says so"
-            joint_sources = tuple(map(printer.emit_joint, joint[device_type]))
-        text = printer.module_text((*sources, *joint_sources))
+            together = tuple(map(printer.emit_joint, joint[device_type]))
+            text = printer.module_text((*sources, *together))
+        else:
+            text = printer.module_text(sources)
         file_name = f"kernels_{device_type}{printer.file_suffix}"
-        modules.append(KernelModule(device_type, class_name(printer), text, sources, file_name, joint_sources))
+        modules.append(KernelModule(device_type, class_name(printer), text, sources, file_name, together))
     return tuple(modules), tuple(kernel for kernel in plan.kernels if kernel.name in plan.unsupported)

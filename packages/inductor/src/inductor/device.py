@@ -123,7 +123,7 @@ class DeviceBackend(Protocol):
         """The kernel's source."""
         ...
 
-    def module_text(self, sources: Sequence[KernelSource | JointSource]) -> str:
+    def module_text(self, sources: Sequence[KernelSource]) -> str:
         """One readable source file that holds all kernels of a graph."""
         ...
 
@@ -176,7 +176,11 @@ class JoiningBackend(DeviceBackend, Protocol):
     """A backend that runs several kernels by one launch: `DeviceTraits.joins` says so."""
 
     def emit_joint(self, kernel: JointKernel) -> JointSource:
-        """The text of a joint kernel, which `module_text` puts beside those of others."""
+        """The text of a joint kernel."""
+        ...
+
+    def module_text(self, sources: Sequence[KernelSource | JointSource]) -> str:
+        """One readable source file that holds all kernels of a graph."""
         ...
 
     def build_joint(self, module_text: str, sources: Sequence[JointSource]) -> Mapping[str, KernelCall]:

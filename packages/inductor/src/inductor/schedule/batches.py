@@ -1,22 +1,25 @@
 """Kernels that need not wait for each other come one behind the other, so that one launch can run them.
 
-Flows in: fused nodes in the order they run. Flows out: the same nodes in batches. A node comes earlier for the sake of its batch, as
-long as no more memory is alive at the worst moment.
+Flows in: fused nodes in the order they run. Flows out: the same nodes in batches. A node comes earlier or later for the sake of its
+batch, as long as no more memory to speak of is alive at the worst moment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-
-import torch
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from inductor.ir.body import checks_positions
 from inductor.schedule.nodes import Graph, Group, Node
-from inductor.schedule.order import alive, dependencies, written_bytes
+from inductor.schedule.order import alive, dependencies
 from inductor.traits import TraitsOf
 
-REACH = 64
-"""After so many nodes that don't belong to a batch no more of it are looked for."""
+REACHES = (64, 8)
+"""After so many nodes that don't belong to a batch no more of it are looked for; after fewer if it would need more memory."""
+NEGLIGIBLE = 1 << 20
+"""Bytes."""
+MOST_REFUSED = 16
+"""Of a graph's batches that need more memory; then no more are tried."""
 
 
 def in_batches(graph: Graph, nodes: Sequence[Node], traits: TraitsOf) -> list[list[int]]:
@@ -27,25 +30,36 @@ def in_batches(graph: Graph, nodes: Sequence[Node], traits: TraitsOf) -> list[li
     """
     devices = {node.device for node in nodes if isinstance(node, Group)}
     least = {device: traits(device).joins for device in devices}
+    rest = list(range(len(nodes)))
     if not any(least.values()):
-        return [[at] for at in range(len(nodes))]
+        return [[at] for at in rest]
     needs, _ = dependencies(graph, nodes)
-    room = _Room(graph, nodes)
-    placed: set[int] = set()
-    found = []
-    for at, node in enumerate(nodes):
-        if at in placed:
-            continue
-        batch = [at]
-        count = least[node.device] if isinstance(node, Group) else None
-        if isinstance(node, Group) and count is not None and _joins(node):
-            batch = _batch(at, nodes, needs, node.device, room, placed)
-            if len(batch) < count:
-                batch = [at]
-            room.take(batch)
-        placed.update(batch)
-        found.append(batch)
+    most = max(alive(graph, [[node] for node in nodes]))
+    refused = 0
+    found: list[list[int]] = []
+    while rest:
+        node = nodes[rest[0]]
+        parts = None
+        count = least[node.device] if isinstance(node, Group) and _joins(node) else None
+        for reach in REACHES if count is not None and refused < MOST_REFUSED else ():
+            around = _around(rest, nodes, needs, reach)
+            if count is None or len(around.batch) < count:
+                break
+            order = [*found, *_alone(around.before), around.batch, *_alone(around.behind)]
+            if max(alive(graph, [[nodes[at] for at in batch] for batch in order])) <= most + NEGLIGIBLE:
+                parts = around
+                break
+            refused += 1
+        if parts is None:
+            found.append([rest.pop(0)])
+        else:
+            found += [*_alone(parts.before), parts.batch]
+            rest = parts.behind
     return found
+
+
+def _alone(nodes: Sequence[int]) -> list[list[int]]:
+    return [[at] for at in nodes]
 
 
 def _joins(node: Group) -> bool:
@@ -53,43 +67,38 @@ def _joins(node: Group) -> bool:
     return not node.contracts and not any(checks_positions(member.loop.body.ops) for member in node.members)
 
 
-def _batch(
-    first: int,
-    nodes: Sequence[Node],
-    needs: Sequence[set[int]],
-    device: torch.device,
-    room: _Room,
-    placed: Collection[int],
-) -> list[int]:
-    """What can run together with the node at `first`: nothing that waits for what comes behind it."""
-    batch, behind, idle = [first], {first}, 0
-    most = room.alive[first]
-    for at in range(first + 1, len(nodes)):
-        if at in placed:
+class _Around(NamedTuple):
+    """A batch, and the nodes that run before it and behind it."""
+
+    before: list[int]
+    batch: list[int]
+    behind: list[int]
+
+
+def _around(rest: Sequence[int], nodes: Sequence[Node], needs: Sequence[set[int]], reach: int) -> _Around:
+    """The first node of `rest` with those that can run at the same time: none of them waits for another one, also not by way of
+    others. What does not wait for the batch runs before it."""
+    first = nodes[rest[0]]
+    assert isinstance(first, Group)
+    around = _Around([], [], [])
+    waits: set[int] = set()
+    """For the batch; and the batch itself."""
+    last = idle = 0
+    for place, at in enumerate(rest):
+        node = nodes[at]
+        if not needs[at].isdisjoint(waits):
+            waits.add(at)
+        elif isinstance(node, Group) and node.device == first.device and _joins(node):
+            waits.add(at)
+            around.batch.append(at)
+            last, idle = place, 0
             continue
-        node, bytes = nodes[at], room.written[at]
-        belongs = isinstance(node, Group) and node.device == device and _joins(node)
-        if belongs and needs[at].isdisjoint(behind) and most + bytes <= room.most:
-            batch.append(at)
-            most, idle = most + bytes, 0
-        elif (idle := idle + 1) == REACH:
+        idle += 1
+        if idle == reach:
             break
-        behind.add(at)
-        most = max(most, room.alive[at])
-    return batch
-
-
-class _Room:
-    """Bytes alive while each node runs, and at most."""
-
-    def __init__(self, graph: Graph, nodes: Sequence[Node]) -> None:
-        readers = {name: 1 for node in nodes for name in node.reads}
-        self.alive = alive(graph, nodes)
-        self.written = [written_bytes(graph, node, readers) for node in nodes]
-        self.most = max(self.alive, default=0)
-
-    def take(self, batch: Sequence[int]) -> None:
-        """What a batch writes is there from the place of its first node on."""
-        for at in batch[1:]:
-            for earlier in range(batch[0], at):
-                self.alive[earlier] += self.written[at]
+    batch = set(around.batch)
+    for at in rest[: last + 1]:
+        if at not in batch:
+            (around.behind if at in waits else around.before).append(at)
+    around.behind.extend(rest[last + 1 :])
+    return around

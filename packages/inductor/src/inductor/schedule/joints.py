@@ -56,7 +56,7 @@ def joint_launches(calls: Sequence[Call], least: int, name: Callable[[], str]) -
         name: one that no kernel has yet.
     """
     alike: dict[Hashable, list[_Alike]] = {}
-    for call in calls:
+    for call in filter(_gains, calls):
         pattern, holes = _pattern(call.site.kernel)
         alike.setdefault(pattern, []).append(_Alike(call, holes))
     chunks = [group[at : at + MOST_PARTS] for group in alike.values() for at in range(0, len(group), MOST_PARTS)]
@@ -74,6 +74,13 @@ def joint_launches(calls: Sequence[Call], least: int, name: Callable[[], str]) -
         elif sum(map(len, bodies)) >= least:
             launches.append(bodies)
     return (_joint(launch, name()) for launch in launches)
+
+
+def _gains(call: Call) -> bool:
+    """Not what is known too late: by itself a kernel is compiled for sizes as they come, among others for whatever comes."""
+    kernel = call.site.kernel
+    unknown = {symbol for size in (*kernel.outer_sizes, *kernel.inner_sizes) for symbol in size.free_symbols}
+    return not unknown or (call.bytes <= SMALL and all(size.is_Integer for size in kernel.inner_sizes))
 
 
 def _packed(chunks: Sequence[list[_Alike]]) -> Iterator[list[list[_Alike]]]:

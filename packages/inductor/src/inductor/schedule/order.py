@@ -7,7 +7,7 @@ keeps less memory alive at the worst moment, with what frees memory first.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from inductor.ir.program import LoopOp, StridedView
 from inductor.schedule.nodes import Graph, Node, writes
@@ -22,7 +22,7 @@ def order(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     if len(nodes) < 3:
         return plain
     frugal = _frugal(graph, nodes, needs, users)
-    return min((plain, frugal), key=lambda candidate: max(alive(graph, candidate), default=0))
+    return min((plain, frugal), key=lambda candidate: max(alive(graph, [[node] for node in candidate])))
 
 
 def dependencies(graph: Graph, nodes: Sequence[Node]) -> tuple[list[set[int]], list[set[int]]]:
@@ -135,23 +135,20 @@ def _reader_counts(nodes: Sequence[Node]) -> dict[str, int]:
     return counts
 
 
-def alive(graph: Graph, nodes: Sequence[Node]) -> list[int]:
-    """Estimated bytes of intermediate buffers and results there are while each node runs, in this order."""
-    left = _reader_counts(nodes)
+def alive(graph: Graph, moments: Sequence[Sequence[Node]]) -> list[int]:
+    """Estimated bytes of intermediate buffers and results there are at each moment, in this order; nodes of one run at the same time."""
+    left = _reader_counts([node for moment in moments for node in moment])
     live, found = 0, []
-    for node in nodes:
-        live += written_bytes(graph, node, left)
+    for moment in moments:
+        filled = (name for node in moment for name in writes(node))
+        live += sum(graph.bytes(name) for name in filled if name in graph.kept or left.get(name))
         found.append(live)
-        for name in node.reads:
-            left[name] -= 1
-            if left[name] == 0 and name in graph.writer and name not in graph.kept:
-                live -= graph.bytes(name)
+        for node in moment:
+            for name in node.reads:
+                left[name] -= 1
+                if left[name] == 0 and name in graph.writer and name not in graph.kept:
+                    live -= graph.bytes(name)
     return found
-
-
-def written_bytes(graph: Graph, node: Node, readers: Mapping[str, int]) -> int:
-    """Estimated bytes of what a node fills and somebody reads."""
-    return sum(graph.bytes(name) for name in writes(node) if name in graph.kept or readers.get(name))
 
 
 def _positions(bits: int) -> list[int]:
