@@ -16,7 +16,7 @@ from torch import fx
 
 import aotgrad
 import capture
-from inductor import CompiledGraph, Options, compile_graph, prepare_graph, replayed
+from inductor import CompiledGraph, Options, compile_graph, fuses_attention, prepare_graph, replayed
 from meta.modes import MODES, Mode
 from symshapes import UnbackedError
 
@@ -75,12 +75,14 @@ def inductor(
         return compiler
 
     compiler = compiler_with(chosen)
+    repeatable = _repeatable(chosen, graph_module)
     return _differentiated(
         graph_module,
         example_inputs,
         mode,
-        rewrite=functools.partial(prepare_graph, options=_repeatable(chosen, graph_module)),
+        rewrite=functools.partial(prepare_graph, options=repeatable),
         freeze=chosen.freezing,
+        attention=lambda found: fuses_attention(found.device, found.dtype, found.dropout > 0, repeatable),
         inference_compiler=compiler_with(chosen, mode.replay),
         forward_compiler=compiler,
         backward_compiler=compiler_with(unhurried),

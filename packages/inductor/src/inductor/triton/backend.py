@@ -52,6 +52,7 @@ class TritonBackend:
             adds_bias_apart=True,
             aligned_products=_HALVES,
             summed_rows=(*_HALVES, torch.float32),
+            fused_attention=_HALVES,
             raises_later=True,
             module=f"torch.{device_type}",
             recorder="inductor.triton.recorder:recorder_of" if device_type == "cuda" else None,
