@@ -213,7 +213,7 @@ def _drops_nothing(node: fx.Node) -> bool:
         return False
     at = names.index("dropout_p")
     chance = node.kwargs.get("dropout_p", node.args[at] if at < len(node.args) else 0.0)
-    return facts_of(node.target).random and type(chance) in (int, float) and chance == 0
+    return isinstance(chance, int | float) and chance == 0 and facts_of(node.target).random
 
 
 def _drawn_alike(node: fx.Node) -> bool:
