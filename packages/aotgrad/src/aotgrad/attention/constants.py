@@ -10,7 +10,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
-from aotgrad.attention.calls import value_of
+from aotgrad.attention.calls import IN_PLACE, value_of
 from symshapes import FakeTensor
 
 MOST_ELEMENTS = 1 << 26
@@ -91,8 +91,8 @@ def _is_subscript(node: fx.Node) -> bool:
 
 
 def storages_of(node: fx.Node) -> Iterator[object]:
-    """What identifies the memory of each fake tensor that a call reads or writes."""
-    for read in node.all_input_nodes:
+    """What identifies the memory of each fake tensor that a call with an effect may write to: any that it reads, if not known better."""
+    for read in node.all_input_nodes if node.target not in IN_PLACE else node.args[:1]:
         for value in pytree.tree_leaves(value_of(read)):
             if isinstance(value, FakeTensor):
                 yield value.storage_key

@@ -21,12 +21,12 @@ MUST_HIDE = 0.5
 """Of the lowest number of a dtype: what is as low as this part of it has no weight beside any score that is not."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Term:
     """What changes scores: "add": `node` is added to them. "hide": where `node` (of truth values) is true, or with `inverted` false, they
     are `value`, or without `replaces` that is added to them; or `node` has such a number there, and else zeros.
 
-    `level`: the scores' sizes there. `node` broadcasts to it.
+    `level`: the scores' sizes there, which may be symbolic and so have no hash. `node` broadcasts to it.
     """
 
     kind: Literal["add", "hide"]
