@@ -13,6 +13,7 @@ import torch.nn.functional as F
 import aotgrad
 import capture
 from aotgrad.attention import Fused, fused_attentions
+from aotgrad.attention.constants import Constants
 from symshapes import facts_if_operator
 
 B, H, T, D = 2, 4, 12, 8
@@ -167,7 +168,9 @@ def added(low: float) -> Any:
 
 
 def added_zeros(low: float) -> Any:
-    return lambda q, k, v, mask: torch.softmax(torch.zeros(B, 1, 1, T).masked_fill(mask, low) + scores(q, k), -1) @ v
+    return lambda q, k, v, mask: (
+        torch.softmax(torch.zeros(B, 1, 1, T, dtype=q.dtype).masked_fill(mask, low) + scores(q, k), -1) @ v
+    )
 
 
 @pytest.mark.parametrize("made", [filled, chosen, added, added_zeros])
@@ -189,6 +192,10 @@ def test_a_mask_that_comes_from_outside(low: float) -> None:
     mask[0, :, :, 3:] = -math.inf
     with torch.no_grad():
         check(attend, *qkv(), mask, grad=False)
+        halves = tuple(x.half() for x in (*qkv(), mask.clamp(min=torch.finfo(torch.float16).min)))
+        half = Compiled(attend)
+        torch.testing.assert_close(half.call(*halves), attend(*halves), rtol=1e-2, atol=1e-2)
+        assert half.found[0].mask.lost
     compiled = Compiled(lambda q, k, v: attend(q, k, v, mask.reshape(B, 1, T, T)))
     run(compiled.call, qkv(), True)
     assert not compiled.found  # of a row that is lost in its mask a kernel's gradients are not exact
@@ -291,13 +298,27 @@ def test_a_factor_that_is_written_to_on_the_way() -> None:
     assert not check(attend, *qkv(), grad=False, found=0).found
 
 
-def test_masks_that_half_precision_does_not_hold() -> None:
-    """A score that was replaced by a finite number is gone; in float16 nothing can be added to it for that."""
-    q, k, v = (x.half() for x in qkv())
-    for low, found in ((torch.finfo(torch.float16).min, 0), (-math.inf, 1)):
-        compiled = Compiled(filled(low))
-        compiled.call(q, k, v, PADDED)
-        assert len(compiled.found) == found
+@pytest.mark.parametrize("made", [filled, added_zeros])
+@pytest.mark.parametrize("low", [torch.finfo(torch.float16).min, -math.inf])
+def test_rows_that_see_no_key_in_half_precision(made: Any, low: float) -> None:
+    args = tuple(x.half() for x in qkv())
+    compiled = Compiled(made(low))
+    wanted = run(made(low), (*args, PADDED), True)
+    for one, other in zip(run(compiled.call, (*args, PADDED), True), wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-2, atol=1e-2, equal_nan=True)
+    assert len(compiled.found) == 1
+
+
+def test_constants_of_another_device() -> None:
+    """Masks are computed on the host while compiling, wherever the program makes them."""
+
+    def attend(q: Any, k: Any, v: Any) -> Any:
+        return torch.softmax(scores(q, k) + torch.full((T, T), -math.inf, device="meta").triu(1), -1) @ v
+
+    graph = capture.trace(attend, *(x.to("meta") for x in qkv())).graphs[0].module.graph
+    masks = [node for node in graph.nodes if node.target == "triu"]
+    (value,) = (Constants(graph).of(node) for node in masks)
+    assert torch.equal(value, torch.full((T, T), -math.inf).triu(1))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -59,7 +59,8 @@ class Constants:
             return None
 
         def on_host(argument: Any) -> Any:
-            return torch.device("cpu") if isinstance(argument, torch.device) else argument
+            named = isinstance(argument, str) and argument.partition(":")[0] == value.device.type
+            return torch.device("cpu") if named or isinstance(argument, torch.device) else argument
 
         args, kwargs = fx.node.map_aggregate(
             (node.args, dict(node.kwargs)), lambda a: self.of(a) if isinstance(a, fx.Node) else on_host(a)
@@ -67,8 +68,9 @@ class Constants:
         with _disable_current_modes(), torch.no_grad(), torch.device("cpu"):
             run = getattr(args[0], node.target) if isinstance(node.target, str) else node.target
             made = run(*(args[1:] if isinstance(node.target, str) else args), **kwargs)
-        alike = isinstance(made, torch.Tensor) and made.dtype == value.dtype and tuple(made.shape) == tuple(value.shape)
-        return made if alike else None
+        if not isinstance(made, torch.Tensor) or made.device.type != "cpu":
+            return None
+        return made if (made.dtype, [*made.shape]) == (value.dtype, [*value.shape]) else None
 
     def _is_plain(self, node: fx.Node, value: Any) -> bool:
         """Whether the call gives a tensor of known sizes that is the same wherever it is computed, and nobody writes to it later."""

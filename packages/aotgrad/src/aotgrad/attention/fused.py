@@ -20,7 +20,7 @@ from aotgrad.attention.blind import felt, queries, undefined
 from aotgrad.attention.calls import live_nodes, reading, shape_of, value_of
 from aotgrad.attention.constants import Constants
 from aotgrad.attention.masks import Mask, hides, mask_of
-from aotgrad.attention.match import Factor, Written, written_at
+from aotgrad.attention.match import MUST_HIDE, Factor, Written, written_at
 from symshapes import FakeMode, FakeTensor, hint_of, same_size, taking_symbols
 
 Fetch = Callable[[fx.Node], Tensor]
@@ -85,39 +85,38 @@ class Fused:
         """Attention with something added to the scores."""
         mask, dtype = self.mask, query.dtype
         zero, low = (torch.full((), number, dtype=dtype, device=query.device) for number in (0.0, -math.inf))
-        added, blind = None, None
+        parts: list[Tensor] = []
+        hidden, blind, gone = None, None, None
         for term in mask.hidden:
-            hidden = hides(term, self._spread(fetch(term.node)))
-            added = hidden if added is None else added | hidden
-        if added is not None:
+            found = hides(term, self._spread(fetch(term.node)))
+            hidden = found if hidden is None else hidden | found
+        if hidden is not None:
             if mask.blind:
-                blind = added.all(-1, keepdim=True)
-                added = added & blind.logical_not()
-            added = torch.where(added, low, zero)
+                blind = hidden.all(-1, keepdim=True)
+                hidden = hidden & blind.logical_not()
+            parts.append(torch.where(hidden, low, zero))
         for term in mask.added:
             part = self._spread(fetch(term.node))
             part = (
                 part if torch.is_grad_enabled() else part.detach()
             )  # torch asks whether it requires grad all the same
             if mask.lost:
-                blind = (part == low).all(-1, keepdim=True)
-                if dtype is not torch.float16:
-                    # Kernels go from powers of e to powers of two: the lowest numbers would be -inf. They come nearer to zero,
-                    # each as far below the next as it was by order of magnitude.
-                    part = torch.maximum(part, part * 0.25 + 0.375 * torch.finfo(dtype).min)
-                part = torch.where(blind, zero, part)
-            added = part if added is None else added + part
+                highest = part.amax(-1, keepdim=True)
+                gone, blind = highest == low, highest <= MUST_HIDE * torch.finfo(dtype).min
+                part = torch.where(gone, zero, part - torch.where(blind, highest, zero))
+            parts.append(part)
+        added = functools.reduce(torch.add, parts)
+        # Kernels read rows of a mask.
+        attend = functools.partial(attend, attn_mask=added if same_size(added.stride(-1), 1) else added.contiguous())
         if blind is None:
-            return attend(query, key, value, attn_mask=added)
-        replaced, infinite = False, True
-        if mask.hidden:
-            replaced, infinite = mask.hidden[0].replaces, mask.hidden[0].value == -math.inf
-        if infinite:
-            return undefined(attend(query, key, value, attn_mask=added), value, blind, replaced)
-        if dtype is torch.float16:  # a score is not lost in the lowest of its numbers
-            return attend(query, key, value, attn_mask=added)
+            return attend(query, key, value)
+        if mask.hidden and mask.hidden[0].value == -math.inf:
+            return undefined(attend(query, key, value), value, blind, mask.hidden[0].replaces)
+        replaced = bool(mask.hidden) and mask.hidden[0].replaces
         grad = torch.is_grad_enabled() and any(one.requires_grad for one in (query, key, value))
-        out = attend(queries(query, blind, replaced, grad), key, value, attn_mask=added)
+        out = attend(queries(query, blind, replaced, grad), key, value)
+        if gone is not None:
+            return undefined(out, value, gone, replaced)
         return out if replaced or not grad else felt(out, query, key, value, blind, self.written.scale)
 
     def _spread(self, mask: Tensor) -> Tensor:

@@ -26,8 +26,8 @@ class Mask:
     """What happens to the scores.
 
     `causal`: query i sees the keys up to i, and no more happens. `hidden`: what hides some, all in one way; `added`: what is added
-    besides. `blind`: whether some row may be hidden altogether. `lost`: whether numbers so low may be added that a kernel must not
-    see them as they are, or -inf.
+    besides. `blind`: whether some row may be hidden altogether. `lost`: whether a row of
+    what is added may be so low that scores are lost in it, or -inf.
     """
 
     hidden: tuple[Term, ...] = ()
@@ -59,12 +59,10 @@ def mask_of(terms: Sequence[Term], dtype: torch.dtype, grad: bool, constants: Co
     ways = {(term.value == -math.inf, term.replaces) for term in hidden}
     # Numbers added twice are lower still, and what else there is in a row is then seen through them.
     twice = len(hidden) > 1 and ways == {(False, False)}
-    # A score that is replaced in half precision is gone, and what could be added to it for that is no number of it.
-    held = not (blind and dtype is torch.float16 and (False, True) in ways)
-    if (blind and (len(ways) > 1 or twice or not held)) or any(value_of(term.node).dtype != dtype for term in added):
+    if (blind and (len(ways) > 1 or twice)) or any(value_of(term.node).dtype != dtype for term in added):
         return None
     lost = any(_may_be_lost(term, constants) for term in added)
-    if lost and (len(read) > 1 or (grad and dtype is not torch.float16)):
+    if lost and (len(read) > 1 or grad):
         return None
     return Mask(hidden, added, blind=blind, lost=lost)
 
