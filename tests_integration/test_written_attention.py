@@ -298,6 +298,27 @@ def test_a_factor_that_is_written_to_on_the_way() -> None:
     assert not check(attend, *qkv(), grad=False, found=0).found
 
 
+def test_factors_that_are_written_to_once_they_were_copied() -> None:
+    def widened(q: Any, k: Any, v: Any) -> Any:
+        q = q * 1
+        wide = q.float()
+        q.add_(1)
+        return torch.softmax(wide @ k.float().transpose(-2, -1), -1).to(q.dtype) @ v
+
+    def repeated(q: Any, k: Any, v: Any) -> Any:
+        k, v = k[:, :2] * 1, v[:, :2]
+        keys, values = (x[:, :, None, :, :].expand(B, 2, 2, T, D).reshape(B, H, T, D) for x in (k, v))
+        k.add_(1)
+        return torch.softmax(scores(q, keys), -1) @ values
+
+    halves = tuple(x.bfloat16() for x in qkv())
+    for function, args in ((widened, halves), (repeated, qkv())):
+        compiled = Compiled(function)
+        with torch.no_grad():
+            torch.testing.assert_close(compiled.call(*args), function(*args), rtol=2e-2, atol=2e-2)
+        assert not any(found.repeated for found in compiled.found)
+
+
 @pytest.mark.parametrize("made", [filled, added_zeros])
 @pytest.mark.parametrize("low", [torch.finfo(torch.float16).min, -math.inf])
 def test_rows_that_see_no_key_in_half_precision(made: Any, low: float) -> None:

@@ -28,6 +28,7 @@ _form("added product", ("input", "batch1", "batch2", "beta", "alpha"), torch.bad
 _form("einsum", ("equation", "first", "second"), torch.einsum)
 _form("softmax", ("input", "dim", "dtype"), torch.softmax, "softmax")
 _form("softmax", ("input", "dim", "_stacklevel", "dtype"), F.softmax)
+_form("safe softmax", ("input", "dim", "dtype"), torch._safe_softmax)
 _form("multiply", _TWO, operator.mul, operator.imul, torch.mul, torch.multiply, "mul", "mul_", "multiply", "__mul__")
 _form("divide", _TWO, operator.truediv, operator.itruediv, torch.div, torch.divide, torch.true_divide, "div", "div_")
 _form("add", (*_TWO, "alpha"), operator.add, operator.iadd, torch.add, "add", "add_")

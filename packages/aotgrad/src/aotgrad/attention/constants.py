@@ -44,6 +44,11 @@ class Constants:
             self._known[node] = self._computed(node)
         return self._known[node]
 
+    def is_written(self, node: fx.Node) -> bool:
+        """Whether some call may write to the memory of a node's value."""
+        value = value_of(node)
+        return not isinstance(value, FakeTensor) or value.storage_key in self._written
+
     def number(self, value: Any) -> float | None:
         """A number, given as one or as a tensor without dimensions; None for what is neither, or known only later."""
         found = self.of(value)

@@ -110,6 +110,9 @@ class Fused:
         attend = functools.partial(attend, attn_mask=added if same_size(added.stride(-1), 1) else added.contiguous())
         if blind is None:
             return attend(query, key, value)
+        if self.written.safe and (gone is not None or mask.hidden[0].value == -math.inf):
+            gone = blind if gone is None else gone
+            return torch.where(gone, zero, attend(queries(query, blind, True, False), key, value))
         if mask.hidden and mask.hidden[0].value == -math.inf:
             return undefined(attend(query, key, value), value, blind, mask.hidden[0].replaces)
         replaced = bool(mask.hidden) and mask.hidden[0].replaces
@@ -149,7 +152,7 @@ class Fused:
 
 def fused_attentions(graph: fx.Graph, chosen: Callable[[Attention], bool]) -> Mapping[fx.Node, Fused]:
     """The attention in a captured graph that `chosen` says yes to, and that torch has one kernel for: by its last product."""
-    softmax = [node for node in graph.nodes if reading(node)[0] == "softmax"]
+    softmax = [node for node in graph.nodes if reading(node)[0] in ("softmax", "safe softmax")]
     if not softmax:
         return {}
     constants, live = Constants(graph), live_nodes(graph)
@@ -185,6 +188,7 @@ def _fused(
         return None
     keys, held = (_before_repeating(factor) for factor in (written.key, written.value))
     shared = keys is not None and held is not None and same_size(shape_of(keys)[1], shape_of(held)[1])
+    shared = shared and not any(constants.is_written(one) for one in (keys, held) if one is not None)
     for repeated in (True, False) if shared and not mask.blind else (False,):
         for laid_out in (False, True):
             fused = Fused(written, mask, repeated, laid_out)
@@ -221,7 +225,7 @@ def _before_repeating(factor: Factor) -> fx.Node | None:
             return None
         node = arguments["input"]
     kind, arguments = reading(node)
-    if kind != "view" or node.target not in ("reshape", torch.reshape):
+    if kind != "view" or node.target not in ("reshape", torch.reshape, "flatten", torch.flatten):
         return None
     wide = arguments["input"]
     kind, arguments = reading(wide)

@@ -87,6 +87,8 @@ class Written:
     dropout: float
     inside: frozenset[fx.Node]
     result: tuple[int, ...] | None
+    safe: bool
+    """Whether rows without scores give zeros, and are no NaN."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ def written_at(node: fx.Node, constants: Constants, live: set[fx.Node]) -> Writt
     dropout, inside = 0.0, list[fx.Node]()
     while True:
         kind, arguments = reading(weights)
-        if kind == "softmax":
+        if kind in ("softmax", "safe softmax"):
             break
         inside.append(weights)
         if kind == "drop":
@@ -136,16 +138,27 @@ def written_at(node: fx.Node, constants: Constants, live: set[fx.Node]) -> Writt
     inner = frozenset((*inside, *found.inside))
     written = Written(
         node,
-        scores.left,
-        scores.right.transposed(),
+        _narrow(scores.left, constants),
+        _narrow(scores.right, constants).transposed(),
         product.right,
         found.scale * scores.scale,
         found.terms,
         dropout,
         inner,
         product.order,
+        kind == "safe softmax",
     )
     return written if _is_sound(written, live) else None
+
+
+def _narrow(factor: Factor, constants: Constants) -> Factor:
+    """A factor of the scores' product as it was before it was cast to a wider dtype: products of such numbers are exact in that."""
+    kind, arguments = reading(factor.node)
+    value, given = value_of(factor.node), value_of(arguments.get("input"))
+    if kind != "cast" or not isinstance(given, torch.Tensor) or given.dtype not in (torch.float16, torch.bfloat16):
+        return factor
+    wide = value.dtype is torch.float32 and value.device == given.device and same_sizes(value, given)
+    return replace(factor, node=arguments["input"]) if wide and not constants.is_written(arguments["input"]) else factor
 
 
 def product_of(node: Any, constants: Constants) -> Product | None:
