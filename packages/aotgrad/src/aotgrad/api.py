@@ -11,6 +11,7 @@ from torch import fx
 
 from aotgrad import _torch
 from aotgrad.alias import Signature
+from aotgrad.attention import Attention, fused_attentions
 from aotgrad.autograd_function import Backwards
 from aotgrad.double_backward import double_backward
 from aotgrad.errors import Unsupported
@@ -41,6 +42,7 @@ def compile(
     partitioner: Partitioner | None = None,
     rewrite: Callable[[fx.Graph], object] | None = None,
     freeze: bool = False,
+    attention: Callable[[Attention], bool] | None = None,
 ) -> Callable[..., Any]:
     """Compile a graph module (or any function of tensors) for inputs like `inputs`.
 
@@ -56,6 +58,9 @@ def compile(
         freeze: in inference, tensors that the graph module holds are constants (`get_attr`) of the graph that is compiled, but
             for those that it writes to: the compiler may take their values for granted. It is asked again at the first call after one of
             them was written to, as its version tells.
+        attention: asked about each attention that a captured graph writes out (a product, a softmax, a product) and that torch's
+            one-kernel attention could compute: whether it shall. By default it never does. Weights that are dropped are others
+            than the program's.
 
     Returns:
         A function of the same positional inputs with the program's results: aliases, writes to inputs, strides and
@@ -76,16 +81,21 @@ def compile(
                 partitioner=partitioner,
                 rewrite=rewrite,
                 freeze=freeze,
+                attention=attention,
             ),
         )
+    shortcuts = None
+    if attention is not None and isinstance(graph_module, fx.GraphModule):
+        with phase("attention"):
+            shortcuts = fused_attentions(graph_module.graph, attention)
     enabled = torch.is_grad_enabled()
     held = _held(graph_module)
     if (enabled or _enables_grad(graph_module)) and any(_wants_grad(t) for t in (*inputs, *held)):
         traced: InferenceGraph | JointGraph = trace_joint(
-            graph_module, inputs, decompositions, enable_grad=enabled, cut=True
+            graph_module, inputs, decompositions, enable_grad=enabled, cut=True, shortcuts=shortcuts
         )
     else:
-        traced = trace_inference(graph_module, inputs, decompositions)
+        traced = trace_inference(graph_module, inputs, decompositions, shortcuts=shortcuts)
     autocast = _torch.any_autocast()
     if not isinstance(traced, JointGraph):
 

@@ -2,7 +2,7 @@
 
 from inductor.addresses import address_facts, address_header, argument_kinds
 from inductor.ahead import NativeGraph, compile_ahead
-from inductor.api import compile_graph, prepare_graph
+from inductor.api import compile_graph, fuses_attention, prepare_graph
 from inductor.artefact import CompiledGraph, InterpretedWarning, Stats, load_stored
 from inductor.backends import backend_for, register_backend, traits_of
 from inductor.cache import DiskCache, Entry, cache_root, scratch_folder
@@ -146,6 +146,7 @@ __all__ = [
     "compute_dtype",
     "contraction_of",
     "dependencies",
+    "fuses_attention",
     "is_checked",
     "load_stored",
     "lower",

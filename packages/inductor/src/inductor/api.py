@@ -97,6 +97,19 @@ def prepare_graph(
             channels_last(graph, traits, LOWERINGS)
 
 
+def fuses_attention(device: torch.device, dtype: torch.dtype, drops: bool, options: Options | None = None) -> bool:
+    """Whether attention that a program writes out had better be torch's one-kernel attention, which torch has a kernel of for it.
+
+    Args:
+        drops: whether some of its weights are dropped, which that kernel draws by itself.
+    """
+    options = Options() if options is None else options
+    traits = Devices({}, options.backends).traits(device)
+    if drops and not (traits.draws_in_kernels if options.random is None else options.random == "kernel"):
+        return False
+    return dtype in traits.fused_attention if options.fuse_attention is None else options.fuse_attention
+
+
 def _computing_on_the_host() -> AbstractContextManager[Any]:
     """The compiler computes with numbers of its own; where the program's tensors go by default is no matter of theirs."""
     return nullcontext() if ambient().default_device.type == HOST.type else HOST

@@ -56,6 +56,11 @@ class Options:
     """Take the values of the tensors that a graph holds for granted (`meta.compile` and `capture.compile(freeze=True)` let it hold
     modules' parameters and buffers): what follows from them alone is computed once, scales and shifts of convolutions' and
     linear layers' results go into their weights. Writes to the tensors are not seen from then on."""
+    fuse_attention: bool | None = None
+    """Run attention that a program writes out (softmax(q @ k.transpose(-2, -1) * scale + mask) @ v) by torch's one-kernel attention,
+    whose sums of weighted values are more exact than eager's in half precision, but not its bits. None: in the dtypes that the
+    device's backend names; True: wherever torch has one kernel for it; False: nowhere. Where it drops weights, only if kernels may
+    draw random numbers (`random`)."""
     autotune: bool | None = None
     """Which products of matrices, convolutions and attention are run by the compiler's own kernels, and which by the library's. True:
     those of known sizes are timed on this machine, by both, with what is made of them elementwise, while the graph is compiled.

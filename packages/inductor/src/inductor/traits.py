@@ -52,6 +52,8 @@ class DeviceTraits:
     summed_rows: tuple[torch.dtype, ...] = ()
     """Dtypes whose products of a matrix and one row, or one column, become sums over the matrix's rows like any others: reading the
     matrix is all that they cost."""
+    fused_attention: tuple[torch.dtype, ...] = ()
+    """Dtypes in which torch's one-kernel attention is faster than the products and the softmax that a program writes out."""
     complex_parts: tuple[torch.dtype, ...] = ()
     """Complex dtypes of which loops read the parts where they lie: kernels get such tensors as if they were of real numbers, two for
     each. Computing with others is left to ATen."""

@@ -16,7 +16,15 @@ from torch import fx
 
 import aotgrad
 import capture
-from inductor import CompiledGraph, Options, SavedMemory, compile_graph, prepare_graph, replayed
+from inductor import (
+    CompiledGraph,
+    Options,
+    SavedMemory,
+    compile_graph,
+    fuses_attention,
+    prepare_graph,
+    replayed,
+)
 from meta.modes import MODES, Mode
 from symshapes import UnbackedError
 
@@ -76,12 +84,14 @@ def inductor(
 
         return compiler
 
+    repeatable = _repeatable(chosen, graph_module)
     return _differentiated(
         graph_module,
         example_inputs,
         mode,
-        rewrite=functools.partial(prepare_graph, options=_repeatable(chosen, graph_module)),
+        rewrite=functools.partial(prepare_graph, options=repeatable),
         freeze=chosen.freezing,
+        attention=lambda found: fuses_attention(found.device, found.dtype, found.dropout > 0, repeatable),
         inference_compiler=compiler_with(chosen, None),
         forward_compiler=compiler_with(chosen, memory),
         backward_compiler=compiler_with(unhurried, memory),

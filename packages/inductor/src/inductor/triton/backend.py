@@ -61,6 +61,7 @@ class TritonBackend:
             aligned_products=_HALVES,
             scans=True,
             summed_rows=(*_HALVES, torch.float32),
+            fused_attention=_HALVES,
             raises_later=True,
             module=f"torch.{device_type}",
             recorder="inductor.triton.recorder:recorder_of" if device_type == "cuda" else None,
