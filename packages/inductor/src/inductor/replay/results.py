@@ -14,7 +14,6 @@ from inductor.replay.places import getter, storage_of
 from inductor.replay.saved import Lent
 from inductor.replay.twins import Filler, extent, maker
 
-
 MOST_RESULTS = 1 << 30
 """Bytes of results that are copied after a replay, and have memory in the recording besides."""
 
