@@ -353,3 +353,16 @@ def test_inputs_that_share_memory() -> None:
         torch.testing.assert_close(found[0], (before + x) * y)
         torch.testing.assert_close(cache, before + x)
     assert recorder.replays > 4
+
+
+def test_results_that_are_too_large(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr("inductor.replay.results.MOST_RESULTS", 1 << 20)
+    x = torch.ones(1 << 9, 1 << 9)
+    replayed, recorder, _ = made(lambda x: (x + 1, x[0] + 1), x)
+    for _ in range(3):
+        replayed([x])
+    assert recorder.replays == 0 and "1 MiB of results" in caplog.text
+    replayed, recorder, _ = made(lambda x: (x[1:] + 1,), x)
+    for _ in range(3):
+        replayed([x])
+    assert recorder.replays == 2

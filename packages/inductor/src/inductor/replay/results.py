@@ -12,7 +12,10 @@ import torch
 
 from inductor.replay.places import getter, storage_of
 from inductor.replay.saved import Lent
-from inductor.replay.twins import Filler, maker
+from inductor.replay.twins import Filler, extent, maker
+
+MOST_RESULTS = 1 << 30
+"""Bytes of results that are copied after a replay, and have memory in the recording besides."""
 
 
 class Unreplayable(Exception):
@@ -29,7 +32,8 @@ class Results:
         kept: the results that are lent.
 
     Raises:
-        Unreplayable: one that is to be copied shares memory with an input or another result: copies would not.
+        Unreplayable: one that is to be copied shares memory with an input or another result: copies would not; or there is too much
+            to copy.
     """
 
     def __init__(
@@ -56,6 +60,9 @@ class Results:
         self._static = [value.detach() if key in lent else value for key, value in static.items()]
         tensors = [t for t in places if isinstance(t, torch.Tensor)]
         _require_own_memory(self._static, tensors)
+        bytes = sum(extent(t) * t.element_size() for t in self._static)
+        if bytes > MOST_RESULTS:
+            raise Unreplayable(f"{bytes >> 20} MiB of results would be copied")
         self._twins, self._fill = maker(self._static), Filler(self._static)
         copied = {*map(id, copies)}
         outside = {storage_of(t) for t in tensors if id(t) not in copied} - {0}

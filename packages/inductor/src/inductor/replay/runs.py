@@ -261,8 +261,8 @@ class Replayed:
         if recording.moved:
             recording.fill_inputs(recording.copies, [inputs[at] for at in recording.moved])
         given = recording.results.given(inputs)
-        inputs.clear()
         recording.replay()
+        inputs.clear()
         recording.replays += 1
         results = recording.results.taken(given)
         self._settle()

@@ -53,11 +53,10 @@ class CudaRecorder:
     def record(self, run: Callable[[], Any], apart: bool) -> tuple[Callable[[], None], Any]:
         if self._anchor is None:
             self._anchor = self._capture(self._number, self._pool)
-        pool = torch.cuda.graph_pool_handle() if apart else self._pool
         try:
-            return self._capture(run, pool)
+            return self._capture(run, torch.cuda.graph_pool_handle() if apart else self._pool)
         except BaseException:
-            self._recover(pool)
+            self._renew()
             raise
 
     def _capture(self, run: Callable[[], Any], pool: Any) -> tuple[Callable[[], None], Any]:
@@ -66,26 +65,43 @@ class CudaRecorder:
         # A library's workspace is kept a stream: recordings have one of their pool, which nobody gives to others while they live.
         forget_workspaces()
         with torch.cuda.stream(self._stream), _without_collection(), torch.no_grad(), torch.inference_mode(False):
-            # Other threads may go on to allocate.
-            graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+            try:
+                # Other threads may go on to allocate.
+                graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+            except BaseException:
+                self._undo(pool, begun=False)
+                raise
             try:
                 results = run()
             except BaseException:
-                with contextlib.suppress(RuntimeError):  # as is to be expected where a launch could not be recorded
-                    graph.capture_end()
+                self._end(graph, pool, suppress=True)  # as is to be expected where a launch could not be recorded
                 raise
-            graph.capture_end()
+            self._end(graph, pool)
         forget_workspaces()
         return graph.replay, results
 
-    def _recover(self, pool: Any) -> None:
-        """Put in order what torch leaves as it was during a recording that failed, as far as it came."""
-        for undo in (end_allocating_to_pool, release_pool):
-            with contextlib.suppress(RuntimeError):  # it was not begun
-                undo(self._index, pool)
+    def _end(self, graph: torch.cuda.CUDAGraph, pool: Any, suppress: bool = False) -> None:
+        try:
+            graph.capture_end()
+        except RuntimeError:
+            self._undo(pool, begun=True)
+            if not suppress:
+                raise
+
+    def _undo(self, pool: Any, begun: bool) -> None:
+        """Put in order what torch leaves as it was during a recording that failed. `begun`: torch took the pool up."""
+        try:
+            end_allocating_to_pool(self._index, pool)
+        except RuntimeError:  # that it ended before, or was not begun
+            if not begun:
+                return  # nor is the pool to be given up: others' recordings may have it
+        with contextlib.suppress(RuntimeError):
+            release_pool(self._index, pool)
+
+    def _renew(self) -> None:
+        """Go on after a recording that failed. Torch goes on to take the pool for one that is recorded to, and the random generator
+        counts for a recording until one ends: the next one, to another pool."""
         forget_workspaces()
-        # Torch goes on to take the pool for one that is recorded to, and the random generator counts for a recording until one
-        # ends: the next one, to another pool.
         self._anchor = None
         self._pool = torch.cuda.graph_pool_handle()
         try:
