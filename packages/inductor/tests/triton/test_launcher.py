@@ -18,7 +18,7 @@ from triton.runtime.build import compile_module_from_src
 
 from inductor.addresses import address_facts, address_header
 from inductor.triton import launcher
-from inductor.triton.blocks import choose
+from inductor.triton.blocks import Nature, choose
 
 STREAM = 0x5000
 BUFFER, INTEGER, FLOAT = range(3)
@@ -209,7 +209,7 @@ class Forms:
     """In place of `Choices`: form 1 has positions of 64 bits."""
 
     kernel = None
-    blocks = tuple(choose(None, None, False, largest) for largest in (0, None))
+    blocks = tuple(choose(None, None, Nature(0, 4), largest) for largest in (0, None))
 
     def function(self, form):
         return form
@@ -242,7 +242,7 @@ def test_what_was_compiled_goes_with_its_function(monkeypatch):
         launcher, "_on_device", lambda compiled, device: made.append(1) or launcher.Loaded(1, 2, 3, compiled)
     )
     function, kernel = Function(), SimpleNamespace(device=torch.device("cuda", 0))
-    blocks = choose(None, None, False, None)
+    blocks = choose(None, None, Nature(0, 4), None)
     first = launcher.load(function, kernel, blocks, b"", True)
     assert launcher.load(function, kernel, blocks, b"", True) is first and made == [1]
     gone = weakref.ref(function)
