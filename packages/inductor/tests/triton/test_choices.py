@@ -12,7 +12,7 @@ import torch
 from inductor.device import Kernel, KernelArg
 from inductor.ir.body import record
 from inductor.ops import ops
-from inductor.triton.blocks import INT32_LIMIT, LOOPED, PERSISTENT_LIMIT, choose
+from inductor.triton.blocks import HELD_LIMIT, INT32_LIMIT, LOOPED, Nature, choose
 from inductor.triton.choices import Choices
 from inductor.triton.extent import extent_of
 from symshapes import FloorDiv, size_symbol
@@ -54,9 +54,9 @@ def choices(kernel):
 def test_short_rows_stay_in_registers():
     found, made = choices(softmax())
     points, form, block = found.plan(300, 100)
-    assert (points, found.blocks[form].r, block) == (300, 128, 8) and found.blocks[form].persistent
+    assert (points, found.blocks[form].r, block) == (300, 128, 16) and found.blocks[form].persistent
     assert "for start" not in found.function(form) and "for start" not in made[0]
-    _, long, _ = found.plan(300, PERSISTENT_LIMIT + 1)
+    _, long, _ = found.plan(300, HELD_LIMIT + 1)
     assert not found.blocks[long].persistent and "for start" in found.function(long)
 
 
@@ -64,7 +64,7 @@ def test_forms_are_few():
     found, _ = choices(softmax())
     first = found.plan(4, 500)[1]
     assert [found.plan(4, length)[1] for length in (512, 300, 130, 200, 129)] == [first] * 5
-    for length in range(1, 2 * PERSISTENT_LIMIT, 37):
+    for length in range(1, 2 * HELD_LIMIT, 37):
         form = found.plan(4, length)[1]
         blocks = found.blocks[form]
         assert not blocks.persistent or length <= blocks.r <= 8 * length or length < 4
@@ -85,8 +85,8 @@ def test_positions_have_the_bits_they_need(rows, columns, wide, dtype):
 
 def test_the_last_step_of_a_long_row_has_positions_too():
     length = INT32_LIMIT - LOOPED + 1
-    assert choose(1, length, True, length).wide
-    assert not choose(1, length - 1, True, length - 1).wide
+    assert choose(1, length, Nature(1, 4), length).wide
+    assert not choose(1, length - 1, Nature(1, 4), length - 1).wide
 
 
 def test_what_cancels_counts_too():
@@ -115,7 +115,7 @@ def test_an_unknown_function_may_reach_anywhere():
 
 def test_what_is_known_is_not_asked():
     found, _ = choices(softmax(columns=100, rows=30))
-    assert found.points == 30 and found.plan() == (30, 0, 8) and found.function(0) == "general"
+    assert found.points == 30 and found.plan() == (30, 0, 4) and found.function(0) == "general"
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed in this environment")

@@ -20,7 +20,7 @@ from triton.runtime.build import compile_module_from_src
 from inductor import lower, schedule
 from inductor.addresses import address_facts
 from inductor.triton import TritonBackend, launcher, signature
-from inductor.triton.blocks import choose
+from inductor.triton.blocks import Nature, choose
 from inductor.triton.choices import Choices
 from inductor.triton.kernel import general_blocks
 
@@ -213,7 +213,7 @@ class Forms:
     """In place of `Choices`: form 1 has positions of 64 bits."""
 
     kernel = None
-    blocks = tuple(choose(None, None, False, largest) for largest in (0, None))
+    blocks = tuple(choose(None, None, Nature(0, 4), largest) for largest in (0, None))
 
     def function(self, form):
         return form
@@ -246,7 +246,7 @@ def test_what_was_compiled_goes_with_its_function(monkeypatch):
         launcher, "on_device", lambda compiled, device: made.append(1) or launcher.Loaded(1, 2, 3, compiled)
     )
     function, kernel = Function(), SimpleNamespace(device=torch.device("cuda", 0), args=())
-    blocks = choose(None, None, False, None)
+    blocks = choose(None, None, Nature(0, 4), None)
     first = launcher.load(function, kernel, blocks, b"", True)
     assert launcher.load(function, kernel, blocks, b"", True) is first and made == [1]
     gone = weakref.ref(function)

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 
 from inductor.triton.tiles import Tile
 
-PERSISTENT_LIMIT = 4096
-"""Longest reduction whose whole row is held in registers; longer ones loop."""
 INT32_LIMIT = 2**31 - 1
 MULTIPLE = 16
 """Of what addresses (in bytes) and numbers may be assumed to be multiples: it lets Triton load wide vectors."""
@@ -37,47 +35,74 @@ def next_power_of_two(value: int) -> int:
     return 1 << max(0, value - 1).bit_length()
 
 
-ROWS = 1024
+HELD_LIMIT, READ_LIMIT = 8192, 16384
+"""Longest row that one block holds, where it is walked over several times, and where once; longer ones are looped over."""
+ROWS = 2048
 """Points of a block of short rows."""
-WARP = 1024
+WARP = 512
 """Points of a warp in a block of rows."""
-MOST_WARPS = 8
+MOST_WARPS = 16
 LOOPED = 8192
 """Points of a longer row that are looked at together."""
+LOOPED_WARPS = 8
+WORD = 16
+"""Bytes that a thread reads at once, if they begin at a multiple."""
 TILE = 4096
 """Points of a block with a tile."""
 PROGRAMS = 256
 """With fewer some processors of a GPU have nothing to do."""
 
 
+@dataclass(frozen=True)
+class Nature:
+    """What of a kernel decides its blocks, besides its sizes."""
+
+    passes: int
+    """How often it walks over a row: 0 where there is none, since it does not reduce."""
+    width: int
+    """Bytes of the largest element that it reads or writes."""
+    tile: Tile | None = None
+
+
 def choose(
     outer: int | None,
     inner: int | None,
-    reduces: bool,
+    nature: Nature,
     largest: int | None,
-    tile: Tile | None = None,
     axes: tuple[int | None, int | None] = (None, None),
 ) -> Blocks:
-    """Blocks of about a thousand points; a reduction's rows side by side while they are short.
+    """Blocks of one or two thousand points; a reduction's rows side by side while they are short.
 
     Args:
         outer: how many outer points there are; None: any number. So are the others.
-        inner: how many inner ones, if it `reduces`.
+        inner: how many inner ones, if it reduces.
         largest: no position is larger, nor any number on the way to one.
-        tile: what the axes run over, and `axes`: how many points that are.
+        axes: how many points each axis of the tile runs over.
     """
-    most = next_power_of_two(1 << 20 if outer is None else outer)
-    # The last block of a walk reaches beyond the end.
-    wide = largest is None or largest > INT32_LIMIT - max(PERSISTENT_LIMIT, LOOPED)
-    if tile is not None:
-        return _tiled(outer, inner, reduces, wide, tile, axes)
-    if not reduces:
-        x = min(1024, most)
+    # The last block of a walk reaches beyond the end; where one holds all of a row no number comes near the limit.
+    wide = largest is None or largest > INT32_LIMIT - LOOPED
+    if nature.tile is not None:
+        return _tiled(outer, inner, nature.passes > 0, wide, nature.tile, axes)
+    if nature.passes == 0:
+        x = min(1024 if nature.width > 2 else 2048, 1 << 20 if outer is None else next_power_of_two(outer))
         return Blocks(x=x, r=1, persistent=True, warps=max(1, min(4, x // 128)), wide=wide)
-    persistent = inner is not None and inner <= PERSISTENT_LIMIT
-    r = next_power_of_two(inner) if inner is not None and persistent else LOOPED
-    x = max(1, min(most, ROWS // r))
-    return Blocks(x=x, r=r, persistent=persistent, warps=max(1, min(MOST_WARPS, x * r // WARP)), wide=wide)
+    if inner is None or inner > (READ_LIMIT if nature.passes == 1 else HELD_LIMIT):
+        return Blocks(x=1, r=LOOPED, persistent=False, warps=LOOPED_WARPS, wide=wide)
+    r = next_power_of_two(inner)
+    x = _rows(outer, r, inner * nature.width % WORD == 0)
+    return Blocks(x=x, r=r, persistent=True, warps=max(1, min(MOST_WARPS, x * r // WARP)), wide=wide)
+
+
+def _rows(outer: int | None, r: int, aligned: bool) -> int:
+    """How many rows lie side by side. As many as keep a warp busy; more where enough programs are left, and threads read words: where
+    they don't, several warps share a row, and wait for each other."""
+    least, most = max(1, WARP // r), max(1, ROWS // r)
+    if not aligned:
+        most = least
+    if outer is None:
+        return most
+    programs = 1 << max(0, (outer // PROGRAMS).bit_length() - 1)
+    return min(next_power_of_two(outer), max(least, min(most, programs)))
 
 
 def programs(sizes: Sequence[int], blocks: Blocks) -> int:
@@ -92,8 +117,8 @@ def programs(sizes: Sequence[int], blocks: Blocks) -> int:
 def of_any_size(blocks: Blocks) -> Blocks:
     """Blocks for outer spaces and rows of many sizes: what is printed for a few of them serves all. Rows have a power of four as room."""
     if blocks.tile is not None:
-        return blocks if blocks.tile.across is None else replace(blocks, x=64, r=64, warps=_warps(TILE))
-    r = min(PERSISTENT_LIMIT, 1 << (blocks.r.bit_length() // 2 * 2)) if blocks.persistent else blocks.r
+        return blocks if blocks.tile.across is None else replace(blocks, x=64, r=64, warps=_warps(TILE, 512))
+    r = max(blocks.r, min(HELD_LIMIT, 1 << (blocks.r.bit_length() // 2 * 2))) if blocks.persistent else blocks.r
     x = max(1, ROWS // r)
     return replace(blocks, x=x, r=r, warps=4 if r == 1 else max(1, min(MOST_WARPS, x * r // WARP)))
 
@@ -107,13 +132,13 @@ def _tiled(
         x = min(64, first)
         r = min(TILE // x, second, 128)
         x = min(TILE // r, first, 128)
-        return Blocks(x, r, persistent=True, warps=_warps(x * r), wide=wide, tile=tile)
+        return Blocks(x, r, persistent=True, warps=_warps(x * r, 512), wide=wide, tile=tile)
     few = outer is not None and outer < 64 * PROGRAMS
     x = min(32 if few else 64, first)
     row = TILE if inner is None else next_power_of_two(inner)
     r = min(TILE // x, row)
-    return Blocks(x, r, persistent=inner is not None and inner <= r, warps=_warps(x * r), wide=wide, tile=tile)
+    return Blocks(x, r, persistent=inner is not None and inner <= r, warps=_warps(x * r, 1024), wide=wide, tile=tile)
 
 
-def _warps(points: int) -> int:
-    return max(1, min(8, points // 256))
+def _warps(points: int, each: int) -> int:
+    return max(1, min(8, points // each))

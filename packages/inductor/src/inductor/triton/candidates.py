@@ -9,16 +9,16 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from inductor.triton.blocks import LOOPED, Blocks, next_power_of_two
+from inductor.triton.blocks import Blocks, next_power_of_two
 from inductor.triton.choices import Case
 
 MOST = 8
 """Blocks that are tried of one kernel, the heuristics' included."""
 WORTH = 1 << 16
 """Points of a launch. What has fewer costs its launch, whatever its blocks."""
-HELD = 1 << 14
+HELD = 1 << 15
 """Points of a row that may be held in registers by the most threads that a program can have."""
-MOST_WARPS = 16
+MOST_WARPS = 32
 POINTS = range(2, 65)
 """Of a thread."""
 THREADS = 32
@@ -44,57 +44,73 @@ def candidates(case: Case, reduces: bool) -> list[Blocks]:
 
 
 def _flat(usual: Blocks, row: int) -> Iterator[Blocks]:
+    """More and fewer points and threads."""
     x, warps = usual.x, usual.warps
     for points, threads in (
-        (2 * x, 2 * warps),
+        (x, 2 * warps),
         (x // 2, warps),
-        (2 * x, warps),
         (x // 2, warps // 2),
-        (4 * x, 2 * warps),
+        (2 * x, 2 * warps),
+        (x, warps // 2),
+        (x // 4, warps // 4),
+        (2 * x, warps),
     ):
         yield replace(usual, x=points, warps=threads)
 
 
 def _tiles(usual: Blocks, row: int) -> Iterator[Blocks]:
-    """Longer ones along either axis, smaller and larger ones, and none."""
+    """Longer and shorter ones along either axis, fewer threads, and no tile."""
     x, r, warps = usual.x, usual.r, usual.warps
     for rows, columns, threads in (
-        (x // 2, r, warps // 2), (x, r // 2, warps // 2), (x // 2, 2 * r, warps), (2 * x, r // 2, warps), (x, r, warps // 2), (2 * x, r, warps)
-    ):  # fmt: skip
+        (x, 2 * r, warps),
+        (x, r // 2, warps),
+        (2 * x, r, warps),
+        (x // 2, r, warps),
+        (x, r, warps // 2),
+        (x, r // 2, warps // 2),
+    ):
         yield replace(usual, x=rows, r=columns, warps=threads)
     yield replace(usual, x=1024, r=1, warps=4, tile=None)
 
 
 def _rows(usual: Blocks, row: int) -> Iterator[Blocks]:
-    """Rows held in registers, by more and fewer threads and side by side, or walked over in steps."""
+    """Rows held in registers, by more and fewer threads and side by side, and rows that are walked over in steps."""
     whole = next_power_of_two(row)
-    if whole <= HELD:
-        warps = usual.warps if usual.persistent else max(1, min(MOST_WARPS, whole // 512))
-        x = usual.x if usual.persistent else 1
-        held = replace(usual, x=x, r=whole, persistent=True, warps=warps)
+    if usual.persistent:
+        x, warps = usual.x, usual.warps
         for rows, threads in (
-            (x, warps),
             (x, 2 * warps),
-            (2 * x, 2 * warps),
             (x, warps // 2),
-            (4 * x, 4 * warps),
-            (x // 2, warps),
+            (2 * x, 2 * warps),
+            (x // 2, warps // 2),
+            (2 * x, warps),
+            (x // 4, warps // 4),
         ):
             if rows:
-                yield replace(held, x=rows, warps=threads)
-    if whole > 256:
-        for step, warps in ((LOOPED, 8), (LOOPED // 2, 8), (LOOPED // 4, 4), (LOOPED, 16), (LOOPED // 8, 2)):
-            if 2 * step <= whole:
-                yield replace(usual, x=1, r=step, persistent=False, warps=warps)
+                yield replace(usual, x=rows, warps=threads)
+    elif whole <= HELD:
+        for threads in (whole // 1024, whole // 2048, whole // 512):
+            yield replace(usual, r=whole, persistent=True, warps=threads)
+    for step, warps, stages in ((8192, 8, 1), (2048, 8, 1), (4096, 8, 1), (2048, 4, 3), (8192, 16, 1), (1024, 4, 1)):
+        if 2 * step <= whole:
+            yield replace(usual, x=1, r=step, persistent=False, warps=warps, stages=stages)
 
 
 def _columns(usual: Blocks, row: int) -> Iterator[Blocks]:
+    """More and fewer columns, longer and shorter steps, more threads."""
     x, r, warps = usual.x, usual.r, usual.warps
-    for rows, steps, threads in (
-        (x, r // 2, warps // 2), (x // 2, r, warps // 2), (2 * x, r // 2, warps), (x // 2, 2 * r, warps), (x, r // 2, warps), (x // 2, r // 2, warps // 2), (x, r, warps // 2)
-    ):  # fmt: skip
-        if rows and steps:
-            yield replace(usual, x=rows, r=steps, persistent=row <= steps, warps=threads)
+    for columns, steps, threads in (
+        (2 * x, r, 2 * warps),
+        (x, 2 * r, 2 * warps),
+        (x // 2, r, warps),
+        (x, r, 2 * warps),
+        (2 * x, r // 8, warps // 2),
+        (x // 2, 2 * r, warps),
+        (x // 2, r // 2, warps),
+        (x, r // 2, warps),
+    ):
+        if columns and steps:
+            yield replace(usual, x=columns, r=steps, persistent=row <= steps, warps=threads)
 
 
 _KINDS: dict[tuple[bool, bool], Callable[[Blocks, int], Iterator[Blocks]]] = {

@@ -14,8 +14,7 @@ from typing import Any, cast
 from inductor.device import Kernel
 from inductor.triton.blocks import Blocks
 from inductor.triton.extent import extent_of
-from inductor.triton.kernel import KernelPrinter, blocks_for, general_blocks
-from inductor.triton.tiles import tile_of
+from inductor.triton.kernel import KernelPrinter, blocks_for, general_blocks, nature_of
 
 Make = Callable[[str, str], Any]
 """A kernel's text and its name to its function."""
@@ -52,7 +51,7 @@ class Choices:
         self._sizes, self._inner, largest = extent.known
         self.reduces = extent.reduces
         """There is an inner space."""
-        self._tile = tile_of(kernel)
+        self._nature = nature_of(kernel)
         self.blocks: list[Blocks] = [general_blocks(kernel)]
         self._functions: dict[int, Any] = {0: general}
         self._usual, self._taken = [0], dict[Case, int]()
@@ -67,7 +66,7 @@ class Choices:
         if self._measure is None:
             return Case(cast(tuple[int, ...], self._sizes), cast(int, self._inner), self.blocks[0])
         sizes, row, largest = self._measure(*numbers)
-        return Case(sizes, row, blocks_for(self._sizes, row, self.reduces, largest, self._tile))
+        return Case(sizes, row, blocks_for(self._sizes, row, self._nature, largest))
 
     @property
     def cases(self) -> int:

@@ -20,8 +20,7 @@ from inductor.device import JointKernel, JointPart, KernelArg
 from inductor.triton.blocks import INT32_LIMIT, MULTIPLE, Blocks, next_power_of_two, of_any_size, programs
 from inductor.triton.expressions import TRITON_DTYPES
 from inductor.triton.extent import extent_of
-from inductor.triton.kernel import KernelPrinter, blocks_for
-from inductor.triton.tiles import tile_of
+from inductor.triton.kernel import KernelPrinter, blocks_for, nature_of
 
 ALIGNED = "ALIGNED"
 """The parameter that says whether all addresses are multiples of `MULTIPLE`."""
@@ -48,7 +47,7 @@ class Layout:
     def __init__(self, joint: JointKernel) -> None:
         self.joint = joint
         self._extents = [extent_of(kernel) for kernel in joint.kernels]
-        self._tiles = [tile_of(kernel) for kernel in joint.kernels]
+        self._natures = [nature_of(kernel) for kernel in joint.kernels]
         chosen = [self._body(part) for part in joint.parts]
         self.bodies = list(dict.fromkeys(chosen))
         place = {body: at for at, body in enumerate(self.bodies)}
@@ -84,7 +83,7 @@ class Layout:
             bounds=None if extent.bounds is None else tuple(bound.xreplace(known) for bound in extent.bounds),
         )
         sizes, inner, largest = told.known
-        blocks = blocks_for(sizes, inner, extent.reduces, largest, self._tiles[part.kernel])
+        blocks = blocks_for(sizes, inner, self._natures[part.kernel], largest)
         numbers = [n for symbol, n in zip(kernel.symbols, part.known, strict=True) if symbol.is_integer]
         return Body(part.kernel, of_any_size(blocks), all(n is not None and n % MULTIPLE == 0 for n in numbers))
 

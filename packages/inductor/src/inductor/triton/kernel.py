@@ -35,12 +35,12 @@ from inductor.ir.operations import (
 from inductor.levels import Levels, Pass, dependencies, split
 from inductor.ops import INDEX_RULES
 from inductor.primitives import REDUCTIONS
-from inductor.triton.blocks import INT32_LIMIT, Blocks, choose
+from inductor.triton.blocks import INT32_LIMIT, Blocks, Nature, choose
 from inductor.triton.checks import code_of
 from inductor.triton.expressions import ATOMIC_DTYPES, TRITON_DTYPES, TRITON_REDUCTIONS, convert, literal, template
 from inductor.triton.extent import extent_of
 from inductor.triton.scans import beginning, has_scan, scan_lines
-from inductor.triton.tiles import Tile, tile_of
+from inductor.triton.tiles import tile_of
 from symshapes import print_expr
 
 CHECKS = "index_checks"
@@ -79,19 +79,24 @@ def _late_stores(body: Body, plan: Levels) -> Levels:
 
 def general_blocks(kernel: Kernel) -> Blocks:
     """Blocks for whatever numbers a kernel is called with."""
-    extent = extent_of(kernel)
-    sizes, inner, largest = extent.known
-    return blocks_for(sizes, inner, extent.reduces, largest, tile_of(kernel))
+    sizes, inner, largest = extent_of(kernel).known
+    return blocks_for(sizes, inner, nature_of(kernel), largest)
 
 
-def blocks_for(
-    sizes: tuple[int | None, ...], inner: int | None, reduces: bool, largest: int | None, tile: Tile | None
-) -> Blocks:
+def nature_of(kernel: Kernel) -> Nature:
+    """What of a kernel decides its blocks, besides its sizes."""
+    passes = len(split(kernel.body).passes) if kernel.inner_sizes else 0
+    width = max((arg.dtype.itemsize for arg in kernel.args if arg.role != "size"), default=1)
+    return Nature(passes, width, tile_of(kernel))
+
+
+def blocks_for(sizes: tuple[int | None, ...], inner: int | None, nature: Nature, largest: int | None) -> Blocks:
     """Blocks of a kernel by what is known of it; see `choose`."""
+    tile = nature.tile
     known = [size for size in sizes if size is not None]
     outer = math.prod(known) if len(known) == len(sizes) else None
     across = None if tile is None or tile.across is None else sizes[tile.across]
-    return choose(outer, inner, reduces, largest, tile, (None if tile is None else sizes[tile.x], across))
+    return choose(outer, inner, nature, largest, (None if tile is None else sizes[tile.x], across))
 
 
 class KernelPrinter:

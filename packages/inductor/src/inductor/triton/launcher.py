@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,8 +32,8 @@ from inductor.triton.signature import source_of
 SOURCE = Path(__file__).with_name("launcher.c")
 MOST_VARIANTS = 3
 """Of a form of a kernel, whose last one assumes nothing."""
-WORKERS = max(4, min(16, os.cpu_count() or 1))
-"""Kernels that are compiled beside each other."""
+WORKERS = 4
+"""Kernels that are compiled beside each other. More gain nothing: Python's lock is held for a quarter of the time."""
 
 
 def serves(device: torch.device) -> bool:

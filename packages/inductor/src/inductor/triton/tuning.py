@@ -70,11 +70,13 @@ class Tuner:
         self._numbers = [at for at, arg in enumerate(kernel.args) if arg.role == "size"]
         self._lock = threading.Lock()
         self._tries = repeatable(kernel)
+        self._waits = True
+        """Nothing of it has begun."""
         self._counted = 0
         """Steps that the bar was told of, and which were not done yet."""
         if choices.points:
             self._case: Case | None = choices.case()
-            group.waiting.add(self)
+            group.waiting.append(weakref.ref(self))
         else:
             self._case = None
 
@@ -89,7 +91,7 @@ class Tuner:
             if figures is None:
                 return None
             self.choices.take(self._case, fastest(blocks, figures))
-        self._group.waiting.discard(self)
+        self._waits = False
         return self.choices.plan()
 
     def plan(self, *arguments: Any) -> Plan:
@@ -104,7 +106,9 @@ class Tuner:
 
     def begin(self) -> None:
         """Start to compile all that is to be timed, of a kernel of which all is known."""
-        assert self._case is not None
+        if self._case is None or not self._waits:
+            return
+        self._waits = False
         blocks = self._blocks(self._case)
         key = self._key(self._case, blocks)
         if len(blocks) == 1 or (key is not None and known(self._group.cache, key, len(blocks)) is not None):
@@ -189,8 +193,8 @@ class Group:
 
     def __init__(self, cache: DiskCache | None, facts: Callable[[torch.device], tuple[str, ...]]) -> None:
         self.cache, self.facts = cache, facts
-        self.waiting: weakref.WeakSet[Tuner] = weakref.WeakSet()
-        """Kernels of which all is known but what is fastest, and none was begun."""
+        self.waiting: list[weakref.ref[Tuner]] = []
+        """Kernels of which all is known but what is fastest, in the order of their launches."""
 
     def tuner(self, choices: Choices, text: str, runner: Runner) -> Tuner:
         """Of one more kernel, printed as `text`."""
@@ -198,10 +202,11 @@ class Group:
 
     def begin(self) -> None:
         """Start to compile what is to be timed of all of them: the graph runs."""
-        waiting = list(self.waiting)
-        self.waiting.clear()
-        for tuner in waiting:
-            tuner.begin()
+        waiting, self.waiting = self.waiting, []
+        for reference in waiting:
+            tuner = reference()
+            if tuner is not None:
+                tuner.begin()
 
 
 def fastest(blocks: Sequence[Blocks], figures: Sequence[float]) -> Blocks:

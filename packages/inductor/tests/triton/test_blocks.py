@@ -1,0 +1,48 @@
+"""Blocks by the heuristics: what was the fastest, or within some hundredths of it, on an H100."""
+
+from __future__ import annotations
+
+import pytest
+
+from inductor.triton.blocks import Nature, choose
+from inductor.triton.tiles import Tile
+
+SUM, NORM = 1, 3
+"""Walks over a row."""
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "passes", "width", "x", "r", "warps", "persistent"),
+    [
+        (50432, 384, NORM, 2, 4, 512, 4, True),
+        (16384, 1024, NORM, 2, 2, 1024, 4, True),
+        (75648, 197, NORM, 2, 2, 256, 1, True),  # rows that begin anywhere
+        (75648, 197, NORM, 4, 2, 256, 1, True),
+        (262144, 64, NORM, 2, 32, 64, 4, True),
+        (8192, 4096, NORM, 2, 1, 4096, 8, True),
+        (4096, 8192, NORM, 2, 1, 8192, 16, True),
+        (4096, 14336, SUM, 2, 1, 16384, 16, True),
+        (4096, 14336, NORM, 2, 1, 8192, 8, False),
+        (4096, 30522, SUM, 2, 1, 8192, 8, False),
+        (300, 64, NORM, 4, 8, 64, 1, True),  # few rows: many programs
+        (3, 64, NORM, 4, 4, 64, 1, True),
+        (None, 64, NORM, 4, 32, 64, 4, True),
+        (None, None, NORM, 4, 1, 8192, 8, False),
+    ],
+)
+def test_rows(
+    outer: int | None, inner: int | None, passes: int, width: int, x: int, r: int, warps: int, persistent: bool
+) -> None:
+    blocks = choose(outer, inner, Nature(passes, width), 1 << 20)
+    assert (blocks.x, blocks.r, blocks.warps, blocks.persistent) == (x, r, warps, persistent)
+
+
+@pytest.mark.parametrize(("width", "x"), [(1, 2048), (2, 2048), (4, 1024), (8, 1024)])
+def test_points_of_small_elements_are_more(width: int, x: int) -> None:
+    blocks = choose(1 << 24, 1, Nature(0, width), 1 << 24)
+    assert (blocks.x, blocks.warps) == (x, 4)
+
+
+def test_columns() -> None:
+    blocks = choose(4096 * 8, 2048, Nature(SUM, 2, Tile(0)), 1 << 24, (4096, None))
+    assert (blocks.x, blocks.r, blocks.warps) == (64, 64, 4)
