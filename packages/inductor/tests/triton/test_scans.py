@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sympy
 import torch
 from inductor_dynamic import trace_dynamic
 from torch import Tensor
@@ -87,11 +88,35 @@ def test_programs(name: str, looped: bool, monkeypatch: pytest.MonkeyPatch) -> N
     assert compiled(function, *inputs).stats.launches == 1
 
 
-@pytest.mark.parametrize("size", [(1, 1 << 15), (1 << 10, 33)])
-def test_few_long_rows_are_cut(size: tuple[int, ...]) -> None:
-    dim = size.index(max(size))
-    assert compiled(lambda x: x.cumsum(dim) * 2, normal(*size)).stats.launches == 3
-    assert compiled(lambda x: x.flip(dim).cumsum(dim).flip(dim), normal(*size)).stats.launches == 3
+def test_few_long_columns_are_cut() -> None:
+    x = normal(1 << 10, 33)
+    assert compiled(lambda x: x.cumsum(0) * 2, x).stats.launches == 3
+    assert compiled(lambda x: x.flip(0).cumsum(0).flip(0), x).stats.launches == 3
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if "column" not in name])
+def test_programs_share_long_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many parts as make several groups, and the last of neither is full."""
+    monkeypatch.setattr("inductor.triton.blocks.SHARED_ROW", 16)
+    for part in ("SIMPLE_PART", "PART"):
+        monkeypatch.setattr(f"inductor.triton.scans.{part}", 8)
+    monkeypatch.setattr("inductor.triton.scans.GROUP", 4)
+    function, inputs = PROGRAMS[name]
+    assert compiled(function, *inputs).stats.launches == 1
+
+
+def test_what_reduces_too_is_no_row_that_programs_share() -> None:
+    from inductor.ir.body import record
+    from inductor.ops import ops
+    from inductor.triton.scans import shared_part
+
+    def function(outer: Any, inner: Any) -> None:
+        x = ops.load("x", inner[0])
+        ops.store("y", inner[0], ops.scan("sum", ops.sub(x, ops.reduce("max", x)) if reduces else x))
+
+    r = sympy.Symbol("r0", integer=True, nonnegative=True)
+    for reduces in (False, True):
+        assert (shared_part(record(function, (), (r,), lambda name: torch.float32)) > 0) is not reduces
 
 
 def test_sizes_that_only_a_call_tells() -> None:
@@ -129,6 +154,8 @@ def compiled(function, dtype, *size):
     print(len(plan.steps), all(cubin[:4] == b"\\x7fELF" for cubin in cubins))
 compiled(lambda x: (x.softmax(1).flip(1).cumsum(1).flip(1),), torch.bfloat16, 300, 9000)
 compiled(lambda x: x.cummax(0), torch.bfloat16, 300, 20000)
+compiled(lambda x: (x.cumsum(1),), torch.int64, 2, 1 << 20)
+compiled(lambda x: (x.flip(1).cumsum(1).flip(1),), torch.float16, 2, 1 << 20)
 compiled(lambda x: (x.logcumsumexp(1),), torch.float16, 300, 200)
 compiled(lambda x: (x.cumprod(0),), torch.uint8, 200, 64)
 """
@@ -141,4 +168,4 @@ def test_they_compile_for_a_gpu(tmp_path: Path) -> None:
         [sys.executable, "-c", COMPILED], capture_output=True, text=True, env=environment, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split("\n")[:-1] == ["1 True"] * 4
+    assert done.stdout.split("\n")[:-1] == ["1 True"] * 6

@@ -21,6 +21,7 @@ from inductor.triton.checks import IndexChecks
 from inductor.triton.choices import Choices
 from inductor.triton.expressions import ATOMIC_DTYPES
 from inductor.triton.kernel import KernelPrinter, general_blocks, unsupported
+from inductor.triton.scans import sharing
 from symshapes import build_python
 
 _HEADER = '''"""Generated kernels of one graph."""
@@ -28,7 +29,7 @@ _HEADER = '''"""Generated kernels of one graph."""
 import triton
 import triton.language as tl
 
-from inductor.triton import library, prelude
+from inductor.triton import library, prelude, shared_rows
 from inductor.triton.library import libdevice
 
 '''
@@ -145,7 +146,7 @@ def _launcher(function: Any, kernel: Kernel, checks: IndexChecks | None) -> Kern
     if choices.points == 0:
         return lambda *args: None
     if not INTERPRETED and launcher.serves(kernel.device):
-        return launcher.make_call(choices, None if checks is None else checks.number)
+        return _with_words(choices, launcher.make_call(choices, None if checks is None else checks.number))
     extra = () if checks is None else (checks.number,)
     sizes = [k for k, arg in enumerate(kernel.args) if arg.role == "size"]
 
@@ -157,7 +158,15 @@ def _launcher(function: Any, kernel: Kernel, checks: IndexChecks | None) -> Kern
             options = {"XBLOCK": blocks.x, "RBLOCK": blocks.r, "num_warps": blocks.warps}
             choices.function(form)[programs](*args, *extra, **options)
 
-    return launch
+    return _with_words(choices, launch)
+
+
+def _with_words(choices: Choices, call: KernelCall) -> KernelCall:
+    """A call that brings the memory that programs tell each other totals by."""
+    count, device = choices.words, choices.kernel.device
+    if count == 0:
+        return call
+    return lambda *args: call(*args, torch.zeros(count, dtype=torch.int64, device=device))
 
 
 def compile_ahead(source: KernelSource, *, arch: int = 90) -> bytes:
@@ -182,7 +191,8 @@ def compile_ahead(source: KernelSource, *, arch: int = 90) -> bytes:
     if INTERPRETED:
         raise RuntimeError("TRITON_INTERPRET is set: kernels are bound to the interpreter and can't be compiled")
     keep_to_own_folders()
-    kernel, blocks = source.kernel, general_blocks(source.kernel)
+    blocks = general_blocks(source.kernel)
+    kernel = sharing(source.kernel, blocks)
     function = load_kernels(_HEADER + source.text, [kernel.name])[kernel.name]
     ast = source_of(function, kernel, blocks, bytes(len(kernel.args) // 8 + 1), narrow=False)
     compiled = triton.compile(ast, target=GPUTarget("cuda", arch, 32), options={"num_warps": blocks.warps})

@@ -24,6 +24,8 @@ class Blocks:
     """Positions have 64 bits."""
     tile: Tile | None = None
     """Which variables the block's axes run over; None: `x` is of the flat outer space."""
+    shared: bool = False
+    """A program has one part of one row, `r` points."""
 
 
 def next_power_of_two(value: int) -> int:
@@ -40,6 +42,10 @@ LOOPED = 8192
 """Points of a longer row that are looked at together."""
 TILE = 4096
 """Points of a block with a tile."""
+SHARED_ROWS = 128
+"""With fewer rows whose running results are wanted programs share those that are long."""
+SHARED_ROW = 1 << 15
+"""What is long then."""
 PROGRAMS = 256
 """With fewer some processors of a GPU have nothing to do."""
 
@@ -51,6 +57,7 @@ def choose(
     largest: int | None,
     tile: Tile | None = None,
     axes: tuple[int | None, int | None] = (None, None),
+    part: int = 0,
 ) -> Blocks:
     """Blocks of about a thousand points; a reduction's rows side by side while they are short.
 
@@ -59,6 +66,7 @@ def choose(
         inner: how many inner ones, if it `reduces`.
         largest: no position is larger, nor any number on the way to one.
         tile: what the axes run over, and `axes`: how many points that are.
+        part: how many points of a row a program may have that shares it with others; 0: programs share none.
     """
     most = next_power_of_two(1 << 20 if outer is None else outer)
     # The last block of a walk reaches beyond the end.
@@ -68,6 +76,8 @@ def choose(
     if not reduces:
         x = min(1024, most)
         return Blocks(x=x, r=1, persistent=True, warps=max(1, min(4, x // 128)), wide=wide)
+    if part and outer is not None and outer < SHARED_ROWS and inner is not None and inner >= SHARED_ROW:
+        return Blocks(x=1, r=part, persistent=True, warps=max(1, min(MOST_WARPS, part // WARP)), wide=wide, shared=True)
     persistent = inner is not None and inner <= PERSISTENT_LIMIT
     r = next_power_of_two(inner) if inner is not None and persistent else LOOPED
     x = max(1, min(most, ROWS // r))

@@ -14,6 +14,7 @@ from inductor.device import Kernel
 from inductor.triton.blocks import Blocks
 from inductor.triton.extent import extent_of
 from inductor.triton.kernel import KernelPrinter, blocks_for, general_blocks
+from inductor.triton.scans import sharing, words_of
 from inductor.triton.tiles import tile_of
 
 Make = Callable[[str, str], Any]
@@ -32,17 +33,18 @@ class Choices:
 
     def __init__(self, kernel: Kernel, general: Any, make: Make) -> None:
         extent = extent_of(kernel)
-        self.kernel = kernel
+        self.blocks: list[Blocks] = [general_blocks(kernel)]
+        self.kernel = sharing(kernel, self.blocks[0])
         self._make = make
         self._sizes, inner, largest = extent.known
         self._reduces = extent.reduces
         self._tile = tile_of(kernel)
-        self.blocks: list[Blocks] = [general_blocks(kernel)]
         self._functions: dict[int, Any] = {0: general}
         sizes = [size for size in self._sizes if size is not None]
         known = len(sizes) == len(self._sizes) and inner is not None and largest is not None
         self.points: int | None = math.prod(sizes) if known else None
         """The outer points of a kernel of which all is known: it has one form."""
+        self._row = cast(int, inner)
         self._measure = None if known else extent.measure()
 
     def plan(self, *numbers: Any) -> tuple[int, int, int]:
@@ -59,6 +61,8 @@ class Choices:
 
     def _work(self, sizes: tuple[int, ...], form: int) -> tuple[int, int, int]:
         blocks, points = self.blocks[form], math.prod(sizes)
+        if blocks.shared:
+            return points * -(-self._row // blocks.r), form, 1
         tile = blocks.tile
         if tile is None or points == 0:
             return points, form, blocks.x
@@ -79,6 +83,12 @@ class Choices:
             ):
                 found = at
         return found
+
+    @property
+    def words(self) -> int:
+        """How many words of memory that is zero a launch brings, if any."""
+        blocks = self.blocks[0]
+        return words_of(self.kernel, blocks, cast(int, self.points), self._row) if blocks.shared else 0
 
     def function(self, form: int) -> Any:
         """The function of a form."""

@@ -39,7 +39,7 @@ from inductor.triton.blocks import INT32_LIMIT, Blocks, choose
 from inductor.triton.checks import code_of
 from inductor.triton.expressions import ATOMIC_DTYPES, TRITON_DTYPES, TRITON_REDUCTIONS, convert, literal, template
 from inductor.triton.extent import extent_of
-from inductor.triton.scans import beginning, has_scan, scan_lines
+from inductor.triton.scans import beginning, has_scan, scan_lines, shared_part, sharing
 from inductor.triton.tiles import Tile, tile_of
 from symshapes import print_expr
 
@@ -78,17 +78,23 @@ def general_blocks(kernel: Kernel) -> Blocks:
     """Blocks for whatever numbers a kernel is called with."""
     extent = extent_of(kernel)
     sizes, inner, largest = extent.known
-    return blocks_for(sizes, inner, extent.reduces, largest, tile_of(kernel))
+    return blocks_for(sizes, inner, extent.reduces, largest, tile_of(kernel), shared_part(kernel.body))
 
 
 def blocks_for(
-    sizes: tuple[int | None, ...], inner: int | None, reduces: bool, largest: int | None, tile: Tile | None
+    sizes: tuple[int | None, ...],
+    inner: int | None,
+    reduces: bool,
+    largest: int | None,
+    tile: Tile | None,
+    part: int = 0,
 ) -> Blocks:
     """Blocks of a kernel by what is known of it; see `choose`."""
     known = [size for size in sizes if size is not None]
     outer = math.prod(known) if len(known) == len(sizes) else None
     across = None if tile is None or tile.across is None else sizes[tile.across]
-    return choose(outer, inner, reduces, largest, tile, (None if tile is None else sizes[tile.x], across))
+    axes = None if tile is None else sizes[tile.x], across
+    return choose(outer, inner, reduces, largest, tile, axes, part)
 
 
 class KernelPrinter:
@@ -99,8 +105,8 @@ class KernelPrinter:
     """
 
     def __init__(self, kernel: Kernel, blocks: Blocks | None = None) -> None:
-        self.kernel = kernel
         self.blocks = blocks or general_blocks(kernel)
+        self.kernel = sharing(kernel, self.blocks)
         self.plan = _late_stores(kernel.body, split(kernel.body))
         self._lines: list[str] = []
         self._depth = 1
@@ -122,7 +128,7 @@ class KernelPrinter:
         if kernel.inner_sizes:
             self._line(f"r_count = {self._index(product(kernel.inner_sizes))}")
         if self.blocks.persistent and kernel.inner_sizes:
-            self._inner_variables("0")
+            self._inner_variables(self._part() if self.blocks.shared else "0")
         for k, walk in enumerate(self.plan.passes):
             self._operations(self.plan.outer[k])
             if self.blocks.persistent:
@@ -156,6 +162,15 @@ class KernelPrinter:
         """Where the program is: positions along the block's axes, and numbers for the variables that no axis runs over."""
         variables, sizes, tile = self.kernel.body.outer_vars, self.kernel.outer_sizes, self.blocks.tile
         program = f"tl.program_id(0).to({self._int})"
+        if self.blocks.shared:
+            self._line(f"x_count = {self._index(product(sizes))}")
+            self._line(f"r_parts = ({self._index(product(self.kernel.inner_sizes))} + RBLOCK - 1) // RBLOCK")
+            self._line(f"r_part = {program} % r_parts")
+            self._line(f"x_program = {program} // r_parts")
+            self._line(f"x_index = x_program + tl.zeros([1, 1], {self._int})")
+            self._line("x_mask = x_index < x_count")
+            self._unflatten("x_index", variables, sizes)
+            return
         if tile is None:
             self._line(f"x_count = {self._index(product(sizes))}")
             self._line(f"x_index = {program} * XBLOCK + tl.arange(0, XBLOCK)[:, None].to({self._int})")
@@ -177,6 +192,11 @@ class KernelPrinter:
             self._line(f"program = program // {axis}_blocks")
         rest = [at for at in range(len(variables)) if at not in (tile.x, tile.across)]
         self._unflatten("program", tuple(variables[at] for at in rest), tuple(sizes[at] for at in rest))
+
+    def _part(self) -> str:
+        """Where a program's part of its row begins: the first programs have what a scan goes over first."""
+        backward = any(isinstance(op, Scan) and op.backward for op in self.kernel.body.ops)
+        return f"{'(r_parts - 1 - r_part)' if backward else 'r_part'} * RBLOCK"
 
     def _covers_block(self, at: int) -> bool:
         """Whether an operation has a value for each point along both axes."""
@@ -287,7 +307,7 @@ class KernelPrinter:
     # Running results
 
     def _scan(self, at: int, op: Scan) -> None:
-        for line in scan_lines(at, op, self._operand(op.value), self.blocks.persistent):
+        for line in scan_lines(at, op, self._operand(op.value), self.kernel.body, self.blocks):
             self._line(line)
         self._names[at] = f"v{at}"
 
