@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import subprocess
@@ -133,6 +134,33 @@ def test_sizes_that_only_a_call_tells() -> None:
         for got, want in zip(found([x]), function(x), strict=True):
             torch.testing.assert_close(got, want)
     assert (found.stats.interpreted, found.stats.externs) == (0, 0)
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_names_of_values_are_none_of_sizes(backward: bool) -> None:
+    """Such as s1, the size of the second dimension of an input."""
+    from inductor.device import Kernel, KernelArg
+    from inductor.ir.body import record
+    from inductor.ops import ops
+    from inductor.triton.kernel import KernelPrinter
+    from symshapes import size_symbol
+
+    i, r = sympy.symbols("i0 r0", integer=True, nonnegative=True)
+    sizes = [size_symbol(f"s{at}") for at in range(9)]
+
+    def function(outer: Any, inner: Any) -> None:
+        x = ops.load("in0", i * sizes[1] + r)
+        ops.store("out0", i * sizes[1] + r, ops.scan("sum", ops.scan("max", ops.exp(x), backward), backward))
+
+    args = [KernelArg("in0", "in", torch.float32), KernelArg("out0", "out", torch.float32)]
+    args += [KernelArg(str(size), "size", torch.int64) for size in sizes]
+    body = record(function, (i,), (r,), lambda name: torch.float32)
+    device = torch.device("cpu")
+    kernel = Kernel("kernel", device, (sizes[0],), (sizes[1],), body, tuple(args), tuple(sizes), ())
+    (text,) = ast.parse(KernelPrinter(kernel).text()).body
+    assigned = {one.id for one in ast.walk(text) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    assert "start0" in assigned
+    assert assigned.isdisjoint(arg.name for arg in args)
 
 
 COMPILED = """

@@ -100,9 +100,9 @@ def scan_lines(at: int, op: Scan, operand: str, body: Body, blocks: Blocks) -> I
     yield f"v{at} = {row.block.format(operand, op.backward)}"
     if not blocks.persistent:
         last = "0" if op.backward else "RBLOCK - 1"
-        yield f"s{at} = tl.sum(tl.where(tl.arange(0, RBLOCK)[None, :] == {last}, v{at}, 0), 1)[:, None].to({dtype})"
+        yield f"end{at} = tl.sum(tl.where(tl.arange(0, RBLOCK)[None, :] == {last}, v{at}, 0), 1)[:, None].to({dtype})"
         yield f"v{at} = {row.function}(c{at}, v{at})"
-        yield f"c{at} = {row.function}(c{at}, s{at})"
+        yield f"c{at} = {row.function}(c{at}, end{at})"
 
 
 def _shared_lines(at: int, op: Scan, operand: str, body: Body) -> Iterator[str]:
@@ -113,10 +113,9 @@ def _shared_lines(at: int, op: Scan, operand: str, body: Body) -> Iterator[str]:
     place, sizes = f"{words}, x_program, r_part, r_parts", f"{_slots(op)}, {GROUP}"
     neutral = f"tl.full([1], {row.neutral(op.dtype)}, {dtype})"
     yield f"n{at} = {operand}"
-    yield f"s{at} = tl.reduce(n{at}, 1, {row.function}).to({dtype})"
-    yield f"shared_rows.tell({place}, s{at}, {sizes})"
+    yield f"end{at} = tl.reduce(n{at}, 1, {row.function}).to({dtype})"
+    yield f"shared_rows.tell({place}, end{at}, {sizes})"
     yield f"v{at} = {row.block.format(f'n{at}', op.backward)}"
-    yield f"c{at} = tl.reduce(shared_rows.within({place}, {neutral}, {sizes}), 1, {row.function}).to({dtype})"
-    yield f"c{at} = {row.function}(shared_rows.before({place}, {neutral}, {sizes}), c{at})"
-    yield f"shared_rows.tell_group({place}, {row.function}(c{at}, s{at}), {sizes})"
+    yield f"c{at} = tl.reduce(shared_rows.before({place}, {neutral}, {sizes}), 1, {row.function}).to({dtype})"
+    yield f"shared_rows.tell_group({place}, {row.function}(c{at}, end{at}), {sizes})"
     yield f"v{at} = {row.function}(c{at}[:, None], v{at})"

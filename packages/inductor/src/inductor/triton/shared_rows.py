@@ -62,18 +62,11 @@ def tell_group(words, row, part, parts, total, SLOTS: tl.constexpr, GROUP: tl.co
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def within(words, row, part, parts, neutral, SLOTS: tl.constexpr, GROUP: tl.constexpr):  # type: ignore[no-untyped-def]
-    """The totals of the group's parts before this one, as a row of `GROUP` numbers."""
-    groups = (parts + GROUP - 1) // GROUP
-    places = part // GROUP * GROUP + tl.arange(0, GROUP)
-    words += row * (parts + groups) * SLOTS
-    return _numbers(words + places * SLOTS, places < part, neutral, SLOTS)[None, :]
-
-
-@triton.jit  # type: ignore[untyped-decorator]
 def before(words, row, part, parts, neutral, SLOTS: tl.constexpr, GROUP: tl.constexpr):  # type: ignore[no-untyped-def]
-    """The total of all groups before this part's, as a block of one number."""
+    """What all parts before this one add up to, as a row of `GROUP` numbers: the groups before its own, and its group's parts."""
     groups = (parts + GROUP - 1) // GROUP
-    place = parts + part // GROUP - 1 + tl.arange(0, 1)
     words += row * (parts + groups) * SLOTS
-    return _numbers(words + place * SLOTS, place >= parts, neutral, SLOTS)
+    group, at = part // GROUP, tl.arange(0, GROUP)
+    place = tl.where(at == 0, parts + group - 1, group * GROUP + at - 1)
+    there = tl.where(at == 0, group > 0, place < part)
+    return _numbers(words + place * SLOTS, there, neutral, SLOTS)[None, :]
