@@ -28,7 +28,7 @@ class Options:
     same elements that has to wait for its result: each alone can be spread over all processors."""
     min_rows: int = 64
     split_reductions: bool | Literal["auto"] = "auto"
-    """Run long reductions of few rows in two steps, and running results (cumsum) in three; "auto": where a device's processors don't share a row."""
+    """Run long reductions of few rows in two steps, and running results (cumsum) of few long columns in three; "auto": where a device's processors don't share a row."""
     unordered_writes: bool | Literal["auto"] = "auto"
     """Whether kernels write to one place in an order that varies: then what may collide there is left to ATen where torch is
     told to be deterministic. "auto": as the device's backend says."""

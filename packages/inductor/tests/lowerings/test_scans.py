@@ -143,7 +143,6 @@ def test_gradients() -> None:
     x = torch.randn(4, 9)
     for function in (
         lambda x: x.cumsum(1),
-        lambda x: x.cumprod(1),
         lambda x: x.logcumsumexp(1),
         lambda x: x.cummax(0).values,
     ):
@@ -151,35 +150,47 @@ def test_gradients() -> None:
 
 
 LONG: dict[str, tuple[Callable[[Tensor], Any], tuple[int, ...], int]] = {
-    "sums": (lambda x: x.cumsum(-1), (2, 1 << 15), 3),
-    "sums from the end": (lambda x: x.flip(-1).cumsum(-1).flip(-1), (2, 1 << 15), 3),
-    "neighbours": (lambda x: (x.abs() + 1).cumsum(-1).log() * x, (1, 1 << 15), 3),
     "columns": (lambda x: x.cumsum(0), (1 << 11, 40), 3),
     "columns from the end": (lambda x: x.flip(1).cumsum(1).flip(1), (2, 1 << 11, 17), 3),
-    "extremes": (lambda x: x.cummax(-1), (1, 1 << 15), 6),
-    "logs": (lambda x: x.logcumsumexp(-1), (1, 1 << 15), 3),
-    "products": (lambda x: (x / 100).exp().cumprod(-1), (1, 1 << 15), 3),
-    "integers": (lambda x: (x * 100).int().cumsum(-1), (1, 1 << 15), 3),
-    "no part is long enough": (lambda x: x.cumsum(-1), (1, 32771), 1),
-    "many rows": (lambda x: x.cumsum(-1), (128, 1 << 8), 1),
+    "neighbours": (lambda x: (x.abs() + 1).cumsum(0).log() * x, (1 << 10, 7), 3),
+    "extremes": (lambda x: x.cummax(0), (1 << 10, 7), 6),
+    "logs": (lambda x: x.logcumsumexp(0), (1 << 10, 7), 3),
+    "products": (lambda x: (x / 100).exp().cumprod(0), (1 << 10, 7), 3),
+    "integers": (lambda x: (x * 100).int().cumsum(0), (1 << 10, 7), 3),
+    "no part is long enough": (lambda x: x.cumsum(0), (1031, 2), 1),
+    "rows": (lambda x: x.cumsum(-1), (2, 1 << 15), 1),
 }
 
 
 @pytest.mark.parametrize("name", LONG)
-def test_few_long_rows_are_cut(name: str) -> None:
+def test_few_long_columns_are_cut(name: str) -> None:
     function, size, count = LONG[name]
     x = torch.randn(size, dtype=torch.float64)
     assert kernels_of(compiled(function, x, cut=True)) == (count, 0)
-    assert kernels_of(compiled(function, x, cut=False)) == (1, 0)
+    if count > 1:
+        assert kernels_of(compiled(function, x, cut=False)) == (1, 0)
+
+
+def test_few_long_rows_take_what_is_around_them_but_no_second_walk() -> None:
+    x, options = torch.randn(2, 1 << 10), Options(cache=False, max_serial_row=1 << 8, split_reductions=False)
+
+    def launches(function: Callable[[Tensor], Any]) -> int:
+        graph, _ = trace(function, x)
+        return compile_graph(graph, [x], options, backends={"cpu": Scanning(shares_rows=False)}).stats.launches
+
+    assert launches(lambda x: (x.exp() + 1).cumsum(1).log()) == 1
+    assert launches(lambda x: (x.cumsum(1), x.cummax(1).values)) == 1
+    assert launches(lambda x: (x.cumsum(1), x.sum(1))) == 2
+    assert launches(lambda x: torch.softmax(x, 1).cumsum(1)) > 1
 
 
 def test_halves_are_combined_in_float32() -> None:
-    x = torch.randn(2, 1 << 15).half()
+    x = torch.randn(1 << 11, 2).half()
     for cut in (False, True):
-        graph, _ = trace(lambda x: x.cumsum(-1), x)
+        graph, _ = trace(lambda x: x.cumsum(0), x)
         options = Options(cache=False, split_reductions=cut)
         (found,) = compile_graph(graph, [x], options, backends={"cpu": Scanning()})([x])
-        torch.testing.assert_close(found, x.double().cumsum(-1).half(), rtol=2e-3, atol=2e-3)
+        torch.testing.assert_close(found, x.double().cumsum(0).half(), rtol=2e-3, atol=2e-3)
 
 
 def test_without_scans_they_are_atens() -> None:

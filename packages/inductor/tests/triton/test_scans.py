@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sympy
 import torch
 from inductor_dynamic import trace_dynamic
 from torch import Tensor
@@ -87,11 +89,35 @@ def test_programs(name: str, looped: bool, monkeypatch: pytest.MonkeyPatch) -> N
     assert compiled(function, *inputs).stats.launches == 1
 
 
-@pytest.mark.parametrize("size", [(1, 1 << 15), (1 << 10, 33)])
-def test_few_long_rows_are_cut(size: tuple[int, ...]) -> None:
-    dim = size.index(max(size))
-    assert compiled(lambda x: x.cumsum(dim) * 2, normal(*size)).stats.launches == 3
-    assert compiled(lambda x: x.flip(dim).cumsum(dim).flip(dim), normal(*size)).stats.launches == 3
+def test_few_long_columns_are_cut() -> None:
+    x = normal(1 << 10, 5)
+    assert compiled(lambda x: x.cumsum(0) * 2, x).stats.launches == 3
+    assert compiled(lambda x: x.flip(0).cumsum(0).flip(0), x).stats.launches == 3
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if "column" not in name])
+def test_programs_share_long_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many parts as make several groups, and the last of neither is full."""
+    monkeypatch.setattr("inductor.triton.blocks.SHARED_ROW", 16)
+    for part in ("SIMPLE_PART", "PART"):
+        monkeypatch.setattr(f"inductor.triton.scans.{part}", 8)
+    monkeypatch.setattr("inductor.triton.scans.GROUP", 4)
+    function, inputs = PROGRAMS[name]
+    assert compiled(function, *inputs).stats.launches == 1
+
+
+def test_what_reduces_too_is_no_row_that_programs_share() -> None:
+    from inductor.ir.body import record
+    from inductor.ops import ops
+    from inductor.triton.scans import shared_part
+
+    def function(outer: Any, inner: Any) -> None:
+        x = ops.load("x", inner[0])
+        ops.store("y", inner[0], ops.scan("sum", ops.sub(x, ops.reduce("max", x)) if reduces else x))
+
+    r = sympy.Symbol("r0", integer=True, nonnegative=True)
+    for reduces in (False, True):
+        assert (shared_part(record(function, (), (r,), lambda name: torch.float32)) > 0) is not reduces
 
 
 def test_sizes_that_only_a_call_tells() -> None:
@@ -108,6 +134,33 @@ def test_sizes_that_only_a_call_tells() -> None:
         for got, want in zip(found([x]), function(x), strict=True):
             torch.testing.assert_close(got, want)
     assert (found.stats.interpreted, found.stats.externs) == (0, 0)
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_names_of_values_are_none_of_sizes(backward: bool) -> None:
+    """Such as s1, the size of the second dimension of an input."""
+    from inductor.device import Kernel, KernelArg
+    from inductor.ir.body import record
+    from inductor.ops import ops
+    from inductor.triton.kernel import KernelPrinter
+    from symshapes import size_symbol
+
+    i, r = sympy.symbols("i0 r0", integer=True, nonnegative=True)
+    sizes = [size_symbol(f"s{at}") for at in range(9)]
+
+    def function(outer: Any, inner: Any) -> None:
+        x = ops.load("in0", i * sizes[1] + r)
+        ops.store("out0", i * sizes[1] + r, ops.scan("sum", ops.scan("max", ops.exp(x), backward), backward))
+
+    args = [KernelArg("in0", "in", torch.float32), KernelArg("out0", "out", torch.float32)]
+    args += [KernelArg(str(size), "size", torch.int64) for size in sizes]
+    body = record(function, (i,), (r,), lambda name: torch.float32)
+    device = torch.device("cpu")
+    kernel = Kernel("kernel", device, (sizes[0],), (sizes[1],), body, tuple(args), tuple(sizes), ())
+    (text,) = ast.parse(KernelPrinter(kernel).text()).body
+    assigned = {one.id for one in ast.walk(text) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    assert "start0" in assigned
+    assert assigned.isdisjoint(arg.name for arg in args)
 
 
 COMPILED = """
@@ -128,9 +181,10 @@ def compiled(function, dtype, *size):
     cubins = [compile_ahead(backend.emit(kernel)) for kernel in plan.kernels]
     print(len(plan.steps), all(cubin[:4] == b"\\x7fELF" for cubin in cubins))
 compiled(lambda x: (x.softmax(1).flip(1).cumsum(1).flip(1),), torch.bfloat16, 300, 9000)
-compiled(lambda x: x.cummax(0), torch.bfloat16, 300, 20000)
-compiled(lambda x: (x.logcumsumexp(1),), torch.float16, 300, 200)
-compiled(lambda x: (x.cumprod(0),), torch.uint8, 200, 64)
+compiled(lambda x: x.cummax(0), torch.bfloat16, 30, 20000)
+compiled(lambda x: (x.cumsum(1),), torch.int64, 2, 1 << 20)
+compiled(lambda x: (x.flip(1).cumsum(1).flip(1),), torch.float16, 2, 1 << 20)
+compiled(lambda x: (x.logcumsumexp(1),), torch.float16, 300, 60)
 """
 
 
@@ -141,4 +195,4 @@ def test_they_compile_for_a_gpu(tmp_path: Path) -> None:
         [sys.executable, "-c", COMPILED], capture_output=True, text=True, env=environment, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split("\n")[:-1] == ["1 True"] * 4
+    assert done.stdout.split("\n")[:-1] == ["1 True"] * 5

@@ -38,16 +38,11 @@ aten = torch.ops.aten
 Element = Callable[[Sequence[Expr]], Scalar]
 """What is at an index of all dimensions."""
 
-ROWS_ENOUGH = 128
-"""With this many rows each can have a processor."""
 COLUMNS = 32
 """Rows whose elements lie side by side in memory are walked together, so many of them by one processor."""
 COLUMNS_ENOUGH = 512
 """With so many processors' columns none is cut: their blocks are short along the dimension."""
-LONG_ROW = 1 << 15
-PARTS_WANTED = 1024
-"""Parts of all rows together, if they are no shorter, or longer, than these."""
-SHORTEST_PART, LONGEST_PART = 512, 4096
+LONG_COLUMN = 1 << 10
 COLUMN_PART = 64
 LARGEST_INT32 = 2**31 - 1
 
@@ -237,20 +232,17 @@ def _realize_if_long(builder: Builder, value: TensorValue) -> None:
 
 
 def _parts(builder: Builder, walk: Walk, stride: tuple[Expr, ...], device: torch.device) -> tuple[int, int] | None:
-    """How many parts to cut each row into, and how long they are; None if rows stay whole."""
+    """How many parts to cut each column into, and how long they are; None if they stay whole: if they are many or short, or are
+    rows, which backends share out as they are."""
     if builder.traits(device).shares_rows or not walk.size or not all(size.is_Integer for size in walk.size):
         return None
-    row, points = int(walk.size[walk.dim]), int(sympy.prod(walk.size))
+    length, points = int(walk.size[walk.dim]), int(sympy.prod(walk.size))
     beside = any(walk.size[d] != 1 and builder.hint(stride[d]) < builder.hint(stride[walk.dim]) for d in _kept(walk))
-    rows = -(-points // row // COLUMNS) if beside else points // row
-    if beside:
-        enough, most = COLUMNS_ENOUGH, COLUMN_PART
-    else:
-        enough, most = ROWS_ENOUGH, min(LONGEST_PART, max(SHORTEST_PART, points // PARTS_WANTED))
-    if rows >= enough or row * (COLUMNS if beside else 1) < LONG_ROW:
+    enough = -(-points // length // COLUMNS) >= COLUMNS_ENOUGH
+    if not beside or enough or length < LONG_COLUMN:
         return None
-    length = next(length for length in range(most, 0, -1) if row % length == 0)
-    return (row // length, length) if 2 * length > most and row // length > 1 else None
+    part = next(part for part in range(COLUMN_PART, 0, -1) if length % part == 0)
+    return (length // part, part) if 2 * part > COLUMN_PART else None
 
 
 def _in_parts(

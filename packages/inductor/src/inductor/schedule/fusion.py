@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import torch
 
-from inductor.ir.operations import Symbol
+from inductor.ir.operations import Reduce, Symbol
 from inductor.levels import split
 from inductor.options import Options
 from inductor.schedule.merge import merge
@@ -118,11 +118,14 @@ def _serial(group: Group, options: Options) -> bool:
 
 
 def _rows_are_shared(group: Group, traits: DeviceTraits) -> bool:
-    """Whether the device's processors can work on one row together. On some only on reductions, which are split before;
-    a loop that stores each element would come down to one processor a row."""
+    """Whether the device's processors can work on one row together. On some only on reductions, which are split before, and on
+    scans alone; another loop that stores each element would come down to one processor a row."""
     inner = {d.var for d in group.inner}
-    return traits.shares_rows or all(
-        var not in inner for index in group.stores.values() for var, _ in index.coefficients
+    reduces = any(isinstance(op, Reduce) for member in group.members for op in member.loop.body.ops)
+    return (
+        traits.shares_rows
+        or (bool(group.directions) and not reduces)
+        or all(var not in inner for index in group.stores.values() for var, _ in index.coefficients)
     )
 
 

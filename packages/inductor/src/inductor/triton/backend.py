@@ -23,6 +23,7 @@ from inductor.triton.choices import Choices, Plan
 from inductor.triton.expressions import ATOMIC_DTYPES
 from inductor.triton.joint import Layout, text_of, words_of
 from inductor.triton.kernel import KernelPrinter, general_blocks, unsupported
+from inductor.triton.scans import sharing
 from inductor.triton.tuning import SECTION, Group, Tuner
 from symshapes import build_python
 
@@ -31,7 +32,7 @@ _HEADER = '''"""Generated kernels of one graph."""
 import triton
 import triton.language as tl
 
-from inductor.triton import library, prelude
+from inductor.triton import library, prelude, shared_rows
 from inductor.triton.library import libdevice
 from inductor.triton.prelude import floor_divide as floordiv, remainder as mod
 
@@ -189,11 +190,13 @@ def _launcher(function: Any, source: KernelSource, checks: IndexChecks | None, g
     number = None if checks is None else checks.number
     if INTERPRETED or not launcher.serves(kernel.device):
         interpreted = Interpreted(choices, number)
-        return (
-            interpreted.launch if group is None else interpreted.tuned(group.tuner(choices, source.text, interpreted))
+        tuned = group is not None and not choices.words
+        return _with_words(
+            choices,
+            interpreted.tuned(group.tuner(choices, source.text, interpreted)) if tuned else interpreted.launch,
         )
-    if group is None:
-        return launcher.make_call(choices, number)
+    if group is None or choices.words:  # who shares rows has one form
+        return _with_words(choices, launcher.make_call(choices, number))
     tuner = group.tuner(choices, source.text, launcher.Trials(choices, number))
     return launcher.make_call(choices, number, tuner.settled() or tuner.plan)
 
@@ -259,6 +262,14 @@ def _joint_launcher(function: Any, kernel: JointKernel) -> KernelCall:
     return launch
 
 
+def _with_words(choices: Choices, call: KernelCall) -> KernelCall:
+    """A call that brings the memory that programs tell each other totals by."""
+    count, device = choices.words, choices.kernel.device
+    if count == 0:
+        return call
+    return lambda *args: call(*args, torch.zeros(count, dtype=torch.int64, device=device))
+
+
 def compile_joint_ahead(source: JointSource, *, arch: int = 90) -> bytes:
     """As `compile_ahead`, of kernels that are run by one launch."""
     from inductor.triton.signature import joint_source  # noqa: PLC0415  (Triton may not be installed)
@@ -285,7 +296,8 @@ def compile_ahead(source: KernelSource, *, arch: int = 90) -> bytes:
     from inductor.triton.signature import source_of  # noqa: PLC0415  (Triton may not be installed)
 
     _require_compiler()
-    kernel, blocks = source.kernel, general_blocks(source.kernel)
+    blocks = general_blocks(source.kernel)
+    kernel = sharing(source.kernel, blocks)
     function = load_kernels(_HEADER + source.text, [kernel.name])[kernel.name]
     ast = source_of(function, kernel, blocks, bytes(len(kernel.args) // 8 + 1), narrow=False)
     return _cubin(ast, arch, blocks.warps)

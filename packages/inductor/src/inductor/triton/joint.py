@@ -47,7 +47,7 @@ class Layout:
     def __init__(self, joint: JointKernel) -> None:
         self.joint = joint
         self._extents = [extent_of(kernel) for kernel in joint.kernels]
-        self._natures = [nature_of(kernel) for kernel in joint.kernels]
+        self._natures = [replace(nature_of(kernel), part=0) for kernel in joint.kernels]
         chosen = [self._body(part) for part in joint.parts]
         self.bodies = list(dict.fromkeys(chosen))
         place = {body: at for at, body in enumerate(self.bodies)}

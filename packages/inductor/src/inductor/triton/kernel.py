@@ -39,7 +39,7 @@ from inductor.triton.blocks import INT32_LIMIT, Blocks, Nature, choose
 from inductor.triton.checks import code_of
 from inductor.triton.expressions import ATOMIC_DTYPES, TRITON_DTYPES, TRITON_REDUCTIONS, convert, literal, template
 from inductor.triton.extent import extent_of
-from inductor.triton.scans import beginning, has_scan, scan_lines
+from inductor.triton.scans import beginning, has_scan, scan_lines, shared_part, sharing
 from inductor.triton.tiles import tile_of
 from symshapes import print_expr
 
@@ -87,7 +87,7 @@ def nature_of(kernel: Kernel) -> Nature:
     """What of a kernel decides its blocks, besides its sizes."""
     passes = len(split(kernel.body).passes) if kernel.inner_sizes else 0
     width = max((arg.dtype.itemsize for arg in kernel.args if arg.role != "size"), default=1)
-    return Nature(passes, width, tile_of(kernel))
+    return Nature(passes, width, tile_of(kernel), shared_part(kernel.body))
 
 
 def blocks_for(sizes: tuple[int | None, ...], inner: int | None, nature: Nature, largest: int | None) -> Blocks:
@@ -108,9 +108,9 @@ class KernelPrinter:
     """
 
     def __init__(self, kernel: Kernel, blocks: Blocks | None = None, part: bool = False) -> None:
-        self.kernel = kernel
         self.part = part
         self.blocks = blocks or general_blocks(kernel)
+        self.kernel = sharing(kernel, self.blocks)
         self.plan = _late_stores(kernel.body, split(kernel.body))
         self._lines: list[str] = []
         self._depth = 1
@@ -133,7 +133,7 @@ class KernelPrinter:
         if kernel.inner_sizes:
             self._line(f"r_count = {self._index(product(kernel.inner_sizes))}")
         if self.blocks.persistent and kernel.inner_sizes:
-            self._inner_variables("0")
+            self._inner_variables(self._part() if self.blocks.shared else "0")
         for k, walk in enumerate(self.plan.passes):
             self._operations(self.plan.outer[k])
             if self.blocks.persistent:
@@ -167,6 +167,15 @@ class KernelPrinter:
         """Where the program is: positions along the block's axes, and numbers for the variables that no axis runs over."""
         variables, sizes, tile = self.kernel.body.outer_vars, self.kernel.outer_sizes, self.blocks.tile
         program = f"{PROGRAM if self.part else 'tl.program_id(0)'}.to({self._int})"
+        if self.blocks.shared:
+            self._line(f"x_count = {self._index(product(sizes))}")
+            self._line(f"r_parts = ({self._index(product(self.kernel.inner_sizes))} + RBLOCK - 1) // RBLOCK")
+            self._line(f"r_part = {program} % r_parts")
+            self._line(f"x_program = {program} // r_parts")
+            self._line(f"x_index = x_program + tl.zeros([1, 1], {self._int})")
+            self._line("x_mask = x_index < x_count")
+            self._unflatten("x_index", variables, sizes)
+            return
         if tile is None:
             self._line(f"x_count = {self._index(product(sizes))}")
             self._line(f"x_index = {program} * XBLOCK + tl.arange(0, XBLOCK)[:, None].to({self._int})")
@@ -188,6 +197,11 @@ class KernelPrinter:
             self._line(f"program = program // {axis}_blocks")
         rest = [at for at in range(len(variables)) if at not in (tile.x, tile.across)]
         self._unflatten("program", tuple(variables[at] for at in rest), tuple(sizes[at] for at in rest))
+
+    def _part(self) -> str:
+        """Where a program's part of its row begins: the first programs have what a scan goes over first."""
+        backward = any(isinstance(op, Scan) and op.backward for op in self.kernel.body.ops)
+        return f"{'(r_parts - 1 - r_part)' if backward else 'r_part'} * RBLOCK"
 
     def _covers_block(self, at: int) -> bool:
         """Whether an operation has a value for each point along both axes."""
@@ -305,7 +319,7 @@ class KernelPrinter:
     # Running results
 
     def _scan(self, at: int, op: Scan) -> None:
-        for line in scan_lines(at, op, self._operand(op.value), self.blocks.persistent):
+        for line in scan_lines(at, op, self._operand(op.value), self.kernel.body, self.blocks):
             self._line(line)
         self._names[at] = f"v{at}"
 

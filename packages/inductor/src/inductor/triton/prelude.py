@@ -51,6 +51,11 @@ def minimum(a, b):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
+def add(a, b):  # type: ignore[no-untyped-def]
+    return a + b
+
+
+@triton.jit
 def multiply(a, b):  # type: ignore[no-untyped-def]
     return a * b
 
