@@ -153,6 +153,12 @@ watch_pin(const Watch *watch, Py_ssize_t number)
     return watch->pin[number];
 }
 
+PyObject *const *
+watch_pins(const Watch *watch)
+{
+    return watch->pin;
+}
+
 int
 watch_reason(const Watch *watch)
 {

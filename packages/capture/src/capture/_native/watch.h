@@ -20,6 +20,8 @@ int watch_stands(Watch *watch, const GuardFrame *frame);
 int watch_is_quiet(const Watch *watch);
 /* A register as it was at the end of the run; borrowed, and right while the watch holds. */
 PyObject *watch_pin(const Watch *watch, Py_ssize_t number);
+/* All of them, by number. */
+PyObject *const *watch_pins(const Watch *watch);
 /* How many; -1 if it cannot be watched, because of the step with this text (-1: it changes while it is looked at). */
 Py_ssize_t watch_points(const Watch *watch);
 int watch_reason(const Watch *watch);
