@@ -16,18 +16,18 @@ def _eager(fn: Any, options: Options | None = None) -> Any:
     return fn
 
 
-def _torch_compile(fn: Any, options: Options | None = None) -> Any:
+def _torch_compile(fn: Any, options: Options | None = None, mode: str | None = None) -> Any:
     import torch
 
-    return torch.compile(fn, options=options)
+    return torch.compile(fn, options=options, mode=mode)
 
 
-def _ours(fn: Any, options: Options | None = None, dynamic: bool | None = None) -> Any:
+def _ours(fn: Any, options: Options | None = None, dynamic: bool | None = None, mode: str | None = None) -> Any:
     import capture
     import meta
 
     capture.config.on_error = "raise"
-    return meta.compile(fn, options=options, dynamic=dynamic)
+    return meta.compile(fn, options=options, dynamic=dynamic, mode=mode)
 
 
 def _dynamic(fn: Any, options: Options | None = None) -> Any:
@@ -40,7 +40,7 @@ CONTENDERS: dict[str, Callable[..., Any]] = {
     "ours": _ours,
     "dynamic": _dynamic,
 }
-"""Each takes what is compiled, and the compiler's options by name. `dynamic` is ours with symbolic sizes from the first call on."""
+"""Each takes what is compiled, and the compiler's options by name; the compilers a mode, too. `dynamic` is ours with symbolic sizes from the first call on."""
 USUAL = ("eager", "torch.compile", "ours")
 
 

@@ -2,8 +2,8 @@
 
     python benchmarks/gpu_check.py [--json FILE] [--jobs N] [--every N] [--only models|tests|operators]
 
-One command on a machine with torch 2.11 or newer, Triton 3.6, CPython 3.12 and a C compiler; no network, nothing installed: the
-native part is built in place where it is missing.
+One command on a machine with torch 2.11 or newer, Triton 3.6, CPython 3.12 and a C compiler; no network, nothing installed
+(`checkout.py`).
 """
 
 from __future__ import annotations
@@ -22,13 +22,6 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("symshapes", "capture", "aotgrad", "inductor", "cpu_codegen", "meta")
-
-
-def prepare() -> None:
-    """Put the packages on the path and build capture's native part for this interpreter."""
-    sys.path[:0] = [str(ROOT), *(str(ROOT / "packages" / name / "src") for name in PACKAGES)]
-    subprocess.run([sys.executable, str(ROOT / "packages/capture/hatch_build.py"), "--inplace"], check=True)
 
 
 def median_ms(contenders: dict[str, Callable[[], Any]], rounds: int = 30) -> dict[str, float]:
@@ -115,6 +108,8 @@ def check(name: str, *, train: bool, dtype: str) -> dict[str, Any]:
 TESTS = (
     "tests_integration/test_gpu.py",
     "tests_integration/test_gpu_replay.py",
+    "tests_integration/test_gpu_errors.py",
+    "tests_integration/test_gpus.py",
     "tests_integration/test_user_triton.py",
     "packages/capture/tests/kernels",
 )
@@ -153,11 +148,20 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1, help="one operator in so many")
     parser.add_argument("--only", choices=("models", "tests", "operators"))
     options = parser.parse_args()
-    prepare()
+    with tempfile.TemporaryDirectory() as metadata:
+        sys.path.insert(0, str(ROOT))
+        from benchmarks.checkout import as_installed
+
+        sys.path[:0] = as_installed(Path(metadata))
+        sys.exit(bool(run(options)))
+
+
+def run(options: argparse.Namespace) -> int:
+    """How much failed of what is asked for."""
     failures = models(options.json) if options.only in (None, "models") else 0
     failures += tests(options.jobs) if options.only in (None, "tests") else 0
     failures += operators(options.jobs, options.every) if options.only in (None, "operators") else 0
-    sys.exit(bool(failures))
+    return failures
 
 
 def models(times: Path | None) -> int:
@@ -165,13 +169,10 @@ def models(times: Path | None) -> int:
     import torch
 
     import capture
-    from inductor import register_backend
-    from inductor.triton import TritonBackend
 
     if not torch.cuda.is_available():
         sys.exit("gpu_check needs a CUDA device")
     capture.config.on_error = "raise"
-    register_backend(TritonBackend())
     torch.backends.cuda.matmul.allow_tf32 = False
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, CPython {sys.version.split()[0]}")
     rows, failures = [], 0

@@ -365,3 +365,17 @@ def test_kernels_draw_what_the_operators_say() -> None:
     rows, columns = torch.meshgrid(*(torch.arange(n - k, n) for n, k in ((2**18, 2), (2**17, 3))), indexing="ij")
     bits = random_bits(seeds.cpu(), rows * 2**17 + columns)
     assert torch.equal(found.cpu(), (bits & 0xFFFFFF) / 2**24)
+
+
+def test_one_function_over_several_dtypes() -> None:
+    """Kernels that read the same are compiled for each dtype in memory while all of them are in use."""
+
+    def program(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x * y + x
+
+    compiled = meta.compile(program)
+    torch.manual_seed(0)
+    for dtype in (torch.float32, torch.float64, torch.int32, torch.int64, torch.float16, torch.bfloat16):
+        given = [(8 * torch.randn(100, device="cuda")).to(dtype) for _ in range(2)]
+        tolerance = {"rtol": 1e-2, "atol": 1e-2} if dtype.itemsize == 2 else {}
+        torch.testing.assert_close(compiled(*given), program(*given), **tolerance)

@@ -209,19 +209,160 @@ def test_inside_a_graph_of_the_programs_own() -> None:
     torch.testing.assert_close(result, block(x))
 
 
-def test_training_runs_as_it_is() -> None:
+def gradients(step: Any, block: nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
+    block.zero_grad()
+    step(x).pow(3).sum().backward()
+    return [p.grad for p in block.parameters() if p.grad is not None]
+
+
+def equal(found: list[torch.Tensor], expected: list[torch.Tensor]) -> None:
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3)
+
+
+def test_training_is_replayed_and_gradients_stay() -> None:
+    torch.manual_seed(0)
+    block = nn.Sequential(*(Block() for _ in range(4))).cuda()
+    run = compiled(block)
+    kept = []
+    for _ in range(8):
+        x = torch.randn(8, 64, device="cuda")
+        kept.append((gradients(run, block, x), gradients(block, block, x)))
+    for found, expected in kept:
+        equal(found, expected)
+    x = torch.randn(8, 64, device="cuda")
+    names = launches(lambda: gradients(run, block, x))
+    assert sum("GraphLaunch" in name for name in names) == 2
+
+
+def test_training_in_any_order_with_graphs_that_are_kept() -> None:
     torch.manual_seed(0)
     block = Block().cuda()
     run = compiled(block)
     for _ in range(4):
+        gradients(run, block, torch.randn(8, 64, device="cuda"))
+    for order in ((0, 1, 2), (2, 1, 0)):
+        batches = [torch.randn(8, 64, device="cuda") for _ in range(3)]
+        losses = [run(x).pow(3).sum() for x in batches]
+        for at in order:
+            for keep in (True, False):
+                block.zero_grad()
+                losses[at].backward(retain_graph=keep)
+                found = [p.grad for p in block.parameters() if p.grad is not None]
+                equal(found, gradients(block, block, batches[at]))
+        gradients(run, block, batches[0])
+
+
+def test_training_draws_the_same_numbers_in_both_and_others_each_time() -> None:
+    torch.manual_seed(0)
+    weight = torch.randn(64, 64, device="cuda", requires_grad=True)
+    run = compiled(lambda x, w: F.dropout(x @ w, 0.5).tanh())
+    seen = []
+    for at in range(8):
+        if at in (4, 6):
+            torch.manual_seed(5)
         x = torch.randn(8, 64, device="cuda")
-        grads = []
-        for step in (run, block):
-            block.zero_grad()
-            step(x).square().sum().backward()
-            grads.append([p.grad.clone() for p in block.parameters() if p.grad is not None])
-        for a, b in zip(*grads, strict=True):
-            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3)
+        out = run(x, weight)
+        (found,) = torch.autograd.grad(out.sum(), [weight])
+        kept = (out != 0).float()
+        torch.testing.assert_close(found, x.t() @ ((1 - out.square()) * kept * 2), rtol=1e-3, atol=1e-3)
+        seen.append(kept.detach())
+    assert not torch.equal(seen[-1], seen[-2])
+    assert torch.equal(seen[4], seen[6])
+
+
+def test_training_steps_of_an_optimizer() -> None:
+    torch.manual_seed(0)
+    block, other = Block().cuda(), Block().cuda()
+    other.load_state_dict(block.state_dict())
+    run = compiled(block)
+    optimizers = [torch.optim.AdamW(each.parameters(), lr=1e-3) for each in (block, other)]
+    for _ in range(10):
+        x = torch.randn(8, 64, device="cuda")
+        for step, optimizer in zip((run, other), optimizers, strict=True):
+            optimizer.zero_grad()
+            step(x).pow(3).mean().backward()
+            optimizer.step()
+    equal([*block.parameters()], [*other.parameters()])
+
+
+def test_training_where_forwards_change_sizes() -> None:
+    torch.manual_seed(0)
+    block = Block().cuda()
+    run = compiled(block)
+    for rows in (8, 8, 8, 5, 8, 5, 7, 5, 7, 8, 7, 5, 5, 8):
+        x = torch.randn(rows, 64, device="cuda")
+        equal(gradients(run, block, x), gradients(block, block, x))
+
+
+@torch.no_grad()
+def test_a_kernel_of_the_programs_own() -> None:
+    triton = pytest.importorskip("triton")
+    from test_user_triton import added, summed_kernel
+
+    def program(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        total = torch.zeros(1, device=x.device)
+        n = x.numel()
+        summed_kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, total, n)
+        return added(x.sin(), y) * total
+
+    run = compiled(program)
+    for _ in range(5):
+        x, y = torch.randn(100, device="cuda"), torch.randn(100, device="cuda")
+        torch.testing.assert_close(run(x, y), program(x, y))
+    names = launches(lambda: run(x, y))
+    assert sum("GraphLaunch" in name for name in names) == 1
+
+
+@torch.no_grad()
+def test_numbers_that_change_each_call_leave_what_is_recorded() -> None:
+    run = compiled(lambda x, by: (x * by).sin().sum(-1) + by)
+    x = torch.randn(8, 64, device="cuda")
+    for at in range(60):
+        by = 0.5 if at % 2 else 1 / (at + 3)
+        torch.testing.assert_close(run(x, by), (x * by).sin().sum(-1) + by)
+    assert sum("GraphLaunch" in name for name in launches(lambda: run(x, 0.5))) == 1
+
+
+@torch.no_grad()
+def test_another_cache_for_each_text() -> None:
+    def step(cache: torch.Tensor, at: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        cache.index_copy_(1, at, x)
+        return (cache * x).sum(-1)
+
+    run = compiled(step)
+    for _ in range(6):
+        cache, other = torch.zeros(2, 64, 8, device="cuda"), torch.zeros(2, 64, 8, device="cuda")
+        for at in range(40):
+            x = torch.randn(2, 1, 8, device="cuda")
+            where = torch.tensor([at], device="cuda")
+            torch.testing.assert_close(run(cache, where, x), step(other, where, x))
+        names = launches(lambda: run(cache, where, x))
+        assert sum("GraphLaunch" in name for name in names) == 1
+
+
+@torch.no_grad()
+def test_what_cannot_be_recorded_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    from inductor.triton import recorder
+
+    block = Block().cuda()
+    run = compiled(block)
+    x = torch.randn(8, 64, device="cuda")
+    begin = torch.cuda.CUDAGraph.capture_begin
+
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise RuntimeError("not now")
+
+    run(x)
+    monkeypatch.setattr(torch.cuda.CUDAGraph, "capture_begin", refuse)
+    for _ in range(4):
+        torch.testing.assert_close(run(x), block(x))
+    monkeypatch.setattr(torch.cuda.CUDAGraph, "capture_begin", begin)
+    assert gc.isenabled() and recorder._quiet._count == 0
+    for _ in range(80):
+        torch.testing.assert_close(run(x), block(x))
+    assert sum("GraphLaunch" in name for name in launches(lambda: run(x))) == 1
+    torch.rand(3, device="cuda").sum().item()
 
 
 @torch.no_grad()

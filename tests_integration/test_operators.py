@@ -12,7 +12,7 @@ import torch
 import meta
 from benchmarks.operators.cell import run_cell
 from benchmarks.operators.judge import judge
-from benchmarks.operators.samples import USUAL, applies
+from benchmarks.operators.samples import USUAL, applies, widened, without_unwritten
 
 ONCE_WRONG = (
     "split_with_sizes_copy unbind_copy nn.functional.embedding_bag resize_as_ index_put index_fill cdist linalg.eigvals "
@@ -78,3 +78,24 @@ def test_the_judge_tells_what_differs() -> None:
     exact = x.double()
     assert judge([x + 3e-3], [x + 1e-3], [exact])[0] == "right"
     assert judge([x + 9e-3], [x + 1e-3], [exact])[0] == "values"
+
+
+def test_in_float64_nothing_is_rounded_on_the_way() -> None:
+    """A dtype that a call is told is no more the arguments' then: eager would refuse it, and there would be no judge."""
+    given = torch.rand(3, 4, dtype=torch.float16), torch.rand(3, 4, dtype=torch.float16)
+    ((grad, (out, *rest), _),) = widened([(given[0], (given[1], -1, torch.float16), {})])
+    exact = torch.ops.aten._softmax_backward_data(grad, out, *rest)
+    assert exact.dtype is torch.float64
+    product = given[0] * given[1]  # eager on a GPU rounds it to a half
+    rounded = product.float() - given[1].float() * product.float().sum(-1, True)
+    unrounded = torch.ops.aten._softmax_backward_data(*given, -1, torch.float16)
+    assert judge([unrounded], [rounded.half()], [exact]) == ("right", "")
+
+
+def test_memory_that_nothing_was_written_to_says_nothing() -> None:
+    results = tuple(torch.full((2,), float(at)) for at in range(5))
+    name = "torch.ops.aten._flash_attention_forward"
+    for dropped, places in ((0.0, {2, 3}), (0.5, {3})):
+        found = without_unwritten(name, (results[0], (), {"dropout_p": dropped}), results)
+        assert {at for at, value in enumerate(found) if not torch.equal(value, results[at])} == places
+    assert without_unwritten("add", (results[0], (), {}), results) is results

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
@@ -49,6 +50,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--no-peer", action="store_true", help="leave torch.compile out")
     parser.add_argument("--cache", type=Path, help="compiled kernels are kept here; else every compile is a cold one")
+    parser.add_argument("--jobs", type=int, default=1, help="models at a time: with --rounds 0, to fill a --cache")
     parser.add_argument("--json", type=Path, help="readings, a model a line; added to a file that exists")
     options = parser.parse_args(arguments)
     console = Console(width=max(150, Console().width))
@@ -59,7 +61,7 @@ def main(arguments: Sequence[str]) -> None:
             one["freezing"] = True
         if options.autotune:
             one["autotune" if contender == OURS else "max_autotune"] = True
-    readings = []
+    all_asked = []
     for name in options.model or KINDS[options.kind]:
         if not MODELS[name].available:
             console.print(f"{name}: left out, needs {' and '.join(MODELS[name].needs)}")
@@ -76,12 +78,15 @@ def main(arguments: Sequence[str]) -> None:
             options.device,
             options.whole,
         )
-        reading = in_a_process(asked, options.cache)
-        readings.append(reading)
-        console.print(told(reading), highlight=False, soft_wrap=True)
-        if options.json:
-            with options.json.open("a") as file:
-                file.write(json.dumps(asdict(reading)) + "\n")
+        all_asked.append(asked)
+    readings = []
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for reading in pool.map(lambda asked: in_a_process(asked, options.cache), all_asked):
+            readings.append(reading)
+            console.print(told(reading), highlight=False, soft_wrap=True)
+            if options.json:
+                with options.json.open("a") as file:
+                    file.write(json.dumps(asdict(reading)) + "\n")
     console.print(table(readings))
     console.print(phase_table(readings))
 

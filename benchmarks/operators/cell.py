@@ -17,7 +17,16 @@ from torch.utils import _pytree as pytree
 import capture
 import meta
 from benchmarks.operators.judge import ORDER, judge
-from benchmarks.operators.samples import VALUES_SKIPPED, Call, calls, fresh, operators, reason, widened
+from benchmarks.operators.samples import (
+    VALUES_SKIPPED,
+    Call,
+    calls,
+    fresh,
+    operators,
+    reason,
+    widened,
+    without_unwritten,
+)
 from inductor import CompiledGraph
 
 
@@ -101,11 +110,15 @@ def _compare(cell: Cell, samples: list[Call]) -> Cell:
 
     program: Callable[..., Any] = several if len(samples) > 1 else single
 
+    def settled(results: Any) -> Any:
+        of_calls = results if program is several else [results]
+        return [without_unwritten(cell.op, *pair) for pair in zip(samples, of_calls, strict=True)]
+
     capture.reset()
     capture.config.on_error = "raise"
-    eager = _run(program, samples)
+    eager = _run(program, samples, settled)
     try:
-        exact = _run(program, widened(samples))
+        exact = _run(program, widened(samples), settled)
     except Exception:  # there is no such operator in float64
         exact = None
     values = reason(VALUES_SKIPPED, cell.op) is None
@@ -114,8 +127,8 @@ def _compare(cell: Cell, samples: list[Call]) -> Cell:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            first = _run(ours, samples)
-            again = _run(ours, samples)  # the first run checks layouts, later ones do not
+            first = _run(ours, samples, settled)
+            again = _run(ours, samples, settled)  # the first run checks layouts, later ones do not
         answers += [judge(found, eager, exact, values=values) for found in (first, again)]
     except Exception as error:
         answers.append(("raised", f"{type(error).__name__}: {error}".splitlines()[0][:300]))
@@ -126,12 +139,14 @@ def _compare(cell: Cell, samples: list[Call]) -> Cell:
     return replace(cell, verdict=verdict, message=message, left=left, launches=launches, externs=externs)
 
 
-def _run(program: Callable[..., Any], samples: list[Call]) -> list[Any]:
-    """One run, seeded, on fresh arguments: results, gradients, and the arguments afterwards; flat."""
+def _run(
+    program: Callable[..., Any], samples: list[Call], settled: Callable[[Any], Any] = lambda results: results
+) -> list[Any]:
+    """One run, seeded, on fresh arguments: results (as `settled` gives them), gradients, and the arguments afterwards; flat."""
     given = fresh(samples)
     leaves = [t for t in pytree.tree_leaves(given) if isinstance(t, torch.Tensor)]
     torch.manual_seed(1)
-    results = pytree.tree_leaves(program(given))
+    results = pytree.tree_leaves(settled(program(given)))
     outs = [t for t in results if isinstance(t, torch.Tensor) and t.requires_grad]
     wanted = [t for t in leaves if t.requires_grad and t.is_leaf]
     gradients: list[Any] = []

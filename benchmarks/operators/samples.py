@@ -34,6 +34,13 @@ VALUES_SKIPPED: dict[str, str] = {
 }
 """A regular expression for whole names of operators, and why their values are not compared."""
 
+UNWRITTEN_RESULTS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "torch.ops.aten._flash_attention_forward": ((3,), (2,)),
+    "torch.ops.aten._efficient_attention_forward": ((), (2, 3)),
+}
+"""Results of operators that are memory that nothing was written to, by their places: in all calls, and where nothing is dropped
+(what then would be the generator's state). Their values are not compared, all others are."""
+
 MANY = 64
 """Samples are chosen among at most so many of an operator's: some generate hundreds."""
 
@@ -54,6 +61,15 @@ def operators() -> dict[str, Any]:
 def reason(table: dict[str, str], name: str) -> str | None:
     """Why an operator is in one of the tables above, or None."""
     return next((why for pattern, why in table.items() if re.fullmatch(pattern, name)), None)
+
+
+def without_unwritten(name: str, call: Call, results: Any) -> Any:
+    """The results of a call with zeros for those that nothing was written to (see `UNWRITTEN_RESULTS`), laid out alike."""
+    always, undropped = UNWRITTEN_RESULTS.get(name, ((), ()))
+    places = {*always, *(() if call[2].get("dropout_p") else undropped)}
+    if not places:
+        return results
+    return tuple(torch.zeros_like(result) if at in places else result for at, result in enumerate(results))
 
 
 def applies(name: str, dtype: str, kind: str, device: str = "cpu") -> bool:
@@ -99,9 +115,13 @@ def _copied(t: torch.Tensor) -> torch.Tensor:
 
 
 def widened(tree: Any) -> Any:
-    """A call with its floating tensors in float64, without gradients of the originals."""
+    """A call with its floating tensors and dtypes in float64, without gradients of the originals."""
 
-    def wide(t: torch.Tensor) -> torch.Tensor:
-        return t.detach().double().requires_grad_(t.requires_grad) if t.is_floating_point() else t
+    def wide(value: Any) -> Any:
+        if isinstance(value, torch.dtype):
+            return torch.float64 if value.is_floating_point else value
+        if isinstance(value, torch.Tensor) and value.is_floating_point():
+            return value.detach().double().requires_grad_(value.requires_grad)
+        return value
 
-    return pytree.tree_map_only(torch.Tensor, wide, fresh(tree))
+    return pytree.tree_map(wide, fresh(tree))

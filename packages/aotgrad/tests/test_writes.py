@@ -168,3 +168,73 @@ def test_inputs_that_share_memory(writing):
     (out,) = compiled(base[:2], base[2:])
     (expected,) = program(other[:2], other[2:])
     assert torch.equal(base, other) and torch.equal(out, expected)
+
+
+@pytest.mark.parametrize("source", [lambda x: x, lambda x: x.detach(), lambda x: x.view(-1).view(3)])
+def test_a_write_of_what_is_there_already_is_one(writing, source):
+    held = torch.ones(3)
+    kept = torch.ones(3, requires_grad=True) * held
+    compiled = aotgrad.compile(lambda t: (t.copy_(source(t)) + 1,), [held], inference_compiler=writing)
+    assert torch.equal(compiled(held)[0], torch.full((3,), 2.0))
+    assert torch.equal(held, torch.ones(3)) and held._version == 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        kept.sum().backward()
+
+
+class Looks:
+    """A compiled graph that looks for shared memory itself."""
+
+    tells_shared = True
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.apart = module.graph.output_node().meta.get("apart")
+        self.calls = 0
+
+    def __call__(self, args: list[Any]) -> Any:
+        self.calls += 1
+        storages = [value.untyped_storage().data_ptr() for value in args]
+        if any(storages.count(storages[at]) > 1 for at in self.apart or ()):
+            return None
+        return self.module(*args)
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_who_looks_for_shared_memory(asks):
+    def program(a, b):
+        b.add_(a)
+        return (b * 2,)
+
+    made = []
+
+    def compiler(module: Any, _: Any) -> Any:
+        made.append(Looks(module))
+        return made[-1] if asks else lambda args: module(*args)
+
+    x = torch.ones(4)
+    run = aotgrad.compile(program, [x, x.clone()], inference_compiler=compiler)
+    assert made[0].apart == (1,)
+    assert run.separates
+    assert ("storages" in run.__source__) != asks
+    for given in (lambda: [torch.ones(4), torch.ones(4)], lambda: [t := torch.ones(4), t], lambda: _halves(4)):
+        found, expected = given(), given()
+        torch.testing.assert_close(run(*found), program(*expected))
+        for one, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(one, other)
+    assert made[0].calls == (3 if asks else 0)
+
+
+def _halves(count: int) -> list[torch.Tensor]:
+    both = torch.arange(2.0 * count)
+    return [both[:count], both[count:]]
+
+
+def test_empty_tensors_share_nothing():
+    def program(a, b):
+        b.add_(a)
+        return (b * 2,)
+
+    x = torch.empty(0)
+    run = aotgrad.compile(program, [x, x.clone()], inference_compiler=lambda module, _: lambda args: module(*args))
+    run.__globals__["program"] = None  # what would run otherwise
+    assert run(torch.empty(0), torch.empty(0))[0].numel() == 0

@@ -79,3 +79,14 @@ def test_reduction_of_an_outer_value() -> None:
     levels = split(body)
     assert levels.passes[0].ops == () and levels.passes[0].reductions == (1,)
     assert [_names(body, part) for part in levels.outer] == [["load"], ["store"]]
+
+
+def test_a_scan_is_inner_whatever_it_combines_and_begins_anew_in_a_later_pass() -> None:
+    def f(outer: object, inner: object) -> None:
+        count = ops.scan("sum", ops.constant(1.0, torch.float32))
+        ops.store("y", 8 * i + j, ops.truediv(count, ops.reduce("max", count)))
+
+    body = record(f, [i], [j], lambda _: torch.float32)
+    levels = split(body)
+    assert [_names(body, p.ops) for p in levels.passes] == [["scan"], ["scan", "truediv", "store"]]
+    assert _names(body, levels.outer[0]) == ["constant"]

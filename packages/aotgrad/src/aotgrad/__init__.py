@@ -2,6 +2,7 @@
 
 from aotgrad.alias import Signature
 from aotgrad.api import Compiler, compile
+from aotgrad.attention import Attention
 from aotgrad.decompositions import core_decompositions, decomposition, decompositions
 from aotgrad.errors import Unsupported
 from aotgrad.joint import Cut, InferenceGraph, JointGraph, trace_inference, trace_joint
@@ -9,6 +10,7 @@ from aotgrad.partition import Partition, Partitioner, Saved, partition_default, 
 from symshapes import own_folders as _own_folders
 
 __all__ = [
+    "Attention",
     "Compiler",
     "Cut",
     "InferenceGraph",

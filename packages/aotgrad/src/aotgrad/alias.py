@@ -222,18 +222,12 @@ def _mutations(
         if tracked.storage.written:
             grad = fake.requires_grad and fake.grad_fn is not before.grad_fn
             node = tracer.node_of(fake)
-            if not grad and node.op == "placeholder" and node is _placeholder(tracer, index):
-                continue  # written with its own value
             mutations.append(
                 Mutation(index, results.add(results.separate(tracer, node, fake, keep_layout=False), fake), grad)
             )
         elif fake.requires_grad != before.requires_grad:
             raise Unsupported("requires_grad of an input is changed")
     return tuple(mutations)
-
-
-def _placeholder(tracer: Tracer, index: int) -> fx.Node:
-    return next(node for i, node in enumerate(tracer.graph.nodes) if i == index)
 
 
 def _sharers(tracer: Tracer, leaves: Sequence[Any], roots: dict[int, int]) -> dict[int, list[Tracked]]:

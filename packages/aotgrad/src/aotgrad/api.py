@@ -11,6 +11,7 @@ from torch import fx
 
 from aotgrad import _torch
 from aotgrad.alias import Signature
+from aotgrad.attention import Attention, fused_attentions
 from aotgrad.autograd_function import Backwards
 from aotgrad.double_backward import double_backward
 from aotgrad.errors import Unsupported
@@ -21,12 +22,13 @@ from aotgrad.partition import Partition, Partitioner, narrow, partition_default
 from aotgrad.partition.groups import merged, of_group
 from aotgrad.pieces import compile_in_pieces, controls
 from aotgrad.runtime import Taken, inference_runner, training_runner
-from aotgrad.writes import offer_writes, written_by
+from aotgrad.writes import ask_for_shared, offer_writes, written_by
 from symshapes import phase
 
-Compiler = Callable[[fx.GraphModule, list[Any]], Callable[[list[Any]], Sequence[Any]]]
+Compiler = Callable[[fx.GraphModule, list[Any]], Callable[[list[Any]], Sequence[Any] | None]]
 """Compiles one functional graph: `(module, fake inputs) -> callable`, which takes one list of inputs that it may clear
-and returns a list or tuple of the graph's outputs."""
+and returns a list or tuple of the graph's outputs. Of a graph whose output node names inputs in `meta["apart"]` a callable with a true
+attribute `tells_shared` does nothing, and returns None, where one of those shares memory with another."""
 
 
 def compile(
@@ -40,6 +42,7 @@ def compile(
     partitioner: Partitioner | None = None,
     rewrite: Callable[[fx.Graph], object] | None = None,
     freeze: bool = False,
+    attention: Callable[[Attention], bool] | None = None,
 ) -> Callable[..., Any]:
     """Compile a graph module (or any function of tensors) for inputs like `inputs`.
 
@@ -55,6 +58,9 @@ def compile(
         freeze: in inference, tensors that the graph module holds are constants (`get_attr`) of the graph that is compiled, but
             for those that it writes to: the compiler may take their values for granted. It is asked again at the first call after one of
             them was written to, as its version tells.
+        attention: asked about each attention that a captured graph writes out (a product, a softmax, a product) and that torch's
+            one-kernel attention could compute: whether it shall. By default it never does. Weights that are dropped are others
+            than the program's.
 
     Returns:
         A function of the same positional inputs with the program's results: aliases, writes to inputs, strides and
@@ -75,16 +81,21 @@ def compile(
                 partitioner=partitioner,
                 rewrite=rewrite,
                 freeze=freeze,
+                attention=attention,
             ),
         )
+    shortcuts = None
+    if attention is not None and isinstance(graph_module, fx.GraphModule):
+        with phase("attention"):
+            shortcuts = fused_attentions(graph_module.graph, attention)
     enabled = torch.is_grad_enabled()
     held = _held(graph_module)
     if (enabled or _enables_grad(graph_module)) and any(_wants_grad(t) for t in (*inputs, *held)):
         traced: InferenceGraph | JointGraph = trace_joint(
-            graph_module, inputs, decompositions, enable_grad=enabled, cut=True
+            graph_module, inputs, decompositions, enable_grad=enabled, cut=True, shortcuts=shortcuts
         )
     else:
-        traced = trace_inference(graph_module, inputs, decompositions)
+        traced = trace_inference(graph_module, inputs, decompositions, shortcuts=shortcuts)
     autocast = _torch.any_autocast()
     if not isinstance(traced, JointGraph):
 
@@ -92,12 +103,15 @@ def compile(
             _rewrite(traced.graph, rewrite)
             module = traced.module
             writes = offer_writes(module, traced.signature, kept)
+            taken = _taken(graph_module, inputs, held, traced.signature, kept)
+            if kept is None and len(taken.tensors) > 1:
+                ask_for_shared(module, taken.written)
             compiled = inference_compiler(module, _example_inputs(module))
             return inference_runner(
                 compiled,
                 module,
                 traced.signature,
-                _taken(graph_module, inputs, held, traced.signature, kept),
+                taken,
                 kept=kept,
                 written=written_by(compiled, writes),
                 guard_grad=torch.is_grad_enabled() and bool(traced.signature.grad_inputs),

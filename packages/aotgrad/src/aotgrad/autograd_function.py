@@ -20,7 +20,7 @@ from aotgrad.partition import Partition, Saved
 from aotgrad.source import Source, built, tuple_of
 from symshapes import hint_of
 
-Boxed = Callable[[list[Any]], Sequence[Any]]
+Boxed = Callable[[list[Any]], Sequence[Any] | None]
 
 
 @dataclass(frozen=True)
@@ -333,6 +333,7 @@ def _refuse_second(compiled: Boxed, arguments: list[Any], reason: str, leaves: l
     sources = [*leaves, *(value for value in arguments if isinstance(value, torch.Tensor))]
     with torch.no_grad():
         gradients = compiled(arguments)
+    assert gradients is not None
     return _Once.apply(reason, len(gradients), *gradients, mark, *sources)  # type: ignore[no-untyped-call]
 
 

@@ -166,7 +166,7 @@ def double_backward(
     hidden = {cut.result for cut in whole.cuts if not cut.asked}
     if not {*outputs, *hidden}.issuperset(differentiable):
         return "an output of it is a view, or it writes to an input with its gradient"
-    staying = [node for node in joint.graph.nodes if stays(node)]
+    staying = [node for node in joint.graph.nodes if stays(node) and not _drops_nothing(node)]
     if any(not _drawn_alike(node) for node in staying):
         return "it draws random numbers that it cannot draw again, or acts on more than tensors"
     written = {mutation.input for mutation in signature.mutations}
@@ -204,6 +204,16 @@ def _autocast_devices(joint: JointGraph) -> list[str]:
     values = pytree.tree_leaves([node.meta["val"] for node in joint.graph.nodes if "val" in node.meta])
     found = {value.device.type for value in values if isinstance(value, torch.Tensor)}
     return sorted(device for device in found if torch.amp.is_autocast_available(device))
+
+
+def _drops_nothing(node: fx.Node) -> bool:
+    """Whether it is a kernel that draws only what it drops (torch's attention), and drops nothing."""
+    names = [argument.name for argument in node.target._schema.arguments]  # type: ignore[union-attr]
+    if "dropout_p" not in names:
+        return False
+    at = names.index("dropout_p")
+    chance = node.kwargs.get("dropout_p", node.args[at] if at < len(node.args) else 0.0)
+    return isinstance(chance, int | float) and chance == 0 and facts_of(node.target).random
 
 
 def _drawn_alike(node: fx.Node) -> bool:

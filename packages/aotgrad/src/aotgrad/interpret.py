@@ -5,9 +5,9 @@ In: an `fx.GraphModule` of torch calls (modules and attributes allowed) and its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import fx
@@ -17,6 +17,27 @@ from aotgrad.polyfills import POLYFILLS
 from symshapes import taking_symbols
 
 Enter = Callable[[fx.Node], None]
+
+
+class Shortcut(Protocol):
+    """What is called in the place of one call of a graph and of others before it."""
+
+    @property
+    def inside(self) -> Collection[fx.Node]:
+        """The calls before it that only it reads, or that nothing hangs on."""
+
+    def __call__(self, fetch: Callable[[fx.Node], Any], /) -> Any:
+        """The call's value, from those of nodes outside."""
+
+
+def _left_out(graph: fx.Graph, shortcuts: Mapping[fx.Node, Shortcut]) -> set[fx.Node]:
+    """Calls that are not run, those that would read their values (and that no result hangs on) among them."""
+    found = {node for shortcut in shortcuts.values() for node in shortcut.inside}
+    if found:
+        for node in graph.nodes:
+            if node not in shortcuts and not found.isdisjoint(node.all_input_nodes):
+                found.add(node)
+    return found
 
 
 class QuietInterpreter(fx.Interpreter):
@@ -29,17 +50,31 @@ class QuietInterpreter(fx.Interpreter):
 
 class TracedRun(QuietInterpreter):
     """One run of a captured graph under a tracer. `enter` hears of each call before it runs. `untraced`: operators whose
-    own formulas for gradients are not traced.
+    own formulas for gradients are not traced. `shortcuts`: what is called in a call's place, given the values of nodes by `env`'s
+    look-up; the calls that it makes needless are not run.
 
     What the calls gave stays alive with it, so that `call_of` can tell values apart by identity.
     """
 
-    def __init__(self, module: fx.GraphModule, enter: Enter, untraced: Container[Any] = ()) -> None:
+    def __init__(
+        self,
+        module: fx.GraphModule,
+        enter: Enter,
+        untraced: Container[Any] = (),
+        shortcuts: Mapping[fx.Node, Shortcut] | None = None,
+    ) -> None:
         super().__init__(module, keep_values=True)
         self.enter = enter
         self.untraced = untraced
+        self.shortcuts = shortcuts or {}
+        self.left_out = _left_out(module.graph, self.shortcuts)
 
     def run_node(self, n: fx.Node) -> Any:
+        if n in self.left_out:
+            return None
+        if n in self.shortcuts:
+            self.enter(n)
+            return self.shortcuts[n](self.env.__getitem__)
         if n.op.startswith("call_"):
             self.enter(n)
         if self.untraced and (op := formulas.operator_of(n)) in self.untraced:

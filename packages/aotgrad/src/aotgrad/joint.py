@@ -24,7 +24,7 @@ from aotgrad.cleanup import clean_values, remove_dead
 from aotgrad.decompositions import core_decompositions
 from aotgrad.errors import Unsupported
 from aotgrad.formulas import operator_of
-from aotgrad.interpret import TracedRun, attached_tensors, swapped
+from aotgrad.interpret import Shortcut, TracedRun, attached_tensors, swapped
 from aotgrad.module import module_of
 from aotgrad.routes import reached_inputs, separate_groups
 from aotgrad.trace import Tracer
@@ -103,15 +103,20 @@ class JointGraph:
 @phase("trace")
 @finalizers_outside_modes()
 def trace_inference(
-    program: Callable[..., Any], inputs: Sequence[Any], decompositions: Table | None = None
+    program: Callable[..., Any],
+    inputs: Sequence[Any],
+    decompositions: Table | None = None,
+    *,
+    shortcuts: Mapping[fx.Node, Shortcut] | None = None,
 ) -> InferenceGraph:
     """Trace `program` forward, without gradients.
 
-    Tensors that a module holds become inputs after the given ones (see `interpret.attached_tensors`).
+    Tensors that a module holds become inputs after the given ones (see `interpret.attached_tensors`). `shortcuts`: what is
+    traced in place of some calls of a graph.
     Raises Unsupported for a program that has no functional graph.
     """
     with torch.no_grad():
-        traced = _Traced.run(program, inputs, decompositions)
+        traced = _Traced.run(program, inputs, decompositions, shortcuts=shortcuts)
     return traced.inference()
 
 
@@ -124,11 +129,12 @@ def trace_joint(
     *,
     enable_grad: bool = True,
     cut: bool = False,
+    shortcuts: Mapping[fx.Node, Shortcut] | None = None,
 ) -> JointGraph | InferenceGraph:
     """Trace `program` forward and backward; without gradients after all if no result requires one.
 
     `enable_grad`: grad mode where the program begins, which it may set otherwise for parts of itself. `cut`: cut the
-    backward at results that others are computed from (`JointGraph.cuts`).
+    backward at results that others are computed from (`JointGraph.cuts`). `shortcuts`: see `trace_inference`.
     Raises Unsupported for a program that has no functional graph.
     """
     untraced: set[Any] = set()
@@ -136,7 +142,7 @@ def trace_joint(
         try:
             with undisturbed_autograd():
                 with torch.set_grad_enabled(enable_grad):
-                    traced = _Traced.run(program, inputs, decompositions, untraced)
+                    traced = _Traced.run(program, inputs, decompositions, untraced, shortcuts)
                 return traced.joint(cut) if any(traced.signature.differentiable) else traced.inference()
         except Unsupported as refusal:
             op = operator_of(refusal.call)
@@ -158,7 +164,12 @@ class _Traced:
 
     @classmethod
     def run(
-        cls, program: Callable[..., Any], inputs: Sequence[Any], table: Table | None, untraced: Collection[Any] = ()
+        cls,
+        program: Callable[..., Any],
+        inputs: Sequence[Any],
+        table: Table | None,
+        untraced: Collection[Any] = (),
+        shortcuts: Mapping[fx.Node, Shortcut] | None = None,
     ) -> _Traced:
         if table is None:
             table = core_decompositions()
@@ -182,7 +193,9 @@ class _Traced:
             for fake in fakes
         ]
         given, held = fakes[: len(inputs)], fakes[len(inputs) :]
-        ran = TracedRun(program, tracer.recorder.enter_call, untraced) if isinstance(program, fx.GraphModule) else None
+        ran = None
+        if isinstance(program, fx.GraphModule):
+            ran = TracedRun(program, tracer.recorder.enter_call, untraced, shortcuts)
         with _grad_mode_kept(), fake_mode, tracer, swapped(places, held):
             returned = program(*given) if ran is None else ran.run(*given)
             tracer.keep_promises()

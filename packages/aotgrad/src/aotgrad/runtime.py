@@ -6,6 +6,7 @@ effects and its place in autograd.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -20,8 +21,9 @@ from aotgrad.autograd_function import Backwards, Boxed, autograd_function, edges
 from aotgrad.double_backward import DoubleBackward
 from aotgrad.epilogue import Epilogue, write_versions
 from aotgrad.joint import JointGraph
-from aotgrad.source import Source, built, offers
+from aotgrad.source import Source, built, offers, tuple_of
 from aotgrad.views import view_results
+from aotgrad.writes import tells_shared
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Taken:
         """What runs the program where one that is written to shares its memory. Tensors have some: no transform is in force."""
         if self.written and len(self.tensors) > 1:
             source.names["overlap"] = _overlap
-            storages = ", ".join(f"args[{i}].untyped_storage()._cdata" for i in self.tensors)
+            storages = ", ".join(f"args[{i}].untyped_storage().data_ptr()" for i in self.tensors)
             source.line(f"storages = ({storages})")
             written = tuple(self.tensors.index(i) for i in self.written)
             with source.block(f"if len({{*storages}}) < {len(self.tensors)} and overlap(storages, {written}):"):
@@ -69,9 +71,12 @@ class Taken:
         was made in it."""
         inputs = [mutation.input for mutation in signature.mutations if mutation.result in written]
         if inputs:
-            source.names |= {"is_inference": torch.is_inference, "in_inference_mode": torch.is_inference_mode_enabled}
-            made_there = " or ".join(f"is_inference(args[{i}])" for i in inputs)
-            with source.block(f"if not in_inference_mode() and ({made_there}):"):
+            source.names |= {
+                "is_inference": torch.Tensor.is_inference,
+                "in_inference_mode": torch.is_inference_mode_enabled,
+            }
+            given = tuple_of([f"args[{i}]" for i in inputs])
+            with source.block(f"if not in_inference_mode() and any(map(is_inference, {given})):"):
                 source.line(f"return {self.eagerly}")
 
     @property
@@ -81,8 +86,9 @@ class Taken:
 
 
 def _overlap(storages: Sequence[int], written: Sequence[int]) -> bool:
-    """Whether one at the places `written` is there twice."""
-    return any(storages.count(storages[place]) > 1 for place in written)
+    """Whether one at the places `written` is there twice. Where nothing is held the address is 0."""
+    counts = Counter(storages)
+    return any(storages[place] and counts[storages[place]] > 1 for place in written)
 
 
 def inference_runner(
@@ -105,11 +111,13 @@ def inference_runner(
     """
     views = sorted(view_results(graph) - written)
     given = "*args" if kept is None else _chosen(kept)
+    told = tells_shared(compiled, graph)
 
     def write(source: Source) -> None:
         with source.block("def run(*args):"):
             taken.write(source)
-            taken.write_overlap(source)
+            if not told:
+                taken.write_overlap(source)
             taken.write_refused(source, signature, written)
             write_versions(source, signature, written)  # also of a call that fails half-way
             with ExitStack() as around:
@@ -121,6 +129,9 @@ def inference_runner(
                     source.line(f"return tuple(compiled([{given}]))")
                     return
                 source.call("results", "compiled", compiled, given, listed=bool(views))
+            if told:
+                with source.block("if results is None:"):
+                    source.line(f"return {taken.eagerly}")
             for position in views:  # to autograd no views, which it would refuse writes to
                 source.line(f"results[{position}] = results[{position}].detach()")
             if signature.plain:
@@ -134,7 +145,9 @@ def inference_runner(
                     around.enter_context(source.within("set_grad(True)", "set_grad(False)"))
                 Epilogue(source, signature, written, told=True).write()
 
-    return built(write, "run")
+    run = built(write, "run")
+    run.separates = True
+    return run
 
 
 def _chosen(kept: Sequence[int]) -> str:
@@ -205,6 +218,7 @@ def training_runner(
 
     run = built(write, "run")
     run.functions = tuple(functions)
+    run.separates = True
     return run
 
 

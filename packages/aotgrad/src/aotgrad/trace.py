@@ -197,6 +197,9 @@ class Tracer(InfraMode):
                     self._track(item, self.recorder.item(node, index), exact)
         elif is_unbacked(result) and not self.symbols.knows(result):
             node, _ = self._record_call(func, args, kwargs, result, pure)
+            if isinstance(result, torch.SymFloat) and "defines" in node.meta:
+                # The same call once more; that a float equals itself is no fact to learn, for NaN does not.
+                return node.meta["val"]
             self._define(node, node, 0, None, result)
         elif result is None and not pure:
             self._record_call(func, args, kwargs, None, pure)
@@ -476,9 +479,14 @@ class Tracer(InfraMode):
         return (returned[0] if len(returned) == 1 else tuple(returned)) if returned else None
 
     def _refuse_crossing(self, func: Any, targets: list[Any], args: tuple[Any, ...]) -> None:
-        """Eager writes to the tensors of a list one by one, so that later ones may read what was written."""
+        """Eager writes to the tensors of a list one by one, so that later ones may read what was written.
+
+        With the tensor that is written itself at its place (`x *= x` for each) the call reads what was there before.
+        """
         written = [id(self.tracked(t).storage) for group in targets for t in group]
-        others = [t for a in args if not any(a is g for g in targets) for t in (a if isinstance(a, list) else [a])]
+        lists = [a if isinstance(a, list) else [a] for a in args if not any(a is g for g in targets)]
+        own = targets[0] if len(targets) == 1 and isinstance(targets[0], list) else []
+        others = [t for a in lists for place, t in enumerate(a) if len(a) != len(own) or t is not own[place]]
         read = {id(self.tracked(t).storage) for t in others if isinstance(t, torch.Tensor)}
         if len(set(written)) < len(written) or not read.isdisjoint(written):
             raise Unsupported(f"{func} on tensors that share storage")

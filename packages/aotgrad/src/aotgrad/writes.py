@@ -12,6 +12,7 @@ from torch import fx
 
 from aotgrad.alias import Signature
 from aotgrad.partition import Saved
+from aotgrad.views import view_results
 
 
 def offer_writes(
@@ -43,6 +44,23 @@ def offer_writes(
     if writes:
         module.graph.output_node().meta["writes"] = writes
     return writes
+
+
+def ask_for_shared(module: fx.GraphModule, apart: Sequence[int]) -> None:
+    """Let the output node's `meta["apart"]` say which inputs may share memory with no other, since the program writes to them. A compiler
+    whose compiled graph looks at that itself, at each call, gives it an attribute `tells_shared`; where it is not so such a graph does
+    nothing and returns None.
+
+    Args:
+        apart: the tensors that the program writes to, by position.
+    """
+    if apart and not view_results(module):
+        module.graph.output_node().meta["apart"] = tuple(apart)
+
+
+def tells_shared(compiled: Any, module: fx.GraphModule) -> bool:
+    """Whether a compiled graph, which was asked to, looks for shared memory itself."""
+    return "apart" in module.graph.output_node().meta and bool(getattr(compiled, "tells_shared", False))
 
 
 def written_by(compiled: Any, offered: Mapping[int, int]) -> frozenset[int]:

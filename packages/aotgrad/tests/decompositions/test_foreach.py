@@ -44,3 +44,11 @@ def test_optimizer_step(kind, check) -> None:
         return ()
 
     check(step, torch.rand(3), torch.rand(2, 2), torch.rand(3), torch.rand(2, 2))
+
+
+def test_each_with_itself(check) -> None:
+    def program(first, second):
+        torch._foreach_mul_([first, second], [first, second])
+        return first + 1
+
+    check(program, torch.rand(3), torch.rand(2, 2))

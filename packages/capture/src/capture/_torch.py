@@ -362,6 +362,25 @@ OVERRIDE_QUERIES: tuple[Callable[..., bool], ...] = (
 )
 # What torch's own Python asks of the tracer of torch.jit, and tells who counts calls.
 tracing_state: Callable[[], Any] = torch._C._get_tracing_state
+# Whether a profiler records ranges and operations.
+profiling: Callable[[], bool] = torch._C._autograd._profiler_enabled
+
+# Steps of optimizers as one kernel.
+FUSED_STEPS: tuple[Callable[..., Any], ...] = (
+    torch._fused_sgd_,
+    torch._fused_adam_,
+    torch._fused_adamw_,
+    torch._fused_adagrad_,
+)
+
+
+def held_alone(tensor: torch.Tensor) -> bool:
+    """Whether a tensor's memory is no other tensor's: one count is its own, one that of the object asked here."""
+    return torch._C._storage_Use_Count(tensor.untyped_storage()._cdata) <= 2
+
+
+# What torch's optimizers and clipping sort tensors by.
+group_tensors: Callable[[Any, bool], Any] = torch._C._group_tensors_by_device_and_dtype
 log_api_usage: Callable[[str], None] = torch._C._log_api_usage_once
 
 configure_tensors()

@@ -21,7 +21,12 @@ from .sources import Source, is_module_owned
 def separated(
     compiled: Callable[..., Any], module: fx.GraphModule, sources: Sequence[Source], changed: Sequence[bool]
 ) -> Callable[..., Any]:
-    """``compiled``, with the graph run as it is in its place for calls in which a changed tensor shares memory with another."""
+    """``compiled``, with the graph run as it is in its place for calls in which a changed tensor shares memory with another.
+
+    What a backend compiled may look at that itself, and says so by an attribute ``separates``.
+    """
+    if getattr(compiled, "separates", False):
+        return compiled
     tensors = [isinstance(node.meta["val"], torch.Tensor) for node in module.graph.find_nodes(op="placeholder")]
     looked_at = [i for i, source in enumerate(sources) if tensors[i] and not is_module_owned(source)]
     if len(looked_at) < 2 or not any(changed[i] for i in looked_at):
@@ -31,7 +36,8 @@ def separated(
     lines = [
         "def run(*inputs):",
         f"    storages = ({', '.join(f'inputs[{i}].untyped_storage().data_ptr()' for i in looked_at)})",
-        f"    if {' or '.join(shared)}:",
+        # Counting each is quadratic: first whether any is there twice.
+        f"    if len(set(storages)) < {len(looked_at)} and ({' or '.join(shared)}):",
         "        return eager(*inputs)",
         "    return compiled(*inputs)",
     ]

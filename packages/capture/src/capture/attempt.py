@@ -59,9 +59,12 @@ class FrameInput:
 class Stopped(Exception):
     """Signal: evaluation cannot go past a root step."""
 
-    def __init__(self, step: int, reason: str, user_line: str, *, raised: bool = False) -> None:
+    def __init__(
+        self, step: int, reason: str, user_line: str, *, raised: bool = False, while_so: tuple[Guard, ...] = ()
+    ) -> None:
         super().__init__(reason)
         self.raised = raised
+        self.while_so = while_so
         self.step = step
         self.reason = reason
         self.user_line = user_line
@@ -111,7 +114,8 @@ class Attempt:
             if origin is not None:
                 raise Stopped(origin, "a break inside an exception handler", self.line) from None
         except Unsupported as problem:
-            raise Stopped(problem.step or self.stop_step(), problem.reason, self.stopped_line()) from problem
+            step, line = problem.step or self.stop_step(), self.stopped_line()
+            raise Stopped(step, problem.reason, line, while_so=problem.while_so) from problem
         except UnbackedError as problem:
             raise Stopped(self.stop_step(), undecided(problem.expr), self.stopped_line()) from problem
         except NotConstant as problem:

@@ -108,7 +108,8 @@ def capture_frame(
                     raise SkipFrame(f"evaluation is not repeatable: {stopped.reason}") from None
                 reason = reason or Break(stopped.reason, stopped.user_line)
                 # A call of sizes with which the program does not raise is not to run this capture, which breaks for them.
-                raising = attempt.m.recorder.dynamic_sizes.varying() if stopped.raised else []
+                # Nor is one for which it need not break.
+                raising = attempt.m.recorder.dynamic_sizes.varying() if stopped.raised else list(stopped.while_so)
                 another = break_at is None and numbers.another(attempt.m, stopped.step)
                 if another or ways.another(attempt.m, raised=stopped.raised):
                     break_at, reason = None, reason if fullgraph else None

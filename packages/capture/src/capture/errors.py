@@ -42,13 +42,14 @@ class InternalError(CaptureError):
 class Unsupported(CaptureError):
     """Signal: the current root instruction cannot be evaluated symbolically, so it becomes a graph break.
 
-    Or the one at the root step `step`, which came before it, if that is not 0.
+    Or the one at the root step `step`, which came before it, if that is not 0. `while_so` are guards that say how long this is so.
     """
 
-    def __init__(self, reason: str, step: int = 0) -> None:
+    def __init__(self, reason: str, step: int = 0, while_so: tuple[Any, ...] = ()) -> None:
         super().__init__(reason)
         self.reason = reason
         self.step = step
+        self.while_so = while_so
 
 
 class SkipFrame(CaptureError):

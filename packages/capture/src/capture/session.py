@@ -41,6 +41,8 @@ Backend = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
 _NEVER_CAPTURED = frozenset({"__getattribute__", "__getattr__", "__del__"})
 #: What torch calls for an operation of a subclass, or under a mode, takes that for one operation, whatever it does.
 _OVERRIDES = frozenset({"__torch_function__", "__torch_dispatch__"})
+#: What `torch.compiler.disable` puts around a function, in torch's code: what the function calls is kept from compilers, too.
+_KEPT_OUT = "DisableContext.__call__.<locals>._fn"
 #: Functions whose frames are left and entered again; the first flag that fits names the kind.
 _SUSPENDING = {
     inspect.CO_ASYNC_GENERATOR: "an asynchronous generator",
@@ -109,7 +111,7 @@ class Session:
         if code.co_name in _OVERRIDES:
             return _native.SKIP_RECURSIVE
         if origin_of(code) is None and is_infrastructure(file_of(code, frame.globals)):
-            return _native.SKIP
+            return _native.SKIP_RECURSIVE if code.co_qualname == _KEPT_OUT else _native.SKIP
         kind = next((kind for flag, kind in _SUSPENDING.items() if code.co_flags & flag), None)
         if kind is not None:
             self.leave(code, f"it is {kind}, which runs in the interpreter", warn=code is self.root)

@@ -258,3 +258,23 @@ def test_a_position_beyond_the_end_is_an_error() -> None:
     assert torch.equal(compiled(torch.arange(8.0), torch.ones(3)), torch.tensor(8.0))
     with pytest.raises(IndexError, match="index 7 is out of bounds for dimension 0 with size 6"):
         compiled(torch.arange(6.0), torch.ones(6))
+
+
+def test_so_many_elements_on_the_default_device() -> None:
+    """Operators with a symbolic count are none of those that torch gives the default device to."""
+
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        n = x.shape[0]
+        return (
+            torch.linspace(0, 1, n), torch.logspace(0, 1, n, device=None), torch.linspace(0, 1, n, device="cpu"),
+            torch.arange(n), torch.full((n,), 0.5), torch.tensor([n, 2]), torch.eye(n), torch.zeros(n),
+        )  # fmt: skip
+
+    compiled = capture.compile(fn, dynamic=True, fullgraph=True)
+    for rows in (3, 5, 8):
+        x = torch.ones(rows)
+        for device in ("meta", "cpu"):
+            with torch.device(device):
+                expected, got = fn(x), compiled(x)
+            assert [part.device for part in got] == [part.device for part in expected]
+            assert [part.shape for part in got] == [part.shape for part in expected]

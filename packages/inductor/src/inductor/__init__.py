@@ -2,7 +2,7 @@
 
 from inductor.addresses import address_facts, address_header, argument_kinds
 from inductor.ahead import NativeGraph, compile_ahead
-from inductor.api import compile_graph, prepare_graph
+from inductor.api import compile_graph, fuses_attention, prepare_graph
 from inductor.artefact import CompiledGraph, InterpretedWarning, Stats, load_stored
 from inductor.backends import backend_for, register_backend, traits_of
 from inductor.cache import DiskCache, Entry, cache_root, scratch_folder
@@ -13,6 +13,10 @@ from inductor.contractions import Contraction, contraction_of
 from inductor.device import (
     BuildError,
     DeviceBackend,
+    JoiningBackend,
+    JointKernel,
+    JointPart,
+    JointSource,
     Kernel,
     KernelArg,
     KernelCall,
@@ -34,6 +38,7 @@ from inductor.ir.operations import (
     Reduce,
     Ref,
     Round,
+    Scan,
     Store,
     Where,
 )
@@ -58,7 +63,7 @@ from inductor.passes import (
     op_of,
 )
 from inductor.primitives import PRIMITIVES, REDUCTIONS, Primitive, Reduction
-from inductor.replay import Recorder, Replayed, replayed
+from inductor.replay import Recorder, Replayed, SavedMemory, replayed
 from inductor.schedule import Schedule, schedule
 from inductor.traits import DeviceTraits
 from symshapes import own_folders as _own_folders
@@ -93,6 +98,10 @@ __all__ = [
     "Indirect",
     "Inexpressible",
     "InterpretedWarning",
+    "JoiningBackend",
+    "JointKernel",
+    "JointPart",
+    "JointSource",
     "Kernel",
     "KernelArg",
     "KernelCall",
@@ -115,7 +124,9 @@ __all__ = [
     "ReferenceBackend",
     "Replayed",
     "Round",
+    "SavedMemory",
     "Scalar",
+    "Scan",
     "Schedule",
     "Stats",
     "Store",
@@ -135,6 +146,7 @@ __all__ = [
     "compute_dtype",
     "contraction_of",
     "dependencies",
+    "fuses_attention",
     "is_checked",
     "load_stored",
     "lower",

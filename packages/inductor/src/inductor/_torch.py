@@ -62,12 +62,26 @@ def tensor_offset() -> int | None:
     return common.pop() if common is not None and len(common) == 1 else None
 
 
-@functools.cache
+# How many hold a tensor's memory, or the tensor, in torch and beneath: public code asks only who else holds the Python object.
+storage_uses: Any = torch._C._storage_Use_Count
+tensor_uses: Any = torch.Tensor._use_count  # type: ignore[attr-defined]
+
+
 def data_ptr_function() -> int | None:
     """Address of the stable C shim's `aoti_torch_get_data_ptr`; None if this torch does not export it."""
+    return _shim_function("aoti_torch_get_data_ptr")
+
+
+def storage_offset_function() -> int | None:
+    """Address of the stable C shim's `aoti_torch_get_storage_offset`; None if this torch does not export it."""
+    return _shim_function("aoti_torch_get_storage_offset")
+
+
+@functools.cache
+def _shim_function(name: str) -> int | None:
     library = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
     try:
-        function = ctypes.CDLL(str(library)).aoti_torch_get_data_ptr
+        function = getattr(ctypes.CDLL(str(library)), name)
     except (OSError, AttributeError):
         return None
     return ctypes.cast(function, ctypes.c_void_p).value

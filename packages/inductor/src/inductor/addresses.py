@@ -4,13 +4,14 @@ told."""
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from inductor._torch import data_ptr_function, tensor_offset
-from inductor.device import Kernel
+from inductor.device import Kernel, KernelArg
 
 
 @functools.cache
@@ -24,7 +25,12 @@ def address_header() -> str:
 def argument_kinds(kernel: Kernel) -> bytes:
     """What each argument of a kernel is, in order, as `read_word` of `address_header` takes it: 0 a buffer, 1 an integer, 2 a
     float."""
-    return bytes(0 if arg.role != "size" else 2 if arg.dtype.is_floating_point else 1 for arg in kernel.args)
+    return kinds_of(kernel.args)
+
+
+def kinds_of(args: Iterable[KernelArg]) -> bytes:
+    """As `argument_kinds`, of the arguments themselves."""
+    return bytes(0 if arg.role != "size" else 2 if arg.dtype.is_floating_point else 1 for arg in args)
 
 
 def address_facts() -> tuple[Any, Any, int, int]:

@@ -23,7 +23,15 @@ from inductor.cache.tensors import Unstorable
 from inductor.codegen.native import generate_native
 from inductor.codegen.source import WrapperSource, module_text
 from inductor.codegen.wrapper import generate, input_texts
-from inductor.device import DeviceBackend, Kernel, NativeBackend, TuningBackend
+from inductor.device import (
+    DeviceBackend,
+    JoiningBackend,
+    JointKernel,
+    JointSource,
+    Kernel,
+    NativeBackend,
+    TuningBackend,
+)
 from inductor.host import HOST
 from inductor.ir.program import LoopOp
 from inductor.lower import Left, lower, none_left
@@ -33,7 +41,7 @@ from inductor.parts import KernelModule, Parts
 from inductor.passes import channels_last, draw_in_kernels, freeze, select
 from inductor.passes.freezing import eagerly
 from inductor.regions import Compiler, Region
-from inductor.schedule import ExternStep, KernelStep, Schedule, schedule
+from inductor.schedule import ExternStep, Schedule, schedule
 from inductor.stored import files_of, parts_of
 from symshapes import ambient, fixed_ambient, phase
 
@@ -87,6 +95,19 @@ def prepare_graph(
             draw_in_kernels(graph, lambda device: chosen or traits(device).draws_in_kernels)
         if options.channels_last:
             channels_last(graph, traits, LOWERINGS)
+
+
+def fuses_attention(device: torch.device, dtype: torch.dtype, drops: bool, options: Options | None = None) -> bool:
+    """Whether attention that a program writes out had better be torch's one-kernel attention, which torch has a kernel of for it.
+
+    Args:
+        drops: whether some of its weights are dropped, which that kernel draws by itself.
+    """
+    options = Options() if options is None else options
+    traits = Devices({}, options.backends).traits(device)
+    if drops and not (traits.draws_in_kernels if options.random is None else options.random == "kernel"):
+        return False
+    return dtype in traits.fused_attention if options.fuse_attention is None else options.fuse_attention
 
 
 def _computing_on_the_host() -> AbstractContextManager[Any]:
@@ -291,7 +312,7 @@ def _make(
         checked=None if checked == wrapper.text else checked,
         modules=modules,
         interpreted=interpreted,
-        launches=sum(isinstance(step, KernelStep) for step in plan.steps),
+        launches=plan.launches,
         externs=sum(isinstance(step, ExternStep) for step in plan.steps),
         loops=sum(isinstance(op, LoopOp) for op in program.operations),
         written=tuple(plan.memory.written),
@@ -323,12 +344,21 @@ def _emit(plan: Schedule, backend: BackendOf) -> tuple[tuple[KernelModule, ...],
     for kernel in plan.kernels:
         if kernel.name not in plan.unsupported:
             printable.setdefault(kernel.device.type, []).append(kernel)
+    joint: dict[str, list[JointKernel]] = {}
+    for each in plan.joint_kernels:
+        printable.setdefault(each.device.type, [])
+        joint.setdefault(each.device.type, []).append(each)
     modules = []
     for device_type, kernels in printable.items():
         printer = backend(torch.device(device_type))
         sources = tuple(printer.emit(kernel) for kernel in kernels)
-        text = printer.module_text(sources)
-        modules.append(
-            KernelModule(device_type, class_name(printer), text, sources, f"kernels_{device_type}{printer.file_suffix}")
-        )
+        together: tuple[JointSource, ...] = ()
+        if device_type in joint:
+            assert isinstance(printer, JoiningBackend), "DeviceTraits.joins says so"
+            together = tuple(map(printer.emit_joint, joint[device_type]))
+            text = printer.module_text((*sources, *together))
+        else:
+            text = printer.module_text(sources)
+        file_name = f"kernels_{device_type}{printer.file_suffix}"
+        modules.append(KernelModule(device_type, class_name(printer), text, sources, file_name, together))
     return tuple(modules), tuple(kernel for kernel in plan.kernels if kernel.name in plan.unsupported)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from inductor.ir.body import Body
-from inductor.ir.operations import Elementwise, Load, Reduce, Symbol, symbols_in
+from inductor.ir.operations import Elementwise, Load, Reduce, Scan, Symbol, symbols_in
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Contraction:
 def contraction_of(body: Body) -> Contraction | None:
     """The body's contraction; None if it reduces anything else, or its factors are not two loads over loops of their own."""
     sums = [at for at, op in enumerate(body.ops) if isinstance(op, Reduce)]
-    if len(sums) != 1:
+    if len(sums) != 1 or any(isinstance(op, Scan) for op in body.ops):
         return None
     reduction = body.reduction(sums[0])
     product = body.ops[reduction.value.at]

@@ -40,6 +40,7 @@ class Kernel:
     whole of `inner_sizes`. An operation of the body belongs to the inner loops if it depends on an inner variable other
     than through `reduce`; the rest, also what follows a `reduce`, runs once an outer point. An inner operation may
     depend on a reduction of the same body (softmax's division): then it belongs to a later pass over the inner space.
+    A `scan` is an inner operation that wants the inner points in their order; all of a kernel are `backward`, or none.
     The last outer variable (without inner ones) or the last inner variable is the one most accesses are contiguous in.
     """
 
@@ -60,6 +61,36 @@ class KernelSource:
     """A kernel's generated text."""
 
     kernel: Kernel
+    text: str
+
+
+@dataclass(frozen=True)
+class JointPart:
+    """One of the kernels that a launch runs beside each other."""
+
+    kernel: int
+    """Which of `JointKernel.kernels`."""
+    known: tuple[int | None, ...]
+    """The numbers it is called with, where they are known before."""
+
+
+@dataclass(frozen=True)
+class JointKernel:
+    """Kernels that need not wait for each other, run by one launch. Its arguments are those of its parts, one part after the other.
+    No part reads or writes what another one writes."""
+
+    name: str
+    device: torch.device
+    kernels: tuple[Kernel, ...]
+    """Each once; what differs from part to part among their numbers is an argument."""
+    parts: tuple[JointPart, ...]
+
+
+@dataclass(frozen=True)
+class JointSource:
+    """A joint kernel's generated text."""
+
+    kernel: JointKernel
     text: str
 
 
@@ -136,6 +167,27 @@ class TuningBackend(DeviceBackend, Protocol):
 
         Args:
             cache: whether figures are kept on disk, in `cache_dir`; see `Options`.
+        """
+        ...
+
+
+@runtime_checkable
+class JoiningBackend(DeviceBackend, Protocol):
+    """A backend that runs several kernels by one launch: `DeviceTraits.joins` says so."""
+
+    def emit_joint(self, kernel: JointKernel) -> JointSource:
+        """The text of a joint kernel."""
+        ...
+
+    def module_text(self, sources: Sequence[KernelSource | JointSource]) -> str:
+        """One readable source file that holds all kernels of a graph."""
+        ...
+
+    def build_joint(self, module_text: str, sources: Sequence[JointSource]) -> Mapping[str, KernelCall]:
+        """As `build`, of joint kernels.
+
+        Raises:
+            BuildError: with the compiler's message and the place of the source.
         """
         ...
 

@@ -17,7 +17,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from inductor.ir.body import Body
-from inductor.ir.operations import Reduce, Store
+from inductor.ir.operations import Reduce, Scan, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Pass:
 
     ops: tuple[int, ...]
     """What runs at each inner point: stores, and what they and the reductions need. Pure operations of an earlier pass
-    that are needed again are listed again. Outer-level operands are not in here, nor are the `reduce`s."""
+    that are needed again are listed again, running results (`scan`) too: they begin anew. Outer-level operands are not in here, nor are the `reduce`s."""
     reductions: tuple[int, ...]
     """The `reduce` operations that this pass accumulates; final when the pass ends."""
     stores: tuple[int, ...]
@@ -47,7 +47,7 @@ class Levels:
 def split(body: Body) -> Levels:
     """Assign each live operation of `body` to its level and pass.
 
-    An operation is inner if an inner variable reaches it other than through `reduce`; its pass is the number of
+    An operation is inner if an inner variable reaches it other than through `reduce`, or if it is a `scan`; its pass is the number of
     reductions that have to be finished before it, one after the other. A body without inner variables and reductions
     has no pass; everything is in `outer[0]`.
     """
@@ -66,7 +66,7 @@ def split(body: Body) -> Levels:
             is_inner[at] = False
             depth[at] += 1
         elif not is_inner[at]:
-            is_inner[at] = not inner_vars.isdisjoint(op.symbols())
+            is_inner[at] = isinstance(op, Scan) or not inner_vars.isdisjoint(op.symbols())
 
     count = 0
     for at, op in enumerate(body.ops):

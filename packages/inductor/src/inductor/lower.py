@@ -92,7 +92,8 @@ def _told(traits: TraitsOf, options: Options) -> TraitsOf:
 
     @functools.cache
     def of(device: torch.device) -> DeviceTraits:
-        found, unordered = traits(device), options.unordered_writes
+        found, unordered, cut = traits(device), options.unordered_writes, options.split_reductions
+        found = found if cut == "auto" else replace(found, shares_rows=not cut)
         return found if unordered == "auto" else replace(found, orders_writes=not unordered)
 
     return of

@@ -91,6 +91,7 @@ ops: Any = _Dispatcher()
 - `bitcast(value, dtype)`: the same bits read as another dtype of the same width.
 - `where(condition, a, b)`: select; a and b share one dtype.
 - `reduce(kind, value)`: combine `value` over all inner loop variables; see REDUCTIONS.
+- `scan(kind, value, backward=False)`: combine `value` over the inner points up to this one, or from this one on; see SCANS.
 - `indirect(value, size, rule="wrap")`: an int64 value as a symbol usable in index expressions, within [0, size); what else
   is allowed and what the kernel raises says INDEX_RULES[rule]. No memory is touched at a position out of range.
 - `masked(mask, body, other)`: `body()` where the bool value `mask` holds, else `other`; loads in `body` touch no memory

@@ -17,6 +17,8 @@ class Options:
     """Fuse loops into larger kernels; False runs every loop by itself (for comparing)."""
     horizontal: bool = True
     """Also fuse loops that only share inputs."""
+    joint_launches: bool = True
+    """Run kernels that need not wait for each other (an optimizer's, one a parameter) by one launch, where the device's backend does."""
     max_kernel_buffers: int = 48
     """A fused kernel takes at most this many buffers."""
     max_kernel_ops: int = 1000
@@ -26,7 +28,7 @@ class Options:
     same elements that has to wait for its result: each alone can be spread over all processors."""
     min_rows: int = 64
     split_reductions: bool | Literal["auto"] = "auto"
-    """Run long reductions of few rows in two steps; "auto": where a device's processors don't share a row."""
+    """Run long reductions of few rows in two steps, and running results (cumsum) of few long columns in three; "auto": where a device's processors don't share a row."""
     unordered_writes: bool | Literal["auto"] = "auto"
     """Whether kernels write to one place in an order that varies: then what may collide there is left to ATen where torch is
     told to be deterministic. "auto": as the device's backend says."""
@@ -54,6 +56,11 @@ class Options:
     """Take the values of the tensors that a graph holds for granted (`meta.compile` and `capture.compile(freeze=True)` let it hold
     modules' parameters and buffers): what follows from them alone is computed once, scales and shifts of convolutions' and
     linear layers' results go into their weights. Writes to the tensors are not seen from then on."""
+    fuse_attention: bool | None = None
+    """Run attention that a program writes out (softmax(q @ k.transpose(-2, -1) * scale + mask) @ v) by torch's one-kernel attention,
+    whose sums of weighted values are more exact than eager's in half precision, but not its bits. None: in the dtypes that the
+    device's backend names; True: wherever torch has one kernel for it; False: nowhere. Where it drops weights, only if kernels may
+    draw random numbers (`random`)."""
     autotune: bool | None = None
     """Which products of matrices, convolutions and attention are run by the compiler's own kernels, and which by the library's. True:
     those of known sizes are timed on this machine, by both, with what is made of them elementwise, while the graph is compiled.

@@ -16,7 +16,7 @@ from inductor._torch import tensor_of_handle, tensor_offset
 from inductor.backends import BackendOf, class_name
 from inductor.codegen.native import FOLDER, runtime_text
 from inductor.codegen.source import WrapperSource
-from inductor.device import Kernel, KernelSource, NativeBackend
+from inductor.device import JoiningBackend, JointSource, Kernel, KernelSource, NativeBackend
 from inductor.handlers.reference import interpreted
 from inductor.host import HOST
 
@@ -34,6 +34,8 @@ class KernelModule:
     text: str
     sources: tuple[KernelSource, ...]
     file_name: str
+    joint: tuple[JointSource, ...] = ()
+    """What runs several kernels by one launch."""
 
 
 @dataclass(frozen=True)
@@ -97,5 +99,8 @@ class Parts:
                 message = f"kernels for {module.device_type!r} were printed by {module.backend}, and {class_name(builder)} is to build"
                 raise LookupError(message)
             found.update(builder.build(module.text, module.sources))
+            if module.joint:
+                assert isinstance(builder, JoiningBackend), "it printed them"
+                found.update(builder.build_joint(module.text, module.joint))
         found.update({kernel.name: interpreted(kernel) for kernel in self.interpreted})
         return found

@@ -193,5 +193,28 @@ REDUCTIONS: dict[str, Reduction] = {
 """Reduction kinds by name."""
 
 
+@dataclass(frozen=True)
+class Prefix:
+    """One kind of running result, for `ops.scan(kind, value)`: of an operation that may be grouped in any way."""
+
+    name: str
+    doc: str
+    function: Callable[[Tensor], Tensor]
+    """What the interpreter runs: along the last dimension."""
+
+
+SCANS: dict[str, Prefix] = {
+    row.name: row
+    for row in (
+        Prefix("sum", "sum of the values so far", lambda x: x.cumsum(-1, dtype=x.dtype)),
+        Prefix("prod", "product of the values so far", lambda x: x.cumprod(-1, dtype=x.dtype)),
+        Prefix("max", "largest value so far; NaN if any was NaN", lambda x: x.cummax(-1).values),
+        Prefix("min", "smallest value so far; NaN if any was NaN", lambda x: x.cummin(-1).values),
+        Prefix("logaddexp", "log of the sum of the exponentials so far", lambda x: x.logcumsumexp(-1)),
+    )
+}
+"""Kinds of running results by name."""
+
+
 def _comparable(values: Tensor) -> Tensor:
     return values.to(torch.uint8) if values.dtype is torch.bool else values

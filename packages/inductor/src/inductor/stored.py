@@ -16,7 +16,7 @@ import torch
 from inductor.cache.place import FORMAT
 from inductor.cache.tensors import DTYPES, Unstorable, pack, unpack
 from inductor.codegen.source import WrapperSource
-from inductor.device import Kernel, KernelArg, KernelSource
+from inductor.device import JointKernel, JointPart, JointSource, Kernel, KernelArg, KernelSource
 from inductor.ir.body import Body
 from inductor.ir.operations import OPERATIONS, Ref
 from inductor.parts import CHECKED, NATIVE, NATIVE_CALL, WRAPPER, KernelModule, Parts
@@ -59,6 +59,7 @@ def files_of(parts: Parts, *, constants: bool = True) -> dict[str, bytes]:
                     "backend": module.backend,
                     "file": module.file_name,
                     "sources": [[writer.kernel(source.kernel), source.text] for source in module.sources],
+                    "joint": [[writer.joint(source.kernel), source.text] for source in module.joint],
                 }
                 for module in parts.modules
             ],
@@ -86,6 +87,7 @@ def parts_of(files: Mapping[str, bytes]) -> Parts | None:
                 files[module["file"]].decode(),
                 tuple(KernelSource(reader.kernel(kernel), text) for kernel, text in module["sources"]),
                 module["file"],
+                tuple(JointSource(reader.joint(kernel), text) for kernel, text in module["joint"]),
             )
             for module in data["modules"]
         )
@@ -126,6 +128,14 @@ class _Writer:
             "args": [[arg.name, arg.role, str(arg.dtype)] for arg in kernel.args],
             "symbols": list(map(place, kernel.symbols)),
             "origins": list(kernel.origins),
+        }
+
+    def joint(self, kernel: JointKernel) -> dict[str, Any]:
+        return {
+            "name": kernel.name,
+            "device": str(kernel.device),
+            "kernels": [self.kernel(each) for each in kernel.kernels],
+            "parts": [[part.kernel, *part.known] for part in kernel.parts],
         }
 
     def value(self, value: Any) -> Any:
@@ -173,6 +183,14 @@ class _Reader:
             tuple(KernelArg(name, role, DTYPES[dtype]) for name, role, dtype in data["args"]),
             self.at(data["symbols"]),
             tuple(data["origins"]),
+        )
+
+    def joint(self, data: dict[str, Any]) -> JointKernel:
+        return JointKernel(
+            data["name"],
+            torch.device(data["device"]),
+            tuple(map(self.kernel, data["kernels"])),
+            tuple(JointPart(kernel, tuple(known)) for kernel, *known in data["parts"]),
         )
 
     def value(self, value: Any) -> Any:

@@ -31,6 +31,10 @@ class DeviceTraits:
     """Whether eager's elementwise kernels for the device cast operands (numbers too) to the operands' common dtype first:
     those for the CPU do, in bfloat16 `x > 1.2` compares with 1.203125. If not, they compute with what they are given.
     So do sums of few elements (`col2im`): those for the CPU are rounded to the dtype at each, others at their end."""
+    read_at_a_place: float = 3.0
+    """What an element read at a computed place of a row costs, beside one of a row that is read in order; both from a cache."""
+    kept: float = 2.0
+    """What an element that is written to memory, and read again, costs beside that."""
     raises_later: bool = False
     """Whether kernels run after their call returned, so that a position out of range (`ops.indirect`) can't be raised by it.
     Then a backend's `build` also returns, for a graph that checks positions, `_mark_<device type>()` for after the last
@@ -48,9 +52,13 @@ class DeviceTraits:
     summed_rows: tuple[torch.dtype, ...] = ()
     """Dtypes whose products of a matrix and one row, or one column, become sums over the matrix's rows like any others: reading the
     matrix is all that they cost."""
+    fused_attention: tuple[torch.dtype, ...] = ()
+    """Dtypes in which torch's one-kernel attention is faster than the products and the softmax that a program writes out."""
     complex_parts: tuple[torch.dtype, ...] = ()
     """Complex dtypes of which loops read the parts where they lie: kernels get such tensors as if they were of real numbers, two for
     each. Computing with others is left to ATen."""
+    scans: bool = False
+    """Whether running results (`ops.scan`: cumsum and its like) are loops, which the backend prints. If not they are left to ATen."""
     draws_in_kernels: bool = False
     """Whether random numbers are drawn within the kernels that use them unless `Options.random` says otherwise: where a launch and
     memory cost more than drawing again, and nobody expects eager's numbers."""
@@ -65,6 +73,9 @@ class DeviceTraits:
     """Where there may be several devices of the type, or their work goes on after a call: the module, as text of an
     expression over `torch`, with the functions that torch's device modules have ("torch.cuda"): `current_device()`, the
     context manager `device(index)`, within which kernels are launched, and `synchronize()`. None: there is one device."""
+    joins: int | None = None
+    """From how many kernels on, that need not wait for each other, one launch for all of them is faster. A backend that says so is an
+    `inductor.JoiningBackend`."""
     recorder: str | None = None
     """Where launches can be recorded once and replayed together: "module:function" of a function that takes a device and gives
     its `inductor.replay.Recorder`."""

@@ -51,11 +51,17 @@ def scattered(i: Any, r: Any) -> None:
     ops.store("y", ops.indirect(ops.load("index", i[0]), S), value, "add")
 
 
+def running(i: Any, r: Any) -> None:
+    x = ops.load("x", 8 * i[0] + r[0])
+    ops.store("y", 8 * i[0] + r[0], ops.add(ops.scan("sum", x), ops.scan("max", x, backward=True)))
+
+
 BODIES = {
     "log2": recorded(log2),
     "softmax": recorded(softmax, (R0,)),
     "padded_embedding": recorded(padded_embedding),
     "scattered": recorded(scattered),
+    "running": recorded(running, (R0,)),
 }
 
 
@@ -145,6 +151,9 @@ WRONG = (
     ('tmp0: int64 = load("x", i0)\n    tmp1: float32 = exp(tmp0)', "exp of torch.int64 gives no torch.float32"),
     ('tmp0: float32 = load("x", i0)\n    tmp1: float32 = add(tmp0)', "add takes 2 values, not 1"),
     ('tmp0: float32 = load("x", i0)\n    tmp1: float32 = reduce("mean", tmp0)', "no reduction: mean"),
+    ('tmp0: float32 = load("x", i0)\n    tmp1: float32 = scan("mean", tmp0)', "no scan: mean"),
+    ('tmp0: float32 = load("x", i0)\n    tmp1: float32 = scan("sum", tmp0, tmp0)', "scan takes a kind and a value"),
+    ('tmp0: float32 = load("x", i0)\n    tmp1: float32 = scan("sum", tmp0, mask=tmp0)', "no arguments but backward="),
     ('tmp0: float32 = load("x", i0)\n    store("y", i0, tmp0, mode="sub")', "no mode of a store: sub"),
     ('tmp0: float32 = load("x", i0)\n    tmp1: float32 = exp(tmp0, mask=tmp0)', "exp takes no mask"),
     ("import os", "no operation"),

@@ -11,7 +11,10 @@ import torch.nn.functional as F
 from inductor_dynamic import check_dynamic
 from inductor_tracing import check
 
+from aotgrad import core_decompositions, trace_inference
+from inductor import lower
 from inductor.ir.program import ExternOp
+from inductor.traits import DeviceTraits
 
 aten = torch.ops.aten
 ROWS = torch.contiguous_format
@@ -190,3 +193,16 @@ def test_factors_that_eager_does_not_ask_for_of_sizes_that_are_symbols() -> None
             rtol=1e-4,
             atol=1e-5,
         )
+
+
+@pytest.mark.parametrize(("mode", "apart", "together"), [("bilinear", 2, 1), ("bicubic", 2, 2)])
+def test_passes_follow_from_what_memory_costs(mode: str, apart: int, together: int) -> None:
+    """Where keeping costs little, dimensions are resampled one after another; where it is dear, few taps are taken at once."""
+    rank = SMOOTH[mode]
+    x = torch.randn(4, 4, *(16,) * rank)
+    with torch.no_grad():
+        traced = trace_inference(lambda x: (F.interpolate(x, scale_factor=2.0, mode=mode),), [x], core_decompositions())
+    fakes = [node.meta["val"] for node in traced.module.graph.find_nodes(op="placeholder")]
+    for traits, passes in ((DeviceTraits(), apart), (DeviceTraits(read_at_a_place=1.0, kept=8.0), together)):
+        program = lower(traced.module, fakes, traits=lambda device, traits=traits: traits)
+        assert len(program.operations) == passes

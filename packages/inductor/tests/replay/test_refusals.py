@@ -12,7 +12,7 @@ from torch import fx
 
 import aotgrad
 from inductor.replay.refusals import refusal
-from symshapes import FakeMode, ShapeEnv
+from symshapes import FakeMode, ShapeEnv, register_launches
 
 aten = torch.ops.aten
 
@@ -61,6 +61,11 @@ def test_what_the_host_waits_for(program: Callable[..., Any]) -> None:
 
 def test_what_others_define(operator: Any) -> None:
     assert "may do more" in (refusal(graph_of(lambda x: operator(x), torch.randn(4))) or "")
+
+
+def test_what_others_define_and_launches_only(operator: Any) -> None:
+    register_launches(operator)
+    assert refusal(graph_of(lambda x: operator(x), torch.randn(4))) is None
 
 
 def test_what_becomes_a_loop() -> None:

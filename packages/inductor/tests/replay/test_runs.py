@@ -2,69 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 import torch
+from inductor_recording import Counted, Kept
 
 from inductor.replay import Replayed
-from inductor.replay.runs import MOST_FORMS, MOST_RECORDINGS
-from inductor.replay.twins import Filler
-
-
-class Kept:
-    """A `Recorder` whose replays run the function again and put what it gives where the first run's results are."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.recorded = self.replays = self.asides = 0
-        self.fails = self.recording = False
-        self.inside = False
-        """Whether a run is recorded: a real one would not write to anything now."""
-
-    def busy(self) -> bool:
-        return self.recording
-
-    def aside(self, run: Callable[[], Any]) -> Any:
-        self.asides += 1
-        return run()
-
-    def record(self, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
-        if self.fails:
-            raise RuntimeError("operation not permitted when stream is capturing")
-        self.recorded += 1
-        self.inside = True
-        with torch.inference_mode(False):
-            results = run()
-        self.inside = False
-        places = [result for result in results if isinstance(result, torch.Tensor)]
-        fill = Filler(places)
-
-        def replay() -> None:
-            self.replays += 1
-            fill(places, [value for value in run() if isinstance(value, torch.Tensor)])
-
-        return replay, results
-
-    def order(self) -> None:
-        pass
-
-
-class Counted:
-    """A compiled graph that counts the runs of it that are not recorded."""
-
-    def __init__(self, run: Callable[..., Sequence[Any]]) -> None:
-        self.run = run
-        self.calls = 0
-
-    def __call__(self, inputs: list[Any]) -> Sequence[Any]:
-        self.calls += 1
-        given = list(inputs)
-        inputs.clear()
-        return self.run(*given)
+from inductor.replay.forms import MOST_FORMS, MOST_RECORDINGS, REST, WORTH
+from inductor.replay.twins import maker
 
 
 def made(run: Callable[..., Sequence[Any]], *examples: Any) -> tuple[Replayed, Kept, Counted]:
@@ -147,21 +95,38 @@ def test_written_in_between() -> None:
         torch.testing.assert_close(replayed([x, w])[0], x * w + 1)
 
 
-def test_a_recording_for_each_form_and_others_run_as_they_are() -> None:
+def test_a_recording_for_each_form_and_one_met_again_takes_the_place_of_the_oldest() -> None:
     replayed, recorder, graph = made(lambda x, n: (x * n, n), torch.empty(2), 3)
     x = torch.randn(2)
+
+    def call(n: int | float) -> int:
+        """How often the graph ran."""
+        before = graph.calls
+        doubled, number = replayed([x, n])
+        assert (type(number), number) == (type(n), n)
+        torch.testing.assert_close(doubled, x * n)
+        return graph.calls - before
+
     for n in range(MOST_FORMS):
         for _ in range(3):
-            doubled, number = replayed([x, n])
-            assert number == n
-            torch.testing.assert_close(doubled, x * n)
+            call(n)
     assert recorder.recorded == MOST_FORMS
-    before = graph.calls
-    for _ in range(3):
-        torch.testing.assert_close(replayed([x, 99])[0], x * 99)
-    assert recorder.recorded == MOST_FORMS
-    assert graph.calls == before + 3
-    torch.testing.assert_close(replayed([x, 1.0])[0], x * 1.0)  # another kind of number than 1
+    for n in range(100, 200):  # each once: nothing of what is recorded makes room
+        call(n)
+        call(0)
+    before = recorder.recorded
+    assert before == MOST_FORMS
+    call(99)
+    call(99)
+    assert call(99) and recorder.recorded == before + 1
+    for n in (99, 0, *range(2, MOST_FORMS)):
+        call(n)
+    assert recorder.recorded == before + 1
+    for _ in range(4):
+        call(1)  # which made room, is met again, and makes 0 do so
+    assert recorder.recorded == before + 2
+    call(1.0)  # another kind of number than 1
+    assert recorder.recorded == before + 2
 
 
 def test_zeros_of_both_signs_and_nan_are_numbers_of_their_own() -> None:
@@ -182,9 +147,9 @@ def test_what_is_recorded_again_is_gone_before_and_inputs_stay_for_the_first_run
             assert first() is not None
             return made
 
-        def record(self, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
+        def record(self, run: Callable[[], Any], apart: bool) -> tuple[Callable[[], None], Any]:
             assert not any(result() is not None for result in results)
-            replay, made = super().record(run)
+            replay, made = super().record(run, apart)
             results.extend(map(weakref.ref, made))
             return replay, made
 
@@ -302,3 +267,102 @@ def test_a_call_that_raises_leaves_nothing_behind() -> None:
         torch.testing.assert_close(replayed([x, w])[0], x * w + 1)
     assert recorder.asides == 3  # what raised, the first run, and the copies of the recording
     assert recorder.recorded == 1
+
+
+@pytest.mark.parametrize("stray", [False, True])
+def test_twins_have_the_same_strides(stray: bool) -> None:
+    kept = [
+        torch.randn(3, 4),
+        torch.randn(3, 4).t(),
+        torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last),
+        torch.empty(0, 3),
+        torch.randn(()),
+        torch.empty_strided((1, 3), (7, 1)),
+        torch.randn(2, 3, 4).permute(2, 0, 1),
+    ]
+    if stray:
+        kept += [torch.randn(4, 6)[:, ::2], torch.randn(3, 1).expand(3, 4)]
+    for one, other in zip(maker(kept)(), kept, strict=True):
+        assert (one.shape, one.stride(), one.dtype) == (other.shape, other.stride(), other.dtype)
+        assert not one.numel() or one.data_ptr() != other.data_ptr()
+
+
+def test_what_could_not_be_recorded_is_tried_again_after_a_rest(caplog: pytest.LogCaptureFixture) -> None:
+    x, w = torch.randn(4), torch.randn(4)
+    replayed, recorder, graph = made(affine, x, w)
+    recorder.fails = True
+    for _ in range(2 * REST):
+        torch.testing.assert_close(replayed([x, w])[0], x * w + 1)
+    assert graph.calls == 2 * REST and caplog.text.count("not permitted") == 1
+    recorder.fails = False
+    for _ in range(REST * REST):
+        torch.testing.assert_close(replayed([x, w])[0], x * w + 1)
+    assert recorder.recorded == 1 and recorder.replays > 1
+
+
+def test_recordings_that_were_worth_it_do_not_count() -> None:
+    def run(cache: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        if not recorder.inside:
+            cache.add_(x)
+        return cache * 2, cache
+
+    class Writes(Counted):
+        written_results = frozenset({1})
+
+    recorder, graph = Kept(), Writes(run)
+    replayed = Replayed(graph, recorder, lambda: None, [torch.zeros(4), torch.zeros(4)])
+    for text in range(3 * MOST_RECORDINGS):
+        cache, expected = torch.zeros(4), torch.zeros(4)
+        for _ in range(WORTH + 2):
+            x = torch.randn(4)
+            expected += x
+            torch.testing.assert_close(replayed([cache, x])[0], expected * 2)
+        assert recorder.recorded == text + 1
+    caches = [torch.zeros(4) for _ in range(3 * MOST_RECORDINGS)]
+    before = recorder.recorded
+    for cache in caches:  # each once
+        x = torch.randn(4)
+        torch.testing.assert_close(replayed([cache, x])[0], x * 2)
+    assert recorder.recorded <= before + MOST_RECORDINGS
+
+
+def test_inputs_that_share_memory() -> None:
+    def run(cache: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        if not recorder.inside:
+            cache.add_(x)
+        return cache * y, cache
+
+    class Writes(Counted):
+        written_results = frozenset({1})
+
+    recorder, graph = Kept(), Writes(run)
+    replayed = Replayed(graph, recorder, lambda: None, [torch.zeros(4)] * 3, apart=(0,))
+    assert replayed.tells_shared
+    both = torch.zeros(8)
+    cache, x = both[:4], torch.randn(4)
+    y = torch.randn(4)
+    for at in range(8):
+        before = cache.clone()
+        for inputs in ([cache, cache, y], [cache, x, both[4:]], [cache, both[4:], torch.randn(4)]):
+            assert replayed(list(inputs)) is None
+            assert torch.equal(cache, before)
+        if at > 2:
+            x = torch.randn(4)
+        found = replayed([cache, x, y])
+        assert found is not None
+        torch.testing.assert_close(found[0], (before + x) * y)
+        torch.testing.assert_close(cache, before + x)
+    assert recorder.replays > 4
+
+
+def test_results_that_are_too_large(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr("inductor.replay.results.MOST_RESULTS", 1 << 20)
+    x = torch.ones(1 << 9, 1 << 9)
+    replayed, recorder, _ = made(lambda x: (x + 1, x[0] + 1), x)
+    for _ in range(3):
+        replayed([x])
+    assert recorder.replays == 0 and "1 MiB of results" in caplog.text
+    replayed, recorder, _ = made(lambda x: (x[1:] + 1,), x)
+    for _ in range(3):
+        replayed([x])
+    assert recorder.replays == 2

@@ -133,3 +133,17 @@ def test_inputs_that_nobody_else_holds_are_memory_too() -> None:
         graph.graph.output_node().meta["private_inputs"] = private
         plan = schedule(lower(graph, inputs))
         assert bool(plan.memory.reused) is held
+
+
+def test_an_input_that_nobody_reads_takes_no_room() -> None:
+    """A gradient may be known without what it was thought to need, and the graph is its only holder."""
+
+    def f(unread: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return chain(x)
+
+    inputs = torch.randn(30, 30), X
+    graph, (expected,) = trace(f, *inputs)
+    graph.graph.output_node().meta["private_inputs"] = (0,)
+    plan = schedule(lower(graph, inputs))
+    assert plan.memory.reused
+    torch.testing.assert_close(run(plan, *inputs)[0], expected)

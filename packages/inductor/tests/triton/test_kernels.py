@@ -339,6 +339,21 @@ def test_large_constants_are_computed() -> None:
     assert torch.equal(y, torch.arange(10) * 3 + 2**31 + 97)
 
 
+@pytest.mark.parametrize("place", ["load", "value"])
+def test_positions_are_divided_downwards(place: str) -> None:
+    """Of what may be negative: what is rolled and flipped, say."""
+    expr = 3 * Mod(-I0, 7) + FloorDiv(3 - I0, 5) + 3
+
+    def body(o: Sequence[sympy.Symbol], r: Sequence[sympy.Symbol]) -> None:
+        value = ops.load("x", expr) if place == "load" else ops.index_expr(expr, torch.int64)
+        ops.store("y", o[0], value)
+
+    kernel = kernel_of(body, [19], [], [("x", "in", torch.int64), ("y", "out", torch.int64)])
+    x, y = torch.arange(30), torch.empty(19, dtype=torch.int64)
+    run(kernel, x, y)
+    assert y.tolist() == [3 * (-i % 7) + (3 - i) // 5 + 3 for i in range(19)]
+
+
 @pytest.mark.parametrize("divisor", [1, 2])
 def test_a_size_is_an_argument(divisor: int) -> None:
     n = sympy.Symbol("s0", integer=True, positive=True)
@@ -380,6 +395,7 @@ from inductor.ir.body import record
 from inductor.device import Kernel, KernelArg
 from inductor.ops import ops
 from inductor.triton import TritonBackend, compile_ahead
+from symshapes import FloorDiv, Mod
 I, R = sympy.symbols("i0 r0", integer=True, nonnegative=True)
 for width in (1000, 9000):
     def softmax(o, r):
@@ -391,6 +407,13 @@ for width in (1000, 9000):
     kernel = Kernel("softmax", torch.device("cuda"), (sympy.Integer(64),), (sympy.Integer(width),), body, args, (), ())
     cubin = compile_ahead(TritonBackend().emit(kernel))
     print(cubin[:4], len(cubin) > 1000)
+def rolled(o, r):
+    ops.store("y", o[0], ops.load("x", 3 * Mod(-o[0], 7) + FloorDiv(3 - o[0], 5) + 3))
+body = record(rolled, (I,), (), lambda name: torch.float16)
+args = tuple(KernelArg(n, role, torch.float16) for n, role in (("x", "in"), ("y", "out")))
+kernel = Kernel("rolled", torch.device("cuda"), (sympy.Integer(19),), (), body, args, (), ())
+cubin = compile_ahead(TritonBackend().emit(kernel))
+print(cubin[:4], len(cubin) > 1000)
 def far(o, r):
     row = ops.indirect(ops.load("i", o[0]), 2**31 + 9)
     ops.store("y", o[0], ops.add(ops.index_expr(o[0] + 2**31 + 97, torch.int64), ops.load("x", row * 3)))
@@ -409,7 +432,7 @@ cubin = compile_ahead(source)
 print(cubin[:4], len(cubin) > 1000)
 print("range(0, tl.full((), 2147483657, tl.int64), RBLOCK)" in source.text)
 """
-    compiled_apart(program, tmp_path, ["b'\\x7fELF' True"] * 4 + ["True"])
+    compiled_apart(program, tmp_path, ["b'\\x7fELF' True"] * 5 + ["True"])
 
 
 def test_dropout_between_its_neighbours_is_one_kernel(tmp_path: Path) -> None:

@@ -14,11 +14,15 @@ import torch
 
 if importlib.util.find_spec("triton") is None:
     pytest.skip("triton is not installed in this environment", allow_module_level=True)
+from inductor_tracing import trace
 from triton.runtime.build import compile_module_from_src
 
-from inductor.addresses import address_facts, address_header
-from inductor.triton import launcher
+from inductor import lower, schedule
+from inductor.addresses import address_facts
+from inductor.triton import TritonBackend, launcher, signature
 from inductor.triton.blocks import Nature, choose
+from inductor.triton.choices import Choices
+from inductor.triton.kernel import general_blocks
 
 STREAM = 0x5000
 BUFFER, INTEGER, FLOAT = range(3)
@@ -55,7 +59,7 @@ class Driver:
 @pytest.fixture(scope="module")
 def native():
     # Another text is another module: what the process launches by stays as it is.
-    return compile_module_from_src(address_header() + launcher.SOURCE.read_text() + "/* a test's */\n", "launcher")
+    return compile_module_from_src(launcher.native_text(launcher.SOURCE) + "/* a test's */\n", "launcher")
 
 
 @pytest.fixture
@@ -235,13 +239,13 @@ def test_what_was_compiled_goes_with_its_function(monkeypatch):
             self.function = function
 
     monkeypatch.setattr(launcher, "source_of", lambda function, *_: function)
-    monkeypatch.setattr(launcher, "_target", lambda: None)
+    monkeypatch.setattr(launcher, "target", lambda: None)
     monkeypatch.setattr(launcher.triton, "compile", lambda function, **_: Compiled(function))
     made: list[Any] = []
     monkeypatch.setattr(
-        launcher, "_on_device", lambda compiled, device: made.append(1) or launcher.Loaded(1, 2, 3, compiled)
+        launcher, "on_device", lambda compiled, device: made.append(1) or launcher.Loaded(1, 2, 3, compiled)
     )
-    function, kernel = Function(), SimpleNamespace(device=torch.device("cuda", 0))
+    function, kernel = Function(), SimpleNamespace(device=torch.device("cuda", 0), args=())
     blocks = choose(None, None, Nature(0, 4), None)
     first = launcher.load(function, kernel, blocks, b"", True)
     assert launcher.load(function, kernel, blocks, b"", True) is first and made == [1]
@@ -249,6 +253,31 @@ def test_what_was_compiled_goes_with_its_function(monkeypatch):
     del function, first
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.parametrize(
+    "names", [{torch.float16: "fp16", torch.bfloat16: "bf16"}, {torch.float32: "fp32", torch.int64: "i64"}]
+)
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_text_is_compiled_for_each_dtype_in_memory(monkeypatch, names, ahead):
+    """Loads and stores convert: kernels over several dtypes have one text, and so one function."""
+    kernels, backend = [], TritonBackend("cpu")
+    for dtype in names:
+        inputs = [torch.ones(20, dtype=dtype), torch.ones(20, dtype=dtype)]
+        graph, _ = trace(torch.mul, *inputs)
+        kernels += schedule(lower(graph, inputs, traits=lambda _: backend.traits)).kernels
+    function = SimpleNamespace()
+    assert len({backend.emit(kernel).text for kernel in kernels}) == 1
+
+    monkeypatch.setattr(signature, "ASTSource", lambda function, types, **_: SimpleNamespace(signature=types))
+    monkeypatch.setattr(launcher, "target", lambda: None)
+    monkeypatch.setattr(launcher, "compile_for", lambda source, *_: source)
+    monkeypatch.setattr(launcher, "on_device", lambda source, device: launcher.Loaded(1, 2, 3, source))
+    if ahead:
+        for kernel in kernels:
+            launcher.begin(Choices(kernel, function, lambda *_: function), 0)
+    loaded = [launcher.load(function, kernel, general_blocks(kernel), b"\7", True).owner for kernel in kernels]
+    assert [source.signature["in0"] for source in loaded] == [f"*{name}" for name in names.values()]
 
 
 def test_the_drivers_refusal(native, driver):

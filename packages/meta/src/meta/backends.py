@@ -16,7 +16,15 @@ from torch import fx
 
 import aotgrad
 import capture
-from inductor import CompiledGraph, Options, compile_graph, prepare_graph, replayed
+from inductor import (
+    CompiledGraph,
+    Options,
+    SavedMemory,
+    compile_graph,
+    fuses_attention,
+    prepare_graph,
+    replayed,
+)
 from meta.modes import MODES, Mode
 from symshapes import UnbackedError
 
@@ -65,25 +73,28 @@ def inductor(
     # A backward's positions are its forward's, which waited for their check: it need not hold up the host once more.
     unhurried = replace(chosen, index_checks="async") if chosen.index_checks == "sync" else chosen
 
-    def compiler_with(options: Options, replay: bool = False) -> aotgrad.Compiler:
-        def compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Sequence[Any]]:
+    memory = SavedMemory()
+
+    def compiler_with(options: Options, memory: SavedMemory | None) -> aotgrad.Compiler:
+        def compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Sequence[Any] | None]:
             compiled = compile_graph(graph, inputs, options)
             if on_compiled is not None:
                 on_compiled(compiled)
-            return replayed(compiled, graph.graph, inputs) if replay else compiled
+            return replayed(compiled, graph.graph, inputs, memory=memory) if mode.replay else compiled
 
         return compiler
 
-    compiler = compiler_with(chosen)
+    repeatable = _repeatable(chosen, graph_module)
     return _differentiated(
         graph_module,
         example_inputs,
         mode,
-        rewrite=functools.partial(prepare_graph, options=_repeatable(chosen, graph_module)),
+        rewrite=functools.partial(prepare_graph, options=repeatable),
         freeze=chosen.freezing,
-        inference_compiler=compiler_with(chosen, mode.replay),
-        forward_compiler=compiler,
-        backward_compiler=compiler_with(unhurried),
+        attention=lambda found: fuses_attention(found.device, found.dtype, found.dropout > 0, repeatable),
+        inference_compiler=compiler_with(chosen, None),
+        forward_compiler=compiler_with(chosen, memory),
+        backward_compiler=compiler_with(unhurried, memory),
     )
 
 

@@ -8,6 +8,7 @@ from aotgrad.decompositions import (  # noqa: F401  (importing a family register
     distances,
     factories,
     foreach,
+    fused,
     indexing,
     losses,
     membership,

@@ -12,7 +12,7 @@ from capture.variables.base import Args, Kwargs, SymbolicRaise, Variable
 from capture.variables.constants import Known
 from capture.variables.functions import Function
 from capture.variables.generators import Generator
-from capture.variables.handlers import handler_of
+from capture.variables.handlers import Wrapper, handler_of
 from capture.variables.sequences import Tuple
 from symshapes import is_generated
 
@@ -44,6 +44,8 @@ class FunctionCalls:
         if real is not None:
             module = module_of(real)
             handler = handler_of(real, module)
+            if isinstance(handler, Wrapper):
+                return handler.handler(m, function.held(m, handler.held), args, kwargs)
             if handler is not None:
                 return handler(m, args, kwargs)
             if is_recorded_python(real, module) and any(

@@ -29,6 +29,7 @@ from .dynamic import DynamicSizes
 from .errors import ProgramErrors
 from .number_ranges import NumberRanges
 from .refusals import Refusals
+from .scalars import ScalarTensors
 from .side_effects import SideEffects
 from .state import EvaluationState
 from .trials import refusal
@@ -79,6 +80,7 @@ class GraphRecorder:
         self.autocast_nesting_change = 0
         self.refusals = refusals
         self._ranges = NumberRanges()
+        self._scalars = ScalarTensors(guards)
         #: An operator refused what it was given: eager would raise, too.
         self.refused_by_operator = False
         #: Tensors whose place in autograd's graph was asked for, and at which step; see `places`.
@@ -212,6 +214,7 @@ class GraphRecorder:
         node.meta["step"] = self._state.step
         if acts:
             node.meta["effect"] = "write" if wrote else "other"
+        self._scalars.recorded(target, fake_args, fake_kwargs, result, wrote, self.fakes)
         return (
             self._builder.from_python(result)
             if result is not None and self._is_plain(result)
@@ -300,6 +303,10 @@ class GraphRecorder:
             found = self._numbers[key] = self._effects.created(Symbolic(node, value))
         return found
 
+    def decide(self, condition: Any) -> bool | None:
+        """What a condition on numbers found in data is, if that can be guarded; None where only the run can tell."""
+        return self._scalars.decide(condition)
+
     def control(self, operation: Any, args: tuple[fx.Node, ...], values: tuple[Any, ...], acts: bool) -> Variable:
         """Add the call of an operation over graphs, which gives `values`; `acts`: it draws random numbers, say."""
         self._effects.left_behind()
@@ -312,6 +319,7 @@ class GraphRecorder:
     def forget(self, nodes: Sequence[fx.Node]) -> None:
         """Take calls out of the graph; nobody may know their values any more."""
         gone = set(nodes)
+        self._scalars.forget()
         for node in reversed(nodes):
             self.graph.graph.erase_node(node)
         self.fakes = {key: tensor for key, tensor in self.fakes.items() if tensor.node not in gone}

@@ -18,6 +18,8 @@ from typing import Any, Literal
 
 import torch
 
+from symshapes import register_launches
+
 from .description import Kernel
 
 _NAMESPACE = "triton_kernels"
@@ -89,7 +91,9 @@ def _made(kernel: Kernel, launcher: Launcher, texts: list[str]) -> Any:
     # A kernel knows nothing of autograd: nothing is recorded, no version counted.
     _library.impl(name, torch.library.fallthrough_kernel, "Autograd")
     torch.library.register_fake(f"{_NAMESPACE}::{name}", _no_result, lib=_library)
-    return getattr(getattr(torch.ops, _NAMESPACE), name).default
+    operator = getattr(getattr(torch.ops, _NAMESPACE), name).default
+    register_launches(operator)
+    return operator
 
 
 def _parameter(name: str, at: int) -> str:

@@ -6,6 +6,8 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from capture.bytecode import build
 from capture.bytecode.instruction import Instruction
 
@@ -58,6 +60,11 @@ class Attr(ReadFrom):
         return vars(base)[self.attr] if self.via_dict else getattr(base, self.attr)
 
 
+def _brief(key: Any) -> str:
+    """A key in words that stay the same: what a tensor holds changes, and is much to say."""
+    return f"<{type(key).__name__} {list(key.shape)}>" if isinstance(key, torch.Tensor) else repr(key)
+
+
 @dataclass(frozen=True, slots=True)
 class Item(ReadFrom):
     """`base[key]` with a constant key: an index of a list or tuple, or a key of a dict.
@@ -77,7 +84,7 @@ class Item(ReadFrom):
             owner = self.base.base.name
             return f"{owner}.{self.key}" if self.key.isidentifier() else f"{owner}[{self.key}]"
         entry = self.base.entry(self.key) if isinstance(self.base, Local) else None
-        return entry or f"{self.base.name}[{self.key!r}]"
+        return entry or f"{self.base.name}[{_brief(self.key)}]"
 
     def load(self) -> list[Instruction]:
         if self.overridden:

@@ -179,6 +179,9 @@ class Recorder(Protocol):
     def number(self, tensor: Any, name: str, args: list[Any], kwargs: dict[str, Any], value: Any) -> Variable:
         """A symbolic size, stride or count of a tensor: one node per number."""
 
+    def decide(self, condition: Any) -> bool | None:
+        """What a condition on numbers found in data is, if that can be guarded; None where only the run can tell."""
+
     def state_call(self, target: Any, args: Args) -> None:
         """A call that changes torch's modes: recorded in the graph and made for real, to be undone after tracing."""
 

@@ -120,6 +120,13 @@ class Function(Variable):
         m.guards.note_identity(self, self.real)
         return self.real
 
+    def held(self, m: Interpreter, name: str) -> Variable:
+        """What a variable of the enclosing function is."""
+        content = self.closure[self.code.co_freevars.index(name)].read(m)
+        if content is None:
+            m.errors.throw(NameError, f"cannot access free variable {name!r} where it is not associated with a value")
+        return content
+
     def hash_key(self, m: Interpreter) -> Hashable:
         if self.real is None:
             return m.identity.key(self)

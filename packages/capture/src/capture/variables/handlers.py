@@ -26,6 +26,9 @@ from .base import Args, Interpreter, Kwargs, Variable
 #: Takes the interpreter and the arguments, not looked at yet; gives the call's result.
 Handler = Callable[[Interpreter, Args, Kwargs], Variable]
 
+#: Takes the interpreter, the function that is wrapped, and the arguments; gives the call's result.
+WrapperHandler = Callable[[Interpreter, Variable, Args, Kwargs], Variable]
+
 #: By the object, or by the name of the place of a Python function's code.
 _HANDLERS: dict[Any, Handler] = {}
 #: The code that those Python functions ran which are registered as objects.
@@ -54,6 +57,17 @@ class Fold:
         return m.builder.from_python(m.builder.fold(self.function, real, named))
 
 
+@dataclass(frozen=True)
+class Wrapper:
+    """The handler of functions that wrap another, which their variable `held` is."""
+
+    held: str
+    handler: WrapperHandler
+
+    def __call__(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        raise AssertionError("which function it wraps must be known first")
+
+
 def handles(*callables: Any) -> Callable[[Handler], Handler]:
     """Register what calls of these objects mean; a string is the name of the place of a Python function's code.
 
@@ -63,6 +77,19 @@ def handles(*callables: Any) -> Callable[[Handler], Handler]:
     def register(handler: Handler) -> Handler:
         for each in callables:
             _add(each, handler)
+        return handler
+
+    return register
+
+
+def handles_wrapper(place: str, held: str) -> Callable[[WrapperHandler], WrapperHandler]:
+    """Register what calls of those Python functions mean that are made at a place, one for each function that they wrap.
+
+    The handler gets the wrapped function, too: what the variable `held` of the enclosing function is.
+    """
+
+    def register(handler: WrapperHandler) -> WrapperHandler:
+        _add(place, Wrapper(held, handler))
         return handler
 
     return register

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from capture._torch import default_devices
 from symshapes import counted_factories
 
 from .base import Args, Interpreter, Kwargs, Variable
@@ -153,10 +154,12 @@ def _counting(function: Any, operator: Any) -> None:
         count = (args[2] if len(args) > 2 else kwargs.get("steps", Constant(None))).realize(m)
         ends = [v.realize(m) for v in (*args[:2], *(kwargs[name] for name in ("start", "end") if name in kwargs))]
         numbers = all(isinstance(v, Symbolic) or is_number(v) for v in ends)
-        target = (
-            operator if _is_position(count) and numbers and not kwargs.keys() & {"out", "requires_grad"} else function
-        )
-        return m.recorder.record("call_function", target, args, kwargs)
+        if not _is_position(count) or not numbers or kwargs.keys() & {"out", "requires_grad"}:
+            return m.recorder.record("call_function", function, args, kwargs)
+        devices = default_devices()
+        if devices and m.builder.is_none(kwargs.get("device", Constant(None)).realize(m)):
+            kwargs = {**kwargs, "device": Constant(devices[-1])}  # torch gives it to its own functions alone
+        return m.recorder.record("call_function", operator, args, kwargs)
 
 
 for _function, _operator in counted_factories.items():

@@ -53,9 +53,9 @@ class Symbolic(Variable):
         return self.specialise(m) if self.known is None else self.known
 
     def truth(self, m: Interpreter) -> bool:
-        if self.python_type() is bool:
-            return bool(self.value)
-        return bool(self.value != self.python_type()())
+        condition = self.value if self.python_type() is bool else self.value != self.python_type()()
+        told = m.recorder.decide(condition) if is_unbacked(condition) else None
+        return bool(condition) if told is None else told
 
     def specialise(self, m: Interpreter) -> Any:
         """The number itself, guarded to stay so."""

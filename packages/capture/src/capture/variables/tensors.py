@@ -11,6 +11,7 @@ import torch
 from torch import fx
 
 from capture import config
+from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
 from capture.sources import Source
 from capture.trace_rules import module_of
@@ -56,6 +57,8 @@ class Tensor(Variable):
         self.fake = fake
         self.cls = cls
         self.value: torch.Tensor | None = None
+        #: The gradient that the program gave it.
+        self.given_grad: Variable | None = None
 
     def python_type(self) -> type:
         return self.cls
@@ -117,12 +120,37 @@ class Tensor(Variable):
 
     def grad(self, m: Interpreter) -> Variable:
         """An input's gradient; one made in the frame has none that is known."""
+        if self.given_grad is not None:
+            return self.given_grad
         if self.value is None or self.source is None:
             raise Unsupported("Tensor.grad of a tensor made in the frame")
         return m.builder.wrap(self.value.grad, part(self.source, "grad"))
 
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
-        raise Unsupported(f"setting attribute {name!r} of a tensor")
+        value = value.realize(m)
+        if name != "grad" or self.value is None or self.source is None or not self.may_have_grad(m, value):
+            raise Unsupported(f"setting attribute {name!r} of a tensor")
+        self.given_grad = value
+        m.effects.mutated(self)
+
+    def may_have_grad(self, m: Interpreter, value: Variable) -> bool:
+        """Whether torch takes a value for its gradient, for certain: none, or a tensor just like it."""
+        if not isinstance(value, Tensor):
+            return m.builder.is_none(value)
+        own, other = self.fake, value.fake
+        sizes = [*own.shape, *other.shape]
+        alike = own.dtype is other.dtype and own.device == other.device and own.layout is other.layout
+        return value is not self and alike and all(type(size) is int for size in sizes) and own.shape == other.shape
+
+    def written(self) -> Iterable[Variable]:
+        assert self.given_grad is not None
+        return (self.given_grad,)
+
+    def replay(self, e: Emitter) -> None:
+        assert self.given_grad is not None
+        e.load(self.given_grad)
+        e.load(self)
+        e.emit(build.store_attr("grad"))
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         args = [a.realize(m) for a in args]

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from inductor.cache.scratch import claimed_folder
 
-FORMAT = 4
+FORMAT = 5
 """Of entries and their manifests; another one has a folder of its own."""
 _FOLDER = f"v{FORMAT}"
 GONE = ".gone-"

@@ -22,6 +22,7 @@ from inductor.codegen.extern import ArgumentPrinter, unpacked
 from inductor.codegen.guards import DeviceGuards
 from inductor.codegen.layouts import Geometry, is_dense, preferred_geometries, relied_on
 from inductor.codegen.source import WrapperSource, module_text
+from inductor.device import JointKernel, Kernel
 from inductor.ir.body import checks_positions
 from inductor.ir.indexing import is_empty
 from inductor.ir.operations import Expr, Symbol
@@ -31,7 +32,7 @@ from inductor.schedule.extern import begins_with, in_place, writes_into
 from inductor.schedule.kernels import origins
 from inductor.schedule.lives import extent
 from inductor.schedule.nodes import symbol_names, views
-from inductor.schedule.schedule import ExternStep, KernelStep, Schedule, Step
+from inductor.schedule.schedule import Batch, ExternStep, KernelStep, Schedule, Step
 from inductor.schedule.space import estimate, number
 from inductor.traits import TraitsOf
 from symshapes import require
@@ -107,11 +108,13 @@ class _Writer:
         self.pooled = schedule.memory.private if pool_memory else frozenset()
         self.traits = traits
         self.with_kernels = {kernel.device for kernel in schedule.kernels if kernel.name not in schedule.unsupported}
+        self.with_kernels |= {kernel.device for kernel in schedule.joint_kernels}
         self.check = check
         self.globals: dict[str, str] = {}
         self.objects: dict[str, Any] = {}
         self.lines: list[str] = []
-        self.kernel_names = dict.fromkeys(kernel.name for kernel in schedule.kernels)
+        called: list[Kernel | JointKernel] = [*schedule.kernels, *schedule.joint_kernels]
+        self.kernel_names = dict.fromkeys(kernel.name for kernel in called)
         self.names: dict[str, str] = {}
         self.taken = {symbol.name for symbol in self.program.symbols}
         for op in self.program.operations:
@@ -124,7 +127,7 @@ class _Writer:
         self.fresh: set[str] = set()
         """Tensors with storage offset 0."""
         self.defined: set[str] = set()
-        self.guards = DeviceGuards((kernel.device for kernel in schedule.kernels), traits, self.bind)
+        self.guards = DeviceGuards((kernel.device for kernel in called), traits, self.bind)
         self.used = self.used_symbols()
         self.relied = relied_on(schedule)
         self.preferred = preferred_geometries(schedule)
@@ -233,8 +236,13 @@ class _Writer:
         body = self.lines
         body += self.guards.head()
         self.unpack()
+        batches = {batch.steps.start: batch for batch in self.schedule.batches}
+        together = {at for batch in self.schedule.batches for at in batch.steps}
         for at, step in enumerate(self.schedule.steps):
-            self.step(at, step)
+            if at in batches:
+                self.batch(batches[at])
+            elif at not in together:
+                self.step(at, step)
             if self.waits and at in self.last_checks:
                 device = self.last_checks[at]
                 self.lines.append(self.guards.within(device, f"_mark_{device.type}()"))
@@ -311,25 +319,49 @@ class _Writer:
     def step(self, at: int, step: Step) -> None:
         if isinstance(step, KernelStep):
             self.comment(step.loop.origins)
-            for name in step.loop.writes:
-                if name not in self.memory.inplace.get(at, {}):
-                    self.provide(name, dict(step.loop.initial).get(name), name in self.memory.adopted.get(at, {}))
-            arguments = [self.name(buffer) for buffer in step.buffers]
-            arguments += map(self.size, step.numbers)
-            # An argument that is overwritten in place goes by the name of what was there before.
-            inplace = self.memory.inplace.get(at, {})
-            for written, read in inplace.items():
-                arguments[step.buffers.index(written)] = self.name(read)
-            launch = f"{step.kernel.name}({', '.join(arguments)})"
+            self.provide_results(at, step)
+            launch = f"{step.kernel.name}({self.arguments(at, step.buffers, step.numbers)})"
             self.lines.append(self.guards.within(step.kernel.device, launch))
-            for written, read in inplace.items():
-                self.take_over(written, read)
+            self.settle_results(at)
         else:
             self.extern(at, step)
 
-    def comment(self, nodes: Sequence[Any]) -> None:
+    def provide_results(self, at: int, step: KernelStep) -> None:
+        for name in step.loop.writes:
+            if name not in self.memory.inplace.get(at, {}):
+                self.provide(name, dict(step.loop.initial).get(name), name in self.memory.adopted.get(at, {}))
+
+    def arguments(self, at: int, buffers: Sequence[str], numbers: Sequence[Expr]) -> str:
+        arguments = [self.name(buffer) for buffer in buffers]
+        # An argument that is overwritten in place goes by the name of what was there before.
+        for written, read in self.memory.inplace.get(at, {}).items():
+            arguments[buffers.index(written)] = self.name(read)
+        return ", ".join((*arguments, *map(self.size, numbers)))
+
+    def settle_results(self, at: int) -> None:
+        for written, read in self.memory.inplace.get(at, {}).items():
+            self.take_over(written, read)
+
+    def batch(self, batch: Batch) -> None:
+        """Steps that run at the same time: memory for all, launches, and only then new names for what was overwritten."""
+        steps = {at: step for at in batch.steps if isinstance(step := self.schedule.steps[at], KernelStep)}
+        for at, step in steps.items():
+            self.provide_results(at, step)
+        for launch in batch.joint:
+            parts = zip(launch.steps, launch.buffers, launch.numbers, strict=True)
+            rows = [(at, self.arguments(at, buffers, numbers)) for at, buffers, numbers in parts]
+            self.lines.append(f"# {len(rows)} kernels by one launch")
+            self.lines.append(self.guards.within(launch.kernel.device, f"{launch.kernel.name}("))
+            for at, arguments in rows:
+                self.comment(steps[at].loop.origins, indent="    ")
+                self.lines.append(f"    {arguments},")
+            self.lines.append(")")
+        for at in batch.steps:
+            self.settle_results(at)
+
+    def comment(self, nodes: Sequence[Any], indent: str = "") -> None:
         for text in origins(nodes):
-            self.lines += textwrap.wrap(text, 110, initial_indent="# ", subsequent_indent="#   ")
+            self.lines += textwrap.wrap(text, 110, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}#   ")
 
     def provide(self, name: str, initial: str | StridedView | None, adopt: bool) -> None:
         """Memory for a buffer, and its initial content: that of a buffer or of a window into one."""

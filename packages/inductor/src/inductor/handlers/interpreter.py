@@ -25,13 +25,14 @@ from inductor.ir.operations import (
     Load,
     Reduce,
     Round,
+    Scan,
     Store,
     Symbol,
     Where,
 )
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Measure, Program, StridedView
 from inductor.ops import INDEX_RULES
-from inductor.primitives import PRIMITIVES, REDUCTIONS
+from inductor.primitives import PRIMITIVES, REDUCTIONS, SCANS
 from symshapes import FloorDiv, Mod
 from symshapes import evaluate as evaluate_on_numbers
 
@@ -166,17 +167,25 @@ class Interpreter:
     def reduce(self, op: Reduce, value: torch.Tensor) -> torch.Tensor:
         """The values reduced over the inner loops."""
         inner = self.extent[self.outer :]
-        if not inner:
-            inner_shape: list[int] = []
-            value = value.unsqueeze(-1)
-        else:
-            inner_shape = [1] * len(inner)
-            shape = torch.broadcast_shapes(value.shape, [1] * self.outer + inner)
-            value = value.expand(shape)
-            value = value.reshape((*value.shape[: self.outer], -1))
-        result = REDUCTIONS[op.kind].function(value, op.dtype)
+        result = REDUCTIONS[op.kind].function(self._rows(value), op.dtype)
         assert result.dtype is op.dtype, f"{op.kind} gave {result.dtype}, recorded as {op.dtype}"
-        return result.reshape((*result.shape, *inner_shape))
+        return result.reshape((*result.shape, *([1] * len(inner))))
+
+    def scan(self, op: Scan, value: torch.Tensor) -> torch.Tensor:
+        """The running results along the inner loops."""
+        inner, rows = self.extent[self.outer :], self._rows(value)
+        result = SCANS[op.kind].function(rows.flip(-1) if op.backward else rows)
+        result = result.flip(-1) if op.backward else result
+        assert result.dtype is op.dtype, f"{op.kind} gave {result.dtype}, recorded as {op.dtype}"
+        return result.reshape((*result.shape[: self.outer], *inner)) if inner else result.squeeze(-1)
+
+    def _rows(self, value: torch.Tensor) -> torch.Tensor:
+        """A value at each inner point, which are one dimension, the last."""
+        inner = self.extent[self.outer :]
+        if not inner:
+            return value.unsqueeze(-1)
+        shape = torch.broadcast_shapes(value.shape, [1] * self.outer + inner)
+        return value.expand(shape).reshape((*shape[: self.outer], math.prod(inner)))
 
 
 def run_loop(op: LoopOp, memory: Mapping[str, torch.Tensor], sizes: Mapping[Symbol, int]) -> None:

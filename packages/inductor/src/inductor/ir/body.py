@@ -27,6 +27,7 @@ from inductor.ir.operations import (
     Reduce,
     Ref,
     Round,
+    Scan,
     Store,
     StoreMode,
     Symbol,
@@ -34,7 +35,7 @@ from inductor.ir.operations import (
 )
 from inductor.ir.text import print_body
 from inductor.ops import INDEX_RULES, compute_dtype, install
-from inductor.primitives import PRIMITIVES, REDUCTIONS
+from inductor.primitives import PRIMITIVES, REDUCTIONS, SCANS
 
 
 @dataclass(frozen=True)
@@ -206,6 +207,10 @@ class Recorder:
     def reduce(self, kind: str, value: Ref) -> Ref:
         """Record a reduction of `REDUCTIONS` over the inner loops."""
         return self._append(Reduce(kind, value, REDUCTIONS[kind].result or self.dtype(value)))
+
+    def scan(self, kind: str, value: Ref, backward: bool = False) -> Ref:
+        """Record a running result of `SCANS` along the inner loops."""
+        return self._append(Scan(SCANS[kind].name, value, backward, self.dtype(value)))
 
     def indirect(self, value: Ref, size: Any, rule: str = "wrap") -> Any:
         """Record that a value is a position below `size`; returns the symbol that stands for it in indices."""

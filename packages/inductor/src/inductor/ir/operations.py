@@ -231,6 +231,21 @@ class Reduce(_OfOneValue):
 
 
 @dataclass(frozen=True, slots=True)
+class Scan(_OfOneValue):
+    """`value` combined over the inner points up to this one, itself among them, in the order of the flattened inner space;
+    `backward`: over this one and those behind it. `kind` is one of `primitives.SCANS`."""
+
+    opcode = "scan"
+    kind: str
+    value: Ref
+    backward: bool
+    dtype: torch.dtype
+
+    def with_operands(self, place: Place) -> Scan:
+        return Scan(self.kind, place(self.value), self.backward, self.dtype)
+
+
+@dataclass(frozen=True, slots=True)
 class Indirect(_Operation):
     """An int64 `value` as `symbol`, for the index expressions after it: a position below `size`, which has no loop variables.
 
@@ -257,10 +272,12 @@ class Indirect(_Operation):
         return Indirect(place(self.value), self.size, self.symbol, mask, self.rule)
 
 
-Op: TypeAlias = Constant | IndexExpr | Load | Store | Elementwise | Cast | Round | Bitcast | Where | Reduce | Indirect
+Op: TypeAlias = (
+    Constant | IndexExpr | Load | Store | Elementwise | Cast | Round | Bitcast | Where | Reduce | Scan | Indirect
+)
 """One operation of a body."""
 OPERATIONS: dict[str, type[Op]] = {
     kind.opcode: kind
-    for kind in (Constant, IndexExpr, Load, Store, Elementwise, Cast, Round, Bitcast, Where, Reduce, Indirect)
+    for kind in (Constant, IndexExpr, Load, Store, Elementwise, Cast, Round, Bitcast, Where, Reduce, Scan, Indirect)
 }
 """The kinds by opcode."""

@@ -27,13 +27,14 @@ from inductor.ir.operations import (
     Reduce,
     Ref,
     Round,
+    Scan,
     Store,
     StoreMode,
     Symbol,
     Where,
 )
 from inductor.ops import COMPUTE_DTYPES, INDEX_RULES
-from inductor.primitives import PRIMITIVES, REDUCTIONS
+from inductor.primitives import PRIMITIVES, REDUCTIONS, SCANS
 from symshapes import index_symbol, parse_expr
 
 T = TypeVar("T")
@@ -157,8 +158,10 @@ class _Reader:
                 raise ValueError("no operation")
 
     def _operation(self, name: str, dtype: torch.dtype, call: ast.Call) -> Op:
-        mask = _keyword(call.keywords, "mask", self._value)
         opcode = ast.unparse(call.func)
+        if opcode == "scan":
+            return self._scan(dtype, call)
+        mask = _keyword(call.keywords, "mask", self._value)
         if mask is not None and opcode not in ("load", "indirect"):
             raise ValueError(f"{opcode} takes no mask")
         match opcode, call.args:
@@ -185,6 +188,13 @@ class _Reader:
                 )
             case _, operands:
                 return self._elementwise(opcode, tuple(map(self._value, operands)), dtype)
+
+    def _scan(self, dtype: torch.dtype, call: ast.Call) -> Op:
+        backward = _keyword(call.keywords, "backward", lambda node: bool(_number(node, torch.bool)))
+        match call.args:
+            case [kind, value]:
+                return Scan(named(SCANS, string(kind), "scan").name, self._value(value), bool(backward), dtype)
+        raise ValueError(f"scan takes a kind and a value, not {len(call.args)} arguments")
 
     def _elementwise(self, name: str, operands: tuple[Ref, ...], dtype: torch.dtype) -> Elementwise:
         primitive = named(PRIMITIVES, name, "primitive")

@@ -227,6 +227,11 @@ def reduce(kind: str, value: Scalar) -> Scalar:
     return Scalar(ops.reduce(kind, value.ref))
 
 
+def scan(kind: str, value: Scalar, backward: bool = False) -> Scalar:
+    """Combine over the inner points up to this one, or from this one on."""
+    return Scalar(ops.scan(kind, value.ref, backward))
+
+
 def indirect(position: Scalar, size: Any, rule: str) -> Expr:
     """An int64 value as an index symbol below `size`; `rule` names an `ops.IndexRule`."""
     return ops.indirect(position.ref, size, rule)

@@ -29,6 +29,7 @@ from inductor.ir.operations import (
     Reduce,
     Ref,
     Round,
+    Scan,
     Store,
     Symbol,
     Where,
@@ -92,5 +93,7 @@ def _arguments(op: Op, names: Sequence[str]) -> list[str]:
             return [value(condition), value(then), value(otherwise)]
         case Reduce(kind, source):
             return [f'"{kind}"', value(source)]
+        case Scan(kind, source, backward):
+            return [f'"{kind}"', value(source), *(["backward=True"] if backward else [])]
         case Indirect(source, size, _, mask, rule):
             return [value(source), expr_text(size), f'"{rule}"', *masked(mask)]

@@ -15,6 +15,7 @@ from inductor.lowerings import (
     pooling,
     reductions,
     resampling,
+    scans,
     scatter,
     views,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "pooling",
     "reductions",
     "resampling",
+    "scans",
     "scatter",
     "views",
 ]

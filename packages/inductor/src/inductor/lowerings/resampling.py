@@ -23,10 +23,6 @@ from inductor.lowerings.windows import channels_last
 Tap = tuple[Expr, Scalar | None]
 """A place along a dimension, and its weight; None: 1."""
 
-AT_A_PLACE = 3.0
-"""What an element read at a computed place of a row costs, beside one of a vector of neighbours."""
-KEPT = 2.0
-"""What an element that is written to memory, and read again, costs beside that."""
 SMALL = 128
 VECTOR_OF_CHANNELS = 3
 """Planes of lengths of so many together, and results with more than so many channels as neighbours in memory, eager has another
@@ -293,6 +289,7 @@ def _plan(builder: Builder, self: TensorValue, axes: dict[int, Axis], count: int
     """Which dimensions are resampled in which pass: a pass of its own writes and reads all elements once more, but the fewer taps
     are taken together, the less is read; and where positions in a row are computed, lanes read one by one."""
     rows = builder.size(builder.meta().stride(-1)) == 1
+    traits = builder.traits(self.device)
     dims = list(axes)
     best: tuple[float, Sequence[tuple[int, ...]]] | None = None
     for passes in range(len(dims)):
@@ -303,8 +300,8 @@ def _plan(builder: Builder, self: TensorValue, axes: dict[int, Axis], count: int
             for together in plan:
                 for dim in together:
                     sizes[dim] = builder.hint(axes[dim].result)
-                each = AT_A_PLACE if rows and -1 in together else 1.0
-                cost += math.prod(sizes.values()) * (count ** len(together) * each + KEPT)
+                each = traits.read_at_a_place if rows and -1 in together else 1.0
+                cost += math.prod(sizes.values()) * (count ** len(together) * each + traits.kept)
             if best is None or cost < best[0]:
                 best = cost, plan
     assert best is not None

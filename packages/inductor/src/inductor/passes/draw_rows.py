@@ -54,12 +54,28 @@ def _bernoulli(draw: Draw) -> bool:
     return draw.becomes(draw.cast(_kept(draw, numbers[0])))
 
 
+def _demand_probabilities(draw: Draw, p: fx.Node) -> None:
+    """Refuse values that are no probabilities, when the program runs, as eager's kernels do."""
+    within = [draw.call(torch.bool, target, p, bound) for target, bound in ((aten.ge.Scalar, 0), (aten.le.Scalar, 1))]
+    for node in within:
+        node.meta["val"] = torch.empty_like(p.meta["val"], dtype=torch.bool)
+    both = draw.call(torch.bool, aten.logical_and.default, *within)
+    both.meta["val"] = within[0].meta["val"]
+    every = draw.call(torch.bool, aten.all.default, both)
+    every.meta["val"] = p.meta["val"].new_empty((), dtype=torch.bool)
+    demand = draw.call(
+        torch.bool, aten._assert_async.msg, every, "Expected p_in >= 0 && p_in <= 1 to be true, but got false."
+    )
+    demand.meta["val"] = None
+
+
 @_draws(aten.bernoulli.default, aten.bernoulli.Tensor)
 def _bernoulli_each(draw: Draw) -> bool:
     p = draw.argument("p" if draw.node.target is aten.bernoulli.Tensor else "self")
     known = p.meta["val"]
     if known.dtype not in DIGITS or known.device != draw.value.device or draw.value.is_complex():
         return False
+    _demand_probabilities(draw, p)
     uniform = draw.draw(opmath_dtype(known.dtype), UNIFORM)
     return draw.becomes(draw.cast(draw.call(torch.bool, aten.lt.Tensor, uniform, p)))
 

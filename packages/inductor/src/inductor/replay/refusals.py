@@ -41,8 +41,8 @@ def _of_call(node: fx.Node) -> str | None:
     if facts is None:
         return None if _is_of_python(node.target) else f"{_name(node.target)} may do more than launch kernels"
     # Torch's own operators do as their schemas say, and so does what becomes a loop; of others nobody knows what they do besides,
-    # which a replay would not.
-    known = facts.fresh or facts.aliases or facts.hides_views or node.target in LOWERINGS
+    # which a replay would not, but for those that are said to launch no more than kernels.
+    known = facts.fresh or facts.aliases or facts.hides_views or facts.launches or node.target in LOWERINGS
     if (facts.acts and not facts.random) or not known:
         return f"{node.target} may do more than launch kernels"
     if any(isinstance(leaf, torch.Generator) for leaf in pytree.tree_leaves((node.args, node.kwargs))):

@@ -6,14 +6,16 @@ Flows in: a compiled graph and a `Recorder` for its device. Flows out: a callabl
 from __future__ import annotations
 
 import logging
-import operator
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 
+from inductor.replay.forms import MOST_RECORDINGS, WORTH, Form, Forms, Recording
+from inductor.replay.places import Reader, shared, storage_of
+from inductor.replay.results import Results, Unreplayable
+from inductor.replay.saved import SavedMemory
 from inductor.replay.twins import Filler, extent, twins
 
 _log = logging.getLogger("inductor")
@@ -35,8 +37,11 @@ class Recorder(Protocol):
         """What `run` gives, on the stream that recordings are made on, after all earlier replays; the current one waits for it."""
         ...
 
-    def record(self, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
+    def record(self, run: Callable[[], Any], apart: bool) -> tuple[Callable[[], None], Any]:
         """What replays the launches of `run`, none of which happens now, and what `run` gives.
+
+        Args:
+            apart: in memory that no other recording uses.
 
         Raises:
             Exception: that of `run`, or of a launch that can't be recorded; then nothing is recorded.
@@ -47,116 +52,147 @@ class Recorder(Protocol):
         """What the current stream does from here on comes after all earlier replays."""
         ...
 
+    def reader(self, at: tuple[int, ...]) -> Reader:
+        """What reads where the tensors at these positions of a list of inputs lie: `inductor.replay.places.reader`, or faster."""
+        ...
 
-MOST_FORMS = 8
-"""Of one graph: so many different sizes have a recording each, and others run as they are."""
-MOST_RECORDINGS = 4
-"""Of one form: each time an input has moved that is not copied yet, it is recorded again."""
+
 MOST_COPIED = 256 << 20
 """Bytes of inputs that are copied before a replay, since they lie elsewhere than when it was recorded."""
-
-
-class Unreplayable(Exception):
-    """A graph's launches can't be recorded; the message says why."""
-
-
-@dataclass
-class _Recording:
-    """Launches, and the memory that they read and write."""
-
-    replay: Callable[[], None]
-    fixed: Callable[[list[Any]], tuple[Any, ...]]
-    """The tensors among the inputs that are read where they lie."""
-    addresses: list[int]
-    """Of these."""
-    moved: tuple[int, ...]
-    """Tensors among the inputs that are copied."""
-    copies: list[torch.Tensor]
-    fill_inputs: Filler
-    results: tuple[Any, ...]
-    """Where the launches leave them: overwritten by each replay, and by those of other graphs."""
-    tensors: tuple[int, ...]
-    """Which of the results are tensors in memory of the recording's, and not sizes, None or inputs that are written to."""
-    fill_results: Filler
-
-
-class _Form:
-    """Inputs of certain sizes."""
-
-    def __init__(self, addresses: dict[int, int]) -> None:
-        self.addresses = addresses
-        """Of the tensors of the first call."""
-        self.moved: set[int] = set()
-        self.recordings = 0
-        self.recording: _Recording | None = None
 
 
 class Replayed:
     """A compiled graph whose launches are recorded. Called with one list of inputs, which it empties.
 
     The first call of each form runs the graph; the second one records it. An input that lies where it lay before is read there;
-    one that has moved is copied to where the recording reads it. Results are new memory at each call.
+    one that has moved is copied to where the recording reads it. Results are new memory at each call, but for those that are
+    kept for a backward: as long as somebody holds those of a recording the graph runs as it is.
 
     Args:
         compiled: the graph. The results that it names in `written_results` are inputs, which are written to where they lie.
         settle: raises what kernels of earlier calls met (positions out of range).
         example_inputs: what the graph was compiled for, fake or real.
+        apart: inputs that may share memory with no other: where they do nothing runs, and the result is None (`tells_shared`).
+        kept: results that only backwards read. They are recorded in memory of their own.
+        saved: inputs that are such results. The graph is recorded for those of recordings, each by itself, and for no others.
+        memory: knows those; a forward's and its backwards'.
     """
 
     def __init__(
-        self, compiled: Run, recorder: Recorder, settle: Callable[[], None], example_inputs: Sequence[Any]
+        self,
+        compiled: Run,
+        recorder: Recorder,
+        settle: Callable[[], None],
+        example_inputs: Sequence[Any],
+        *,
+        apart: Collection[int] = (),
+        kept: Collection[int] = (),
+        saved: Collection[int] = (),
+        memory: SavedMemory | None = None,
     ) -> None:
         self._compiled = compiled
         self._recorder = recorder
         self._settle = settle
         self._numbers = [at for at, value in enumerate(example_inputs) if not isinstance(value, torch.Tensor)]
         self._changing = [at for at, value in enumerate(example_inputs) if _changes(value)]
+        self._apart = tuple(apart)
+        self.tells_shared = bool(apart)
+        self._kept = frozenset(kept)
+        self._saved = tuple(saved)
+        self._memory = memory or SavedMemory()
+        self._trains = memory is not None
         self.written_results: tuple[int, ...] = tuple(getattr(compiled, "written_results", ()))
-        self._written: dict[int, int] = {}
-        """For each of these, once it has run, which input it is."""
-        self._forms: dict[Hashable, _Form] = {}
-        self._given_up = False
+        self._written_inputs: frozenset[int] = frozenset()
+        """Once it has run."""
+        self._forms = Forms()
+        self._told: set[str] = set()
 
-    def __call__(self, inputs: list[Any]) -> Sequence[Any]:
-        if self._given_up or self._recorder.busy():
-            return self._compiled(inputs)
+    def __call__(self, inputs: list[Any]) -> Sequence[Any] | None:
+        if self._recorder.busy():
+            return self._as_it_is(inputs)
         with self._recorder.lock:
             return self._run(inputs)
 
-    def _run(self, inputs: list[Any]) -> Sequence[Any]:
+    def _run(self, inputs: list[Any]) -> Sequence[Any] | None:
         self._settle()  # what an earlier call met is told before this one meets it again
-        key = self._key(inputs)
-        form = self._forms.get(key)
+        owner = None
+        if self._saved and (owner := self._memory.owner_of(inputs, self._saved)) is None:
+            return self._as_it_is(inputs)
+        key = self._key(inputs, owner)
+        form = self._forms.find(key)
         if form is None:
-            if len(self._forms) == MOST_FORMS:
-                return self._compiled(inputs)
-            form = _Form(_addresses(inputs))
-            results = self._first(inputs)
-            self._forms[key] = form
-            return results
-        if form.recording is None or [*map(_address, form.recording.fixed(inputs))] != form.recording.addresses:
+            return self._met(key, owner, inputs)
+        recording = form.recording
+        if form.resting:
+            form.resting -= 1
+            return self._ordered(inputs)
+        if recording is not None and recording.results.lent.held():
+            return self._ordered(inputs)
+        if recording is None or recording.read(inputs) != recording.places:
+            if shared(inputs, self._apart):
+                return None
+            recording = None  # its memory is used again
             try:
                 self._record(form, inputs)
             except Unreplayable as why:
-                _log.warning("not recorded, each launch is the host's: %s", why)
-                self._given_up = True
-                self._forms.clear()
-                return self._compiled(inputs)
-        assert form.recording is not None
-        return self._replay(form.recording, inputs)
+                self._tell(why)
+                form.tire()
+                return self._ordered(inputs)
+            recording = form.recording
+            assert recording is not None
+        elif recording.shares is not None and recording.shares(inputs):
+            return None
+        return self._replay(recording, inputs)
 
-    def _key(self, inputs: list[Any]) -> Hashable:
-        """What tells forms apart: the numbers given, and sizes that may change."""
+    def _key(self, inputs: list[Any], owner: object | None) -> Hashable:
+        """What tells forms apart: the numbers given, sizes that may change, and whose results inputs are."""
+        if not (self._numbers or self._changing):
+            return owner
         numbers = tuple(_told_apart(inputs[at]) for at in self._numbers)
-        return numbers, tuple((inputs[at].shape, inputs[at].stride()) for at in self._changing)
+        return owner, numbers, tuple((inputs[at].shape, inputs[at].stride()) for at in self._changing)
+
+    def _as_it_is(self, inputs: list[Any]) -> Sequence[Any] | None:
+        """The graph, launched by the host."""
+        return None if shared(inputs, self._apart) else self._compiled(inputs)
+
+    def _ordered(self, inputs: list[Any]) -> Sequence[Any] | None:
+        """The same where inputs may be results of a recording: what replays overwrite them comes after this stream."""
+        self._recorder.order()
+        return self._as_it_is(inputs)
+
+    def _tell(self, why: Unreplayable) -> None:
+        """Say it once."""
+        if str(why) not in self._told:
+            self._told.add(str(why))
+            _log.warning("not recorded, each launch is the host's: %s", why)
+
+    def _met(self, key: Hashable, owner: object | None, inputs: list[Any]) -> Sequence[Any] | None:
+        """The first call of a form."""
+        if shared(inputs, self._apart):
+            return None
+        if owner is not None:
+            self._forms.keep(self._memory.forget_dead())
+        if not self._forms.admits(key):
+            return self._ordered(inputs)
+        form = Form(owner, _addresses(inputs))
+        run = self._ordered if self._trains else self._first
+        if self.written_results:
+            given = list(inputs)
+            results = run(inputs)
+            assert results is not None
+            places = {id(value): at for at, value in enumerate(given)}
+            self._written_inputs = frozenset(places[id(results[at])] for at in self.written_results)
+        else:
+            results = run(inputs)
+        self._forms.add(key, form)
+        return results
 
     def _first(self, inputs: list[Any]) -> Sequence[Any]:
         """The graph as it is, on the recorder's stream: what libraries prepare for a stream is there when it is recorded."""
         given = list(inputs)  # until the program's stream, whose memory they are, has waited
-        places = {id(value): at for at, value in enumerate(given)}
+        ids = {*map(id, given)}
         results = list(self._recorder.aside(lambda: self._compiled(inputs)))
-        self._written = {at: places[id(results[at])] for at in self.written_results}
-        own = self._own(results)
+        own = [at for at, value in enumerate(results) if isinstance(value, torch.Tensor) and id(value) not in ids]
         tensors = [results[at] for at in own]
         fresh = twins(tensors)
         Filler(tensors)(fresh, tensors)  # memory of the stream that the program works on
@@ -164,27 +200,23 @@ class Replayed:
             results[at] = made
         return tuple(results)
 
-    def _own(self, results: Sequence[Any]) -> tuple[int, ...]:
-        """Which results are tensors in memory that the graph allocates."""
-        return tuple(
-            at for at, result in enumerate(results) if isinstance(result, torch.Tensor) and at not in self._written
-        )
-
-    def _record(self, form: _Form, inputs: list[Any]) -> None:
+    def _record(self, form: Form, inputs: list[Any]) -> None:
         """Record the form for where these inputs lie. Nothing else may hold the recording it had: its memory is used again.
 
         Raises:
             Unreplayable: it can't be, or was too often.
         """
+        if form.recording is not None and form.recording.replays >= WORTH:
+            form.recordings -= 1
         if form.recordings == MOST_RECORDINGS:
-            raise Unreplayable(f"its inputs moved after each of {MOST_RECORDINGS} recordings")
+            raise Unreplayable(f"its inputs moved soon after each of {MOST_RECORDINGS} recordings")
         now = _addresses(inputs)
         form.moved |= {at for at, address in now.items() if form.addresses[at] != address}
         form.recordings += 1
         if form.recordings == MOST_RECORDINGS:  # the last one bears anything
             form.moved |= now.keys()
-        form.moved.difference_update(self._written.values())  # what is written to is so where it lies
         form.addresses, form.recording = now, None
+        form.moved.difference_update(self._written_inputs)  # what is written to is so where it lies
         moved = tuple(sorted(form.moved))
         bytes = sum(extent(inputs[at]) * inputs[at].element_size() for at in moved)
         if bytes > MOST_COPIED:
@@ -197,52 +229,44 @@ class Replayed:
             places[at] = copy
         self._settle()
         try:
-            replay, results = self._recorder.record(lambda: tuple(self._compiled(list(places))))
+            replay, results = self._recorder.record(lambda: tuple(self._compiled(list(places))), bool(self._kept))
         except Exception as error:
             raise Unreplayable(f"{type(error).__name__}: {error}") from error
-        tensors = self._own(results)
-        _require_own_memory([results[at] for at in tensors], [t for t in places if isinstance(t, torch.Tensor)])
         fixed = tuple(at for at in now if at not in form.moved)
-        form.recording = _Recording(
+        results = Results(results, places, copies, self._kept)
+        form.recording = Recording(
             replay,
-            _getter(fixed),
-            [now[at] for at in fixed],
+            read := self._recorder.reader(fixed),
+            read(inputs),
             moved,
             copies,
             Filler(copies),
-            tuple(None if at in self._written else result for at, result in enumerate(results)),
-            tensors,
-            Filler([results[at] for at in tensors]),
+            self._shares(inputs, moved),
+            results,
         )
+        if self._kept:
+            self._memory.add(results.lent)
 
-    def _replay(self, recording: _Recording, inputs: list[Any]) -> Sequence[Any]:
+    def _shares(self, inputs: list[Any], moved: tuple[int, ...]) -> Callable[[list[Any]], bool] | None:
+        """See `Recording.shares`."""
+        if not self._apart or not moved:
+            return None
+        if not frozenset(moved).isdisjoint(self._apart):
+            return lambda inputs: shared(inputs, self._apart)
+        written = {storage_of(inputs[at]) for at in self._apart} - {0}
+        return lambda inputs: any(storage_of(inputs[at]) in written for at in moved)
+
+    def _replay(self, recording: Recording, inputs: list[Any]) -> Sequence[Any]:
         self._recorder.order()
         if recording.moved:
             recording.fill_inputs(recording.copies, [inputs[at] for at in recording.moved])
-        written = {at: inputs[place] for at, place in self._written.items()}
-        inputs.clear()
+        given = recording.results.given(inputs)
         recording.replay()
-        static = [recording.results[at] for at in recording.tensors]
-        fresh = twins(static)
-        recording.fill_results(fresh, static)
+        inputs.clear()
+        recording.replays += 1
+        results = recording.results.taken(given)
         self._settle()
-        if len(fresh) == len(recording.results):
-            return tuple(fresh)
-        results = list(recording.results)
-        for at, made in zip(recording.tensors, fresh, strict=True):
-            results[at] = made
-        for at, given in written.items():
-            results[at] = given
-        return tuple(results)
-
-
-_address = torch.Tensor.data_ptr
-
-
-def _getter(positions: Sequence[int]) -> Callable[[list[Any]], tuple[Any, ...]]:
-    if len(positions) > 1:
-        return operator.itemgetter(*positions)
-    return lambda inputs: tuple(inputs[at] for at in positions)
+        return results
 
 
 def _told_apart(number: Any) -> Hashable:
@@ -263,17 +287,3 @@ def _outside_of_modes(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
     """Twins that may be written to in inference mode and outside of it."""
     with torch.inference_mode(False):
         return twins(tensors)
-
-
-def _require_own_memory(results: list[torch.Tensor], inputs: list[torch.Tensor]) -> None:
-    """
-    Raises:
-        Unreplayable: a result shares memory with an input or another result: copies would not.
-    """
-    owners = {t.untyped_storage().data_ptr() for t in inputs if t.numel()}
-    for result in results:
-        if result.numel():
-            address = result.untyped_storage().data_ptr()
-            if address in owners:
-                raise Unreplayable("results share memory with inputs or with each other")
-            owners.add(address)

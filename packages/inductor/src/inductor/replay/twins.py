@@ -5,11 +5,12 @@ Flows in: tensors. Flows out: twins, each of memory of its own, which one call f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
 from inductor._torch import copy_all
+from symshapes import is_dense
 
 
 def extent(tensor: torch.Tensor) -> int:
@@ -33,6 +34,13 @@ def overlaps(tensor: torch.Tensor) -> bool:
 def twins(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Uninitialised tensors of the same sizes, strides and dtypes, each with memory of its own."""
     return [torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device) for t in tensors]
+
+
+def maker(tensors: Sequence[torch.Tensor]) -> Callable[[], list[torch.Tensor]]:
+    """What makes twins of these, in less time than `twins`."""
+    if all(is_dense(t) for t in tensors):  # then these have the same strides
+        return lambda: [*map(torch.empty_like, tensors)]
+    return lambda: twins(tensors)
 
 
 class Filler:

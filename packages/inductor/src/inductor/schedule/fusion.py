@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import torch
 
-from inductor.ir.operations import Symbol
+from inductor.ir.operations import Reduce, Symbol
 from inductor.levels import split
 from inductor.options import Options
 from inductor.schedule.merge import merge
@@ -48,6 +48,8 @@ def can_fuse(first: Group, second: Group, options: Options, traits: TraitsOf) ->
         options.max_kernel_buffers
     ):
         return None
+    if len(first.directions | second.directions) > 1:
+        return None  # a walk goes one way
     passed_on = first.stores.keys() & second.reads
     blocked = (first.contracts or second.contracts) and bool(traits(first.device).contractions)
     if blocked and (second.contracts or second.inner or second.opaque or not passed_on):
@@ -116,11 +118,14 @@ def _serial(group: Group, options: Options) -> bool:
 
 
 def _rows_are_shared(group: Group, traits: DeviceTraits) -> bool:
-    """Whether the device's processors can work on one row together. On some only on reductions, which are split before;
-    a loop that stores each element would come down to one processor a row."""
+    """Whether the device's processors can work on one row together. On some only on reductions, which are split before, and on
+    scans alone; another loop that stores each element would come down to one processor a row."""
     inner = {d.var for d in group.inner}
-    return traits.shares_rows or all(
-        var not in inner for index in group.stores.values() for var, _ in index.coefficients
+    reduces = any(isinstance(op, Reduce) for member in group.members for op in member.loop.body.ops)
+    return (
+        traits.shares_rows
+        or (bool(group.directions) and not reduces)
+        or all(var not in inner for index in group.stores.values() for var, _ in index.coefficients)
     )
 
 
@@ -148,6 +153,7 @@ def _join(one: Group, two: Group, outer: tuple[Dim, ...], inner: tuple[Dim, ...]
         indirect=one.indirect or two.indirect,
         bits=one.bits | two.bits,
         contracts=one.contracts or two.contracts,
+        directions=one.directions | two.directions,
     )
 
 

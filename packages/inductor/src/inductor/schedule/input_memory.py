@@ -15,6 +15,7 @@ from typing import Literal
 from inductor.ir.indexing import product, same
 from inductor.ir.program import ExternOp, LoopOp, Operation, Program, StridedView
 from inductor.schedule.lives import adoptable, allocated, key_of, may_alias, overwrites
+from inductor.schedule.moments import Moments
 from inductor.schedule.nodes import mutated, views
 
 How = Literal["inplace", "adopted", "dead"]
@@ -33,7 +34,7 @@ class Place:
 
 
 def places_in_inputs(
-    program: Program, steps: Sequence[Operation], last: Mapping[str, int]
+    program: Program, steps: Sequence[Operation], last: Mapping[str, int], moments: Moments
 ) -> tuple[dict[str, Place], dict[int, str]]:
     """The buffers that go into inputs' memory, and which results are there by that, with the input.
 
@@ -42,6 +43,7 @@ def places_in_inputs(
 
     Args:
         last: per buffer the step after which it is dead (`lives.last_uses`).
+        moments: which steps run at the same time.
     """
     places: dict[str, Place] = {}
     taken: dict[int, str] = {}
@@ -50,25 +52,27 @@ def places_in_inputs(
     writer = {name: at for at, step in enumerate(steps) for name in allocated(step)}
     shown = Counter(out.buffer for out in program.outputs if isinstance(out, StridedView))
     held = {name for step in steps if isinstance(step, ExternOp) for name in _held(step)}
-    for at, given in program.written.items():
-        result = program.outputs[at]
+    for place, given in program.written.items():
+        result = program.outputs[place]
         assert isinstance(result, StridedView)
         free = shown[given] == 0 and shown[result.buffer] == 1 and held.isdisjoint((given, result.buffer))
         if not free or result.buffer not in writer or not _is_all(program, result, given):
             continue
         line = [result.buffer]
-        while (donor := _adopted(program, steps, writer, last, line[-1])) and not shown[donor] and donor not in held:
+        while donor := _adopted(program, steps, writer, last, moments, line[-1]):
+            if shown[donor] or donor in held:
+                break
             line.append(donor)
         # The further back the better: what is not begun in the input's memory is copied there.
         for begin in reversed(range(len(line))):
-            how = _begins(
-                program, steps[writer[line[begin]]], line[begin], given, last.get(given, -1) - writer[line[begin]]
-            )
+            at = writer[line[begin]]
+            later = 1 if moments.read_elsewhere(at, given) else last.get(given, -1) - at
+            how = _begins(program, steps[at], line[begin], given, later)
             if how is None:
                 continue
             places[line[begin]] = Place(given, how)
             places |= {name: Place(donor, "adopted") for name, donor in pairwise(line[: begin + 1])}
-            taken[at] = given
+            taken[place] = given
             break
     return places, taken
 
@@ -92,12 +96,19 @@ def _is_all(program: Program, result: StridedView, given: str) -> bool:
 
 
 def _adopted(
-    program: Program, steps: Sequence[Operation], writer: Mapping[str, int], last: Mapping[str, int], name: str
+    program: Program,
+    steps: Sequence[Operation],
+    writer: Mapping[str, int],
+    last: Mapping[str, int],
+    moments: Moments,
+    name: str,
 ) -> str | None:
     """The buffer that `name` starts with and nobody else needs any more."""
     step = steps[writer[name]]
     source = dict(step.initial).get(name) if isinstance(step, LoopOp) else None
     if source is None or source not in writer or last[source] != writer[name]:
+        return None
+    if moments.read_elsewhere(writer[name], source):
         return None
     assert isinstance(step, LoopOp)
     return source if adoptable(program, step, name, source) else None

@@ -30,20 +30,20 @@ def last_uses(program: Program, steps: Sequence[Operation]) -> dict[str, int]:
         for name in step.writes:
             if name is not None:
                 last[name] = at
-        if isinstance(step, LoopOp):
-            for load in step.body.loads():
-                last[load.buffer] = at
-            for _, source in step.initial:
-                last[source] = at
-        else:
-            for view in views(step):
-                last[view.buffer] = at
+        last.update(dict.fromkeys(reads(step), at))
     for out in program.outputs:
         if isinstance(out, StridedView):
             last[out.buffer] = len(steps)
     for name in program.constants:
         last[name] = len(steps)
     return last
+
+
+def reads(step: Operation) -> set[str]:
+    """Buffers that a step reads, or starts others with."""
+    if isinstance(step, LoopOp):
+        return {load.buffer for load in step.body.loads()} | {source for _, source in step.initial}
+    return {view.buffer for view in views(step)}
 
 
 def allocated(step: Operation) -> Sequence[str]:

@@ -24,6 +24,7 @@ from inductor.schedule.lives import (
     may_alias,
     overwrites,
 )
+from inductor.schedule.moments import Moments
 from inductor.schedule.nodes import mutated, views
 from inductor.schedule.space import estimate
 
@@ -47,19 +48,26 @@ class MemoryPlan:
     """Outputs that are written into an input's memory as they are computed, with the input."""
 
 
-def plan_memory(program: Program, steps: Sequence[Operation], options: Options) -> MemoryPlan:
-    """Plan the memory of `steps`' buffers."""
+def plan_memory(
+    program: Program, steps: Sequence[Operation], options: Options, together: Sequence[range] = ()
+) -> MemoryPlan:
+    """Plan the memory of `steps`' buffers.
+
+    Args:
+        together: ranges of steps that run at the same time.
+    """
     plan = MemoryPlan(frees=[[] for _ in steps])
     last = last_uses(program, steps)
+    moments = Moments(steps, together)
     owned: set[str] = set()
     """Buffers in memory this graph allocates, which nothing else can hold a view of."""
-    dead: list[list[str]] = []
-    """Per step, those of them that die there and whose memory it does not take over itself."""
+    dead: list[list[str]] = [[] for _ in steps]
+    """Per step, those of them that are dead after it and whose memory nobody has taken over in the step they die in."""
     at_end: dict[int, list[str]] = {}
     for name, at in last.items():
         at_end.setdefault(at, []).append(name)
     if options.inplace:
-        places, plan.written = places_in_inputs(program, steps, last)
+        places, plan.written = places_in_inputs(program, steps, last, moments)
     else:
         places = {}
     reserved = {place.donor for place in places.values()}
@@ -78,7 +86,7 @@ def plan_memory(program: Program, steps: Sequence[Operation], options: Options) 
             key = key_of(program.buffers[name])
             donor = None
             free = (n for n in at_end.get(at, ()) if n in owned and n not in taken and n not in reserved)
-            dying = [n for n in free if key_of(program.buffers[n]) == key]
+            dying = [n for n in free if key_of(program.buffers[n]) == key and not moments.read_elsewhere(at, n)]
             if isinstance(step, ExternOp) and dying and key[2] != 0:
                 source = given_up(program, step, name)
                 if source in dying:
@@ -100,13 +108,13 @@ def plan_memory(program: Program, steps: Sequence[Operation], options: Options) 
             owned.add(name)
         if isinstance(step, ExternOp):
             _note_extern(step, owned)
-        dead.append([name for name in at_end.get(at, ()) if name in owned and name not in taken])
+        dead[moments.end(at)] += [name for name in at_end.get(at, ()) if name in owned and name not in taken]
     if options.reuse_memory:
-        _reuse(program, steps, plan, dead, _Room(program, steps, last, plan), options.reuse_window)
+        _reuse(program, steps, plan, dead, _Room(program, steps, last, plan, moments), options.reuse_window)
     given = set(plan.reused.values())
     for name, at in last.items():
         if at < len(steps) and name not in given:
-            plan.frees[max(at, 0)].append(name)
+            plan.frees[moments.end(at)].append(name)
     plan.private = _private(program, plan, owned)
     return plan
 
@@ -139,7 +147,14 @@ def _reuse(
 class _Room:
     """The bytes that are taken at each step, and at most: what is held for later must not add to that."""
 
-    def __init__(self, program: Program, steps: Sequence[Operation], last: Mapping[str, int], plan: MemoryPlan) -> None:
+    def __init__(
+        self,
+        program: Program,
+        steps: Sequence[Operation],
+        last: Mapping[str, int],
+        plan: MemoryPlan,
+        moments: Moments,
+    ) -> None:
         self.program = program
         self.taken = [0] * len(steps)
         # Of what the graph is given, others hold some, as parameters: that is there at all steps alike.
@@ -149,14 +164,15 @@ class _Room:
         for at, step in enumerate(steps):
             for written in step.writes:
                 if written is not None:
-                    born.setdefault(written, at)
+                    born.setdefault(written, moments.begin(at))
         donors = set(plan.reused.values())
         given = {name for name in program.inputs if isinstance(name, str)}
         for name, start in born.items():
-            if _first(plan, name) in given - born.keys():  # memory that others hold
-                continue
+            if name not in last or _first(plan, name) in given - born.keys():
+                continue  # nobody reads it, and it is let go of before the first step; or others hold the memory
             # Who takes a buffer over in the step that it dies in has its bytes from that step on.
-            self._add(name, start, min(last[name] + (name not in donors), len(steps)))
+            end = moments.begin(last[name]) if name in donors else moments.end(last[name]) + 1
+            self._add(name, start, min(end, len(steps)))
         self.most = max(self.taken, default=0)
 
     def hold(self, name: str, start: int, end: int) -> bool:

@@ -18,7 +18,19 @@ import torch
 
 from inductor.contractions import contraction_of
 from inductor.ir.body import Body
-from inductor.ir.operations import Constant, Elementwise, Expr, Load, Op, Reduce, Ref, Store, Symbol, symbols_in
+from inductor.ir.operations import (
+    Constant,
+    Elementwise,
+    Expr,
+    Load,
+    Op,
+    Reduce,
+    Ref,
+    Scan,
+    Store,
+    Symbol,
+    symbols_in,
+)
 from inductor.ir.program import Buffer, ExternOp, LoopOp, Program, StridedView
 from inductor.primitives import REDUCTIONS
 from inductor.schedule.space import Dim, Index, Number, Remap, estimate, index_of, number, product, remap_index
@@ -51,12 +63,14 @@ class Group:
     """Buffers copied as a whole before the kernel runs (`LoopOp.initial`)."""
     ops: int
     keep_inner_order: bool
-    """A reduction yields a position, so the inner loops have to keep their order."""
+    """A reduction yields a position, or there are scans, so the inner loops have to keep their order."""
     indirect: bool
     bits: int
     """The members' positions, as a bit set."""
     contracts: bool = False
     """Whether one of its members is a contraction."""
+    directions: frozenset[bool] = frozenset()
+    """Which ways its scans go: whether backward."""
 
     @property
     def device(self) -> torch.device:
@@ -110,6 +124,7 @@ class Group:
             indirect=self.indirect,
             bits=self.bits,
             contracts=self.contracts,
+            directions=self.directions,
         )
 
 
@@ -197,17 +212,22 @@ def group_of(at: int, loop: LoopOp) -> Group:
         opaque=opaque,
         copied={source for _, source in loop.initial},
         ops=len(body.ops),
-        keep_inner_order=any(isinstance(op, Reduce) and REDUCTIONS[op.kind].finds_position for op in body.ops),
+        keep_inner_order=any(map(_needs_order, body.ops)),
         indirect=bool(indirects),
         bits=1 << at,
         contracts=contraction_of(body) is not None,
+        directions=frozenset(op.backward for op in body.ops if isinstance(op, Scan)),
     )
 
 
+def _needs_order(op: Op) -> bool:
+    return isinstance(op, Scan) or (isinstance(op, Reduce) and REDUCTIONS[op.kind].finds_position)
+
+
 def without_trivial_reductions(loop: LoopOp) -> LoopOp:
-    """A loop that reduces over one element as one that reduces nothing: in a kernel with inner loops, its `reduce`s would
-    combine over those."""
-    if any(size != 1 for size in loop.inner_sizes) or not any(isinstance(op, Reduce) for op in loop.body.ops):
+    """A loop that reduces over one element as one that reduces nothing: in a kernel with inner loops, its `reduce`s and scans
+    would combine over those."""
+    if any(size != 1 for size in loop.inner_sizes) or not any(isinstance(op, Reduce | Scan) for op in loop.body.ops):
         return loop
     zero = sympy.Integer(0)
     body = loop.body.substitute(dict.fromkeys(loop.body.inner_vars, zero), loop.body.outer_vars, ())
@@ -215,6 +235,9 @@ def without_trivial_reductions(loop: LoopOp) -> LoopOp:
     place: list[Ref] = []
     for op in body.ops:
         op = op.with_operands(lambda ref: place[ref.at])
+        if isinstance(op, Scan):
+            place.append(op.value)
+            continue
         if not isinstance(op, Reduce):
             ops.append(op)
             place.append(Ref(len(ops) - 1))

@@ -17,6 +17,16 @@ Rank = Callable[[int], tuple[int, ...]]
 
 def order(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     """Topological order of `nodes`."""
+    needs, users = dependencies(graph, nodes)
+    plain = _topological(nodes, needs, users, lambda key: (nodes[key].order,))
+    if len(nodes) < 3:
+        return plain
+    frugal = _frugal(graph, nodes, needs, users)
+    return min((plain, frugal), key=lambda candidate: max(alive(graph, [[node] for node in candidate])))
+
+
+def dependencies(graph: Graph, nodes: Sequence[Node]) -> tuple[list[set[int]], list[set[int]]]:
+    """For each node the places of those that have to run before it, and of those that have to run behind it."""
     home = {at: key for key, node in enumerate(nodes) for at in _positions(node.bits)}
     needs: list[set[int]] = []
     users: list[set[int]] = [set() for _ in nodes]
@@ -28,11 +38,7 @@ def order(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
         for other in mine:
             users[other].add(key)
     _overwrite_last(graph, nodes, needs, users)
-    plain = _topological(nodes, needs, users, lambda key: (nodes[key].order,))
-    if len(nodes) < 3:
-        return plain
-    frugal = _frugal(graph, nodes, needs, users)
-    return min((plain, frugal), key=lambda candidate: peak(graph, candidate))
+    return needs, users
 
 
 def _overwrite_last(graph: Graph, nodes: Sequence[Node], needs: Sequence[set[int]], users: Sequence[set[int]]) -> None:
@@ -129,19 +135,20 @@ def _reader_counts(nodes: Sequence[Node]) -> dict[str, int]:
     return counts
 
 
-def peak(graph: Graph, nodes: Sequence[Node]) -> int:
-    """Estimated most bytes of intermediate buffers alive at once in this order."""
-    left = _reader_counts(nodes)
-    live = most = 0
-    for node in nodes:
-        written = [name for name in writes(node) if name in graph.kept or left.get(name)]
-        live += sum(graph.bytes(name) for name in written)
-        most = max(most, live)
-        for name in node.reads:
-            left[name] -= 1
-            if left[name] == 0 and name in graph.writer and name not in graph.kept:
-                live -= graph.bytes(name)
-    return most
+def alive(graph: Graph, moments: Sequence[Sequence[Node]]) -> list[int]:
+    """Estimated bytes of intermediate buffers and results there are at each moment, in this order; nodes of one run at the same time."""
+    left = _reader_counts([node for moment in moments for node in moment])
+    live, found = 0, []
+    for moment in moments:
+        filled = (name for node in moment for name in writes(node))
+        live += sum(graph.bytes(name) for name in filled if name in graph.kept or left.get(name))
+        found.append(live)
+        for node in moment:
+            for name in node.reads:
+                left[name] -= 1
+                if left[name] == 0 and name in graph.writer and name not in graph.kept:
+                    live -= graph.bytes(name)
+    return found
 
 
 def _positions(bits: int) -> list[int]:

@@ -12,7 +12,7 @@ import sympy
 
 from inductor.ir.body import Body, kept
 from inductor.ir.indexing import contiguous_strides
-from inductor.ir.operations import Expr, Load, Op, Reduce, Ref, Store, Symbol
+from inductor.ir.operations import Expr, Load, Op, Reduce, Ref, Scan, Store, Symbol
 from inductor.ir.program import Buffer, LoopOp, Operation, Program
 from inductor.levels import dependencies, split
 from inductor.options import Options
@@ -74,7 +74,12 @@ def _cut(loop: LoopOp, beside: int) -> tuple[int, Expr] | None:
         return None
     levels = split(loop.body)
     ops = loop.body.ops
-    if len(levels.passes) != 1 or levels.passes[0].stores or any(isinstance(ops[at], Store) for at in levels.outer[0]):
+    if (
+        any(isinstance(op, Scan) for op in ops)
+        or len(levels.passes) != 1
+        or levels.passes[0].stores
+        or any(isinstance(ops[at], Store) for at in levels.outer[0])
+    ):
         return None
     if any(REDUCTIONS[loop.body.reduction(at).kind].finds_position for at in levels.passes[0].reductions):
         return None

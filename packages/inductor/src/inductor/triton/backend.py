@@ -15,13 +15,15 @@ from typing import Any
 import torch
 
 from inductor.cache import DiskCache, own_room, usable
-from inductor.device import BuildError, Kernel, KernelCall, KernelSource
+from inductor.device import BuildError, JointKernel, JointSource, Kernel, KernelCall, KernelSource
 from inductor.ir.body import checks_positions
 from inductor.traits import DeviceTraits
 from inductor.triton.checks import IndexChecks
 from inductor.triton.choices import Choices, Plan
 from inductor.triton.expressions import ATOMIC_DTYPES
+from inductor.triton.joint import Layout, text_of, words_of
 from inductor.triton.kernel import KernelPrinter, general_blocks, unsupported
+from inductor.triton.scans import sharing
 from inductor.triton.tuning import SECTION, Group, Tuner
 from symshapes import build_python
 
@@ -30,8 +32,9 @@ _HEADER = '''"""Generated kernels of one graph."""
 import triton
 import triton.language as tl
 
-from inductor.triton import library, prelude
+from inductor.triton import library, prelude, shared_rows
 from inductor.triton.library import libdevice
+from inductor.triton.prelude import floor_divide as floordiv, remainder as mod
 
 '''
 
@@ -52,14 +55,19 @@ class TritonBackend:
             shares_rows=False,
             accumulates=ATOMIC_DTYPES,
             casts_operands=device_type == "cpu",
+            read_at_a_place=1.0,
+            kept=8.0,
             channels_last=_HALVES,
             adds_bias_apart=True,
             aligned_products=_HALVES,
+            scans=True,
             summed_rows=(*_HALVES, torch.float32),
+            fused_attention=_HALVES,
             raises_later=True,
             module=f"torch.{device_type}",
             recorder="inductor.triton.recorder:recorder_of" if device_type == "cuda" else None,
             draws_in_kernels=True,
+            joins=4,
         )
 
     def tuning(self, cache: bool, cache_dir: str | None) -> TritonBackend:
@@ -90,7 +98,10 @@ class TritonBackend:
     def emit(self, kernel: Kernel) -> KernelSource:
         return KernelSource(kernel, KernelPrinter(kernel).text())
 
-    def module_text(self, sources: Sequence[KernelSource]) -> str:
+    def emit_joint(self, kernel: JointKernel) -> JointSource:
+        return JointSource(kernel, text_of(Layout(kernel)))
+
+    def module_text(self, sources: Sequence[KernelSource | JointSource]) -> str:
         return _HEADER + "\n\n".join(source.text for source in sources)
 
     def build(self, module_text: str, sources: Sequence[KernelSource]) -> Mapping[str, KernelCall]:
@@ -106,6 +117,12 @@ class TritonBackend:
         if checks is not None:
             calls |= {f"_mark_{self.device_type}": checks.mark, f"_settle_{self.device_type}": checks.settle}
         return calls
+
+    def build_joint(self, module_text: str, sources: Sequence[JointSource]) -> Mapping[str, KernelCall]:
+        """Execute the module; what is compiled then is kept by content, as for `build`."""
+        keep_to_own_folders()
+        functions = load_kernels(module_text, [source.kernel.name for source in sources])
+        return {source.kernel.name: _joint_launcher(functions[source.kernel.name], source.kernel) for source in sources}
 
 
 def _checks(source: KernelSource) -> bool:
@@ -173,11 +190,13 @@ def _launcher(function: Any, source: KernelSource, checks: IndexChecks | None, g
     number = None if checks is None else checks.number
     if INTERPRETED or not launcher.serves(kernel.device):
         interpreted = Interpreted(choices, number)
-        return (
-            interpreted.launch if group is None else interpreted.tuned(group.tuner(choices, source.text, interpreted))
+        tuned = group is not None and not choices.words
+        return _with_words(
+            choices,
+            interpreted.tuned(group.tuner(choices, source.text, interpreted)) if tuned else interpreted.launch,
         )
-    if group is None:
-        return launcher.make_call(choices, number)
+    if group is None or choices.words:  # who shares rows has one form
+        return _with_words(choices, launcher.make_call(choices, number))
     tuner = group.tuner(choices, source.text, launcher.Trials(choices, number))
     return launcher.make_call(choices, number, tuner.settled() or tuner.plan)
 
@@ -222,6 +241,45 @@ class Interpreted:
             self._choices.function(form)[programs](*args, *self._extra, **options)
 
 
+def _joint_launcher(function: Any, kernel: JointKernel) -> KernelCall:
+    """A callable over the arguments of all parts."""
+    from inductor.triton import joint_launcher, launcher  # noqa: PLC0415  (Triton may not be installed)
+    from inductor.triton.library import INTERPRETED  # noqa: PLC0415  (Triton may not be installed)
+
+    layout = Layout(kernel)
+    grid = layout.grid()
+    if not INTERPRETED and launcher.serves(kernel.device):
+        return joint_launcher.make_call(function, layout, grid)
+    sizes = [at for at, arg in enumerate(layout.args) if arg.role == "size"]
+
+    def launch(*args: Any) -> None:
+        starts, programs = grid(*(args[at] for at in sizes)) if callable(grid) else grid
+        if programs > 0:
+            words, aligned = words_of(layout, args, starts)
+            table = torch.frombuffer(words, dtype=torch.int64).to(kernel.device)
+            function[(programs,)](table, ALIGNED=aligned, num_warps=layout.warps)
+
+    return launch
+
+
+def _with_words(choices: Choices, call: KernelCall) -> KernelCall:
+    """A call that brings the memory that programs tell each other totals by."""
+    count, device = choices.words, choices.kernel.device
+    if count == 0:
+        return call
+    return lambda *args: call(*args, torch.zeros(count, dtype=torch.int64, device=device))
+
+
+def compile_joint_ahead(source: JointSource, *, arch: int = 90) -> bytes:
+    """As `compile_ahead`, of kernels that are run by one launch."""
+    from inductor.triton.signature import joint_source  # noqa: PLC0415  (Triton may not be installed)
+
+    _require_compiler()
+    layout = Layout(source.kernel)
+    function = load_kernels(_HEADER + source.text, [source.kernel.name])[source.kernel.name]
+    return _cubin(joint_source(function, aligned=True), arch, layout.warps)
+
+
 def compile_ahead(source: KernelSource, *, arch: int = 90) -> bytes:
     """Machine code of a kernel for an NVIDIA compute capability (90: H100, H200), on a machine with or without a GPU.
 
@@ -235,17 +293,27 @@ def compile_ahead(source: KernelSource, *, arch: int = 90) -> bytes:
     Raises:
         RuntimeError: under Triton's interpreter, which has no compiler.
     """
-    import triton  # noqa: PLC0415  (Triton may not be installed)
-    from triton.backends.compiler import GPUTarget  # noqa: PLC0415  (Triton may not be installed)
-
-    from inductor.triton.library import INTERPRETED  # noqa: PLC0415  (Triton may not be installed)
     from inductor.triton.signature import source_of  # noqa: PLC0415  (Triton may not be installed)
+
+    _require_compiler()
+    blocks = general_blocks(source.kernel)
+    kernel = sharing(source.kernel, blocks)
+    function = load_kernels(_HEADER + source.text, [kernel.name])[kernel.name]
+    ast = source_of(function, kernel, blocks, bytes(len(kernel.args) // 8 + 1), narrow=False)
+    return _cubin(ast, arch, blocks.warps)
+
+
+def _require_compiler() -> None:
+    from inductor.triton.library import INTERPRETED  # noqa: PLC0415  (Triton may not be installed)
 
     if INTERPRETED:
         raise RuntimeError("TRITON_INTERPRET is set: kernels are bound to the interpreter and can't be compiled")
     keep_to_own_folders()
-    kernel, blocks = source.kernel, general_blocks(source.kernel)
-    function = load_kernels(_HEADER + source.text, [kernel.name])[kernel.name]
-    ast = source_of(function, kernel, blocks, bytes(len(kernel.args) // 8 + 1), narrow=False)
-    compiled = triton.compile(ast, target=GPUTarget("cuda", arch, 32), options={"num_warps": blocks.warps})
+
+
+def _cubin(source: Any, arch: int, warps: int) -> bytes:
+    import triton  # noqa: PLC0415  (Triton may not be installed)
+    from triton.backends.compiler import GPUTarget  # noqa: PLC0415  (Triton may not be installed)
+
+    compiled = triton.compile(source, target=GPUTarget("cuda", arch, 32), options={"num_warps": warps})
     return bytes(compiled.asm["cubin"])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from inductor.triton.tiles import Tile
 
 INT32_LIMIT = 2**31 - 1
+MULTIPLE = 16
+"""Of what addresses (in bytes) and numbers may be assumed to be multiples: it lets Triton load wide vectors."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,8 @@ class Blocks:
     """Which variables the block's axes run over; None: `x` is of the flat outer space."""
     stages: int = 1
     """How many steps of a loop over a long row are on their way at once."""
+    shared: bool = False
+    """A program has one part of one row, `r` points."""
 
 
 def next_power_of_two(value: int) -> int:
@@ -45,6 +51,10 @@ WORD = 16
 """Bytes that a thread reads at once, if they begin at a multiple."""
 TILE = 4096
 """Points of a block with a tile."""
+SHARED_ROWS = 128
+"""With fewer rows whose running results are wanted programs share those that are long."""
+SHARED_ROW = 1 << 15
+"""What is long then."""
 PROGRAMS = 256
 """With fewer some processors of a GPU have nothing to do."""
 
@@ -58,6 +68,8 @@ class Nature:
     width: int
     """Bytes of the largest element that it reads or writes."""
     tile: Tile | None = None
+    part: int = 0
+    """How many points of a row a program may have that shares it with others; 0: programs share none."""
 
 
 def choose(
@@ -82,6 +94,9 @@ def choose(
     if nature.passes == 0:
         x = min(1024 if nature.width > 2 else 2048, 1 << 20 if outer is None else next_power_of_two(outer))
         return Blocks(x=x, r=1, persistent=True, warps=max(1, min(4, x // 128)), wide=wide)
+    if nature.part and outer is not None and outer < SHARED_ROWS and inner is not None and inner >= SHARED_ROW:
+        warps = max(1, min(LOOPED_WARPS, nature.part // (2 * WARP)))
+        return Blocks(x=1, r=nature.part, persistent=True, warps=warps, wide=wide, shared=True)
     if inner is None or inner > (READ_LIMIT if nature.passes == 1 else HELD_LIMIT):
         return Blocks(x=1, r=LOOPED, persistent=False, warps=LOOPED_WARPS, wide=wide)
     r = next_power_of_two(inner)
@@ -99,6 +114,24 @@ def _rows(outer: int | None, r: int, aligned: bool) -> int:
         return most
     programs = 1 << max(0, (outer // PROGRAMS).bit_length() - 1)
     return min(next_power_of_two(outer), max(least, min(most, programs)))
+
+
+def programs(sizes: Sequence[int], blocks: Blocks) -> int:
+    """How many programs an outer space of these sizes takes."""
+    tile = blocks.tile
+    if tile is None:
+        return -(-math.prod(sizes) // blocks.x)
+    axes = {tile.x: blocks.x} if tile.across is None else {tile.x: blocks.x, tile.across: blocks.r}
+    return math.prod(-(-size // axes.get(at, 1)) for at, size in enumerate(sizes))
+
+
+def of_any_size(blocks: Blocks) -> Blocks:
+    """Blocks for outer spaces and rows of many sizes: what is printed for a few of them serves all. Rows have a power of four as room."""
+    if blocks.tile is not None:
+        return blocks if blocks.tile.across is None else replace(blocks, x=64, r=64, warps=_warps(TILE, 512))
+    r = max(blocks.r, min(HELD_LIMIT, 1 << (blocks.r.bit_length() // 2 * 2))) if blocks.persistent else blocks.r
+    x = max(1, ROWS // r)
+    return replace(blocks, x=x, r=r, warps=4 if r == 1 else max(1, min(MOST_WARPS, x * r // WARP)))
 
 
 def _tiled(

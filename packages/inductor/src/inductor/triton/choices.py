@@ -15,6 +15,7 @@ from inductor.device import Kernel
 from inductor.triton.blocks import Blocks
 from inductor.triton.extent import extent_of
 from inductor.triton.kernel import KernelPrinter, blocks_for, general_blocks, nature_of
+from inductor.triton.scans import sharing, words_of
 
 Make = Callable[[str, str], Any]
 """A kernel's text and its name to its function."""
@@ -46,19 +47,20 @@ class Choices:
 
     def __init__(self, kernel: Kernel, general: Any, make: Make) -> None:
         extent = extent_of(kernel)
-        self.kernel = kernel
+        self.blocks: list[Blocks] = [general_blocks(kernel)]
+        self.kernel = sharing(kernel, self.blocks[0])
         self._make = make
         self._sizes, self._inner, largest = extent.known
         self.reduces = extent.reduces
         """There is an inner space."""
         self._nature = nature_of(kernel)
-        self.blocks: list[Blocks] = [general_blocks(kernel)]
         self._functions: dict[int, Any] = {0: general}
         self._usual, self._taken = [0], dict[Case, int]()
         sizes = [size for size in self._sizes if size is not None]
         known = len(sizes) == len(self._sizes) and self._inner is not None and largest is not None
         self.points: int | None = math.prod(sizes) if known else None
         """The outer points of a kernel of which all is known: it has one form."""
+        self._row = cast(int, self._inner)
         self._measure = None if known else extent.measure()
 
     def case(self, *numbers: Any) -> Case:
@@ -97,6 +99,8 @@ class Choices:
     def work(self, sizes: tuple[int, ...], form: int) -> Plan:
         """`plan` for a form."""
         blocks, points = self.blocks[form], math.prod(sizes)
+        if blocks.shared:
+            return points * -(-self._row // blocks.r), form, 1
         tile = blocks.tile
         if tile is None or points == 0:
             return points, form, blocks.x
@@ -121,6 +125,12 @@ class Choices:
             found = self.form_of(wanted)
             self._usual.append(found)
         return found
+
+    @property
+    def words(self) -> int:
+        """How many words of memory that is zero a launch brings, if any."""
+        blocks = self.blocks[0]
+        return words_of(self.kernel, blocks, cast(int, self.points), self._row) if blocks.shared else 0
 
     def function(self, form: int) -> Any:
         """The function of a form."""

@@ -124,13 +124,15 @@ def convert(text: str, source: torch.dtype, target: torch.dtype) -> str:
     return f"{text}.to({TRITON_DTYPES[target]})"
 
 
-def _least(dtype: torch.dtype) -> str:
+def least(dtype: torch.dtype) -> str:
+    """The least number of a dtype."""
     if dtype.is_floating_point:
         return "float('-inf')"
     return "0" if dtype is torch.bool else str(torch.iinfo(dtype).min)
 
 
-def _greatest(dtype: torch.dtype) -> str:
+def greatest(dtype: torch.dtype) -> str:
+    """The greatest number of a dtype."""
     if dtype.is_floating_point:
         return "float('inf')"
     return "1" if dtype is torch.bool else str(torch.iinfo(dtype).max)
@@ -149,10 +151,10 @@ class TritonReduction:
 TRITON_REDUCTIONS: dict[str, TritonReduction] = {
     "sum": TritonReduction(lambda _: "0", "{a} + {b}", "tl.sum({0}, 1)[:, None]"),
     "prod": TritonReduction(lambda _: "1", "{a} * {b}", "tl.reduce({0}, 1, prelude.multiply)[:, None]"),
-    "max": TritonReduction(_least, "prelude.maximum({a}, {b})", "tl.reduce({0}, 1, prelude.maximum)[:, None]"),
-    "min": TritonReduction(_greatest, "prelude.minimum({a}, {b})", "tl.reduce({0}, 1, prelude.minimum)[:, None]"),
-    "argmax": TritonReduction(_least, "prelude.arg_max"),
-    "argmin": TritonReduction(_greatest, "prelude.arg_min"),
+    "max": TritonReduction(least, "prelude.maximum({a}, {b})", "tl.reduce({0}, 1, prelude.maximum)[:, None]"),
+    "min": TritonReduction(greatest, "prelude.minimum({a}, {b})", "tl.reduce({0}, 1, prelude.minimum)[:, None]"),
+    "argmax": TritonReduction(least, "prelude.arg_max"),
+    "argmin": TritonReduction(greatest, "prelude.arg_min"),
     "any": TritonReduction(lambda _: "0", "{a} | {b}", "tl.max({0}.to(tl.int8), 1)[:, None] != 0"),
     "all": TritonReduction(lambda _: "1", "{a} & {b}", "tl.min({0}.to(tl.int8), 1)[:, None] != 0"),
 }

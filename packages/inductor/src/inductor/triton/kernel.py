@@ -27,6 +27,7 @@ from inductor.ir.operations import (
     Reduce,
     Ref,
     Round,
+    Scan,
     Store,
     Symbol,
     Where,
@@ -38,11 +39,15 @@ from inductor.triton.blocks import INT32_LIMIT, Blocks, Nature, choose
 from inductor.triton.checks import code_of
 from inductor.triton.expressions import ATOMIC_DTYPES, TRITON_DTYPES, TRITON_REDUCTIONS, convert, literal, template
 from inductor.triton.extent import extent_of
+from inductor.triton.scans import beginning, has_scan, scan_lines, shared_part, sharing
 from inductor.triton.tiles import tile_of
 from symshapes import print_expr
 
 CHECKS = "index_checks"
 """The parameter of a kernel that checks positions: where it writes what is wrong (see `checks.py`)."""
+
+PROGRAM = "program_of_part"
+"""The parameter of a kernel that another one calls."""
 
 
 def _late_stores(body: Body, plan: Levels) -> Levels:
@@ -82,7 +87,7 @@ def nature_of(kernel: Kernel) -> Nature:
     """What of a kernel decides its blocks, besides its sizes."""
     passes = len(split(kernel.body).passes) if kernel.inner_sizes else 0
     width = max((arg.dtype.itemsize for arg in kernel.args if arg.role != "size"), default=1)
-    return Nature(passes, width, tile_of(kernel))
+    return Nature(passes, width, tile_of(kernel), shared_part(kernel.body))
 
 
 def blocks_for(sizes: tuple[int | None, ...], inner: int | None, nature: Nature, largest: int | None) -> Blocks:
@@ -99,11 +104,13 @@ class KernelPrinter:
 
     Args:
         blocks: what it is printed for, if not for all that it may be called with. Sizes of blocks are the kernel's parameters.
+        part: it is called by another kernel, with which of its programs runs as one more argument, `PROGRAM`.
     """
 
-    def __init__(self, kernel: Kernel, blocks: Blocks | None = None) -> None:
-        self.kernel = kernel
+    def __init__(self, kernel: Kernel, blocks: Blocks | None = None, part: bool = False) -> None:
+        self.part = part
         self.blocks = blocks or general_blocks(kernel)
+        self.kernel = sharing(kernel, self.blocks)
         self.plan = _late_stores(kernel.body, split(kernel.body))
         self._lines: list[str] = []
         self._depth = 1
@@ -120,12 +127,13 @@ class KernelPrinter:
             for arg in kernel.args
         ]
         parameters += [CHECKS] if checks_positions(kernel.body.ops) else []
+        parameters += [PROGRAM] if self.part else []
         parameters += ["XBLOCK: tl.constexpr", "RBLOCK: tl.constexpr"]
         self._outer_variables()
         if kernel.inner_sizes:
             self._line(f"r_count = {self._index(product(kernel.inner_sizes))}")
         if self.blocks.persistent and kernel.inner_sizes:
-            self._inner_variables("0")
+            self._inner_variables(self._part() if self.blocks.shared else "0")
         for k, walk in enumerate(self.plan.passes):
             self._operations(self.plan.outer[k])
             if self.blocks.persistent:
@@ -158,7 +166,16 @@ class KernelPrinter:
     def _outer_variables(self) -> None:
         """Where the program is: positions along the block's axes, and numbers for the variables that no axis runs over."""
         variables, sizes, tile = self.kernel.body.outer_vars, self.kernel.outer_sizes, self.blocks.tile
-        program = f"tl.program_id(0).to({self._int})"
+        program = f"{PROGRAM if self.part else 'tl.program_id(0)'}.to({self._int})"
+        if self.blocks.shared:
+            self._line(f"x_count = {self._index(product(sizes))}")
+            self._line(f"r_parts = ({self._index(product(self.kernel.inner_sizes))} + RBLOCK - 1) // RBLOCK")
+            self._line(f"r_part = {program} % r_parts")
+            self._line(f"x_program = {program} // r_parts")
+            self._line(f"x_index = x_program + tl.zeros([1, 1], {self._int})")
+            self._line("x_mask = x_index < x_count")
+            self._unflatten("x_index", variables, sizes)
+            return
         if tile is None:
             self._line(f"x_count = {self._index(product(sizes))}")
             self._line(f"x_index = {program} * XBLOCK + tl.arange(0, XBLOCK)[:, None].to({self._int})")
@@ -180,6 +197,11 @@ class KernelPrinter:
             self._line(f"program = program // {axis}_blocks")
         rest = [at for at in range(len(variables)) if at not in (tile.x, tile.across)]
         self._unflatten("program", tuple(variables[at] for at in rest), tuple(sizes[at] for at in rest))
+
+    def _part(self) -> str:
+        """Where a program's part of its row begins: the first programs have what a scan goes over first."""
+        backward = any(isinstance(op, Scan) and op.backward for op in self.kernel.body.ops)
+        return f"{'(r_parts - 1 - r_part)' if backward else 'r_part'} * RBLOCK"
 
     def _covers_block(self, at: int) -> bool:
         """Whether an operation has a value for each point along both axes."""
@@ -209,6 +231,8 @@ class KernelPrinter:
                 self._store(at, op)
             case Indirect():
                 self._indirect(at, op)
+            case Scan():
+                self._scan(at, op)
             case _:
                 self._value(at, self._expression(op))
 
@@ -292,6 +316,13 @@ class KernelPrinter:
         self._line(f"{symbol} = tl.where({symbol}_good, {symbol}, 0).to({self._int})")
         self._names[at] = str(symbol)
 
+    # Running results
+
+    def _scan(self, at: int, op: Scan) -> None:
+        for line in scan_lines(at, op, self._operand(op.value), self.kernel.body, self.blocks):
+            self._line(line)
+        self._names[at] = f"v{at}"
+
     # Reductions
 
     def _contribution(self, at: int) -> str:
@@ -340,12 +371,18 @@ class KernelPrinter:
             )
             if REDUCTIONS[kind].finds_position:
                 self._line(f"p{at} = tl.full([XBLOCK, RBLOCK], 0, {self._int}) + r_count")
+        scans = {at: found for at in walk.ops if isinstance(found := self.kernel.body.ops[at], Scan)}
+        for at, scan in scans.items():
+            self._line(beginning(at, scan))
         outside = dict(self._names)
         walk_of = "range" if self.blocks.stages == 1 else "tl.range"
         ahead = "" if self.blocks.stages == 1 else f", num_stages={self.blocks.stages}"
         self._line(f"for start{k} in {walk_of}(0, {self._loop_end()}, RBLOCK{ahead}):")
         self._depth += 1
-        self._inner_variables(f"start{k}")
+        start = f"start{k}"
+        if any(scan.backward for scan in scans.values()):
+            start = f"((r_count - 1) // RBLOCK * RBLOCK - start{k})"
+        self._inner_variables(start)
         self._operations(walk.ops)
         for at in walk.reductions:
             kind = self.kernel.body.reduction(at).kind
@@ -380,6 +417,8 @@ def unsupported(kernel: Kernel) -> str | None:
                 return f"reduction {kind}"
             case Reduce(kind, value) if body.ops[value.at].dtype is torch.bool and not REDUCTIONS[kind].of_truth:
                 return f"{kind} of bool"
+            case Scan() if not has_scan(op):
+                return f"{op.kind} so far of {op.dtype}"
             case Store(mode="mul" | "max" | "min" as mode):
                 return f"store of mode {mode}"
             case Store(buffer, mode="add"):

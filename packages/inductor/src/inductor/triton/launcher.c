@@ -1,16 +1,10 @@
 /* Triton's kernels as Python callables: kernel(tensor, ..., number) puts one launch on the current stream. Before this text
- * stands inductor's addresses.h.
+ * stand inductor's addresses.h and launches.h.
  *
  * A kernel's plan is its grid and its form (see `Choices`): a constant, or what Python says of its numbers, asked again
  * when these are others than last time. A form has variants, each compiled for what held of the arguments it was first
  * called with: which addresses and numbers are multiples of 16, and whether all integers fit 32 bits. A call takes the first
  * variant that assumes nothing it does not hold; if there is none Python compiles one. */
-#include <string.h>
-
-typedef int (*LaunchKernel)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                            unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **params, void **extra);
-typedef int (*ErrorText)(int status, const char **text);
-
 #define MAX_ARGS 512 /* 4096 bytes of parameters is what CUDA takes */
 /* Triton's own parameters at the end: addresses of scratch memory, which these kernels need none of. */
 #define SCRATCH 2
@@ -24,9 +18,8 @@ typedef struct {
     long long form;
     char assumes[MAX_ARGS / 8]; /* a bit per argument: a multiple of 16 */
     int narrow;                 /* integers have 32 bits */
-    void *function;
-    unsigned threads, shared;
-    PyObject *loaded; /* what keeps the function */
+    Code code;
+    PyObject *loaded; /* what keeps it */
 } Variant;
 
 typedef struct {
@@ -41,11 +34,6 @@ typedef struct {
     Py_ssize_t count;
     char kinds[];
 } Kernel;
-
-static LaunchKernel launch_kernel;
-static ErrorText error_text;
-static PyObject *stream_of, *enter_device;
-#define NO_CONTEXT 201 /* CUDA_ERROR_INVALID_CONTEXT: of a thread that has made no call of CUDA's runtime */
 
 static int
 holds(const char *assumed, const char *given, Py_ssize_t bytes)
@@ -70,8 +58,8 @@ compiled(Kernel *kernel, const char *given, Py_ssize_t bytes, int narrow, long l
         Py_DECREF(made);
         return PyErr_SetString(PyExc_TypeError, "what was compiled is a tuple"), NULL;
     }
-    if (!PyArg_ParseTuple(made, "y#pKIIO", &assumes, &length, &variant.narrow, &function, &variant.threads, &variant.shared,
-                          &variant.loaded)) {
+    if (!PyArg_ParseTuple(made, "y#pKIIO", &assumes, &length, &variant.narrow, &function, &variant.code.threads,
+                          &variant.code.shared, &variant.loaded)) {
         Py_DECREF(made);
         return NULL;
     }
@@ -82,7 +70,7 @@ compiled(Kernel *kernel, const char *given, Py_ssize_t bytes, int narrow, long l
         PyErr_NoMemory();
     if (variants) {
         memcpy(variant.assumes, assumes, bytes);
-        variant.function = (void *)(uintptr_t)function;
+        variant.code.function = (void *)(uintptr_t)function;
         Py_INCREF(variant.loaded);
         kernel->variants = variants;
         variants[kernel->count++] = variant;
@@ -136,17 +124,6 @@ plan_for(Kernel *kernel, PyObject *const *args, PyObject *const *numbers, const 
     return 0;
 }
 
-static int
-launch(const Variant *variant, unsigned programs, void *stream, void **params)
-{
-    int status;
-    /* A full queue waits for the device, which may wait for a callback in Python. */
-    Py_BEGIN_ALLOW_THREADS
-    status = launch_kernel(variant->function, programs, 1, 1, variant->threads, 1, 1, variant->shared, stream, params, NULL);
-    Py_END_ALLOW_THREADS
-    return status;
-}
-
 static PyObject *
 kernel_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
@@ -186,33 +163,18 @@ kernel_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwna
     if (!found)
         return NULL;
     Variant variant = *found; /* another thread may add one when the lock is released */
-    PyObject *current = PyObject_CallOneArg(stream_of, kernel->device);
-    if (!current)
-        return NULL;
-    void *stream = PyLong_AsVoidPtr(current);
-    Py_DECREF(current);
-    if (!stream && PyErr_Occurred())
+    void *stream;
+    if (current_stream(kernel->device, &stream) < 0)
         return NULL;
     if (kernel->check)
         params[nargs++] = &kernel->check;
     for (int k = 0; k < SCRATCH; ++k)
         params[nargs++] = &scratch;
     Py_INCREF(variant.loaded);
-    int status = launch(&variant, (unsigned)programs, stream, params);
-    if (status == NO_CONTEXT) {
-        PyObject *entered = PyObject_CallOneArg(enter_device, kernel->device);
-        status = entered ? launch(&variant, (unsigned)programs, stream, params) : 0;
-        Py_XDECREF(entered);
-    }
+    int status = launch(kernel->name, kernel->device, &variant.code, (unsigned)programs, stream, params);
     Py_DECREF(variant.loaded);
-    if (PyErr_Occurred())
+    if (status < 0)
         return NULL;
-    if (status != 0) {
-        const char *text = NULL;
-        error_text(status, &text);
-        return PyErr_Format(PyExc_RuntimeError, "CUDA error %d at the launch of %U: %s", status, kernel->name,
-                            text ? text : "unknown");
-    }
     Py_RETURN_NONE;
 }
 
@@ -286,24 +248,6 @@ make_kernel(PyObject *module, PyObject *args)
     kernel->nargs = nargs;
     memcpy(kernel->kinds, kinds, nargs);
     return (PyObject *)kernel;
-}
-
-/* configure(address facts, current stream of a device index, what makes a device's context current, addresses of
- * cuLaunchKernel and cuGetErrorString) */
-static PyObject *
-configure(PyObject *module, PyObject *args)
-{
-    PyObject *facts, *stream, *enter;
-    unsigned long long launcher, text;
-    if (!PyArg_ParseTuple(args, "O!OOKK", &PyTuple_Type, &facts, &stream, &enter, &launcher, &text))
-        return NULL;
-    if (set_address_facts(facts) < 0)
-        return NULL;
-    Py_XSETREF(stream_of, Py_NewRef(stream));
-    Py_XSETREF(enter_device, Py_NewRef(enter));
-    launch_kernel = (LaunchKernel)(uintptr_t)launcher;
-    error_text = (ErrorText)(uintptr_t)text;
-    Py_RETURN_NONE;
 }
 
 static PyMethodDef methods[] = {

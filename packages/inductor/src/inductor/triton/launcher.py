@@ -24,10 +24,10 @@ from triton.runtime.build import compile_module_from_src
 
 from inductor.addresses import address_facts, address_header, argument_kinds
 from inductor.device import Kernel, KernelCall
-from inductor.triton.blocks import Blocks
+from inductor.triton.blocks import MULTIPLE, Blocks
 from inductor.triton.checks import cuda_driver
 from inductor.triton.choices import Choices, Plan
-from inductor.triton.signature import MULTIPLE, source_of
+from inductor.triton.signature import source_of
 
 SOURCE = Path(__file__).with_name("launcher.c")
 MOST_VARIANTS = 3
@@ -39,14 +39,24 @@ WORKERS = 4
 def serves(device: torch.device) -> bool:
     """Whether kernels on `device` can be launched by this module: it speaks to CUDA's driver."""
     return (
-        device.type == "cuda" and device.index is not None and torch.cuda.is_available() and _target().backend == "cuda"
+        device.type == "cuda" and device.index is not None and torch.cuda.is_available() and target().backend == "cuda"
     )
 
 
 @functools.cache
 def _native() -> Any:
-    """The native part. Triton compiles it as it does its own, which this installation must be able to."""
-    module = compile_module_from_src(address_header() + SOURCE.read_text(), "launcher")
+    """The native part."""
+    return load_native(SOURCE, "launcher")
+
+
+def native_text(source: Path) -> str:
+    """The text of an extension whose callables launch kernels, with its head."""
+    return address_header() + source.with_name("launches.h").read_text() + source.read_text()
+
+
+def load_native(source: Path, name: str) -> Any:
+    """Such an extension. Triton compiles it as it does its own, which this installation must be able to."""
+    module = compile_module_from_src(native_text(source), name)
     cuda = cuda_driver()
     addresses = [
         ctypes.cast(function, ctypes.c_void_p).value for function in (cuda.cuLaunchKernel, cuda.cuGetErrorString)
@@ -169,7 +179,8 @@ class Loaded(NamedTuple):
     threads: int
     shared: int
     """Bytes of shared memory."""
-    compiled: CompiledKernel
+    owner: Any
+    """What keeps it."""
 
 
 class Variants:
@@ -207,7 +218,7 @@ class Variants:
 
 
 @functools.cache
-def _workers() -> ThreadPoolExecutor:
+def workers() -> ThreadPoolExecutor:
     """Threads that compile: much of that is done without Python's lock, or by another process."""
     return ThreadPoolExecutor(WORKERS, "triton-compile")
 
@@ -225,11 +236,11 @@ def begin(choices: Choices, form: int, held: int | None = None, narrow: bool = T
     function, narrow = choices.function(form), narrow and not blocks.wide
     key = _key(kernel, blocks, assumes, narrow)
     if key not in _loaded(function):
-        source, target = source_of(function, kernel, blocks, assumes, narrow), _target()
+        source, current = source_of(function, kernel, blocks, assumes, narrow), target()
         with _beginning:
             begun = vars(function).setdefault("_inductor_begun", {})
             if key not in begun:
-                begun[key] = _workers().submit(_compile, source, target, blocks)
+                begun[key] = workers().submit(compile_for, source, current, blocks.warps)
 
 
 _beginning = threading.Lock()
@@ -242,11 +253,13 @@ def _loaded(function: Any) -> dict[tuple[Any, ...], Loaded]:
 
 
 def _key(kernel: Kernel, blocks: Blocks, assumes: bytes, narrow: bool) -> tuple[Any, ...]:
-    return kernel.device.index, blocks, assumes, narrow, knobs.runtime.debug
+    # A text says nothing of the dtypes in memory where loads and stores convert: kernels of several have one function.
+    return kernel.device.index, kernel.args, blocks, assumes, narrow, knobs.runtime.debug
 
 
-def _compile(source: ASTSource, target: GPUTarget, blocks: Blocks) -> CompiledKernel:
-    options = {"num_warps": blocks.warps, "debug": knobs.runtime.debug}
+def compile_for(source: ASTSource, target: GPUTarget, warps: int) -> CompiledKernel:
+    """Compile, or take it from Triton's cache."""
+    options = {"num_warps": warps, "debug": knobs.runtime.debug}
     return triton.compile(source, target=target, options=options)
 
 
@@ -261,18 +274,24 @@ def load(function: Any, kernel: Kernel, blocks: Blocks, assumes: bytes, narrow: 
     if found is None:
         begun = vars(function).get("_inductor_begun", {}).pop(key, None)
         if begun is None:
-            compiled = _compile(source_of(function, kernel, blocks, assumes, narrow), _target(), blocks)
+            compiled = compile_for(source_of(function, kernel, blocks, assumes, narrow), target(), blocks.warps)
         else:
             compiled = begun.result()
-        found = known[key] = _on_device(compiled, kernel.device.index)
+        found = known[key] = on_device(compiled, kernel.device.index)
     return found
 
 
-def _target() -> GPUTarget:
+def target() -> GPUTarget:
+    """What kernels are compiled for."""
     return driver.active.get_current_target()
 
 
-def _on_device(compiled: CompiledKernel, device: int) -> Loaded:
+def on_device(compiled: CompiledKernel, device: int) -> Loaded:
+    """Load a compiled kernel.
+
+    Raises:
+        RuntimeError: it needs more of the device than there is.
+    """
     what, utils = compiled.metadata, driver.active.utils
     asked = {name: value for name in _UNUSED if (value := getattr(what, name, None)) not in (None, 0, False)}
     if asked or getattr(what, "num_ctas", 1) != 1:

@@ -89,6 +89,13 @@ def float_remainder(a, b):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
+def log_add_exp(a, b):  # type: ignore[no-untyped-def]
+    """log(exp(a) + exp(b)), also of infinities; NaN if either is."""
+    high, low = prelude.maximum(a, b), prelude.minimum(a, b)
+    return tl.where(high == low, high + 0.6931471805599453, high + libdevice.log1p(libdevice.exp(low - high)))
+
+
+@triton.jit
 def float_floor_divide(a, b):  # type: ignore[no-untyped-def]
     """Floating division rounding down, from the exact remainder: the quotient itself may round up to the next integer."""
     left = libdevice.fmod(a, b)

@@ -51,6 +51,11 @@ def minimum(a, b):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
+def add(a, b):  # type: ignore[no-untyped-def]
+    return a + b
+
+
+@triton.jit
 def multiply(a, b):  # type: ignore[no-untyped-def]
     return a * b
 
@@ -81,3 +86,15 @@ def arg_min(a, i, b, j):  # type: ignore[no-untyped-def]
     """Of two (value, position) pairs the one torch's argmin keeps: smaller, NaN smallest of all, first on a tie."""
     first = (a < b) | ((a != a) & (b == b)) | (((a == b) | ((a != a) & (b != b))) & (i < j))
     return tl.where(first, a, b), tl.where(first, i, j)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def address(row, at: tl.constexpr, dtype: tl.constexpr, ALIGNED: tl.constexpr):  # type: ignore[no-untyped-def]
+    """A pointer out of a table of 64-bit words; ALIGNED: it is a multiple of 16 bytes."""
+    word = tl.load(row + at)
+    if ALIGNED:
+        word = tl.multiple_of(word, 16)
+    pointer = word.to(tl.pointer_type(dtype))
+    if ALIGNED:
+        pointer = tl.multiple_of(pointer, 16)
+    return pointer

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import logging
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -16,6 +17,9 @@ from typing import Any
 import torch
 
 from inductor._torch import current_raw_stream, end_allocating_to_pool, forget_workspaces, release_pool
+from inductor.triton import places
+
+_log = logging.getLogger("inductor")
 
 
 class CudaRecorder:
@@ -28,8 +32,9 @@ class CudaRecorder:
         self._pool = torch.cuda.graph_pool_handle()
         self._last: torch.cuda.Stream | None = None
         """The stream of the last replay."""
-        # Torch gives up a pool with the last graph that uses it, and such a one can't be taken up again: one graph always does.
-        self._anchor = self.record(self._number)
+        self._anchor: Any = None
+        """A recording. Torch gives up a pool with the last graph that uses it, and such a one can't be taken up again: this one always
+        does."""
 
     def busy(self) -> bool:
         return torch.cuda.is_current_stream_capturing()
@@ -45,42 +50,71 @@ class CudaRecorder:
         finally:
             current.wait_stream(self._stream)
 
-    def record(self, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
+    def record(self, run: Callable[[], Any], apart: bool) -> tuple[Callable[[], None], Any]:
+        if self._anchor is None:
+            self._anchor = self._capture(self._number, self._pool)
+        try:
+            return self._capture(run, torch.cuda.graph_pool_handle() if apart else self._pool)
+        except BaseException:
+            self._renew()
+            raise
+
+    def _capture(self, run: Callable[[], Any], pool: Any) -> tuple[Callable[[], None], Any]:
         graph = torch.cuda.CUDAGraph()
         torch.cuda.current_stream(self._index).synchronize()
         # A library's workspace is kept a stream: recordings have one of their pool, which nobody gives to others while they live.
         forget_workspaces()
         with torch.cuda.stream(self._stream), _without_collection(), torch.no_grad(), torch.inference_mode(False):
-            # Other threads may go on to allocate.
-            graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+            try:
+                # Other threads may go on to allocate.
+                graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+            except BaseException:
+                self._undo(pool, begun=False)
+                raise
             try:
                 results = run()
             except BaseException:
-                with contextlib.suppress(RuntimeError):  # as is to be expected where a launch could not be recorded
-                    graph.capture_end()
-                self._recover()
+                self._end(graph, pool, suppress=True)  # as is to be expected where a launch could not be recorded
                 raise
-            try:
-                graph.capture_end()
-            except RuntimeError:
-                self._recover()
-                raise
+            self._end(graph, pool)
         forget_workspaces()
         return graph.replay, results
 
-    def _recover(self) -> None:
-        """Put in order what torch leaves as it was during a recording that failed."""
-        end_allocating_to_pool(self._index, self._pool)
-        release_pool(self._index, self._pool)
+    def _end(self, graph: torch.cuda.CUDAGraph, pool: Any, suppress: bool = False) -> None:
+        try:
+            graph.capture_end()
+        except RuntimeError:
+            self._undo(pool, begun=True)
+            if not suppress:
+                raise
+
+    def _undo(self, pool: Any, begun: bool) -> None:
+        """Put in order what torch leaves as it was during a recording that failed. `begun`: torch took the pool up."""
+        try:
+            end_allocating_to_pool(self._index, pool)
+        except RuntimeError:  # that it ended before, or was not begun
+            if not begun:
+                return  # nor is the pool to be given up: others' recordings may have it
+        with contextlib.suppress(RuntimeError):
+            release_pool(self._index, pool)
+
+    def _renew(self) -> None:
+        """Go on after a recording that failed. Torch goes on to take the pool for one that is recorded to, and the random generator
+        counts for a recording until one ends: the next one, to another pool."""
         forget_workspaces()
-        # Torch goes on to take the pool for one that is recorded to, and the random generator counts for a recording until one
-        # ends: the next one, to another pool.
+        self._anchor = None
         self._pool = torch.cuda.graph_pool_handle()
-        self._anchor = self.record(self._number)
+        try:
+            self._anchor = self._capture(self._number, self._pool)
+        except RuntimeError as error:  # the next recording tries it again first
+            _log.warning("nothing can be recorded now: %s", error)
 
     def _number(self) -> torch.Tensor:
         """What there is to record where it does not matter what."""
         return torch.zeros(1, device=torch.device("cuda", self._index))
+
+    def reader(self, at: tuple[int, ...]) -> Callable[[list[Any]], bytes]:
+        return places.reader(at)
 
     def order(self) -> None:
         last = self._last
@@ -90,16 +124,40 @@ class CudaRecorder:
                 self._last.wait_stream(last)
 
 
+class _Quiet:
+    """Recordings during which nothing is collected: what is might belong to a device, and giving it back can't be recorded."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+        self._enabled = False
+
+    def enter(self) -> None:
+        """Of several threads the first one stops the collector."""
+        with self._lock:
+            if self._count == 0:
+                self._enabled = gc.isenabled()
+                gc.disable()
+            self._count += 1
+
+    def leave(self) -> None:
+        """The last one lets it go on, if it did before."""
+        with self._lock:
+            self._count -= 1
+            if self._count == 0 and self._enabled:
+                gc.enable()
+
+
+_quiet = _Quiet()
+
+
 @contextlib.contextmanager
 def _without_collection() -> Iterator[None]:
-    """What is collected might belong to a device, and giving it back can't be recorded."""
-    enabled = gc.isenabled()
-    gc.disable()
+    _quiet.enter()
     try:
         yield
     finally:
-        if enabled:
-            gc.enable()
+        _quiet.leave()
 
 
 _recorders: weakref.WeakValueDictionary[int, CudaRecorder] = weakref.WeakValueDictionary()

@@ -8,12 +8,10 @@ from triton.compiler import ASTSource
 
 from inductor.device import Kernel, KernelArg
 from inductor.ir.body import checks_positions
-from inductor.triton.blocks import Blocks
+from inductor.triton.blocks import MULTIPLE, Blocks
 from inductor.triton.expressions import TRITON_DTYPES
+from inductor.triton.joint import ALIGNED
 from inductor.triton.kernel import CHECKS
-
-MULTIPLE = 16
-"""Of what addresses (in bytes) and numbers may be assumed to be multiples: it lets Triton load wide vectors."""
 
 
 def source_of(function: Any, kernel: Kernel, blocks: Blocks, assumes: bytes, narrow: bool) -> ASTSource:
@@ -33,6 +31,12 @@ def source_of(function: Any, kernel: Kernel, blocks: Blocks, assumes: bytes, nar
     return ASTSource(
         function, {**signature, **dict.fromkeys(constants, "constexpr")}, constexprs=constants, attrs=attributes
     )
+
+
+def joint_source(function: Any, aligned: bool) -> ASTSource:
+    """A joint kernel for the compiler: it takes a table."""
+    signature = {"table": "*i64", ALIGNED: "constexpr"}
+    return ASTSource(function, signature, constexprs={ALIGNED: aligned}, attrs={(0,): [["tt.divisibility", MULTIPLE]]})
 
 
 def _type_of(arg: KernelArg, narrow: bool) -> str:

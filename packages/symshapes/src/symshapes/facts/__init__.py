@@ -20,6 +20,7 @@ from symshapes.facts.operators import (
     forget_operators,
     override_questions,
     register_in_place,
+    register_launches,
 )
 from symshapes.facts.promotion import (
     HALF_DTYPES,
@@ -57,6 +58,7 @@ __all__ = [
     "override_questions",
     "real_dtype",
     "register_in_place",
+    "register_launches",
     "result_dtype",
     "same_layout",
     "same_metadata",

@@ -69,6 +69,10 @@ class OperatorFacts:
     elementwise: bool
     """Whether each element of its result is computed from those at the same place of its arguments."""
 
+    launches: bool
+    """Whether a call does nothing but launch work on the device, so that this may be recorded and repeated without it: known where it
+    was registered with `register_launches`, and no matter of schemas."""
+
     @property
     def pure(self) -> bool:
         """Whether it does no more than compute new tensors."""
@@ -88,12 +92,19 @@ watched: there are no others."""
 
 _FACTS: dict[Any, OperatorFacts] = {}
 _IN_PLACE: dict[Any, Any] = {}
+_LAUNCHES: set[Any] = set()
 
 
 def register_in_place(functional: Any, in_place: Any) -> None:
     """Say of an `OpOverload` which one does the same in the memory of its arguments (`OperatorFacts.in_place`)."""
     _IN_PLACE[functional] = in_place
     _FACTS.pop(functional, None)
+
+
+def register_launches(op: Any) -> None:
+    """Say of an `OpOverload` that it does nothing but launch work on the device (`OperatorFacts.launches`)."""
+    _LAUNCHES.add(op)
+    _FACTS.pop(op, None)
 
 
 def facts_of(op: Any) -> OperatorFacts:
@@ -153,6 +164,7 @@ def _derive(op: Any) -> OperatorFacts:
         fresh=op.namespace == "aten" and not (written or aliases or hides_views or composite),
         needs_data=torch.Tag.data_dependent_output in op.tags or torch.Tag.dynamic_output_shape in op.tags,
         elementwise=ELEMENTWISE in op.tags,
+        launches=op in _LAUNCHES,
     )
 
 

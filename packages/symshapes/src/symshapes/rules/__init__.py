@@ -6,6 +6,7 @@ from symshapes.rules import (  # noqa: F401
     copies,
     demands,
     factories,
+    foreach,
     indexing,
     joining,
     linalg,

@@ -99,10 +99,18 @@ def cudnn_batch_norm_backward(
     return _formatted(input), like(weight), like(weight)
 
 
-@rule("_batch_norm_with_update", "_batch_norm_with_update_functional")
+@rule("_batch_norm_with_update")
 def batch_norm_with_update(input: TensorMeta, weight: Maybe, *_: Any) -> tuple[TensorMeta, ...]:
     """Training batch norm that updates the running statistics; the fourth result is cuDNN's reserve."""
     return (*_batch_norm(input, weight, True), _vector(0, input, torch.uint8))
+
+
+@rule("_batch_norm_with_update_functional")
+def batch_norm_with_update_functional(
+    input: TensorMeta, weight: Maybe, bias: Maybe, running_mean: TensorMeta, running_var: TensorMeta, *_: float
+) -> tuple[TensorMeta, ...]:
+    """`_batch_norm_with_update` that gives the new running statistics, too."""
+    return (*batch_norm_with_update(input, weight), like(running_mean), like(running_var))
 
 
 @rule("_batch_norm_no_update")

@@ -138,13 +138,14 @@ def avg_pool3d(
 
 @rule("max_unpool2d")
 def max_unpool2d(self: TensorMeta, indices: TensorMeta, output_size: Sequence[Size]) -> TensorMeta:
-    """Zeros with the values where the largest were."""
+    """Zeros with the values where the largest were; on a GPU row-major."""
     if not same_shape(self.size, indices.size):
         raise RuntimeError(
             f"Expected shape of indices to be same as that of the input tensor ({list(self.size)}) but got indices tensor "
             f"with shape: {list(indices.size)}"
         )
-    return _shaped((*self.size[:-2], *output_size), self)
+    size = (*self.size[:-2], *output_size)
+    return fresh(size, self) if self.device.type == "cuda" else _shaped(size, self)
 
 
 @rule("max_unpool3d")

@@ -202,6 +202,8 @@ class _Writer:
     def write(self) -> NativeSource:
         if self.schedule.unsupported:
             raise Inexpressible(f"a kernel that has no C++: {', '.join(sorted(self.schedule.unsupported))}")
+        if self.schedule.joint_kernels:
+            raise Inexpressible("kernels that are run by one launch")
         for buffer in self.program.buffers.values():
             if buffer.device != HOST:
                 raise Inexpressible(f"a tensor on {buffer.device}")
