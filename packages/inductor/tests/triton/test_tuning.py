@@ -97,6 +97,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[Tensor]]] = {
     "long rows": (lambda x, w: torch.nn.functional.layer_norm(x, (5000,), w), [normal(3, 5000), normal(5000)]),
     "columns": (lambda x: x.sum(0), [normal(77, 45)]),
     "norm of columns": (lambda x: x / x.square().sum(0), [normal(50, 70)]),
+    "running sums": (lambda x: x.cumsum(-1) * 2, [normal(3, 2100)]),
     "accumulated": (accumulated, [normal(40, 33), torch.randint(0, 50, (40,))]),
     "places": (lambda x, i: x[i] * 2, [normal(50, 70), torch.randint(-50, 50, (60,))]),
 }
