@@ -98,6 +98,14 @@ def test_groups_of_heads() -> None:
     check(lambda q, k, v: flex.flex_attention(q, k, v, alibi, enable_gqa=True), *qkv(2))
 
 
+def test_lengths_that_change() -> None:
+    compiled, calls = captured(lambda q, k, v: flex.flex_attention(q, k, v, alibi))
+    for length in (K, 30, 27):
+        args = [x[:, :, :length] for x in qkv()]
+        torch.testing.assert_close(compiled(*args), flex.flex_attention(*args, alibi), rtol=1e-4, atol=1e-5)
+    assert len(calls) == 2
+
+
 def test_gradients() -> None:
     """As of the same written out: torch's own has none outside of torch.compile."""
 

@@ -361,6 +361,16 @@ def test_weights_that_are_dropped() -> None:
     assert {asked.dropout for asked in compiled.asked} == {0.25}
 
 
+def test_gradients_in_an_order_that_does_not_vary() -> None:
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert not check(plain, *qkv(), found=0).found
+        assert check(plain, *qkv(), grad=False).found
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
 def test_differentiated_twice() -> None:
     """The program that was written out is; torch's kernels can't be."""
     q, k, v = (x.requires_grad_() for x in qkv())

@@ -105,3 +105,7 @@ def autocasts(op: Any, device: torch.device) -> bool:
     """Whether autocast, which is on, does something of its own for an operator on a device."""
     key = f"Autocast{device.type.upper()}"
     return any_autocast() and torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key)
+
+
+# The softmax of attention, of which rows of -inf alone give zeros: a program's graph may call it.
+safe_softmax = torch._safe_softmax

@@ -22,6 +22,9 @@ from torch.utils._device import DeviceContext
 from capture import _native
 from capture._form import FormPlaces, find_places
 
+# The softmax of attention: rows of -inf alone give zeros. Public code would test for them and choose.
+safe_softmax = torch._safe_softmax
+
 # The classes of what `torch.ops` holds: public code has the objects, not the names.
 OpOverload = torch._ops.OpOverload
 OpOverloadPacket = torch._ops.OpOverloadPacket

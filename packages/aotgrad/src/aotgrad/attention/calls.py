@@ -10,6 +10,8 @@ import torch
 from torch import fx
 from torch.nn import functional as F
 
+from aotgrad._torch import safe_softmax
+
 Arguments = Mapping[str, Any]
 
 _TWO = ("input", "other")
@@ -28,7 +30,7 @@ _form("added product", ("input", "batch1", "batch2", "beta", "alpha"), torch.bad
 _form("einsum", ("equation", "first", "second"), torch.einsum)
 _form("softmax", ("input", "dim", "dtype"), torch.softmax, "softmax")
 _form("softmax", ("input", "dim", "_stacklevel", "dtype"), F.softmax)
-_form("safe softmax", ("input", "dim", "dtype"), torch._safe_softmax)
+_form("safe softmax", ("input", "dim", "dtype"), safe_softmax)
 _form("multiply", _TWO, operator.mul, operator.imul, torch.mul, torch.multiply, "mul", "mul_", "multiply", "__mul__")
 _form("divide", _TWO, operator.truediv, operator.itruediv, torch.div, torch.divide, torch.true_divide, "div", "div_")
 _form("add", (*_TWO, "alpha"), operator.add, operator.iadd, torch.add, "add", "add_")

@@ -179,6 +179,8 @@ def _fused(
     if any(value_of(term.node).device != query.device for term in written.terms):
         return None
     grad = values[3].requires_grad
+    if grad and torch.are_deterministic_algorithms_enabled():
+        return None  # backwards of kernels add in an order that varies
     mask = mask_of(written.terms, query.dtype, grad, constants)
     if mask is None:
         return None

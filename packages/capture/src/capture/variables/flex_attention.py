@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from capture._torch import safe_softmax
 from capture.errors import Unsupported
 
 from .base import Args, Interpreter, Kwargs, Variable
@@ -80,7 +81,7 @@ def _flex_attention(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         scores = _elements(m, score_mod, [scores, *places], precise, "score_mod")
     if mask is not None:
         scores = _call(m, torch.where, mask, scores, -math.inf)
-    weights = _call(m, torch._safe_softmax, scores, -1)
+    weights = _call(m, safe_softmax, scores, -1)
     return _call(m, torch.matmul, _method(m, weights, "to", query.fake.dtype), value)
 
 
@@ -228,10 +229,8 @@ def _fits(read: fx.Node, elements: list[fx.Node], apart: set[fx.Node]) -> bool:
         return False
     kinds = {each.meta["val"].dtype for each in elements}
     single = torch.empty((), dtype=value.dtype)
-    return all(
-        torch.result_type(torch.empty(1, dtype=kind), single) == torch.promote_types(kind, value.dtype)
-        for kind in kinds
-    )
+    one, row = ({kind: torch.empty(size, dtype=kind) for kind in kinds} for size in ((), (1,)))
+    return all(torch.result_type(row[kind], single) == torch.result_type(one[kind], single) for kind in kinds)
 
 
 def _reads_one(node: fx.Node, apart: set[fx.Node]) -> bool:
