@@ -63,7 +63,9 @@ def _demand_probabilities(draw: Draw, p: fx.Node) -> None:
     both.meta["val"] = within[0].meta["val"]
     every = draw.call(torch.bool, aten.all.default, both)
     every.meta["val"] = p.meta["val"].new_empty((), dtype=torch.bool)
-    demand = draw.call(torch.bool, aten._assert_async.msg, every, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+    demand = draw.call(
+        torch.bool, aten._assert_async.msg, every, "Expected p_in >= 0 && p_in <= 1 to be true, but got false."
+    )
     demand.meta["val"] = None
 
 
