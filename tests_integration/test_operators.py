@@ -12,7 +12,7 @@ import torch
 import meta
 from benchmarks.operators.cell import run_cell
 from benchmarks.operators.judge import judge
-from benchmarks.operators.samples import USUAL, applies, widened, without_unwritten
+from benchmarks.operators.samples import USUAL, applies, widened, without_unwritten, without_unwritten_rows
 
 ONCE_WRONG = (
     "split_with_sizes_copy unbind_copy nn.functional.embedding_bag resize_as_ index_put index_fill cdist linalg.eigvals "
@@ -99,3 +99,12 @@ def test_memory_that_nothing_was_written_to_says_nothing() -> None:
         found = without_unwritten(name, (results[0], (), {"dropout_p": dropped}), results)
         assert {at for at, value in enumerate(found) if not torch.equal(value, results[at])} == places
     assert without_unwritten("add", (results[0], (), {}), results) is results
+
+
+def test_keys_behind_the_last_sequence_have_no_gradient() -> None:
+    q, k, v = (torch.ones(1, 6, 2, 4) for _ in range(3))
+    gradients = [torch.ones(1, 6, 2, 4) for _ in range(3)]
+    call = (q, (k, v), {"cu_seqlens_k": torch.tensor([0, 2, 5])})
+    without_unwritten_rows("torch.ops.aten._efficient_attention_forward", call, [q, k, v], gradients)
+    assert [int(gradient[:, 5].count_nonzero()) for gradient in gradients] == [8, 0, 0]
+    assert all(gradient[:, :5].all() for gradient in gradients)

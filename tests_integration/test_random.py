@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -235,6 +236,18 @@ def test_dropout_at_its_ends() -> None:
     assert torch.equal(ends, torch.tensor([0.0, 1.0]).repeat(5000))
     with pytest.raises(RuntimeError):
         meta.compile(lambda x: torch.empty_like(x).bernoulli_(1.5), options={"random": "kernel"})(x)
+
+
+@pytest.mark.parametrize("bad", [1.5, -0.25, math.nan])
+@pytest.mark.parametrize("program", [torch.bernoulli, lambda p: torch.zeros(7, 5).bernoulli_(p) * p])
+def test_probabilities_that_are_none(program: Callable[[torch.Tensor], torch.Tensor], bad: float) -> None:
+    given = torch.rand(7, 5)
+    drawn = compiled(program)
+    drawn(given)
+    given[3, 2] = bad
+    for run in (program, drawn):
+        with pytest.raises(RuntimeError, match="p_in >= 0 && p_in <= 1"):
+            run(given)
 
 
 TRAINED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {

@@ -26,6 +26,7 @@ from benchmarks.operators.samples import (
     reason,
     widened,
     without_unwritten,
+    without_unwritten_rows,
 )
 from inductor import CompiledGraph
 
@@ -57,7 +58,7 @@ class Cell:
 def run_cell(name: str, dtype: str, kind: str, count: int, device: str = "cpu") -> Cell:
     """Compile and compare; never raises for what the compiler does."""
     started = time.perf_counter()
-    samples = _that_run(operators()[name].op, calls(name, dtype, kind, count, device))
+    samples = _that_run(name, calls(name, dtype, kind, count, device))
     cell = Cell(name, dtype, kind, "right", samples=len(samples))
     if not samples:
         cell.verdict = "eager raises"
@@ -77,19 +78,16 @@ def run_cell(name: str, dtype: str, kind: str, count: int, device: str = "cpu") 
     return cell
 
 
-def _that_run(function: Callable[..., Any], samples: list[Call]) -> list[Call]:
+def _that_run(name: str, samples: list[Call]) -> list[Call]:
+    function = operators()[name].op
     found = []
     for sample in samples:
         try:
-            _run(lambda calls: _each(function, calls), [sample])
+            _run(name, lambda calls: function(calls[0][0], *calls[0][1], **calls[0][2]), [sample], alone=True)
         except Exception:  # eager refuses the sample, or has no gradient of it
             continue
         found.append(sample)
     return found
-
-
-def _each(function: Callable[..., Any], calls: list[Call]) -> list[Any]:
-    return [function(first, *args, **kwargs) for first, args, kwargs in calls]
 
 
 def _compare(cell: Cell, samples: list[Call]) -> Cell:
@@ -110,15 +108,14 @@ def _compare(cell: Cell, samples: list[Call]) -> Cell:
 
     program: Callable[..., Any] = several if len(samples) > 1 else single
 
-    def settled(results: Any) -> Any:
-        of_calls = results if program is several else [results]
-        return [without_unwritten(cell.op, *pair) for pair in zip(samples, of_calls, strict=True)]
+    def run(program: Callable[..., Any], samples: list[Call]) -> list[Any]:
+        return _run(cell.op, program, samples, alone=len(samples) == 1)
 
     capture.reset()
     capture.config.on_error = "raise"
-    eager = _run(program, samples, settled)
+    eager = run(program, samples)
     try:
-        exact = _run(program, widened(samples), settled)
+        exact = run(program, widened(samples))
     except Exception:  # there is no such operator in float64
         exact = None
     values = reason(VALUES_SKIPPED, cell.op) is None
@@ -127,8 +124,8 @@ def _compare(cell: Cell, samples: list[Call]) -> Cell:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            first = _run(ours, samples, settled)
-            again = _run(ours, samples, settled)  # the first run checks layouts, later ones do not
+            first = run(ours, samples)
+            again = run(ours, samples)  # the first run checks layouts, later ones do not
         answers += [judge(found, eager, exact, values=values) for found in (first, again)]
     except Exception as error:
         answers.append(("raised", f"{type(error).__name__}: {error}".splitlines()[0][:300]))
@@ -139,19 +136,24 @@ def _compare(cell: Cell, samples: list[Call]) -> Cell:
     return replace(cell, verdict=verdict, message=message, left=left, launches=launches, externs=externs)
 
 
-def _run(
-    program: Callable[..., Any], samples: list[Call], settled: Callable[[Any], Any] = lambda results: results
-) -> list[Any]:
-    """One run, seeded, on fresh arguments: results (as `settled` gives them), gradients, and the arguments afterwards; flat."""
+def _run(name: str, program: Callable[..., Any], samples: list[Call], alone: bool) -> list[Any]:
+    """One run, seeded, on fresh arguments: results, gradients, and the arguments afterwards; flat.
+
+    `alone`: the program gives the results of one call, and not a list of several's.
+    """
     given = fresh(samples)
     leaves = [t for t in pytree.tree_leaves(given) if isinstance(t, torch.Tensor)]
     torch.manual_seed(1)
-    results = pytree.tree_leaves(settled(program(given)))
+    returned = program(given)
+    of_calls = [returned] if alone else returned
+    results = pytree.tree_leaves([without_unwritten(name, *pair) for pair in zip(given, of_calls, strict=True)])
     outs = [t for t in results if isinstance(t, torch.Tensor) and t.requires_grad]
     wanted = [t for t in leaves if t.requires_grad and t.is_leaf]
     gradients: list[Any] = []
     if outs and wanted:
         gradients = list(torch.autograd.grad(outs, wanted, [_slope(t) for t in outs], allow_unused=True))
+        for call in given:
+            without_unwritten_rows(name, call, wanted, gradients)
     return [*results, *gradients, *leaves]
 
 

@@ -72,6 +72,20 @@ def without_unwritten(name: str, call: Call, results: Any) -> Any:
     return tuple(torch.zeros_like(result) if at in places else result for at, result in enumerate(results))
 
 
+def without_unwritten_rows(name: str, call: Call, leaves: list[Any], gradients: list[Any]) -> None:
+    """Put zeros where the gradients of some of a call's tensors (those of `leaves`) are memory that nothing was written to.
+
+    Attention over sequences behind each other writes none for keys and values behind the last sequence's end.
+    """
+    ends = call[2].get("cu_seqlens_k")
+    if name != "torch.ops.aten._efficient_attention_forward" or ends is None:
+        return
+    for tensor in call[1][:2]:
+        for leaf, gradient in zip(leaves, gradients, strict=True):
+            if leaf is tensor and gradient is not None:
+                gradient[:, int(ends[-1]) :] = 0
+
+
 def applies(name: str, dtype: str, kind: str, device: str = "cpu") -> bool:
     """Whether eager has the operator for the dtype, and gradients where these are asked for."""
     op, of = operators()[name], DTYPES[dtype]

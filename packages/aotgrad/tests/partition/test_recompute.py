@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 import aotgrad
+from aotgrad.views import is_view
 
 ROWS, COLUMNS = 256, 128
 BYTES = ROWS * COLUMNS * 4
@@ -88,3 +89,30 @@ def test_a_written_input_is_not_read_again(check):
 @pytest.mark.parametrize("rate", [0.5])
 def test_random_numbers_are_not_drawn_again(check, rate):
     check(lambda x, w: (F.silu(F.dropout(x @ w, rate) * 2),), leaf(ROWS, 8), leaf(8, COLUMNS))
+
+
+def chained(x):
+    return (x * x * 1.7 - x) * 1.3 + 1
+
+
+COMPARED = {
+    "largest": lambda x, w: (chained(x).amax(1), chained(x) @ w),
+    "largest of all": lambda x, w: (chained(x).view(-1).max(), chained(x) @ w),
+    "scattered": lambda x, w: (
+        x.scatter_reduce(0, torch.arange(300).flip(0)[:, None].expand(-1, 300), chained(x), "amax"),
+    ),
+    "larger": lambda x, w: (torch.maximum(x, chained(x)),),
+}
+
+
+@pytest.mark.parametrize("name", COMPARED)
+@pytest.mark.parametrize("partitioner", [aotgrad.partition_default, aotgrad.partition_min_cut])
+def test_what_is_looked_for_among_others_is_not_made_again(name, partitioner):
+    """Rounded otherwise it would not be found, and the gradient divided by how often it is there: by zero."""
+    partition = partitioner(aotgrad.trace_joint(COMPARED[name], [leaf(300, 300), torch.randn(300, 2)]))
+    comparisons = partition.backward.graph.find_nodes(op="call_function", target=torch.ops.aten.eq.Tensor)
+    assert comparisons
+    for node in [argument for comparison in comparisons for argument in comparison.all_input_nodes]:
+        while is_view(node.target) or node.target is torch.ops.aten.gather.default:
+            node = node.args[0]
+        assert node.op == "placeholder", partition.backward.graph

@@ -16,7 +16,7 @@ from torch import fx
 from aotgrad.joint import JointGraph
 from aotgrad.partition.default import backward_uses, inputs_of
 from aotgrad.partition.narrow import narrow
-from aotgrad.partition.recompute import bytes_of, is_recomputable
+from aotgrad.partition.recompute import bytes_of, is_compared, is_recomputable
 from aotgrad.partition.split import Partition, split
 from aotgrad.views import is_view
 
@@ -47,7 +47,7 @@ def partition_min_cut(joint: JointGraph) -> Partition:
     for node in region:
         before, after = (node, "before"), (node, "after")
         _connect(network, before, after, _cost(node, held))
-        if not is_recomputable(node):
+        if not _may_be_made_again(node):
             _connect(network, _SOURCE, before)
             continue
         for argument in node.all_input_nodes:
@@ -81,9 +81,14 @@ def _region(used: list[fx.Node]) -> tuple[list[fx.Node], list[fx.Node]]:
             sizes[node] = None
             continue
         tensors[node] = None
-        if is_recomputable(node):
+        if _may_be_made_again(node):
             waiting.extend(node.all_input_nodes)
     return list(tensors), list(sizes)
+
+
+def _may_be_made_again(node: fx.Node) -> bool:
+    # A view has the bits of what it shows.
+    return is_recomputable(node) and (is_view(node.target) or not is_compared(node))
 
 
 def _cost(node: fx.Node, held: set[fx.Node]) -> int | None:
