@@ -48,6 +48,7 @@ OPTIMIZERS: dict[str, Make] = {
     "Adafactor": lambda p: torch.optim.Adafactor(p),
     "Adafactor foreach": lambda p: torch.optim.Adafactor(p, foreach=True),
     "ASGD foreach": lambda p: torch.optim.ASGD(p, foreach=True),
+    "Muon": lambda p: torch.optim.Muon([each for each in p if each.dim() == 2], lr=0.1),
     "LBFGS": lambda p: torch.optim.LBFGS(p, max_iter=2),
 }
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import CodeType
+from types import BuiltinFunctionType, CodeType
 from typing import Any
 
 import torch
@@ -356,6 +356,8 @@ QUERIES: tuple[Callable[..., Any], ...] = (
     torch._C._get_mem_efficient_sdp_enabled,
     torch._C._get_math_sdp_enabled,
     torch._C._get_privateuse1_backend_name,
+    # Optimizers ask on GPUs. Builds without CUDA have no such function, or a class that raises.
+    *(f for f in (getattr(torch._C, "_cuda_isCurrentStreamCapturing", None),) if isinstance(f, BuiltinFunctionType)),
 )
 # What torch's own Python asks before it looks for overrides of an operation, in its three forms.
 OVERRIDE_QUERIES: tuple[Callable[..., bool], ...] = (

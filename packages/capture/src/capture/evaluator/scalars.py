@@ -74,9 +74,8 @@ class ScalarTensors:
             self._make(target, args, kwargs, result)
         elif target == "item" and is_unbacked(result):
             held = self._of(args[0])
-            (symbol,) = result.node.expr.free_symbols
-            if held is not None:
-                self._numbers[symbol] = held
+            if held is not None and result.node.expr.is_Symbol:
+                self._numbers.setdefault(result.node.expr, held)
 
     def forget(self) -> None:
         """Calls are taken out of the graph again."""
