@@ -203,7 +203,7 @@ def _autocast_devices(joint: JointGraph) -> list[str]:
     """The types of device that it computes on for which autocast can be on."""
     values = pytree.tree_leaves([node.meta["val"] for node in joint.graph.nodes if "val" in node.meta])
     found = {value.device.type for value in values if isinstance(value, torch.Tensor)}
-    return sorted(device for device in found if torch.amp.is_autocast_available(device))
+    return sorted(device for device in found if torch.amp.autocast_mode.is_autocast_available(device))
 
 
 def _drops_nothing(node: fx.Node) -> bool:

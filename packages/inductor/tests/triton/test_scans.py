@@ -82,7 +82,8 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name: str, looped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if looped:
-        monkeypatch.setattr("inductor.triton.blocks.PERSISTENT_LIMIT", 4)
+        for limit in ("HELD_LIMIT", "READ_LIMIT"):
+            monkeypatch.setattr(f"inductor.triton.blocks.{limit}", 4)
         monkeypatch.setattr("inductor.triton.blocks.LOOPED", 16)
         monkeypatch.setattr("inductor.triton.blocks.TILE", 64)
     function, inputs = PROGRAMS[name]
