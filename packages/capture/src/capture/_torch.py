@@ -384,6 +384,11 @@ def held_alone(tensor: torch.Tensor) -> bool:
     return torch._C._storage_Use_Count(tensor.untyped_storage()._cdata) <= 2
 
 
+def stream_is_captured() -> bool:
+    """Whether what is put on the accelerator's current stream goes into a graph of the device's."""
+    return bool(torch.accelerator.current_stream().is_capturing())  # type: ignore[attr-defined]
+
+
 # What torch's optimizers and clipping sort tensors by.
 group_tensors: Callable[[Any, bool], Any] = torch._C._group_tensors_by_device_and_dtype
 log_api_usage: Callable[[str], None] = torch._C._log_api_usage_once

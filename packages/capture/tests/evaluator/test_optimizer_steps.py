@@ -118,6 +118,26 @@ def test_a_break_for_another_compiler_is_none() -> None:
     torch.testing.assert_close(compiled(program, fullgraph=True)(x), program(x))
 
 
+def test_whether_a_stream_is_captured_is_asked_at_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stream:
+        captured = False
+
+        def is_capturing(self) -> bool:
+            return self.captured
+
+    monkeypatch.setattr(torch._C, "_accelerator_getStream", lambda index: Stream())
+    monkeypatch.setattr(torch._C, "_accelerator_getDeviceIndex", lambda: 0)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if torch.accelerator.current_stream().is_capturing() else x * 2
+
+    run = compiled(program, fullgraph=True)
+    x = torch.ones(2)
+    for Stream.captured in (False, True, False):
+        torch.testing.assert_close(run(x), program(x))
+    assert capture.report(run).graph_count == 2
+
+
 # Gradients
 
 

@@ -50,6 +50,7 @@ folds(logging.getLogger)
 folds(
     importlib.util.find_spec, "torch.cuda.is_available", "torch.cuda.device_count", "torch.cuda.is_bf16_supported",
     "torch.cuda.get_device_capability", "torch.mps.is_available", "torch.xpu.is_available", "torch.distributed.is_available",
+    "torch.accelerator.current_accelerator", "torch.accelerator.is_available",
 )  # fmt: skip
 
 _SUBSTITUTED = Fold(re.sub)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import torch
 
-from capture._torch import profiling
+from capture._torch import profiling, stream_is_captured
 from capture.errors import Unsupported
 from capture.guards import Guard, GuardKind
 from capture.trace_rules import module_of
 
 from .base import Args, Interpreter, Kwargs, Variable
-from .constants import Constant
+from .constants import BoundBuiltin, Constant
 from .functions import Function
 from .handlers import handles, handles_wrapper
 from .objects import Object
@@ -50,6 +50,33 @@ def _step(m: Interpreter, wrapped: Variable, args: Args, kwargs: Kwargs) -> Vari
         return m.calls.call(wrapped, args, kwargs)
     finally:
         m.calls.call(switch, [before], {})
+
+
+# Streams
+
+
+class CurrentStream(Variable):
+    """The accelerator's current stream, of which optimizers ask whether it is captured."""
+
+    def attribute(self, m: Interpreter, name: str) -> Variable:
+        if name != "is_capturing":
+            raise Unsupported(f"Stream.{name}")
+        return BoundBuiltin(self, name)
+
+    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if name != "is_capturing":
+            raise Unsupported(f"Stream.{name}()")
+        answer = m.builder.fold(stream_is_captured, [])
+        m.guards.add(None, GuardKind.ANSWER, (stream_is_captured, (), answer))
+        return Constant(answer)
+
+
+@handles("torch.accelerator.current_stream")
+def _current_stream(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    if args or kwargs:
+        raise Unsupported("the current stream of a given device")
+    made: Variable = m.effects.created(CurrentStream())
+    return made
 
 
 # Ranges
