@@ -188,14 +188,13 @@ def _launcher(function: Any, source: KernelSource, checks: IndexChecks | None, g
     if choices.points == 0:
         return lambda *args: None
     number = None if checks is None else checks.number
+    group = None if choices.words else group  # who shares rows has one form
     if INTERPRETED or not launcher.serves(kernel.device):
         interpreted = Interpreted(choices, number)
-        tuned = group is not None and not choices.words
-        return _with_words(
-            choices,
-            interpreted.tuned(group.tuner(choices, source.text, interpreted)) if tuned else interpreted.launch,
-        )
-    if group is None or choices.words:  # who shares rows has one form
+        if group is not None:
+            return interpreted.tuned(group.tuner(choices, source.text, interpreted))
+        return _with_words(choices, interpreted.launch)
+    if group is None:
         return _with_words(choices, launcher.make_call(choices, number))
     tuner = group.tuner(choices, source.text, launcher.Trials(choices, number))
     return launcher.make_call(choices, number, tuner.settled() or tuner.plan)
