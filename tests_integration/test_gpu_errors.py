@@ -128,7 +128,7 @@ def test_a_kernel_that_writes_where_nothing_is_ends_in_an_error_and_not_the_proc
         cpu = torch.ones(3)
         print("alive", meta.compile(lambda x: x + 1)(cpu).tolist())
     """
-    done = in_a_process(FAR + textwrap.dedent(rest))
+    done = in_a_process(textwrap.dedent(FAR) + textwrap.dedent(rest))
     assert done.returncode == 0, done.stderr[-2000:]
     assert "alive [2.0, 2.0, 2.0]" in done.stdout
     assert done.stdout.count("refused:") == 3

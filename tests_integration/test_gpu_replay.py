@@ -298,7 +298,7 @@ def test_training_where_forwards_change_sizes() -> None:
 @torch.no_grad()
 def test_a_kernel_of_the_programs_own() -> None:
     triton = pytest.importorskip("triton")
-    from test_user_triton import added, summed_kernel
+    from tests_integration.test_user_triton import added, summed_kernel
 
     def program(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         total = torch.zeros(1, device=x.device)

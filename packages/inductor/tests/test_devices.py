@@ -181,9 +181,9 @@ def test_a_wrapper_switches_to_its_device_as_the_traits_say() -> None:
     assert "with" not in wrapper("cuda:1", module=None)
     one = wrapper("cuda:1", module="torch.accelerators")
     assert "_current_device = torch.accelerators.current_device\n_device = torch.accelerators.device\n" in one
-    assert "    if _current_device() != 1:\n        with _device(1):\n            return call(args)\n" in one
+    assert "    if _current_device() != 1:\n        with _device(1):\n            return _itself()(args)\n" in one
     two = wrapper("cuda:1", "cuda:0", module="torch.accelerators")
-    assert "with _device(0): " in two and "with _device(1): " in two and "return call(args)" not in two
+    assert "with _device(0): " in two and "with _device(1): " in two and "return _itself()(args)" not in two
 
 
 def test_devices_of_two_types_have_a_guard_each() -> None:

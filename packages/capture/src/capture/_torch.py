@@ -386,7 +386,8 @@ def held_alone(tensor: torch.Tensor) -> bool:
 
 def stream_is_captured() -> bool:
     """Whether what is put on the accelerator's current stream goes into a graph of the device's."""
-    return bool(torch.accelerator.current_stream().is_capturing())  # type: ignore[attr-defined]
+    stream: Any = torch.accelerator.current_stream()  # torch 2.11 says nothing of `is_capturing`
+    return bool(stream.is_capturing())
 
 
 # What torch's optimizers and clipping sort tensors by.

@@ -1,10 +1,13 @@
 """The generated wrapper: what it looks like, and that it runs by itself."""
 
+import gc
 import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,8 +37,8 @@ from inductor import (
 )
 from inductor import backends as backends_module
 from inductor.codegen import generate
-from inductor.codegen.module import LayoutMismatch
-from inductor.codegen.source import straight_line
+from inductor.codegen.module import LayoutMismatch, load_call
+from inductor.codegen.source import module_text, straight_line
 from symshapes import build_python
 
 X = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))
@@ -284,7 +287,9 @@ def on_gpus(*devices: str) -> str:
 
 
 def test_kernels_run_on_their_own_gpu() -> None:
-    assert "if _current_device() != 1:\n        with _device(1):\n            return call(args)" in on_gpus("cuda:1")
+    assert "if _current_device() != 1:\n        with _device(1):\n            return _itself()(args)" in on_gpus(
+        "cuda:1"
+    )
     text = on_gpus("cuda:0", "cuda:1")
     assert "with _device(0): cuda_fused_0(x0, y0)" in text and "with _device(1): cuda_fused_1(x1, y1)" in text
     assert "_device" not in on_gpus("cpu")
@@ -331,8 +336,32 @@ def test_bodies_of_graphs_of_all_shapes_are_read_from_their_text() -> None:
     guarded = (
         "if _current() != 1:",
         "    with _device(1):",
-        "        return call(args)",
+        "        return _itself()(args)",
         "(x,) = args",
         "args.clear()",
     )
     assert of(*guarded, "return (x,)") == (("x",), ("_a = torch.a",), (), "(x,)", "not (_current() != 1)")
+
+
+def test_a_graph_runs_within_its_device_and_keeps_nothing_of_itself() -> None:
+    current = [0]
+
+    @contextmanager
+    def within(index: int) -> Iterator[None]:
+        current.append(index)
+        yield
+        current.pop()
+
+    switch = ["if _current_device() != 1:", "    with _device(1):", "        return _itself()(args)"]
+    text = module_text(0, {}, [*switch, "(x,) = args", "args.clear()", "return (x + 1, _current_device())"], [])
+    call = load_call(text, "<another device>", {"_current_device": lambda: current[-1], "_device": within})
+    assert call([1]) == (2, 1) and current == [0]
+    current.append(1)
+    assert call([1]) == (2, 1)
+    gone = weakref.ref(call)
+    gc.disable()
+    try:
+        del call
+        assert gone() is None
+    finally:
+        gc.enable()

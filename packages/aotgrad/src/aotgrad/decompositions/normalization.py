@@ -225,15 +225,13 @@ def native_batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The normalized (N, C, ...) tensor, and for training the means and inverse deviations by channel, else nothing."""
+    """The normalized (N, C, ...) tensor, and the means and inverse deviations by channel; on the CPU nothing but in training."""
     if has_no_elements(x):
         return NotImplemented
     out, mean, invstd = _batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps)
     kept = _statistics_dtype(x, weight, bias, running_mean)
-    if not training:
-        if x.device.type == "cpu":
-            return out, _nothing(x, x.dtype), _nothing(x, x.dtype)
-        return out, _nothing(x, kept), _nothing(x, kept)
+    if not training and x.device.type == "cpu":
+        return out, _nothing(x, x.dtype), _nothing(x, x.dtype)
     return out, cast(mean, kept), cast(invstd, kept)
 
 

@@ -41,7 +41,7 @@ class DeviceGuards:
                 lines += [
                     f"if {current}() != {index}:",
                     f"    with {self._switch(kind)}({index}):",
-                    "        return call(args)",
+                    "        return _itself()(args)",
                 ]
         return lines
 

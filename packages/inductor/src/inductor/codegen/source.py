@@ -27,6 +27,10 @@ class WrapperSource:
     kernels: tuple[str, ...]
 
 
+ITSELF = "_itself = __import__('weakref').ref(call)\n\n\n"
+"""Where `call` calls itself, on another device: by no name that would keep it, and all that it refers to, alive."""
+
+
 def module_text(kernels: int, bound: Mapping[str, str], lines: Sequence[str], inputs: Sequence[str]) -> str:
     """The module, which `straight_line` reads again.
 
@@ -45,6 +49,7 @@ def module_text(kernels: int, bound: Mapping[str, str], lines: Sequence[str], in
         + names
         + ("\n" if names else "")
         + f"\n\ndef call(args):\n{body}\n\n\n"
+        + (ITSELF if any("_itself()" in line for line in lines) else "")
         + 'if __name__ == "__main__":\n'
         + "    from inductor.benchmark import benchmark\n\n"
         + f"    benchmark(\n        __file__,\n        [\n{listed}{',' if listed else ''}\n        ],\n    )\n"
@@ -54,7 +59,7 @@ def module_text(kernels: int, bound: Mapping[str, str], lines: Sequence[str], in
 def straight_line(text: str, namespace: Mapping[str, Any]) -> StraightLine:
     """The body of `call` in a wrapper's text, for another function to take in. `namespace`: what the text refers to."""
     head, _, rest = text.partition("\n\n\ndef call(args):\n")
-    lines = [line[4:] for line in rest.partition("\n\n\nif __name__")[0].split("\n")]
+    lines = [line[4:] for line in rest.partition("\n\n\n")[0].split("\n")]
     only_if = without_head(lines)
     inputs: tuple[str, ...] = ()
     if lines[0] != "args.clear()":

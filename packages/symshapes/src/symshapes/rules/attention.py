@@ -111,13 +111,32 @@ def efficient_backward(
     """Gradients of query, key, value and bias; `rest` begins with the bias and has the wanted ones as its seventh."""
     attn_bias, grad_input_mask = rest[0], rest[6]
     grads = [_like_query(meta, meta.size[3]) for meta in (query, key, value)]
-    bias = None
-    if attn_bias is not None and grad_input_mask[3]:
-        # The kernel wants rows of a multiple of 16 elements, and shows a slice of them.
-        last = attn_bias.size[-1]
-        padded = (*attn_bias.size[:-1], ((last + 15) // 16) * 16)
-        bias = TensorMeta(attn_bias.size, contiguous_strides(padded), attn_bias.dtype, attn_bias.device)
-    return (*grads, bias)
+    return (*grads, _bias_gradient(attn_bias, grad_input_mask[3]))
+
+
+def _bias_gradient(bias: TensorMeta | None, wanted: bool) -> TensorMeta | None:
+    """The kernel wants rows of a multiple of 16 elements, and shows a slice of them."""
+    if bias is None or not wanted:
+        return None
+    padded = (*bias.size[:-1], ((bias.size[-1] + 15) // 16) * 16)
+    return TensorMeta(bias.size, contiguous_strides(padded), bias.dtype, bias.device)
+
+
+@rule("_efficient_attention_backward")
+def efficient_kernel_backward(
+    grad_out: TensorMeta,
+    query: TensorMeta,
+    key: TensorMeta,
+    value: TensorMeta,
+    bias: TensorMeta | None,
+    *rest: Any,
+    shared_storage_dqdkdv: bool = False,
+    **options: Any,
+) -> Any:
+    """Row-major gradients of query, key and value, and of the bias; `rest` ends with whether that is wanted."""
+    if shared_storage_dqdkdv:
+        return NotImplemented
+    return (*(fresh(meta.size, meta) for meta in (query, key, value)), _bias_gradient(bias, rest[-1]))
 
 
 @rule("_scaled_dot_product_cudnn_attention")
