@@ -126,7 +126,10 @@ def programs(sizes: Sequence[int], blocks: Blocks) -> int:
 
 
 def of_any_size(blocks: Blocks) -> Blocks:
-    """Blocks for outer spaces and rows of many sizes: what is printed for a few of them serves all. Rows have a power of four as room."""
+    """Blocks for outer spaces and rows of many sizes: what is printed for a few of them serves all. Rows have a power of four as room.
+    What has a single point stays alone."""
+    if blocks.x == blocks.r == 1:
+        return replace(blocks, warps=1)
     if blocks.tile is not None:
         return blocks if blocks.tile.across is None else replace(blocks, x=64, r=64, warps=_warps(TILE, 512))
     r = max(blocks.r, min(HELD_LIMIT, 1 << (blocks.r.bit_length() // 2 * 2))) if blocks.persistent else blocks.r

@@ -278,15 +278,23 @@ class KernelPrinter:
         return f"{op.buffer} + {block}", guard
 
     def _load(self, at: int, op: Load) -> None:
-        pointer, guard = self._access(at, op, op.mask)
         memory = next(arg.dtype for arg in self.kernel.args if arg.name == op.buffer)
         widen = "" if memory is op.dtype else f".to({TRITON_DTYPES[op.dtype]})"
+        if self._is_one_element(at, op):
+            self._value(at, f"tl.load({op.buffer} + tl.full([1, 1], {self._index(op.index)}, {self._int})){widen}")
+            return
+        pointer, guard = self._access(at, op, op.mask)
         if self.kernel.inner_sizes and not self._covers_block(at):
             # Of a block of one column each thread would load what its rows need once for each of its inner points.
             pointer, guard = (f"tl.reshape({block}, [XBLOCK])" for block in (pointer, guard))
             self._value(at, f"tl.load({pointer}, mask={guard}, other=0)[:, None]{widen}")
         else:
             self._value(at, f"tl.load({pointer}, mask={guard}, other=0){widen}")
+
+    def _is_one_element(self, at: int, op: Load) -> bool:
+        """Whether all points read the same one, which is there since a program has a point: it is read, and computed with, once."""
+        known = set(self.kernel.symbols)
+        return op.mask is None and not self._covers_block(at) and op.index.free_symbols <= known
 
     def _store(self, at: int, op: Store) -> None:
         pointer, guard = self._access(at, op, None)
