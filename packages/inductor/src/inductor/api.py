@@ -23,10 +23,11 @@ from inductor.cache.tensors import Unstorable
 from inductor.codegen.native import generate_native
 from inductor.codegen.source import WrapperSource, module_text
 from inductor.codegen.wrapper import generate, input_texts
-from inductor.device import DeviceBackend, Kernel, NativeBackend
+from inductor.device import DeviceBackend, Keep, Kernel, NativeBackend, TuningBackend
+from inductor.figures import kept
 from inductor.host import HOST
 from inductor.ir.program import LoopOp
-from inductor.lower import Left, lower, none_left
+from inductor.lower import Left, lower, none_left, told
 from inductor.lowerings import LOWERINGS
 from inductor.options import Options
 from inductor.parts import KernelModule, Parts
@@ -38,6 +39,8 @@ from inductor.stored import files_of, parts_of
 from symshapes import ambient, fixed_ambient, phase
 
 SECTION = "graphs"
+TUNINGS = "tunings"
+"""Section of the disk cache: how fast kernels ran in each of the ways that there are."""
 
 
 def compile_graph(
@@ -107,7 +110,7 @@ def _compile(
             graph_module, stats.frozen = freeze(graph_module)
 
     def make() -> Parts:
-        return _make(graph_module, example_inputs, options, devices, stats)
+        return _make(graph_module, example_inputs, options, devices, stats, tune=options.autotune is True)
 
     if not options.cache or backends:
         return CompiledGraph(make(), None, stats, devices.backend)
@@ -193,6 +196,7 @@ def lowered(
 ) -> Schedule:
     """What a graph becomes before code is generated; raises as `compile_graph`. `left`: see `lower`; without it as the options say."""
     stats = stats or Stats()
+    traits = told(devices.traits, options)
     if left is None and options.autotune is not False:
         left = functools.partial(_faster_by_library, options=options, devices=devices)
     if left is not None:
@@ -200,12 +204,10 @@ def lowered(
     writes: Mapping[int, int] = graph_module.graph.output_node().meta.get("writes", {})
     while True:
         with stats.phase("lower"):
-            program = lower(graph_module, example_inputs, options, devices.traits, left, writes)
+            program = lower(graph_module, example_inputs, options, traits, left, writes)
             stats.rewrites = dict(program.rewrites)
         with stats.phase("schedule"):
-            plan = schedule(
-                program, options, lambda kernel: devices.backend(kernel.device).supports(kernel), devices.traits
-            )
+            plan = schedule(program, options, lambda kernel: devices.backend(kernel.device).supports(kernel), traits)
         if plan.memory.written.keys() == writes.keys():
             return plan
         # What can't be computed in an input's memory is lowered as any other result.
@@ -226,13 +228,13 @@ def _asked_once(left: Left) -> Left:
 
 def _faster_by_library(graph: fx.Graph, options: Options, devices: Devices) -> frozenset[str]:
     """The calls of a graph that the library's kernels do faster on this machine, as it was measured."""
-    each, options = options.autotune, replace(options, autotune=False)
+    each, given, options = options.autotune, options, replace(options, autotune=False)
     section = rivals.SECTION if each else rates.SECTION
     cache = DiskCache(section, options.cache_dir) if options.cache and not devices.given else None
 
     def compiled(region: Region, left: Left) -> CompiledGraph:
         stats = Stats()
-        parts = _make(region.module, region.inputs, options, devices, stats, left)
+        parts = _make(region.module, region.inputs, options, devices, stats, left, tune=each is True)
         return CompiledGraph(parts, None, stats, devices.backend)
 
     def own(region: Region) -> CompiledGraph | None:
@@ -249,7 +251,7 @@ def _faster_by_library(graph: fx.Graph, options: Options, devices: Devices) -> f
     with phase("autotune"), eagerly():
         if each:
             return rivals.faster_by_library(graph, compiler, cache)
-        return rates.faster_by_library(graph, compiler, cache, devices.traits)
+        return rates.faster_by_library(graph, compiler, cache, told(devices.traits, given))
 
 
 def _make(
@@ -259,11 +261,13 @@ def _make(
     devices: Devices,
     stats: Stats,
     left: Left | None = None,
+    *,
+    tune: bool,
 ) -> Parts:
     plan = lowered(graph_module, example_inputs, options, devices, stats, left)
     program = plan.program
     with stats.phase("emit"):
-        modules, interpreted = _emit(plan, devices.backend)
+        modules, interpreted = _emit(plan, devices.backend, _keep(options, devices) if tune else None)
     with stats.phase("wrap"):
         write = functools.partial(
             generate, plan, index_checks=options.index_checks, pool_memory=options.pool_memory, traits=devices.traits
@@ -302,8 +306,15 @@ def _native(plan: Schedule, wrapper: WrapperSource, devices: Devices) -> tuple[s
     return text, module_text(len(plan.kernels), {}, lines, input_texts(plan.program))
 
 
-def _emit(plan: Schedule, backend: BackendOf) -> tuple[tuple[KernelModule, ...], tuple[Kernel, ...]]:
-    """Print each device type's kernels as one module; the second result is what no backend can print."""
+def _keep(options: Options, devices: Devices) -> Keep:
+    """Where figures of kernels are kept."""
+    cache = DiskCache(TUNINGS, options.cache_dir) if options.cache and not devices.given else None
+    return functools.partial(kept, cache)
+
+
+def _emit(plan: Schedule, backend: BackendOf, keep: Keep | None) -> tuple[tuple[KernelModule, ...], tuple[Kernel, ...]]:
+    """Print each device type's kernels as one module; the second result is what no backend can print. With `keep` those that can
+    be run in several ways are timed."""
     printable: dict[str, list[Kernel]] = {}
     for kernel in plan.kernels:
         if kernel.name not in plan.unsupported:
@@ -312,6 +323,9 @@ def _emit(plan: Schedule, backend: BackendOf) -> tuple[tuple[KernelModule, ...],
     for device_type, kernels in printable.items():
         printer = backend(torch.device(device_type))
         sources = tuple(printer.emit(kernel) for kernel in kernels)
+        if keep is not None and isinstance(printer, TuningBackend):
+            with phase("autotune"):
+                sources = tuple(printer.tuned(sources, keep))
         text = printer.module_text(sources)
         modules.append(
             KernelModule(device_type, class_name(printer), text, sources, f"kernels_{device_type}{printer.file_suffix}")

@@ -61,6 +61,8 @@ class KernelSource:
 
     kernel: Kernel
     text: str
+    settings: tuple[int, ...] = ()
+    """What its backend found out about running it (`TuningBackend`), in numbers that only that backend understands."""
 
 
 KernelCall = Callable[..., None]
@@ -124,6 +126,19 @@ class NativeBackend(DeviceBackend, Protocol):
         Raises:
             BuildError: with the compiler's message and the place of the source.
         """
+        ...
+
+
+Keep = Callable[[str, int, Callable[[], Sequence[float] | None]], Sequence[float] | None]
+"""So many figures under a key, which the function measures unless they are kept already."""
+
+
+@runtime_checkable
+class TuningBackend(DeviceBackend, Protocol):
+    """A backend that has several ways to run a kernel, and can try them."""
+
+    def tuned(self, sources: Sequence[KernelSource], keep: Keep) -> Sequence[KernelSource]:
+        """The kernels printed in the way that is the fastest on this machine: it is timed here on made-up arguments, or was before."""
         ...
 
 

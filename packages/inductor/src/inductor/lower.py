@@ -24,7 +24,7 @@ from inductor.ir.tensor import Source, TensorValue
 from inductor.lowerings import LOWERINGS, VIEWS
 from inductor.lowerings.fallback import agree, fallback
 from inductor.lowerings.parts import FREE, Parts, apart, lower_apart, parts_of
-from inductor.lowerings.registry import is_tensor, users
+from inductor.lowerings.registry import BY_LIBRARY, is_tensor, users
 from inductor.options import Options
 from inductor.passes import BodyRewriter, rewrite_graph, select
 from inductor.traits import DeviceTraits, TraitsOf
@@ -63,7 +63,7 @@ def lower(
         graph_module: nodes are placeholders, get_attr tensors, calls of `OpOverload`s, `operator.getitem` and arithmetic of
             symbolic ints; the output is a flat tuple. Every node has `meta["val"]`.
         example_inputs: one fake tensor or SymInt a placeholder, used where a placeholder lacks `meta["val"]`.
-        traits: what is true of each device.
+        traits: what is true of each device; see `told`.
         left: asked for the calls to leave to the library, of the graph as it is after its rewrites.
         writes: results that are the new content of inputs, both by position (`Program.written`); by default what the output
             node's `meta["writes"]` says.
@@ -80,20 +80,22 @@ def lower(
     if writes is None:
         writes = graph.output_node().meta.get("writes", {})
     left_calls = (left or none_left)(graph)
-    program = _Lowering(
-        graph_module, graph, _told(traits, options), BodyRewriter(passes.body), left_calls, writes
-    ).run()
+    program = _Lowering(graph_module, graph, told(traits, options), BodyRewriter(passes.body), left_calls, writes).run()
     program.rewrites.update(applied)
     return program
 
 
-def _told(traits: TraitsOf, options: Options) -> TraitsOf:
+def told(traits: TraitsOf, options: Options) -> TraitsOf:
     """The traits of each device, looked up once, and as the options want them."""
 
     @functools.cache
     def of(device: torch.device) -> DeviceTraits:
         found, unordered = traits(device), options.unordered_writes
-        return found if unordered == "auto" else replace(found, orders_writes=not unordered)
+        if unordered != "auto":
+            found = replace(found, orders_writes=not unordered)
+        if found.multiplies_by_library and options.autotune is None:
+            found = replace(found, contractions=(), convolutions=())
+        return found
 
     return of
 
@@ -249,8 +251,8 @@ class _Lowering:
     def _lowered(self, node: fx.Node, args: Any, kwargs: Any) -> Any:
         if node.target in VIEWS:
             self._keep_checks(node, args)
-        if (_in_loops(node) and node.name not in self.left) or (node.target in VIEWS and not _changes_dtype(node)):
-            function = LOWERINGS.get(node.target)
+        if _in_loops(node) or (node.target in VIEWS and not _changes_dtype(node)):
+            function = (BY_LIBRARY if node.name in self.left else LOWERINGS).get(node.target)
             if function is not None:
                 result = function(self.builder, *args, **kwargs)
                 if result is not NotImplemented:
@@ -470,4 +472,4 @@ def _reads_data(node: fx.Node) -> bool:
     )
 
 
-__all__ = ["lower"]
+__all__ = ["lower", "told"]

@@ -42,6 +42,11 @@ class DeviceTraits:
     contractions: tuple[torch.dtype, ...] = ()
     """Dtypes whose products of matrices become loops (`contraction_of`), which the backend prints by blocks and which end in
     whatever is made of the sums. Those of others are left to ATen."""
+    multiplies_by_library: bool = False
+    """Whether the library's products of matrices are the ones to take where nobody timed both: the `contractions` are those that
+    `Options.autotune` tries then, of sizes that are known, or, without timing, takes."""
+    convolutions: tuple[torch.dtype, ...] = ()
+    """Dtypes of `contractions` in which convolutions and attention become such loops, too."""
     aligned_products: tuple[torch.dtype, ...] = ()
     """Dtypes whose products of matrices, by the library, are several times faster on sizes and rows that are multiples of 16 bytes:
     others are padded."""

@@ -19,7 +19,7 @@ from inductor.ir.scalar import Scalar, index_value, lift, masked, prim, reduce
 from inductor.ir.tensor import Cost, TensorValue
 from inductor.lowerings.alignment import in_aligned_rows
 from inductor.lowerings.fallback import fallback
-from inductor.lowerings.registry import broadcast, lowering
+from inductor.lowerings.registry import broadcast, by_library, lowering
 from symshapes import FloorDiv, Mod
 
 Element = Callable[[list[Expr], list[Expr]], Scalar]
@@ -45,7 +45,7 @@ of more its lines do not stay in the second-level cache from one part to the nex
 @lowering("mm", "bmm", reads_memory=True)
 def _product(builder: Builder, self: TensorValue, mat2: TensorValue) -> Any:
     made = contracted(builder, self, mat2, lambda total, _: total)
-    return in_aligned_rows(builder, (self, mat2)) if made is NotImplemented else made
+    return product_by_library(builder, self, mat2) if made is NotImplemented else made
 
 
 @lowering("addmm", "baddbmm", reads_memory=True)
@@ -56,7 +56,7 @@ def _product_and_sum(
     # What is scaled by zero is not read: it may be NaN. ATen's kernels look whether it is zero at each call.
     known = all(isinstance(scale, int | float) for scale in (alpha, beta)) and alpha != 0
     if not known or not _is_own(builder, mat1, mat2):
-        return in_aligned_rows(builder, (self, mat1, mat2), {"beta": beta, "alpha": alpha})
+        return sum_by_library(builder, self, mat1, mat2, beta=beta, alpha=alpha)
     added = None if beta == 0 else broadcast(builder, self, size)
     if added is not None:
         builder.realize(added)
@@ -69,6 +69,20 @@ def _product_and_sum(
         return scaled + (other if beta == 1 else other * lift(beta, total.dtype))
 
     return contracted(builder, mat1, mat2, finish)
+
+
+@by_library("mm", "bmm")
+def product_by_library(builder: Builder, self: TensorValue, mat2: TensorValue) -> Any:
+    """The library's product."""
+    return in_aligned_rows(builder, (self, mat2))
+
+
+@by_library("addmm", "baddbmm")
+def sum_by_library(
+    builder: Builder, self: TensorValue, mat1: TensorValue, mat2: TensorValue, *, beta: Any = 1, alpha: Any = 1
+) -> Any:
+    """The library's sum with a product."""
+    return in_aligned_rows(builder, (self, mat1, mat2), {"beta": beta, "alpha": alpha})
 
 
 @lowering("convolution", reads_memory=True)
@@ -88,6 +102,8 @@ def _convolution(
     if bias is not None and builder.traits(input.device).adds_bias_apart:
         rest = (stride, padding, dilation, transposed, output_padding, groups)
         return _biased(builder, (input, weight, None, *rest), bias)
+    if weight.dtype not in builder.traits(weight.device).convolutions:
+        return NotImplemented
     if transposed:
         return _transposed(builder, input, weight, bias, stride, padding, dilation, groups)
     plain = {*weight.size[2:], *stride} == {1} and not any(padding)
@@ -311,6 +327,9 @@ def _is_blocked(builder: Builder, left: TensorValue, right: TensorValue) -> bool
     """Whether it is a product of matrices, of more than a row or a column, that the device prints by blocks."""
     *_, rows, depth = left.size
     if is_empty(left.size) or is_empty(right.size):
+        return False
+    known = all(size.is_Integer for size in (*left.size, *right.size))
+    if builder.traits(left.device).multiplies_by_library and not known:
         return False
     return gains(builder, left, rows, depth, right.size[-1])
 

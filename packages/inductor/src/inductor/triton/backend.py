@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from inductor.cache import own_room, usable
-from inductor.device import BuildError, Kernel, KernelCall, KernelSource
+from inductor.device import BuildError, Keep, Kernel, KernelCall, KernelSource
 from inductor.ir.body import checks_positions
 from inductor.traits import DeviceTraits
 from inductor.triton.checks import IndexChecks
 from inductor.triton.choices import Choices
 from inductor.triton.expressions import ATOMIC_DTYPES
-from inductor.triton.kernel import KernelPrinter, general_blocks, unsupported
+from inductor.triton.forms import only_blocks, printed
+from inductor.triton.kernel import general_blocks, unsupported
+from inductor.triton.product import FACTORS
+from inductor.triton.tuning import Tunings
 from symshapes import build_python
 
 _HEADER = '''"""Generated kernels of one graph."""
@@ -44,6 +47,7 @@ class TritonBackend:
 
     def __init__(self, device_type: str = "cuda") -> None:
         self.device_type = device_type
+        self._tunings = Tunings(make_function, _make_timed)
         self.traits = DeviceTraits(
             shares_rows=False,
             accumulates=ATOMIC_DTYPES,
@@ -51,6 +55,8 @@ class TritonBackend:
             channels_last=_HALVES,
             adds_bias_apart=True,
             aligned_products=_HALVES,
+            contractions=FACTORS,
+            multiplies_by_library=True,
             summed_rows=(*_HALVES, torch.float32),
             raises_later=True,
             module=f"torch.{device_type}",
@@ -74,7 +80,11 @@ class TritonBackend:
         return found
 
     def emit(self, kernel: Kernel) -> KernelSource:
-        return KernelSource(kernel, KernelPrinter(kernel).text())
+        return printed(kernel)
+
+    def tuned(self, sources: Sequence[KernelSource], keep: Keep) -> Sequence[KernelSource]:
+        """Products of matrices of known sizes, each by the fastest of the blocks that suit it."""
+        return self._tunings.tuned(sources, keep, self.facts())
 
     def module_text(self, sources: Sequence[KernelSource]) -> str:
         return _HEADER + "\n\n".join(source.text for source in sources)
@@ -87,7 +97,7 @@ class TritonBackend:
         calls: dict[str, Any] = {}
         for source in sources:
             name = source.kernel.name
-            calls[name] = _launcher(functions[name], source.kernel, checks if _checks(source) else None)
+            calls[name] = _launcher(functions[name], source, checks if _checks(source) else None)
         if checks is not None:
             calls |= {f"_mark_{self.device_type}": checks.mark, f"_settle_{self.device_type}": checks.settle}
         return calls
@@ -135,12 +145,26 @@ def load_kernels(text: str, names: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _launcher(function: Any, kernel: Kernel, checks: IndexChecks | None) -> KernelCall:
+def _make_timed(device: torch.device) -> Callable[[Choices], KernelCall] | None:
+    """How kernels are called to be timed on a device; None where they are interpreted."""
+    from inductor.triton import launcher  # noqa: PLC0415  (Triton may not be installed)
+    from inductor.triton.library import INTERPRETED  # noqa: PLC0415  (Triton may not be installed)
+
+    return None if INTERPRETED or not launcher.serves(device) else lambda choices: launcher.make_call(choices, None)
+
+
+def make_function(text: str, name: str) -> Any:
+    """The function of a kernel's text."""
+    return load_kernels(_HEADER + text, [name])[name]
+
+
+def _launcher(function: Any, source: KernelSource, checks: IndexChecks | None) -> KernelCall:
     """A callable over the kernel's arguments, and the number it writes into where it checks positions."""
     from inductor.triton import launcher  # noqa: PLC0415  (Triton may not be installed)
     from inductor.triton.library import INTERPRETED  # noqa: PLC0415  (Triton may not be installed)
 
-    choices = Choices(kernel, function, lambda text, name: load_kernels(_HEADER + text, [name])[name])
+    kernel = source.kernel
+    choices = Choices(kernel, function, make_function, only_blocks(source))
     if choices.points == 0:
         return lambda *args: None
     if not INTERPRETED and launcher.serves(kernel.device):
@@ -153,7 +177,7 @@ def _launcher(function: Any, kernel: Kernel, checks: IndexChecks | None) -> Kern
         if points > 0:
             blocks = choices.blocks[form]
             programs = (-(-points // block),)
-            options = {"XBLOCK": blocks.x, "RBLOCK": blocks.r, "num_warps": blocks.warps}
+            options = {"XBLOCK": blocks.x, "RBLOCK": blocks.r, **blocks.options}
             choices.function(form)[programs](*args, *extra, **options)
 
     return launch
@@ -181,8 +205,8 @@ def compile_ahead(source: KernelSource, *, arch: int = 90) -> bytes:
     if INTERPRETED:
         raise RuntimeError("TRITON_INTERPRET is set: kernels are bound to the interpreter and can't be compiled")
     keep_to_own_folders()
-    kernel, blocks = source.kernel, general_blocks(source.kernel)
-    function = load_kernels(_HEADER + source.text, [kernel.name])[kernel.name]
+    kernel, blocks = source.kernel, only_blocks(source) or general_blocks(source.kernel)
+    function = make_function(source.text, kernel.name)
     ast = source_of(function, kernel, blocks, bytes(len(kernel.args) // 8 + 1), narrow=False)
-    compiled = triton.compile(ast, target=GPUTarget("cuda", arch, 32), options={"num_warps": blocks.warps})
+    compiled = triton.compile(ast, target=GPUTarget("cuda", arch, 32), options=blocks.options)
     return bytes(compiled.asm["cubin"])

@@ -24,6 +24,17 @@ class Blocks:
     """Positions have 64 bits."""
     tile: Tile | None = None
     """Which variables the block's axes run over; None: `x` is of the flat outer space."""
+    depth: int = 0
+    """Of a product of matrices: so many steps at a time."""
+    group: int = 1
+    """Of a product: rows of blocks that run side by side, so that they read the same columns out of the cache."""
+    stages: int | None = None
+    """Of loads under way in a loop; None: as Triton does."""
+
+    @property
+    def options(self) -> dict[str, int]:
+        """What the compiler is told of it."""
+        return {"num_warps": self.warps} | ({} if self.stages is None else {"num_stages": self.stages})
 
 
 def next_power_of_two(value: int) -> int:

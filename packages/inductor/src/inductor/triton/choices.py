@@ -28,16 +28,18 @@ class Choices:
     Args:
         general: the function of the kernel's general text.
         make: see `Make`.
+        blocks: of the only form, which serves whatever it is called with; without, there are forms by sizes.
     """
 
-    def __init__(self, kernel: Kernel, general: Any, make: Make) -> None:
+    def __init__(self, kernel: Kernel, general: Any, make: Make, blocks: Blocks | None = None) -> None:
         extent = extent_of(kernel)
         self.kernel = kernel
         self._make = make
         self._sizes, inner, largest = extent.known
         self._reduces = extent.reduces
         self._tile = tile_of(kernel)
-        self.blocks: list[Blocks] = [general_blocks(kernel)]
+        self._only = blocks is not None
+        self.blocks: list[Blocks] = [blocks or general_blocks(kernel)]
         self._functions: dict[int, Any] = {0: general}
         sizes = [size for size in self._sizes if size is not None]
         known = len(sizes) == len(self._sizes) and inner is not None and largest is not None
@@ -50,6 +52,8 @@ class Choices:
         if self._measure is None:
             return self._work(cast(tuple[int, ...], self._sizes), 0)
         sizes, row, largest = self._measure(*numbers)
+        if self._only:
+            return self._work(sizes, 0)
         wanted = blocks_for(self._sizes, row, self._reduces, largest, self._tile)
         at = self._like(wanted)
         if at is None:

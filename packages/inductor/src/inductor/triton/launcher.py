@@ -192,7 +192,7 @@ def _key(kernel: Kernel, blocks: Blocks, assumes: bytes, narrow: bool) -> tuple[
 
 
 def _compile(source: ASTSource, target: GPUTarget, blocks: Blocks) -> CompiledKernel:
-    options = {"num_warps": blocks.warps, "debug": knobs.runtime.debug}
+    options = {**blocks.options, "debug": knobs.runtime.debug}
     return triton.compile(source, target=target, options=options)
 
 

@@ -81,6 +81,21 @@ INTERPRETED: bool = knobs.runtime.interpret
 libdevice: Any = _Interpreted() if INTERPRETED else device_library
 
 
+def _dot(a: Any, b: Any, total: Any) -> Any:
+    """`dot` under the interpreter, whose own takes the bits of bfloat16 for integers."""
+    return tl.dot(a.to(tl.float32), b.to(tl.float32), total, input_precision="ieee")
+
+
+@triton.jit
+def dot(a, b, total):  # type: ignore[no-untyped-def]
+    """`total` and a product of matrices, with nothing rounded on the way into it."""
+    return tl.dot(a, b, total, input_precision="ieee")
+
+
+if INTERPRETED:
+    dot = _dot
+
+
 @triton.jit
 def float_remainder(a, b):  # type: ignore[no-untyped-def]
     """Floating remainder with the sign of `b`."""

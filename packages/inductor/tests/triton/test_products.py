@@ -1,0 +1,149 @@
+"""Products of matrices by Triton kernels: results under Triton's interpreter, machine code, text, and which blocks are taken."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from inductor_tracing import trace
+from torch import Tensor
+
+from aotgrad import core_decompositions, trace_inference
+from inductor import CompiledGraph, Options, compile_graph, lower, schedule
+from inductor.device import Kernel, KernelSource
+
+if importlib.util.find_spec("triton") is None:
+    pytest.skip("triton is not installed in this environment", allow_module_level=True)
+if os.environ.get("TRITON_INTERPRET") != "1":
+    pytest.skip("runs under Triton's interpreter", allow_module_level=True)
+from inductor.triton import TritonBackend
+from inductor.triton.forms import only_blocks, printed
+from inductor.triton.product import product_of
+from inductor.triton.tilings import Tiling, suitable
+from inductor.triton.tuning import Tunings
+
+OWN = Options(cache=False, autotune=False)
+
+
+def normal(*size: int, dtype: torch.dtype = torch.float16) -> Tensor:
+    return torch.randn(size, generator=torch.Generator().manual_seed(sum(size))).to(dtype)
+
+
+def brain(*size: int) -> Tensor:
+    return normal(*size, dtype=torch.bfloat16)
+
+
+def single(*size: int) -> Tensor:
+    return normal(*size, dtype=torch.float32)
+
+
+def kernels_of(fn: Callable[..., Any], *inputs: Tensor) -> list[Kernel]:
+    graph, _ = trace(fn, *inputs)
+    backend = TritonBackend("cpu")
+    return list(
+        schedule(lower(graph, inputs, OWN, lambda device: backend.traits), OWN, traits=lambda _: backend.traits).kernels
+    )
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], list[Tensor]]] = {
+    "plain": (lambda a, b: a @ b, [normal(64, 32), normal(32, 48)]),
+    "odd sizes": (lambda a, b: a @ b, [normal(33, 45), normal(45, 37)]),
+    "odd sizes of bfloat16": (lambda a, b: a @ b, [brain(70, 130), brain(130, 35)]),
+    "bias and GELU of bfloat16": (
+        lambda x, w, b: F.gelu(F.linear(x, w, b)),
+        [brain(2, 30, 40), brain(50, 40), brain(50)],
+    ),
+    "float32": (lambda a, b: a @ b, [single(50, 70), single(70, 40)]),
+    "fewer than a block": (lambda a, b: a @ b, [normal(3, 5), normal(5, 7)]),
+    "transposed left": (lambda a, b: a.t() @ b, [normal(40, 33), normal(40, 50)]),
+    "transposed right": (lambda a, b: a @ b.t(), [normal(33, 40), normal(50, 40)]),
+    "every second row and column": (lambda a, b: a[::2] @ b[:, ::2], [normal(66, 40), normal(40, 70)]),
+    "from the middle": (lambda a, b: a[3:, 5:] @ b[5:], [normal(43, 40), normal(40, 70)]),
+    "batches": (lambda a, b: torch.bmm(a, b), [normal(3, 33, 40), normal(3, 40, 35)]),
+    "batches and heads": (lambda q, k: q @ k.transpose(-1, -2), [normal(2, 3, 20, 16), normal(2, 3, 24, 16)]),
+    "one matrix for all batches": (lambda a, b: torch.bmm(a, b.expand(3, -1, -1)), [normal(3, 33, 40), normal(40, 35)]),
+    "bias and GELU": (lambda x, w, b: F.gelu(F.linear(x, w, b)), [normal(2, 30, 40), normal(50, 40), normal(50)]),
+    "residual": (lambda x, w, r: x @ w + r, [normal(40, 33), normal(33, 45), normal(40, 45)]),
+    "scaled sum": (
+        lambda c, a, b: torch.addmm(c, a, b, beta=0.5, alpha=2),
+        [normal(40, 45), normal(40, 33), normal(33, 45)],
+    ),
+    "scaled sum of batches": (
+        lambda c, a, b: torch.baddbmm(c, a, b, beta=2, alpha=0.5),
+        [normal(2, 40, 45), normal(2, 40, 33), normal(2, 33, 45)],
+    ),
+    "gate": (lambda x, w, g: F.silu(x @ w) * g, [normal(40, 33), normal(33, 45), normal(40, 45)]),
+    "one value a row": (lambda x, w, s: (x @ w) * s, [normal(40, 33), normal(33, 45), normal(40, 1)]),
+    "one value": (lambda x, w, s: (x @ w).float() * s, [normal(40, 33), normal(33, 45), single(1)]),
+    "several results": (lambda x, w: ((y := x @ w), y.float() + 1, torch.relu(y)), [normal(40, 33), normal(33, 45)]),
+    "rows chosen": (
+        lambda x, w, t, i: x @ w + t[i][:, None],
+        [normal(40, 33), normal(33, 45), normal(9), torch.arange(40) % 9],
+    ),
+    "a triangle": (lambda x, w: torch.tril(x @ w), [normal(40, 33), normal(33, 45)]),
+    "one after the other": (lambda x, v, w: torch.relu(x @ v) @ w, [normal(40, 33), normal(33, 45), normal(45, 20)]),
+}
+
+
+def of_double(fn: Callable[..., Any], inputs: Sequence[Tensor]) -> list[Tensor]:
+    """The results, as they were if nothing was rounded on the way."""
+    return trace(fn, *(x.double() if x.is_floating_point() else x for x in inputs))[1]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_results_are_as_accurate_as_eagers(name: str) -> None:
+    fn, inputs = PROGRAMS[name]
+    graph, expected = trace(fn, *inputs)
+    compiled = compile_graph(graph, inputs, OWN, backends={"cpu": TritonBackend("cpu")})
+    assert compiled.stats.externs == compiled.stats.interpreted == 0
+    assert "library.dot" in compiled.kernel_source
+    for found, eager, exact in zip(compiled(list(inputs)), expected, of_double(fn, inputs), strict=True):
+        assert (found.dtype, found.stride()) == (eager.dtype, eager.stride())
+        # The interpreter cuts bfloat16 off where a GPU rounds.
+        slack = torch.finfo(found.dtype).eps * exact.abs().max() * (2 if found.dtype is torch.bfloat16 else 0.25)
+        assert (found - exact).abs().max() <= (eager - exact).abs().max() + slack
+
+
+@pytest.mark.parametrize(
+    "tiling", [Tiling(16, 32, 16, 4, 2), Tiling(64, 16, 32, 4, 2), Tiling(32, 64, 64, 4, 3)], ids=str
+)
+@pytest.mark.parametrize("size", [(64, 64, 64), (65, 63, 31), (200, 40, 100)], ids=str)
+def test_all_blocks_give_the_same(tiling: Tiling, size: tuple[int, int, int]) -> None:
+    rows, columns, depth = size
+    a, b, bias = normal(rows, depth), normal(depth, columns), normal(columns)
+    (kernel,) = kernels_of(lambda a, b, c: torch.relu(a @ b + c), a, b, bias)
+    source, out, backend = printed(kernel, tiling), torch.empty(rows, columns).half(), TritonBackend("cpu")
+    backend.build(backend.module_text([source]), [source])[kernel.name](a, b, bias, out)
+    wanted = torch.relu(a @ b + bias)
+    torch.testing.assert_close(out, wanted, atol=0.02, rtol=0.002)
+
+
+def test_text(golden: Callable[[str, str], None]) -> None:
+    (kernel,) = kernels_of(
+        lambda x, w, b, r: F.silu(F.linear(x, w, b)) + r, normal(70, 64), normal(48, 64), normal(48), normal(70, 48)
+    )
+    golden("product", printed(kernel, Tiling(32, 16, 32, 4, 3)).text)
+
+
+def compiled_of(fn: Callable[..., Any], inputs: Sequence[Tensor], options: Options) -> CompiledGraph:
+    with torch.no_grad():
+        traced = trace_inference(fn, inputs, core_decompositions())
+    fakes = [node.meta["val"] for node in traced.module.graph.find_nodes(op="placeholder")]
+    return compile_graph(traced.module, fakes, options, backends={"cpu": TritonBackend("cpu")})
+
+
+def test_by_default_the_library_multiplies() -> None:
+    inputs = [normal(40, 33), normal(33, 45)]
+    assert compiled_of(lambda a, b: (a @ b,), inputs, Options()).stats.externs == 1
+    # What users write as a sum of products is no product of the library's.
+    one, other = single(40, 50), single(60, 50)
+    found = compiled_of(lambda a, b: ((a[:, None] * b).sum(-1),), [one, other], Options())
+    assert found.stats.externs == 0
+    torch.testing.assert_close(found([one, other])[0], one @ other.t())
