@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,19 +13,22 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from inductor_apart import compiled_apart
+from inductor_dynamic import trace_dynamic
 from inductor_tracing import trace
 from torch import Tensor
 
 from aotgrad import core_decompositions, trace_inference
 from inductor import CompiledGraph, Options, compile_graph, lower, schedule
-from inductor.device import Kernel, KernelSource
+from inductor.device import Kernel, KernelCall
 
 if importlib.util.find_spec("triton") is None:
     pytest.skip("triton is not installed in this environment", allow_module_level=True)
 if os.environ.get("TRITON_INTERPRET") != "1":
     pytest.skip("runs under Triton's interpreter", allow_module_level=True)
 from inductor.triton import TritonBackend
-from inductor.triton.forms import only_blocks, printed
+from inductor.triton.choices import Choices
+from inductor.triton.forms import printed
 from inductor.triton.product import product_of
 from inductor.triton.tilings import Tiling, suitable
 from inductor.triton.tuning import Tunings
@@ -88,6 +92,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[Tensor]]] = {
         [normal(40, 33), normal(33, 45), normal(9), torch.arange(40) % 9],
     ),
     "a triangle": (lambda x, w: torch.tril(x @ w), [normal(40, 33), normal(33, 45)]),
+    "few results of many steps": (lambda a, b: torch.relu(a.t() @ b), [normal(2048, 20), normal(2048, 33)]),
     "one after the other": (lambda x, v, w: torch.relu(x @ v) @ w, [normal(40, 33), normal(33, 45), normal(45, 20)]),
 }
 
@@ -147,3 +152,107 @@ def test_by_default_the_library_multiplies() -> None:
     found = compiled_of(lambda a, b: ((a[:, None] * b).sum(-1),), [one, other], Options())
     assert found.stats.externs == 0
     torch.testing.assert_close(found([one, other])[0], one @ other.t())
+
+
+def test_what_was_not_timed_is_left_to_the_library() -> None:
+    """Sizes that are not known."""
+    inputs = [normal(40, 33), normal(33, 45)]
+    graph, fakes = trace_dynamic(lambda a, b: (a @ b,), *inputs)
+    compiled = compile_graph(graph, fakes, OWN, backends={"cpu": TritonBackend("cpu")})
+    assert compiled.stats.externs == 1
+    (found,) = compiled([*inputs, 40, 33, 45][: len(fakes)])
+    torch.testing.assert_close(found, inputs[0] @ inputs[1])
+
+
+def tilings_of(*sizes: int, dtype: torch.dtype = torch.float16) -> list[Tiling]:
+    rows, columns, depth = sizes
+    a, b = (torch.empty(size, dtype=dtype) for size in ((rows, depth), (depth, columns)))
+    kernel = kernels_of(lambda a, b: a @ b, a, b)[0]
+    product = product_of(kernel)
+    assert product is not None
+    return suitable(kernel, product)
+
+
+def test_blocks_suit_sizes() -> None:
+    large = tilings_of(4096, 4096, 4096)
+    assert (large[0].rows, large[0].columns) == (128, 256)
+    assert len(large) > 3
+    assert all(tiling.rows <= 16 for tiling in tilings_of(5, 4096, 4096))
+    assert all(tiling.depth == 16 for tiling in tilings_of(4096, 4096, 9))
+    for tilings in (large, tilings_of(1000, 1000, 1000), tilings_of(512, 512, 512, dtype=torch.float32)):
+        assert len(set(tilings)) == len(tilings)
+
+
+def test_the_fastest_blocks_are_taken_and_remembered() -> None:
+    """What runs is what was the fastest when timed, and is timed once, whatever the kernel is called."""
+    calls, keys = [], []
+
+    def make_call(choices: Choices) -> KernelCall:
+        (blocks,) = choices.blocks
+        if blocks.x == 64:
+            return refused
+        calls.append(blocks)
+        return lambda *tensors: time.sleep(0 if blocks.r == 64 else 0.003)
+
+    def refused(*tensors: Tensor) -> None:
+        raise RuntimeError("it needs more shared memory than there is")
+
+    def keep(key: str, count: int, measure: Callable[[], Sequence[float] | None]) -> Sequence[float] | None:
+        keys.append(key)
+        found = measure()
+        assert found is not None and len(found) == count and all(0 < seconds for seconds in found)
+        return found
+
+    tunings = Tunings(lambda text, name: None, lambda device: make_call)
+    inputs = normal(1000, 20), normal(20, 600)
+    (kernel,) = kernels_of(lambda a, b: a @ b, *inputs)
+    (other,) = kernels_of(lambda x, y: torch.mm(x, y), *inputs)
+    (softmax,) = kernels_of(lambda x: torch.softmax(x.float(), 1), inputs[0])
+    state = torch.get_rng_state()
+    sources = [printed(one) for one in (kernel, softmax)]
+    best, unchanged = tunings.tuned(sources, keep, {})
+    assert torch.equal(torch.get_rng_state(), state)
+    assert best.settings[:2] == (128, 64) and len(calls) > 2 and len(keys) == 1
+    assert unchanged is sources[1]
+    again = tunings.tuned([printed(replace(other, name="another"))], keep, {})[0]
+    assert again.settings == best.settings and len(keys) == 1
+    assert again.text.count("def another(") == 1
+    tunings.tuned(sources, keep, {"device": "another"})
+    assert len(set(keys)) == 2
+
+
+def test_kernels_compile_for_sm_90_without_a_gpu(tmp_path: Path) -> None:
+    """By warp groups' instructions where blocks are large enough, by warps' where not; of several layouts and ends."""
+    program = """
+import torch, torch.nn.functional as F, aotgrad, triton
+from inductor import Options
+from inductor.api import lowered
+from inductor.backends import Devices
+from inductor.triton import TritonBackend, compile_ahead
+from inductor.triton.choices import Choices
+from inductor.triton.forms import printed
+from symshapes import FakeMode
+backends, mode = {"cuda": TritonBackend()}, FakeMode()
+ptx, compile = [], triton.compile
+def noted(*args, **kwargs):
+    made = compile(*args, **kwargs)
+    ptx.append(made.asm["ptx"])
+    return made
+triton.compile = noted
+def check(program, dtype, sizes, tiling):
+    with mode, torch.no_grad():
+        fakes = [torch.empty(size, dtype=dtype, device="cuda") for size in sizes]
+    with torch.no_grad():
+        traced = aotgrad.trace_inference(program, fakes, aotgrad.core_decompositions())
+    (kernel,) = lowered(traced.module, traced.inputs, Options(autotune=False), Devices(backends)).kernels
+    cubin = compile_ahead(printed(kernel, tiling))
+    print(cubin[:4], *(part in ptx[-1] for part in ("wgmma.mma_async", "mma.sync")))
+layer = lambda x, w, b, r: F.gelu(F.linear(x, w, b)) + r
+sizes = ((512, 256), (384, 256), (384,), (512, 384))
+check(layer, torch.bfloat16, sizes, (128, 128, 64, 4, 3))
+check(layer, torch.float16, ((500, 250), (390, 250), (390,), (500, 390)), (64, 64, 64, 4, 3))
+check(lambda a, b: torch.bmm(a, b), torch.bfloat16, ((4, 64, 128), (4, 128, 64)), (32, 32, 64, 4, 3))
+check(lambda a, b: a.t() @ b, torch.float32, ((64, 128), (64, 64)), (64, 64, 16, 4, 3))
+"""
+    expected = ["True False", "True False", "False True", "False False"]
+    compiled_apart(program, tmp_path, [f"b'\\x7fELF' {line}" for line in expected])

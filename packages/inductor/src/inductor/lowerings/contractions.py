@@ -336,11 +336,16 @@ def _is_blocked(builder: Builder, left: TensorValue, right: TensorValue) -> bool
 
 def gains(builder: Builder, value: TensorValue, rows: Expr, depth: Expr, columns: Expr) -> bool:
     """Whether the device prints a product of these sizes, of values like this one, by blocks that are worth it."""
+    traits = builder.traits(value.device)
     return (
-        value.dtype in builder.traits(value.device).contractions
+        value.dtype in traits.contractions
         and not any(size == 1 for size in (rows, columns, depth))
         and not is_empty((rows, columns, depth))
-        and (builder.hint(rows) >= FEW_ROWS or builder.hint(depth) * builder.hint(columns) <= SMALL)
+        and (
+            traits.multiplies_by_library
+            or builder.hint(rows) >= FEW_ROWS
+            or builder.hint(depth) * builder.hint(columns) <= SMALL
+        )
     )
 
 

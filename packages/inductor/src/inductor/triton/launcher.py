@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -31,7 +32,7 @@ from inductor.triton.signature import source_of
 SOURCE = Path(__file__).with_name("launcher.c")
 MOST_VARIANTS = 3
 """Of a form of a kernel, whose last one assumes nothing."""
-WORKERS = 4
+WORKERS = min(16, max(4, os.cpu_count() or 1))
 """Kernels that are compiled beside each other."""
 
 
