@@ -57,7 +57,7 @@ class Options:
     autotune: bool | None = None
     """Which products of matrices, convolutions and attention are run by the compiler's own kernels, and which by the library's. True:
     those of known sizes are timed on this machine, by both, with what is made of them elementwise, while the graph is compiled.
-    None: large products go to whoever did one of them faster when this machine was first used. False: all that there are
+    None: large products go to whoever did one of them faster when this machine was first used, on GPUs to the library. False: all that there are
     kernels of the compiler's own for are run by these. Figures are kept on disk."""
     disabled_passes: tuple[str, ...] = ()
     """Names of passes that are not applied: rewrites of graphs and loop bodies, rows of `GRAPH_PASSES` and `BODY_PASSES`."""
