@@ -250,7 +250,7 @@ def _faster_by_library(graph: fx.Graph, options: Options, devices: Devices) -> f
     compiler = Compiler(own, functools.partial(compiled, left=rivals.all_rivals), key)
     with phase("autotune"), eagerly():
         if each:
-            return rivals.faster_by_library(graph, compiler, cache)
+            return rivals.faster_by_library(graph, compiler, cache, devices.traits)
         return rates.faster_by_library(graph, compiler, cache, told(devices.traits, given))
 
 

@@ -12,8 +12,9 @@ from torch import fx
 from inductor.cache import DiskCache
 from inductor.figures import kept
 from inductor.lowerings.registry import READS_MEMORY
-from inductor.regions import Compiler, Region, alone, is_known, region_of
+from inductor.regions import Compiler, Region, alone, converted_for, is_known, region_of
 from inductor.samples import timed
+from inductor.traits import TraitsOf
 
 SECTION = "rivals"
 """Of the disk cache."""
@@ -34,14 +35,14 @@ class Figures:
         return self.library < WORTH * self.own
 
 
-def faster_by_library(graph: fx.Graph, compiler: Compiler, cache: DiskCache | None) -> frozenset[str]:
+def faster_by_library(graph: fx.Graph, compiler: Compiler, cache: DiskCache | None, traits: TraitsOf) -> frozenset[str]:
     """The names of the calls, of those whose sizes are known, that are faster so."""
     found: dict[str | fx.Node, Figures | None] = {}
     left = []
     for node in graph.nodes:
         if node.target not in READS_MEMORY or not is_known(node):
             continue
-        region = alone(region_of(node))
+        region = alone([*converted_for(node, traits), *region_of(node)])
         key = compiler.key(region)
         alike = key or node
         if alike not in found:

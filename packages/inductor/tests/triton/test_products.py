@@ -21,6 +21,7 @@ from torch import Tensor
 from aotgrad import core_decompositions, trace_inference
 from inductor import CompiledGraph, Options, compile_graph, lower, schedule
 from inductor.device import Kernel, KernelCall
+from inductor.regions import converted_for
 
 if importlib.util.find_spec("triton") is None:
     pytest.skip("triton is not installed in this environment", allow_module_level=True)
@@ -93,6 +94,15 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[Tensor]]] = {
     ),
     "a triangle": (lambda x, w: torch.tril(x @ w), [normal(40, 33), normal(33, 45)]),
     "few results of many steps": (lambda a, b: torch.relu(a.t() @ b), [normal(2048, 20), normal(2048, 33)]),
+    "weights of int8": (
+        lambda x, w, s: F.linear(x, w.to(x.dtype)) * s,
+        [brain(40, 33), torch.arange(45 * 33).view(45, 33).to(torch.int8), brain(45)],
+    ),
+    "weights of uint8 by columns": (
+        lambda x, w: x @ w.to(x.dtype),
+        [normal(40, 33), (torch.arange(990) % 256).view(33, 30).to(torch.uint8)],
+    ),
+    "halves as float32": (lambda x, w: x.to(w.dtype) @ w, [normal(40, 64), single(64, 45)]),
     "one after the other": (lambda x, v, w: torch.relu(x @ v) @ w, [normal(40, 33), normal(33, 45), normal(45, 20)]),
 }
 
@@ -164,6 +174,26 @@ def test_what_was_not_timed_is_left_to_the_library() -> None:
     torch.testing.assert_close(found, inputs[0] @ inputs[1])
 
 
+def test_one_row_reads_weights_as_they_lie() -> None:
+    """Of int8, by default too, in one kernel with what is made of the result."""
+    x, w, s = brain(1, 128), torch.arange(50 * 128).view(50, 128).to(torch.int8), brain(50)
+    found = compiled_of(lambda x, w, s: (torch.relu(F.linear(x, w.to(x.dtype)) * s),), [x, w, s], Options())
+    assert (found.stats.externs, found.stats.launches) == (0, 1)
+    exact = torch.relu(x.double() @ w.double().t() * s.double())
+    torch.testing.assert_close(found([x, w, s])[0].double(), exact, atol=0, rtol=0.02)
+
+
+def test_a_region_begins_with_conversions() -> None:
+    """What a kernel of the compiler's own would do on the way is timed with it, and with the library's kernel."""
+    inputs = [normal(40, 33), torch.arange(45 * 33).view(45, 33).to(torch.int8)]
+    graph, _ = trace(lambda x, w: F.linear(x, w.to(x.dtype)), *inputs)
+    (node,) = graph.graph.find_nodes(op="call_function", target=torch.ops.aten.mm.default)
+    traits = TritonBackend("cpu").traits
+    begins = [str(one.target) for one in converted_for(node, lambda device: traits)]
+    assert begins == ["aten._to_copy.default", "aten.permute.default"]
+    assert converted_for(node, lambda device: replace(traits, converts_factors=False)) == []
+
+
 def tilings_of(*sizes: int, dtype: torch.dtype = torch.float16) -> list[Tiling]:
     rows, columns, depth = sizes
     a, b = (torch.empty(size, dtype=dtype) for size in ((rows, depth), (depth, columns)))
@@ -192,7 +222,7 @@ def test_the_fastest_blocks_are_taken_and_remembered() -> None:
         if blocks.x == 64:
             return refused
         calls.append(blocks)
-        return lambda *tensors: time.sleep(0 if blocks.r == 64 else 0.003)
+        return lambda *tensors: time.sleep(0 if (blocks.x, blocks.r) == (128, 64) else 0.003)
 
     def refused(*tensors: Tensor) -> None:
         raise RuntimeError("it needs more shared memory than there is")

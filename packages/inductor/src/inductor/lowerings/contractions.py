@@ -9,6 +9,7 @@ from typing import Any
 
 import sympy
 import torch
+from torch import fx
 
 from inductor.contractions import contraction_of
 from inductor.ir.builder import Builder
@@ -268,7 +269,7 @@ def contracted(
     NotImplemented where ATen's kernel is to do it."""
     if not _is_own(builder, left, right):
         return NotImplemented
-    left, right = strided(builder, left), strided(builder, right)
+    left, right = (factor if is_narrow(builder, factor) else strided(builder, factor) for factor in (left, right))
 
     def body(outer: list[Expr], inner: list[Expr]) -> Scalar:
         *batch, row, column = outer
@@ -319,8 +320,14 @@ def _is_summed(builder: Builder, left: TensorValue, right: TensorValue) -> bool:
         return False
     if is_empty(left.size) or is_empty(right.size) or builder.hint(depth) < LEAST_SUMMED:
         return False
+    dim, place = (-1, -2) if matrix is left else (-2, -1)
+    if is_narrow(builder, matrix):
+        assert builder.node is not None
+        factor = builder.node.args[place]
+        # A conversion lies in memory as what it converts.
+        return isinstance(factor, fx.Node) and bool(factor.meta["val"].stride(dim) == 1)
     layout = builder.realize(matrix).layout()
-    return layout is not None and layout.stride[-1 if matrix is left else -2] == 1
+    return layout is not None and layout.stride[dim] == 1
 
 
 def _is_blocked(builder: Builder, left: TensorValue, right: TensorValue) -> bool:
@@ -347,6 +354,25 @@ def gains(builder: Builder, value: TensorValue, rows: Expr, depth: Expr, columns
             or builder.hint(depth) * builder.hint(columns) <= SMALL
         )
     )
+
+
+def is_narrow(builder: Builder, value: TensorValue) -> bool:
+    """Whether the value is nothing but a conversion of what is narrower in memory, and products on its device read that."""
+    source = value.source
+    if source.buffer is not None or not builder.traits(value.device).converts_factors:
+        return False
+    if len(source.origins) != 1 or source.cost.operations or len(source.cost.reads) != 1:
+        return False
+    return converts_narrow(source.origins[0])
+
+
+def converts_narrow(node: fx.Node) -> bool:
+    """Whether a call is a conversion from a narrower dtype."""
+    if node.target is not torch.ops.aten._to_copy.default:
+        return False
+    (given,) = node.all_input_nodes
+    dtype: torch.dtype = given.meta["val"].dtype
+    return dtype is not torch.bool and dtype.itemsize < node.meta["val"].dtype.itemsize
 
 
 def strided(builder: Builder, value: TensorValue) -> TensorValue:

@@ -57,6 +57,7 @@ class TritonBackend:
             aligned_products=_HALVES,
             contractions=FACTORS,
             multiplies_by_library=True,
+            converts_factors=True,
             summed_rows=(*_HALVES, torch.float32),
             raises_later=True,
             module=f"torch.{device_type}",

@@ -86,6 +86,17 @@ def _dot(a: Any, b: Any, total: Any) -> Any:
     return tl.dot(a.to(tl.float32), b.to(tl.float32), total, input_precision="ieee")
 
 
+def _widened(x: Any, dtype: Any) -> Any:
+    """`widened` under the interpreter, which would give bfloat16 an integer's bits."""
+    return x.to(tl.float32).to(dtype)
+
+
+@triton.jit
+def widened(x, dtype):  # type: ignore[no-untyped-def]
+    """Numbers in a dtype that has all of them."""
+    return x.to(dtype)
+
+
 @triton.jit
 def dot(a, b, total):  # type: ignore[no-untyped-def]
     """`total` and a product of matrices, with nothing rounded on the way into it."""
@@ -93,7 +104,7 @@ def dot(a, b, total):  # type: ignore[no-untyped-def]
 
 
 if INTERPRETED:
-    dot = _dot
+    dot, widened = _dot, _widened
 
 
 @triton.jit

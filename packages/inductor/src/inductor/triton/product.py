@@ -6,13 +6,15 @@ whatever the kernel does with them follows, on the block.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 
 from inductor.contractions import contraction_of
 from inductor.device import Kernel
-from inductor.ir.operations import Expr, Load, Store, Symbol
+from inductor.ir.body import Body
+from inductor.ir.operations import Expr, Load, Round, Store, Symbol
 from inductor.levels import Levels, dependencies, split
 from inductor.triton.blocks import Blocks
 from inductor.triton.expressions import TRITON_DTYPES
@@ -21,6 +23,12 @@ from inductor.triton.kernel import KernelPrinter
 HALVES = (torch.float16, torch.bfloat16)
 FACTORS = (*HALVES, torch.float32)
 """Dtypes of what is multiplied."""
+EXACT: dict[torch.dtype, tuple[torch.dtype, ...]] = {
+    torch.float16: (torch.int8, torch.uint8),
+    torch.bfloat16: (torch.int8, torch.uint8),
+    torch.float32: (torch.int8, torch.uint8, torch.int16, *HALVES),
+}
+"""Dtypes in memory all of whose numbers it has, so that it does not matter by what way they are converted."""
 LEAST = 32
 """Rows, columns and steps of a product of float32: with fewer, blocks would be mostly empty."""
 
@@ -38,7 +46,7 @@ class Product:
     """Position of the load that goes over rows."""
     right: int
     dtype: torch.dtype
-    """Of both factors in memory."""
+    """In which both are multiplied."""
     levels: Levels
 
     def sizes(self, kernel: Kernel) -> tuple[Expr, Expr, Expr]:
@@ -54,14 +62,16 @@ def product_of(kernel: Kernel) -> Product | None:
     if found is None or len(body.inner_vars) != 1:
         return None
     levels = split(body)
-    if len(levels.passes) != 1 or len(levels.passes[0].ops) != 3 or levels.passes[0].stores:
+    if len(levels.passes) != 1 or levels.passes[0].stores:
         return None
     dtypes = {arg.name: arg.dtype for arg in kernel.args}
     factors: list[tuple[int, Load]] = [(at, op) for at in found.factors if isinstance(op := body.ops[at], Load)]
-    kinds = {dtypes[op.buffer] for _, op in factors}
-    if len(factors) != 2 or len(kinds) != 1 or any(op.mask is not None for _, op in factors):
+    kinds = {_multiplied(body, at, dtypes) for at in found.multiplied}
+    if len(factors) != 2 or any(op.mask is not None for _, op in factors):
         return None
-    dtype = kinds.pop()
+    dtype = kinds.pop() if len(kinds) == 1 else torch.float32
+    if not all(dtypes[op.buffer] in (dtype, *EXACT.get(dtype, ())) for _, op in factors):
+        return None
     reached = [op.index.free_symbols for _, op in factors]
     apart = [
         [at for at, var in enumerate(body.outer_vars) if var in mine and var not in other]
@@ -77,6 +87,17 @@ def product_of(kernel: Kernel) -> Product | None:
     if dtype is torch.float32 and not all(size.is_Integer and size >= LEAST for size in product.sizes(kernel)):
         return None
     return product
+
+
+def _multiplied(body: Body, at: int, dtypes: Mapping[str, torch.dtype]) -> torch.dtype:
+    """The dtype that the numbers at a position have, whatever they are kept in."""
+    op = body.ops[at]
+    match op:
+        case Load(buffer):
+            return dtypes[buffer]
+        case Round(_, to):
+            return to
+    return body.dtype(at)
 
 
 class ProductPrinter(KernelPrinter):
@@ -153,7 +174,10 @@ class ProductPrinter(KernelPrinter):
                 if var in factor.index.free_symbols and not self._whole[var]
             ]
             guard = f", mask={' & '.join(masks)}, other=0" if masks else ""
-            self._line(f"v{at} = tl.load({factor.buffer} + ({self._index(factor.index)}){guard})")
+            memory = next(arg.dtype for arg in self.kernel.args if arg.name == factor.buffer)
+            dtype = self.product.dtype
+            load = f"tl.load({factor.buffer} + ({self._index(factor.index)}){guard})"
+            self._line(f"v{at} = {load if memory is dtype else f'library.widened({load}, {TRITON_DTYPES[dtype]})'}")
         name, factors = f"v{self.product.sum}", f"v{self.product.left}, v{self.product.right}"
         self._line(f"{name} = library.dot({factors}, {name})")
         self._depth -= 1
