@@ -231,6 +231,7 @@ def _faster_by_library(graph: fx.Graph, options: Options, devices: Devices) -> f
     each, given, options = options.autotune, options, replace(options, autotune=False)
     section = rivals.SECTION if each else rates.SECTION
     cache = DiskCache(section, options.cache_dir) if options.cache and not devices.given else None
+    keep = _keep(options, devices)
 
     def compiled(region: Region, left: Left) -> CompiledGraph:
         stats = Stats()
@@ -247,7 +248,15 @@ def _faster_by_library(graph: fx.Graph, options: Options, devices: Devices) -> f
         except Uncacheable:
             return None
 
-    compiler = Compiler(own, functools.partial(compiled, left=rivals.all_rivals), key)
+    def begin(region: Region) -> None:
+        if any(isinstance(backend, TuningBackend) for backend in _backends(region.module, devices)):
+            plan = lowered(region.module, region.inputs, options, devices, Stats(), none_left)
+            for device_type, kernels in _printable(plan).items():
+                printer = devices.backend(torch.device(device_type))
+                if isinstance(printer, TuningBackend):
+                    printer.begin([printer.emit(kernel) for kernel in kernels], keep)
+
+    compiler = Compiler(own, begin, functools.partial(compiled, left=rivals.all_rivals), key)
     with phase("autotune"), eagerly():
         if each:
             return rivals.faster_by_library(graph, compiler, cache, devices.traits)
@@ -312,15 +321,20 @@ def _keep(options: Options, devices: Devices) -> Keep:
     return functools.partial(kept, cache)
 
 
+def _printable(plan: Schedule) -> dict[str, list[Kernel]]:
+    """The kernels of each device type that its backend can print."""
+    found: dict[str, list[Kernel]] = {}
+    for kernel in plan.kernels:
+        if kernel.name not in plan.unsupported:
+            found.setdefault(kernel.device.type, []).append(kernel)
+    return found
+
+
 def _emit(plan: Schedule, backend: BackendOf, keep: Keep | None) -> tuple[tuple[KernelModule, ...], tuple[Kernel, ...]]:
     """Print each device type's kernels as one module; the second result is what no backend can print. With `keep` those that can
     be run in several ways are timed."""
-    printable: dict[str, list[Kernel]] = {}
-    for kernel in plan.kernels:
-        if kernel.name not in plan.unsupported:
-            printable.setdefault(kernel.device.type, []).append(kernel)
     modules = []
-    for device_type, kernels in printable.items():
+    for device_type, kernels in _printable(plan).items():
         printer = backend(torch.device(device_type))
         sources = tuple(printer.emit(kernel) for kernel in kernels)
         if keep is not None and isinstance(printer, TuningBackend):

@@ -137,6 +137,10 @@ Keep = Callable[[str, int, Callable[[], Sequence[float] | None]], Sequence[float
 class TuningBackend(DeviceBackend, Protocol):
     """A backend that has several ways to run a kernel, and can try them."""
 
+    def begin(self, sources: Sequence[KernelSource], keep: Keep) -> None:
+        """Start to compile what `tuned` would have to time of these kernels, beside other work."""
+        ...
+
     def tuned(self, sources: Sequence[KernelSource], keep: Keep) -> Sequence[KernelSource]:
         """The kernels printed in the way that is the fastest on this machine: it is timed here on made-up arguments, or was before."""
         ...

@@ -45,6 +45,8 @@ class Compiler:
 
     own: Callable[[Region], Call | None]
     """As any graph is; None where that calls the library's kernel anyway."""
+    begin: Callable[[Region], None]
+    """Starts what `own` would wait for, if that can go on beside other work."""
     library: Callable[[Region], Call]
     """With the library's kernel."""
     key: Callable[[Region], str | None]

@@ -12,6 +12,7 @@ from torch import fx
 from inductor.cache import DiskCache
 from inductor.figures import kept
 from inductor.lowerings.registry import READS_MEMORY
+from inductor.progress import shown
 from inductor.regions import Compiler, Region, alone, converted_for, is_known, region_of
 from inductor.samples import timed
 from inductor.traits import TraitsOf
@@ -37,20 +38,21 @@ class Figures:
 
 def faster_by_library(graph: fx.Graph, compiler: Compiler, cache: DiskCache | None, traits: TraitsOf) -> frozenset[str]:
     """The names of the calls, of those whose sizes are known, that are faster so."""
-    found: dict[str | fx.Node, Figures | None] = {}
-    left = []
+    regions: dict[str | fx.Node, tuple[Region, str | None]] = {}
+    alike: dict[str, str | fx.Node] = {}
     for node in graph.nodes:
-        if node.target not in READS_MEMORY or not is_known(node):
-            continue
-        region = alone([*converted_for(node, traits), *region_of(node)])
-        key = compiler.key(region)
-        alike = key or node
-        if alike not in found:
-            found[alike] = _figures(region, compiler, key, cache)
-        figures = found[alike]
-        if figures is not None and figures.leave:
-            left.append(node.name)
-    return frozenset(left)
+        if node.target in READS_MEMORY and is_known(node):
+            region = alone([*converted_for(node, traits), *region_of(node)])
+            key = compiler.key(region)
+            alike[node.name] = key or node
+            regions.setdefault(key or node, (region, key))
+    for region, key in regions.values():
+        if kept(cache, key, 2, lambda: None) is None:
+            compiler.begin(region)
+    found = {
+        one: _figures(region, compiler, key, cache) for one, (region, key) in shown(regions.items(), "timing products")
+    }
+    return frozenset(name for name, one in alike.items() if (figures := found[one]) is not None and figures.leave)
 
 
 def all_rivals(graph: fx.Graph) -> frozenset[str]:

@@ -233,14 +233,18 @@ def test_the_fastest_blocks_are_taken_and_remembered() -> None:
         assert found is not None and len(found) == count and all(0 < seconds for seconds in found)
         return found
 
-    tunings = Tunings(lambda text, name: None, lambda device: make_call)
+    finished: list[int] = []
+    tunings = Tunings(lambda text, name: None, lambda device: make_call, lambda: finished.append(len(calls)))
     inputs = normal(1000, 20), normal(20, 600)
     (kernel,) = kernels_of(lambda a, b: a @ b, *inputs)
     (other,) = kernels_of(lambda x, y: torch.mm(x, y), *inputs)
     (softmax,) = kernels_of(lambda x: torch.softmax(x.float(), 1), inputs[0])
     state = torch.get_rng_state()
     sources = [printed(one) for one in (kernel, softmax)]
+    tunings.begin(sources, lambda key, count, measure: measure(), {})
+    begun = len(calls)
     best, unchanged = tunings.tuned(sources, keep, {})
+    assert finished == [len(calls)] == [begun]  # nothing is compiled while kernels are timed, and nothing twice
     assert torch.equal(torch.get_rng_state(), state)
     assert best.settings[:2] == (128, 64) and len(calls) > 2 and len(keys) == 1
     assert unchanged is sources[1]

@@ -47,7 +47,7 @@ class TritonBackend:
 
     def __init__(self, device_type: str = "cuda") -> None:
         self.device_type = device_type
-        self._tunings = Tunings(make_function, _make_timed)
+        self._tunings = Tunings(make_function, _make_timed, _finish)
         self.traits = DeviceTraits(
             shares_rows=False,
             accumulates=ATOMIC_DTYPES,
@@ -82,6 +82,10 @@ class TritonBackend:
 
     def emit(self, kernel: Kernel) -> KernelSource:
         return printed(kernel)
+
+    def begin(self, sources: Sequence[KernelSource], keep: Keep) -> None:
+        """The products of `tuned` of which no figures are kept, by all blocks that suit them."""
+        self._tunings.begin(sources, keep, self.facts())
 
     def tuned(self, sources: Sequence[KernelSource], keep: Keep) -> Sequence[KernelSource]:
         """Products of matrices of known sizes, each by the fastest of the blocks that suit it."""
@@ -152,6 +156,12 @@ def _make_timed(device: torch.device) -> Callable[[Choices], KernelCall] | None:
     from inductor.triton.library import INTERPRETED  # noqa: PLC0415  (Triton may not be installed)
 
     return None if INTERPRETED or not launcher.serves(device) else lambda choices: launcher.make_call(choices, None)
+
+
+def _finish() -> None:
+    from inductor.triton import launcher  # noqa: PLC0415  (Triton may not be installed)
+
+    launcher.finish()
 
 
 def make_function(text: str, name: str) -> Any:

@@ -10,7 +10,7 @@ import ctypes
 import functools
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -177,9 +177,18 @@ def begin(choices: Choices) -> None:
             begun = vars(function).setdefault("_inductor_begun", {})
             if key not in begun:
                 begun[key] = _workers().submit(_compile, source, target, blocks)
+                _unfinished.add(begun[key])
+                begun[key].add_done_callback(_unfinished.discard)
+
+
+def finish() -> None:
+    """Wait until nothing is compiled beside: it would take its time from what is timed."""
+    wait(tuple(_unfinished))
 
 
 _beginning = threading.Lock()
+_unfinished: set[Future[CompiledKernel]] = set()
+"""What was begun and goes on."""
 
 
 def _loaded(function: Any) -> dict[tuple[Any, ...], Loaded]:

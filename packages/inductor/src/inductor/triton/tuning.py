@@ -29,6 +29,9 @@ ROUNDS = 3
 KNOWN = 4096
 """Kernels of which it is remembered what was found."""
 
+MOST_BEGUN = 64
+"""Kernels that are compiled, by several blocks each, and not timed yet."""
+
 MakeCall = Callable[[Choices], KernelCall]
 
 
@@ -38,47 +41,69 @@ class Tunings:
     Args:
         make: see `Make`.
         make_call: how a kernel is launched; None where kernels can't be timed.
+        finish: waits until what was begun is compiled.
     """
 
-    def __init__(self, make: Make, make_call: Callable[[torch.device], MakeCall | None]) -> None:
+    def __init__(
+        self, make: Make, make_call: Callable[[torch.device], MakeCall | None], finish: Callable[[], None]
+    ) -> None:
         self._make = make
+        self._finish = finish
         self._make_call = make_call
         self._found: dict[str, Sequence[float]] = {}
+        self._begun: dict[str, list[KernelCall]] = {}
+
+    def begin(self, sources: Sequence[KernelSource], keep: Keep, facts: Mapping[str, str]) -> None:
+        """Start to compile what `tuned` will have to time."""
+        for source in sources:
+            tried, make_call = self._tried(source.kernel)
+            key = _key(source.kernel, tried, facts) if make_call else ""
+            known = key in self._found or key in self._begun or len(self._begun) >= MOST_BEGUN
+            if make_call and not known and keep(key, len(tried), lambda: None) is None:
+                self._begun[key] = self._calls(tried, make_call)
 
     def tuned(self, sources: Sequence[KernelSource], keep: Keep, facts: Mapping[str, str]) -> list[KernelSource]:
         """The kernels, each of its own tiling. `facts`: of the device."""
         return [self._tuned(source, keep, facts) for source in sources]
 
     def _tuned(self, source: KernelSource, keep: Keep, facts: Mapping[str, str]) -> KernelSource:
-        kernel = source.kernel
-        tried = _tried(kernel)
-        make_call = self._make_call(kernel.device) if len(tried) > 1 else None
+        tried, make_call = self._tried(source.kernel)
         if make_call is None:
             return source
-        key = _key(kernel, tried, facts)
+        key = _key(source.kernel, tried, facts)
+        begun = self._begun.pop(key, None)
         figures = self._found.get(key)
         if figures is None:
-            figures = keep(key, len(tried), lambda: self._measured(tried, make_call))
+            figures = keep(key, len(tried), lambda: self._measured(tried, begun or self._calls(tried, make_call)))
             assert figures is not None
             while len(self._found) >= KNOWN:
                 del self._found[next(iter(self._found))]
             self._found[key] = figures
         return min(zip(figures, itertools.count(), tried, strict=False))[2]
 
-    def _measured(self, tried: Sequence[KernelSource], make_call: MakeCall) -> list[float]:
-        """Seconds of each. They are compiled beside each other, as soon as their calls are made."""
-        made = [
+    def _tried(self, kernel: Kernel) -> tuple[list[KernelSource], MakeCall | None]:
+        """The forms of a kernel that are timed, and how they are called; None where there is nothing to choose."""
+        tried = _forms(kernel)
+        return tried, self._make_call(kernel.device) if len(tried) > 1 else None
+
+    def _calls(self, tried: Sequence[KernelSource], make_call: MakeCall) -> list[KernelCall]:
+        """A call of each. They are compiled beside each other, and other work."""
+        return [
             make_call(Choices(one.kernel, self._make(one.text, one.kernel.name), self._make, only_blocks(one)))
             for one in tried
         ]
+
+    def _measured(self, tried: Sequence[KernelSource], calls: Sequence[KernelCall]) -> list[float]:
+        """Seconds of each."""
         inputs = _arguments(tried[0].kernel)
-        runs = [call for call in made if _can_run(call, inputs)]
+        runs = [call for call in calls if _can_run(call, inputs)]
+        self._finish()
         seconds = timed([_of_list(call) for call in runs], inputs, rounds=ROUNDS) if runs else []
         times = dict(zip(map(id, runs), seconds, strict=True))
-        return [times.get(id(call), NEVER) for call in made]
+        return [times.get(id(call), NEVER) for call in calls]
 
 
-def _tried(kernel: Kernel) -> list[KernelSource]:
+def _forms(kernel: Kernel) -> list[KernelSource]:
     """The forms of a product; none of what is no product, or may not be called with made-up arguments."""
     product = product_of(kernel)
     if product is None or checks_positions(kernel.body.ops) or any(arg.role == "size" for arg in kernel.args):
