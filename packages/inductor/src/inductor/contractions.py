@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from inductor.ir.body import Body
-from inductor.ir.operations import Cast, Elementwise, Load, Reduce, Round, Symbol, symbols_in
+from inductor.ir.operations import Cast, Elementwise, Load, Op, Reduce, Round, Symbol, symbols_in
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,12 @@ def contraction_of(body: Body) -> Contraction | None:
 def _converted(body: Body, at: int) -> int:
     """Where the value comes from that is converted to the one at a position."""
     op = body.ops[at]
-    while isinstance(op, Cast | Round):
-        at = op.value.at
+    while isinstance(op, Cast | Round) or is_short(op):
+        at = op.operands[0].at
         op = body.ops[at]
     return at
+
+
+def is_short(op: Op) -> bool:
+    """Whether a product of matrices need not read all of an operation's value."""
+    return isinstance(op, Elementwise) and op.primitive == "tf32"

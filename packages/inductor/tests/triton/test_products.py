@@ -164,6 +164,21 @@ def test_by_default_the_library_multiplies() -> None:
     torch.testing.assert_close(found([one, other])[0], one @ other.t())
 
 
+@pytest.mark.parametrize("precision, function", [("highest", "library.dot("), ("high", "library.short_dot(")])
+def test_float32_is_multiplied_as_the_program_allows(precision: str, function: str) -> None:
+    """But for sums of products that users write."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        inputs = [single(50, 70), single(70, 40)]
+        compiled = compiled_of(lambda a, b: (torch.relu(a @ b),), inputs, OWN)
+        written = compiled_of(lambda a, b: ((a[:, :, None] * b).sum(1),), inputs, OWN)
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert function in compiled.kernel_source and "library.dot(" in written.kernel_source
+    torch.testing.assert_close(compiled(list(inputs))[0], torch.relu(inputs[0] @ inputs[1]))
+
+
 def test_what_was_not_timed_is_left_to_the_library() -> None:
     """Sizes that are not known."""
     inputs = [normal(40, 33), normal(33, 45)]
@@ -251,8 +266,12 @@ def test_the_fastest_blocks_are_taken_and_remembered() -> None:
     again = tunings.tuned([printed(replace(other, name="another"))], keep, {})[0]
     assert again.settings == best.settings and len(keys) == 1
     assert again.text.count("def another(") == 1
+    small = Tunings(lambda text, name: None, lambda device: lambda choices: refused, lambda: None)
+    (any_reduction,) = small.tuned(sources[:1], keep, {"device": "too small"})
+    assert any_reduction.settings == () and "tl.sum(" in any_reduction.text
+    keys.clear()
     tunings.tuned(sources, keep, {"device": "another"})
-    assert len(set(keys)) == 2
+    assert len(keys) == 1
 
 
 def test_kernels_compile_for_sm_90_without_a_gpu(tmp_path: Path) -> None:
@@ -287,6 +306,8 @@ check(layer, torch.bfloat16, sizes, (128, 128, 64, 4, 3))
 check(layer, torch.float16, ((500, 250), (390, 250), (390,), (500, 390)), (64, 64, 64, 4, 3))
 check(lambda a, b: torch.bmm(a, b), torch.bfloat16, ((4, 64, 128), (4, 128, 64)), (32, 32, 64, 4, 3))
 check(lambda a, b: a.t() @ b, torch.float32, ((64, 128), (64, 64)), (64, 64, 16, 4, 3))
+torch.set_float32_matmul_precision("high")
+check(lambda a, b: a @ b.t(), torch.float32, ((128, 64), (64, 64)), (64, 64, 32, 4, 3))
 """
-    expected = ["True False", "True False", "False True", "False False"]
+    expected = ["True False", "True False", "False True", "False False", "True False"]
     compiled_apart(program, tmp_path, [f"b'\\x7fELF' {line}" for line in expected])

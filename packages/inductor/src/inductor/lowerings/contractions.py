@@ -21,7 +21,7 @@ from inductor.ir.tensor import Cost, TensorValue
 from inductor.lowerings.alignment import in_aligned_rows
 from inductor.lowerings.fallback import fallback
 from inductor.lowerings.registry import broadcast, by_library, lowering
-from symshapes import FloorDiv, Mod
+from symshapes import FloorDiv, Mod, ambient
 
 Element = Callable[[list[Expr], list[Expr]], Scalar]
 """From the index of an element and of the steps behind it to its value."""
@@ -269,12 +269,15 @@ def contracted(
     NotImplemented where ATen's kernel is to do it."""
     if not _is_own(builder, left, right):
         return NotImplemented
+    short = left.dtype is torch.float32 and builder.traits(left.device).multiplies_by_library and _multiplies_short()
     left, right = (factor if is_narrow(builder, factor) else strided(builder, factor) for factor in (left, right))
 
     def body(outer: list[Expr], inner: list[Expr]) -> Scalar:
         *batch, row, column = outer
-        factors = left.load([*batch, row, *inner]) * right.load([*batch, *inner, column])
-        return finish(reduce("sum", factors), outer)
+        factors = left.load([*batch, row, *inner]), right.load([*batch, *inner, column])
+        if short:
+            factors = prim.tf32(factors[0]), prim.tf32(factors[1])
+        return finish(reduce("sum", factors[0] * factors[1]), outer)
 
     return _summed(builder, [left.size[-1]], body)
 
@@ -354,6 +357,13 @@ def gains(builder: Builder, value: TensorValue, rows: Expr, depth: Expr, columns
             or builder.hint(depth) * builder.hint(columns) <= SMALL
         )
     )
+
+
+def _multiplies_short() -> bool:
+    """Whether the program lets the library read but the leading bits of float32 (`torch.set_float32_matmul_precision`)."""
+    chosen = dict(ambient().kernel_choice)
+    own = chosen["float32 cublas"]
+    return bool((chosen["float32"] if own == "none" else own) == "tf32")
 
 
 def is_narrow(builder: Builder, value: TensorValue) -> bool:

@@ -18,10 +18,15 @@ def printed(kernel: Kernel, settings: Sequence[int] = ()) -> KernelSource:
     """A kernel's text. `settings`: the numbers of the `Tiling` of a product; without them it has one that suits its sizes."""
     product = product_of(kernel)
     if product is None:
-        return KernelSource(kernel, KernelPrinter(kernel).text())
+        return plain(kernel)
     tiling = Tiling(*settings) if settings else suitable(kernel, product)[0]
     text = ProductPrinter(kernel, product, blocks_of(kernel, product, tiling)).text()
     return KernelSource(kernel, text, tuple(tiling))
+
+
+def plain(kernel: Kernel) -> KernelSource:
+    """A kernel's text as any reduction's, whatever it is."""
+    return KernelSource(kernel, KernelPrinter(kernel).text())
 
 
 def only_blocks(source: KernelSource) -> Blocks | None:

@@ -103,8 +103,14 @@ def dot(a, b, total):  # type: ignore[no-untyped-def]
     return tl.dot(a, b, total, input_precision="ieee")
 
 
+@triton.jit
+def short_dot(a, b, total):  # type: ignore[no-untyped-def]
+    """`dot` of the leading bits of float32."""
+    return tl.dot(a, b, total, input_precision="tf32")
+
+
 if INTERPRETED:
-    dot, widened = _dot, _widened
+    dot, short_dot, widened = _dot, _dot, _widened
 
 
 @triton.jit

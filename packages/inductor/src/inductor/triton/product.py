@@ -8,19 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 
-from inductor.contractions import contraction_of
+from inductor.contractions import contraction_of, is_short
 from inductor.device import Kernel
 from inductor.ir.body import Body
-from inductor.ir.operations import Expr, Load, Round, Store, Symbol
+from inductor.ir.operations import Elementwise, Expr, Load, Round, Store, Symbol
 from inductor.levels import Levels, dependencies, split
 from inductor.triton.blocks import Blocks
 from inductor.triton.expressions import TRITON_DTYPES
 from inductor.triton.kernel import KernelPrinter
 
 HALVES = (torch.float16, torch.bfloat16)
+Kind = Literal["half", "tf32", "ieee"]
+"""What units multiply: tensor cores halves, or the leading bits of float32; others all of float32."""
 FACTORS = (*HALVES, torch.float32)
 """Dtypes of what is multiplied."""
 EXACT: dict[torch.dtype, tuple[torch.dtype, ...]] = {
@@ -47,6 +50,7 @@ class Product:
     right: int
     dtype: torch.dtype
     """In which both are multiplied."""
+    kind: Kind
     levels: Levels
 
     def sizes(self, kernel: Kernel) -> tuple[Expr, Expr, Expr]:
@@ -83,7 +87,9 @@ def product_of(kernel: Kernel) -> Product | None:
     (left, _), (right, _) = factors
     if one > other:  # the last variable is the one that most memory is contiguous in
         one, other, left, right = other, one, right, left
-    product = Product(found.sum, one, other, left, right, dtype, levels)
+    short = all(is_short(body.ops[at]) for at in found.multiplied)
+    kind: Kind = "half" if dtype in HALVES else "tf32" if short else "ieee"
+    product = Product(found.sum, one, other, left, right, dtype, kind, levels)
     if dtype is torch.float32 and not all(size.is_Integer and size >= LEAST for size in product.sizes(kernel)):
         return None
     return product
@@ -97,6 +103,8 @@ def _multiplied(body: Body, at: int, dtypes: Mapping[str, torch.dtype]) -> torch
             return dtypes[buffer]
         case Round(_, to):
             return to
+        case Elementwise() if is_short(op):
+            return _multiplied(body, op.operands[0].at, dtypes)
     return body.dtype(at)
 
 
@@ -179,7 +187,7 @@ class ProductPrinter(KernelPrinter):
             load = f"tl.load({factor.buffer} + ({self._index(factor.index)}){guard})"
             self._line(f"v{at} = {load if memory is dtype else f'library.widened({load}, {TRITON_DTYPES[dtype]})'}")
         name, factors = f"v{self.product.sum}", f"v{self.product.left}, v{self.product.right}"
-        self._line(f"{name} = library.dot({factors}, {name})")
+        self._line(f"{name} = library.{'short_dot' if self.product.kind == 'tf32' else 'dot'}({factors}, {name})")
         self._depth -= 1
 
     def _load(self, at: int, op: Load) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from inductor.device import Kernel
 from inductor.triton.blocks import PROGRAMS, Blocks, next_power_of_two
 from inductor.triton.extent import extent_of
-from inductor.triton.product import HALVES, Product
+from inductor.triton.product import Kind, Product
 from inductor.triton.tiles import Tile
 
 
@@ -36,8 +36,8 @@ MOST_SMALLER = 8
 WIDE = 1 << 30
 """Positions from which on they have 64 bits: blocks reach beyond the end of a row, and of the last one."""
 
-TILINGS: dict[bool, tuple[Tiling, ...]] = {
-    True: (  # of halves
+TILINGS: dict[Kind, tuple[Tiling, ...]] = {
+    "half": (
         Tiling(128, 256, 64, 8, 3),
         Tiling(256, 128, 64, 8, 3),
         Tiling(128, 128, 64, 8, 4),
@@ -56,7 +56,17 @@ TILINGS: dict[bool, tuple[Tiling, ...]] = {
         Tiling(32, 16, 128, 2, 4),
         Tiling(16, 16, 128, 1, 4),
     ),
-    False: (  # of float32, which no tensor core takes whole
+    "tf32": (
+        Tiling(128, 256, 32, 8, 3),
+        Tiling(128, 128, 32, 8, 4),
+        Tiling(128, 128, 32, 4, 3),
+        Tiling(128, 64, 32, 4, 4),
+        Tiling(64, 128, 32, 4, 4),
+        Tiling(64, 64, 64, 4, 3),
+        Tiling(64, 32, 64, 4, 3),
+        Tiling(32, 32, 64, 4, 3),
+    ),
+    "ieee": (
         Tiling(128, 64, 16, 8, 3),
         Tiling(64, 64, 32, 4, 3),
         Tiling(64, 64, 16, 4, 3),
@@ -75,9 +85,7 @@ def suitable(kernel: Kernel, product: Product) -> list[Tiling]:
         (rows or 1) * (columns or 1)
     )
     fitting = [
-        tiling
-        for tiling in TILINGS[product.dtype in HALVES]
-        if _fits(tiling.rows, rows) and _fits(tiling.columns, columns)
+        tiling for tiling in TILINGS[product.kind] if _fits(tiling.rows, rows) and _fits(tiling.columns, columns)
     ]
     known = list(dict.fromkeys(tiling._replace(depth=min(tiling.depth, _whole(depth))) for tiling in fitting))
     if rows is None or columns is None:

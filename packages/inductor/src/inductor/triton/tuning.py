@@ -7,7 +7,6 @@ kernel, the device and what was tried.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -19,7 +18,7 @@ from inductor.ir.body import checks_positions
 from inductor.samples import random_input, timed
 from inductor.triton.choices import Choices, Make
 from inductor.triton.extent import reach_of
-from inductor.triton.forms import only_blocks, printed
+from inductor.triton.forms import only_blocks, plain, printed
 from inductor.triton.product import product_of
 from inductor.triton.tilings import suitable
 
@@ -79,7 +78,8 @@ class Tunings:
             while len(self._found) >= KNOWN:
                 del self._found[next(iter(self._found))]
             self._found[key] = figures
-        return min(zip(figures, itertools.count(), tried, strict=False))[2]
+        fastest = min(range(len(tried)), key=lambda at: figures[at])
+        return tried[fastest] if figures[fastest] < NEVER else plain(source.kernel)
 
     def _tried(self, kernel: Kernel) -> tuple[list[KernelSource], MakeCall | None]:
         """The forms of a kernel that are timed, and how they are called; None where there is nothing to choose."""
