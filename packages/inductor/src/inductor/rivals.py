@@ -11,7 +11,7 @@ from torch import fx
 
 from inductor.cache import DiskCache
 from inductor.figures import kept
-from inductor.lowerings.registry import READS_MEMORY
+from inductor.lowerings.registry import READS_MEMORY, is_tensor
 from inductor.progress import shown
 from inductor.regions import Compiler, Region, alone, converted_for, is_known, region_of
 from inductor.samples import timed
@@ -30,21 +30,20 @@ class Figures:
     own: float
     library: float
 
-    @property
-    def leave(self) -> bool:
-        """Whether the library's kernel is the one to take."""
-        return self.library < WORTH * self.own
+    def leave(self, worth: float) -> bool:
+        """Whether the library's kernel is the one to take: it takes less than this part of the time."""
+        return self.library < worth * self.own
 
 
 def faster_by_library(graph: fx.Graph, compiler: Compiler, cache: DiskCache | None, traits: TraitsOf) -> frozenset[str]:
     """The names of the calls, of those whose sizes are known, that are faster so."""
     regions: dict[str | fx.Node, tuple[Region, str | None]] = {}
-    alike: dict[str, str | fx.Node] = {}
+    alike: dict[fx.Node, str | fx.Node] = {}
     for node in graph.nodes:
         if node.target in READS_MEMORY and is_known(node):
             region = alone([*converted_for(node, traits), *region_of(node)])
             key = compiler.key(region)
-            alike[node.name] = key or node
+            alike[node] = key or node
             regions.setdefault(key or node, (region, key))
     for region, key in regions.values():
         if kept(cache, key, 2, lambda: None) is None:
@@ -52,7 +51,16 @@ def faster_by_library(graph: fx.Graph, compiler: Compiler, cache: DiskCache | No
     found = {
         one: _figures(region, compiler, key, cache) for one, (region, key) in shown(regions.items(), "timing products")
     }
-    return frozenset(name for name, one in alike.items() if (figures := found[one]) is not None and figures.leave)
+    return frozenset(
+        node.name
+        for node, one in alike.items()
+        if (figures := found[one]) is not None and figures.leave(_worth(node, traits))
+    )
+
+
+def _worth(node: fx.Node, traits: TraitsOf) -> float:
+    """Where the library's products are the ones to take, they are so unless others are faster."""
+    return 1.0 if is_tensor(node) and traits(node.meta["val"].device).multiplies_by_library else WORTH
 
 
 def all_rivals(graph: fx.Graph) -> frozenset[str]:

@@ -30,18 +30,19 @@ GROUP = 8
 """Rows of blocks that run side by side."""
 LEAST = 16
 """Of a block, along each axis, that tensor cores take."""
-MOST_TRIED = 8
-MOST_SMALLER = 8
-"""Blocks of fewer points than this part of what keeps processors busy read too much."""
+MOST_TRIED = 6
+MOST_SMALLER = 4
+"""Blocks of fewer points than this part of the largest that keep processors busy read too much."""
 WIDE = 1 << 30
 """Positions from which on they have 64 bits: blocks reach beyond the end of a row, and of the last one."""
 
 TILINGS: dict[Kind, tuple[Tiling, ...]] = {
     "half": (
         Tiling(128, 256, 64, 8, 3),
+        Tiling(128, 256, 64, 8, 4),
         Tiling(256, 128, 64, 8, 3),
-        Tiling(128, 128, 64, 8, 4),
         Tiling(128, 128, 64, 4, 3),
+        Tiling(128, 128, 64, 8, 4),
         Tiling(64, 256, 64, 4, 3),
         Tiling(128, 64, 64, 4, 4),
         Tiling(64, 128, 64, 4, 4),
