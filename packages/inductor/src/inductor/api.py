@@ -338,7 +338,7 @@ def _emit(plan: Schedule, backend: BackendOf, keep: Keep | None) -> tuple[tuple[
         printer = backend(torch.device(device_type))
         sources = tuple(printer.emit(kernel) for kernel in kernels)
         if keep is not None and isinstance(printer, TuningBackend):
-            with phase("autotune"):
+            with phase("autotune"), eagerly():
                 sources = tuple(printer.tuned(sources, keep))
         text = printer.module_text(sources)
         modules.append(

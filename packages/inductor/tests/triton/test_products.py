@@ -22,8 +22,9 @@ import inductor.lowerings.alignment
 import inductor.rivals
 from aotgrad import core_decompositions, trace_inference
 from inductor import CompiledGraph, Options, compile_graph, lower, schedule
-from inductor.device import Kernel, KernelCall
+from inductor.device import Keep, Kernel, KernelCall, KernelSource
 from inductor.regions import converted_for
+from symshapes import FakeMode
 
 if importlib.util.find_spec("triton") is None:
     pytest.skip("triton is not installed in this environment", allow_module_level=True)
@@ -228,6 +229,23 @@ def test_what_is_left_to_the_library_is_padded_for_it(monkeypatch: pytest.Monkey
     # The factors are copied into rows that are multiples of 16 bytes, and the result out of such.
     assert (found.stats.externs, found.stats.launches) == (1, 3)
     torch.testing.assert_close(found(list(inputs))[0], inputs[0] @ inputs[1], atol=0.05, rtol=0.01)
+
+
+def test_kernels_are_timed_on_real_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that no region of the graph has, and while the program's tensors are none."""
+    monkeypatch.setattr(inductor.rivals, "timed", lambda calls, inputs: [1.0, 2.0])
+    made: list[type] = []
+
+    class Backend(TritonBackend):
+        def tuned(self, sources: Sequence[KernelSource], keep: Keep) -> Sequence[KernelSource]:
+            made.append(type(torch.empty(1)))
+            return super().tuned(sources, keep)
+
+    inputs = [normal(40, 33), normal(33, 45)]
+    graph, _ = trace(lambda a, b: (a @ b,), *inputs)
+    with FakeMode():
+        compile_graph(graph, inputs, Options(autotune=True, cache=False), backends={"cpu": Backend("cpu")})
+    assert set(made) == {Tensor} and len(made) > 1
 
 
 def tilings_of(*sizes: int, dtype: torch.dtype = torch.float16) -> list[Tiling]:
