@@ -51,3 +51,17 @@ def test_without_tqdm_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     progress = Progress("timing", "forms")
     progress.more(1)
     progress.done()
+
+
+def test_what_is_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it ends before."""
+    monkeypatch.setitem(sys.modules, "tqdm", SimpleNamespace(tqdm=Bar))
+    monkeypatch.setattr(Bar, "made", [])
+    progress = Progress("timing", "forms")
+    assert list(progress.over([3, 1, 2])) == [3, 1, 2] and list(progress.over([])) == []
+    for item in (items := progress.over([3, 1, 2])):
+        if item == 1:
+            break
+    items.close()
+    assert [(bar.total, bar.done, bar.closed) for bar in Bar.made if bar.total] == [(3, 3, True)] * 2
+    assert all(bar.closed for bar in Bar.made)

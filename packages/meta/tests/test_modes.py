@@ -131,9 +131,9 @@ def test_what_is_timed_and_what_is_recorded(
         timed.append(options.autotune)
         return compile_graph(graph, inputs, options)
 
-    def recording(compiled: Any, *rest: Any) -> Any:
+    def recording(compiled: Any, *rest: Any, **named: Any) -> Any:
         recordings.append(compiled)
-        return replayed(compiled, *rest)
+        return replayed(compiled, *rest, **named)
 
     monkeypatch.setattr(meta.backends, "compile_graph", noted)
     monkeypatch.setattr(meta.backends, "replayed", recording)

@@ -47,6 +47,7 @@ class CpuBackend:
             combines=("add", "mul", "max", "min"),
             channels_last=_CONVOLVED if library else (),
             contractions=(torch.float32,),
+            convolutions=(torch.float32,),
             complex_parts=(torch.complex64,),
             large_pages=_LARGE_PAGES,
             pooled=POOLED,

@@ -61,6 +61,7 @@ CPP: dict[str, Cpp] = {
     "erf": Cpp("erf({0})", cost=Cost.POLYNOMIAL),
     "erfc": Cpp("erfc({0})", cost=Cost.BY_LANE),
     "lgamma": Cpp("lgamma({0})", cost=Cost.BY_LANE),
+    "tf32": Cpp("{0}"),
     "sigmoid": Cpp("sigmoid({0})", cost=Cost.POLYNOMIAL),
     "bitwise_not": Cpp(None, "~{0}", "!{0}"),
     "floor": Cpp("floor({0})", "{0}"),

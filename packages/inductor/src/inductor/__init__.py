@@ -22,6 +22,7 @@ from inductor.device import (
     KernelCall,
     KernelSource,
     NativeBackend,
+    ProductBackend,
     TuningBackend,
 )
 from inductor.handlers.reference import ReferenceBackend
@@ -116,6 +117,7 @@ __all__ = [
     "Options",
     "Pass",
     "Primitive",
+    "ProductBackend",
     "Program",
     "Recorder",
     "Reduce",

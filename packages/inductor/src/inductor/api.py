@@ -16,28 +16,21 @@ from torch import fx
 
 from inductor import rates, rivals
 from inductor.artefact import CompiledGraph, Stats
-from inductor.backends import BackendOf, Devices, NoBackend, class_name
+from inductor.backends import BackendOf, Devices, NoBackend
 from inductor.cache import DiskCache
 from inductor.cache.key import Surroundings, Uncacheable, graph_key
 from inductor.cache.tensors import Unstorable
 from inductor.codegen.native import generate_native
 from inductor.codegen.source import WrapperSource, module_text
 from inductor.codegen.wrapper import generate, input_texts
-from inductor.device import (
-    DeviceBackend,
-    JoiningBackend,
-    JointKernel,
-    JointSource,
-    Kernel,
-    NativeBackend,
-    TuningBackend,
-)
+from inductor.device import DeviceBackend, Keep, NativeBackend, ProductBackend, TuningBackend
+from inductor.emission import begin_products, emit, keeping
 from inductor.host import HOST
 from inductor.ir.program import LoopOp
-from inductor.lower import Left, lower, none_left
+from inductor.lower import Left, lower, multiplying, none_left
 from inductor.lowerings import LOWERINGS
 from inductor.options import Options
-from inductor.parts import KernelModule, Parts
+from inductor.parts import Parts
 from inductor.passes import channels_last, draw_in_kernels, freeze, select
 from inductor.passes.freezing import eagerly
 from inductor.regions import Compiler, Region
@@ -143,7 +136,7 @@ def _compile(
             graph_module, stats.frozen = freeze(graph_module)
 
     def make() -> Parts:
-        return _make(graph_module, example_inputs, options, devices, stats)
+        return _make(graph_module, example_inputs, options, devices, stats, keep=keeping(options, devices))
 
     if not options.cache or backends:
         return CompiledGraph(make(), None, stats, building)
@@ -229,6 +222,7 @@ def lowered(
 ) -> Schedule:
     """What a graph becomes before code is generated; raises as `compile_graph`. `left`: see `lower`; without it as the options say."""
     stats = stats or Stats()
+    traits = multiplying(devices.traits, options)
     if left is None and options.autotune is not False:
         left = functools.partial(_faster_by_library, options=options, devices=devices)
     if left is not None:
@@ -236,12 +230,10 @@ def lowered(
     writes: Mapping[int, int] = graph_module.graph.output_node().meta.get("writes", {})
     while True:
         with stats.phase("lower"):
-            program = lower(graph_module, example_inputs, options, devices.traits, left, writes)
+            program = lower(graph_module, example_inputs, options, traits, left, writes)
             stats.rewrites = dict(program.rewrites)
         with stats.phase("schedule"):
-            plan = schedule(
-                program, options, lambda kernel: devices.backend(kernel.device).supports(kernel), devices.traits
-            )
+            plan = schedule(program, options, lambda kernel: devices.backend(kernel.device).supports(kernel), traits)
         if plan.memory.written.keys() == writes.keys():
             return plan
         # What can't be computed in an input's memory is lowered as any other result.
@@ -262,13 +254,14 @@ def _asked_once(left: Left) -> Left:
 
 def _faster_by_library(graph: fx.Graph, options: Options, devices: Devices) -> frozenset[str]:
     """The calls of a graph that the library's kernels do faster on this machine, as it was measured."""
-    each, options = options.autotune, replace(options, autotune=False)
+    each, given, options = options.autotune, options, replace(options, autotune=False)
     section = rivals.SECTION if each else rates.SECTION
     cache = DiskCache(section, options.cache_dir) if options.cache and not devices.given else None
+    keep = keeping(given, devices)
 
     def compiled(region: Region, left: Left) -> CompiledGraph:
         stats = Stats()
-        parts = _make(region.module, region.inputs, options, devices, stats, left)
+        parts = _make(region.module, region.inputs, options, devices, stats, left, keep=keep)
         return CompiledGraph(parts, None, stats, devices.backend)
 
     def own(region: Region) -> CompiledGraph | None:
@@ -281,11 +274,16 @@ def _faster_by_library(graph: fx.Graph, options: Options, devices: Devices) -> f
         except Uncacheable:
             return None
 
-    compiler = Compiler(own, functools.partial(compiled, left=rivals.all_rivals), key)
+    def begin(region: Region) -> None:
+        if keep and any(isinstance(backend, ProductBackend) for backend in _backends(region.module, devices)):
+            plan = lowered(region.module, region.inputs, options, devices, Stats(), none_left)
+            begin_products(plan, devices.backend, keep)
+
+    compiler = Compiler(own, begin, functools.partial(compiled, left=rivals.all_rivals), key)
     with phase("autotune"), eagerly():
         if each:
-            return rivals.faster_by_library(graph, compiler, cache)
-        return rates.faster_by_library(graph, compiler, cache, devices.traits)
+            return rivals.faster_by_library(graph, compiler, cache, devices.traits)
+        return rates.faster_by_library(graph, compiler, cache, multiplying(devices.traits, given))
 
 
 def _make(
@@ -295,11 +293,13 @@ def _make(
     devices: Devices,
     stats: Stats,
     left: Left | None = None,
+    *,
+    keep: Keep | None,
 ) -> Parts:
     plan = lowered(graph_module, example_inputs, options, devices, stats, left)
     program = plan.program
     with stats.phase("emit"):
-        modules, interpreted = _emit(plan, devices.backend)
+        modules, interpreted = emit(plan, devices.backend, options.autotune is not None, keep)
     with stats.phase("wrap"):
         write = functools.partial(
             generate, plan, index_checks=options.index_checks, pool_memory=options.pool_memory, traits=devices.traits
@@ -336,29 +336,3 @@ def _native(plan: Schedule, wrapper: WrapperSource, devices: Devices) -> tuple[s
     call = f"_native({', '.join((*names, *wrapper.constants))})"
     lines += ["args.clear()", f"({results}) = {call}" if results else call, f"return ({results})"]
     return text, module_text(len(plan.kernels), {}, lines, input_texts(plan.program))
-
-
-def _emit(plan: Schedule, backend: BackendOf) -> tuple[tuple[KernelModule, ...], tuple[Kernel, ...]]:
-    """Print each device type's kernels as one module; the second result is what no backend can print."""
-    printable: dict[str, list[Kernel]] = {}
-    for kernel in plan.kernels:
-        if kernel.name not in plan.unsupported:
-            printable.setdefault(kernel.device.type, []).append(kernel)
-    joint: dict[str, list[JointKernel]] = {}
-    for each in plan.joint_kernels:
-        printable.setdefault(each.device.type, [])
-        joint.setdefault(each.device.type, []).append(each)
-    modules = []
-    for device_type, kernels in printable.items():
-        printer = backend(torch.device(device_type))
-        sources = tuple(printer.emit(kernel) for kernel in kernels)
-        together: tuple[JointSource, ...] = ()
-        if device_type in joint:
-            assert isinstance(printer, JoiningBackend), "DeviceTraits.joins says so"
-            together = tuple(map(printer.emit_joint, joint[device_type]))
-            text = printer.module_text((*sources, *together))
-        else:
-            text = printer.module_text(sources)
-        file_name = f"kernels_{device_type}{printer.file_suffix}"
-        modules.append(KernelModule(device_type, class_name(printer), text, sources, file_name, together))
-    return tuple(modules), tuple(kernel for kernel in plan.kernels if kernel.name in plan.unsupported)

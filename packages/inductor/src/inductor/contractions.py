@@ -9,15 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from inductor.ir.body import Body
-from inductor.ir.operations import Elementwise, Load, Reduce, Scan, Symbol, symbols_in
+from inductor.ir.operations import Cast, Elementwise, Load, Op, Reduce, Round, Scan, Symbol, symbols_in
 
 
 @dataclass(frozen=True)
 class Contraction:
-    """Positions in the body: the `reduce`, and the loads whose product it sums."""
+    """Positions in the body: the `reduce`, the loads whose product it sums, and what is multiplied: these, or what they become by
+    conversions to other dtypes."""
 
     sum: int
     factors: tuple[int, int]
+    multiplied: tuple[int, int]
 
 
 def contraction_of(body: Body) -> Contraction | None:
@@ -29,11 +31,28 @@ def contraction_of(body: Body) -> Contraction | None:
     product = body.ops[reduction.value.at]
     if reduction.kind != "sum" or not (isinstance(product, Elementwise) and product.primitive == "mul"):
         return None
-    factors = (product.operands[0].at, product.operands[1].at)
+    multiplied = (product.operands[0].at, product.operands[1].at)
+    factors = (_converted(body, multiplied[0]), _converted(body, multiplied[1]))
     reached: list[set[Symbol]] = []
     for at in factors:
         op = body.ops[at]
         if not isinstance(op, Load):
             return None
         reached.append(set(symbols_in(op.index)).intersection(body.outer_vars))
-    return Contraction(sums[0], factors) if reached[0] - reached[1] and reached[1] - reached[0] else None
+    if not (reached[0] - reached[1] and reached[1] - reached[0]):
+        return None
+    return Contraction(sums[0], factors, multiplied)
+
+
+def _converted(body: Body, at: int) -> int:
+    """Where the value comes from that is converted to the one at a position."""
+    op = body.ops[at]
+    while isinstance(op, Cast | Round) or is_short(op):
+        at = op.operands[0].at
+        op = body.ops[at]
+    return at
+
+
+def is_short(op: Op) -> bool:
+    """Whether a product of matrices need not read all of an operation's value."""
+    return isinstance(op, Elementwise) and op.primitive == "tf32"

@@ -62,6 +62,8 @@ class KernelSource:
 
     kernel: Kernel
     text: str
+    settings: tuple[int, ...] = ()
+    """What it was printed for (`ProductBackend`), in numbers that only that backend understands."""
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,30 @@ class JoiningBackend(DeviceBackend, Protocol):
         Raises:
             BuildError: with the compiler's message and the place of the source.
         """
+        ...
+
+
+Keep = Callable[[str, int, Callable[[], Sequence[float] | None]], Sequence[float] | None]
+"""So many figures under a key, which the function measures unless they are kept already."""
+
+
+@runtime_checkable
+class ProductBackend(DeviceBackend, Protocol):
+    """A backend that prints products of matrices (`DeviceTraits.contractions`) by blocks, and can try several of them: while a graph is
+    compiled, since products have to be faster than the library's."""
+
+    def emit_product(self, kernel: Kernel) -> KernelSource:
+        """As `emit`, but what is a product is printed by blocks, as `KernelSource.settings` say. A `TuningBackend` times no other
+        forms of it."""
+        ...
+
+    def begin_products(self, sources: Sequence[KernelSource], keep: Keep) -> None:
+        """Start to compile what `fastest_products` would have to time of these kernels, beside other work."""
+        ...
+
+    def fastest_products(self, sources: Sequence[KernelSource], keep: Keep) -> Sequence[KernelSource]:
+        """The kernels, whose products are printed by the blocks that are the fastest on this machine: these are timed here on made-up
+        arguments, or were before. The others are as they were."""
         ...
 
 

@@ -24,7 +24,7 @@ from inductor.ir.tensor import Source, TensorValue
 from inductor.lowerings import LOWERINGS, VIEWS
 from inductor.lowerings.fallback import agree, fallback
 from inductor.lowerings.parts import FREE, Parts, apart, lower_apart, parts_of
-from inductor.lowerings.registry import is_tensor, users
+from inductor.lowerings.registry import BY_LIBRARY, is_tensor, users
 from inductor.options import Options
 from inductor.passes import BodyRewriter, rewrite_graph, select
 from inductor.traits import DeviceTraits, TraitsOf
@@ -89,12 +89,27 @@ def lower(
 
 def _told(traits: TraitsOf, options: Options) -> TraitsOf:
     """The traits of each device, looked up once, and as the options want them."""
+    multiplied = multiplying(traits, options)
 
     @functools.cache
     def of(device: torch.device) -> DeviceTraits:
-        found, unordered, cut = traits(device), options.unordered_writes, options.split_reductions
+        found, unordered, cut = multiplied(device), options.unordered_writes, options.split_reductions
         found = found if cut == "auto" else replace(found, shares_rows=not cut)
         return found if unordered == "auto" else replace(found, orders_writes=not unordered)
+
+    return of
+
+
+def multiplying(traits: TraitsOf, options: Options) -> TraitsOf:
+    """The traits of each device, whose `contractions` are those that are wanted: where the library multiplies there are none unless
+    the options ask for them."""
+
+    @functools.cache
+    def of(device: torch.device) -> DeviceTraits:
+        found = traits(device)
+        if found.multiplies_by_library and options.autotune is None:
+            return replace(found, contractions=(), convolutions=())
+        return found
 
     return of
 
@@ -250,8 +265,8 @@ class _Lowering:
     def _lowered(self, node: fx.Node, args: Any, kwargs: Any) -> Any:
         if node.target in VIEWS:
             self._keep_checks(node, args)
-        if (_in_loops(node) and node.name not in self.left) or (node.target in VIEWS and not _changes_dtype(node)):
-            function = LOWERINGS.get(node.target)
+        if _in_loops(node) or (node.target in VIEWS and not _changes_dtype(node)):
+            function = (BY_LIBRARY if node.name in self.left else LOWERINGS).get(node.target)
             if function is not None:
                 result = function(self.builder, *args, **kwargs)
                 if result is not NotImplemented:
@@ -471,4 +486,4 @@ def _reads_data(node: fx.Node) -> bool:
     )
 
 
-__all__ = ["lower"]
+__all__ = ["lower", "multiplying"]

@@ -98,6 +98,13 @@ PRIMITIVES: dict[str, Primitive] = {
         Primitive("isinf", "x is plus or minus infinity", 1, torch.isinf, BOOL, discrete=True),
         Primitive("signbit", "the sign bit is set", 1, torch.signbit, BOOL, discrete=True),
         Primitive("logical_not", "x == 0", 1, torch.logical_not, BOOL, discrete=True),
+        Primitive(
+            "tf32",
+            "x, of which a product of matrices may read no more than the leading 10 bits behind the point",
+            1,
+            torch.clone,
+            keeps_rounding=True,
+        ),
         Primitive("add", "x + y", 2, torch.add),
         Primitive("sub", "x - y", 2, torch.sub),
         Primitive("mul", "x * y", 2, torch.mul),

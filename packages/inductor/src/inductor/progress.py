@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 import threading
-from typing import Any, Protocol, cast
+from collections.abc import Collection, Generator
+from typing import Any, Protocol, TypeVar, cast
+
+T = TypeVar("T")
 
 
 class _Bar(Protocol):
@@ -49,6 +52,18 @@ class Progress:
                 if self._left <= 0:
                     self._bar.close()
                     self._bar = None
+
+    def over(self, items: Collection[T]) -> Generator[T, None, None]:
+        """The items, each of which is a step that is done when the next one is asked for."""
+        left = len(items)
+        self.more(left)
+        try:
+            for item in items:
+                yield item
+                left -= 1
+                self.done()
+        finally:
+            self.done(left)
 
 
 def _bar(what: str, unit: str) -> _Bar | None:

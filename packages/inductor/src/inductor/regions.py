@@ -15,9 +15,11 @@ from typing import Any
 import torch
 from torch import fx
 
-from inductor.lowerings.registry import LOWERINGS, READS_MEMORY, is_tensor
+from inductor.lowerings.contractions import converts_narrow
+from inductor.lowerings.registry import LOWERINGS, READS_MEMORY, VIEWS, is_tensor
 from inductor.passes.patterns import is_static
 from inductor.samples import made_up
+from inductor.traits import TraitsOf
 from symshapes import LazyGraphModule
 
 LONGEST = 12
@@ -43,6 +45,8 @@ class Compiler:
 
     own: Callable[[Region], Call | None]
     """As any graph is; None where that calls the library's kernel anyway."""
+    begin: Callable[[Region], None]
+    """Starts what `own` would wait for, if that can go on beside other work."""
     library: Callable[[Region], Call]
     """With the library's kernel."""
     key: Callable[[Region], str | None]
@@ -68,6 +72,21 @@ def region_of(node: fx.Node) -> list[fx.Node]:
             if len(region) < LONGEST and all(each in region for each in made) and _is_elementwise(call, node):
                 region.append(call)
     return region
+
+
+def converted_for(node: fx.Node, traits: TraitsOf) -> list[fx.Node]:
+    """The conversions of the call's factors from narrower dtypes, with views of them, that are for it alone, where a kernel of the
+    compiler's own would do them on the way."""
+    if not is_tensor(node) or not traits(node.meta["val"].device).converts_factors:
+        return []
+    found: list[fx.Node] = []
+    for given in node.all_input_nodes:
+        chain = [given]
+        while chain[0].target in VIEWS and len(chain[0].all_input_nodes) == 1:
+            chain.insert(0, chain[0].all_input_nodes[0])
+        if converts_narrow(chain[0]) and all(len(each.users) == 1 and is_known(each) for each in chain):
+            found += chain
+    return found
 
 
 def _after(node: fx.Node) -> Iterator[fx.Node]:

@@ -58,7 +58,9 @@ def files_of(parts: Parts, *, constants: bool = True) -> dict[str, bytes]:
                     "device_type": module.device_type,
                     "backend": module.backend,
                     "file": module.file_name,
-                    "sources": [[writer.kernel(source.kernel), source.text] for source in module.sources],
+                    "sources": [
+                        [writer.kernel(source.kernel), source.text, list(source.settings)] for source in module.sources
+                    ],
                     "joint": [[writer.joint(source.kernel), source.text] for source in module.joint],
                 }
                 for module in parts.modules
@@ -85,7 +87,10 @@ def parts_of(files: Mapping[str, bytes]) -> Parts | None:
                 module["device_type"],
                 module["backend"],
                 files[module["file"]].decode(),
-                tuple(KernelSource(reader.kernel(kernel), text) for kernel, text in module["sources"]),
+                tuple(
+                    KernelSource(reader.kernel(kernel), text, tuple(map(int, settings)))
+                    for kernel, text, settings in module["sources"]
+                ),
                 module["file"],
                 tuple(JointSource(reader.joint(kernel), text) for kernel, text in module["joint"]),
             )

@@ -46,6 +46,14 @@ class DeviceTraits:
     contractions: tuple[torch.dtype, ...] = ()
     """Dtypes whose products of matrices become loops (`contraction_of`), which the backend prints by blocks and which end in
     whatever is made of the sums. Those of others are left to ATen."""
+    multiplies_by_library: bool = False
+    """Whether the library's products of matrices are the ones to take where nobody timed both: the `contractions` are those that
+    `Options.autotune` tries then, of sizes that are known, or, without timing, takes."""
+    converts_factors: bool = False
+    """Whether products are loops over factors as they lie in memory, where these are narrower than the dtype they are multiplied in
+    (weights of int8): else they are converted before, in memory."""
+    convolutions: tuple[torch.dtype, ...] = ()
+    """Dtypes of `contractions` in which convolutions and attention become such loops, too."""
     aligned_products: tuple[torch.dtype, ...] = ()
     """Dtypes whose products of matrices, by the library, are several times faster on sizes and rows that are multiples of 16 bytes:
     others are padded."""

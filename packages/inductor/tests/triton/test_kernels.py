@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import pytest
 import sympy
 import torch
+from inductor_apart import compiled_apart
 
 from inductor.device import DeviceBackend, Kernel, KernelArg
 from inductor.ir.body import record
@@ -460,12 +459,3 @@ cubin = compile_ahead(source)
 print(cubin[:4], len(cubin) > 1000)
 """
     compiled_apart(program, tmp_path, ["1 ['aten.randint.low']", "b'\\x7fELF' True"])
-
-
-def compiled_apart(program: str, tmp_path: Path, expected: list[str]) -> None:
-    """What a program that compiles for a GPU prints, run without Triton's interpreter."""
-    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path), "INDUCTOR_CACHE_DIR": str(tmp_path)}
-    environment.pop("TRITON_INTERPRET")
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split("\n")[: len(expected)] == expected

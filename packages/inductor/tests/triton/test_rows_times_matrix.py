@@ -21,7 +21,8 @@ pytestmark = [
     pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="runs under Triton's interpreter"),
 ]
 
-ROW, WEIGHT, OTHER, BIAS = torch.randn(1, 128), torch.randn(96, 128), torch.randn(96, 128), torch.randn(96)
+GENERATOR = torch.Generator().manual_seed(0)
+ROW, WEIGHT, OTHER, BIAS = (torch.randn(size, generator=GENERATOR) for size in ((1, 128), (96, 128), (96, 128), (96,)))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])

@@ -217,7 +217,7 @@ for name, (fn, size) in programs.items():
         source = source_of(choices.function(choices.form_of(blocks)), kernel, blocks, bytes([3]), True)
         jobs.append((name, source, blocks))
 def compiled(job):
-    made = launcher.compile_for(job[1], GPUTarget("cuda", 90, 32), job[2].warps)
+    made = launcher.compile_for(job[1], GPUTarget("cuda", 90, 32), job[2].options)
     return job[0], made.asm["cubin"][:4], made.metadata.shared <= 227 << 10
 with ThreadPoolExecutor(4) as threads:
     found = list(threads.map(compiled, jobs))

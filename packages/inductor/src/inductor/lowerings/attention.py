@@ -47,6 +47,7 @@ def _attention(
         dropout_p
         or _is_read(builder, 1)
         or query.dtype is not torch.float32
+        or query.dtype not in builder.traits(query.device).convolutions
         or not few
         or not own_keys
         or hides_first

@@ -9,6 +9,7 @@ from typing import Any
 
 import sympy
 import torch
+from torch import fx
 
 from inductor.contractions import contraction_of
 from inductor.ir.builder import Builder
@@ -19,8 +20,8 @@ from inductor.ir.scalar import Scalar, index_value, lift, masked, prim, reduce
 from inductor.ir.tensor import Cost, TensorValue
 from inductor.lowerings.alignment import in_aligned_rows
 from inductor.lowerings.fallback import fallback
-from inductor.lowerings.registry import broadcast, lowering
-from symshapes import FloorDiv, Mod
+from inductor.lowerings.registry import broadcast, by_library, lowering
+from symshapes import FloorDiv, Mod, ambient
 
 Element = Callable[[list[Expr], list[Expr]], Scalar]
 """From the index of an element and of the steps behind it to its value."""
@@ -45,7 +46,7 @@ of more its lines do not stay in the second-level cache from one part to the nex
 @lowering("mm", "bmm", reads_memory=True)
 def _product(builder: Builder, self: TensorValue, mat2: TensorValue) -> Any:
     made = contracted(builder, self, mat2, lambda total, _: total)
-    return in_aligned_rows(builder, (self, mat2)) if made is NotImplemented else made
+    return product_by_library(builder, self, mat2) if made is NotImplemented else made
 
 
 @lowering("addmm", "baddbmm", reads_memory=True)
@@ -56,7 +57,7 @@ def _product_and_sum(
     # What is scaled by zero is not read: it may be NaN. ATen's kernels look whether it is zero at each call.
     known = all(isinstance(scale, int | float) for scale in (alpha, beta)) and alpha != 0
     if not known or not _is_own(builder, mat1, mat2):
-        return in_aligned_rows(builder, (self, mat1, mat2), {"beta": beta, "alpha": alpha})
+        return sum_by_library(builder, self, mat1, mat2, beta=beta, alpha=alpha)
     added = None if beta == 0 else broadcast(builder, self, size)
     if added is not None:
         builder.realize(added)
@@ -69,6 +70,20 @@ def _product_and_sum(
         return scaled + (other if beta == 1 else other * lift(beta, total.dtype))
 
     return contracted(builder, mat1, mat2, finish)
+
+
+@by_library("mm", "bmm")
+def product_by_library(builder: Builder, self: TensorValue, mat2: TensorValue) -> Any:
+    """The library's product."""
+    return in_aligned_rows(builder, (self, mat2))
+
+
+@by_library("addmm", "baddbmm")
+def sum_by_library(
+    builder: Builder, self: TensorValue, mat1: TensorValue, mat2: TensorValue, *, beta: Any = 1, alpha: Any = 1
+) -> Any:
+    """The library's sum with a product."""
+    return in_aligned_rows(builder, (self, mat1, mat2), {"beta": beta, "alpha": alpha})
 
 
 @lowering("convolution", reads_memory=True)
@@ -88,6 +103,8 @@ def _convolution(
     if bias is not None and builder.traits(input.device).adds_bias_apart:
         rest = (stride, padding, dilation, transposed, output_padding, groups)
         return _biased(builder, (input, weight, None, *rest), bias)
+    if weight.dtype not in builder.traits(weight.device).convolutions:
+        return NotImplemented
     if transposed:
         return _transposed(builder, input, weight, bias, stride, padding, dilation, groups)
     plain = {*weight.size[2:], *stride} == {1} and not any(padding)
@@ -252,12 +269,15 @@ def contracted(
     NotImplemented where ATen's kernel is to do it."""
     if not _is_own(builder, left, right):
         return NotImplemented
-    left, right = strided(builder, left), strided(builder, right)
+    short = left.dtype is torch.float32 and builder.traits(left.device).multiplies_by_library and _multiplies_short()
+    left, right = (factor if is_narrow(builder, factor) else strided(builder, factor) for factor in (left, right))
 
     def body(outer: list[Expr], inner: list[Expr]) -> Scalar:
         *batch, row, column = outer
-        factors = left.load([*batch, row, *inner]) * right.load([*batch, *inner, column])
-        return finish(reduce("sum", factors), outer)
+        factors = left.load([*batch, row, *inner]), right.load([*batch, *inner, column])
+        if short:
+            factors = prim.tf32(factors[0]), prim.tf32(factors[1])
+        return finish(reduce("sum", factors[0] * factors[1]), outer)
 
     return _summed(builder, [left.size[-1]], body)
 
@@ -303,8 +323,14 @@ def _is_summed(builder: Builder, left: TensorValue, right: TensorValue) -> bool:
         return False
     if is_empty(left.size) or is_empty(right.size) or builder.hint(depth) < LEAST_SUMMED:
         return False
+    dim, place = (-1, -2) if matrix is left else (-2, -1)
+    if is_narrow(builder, matrix):
+        assert builder.node is not None
+        factor = builder.node.args[place]
+        # A conversion lies in memory as what it converts.
+        return isinstance(factor, fx.Node) and bool(factor.meta["val"].stride(dim) == 1)
     layout = builder.realize(matrix).layout()
-    return layout is not None and layout.stride[-1 if matrix is left else -2] == 1
+    return layout is not None and layout.stride[dim] == 1
 
 
 def _is_blocked(builder: Builder, left: TensorValue, right: TensorValue) -> bool:
@@ -312,17 +338,51 @@ def _is_blocked(builder: Builder, left: TensorValue, right: TensorValue) -> bool
     *_, rows, depth = left.size
     if is_empty(left.size) or is_empty(right.size):
         return False
+    known = all(size.is_Integer for size in (*left.size, *right.size))
+    if builder.traits(left.device).multiplies_by_library and not known:
+        return False
     return gains(builder, left, rows, depth, right.size[-1])
 
 
 def gains(builder: Builder, value: TensorValue, rows: Expr, depth: Expr, columns: Expr) -> bool:
     """Whether the device prints a product of these sizes, of values like this one, by blocks that are worth it."""
+    traits = builder.traits(value.device)
     return (
-        value.dtype in builder.traits(value.device).contractions
+        value.dtype in traits.contractions
         and not any(size == 1 for size in (rows, columns, depth))
         and not is_empty((rows, columns, depth))
-        and (builder.hint(rows) >= FEW_ROWS or builder.hint(depth) * builder.hint(columns) <= SMALL)
+        and (
+            traits.multiplies_by_library
+            or builder.hint(rows) >= FEW_ROWS
+            or builder.hint(depth) * builder.hint(columns) <= SMALL
+        )
     )
+
+
+def _multiplies_short() -> bool:
+    """Whether the program lets the library read but the leading bits of float32 (`torch.set_float32_matmul_precision`)."""
+    chosen = dict(ambient().kernel_choice)
+    own = chosen["float32 cublas"]
+    return bool((chosen["float32"] if own == "none" else own) == "tf32")
+
+
+def is_narrow(builder: Builder, value: TensorValue) -> bool:
+    """Whether the value is nothing but a conversion of what is narrower in memory, and products on its device read that."""
+    source = value.source
+    if source.buffer is not None or not builder.traits(value.device).converts_factors:
+        return False
+    if len(source.origins) != 1 or source.cost.operations or len(source.cost.reads) != 1:
+        return False
+    return converts_narrow(source.origins[0])
+
+
+def converts_narrow(node: fx.Node) -> bool:
+    """Whether a call is a conversion from a narrower dtype."""
+    if node.target is not torch.ops.aten._to_copy.default:
+        return False
+    (given,) = node.all_input_nodes
+    dtype: torch.dtype = given.meta["val"].dtype
+    return dtype is not torch.bool and dtype.itemsize < node.meta["val"].dtype.itemsize
 
 
 def strided(builder: Builder, value: TensorValue) -> TensorValue:

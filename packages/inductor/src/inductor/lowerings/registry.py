@@ -68,6 +68,20 @@ def lowering(*names: Any, reads_memory: bool = False) -> Callable[[Lowering], Lo
     return register
 
 
+BY_LIBRARY: dict[Any, Lowering] = {}
+"""How calls are put to the library, of those that are left to it though they have lowerings."""
+
+
+def by_library(*names: str) -> Callable[[Lowering], Lowering]:
+    """Register how ATen overloads, by name, are left to the library; it may return `NotImplemented`, as a lowering may."""
+
+    def register(function: Lowering) -> Lowering:
+        BY_LIBRARY.update(dict.fromkeys(overloads(names), function))
+        return function
+
+    return register
+
+
 def view(*names: str) -> Callable[[Lowering], Lowering]:
     """Register a lowering whose result is a view of its first argument."""
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import sympy
 
+from inductor.contractions import contraction_of
 from inductor.ir.body import Body, kept
 from inductor.ir.indexing import contiguous_strides
 from inductor.ir.operations import Expr, Load, Op, Reduce, Ref, Scan, Store, Symbol
@@ -31,6 +32,14 @@ SHORTEST_PART = 1024
 COLUMNS = 32
 """Rows whose elements lie side by side in memory (a sum over columns) are walked together, so many of them by one processor."""
 
+BLOCK = 128 * 128
+"""Results that one processor makes of a product of matrices."""
+BLOCKS_WANTED = 160
+"""Parts of all blocks together: no less than GPUs have processors."""
+SHORTEST_PRODUCT = 512
+STEPS = 64
+"""Of a product at a time: parts are made of so many."""
+
 
 def split_reductions(program: Program, options: Options, traits: TraitsOf) -> Program:
     """The program with long reductions of few rows in two steps, as the options say or where a device wants it."""
@@ -46,13 +55,26 @@ def split_reductions(program: Program, options: Options, traits: TraitsOf) -> Pr
         if not isinstance(op, LoopOp) or op.device not in devices:
             operations.append(op)
             continue
-        beside = COLUMNS if _is_beside(op) else 1
-        cut = _cut(op, beside)
+        blocked = bool(traits(op.device).contractions) and contraction_of(op.body) is not None
+        beside = COLUMNS if blocked or _is_beside(op) else 1
+        cut = (_cut_product(op) if blocked else None) or _cut(op, beside)
         if cut is not None:
             operations += _split(op, *cut, beside > 1, buffers)
         else:
             operations.append(op)
     return replace(program, operations=operations, buffers=buffers)
+
+
+def _cut_product(loop: LoopOp) -> tuple[int, Expr] | None:
+    """`_cut` of a product of matrices with fewer blocks than there are processors: by parts that are whole blocks of steps."""
+    if len(loop.inner_sizes) != 1 or not all(size.is_Integer for size in (*loop.outer_sizes, *loop.inner_sizes)):
+        return None
+    (steps,), points = map(int, loop.inner_sizes), int(sympy.prod(loop.outer_sizes))
+    wanted = min(BLOCKS_WANTED * BLOCK // max(points, 1), steps // SHORTEST_PRODUCT)
+    if loop.initial or wanted < 2 or steps % STEPS:
+        return None
+    parts = _divisor(steps // STEPS, wanted)
+    return (0, sympy.Integer(parts)) if parts > 1 else None
 
 
 def _is_beside(loop: LoopOp) -> bool:

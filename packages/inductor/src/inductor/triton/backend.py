@@ -8,21 +8,24 @@ from __future__ import annotations
 import copy
 import hashlib
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from inductor.cache import DiskCache, own_room, usable
-from inductor.device import BuildError, JointKernel, JointSource, Kernel, KernelCall, KernelSource
+from inductor.device import BuildError, JointKernel, JointSource, Keep, Kernel, KernelCall, KernelSource
 from inductor.ir.body import checks_positions
 from inductor.traits import DeviceTraits
 from inductor.triton.checks import IndexChecks
 from inductor.triton.choices import Choices, Plan
 from inductor.triton.expressions import ATOMIC_DTYPES
+from inductor.triton.forms import only_blocks, plain, printed
 from inductor.triton.joint import Layout, text_of, words_of
-from inductor.triton.kernel import KernelPrinter, general_blocks, unsupported
+from inductor.triton.kernel import general_blocks, unsupported
+from inductor.triton.product import FACTORS
+from inductor.triton.product_tuning import ProductTunings
 from inductor.triton.scans import sharing
 from inductor.triton.tuning import SECTION, Group, Tuner
 from symshapes import build_python
@@ -51,6 +54,7 @@ class TritonBackend:
         self.device_type = device_type
         self._figures: tuple[bool, str | None] | None = None
         """Where kernels are timed: whether figures are kept on disk, and where."""
+        self._products = ProductTunings(make_function, _make_timed, _finish)
         self.traits = DeviceTraits(
             shares_rows=False,
             accumulates=ATOMIC_DTYPES,
@@ -61,6 +65,9 @@ class TritonBackend:
             adds_bias_apart=True,
             aligned_products=_HALVES,
             scans=True,
+            contractions=FACTORS,
+            multiplies_by_library=True,
+            converts_factors=True,
             summed_rows=(*_HALVES, torch.float32),
             fused_attention=_HALVES,
             raises_later=True,
@@ -96,7 +103,18 @@ class TritonBackend:
         return found
 
     def emit(self, kernel: Kernel) -> KernelSource:
-        return KernelSource(kernel, KernelPrinter(kernel).text())
+        return plain(kernel)
+
+    def emit_product(self, kernel: Kernel) -> KernelSource:
+        return printed(kernel)
+
+    def begin_products(self, sources: Sequence[KernelSource], keep: Keep) -> None:
+        """The products of `fastest_products` of which no figures are kept, by all blocks that suit them."""
+        self._products.begin(sources, keep, self.facts())
+
+    def fastest_products(self, sources: Sequence[KernelSource], keep: Keep) -> Sequence[KernelSource]:
+        """Products of matrices of known sizes, each by the fastest of the blocks that suit it."""
+        return self._products.fastest(sources, keep, self.facts())
 
     def emit_joint(self, kernel: JointKernel) -> JointSource:
         return JointSource(kernel, text_of(Layout(kernel)))
@@ -178,17 +196,37 @@ def _facts_of(device: torch.device) -> tuple[str, ...]:
     return (triton.__version__, *map(str, facts))
 
 
+def _make_timed(device: torch.device) -> Callable[[Choices], KernelCall] | None:
+    """How kernels are called to be timed on a device; None where they are interpreted."""
+    from inductor.triton import launcher  # noqa: PLC0415  (Triton may not be installed)
+    from inductor.triton.library import INTERPRETED  # noqa: PLC0415  (Triton may not be installed)
+
+    return None if INTERPRETED or not launcher.serves(device) else lambda choices: launcher.make_call(choices, None)
+
+
+def _finish() -> None:
+    from inductor.triton import launcher  # noqa: PLC0415  (Triton may not be installed)
+
+    launcher.finish()
+
+
+def make_function(text: str, name: str) -> Any:
+    """The function of a kernel's text."""
+    return load_kernels(_HEADER + text, [name])[name]
+
+
 def _launcher(function: Any, source: KernelSource, checks: IndexChecks | None, group: Group | None) -> KernelCall:
     """A callable over the kernel's arguments, and the number it writes into where it checks positions."""
     from inductor.triton import launcher  # noqa: PLC0415  (Triton may not be installed)
     from inductor.triton.library import INTERPRETED  # noqa: PLC0415  (Triton may not be installed)
 
     kernel = source.kernel
-    choices = Choices(kernel, function, lambda text, name: load_kernels(_HEADER + text, [name])[name])
+    choices = Choices(kernel, function, make_function, only_blocks(source))
     if choices.points == 0:
         return lambda *args: None
     number = None if checks is None else checks.number
-    group = None if choices.words else group  # who shares rows has one form
+    if choices.words or source.settings:  # who shares rows has one form, and a product was timed before, if at all
+        group = None
     if INTERPRETED or not launcher.serves(kernel.device):
         interpreted = Interpreted(choices, number)
         if group is not None:
@@ -236,7 +274,7 @@ class Interpreted:
         if points > 0:
             blocks = self._choices.blocks[form]
             programs = (-(-points // block),)
-            options = {"XBLOCK": blocks.x, "RBLOCK": blocks.r, "num_warps": blocks.warps}
+            options = {"XBLOCK": blocks.x, "RBLOCK": blocks.r, **blocks.options}
             self._choices.function(form)[programs](*args, *self._extra, **options)
 
 
@@ -275,8 +313,8 @@ def compile_joint_ahead(source: JointSource, *, arch: int = 90) -> bytes:
 
     _require_compiler()
     layout = Layout(source.kernel)
-    function = load_kernels(_HEADER + source.text, [source.kernel.name])[source.kernel.name]
-    return _cubin(joint_source(function, aligned=True), arch, layout.warps)
+    function = make_function(source.text, source.kernel.name)
+    return _cubin(joint_source(function, aligned=True), arch, {"num_warps": layout.warps})
 
 
 def compile_ahead(source: KernelSource, *, arch: int = 90) -> bytes:
@@ -295,11 +333,11 @@ def compile_ahead(source: KernelSource, *, arch: int = 90) -> bytes:
     from inductor.triton.signature import source_of  # noqa: PLC0415  (Triton may not be installed)
 
     _require_compiler()
-    blocks = general_blocks(source.kernel)
+    blocks = only_blocks(source) or general_blocks(source.kernel)
     kernel = sharing(source.kernel, blocks)
-    function = load_kernels(_HEADER + source.text, [kernel.name])[kernel.name]
+    function = make_function(source.text, kernel.name)
     ast = source_of(function, kernel, blocks, bytes(len(kernel.args) // 8 + 1), narrow=False)
-    return _cubin(ast, arch, blocks.warps)
+    return _cubin(ast, arch, blocks.options)
 
 
 def _require_compiler() -> None:
@@ -310,9 +348,9 @@ def _require_compiler() -> None:
     keep_to_own_folders()
 
 
-def _cubin(source: Any, arch: int, warps: int) -> bytes:
+def _cubin(source: Any, arch: int, asked: dict[str, int]) -> bytes:
     import triton  # noqa: PLC0415  (Triton may not be installed)
     from triton.backends.compiler import GPUTarget  # noqa: PLC0415  (Triton may not be installed)
 
-    compiled = triton.compile(source, target=GPUTarget("cuda", arch, 32), options={"num_warps": warps})
+    compiled = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=asked)
     return bytes(compiled.asm["cubin"])

@@ -27,9 +27,19 @@ class Blocks:
     tile: Tile | None = None
     """Which variables the block's axes run over; None: `x` is of the flat outer space."""
     stages: int = 1
-    """How many steps of a loop over a long row are on their way at once."""
+    """How many steps of a loop are on their way at once."""
     shared: bool = False
     """A program has one part of one row, `r` points."""
+    depth: int = 0
+    """Of a product of matrices: so many steps at a time."""
+    group: int = 1
+    """Of a product: rows of blocks that run side by side, so that they read the same columns out of the cache."""
+
+    @property
+    def options(self) -> dict[str, int]:
+        """What the compiler is told of it."""
+        # Other loops say for themselves how many of their steps are on their way.
+        return {"num_warps": self.warps} | ({"num_stages": self.stages} if self.depth else {})
 
 
 def next_power_of_two(value: int) -> int:

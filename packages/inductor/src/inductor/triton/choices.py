@@ -43,11 +43,13 @@ class Choices:
     Args:
         general: the function of the kernel's general text.
         make: see `Make`.
+        blocks: of the only form, which serves whatever it is called with; without, there are forms by sizes.
     """
 
-    def __init__(self, kernel: Kernel, general: Any, make: Make) -> None:
+    def __init__(self, kernel: Kernel, general: Any, make: Make, blocks: Blocks | None = None) -> None:
         extent = extent_of(kernel)
-        self.blocks: list[Blocks] = [general_blocks(kernel)]
+        self._only = blocks is not None
+        self.blocks: list[Blocks] = [blocks or general_blocks(kernel)]
         self.kernel = sharing(kernel, self.blocks[0])
         self._make = make
         self._sizes, self._inner, largest = extent.known
@@ -68,7 +70,7 @@ class Choices:
         if self._measure is None:
             return Case(cast(tuple[int, ...], self._sizes), cast(int, self._inner), self.blocks[0])
         sizes, row, largest = self._measure(*numbers)
-        return Case(sizes, row, blocks_for(self._sizes, row, self._nature, largest))
+        return Case(sizes, row, self.blocks[0] if self._only else blocks_for(self._sizes, row, self._nature, largest))
 
     @property
     def cases(self) -> int:

@@ -67,6 +67,7 @@ TRITON: dict[str, dict[str, str]] = {
     "isinf": {"f": "tl.abs({0}) == float('inf')"},
     "signbit": {"f": "libdevice.signbit({0}) != 0", "i": "{0} < 0"},
     "logical_not": {"*": "{0} == 0"},
+    "tf32": {"f": "{0}"},
     "add": {"*": "{0} + {1}", "b": "{0} | {1}"},
     "sub": {"*": "{0} - {1}"},
     "mul": {"*": "{0} * {1}", "b": "{0} & {1}"},

@@ -16,7 +16,7 @@ import torch
 
 from inductor.device import Kernel
 from inductor.ir.indexing import product
-from inductor.ir.operations import Expr, IndexExpr, Indirect, Op, Symbol
+from inductor.ir.operations import Expr, IndexExpr, Indirect, Load, Op, Store, Symbol
 from symshapes import FloorDiv, Mod, build_python, print_expr
 
 Measure = Callable[..., tuple[tuple[int, ...], int, int | None]]
@@ -78,6 +78,28 @@ def extent_of(kernel: Kernel) -> Extent:
         bounds = None
     numbers = tuple(arg.name for arg in kernel.args if arg.role == "size")
     return Extent(outer, inner, bounds, bool(kernel.inner_sizes), numbers)
+
+
+def reach_of(kernel: Kernel) -> dict[str, int]:
+    """For each buffer of a kernel of known sizes how many elements from its start on it may touch.
+
+    Raises:
+        ValueError: that can't be told.
+    """
+    body = kernel.body
+    sizes = zip((*body.outer_vars, *body.inner_vars), (*kernel.outer_sizes, *kernel.inner_sizes), strict=True)
+    last = {var: size - 1 for var, size in sizes}
+    found: dict[str, int] = {}
+    for op in body.ops:
+        if isinstance(op, Load | Store):
+            try:
+                end = _magnitude(op.index, last)
+            except _Unbounded:
+                end = op.index
+            if not end.is_Integer:
+                raise ValueError(f"no bound is known of {op.index}")
+            found[op.buffer] = max(found.get(op.buffer, 0), int(end) + 1)
+    return found
 
 
 def _is_float(op: Op) -> bool:

@@ -19,7 +19,7 @@ from triton.runtime import driver
 from inductor.addresses import kinds_of
 from inductor.device import KernelCall
 from inductor.triton.joint import Grid, Layout
-from inductor.triton.launcher import Loaded, compile_for, load_native, on_device, target, workers
+from inductor.triton.launcher import Loaded, beside, compile_for, load_native, on_device, target
 from inductor.triton.signature import joint_source
 
 SOURCE = Path(__file__).with_name("joint.c")
@@ -66,10 +66,10 @@ class Compiler:
         self._function = function
         self._warps = layout.warps
         self._device = layout.joint.device.index
-        self._begun: Future[CompiledKernel] = workers().submit(self._compile, True, target())
+        self._begun: Future[CompiledKernel] = beside(self._compile, True, target())
 
     def _compile(self, aligned: bool, current: Any) -> CompiledKernel:
-        return compile_for(joint_source(self._function, aligned), current, self._warps)
+        return compile_for(joint_source(self._function, aligned), current, {"num_warps": self._warps})
 
     def compiled(self, which: int) -> Loaded:
         """A function of the driver's, threads, bytes of shared memory, owner."""

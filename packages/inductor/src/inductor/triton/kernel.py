@@ -121,14 +121,6 @@ class KernelPrinter:
     def text(self) -> str:
         """The whole function."""
         kernel = self.kernel
-        # Triton would take a float for float32.
-        parameters = [
-            f'{arg.name}: "fp64"' if arg.role == "size" and arg.dtype.is_floating_point else arg.name
-            for arg in kernel.args
-        ]
-        parameters += [CHECKS] if checks_positions(kernel.body.ops) else []
-        parameters += [PROGRAM] if self.part else []
-        parameters += ["XBLOCK: tl.constexpr", "RBLOCK: tl.constexpr"]
         self._outer_variables()
         if kernel.inner_sizes:
             self._line(f"r_count = {self._index(product(kernel.inner_sizes))}")
@@ -141,6 +133,19 @@ class KernelPrinter:
             else:
                 self._looped_pass(k, walk)
         self._operations(self.plan.outer[-1])
+        return self._function()
+
+    def _function(self) -> str:
+        """The lines as a function, under the names of what they compute."""
+        kernel = self.kernel
+        # Triton would take a float for float32.
+        parameters = [
+            f'{arg.name}: "fp64"' if arg.role == "size" and arg.dtype.is_floating_point else arg.name
+            for arg in kernel.args
+        ]
+        parameters += [CHECKS] if checks_positions(kernel.body.ops) else []
+        parameters += [PROGRAM] if self.part else []
+        parameters += ["XBLOCK: tl.constexpr", "RBLOCK: tl.constexpr"]
         head = [f"# {origin}" for origin in kernel.origins]
         return "\n".join([*head, "@triton.jit", f"def {kernel.name}({', '.join(parameters)}):", *self._lines, ""])
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -218,7 +218,7 @@ class Variants:
 
 
 @functools.cache
-def workers() -> ThreadPoolExecutor:
+def _workers() -> ThreadPoolExecutor:
     """Threads that compile: much of that is done without Python's lock, or by another process."""
     return ThreadPoolExecutor(WORKERS, "triton-compile")
 
@@ -240,10 +240,25 @@ def begin(choices: Choices, form: int, held: int | None = None, narrow: bool = T
         with _beginning:
             begun = vars(function).setdefault("_inductor_begun", {})
             if key not in begun:
-                begun[key] = workers().submit(compile_for, source, current, blocks.warps)
+                begun[key] = beside(compile_for, source, current, blocks.options)
+
+
+def beside(function: Callable[..., CompiledKernel], *arguments: Any) -> Future[CompiledKernel]:
+    """Start to compile something while other work goes on."""
+    begun = _workers().submit(function, *arguments)
+    _unfinished.add(begun)
+    begun.add_done_callback(_unfinished.discard)
+    return begun
+
+
+def finish() -> None:
+    """Wait until nothing is compiled beside: it would take its time from what is timed."""
+    wait(tuple(_unfinished))
 
 
 _beginning = threading.Lock()
+_unfinished: set[Future[CompiledKernel]] = set()
+"""What was begun and goes on."""
 
 
 def _loaded(function: Any) -> dict[tuple[Any, ...], Loaded]:
@@ -257,9 +272,9 @@ def _key(kernel: Kernel, blocks: Blocks, assumes: bytes, narrow: bool) -> tuple[
     return kernel.device.index, kernel.args, blocks, assumes, narrow, knobs.runtime.debug
 
 
-def compile_for(source: ASTSource, target: GPUTarget, warps: int) -> CompiledKernel:
-    """Compile, or take it from Triton's cache."""
-    options = {"num_warps": warps, "debug": knobs.runtime.debug}
+def compile_for(source: ASTSource, target: GPUTarget, asked: Mapping[str, int]) -> CompiledKernel:
+    """Compile, or take it from Triton's cache. `asked`: see `Blocks.options`."""
+    options = {**asked, "debug": knobs.runtime.debug}
     return triton.compile(source, target=target, options=options)
 
 
@@ -274,7 +289,7 @@ def load(function: Any, kernel: Kernel, blocks: Blocks, assumes: bytes, narrow: 
     if found is None:
         begun = vars(function).get("_inductor_begun", {}).pop(key, None)
         if begun is None:
-            compiled = compile_for(source_of(function, kernel, blocks, assumes, narrow), target(), blocks.warps)
+            compiled = compile_for(source_of(function, kernel, blocks, assumes, narrow), target(), blocks.options)
         else:
             compiled = begun.result()
         found = known[key] = on_device(compiled, kernel.device.index)

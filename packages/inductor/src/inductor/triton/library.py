@@ -81,6 +81,38 @@ INTERPRETED: bool = knobs.runtime.interpret
 libdevice: Any = _Interpreted() if INTERPRETED else device_library
 
 
+def _dot(a: Any, b: Any, total: Any) -> Any:
+    """`dot` under the interpreter, whose own takes the bits of bfloat16 for integers."""
+    return tl.dot(a.to(tl.float32), b.to(tl.float32), total, input_precision="ieee")
+
+
+def _widened(x: Any, dtype: Any) -> Any:
+    """`widened` under the interpreter, which would give bfloat16 an integer's bits."""
+    return x.to(tl.float32).to(dtype)
+
+
+@triton.jit
+def widened(x, dtype):  # type: ignore[no-untyped-def]
+    """Numbers in a dtype that has all of them."""
+    return x.to(dtype)
+
+
+@triton.jit
+def dot(a, b, total):  # type: ignore[no-untyped-def]
+    """`total` and a product of matrices, with nothing rounded on the way into it."""
+    return tl.dot(a, b, total, input_precision="ieee")
+
+
+@triton.jit
+def short_dot(a, b, total):  # type: ignore[no-untyped-def]
+    """`dot` of the leading bits of float32."""
+    return tl.dot(a, b, total, input_precision="tf32")
+
+
+if INTERPRETED:
+    dot, short_dot, widened = _dot, _dot, _widened
+
+
 @triton.jit
 def float_remainder(a, b):  # type: ignore[no-untyped-def]
     """Floating remainder with the sign of `b`."""

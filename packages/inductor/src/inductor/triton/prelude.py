@@ -61,6 +61,17 @@ def multiply(a, b):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
+def grouped(program, rows, columns, group):  # type: ignore[no-untyped-def]
+    """The row and the column of a program's block, of so many of each a batch: programs that run at a time make blocks of `group` rows,
+    column by column, and so read the same few blocks of both factors."""
+    place = program % (rows * columns)
+    first = place // (group * columns) * group
+    height = min(rows - first, group)
+    place = place % (group * columns)
+    return first + place % height, place // height
+
+
+@triton.jit
 def random_bits(seed, position):  # type: ignore[no-untyped-def]
     """64 random bits for a position under a seed: Philox2x32-10, as `inductor.philox` says."""
     seed, position = tl.broadcast(seed.to(tl.uint64, bitcast=True), position.to(tl.uint64, bitcast=True))
