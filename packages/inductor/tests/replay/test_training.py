@@ -145,6 +145,30 @@ def test_who_holds_what_was_saved(how: str) -> None:
     assert recorder.replays == replays + 2
 
 
+def _elsewhere(saved: torch.Tensor) -> None:
+    saved.data = saved.clone()
+
+
+@pytest.mark.parametrize(
+    "give", [_elsewhere, lambda saved: saved.untyped_storage().resize_(0), lambda saved: saved.resize_(1 << 20)]
+)
+def test_what_was_saved_is_given_other_memory(give: Callable[[torch.Tensor], object]) -> None:
+    run, _, _ = example()
+    warm(run)
+    x = torch.randn(3, 8)
+    out = run(x, W, B)[0]
+    own = {t.data_ptr() for t in (x, W, B, out)}
+    saved = [t for t in out.grad_fn.saved_tensors if t.data_ptr() not in own]
+    same(gradients(out.pow(3).sum()), x)
+    assert saved
+    for each in saved:
+        give(each)
+    del out, saved, each
+    for _ in range(4):
+        y = torch.randn(3, 8)
+        same(step(run, y), y)
+
+
 def test_a_forward_without_its_backward() -> None:
     run, recorder, _ = example()
     warm(run)

@@ -50,16 +50,19 @@ class Lent:
             [tensors_] * len(self._watched),
             [wrappers] * len(self._storages),
             [storages + holders[place] - 1 for place in self._places],
+            [*map(torch.Tensor.data_ptr, self._watched)],
         )
 
     def held(self) -> bool:
-        """Whether anybody but the recording holds one of them: by the object, the tensor beneath, its storage, or another tensor in that."""
-        objects, tensors, wrappers, storages = self._free
+        """Whether anybody but the recording holds one of them (by the object, the tensor beneath, its storage, or another tensor in that),
+        or has given one other memory than what is replayed writes to."""
+        objects, tensors, wrappers, storages, addresses = self._free
         return (
             [*map(sys.getrefcount, self._watched)] != objects
             or [*map(tensor_uses, self._watched)] != tensors
             or [*map(sys.getrefcount, self._storages)] != wrappers
             or [*map(storage_uses, self._places)] != storages
+            or [*map(torch.Tensor.data_ptr, self._watched)] != addresses
         )
 
     def addresses(self) -> list[int]:
