@@ -110,25 +110,63 @@ def test_a_graph_that_is_kept() -> None:
     assert recorder.replays == replays + 2
 
 
-def test_who_holds_what_was_saved() -> None:
+HOLDERS: dict[str, tuple[Callable[[torch.Tensor], Any], Callable[[Any], torch.Tensor]]] = {
+    "tensor": (lambda t: t, lambda t: t),
+    "view": (lambda t: t[:1], lambda t: t),
+    "detached": (lambda t: t.detach(), lambda t: t),
+    "data": (lambda t: t.data, lambda t: t),
+    "parameter": (nn.Parameter, lambda t: t.detach()),
+    "array": (lambda t: t.numpy(), torch.from_numpy),
+    "capsule": (torch.utils.dlpack.to_dlpack, torch.from_dlpack),
+    "storage": (lambda t: t.untyped_storage(), lambda s: torch.empty(0).set_(s)),
+}
+"""How memory is held, and a tensor over what is held."""
+
+
+@pytest.mark.parametrize("how", HOLDERS)
+def test_who_holds_what_was_saved(how: str) -> None:
+    hold, read = HOLDERS[how]
     run, recorder, _ = example()
     warm(run)
     x = torch.randn(3, 8)
-    for taken in (lambda all: all, lambda all: [t[:1] for t in all], lambda all: [t.detach() for t in all]):
-        out = run(x, W, B)[0]
-        held = taken(out.grad_fn.saved_tensors)
-        copies = [t.clone() for t in held]
-        same(gradients(out.pow(3).sum()), x)
-        del out
-        for _ in range(3):
-            y = torch.randn(3, 8)
-            same(step(run, y), y)
-        for one, other in zip(held, copies, strict=True):
-            torch.testing.assert_close(one, other)
-        del held, one
-        replays = recorder.replays
-        same(step(run, x), x)
-        assert recorder.replays == replays + 2
+    out = run(x, W, B)[0]
+    held = [hold(t.detach() if t.requires_grad else t) for t in out.grad_fn.saved_tensors]
+    copies = [read(hold(t.detach())).clone() for t in out.grad_fn.saved_tensors]  # a capsule is read once
+    same(gradients(out.pow(3).sum()), x)
+    del out
+    for _ in range(3):
+        y = torch.randn(3, 8)
+        same(step(run, y), y)
+    for one, other in zip(held, copies, strict=True):
+        torch.testing.assert_close(read(one), other)
+    del held, one
+    replays = recorder.replays
+    same(step(run, x), x)
+    assert recorder.replays == replays + 2
+
+
+def _elsewhere(saved: torch.Tensor) -> None:
+    saved.data = saved.clone()
+
+
+@pytest.mark.parametrize(
+    "give", [_elsewhere, lambda saved: saved.untyped_storage().resize_(0), lambda saved: saved.resize_(1 << 20)]
+)
+def test_what_was_saved_is_given_other_memory(give: Callable[[torch.Tensor], object]) -> None:
+    run, _, _ = example()
+    warm(run)
+    x = torch.randn(3, 8)
+    out = run(x, W, B)[0]
+    own = {t.data_ptr() for t in (x, W, B, out)}
+    saved = [t for t in out.grad_fn.saved_tensors if t.data_ptr() not in own]
+    same(gradients(out.pow(3).sum()), x)
+    assert saved
+    for each in saved:
+        give(each)
+    del out, saved, each
+    for _ in range(4):
+        y = torch.randn(3, 8)
+        same(step(run, y), y)
 
 
 def test_a_forward_without_its_backward() -> None:

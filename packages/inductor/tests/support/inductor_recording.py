@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import inspect
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,15 +32,24 @@ def _over(tensor: torch.Tensor) -> torch.Tensor:
     return flat.as_strided(tensor.shape, tensor.stride())
 
 
+def _spoil(tensor: torch.Tensor) -> None:
+    """Write what nobody takes for a result."""
+    tensor.fill_(float("nan") if tensor.is_floating_point() or tensor.is_complex() else 1)
+
+
 class Kept:
-    """A `Recorder` whose replays run the function again, over the memory that it was recorded with."""
+    """A `Recorder` whose replays run the function again, over the memory that it was recorded with.
+
+    As with a device nothing has happened once something is recorded: its inputs are as they were, its results nothing anybody knows;
+    and each replay overwrites what the other recordings that share its memory have left.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.recorded = self.replays = self.asides = self.apart = 0
         self.fails = self.recording = False
-        self.inside = False
-        """Whether a run is recorded: a real one would not write to anything now."""
+        self._left: list[weakref.ref[torch.Tensor]] = []
+        """Results in the memory that recordings share."""
 
     def busy(self) -> bool:
         return self.recording
@@ -53,15 +63,20 @@ class Kept:
             raise RuntimeError("operation not permitted when stream is capturing")
         self.recorded += 1
         self.apart += apart
-        self.inside = True
+        held = inspect.getclosurevars(run).nonlocals["places"]
+        given = [at_address(value) for value in held if isinstance(value, torch.Tensor)]
+        before = [value.clone() for value in given]
         with torch.inference_mode(False), torch.no_grad():
             results = run()
-        self.inside = False
-        held = inspect.getclosurevars(run).nonlocals["places"]
         inputs = {id(value) for value in held}
         made = [result for result in results if isinstance(result, torch.Tensor) and id(result) not in inputs]
         begun, written, fill = False, [at_address(value) for value in made], Filler(made)
-        del made
+        for value in written:
+            _spoil(value)
+        Filler(given)(given, before)
+        own = [] if apart else [weakref.ref(value) for value in made]
+        self._left = [*(one for one in self._left if one() is not None), *own]
+        del made, given
 
         def replay() -> None:
             nonlocal begun
@@ -69,12 +84,20 @@ class Kept:
                 held[:] = [at_address(value) if isinstance(value, torch.Tensor) else value for value in held]
                 begun = True
             self.replays += 1
-            own = {id(value) for value in held}
+            self._spoil_others(own)
+            inputs = {id(value) for value in held}
             with torch.inference_mode(False), torch.no_grad():
-                fresh = [value for value in run() if isinstance(value, torch.Tensor) and id(value) not in own]
+                fresh = [value for value in run() if isinstance(value, torch.Tensor) and id(value) not in inputs]
                 fill(written, fresh)
 
         return replay, results
+
+    def _spoil_others(self, own: list[weakref.ref[torch.Tensor]]) -> None:
+        """What other recordings have left is not there any more."""
+        kept = {*map(id, own)}
+        for one in self._left:
+            if id(one) not in kept and (value := one()) is not None:
+                _spoil(at_address(value))
 
     def order(self) -> None:
         pass

@@ -34,26 +34,35 @@ class Lent:
         """Stands for this one where it must not be kept alive."""
         self._watched = tuple(t for t in tensors if storage_of(t) not in outside)
         holders = Counter(t.untyped_storage()._cdata for t in (*tensors, *beside))
-        self._storages = list({t.untyped_storage()._cdata for t in self._watched})
-        # As many as hold a tensor that is in two tuples, and its storage for each tensor in it.
+        self._storages = tuple({s._cdata: s for s in (t.untyped_storage() for t in self._watched)}.values())
+        """Python's objects: torch keeps one a storage, so that it does not count in the storage's uses who holds that."""
+        self._places = [storage._cdata for storage in self._storages]
+        # As many as hold a tensor that is in two tuples, its storage's object that is in one, and the storage for each tensor in it.
         probe = (torch.empty(1),)
         both = (*probe,)
+        beneath = (probe[0].untyped_storage(),)
         (objects,) = map(sys.getrefcount, both)
         (tensors_,) = map(tensor_uses, both)
-        (storages,) = map(storage_uses, [probe[0].untyped_storage()._cdata])
+        (wrappers,) = map(sys.getrefcount, beneath)
+        (storages,) = map(storage_uses, [beneath[0]._cdata])
         self._free = (
             [objects] * len(self._watched),
             [tensors_] * len(self._watched),
-            [storages + holders[storage] - 1 for storage in self._storages],
+            [wrappers] * len(self._storages),
+            [storages + holders[place] - 1 for place in self._places],
+            [*map(torch.Tensor.data_ptr, self._watched)],
         )
 
     def held(self) -> bool:
-        """Whether anybody but the recording holds one of them: by the object, the tensor beneath, or another one in its memory."""
-        objects, tensors, storages = self._free
+        """Whether anybody but the recording holds one of them (by the object, the tensor beneath, its storage, or another tensor in that),
+        or has given one other memory than what is replayed writes to."""
+        objects, tensors, wrappers, storages, addresses = self._free
         return (
             [*map(sys.getrefcount, self._watched)] != objects
             or [*map(tensor_uses, self._watched)] != tensors
-            or [*map(storage_uses, self._storages)] != storages
+            or [*map(sys.getrefcount, self._storages)] != wrappers
+            or [*map(storage_uses, self._places)] != storages
+            or [*map(torch.Tensor.data_ptr, self._watched)] != addresses
         )
 
     def addresses(self) -> list[int]:
