@@ -98,6 +98,18 @@ def test_groups_of_heads() -> None:
     check(lambda q, k, v: flex.flex_attention(q, k, v, alibi, enable_gqa=True), *qkv(2))
 
 
+@pytest.mark.parametrize("width", [D, 12])
+@pytest.mark.parametrize("order", [(0, 2, 1, 3), (1, 2, 0, 3), (2, 0, 1, 3), (0, 1, 3, 2)])
+def test_the_result_lies_as_queries_do(order: tuple[int, ...], width: int) -> None:
+    q, k, _ = qkv()
+    inverse = [order.index(dim) for dim in range(4)]
+    args = q.permute(order).contiguous().permute(inverse), k, torch.randn(B, H, K, width)
+    compiled, _ = captured(lambda q, k, v: flex.flex_attention(q, k, v))
+    with torch.no_grad():
+        made, wanted = compiled(*args), flex.flex_attention(*args)
+    torch.testing.assert_close(made, wanted, rtol=1e-4, atol=1e-5, check_stride=True)
+
+
 def test_lengths_that_change() -> None:
     compiled, calls = captured(lambda q, k, v: flex.flex_attention(q, k, v, alibi))
     for length in (K, 30, 27):

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-import aotgrad
 import capture
-from aotgrad.attention import Fused, fused_attentions
 from aotgrad.attention.constants import Constants
-from symshapes import facts_if_operator
+from tests_integration.fusing import Compiled, run
 
 B, H, T, D = 2, 4, 12, 8
 SCALE = 0.3
@@ -25,40 +23,6 @@ LOWEST = torch.finfo(torch.float32).min
 def _raises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capture.config, "on_error", "raise")
     torch.manual_seed(0)
-
-
-class Compiled:
-    """A function compiled with attention fused wherever there is a kernel for it; `found` is what was, `ran` the operators left."""
-
-    def __init__(self, function: Any, dynamic: bool | None = None) -> None:
-        self.found: list[Fused] = []
-        self.ran: list[str] = []
-        self.asked: list[aotgrad.Attention] = []
-        self.call = capture.compile(function, backend=self._backend, dynamic=dynamic)
-
-    def _backend(self, module: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
-        self.found += fused_attentions(module.graph, self._wanted).values()
-        return aotgrad.compile(module, inputs, inference_compiler=self._compiler, attention=self._wanted)
-
-    def _wanted(self, attention: aotgrad.Attention) -> bool:
-        self.asked.append(attention)
-        return True
-
-    def _compiler(self, module: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
-        self.ran += [n.target.name() for n in module.graph.nodes if facts_if_operator(n.target) is not None]
-        return lambda args: module.forward(*args)
-
-
-def run(function: Callable[..., Any], args: tuple[torch.Tensor, ...], grad: bool) -> list[torch.Tensor]:
-    """The result and the gradients."""
-    given = [a.detach().requires_grad_(grad and a.is_floating_point() and a.dim() > 2) for a in args]
-    with torch.set_grad_enabled(grad):
-        out = function(*given)
-    if not grad:
-        return [out]
-    torch.manual_seed(1)
-    leaves = [a for a in given if a.requires_grad]
-    return [out.detach(), *torch.autograd.grad(out, leaves, torch.randn_like(out), allow_unused=True)]
 
 
 def check(

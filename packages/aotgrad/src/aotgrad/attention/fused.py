@@ -17,8 +17,8 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from aotgrad.attention.blind import felt, queries, undefined
-from aotgrad.attention.calls import live_nodes, reading, shape_of, value_of
-from aotgrad.attention.constants import Constants
+from aotgrad.attention.calls import between, live_nodes, reading, shape_of, value_of
+from aotgrad.attention.constants import Constants, storages_of
 from aotgrad.attention.masks import Mask, hides, mask_of
 from aotgrad.attention.match import MUST_HIDE, Factor, Written, written_at
 from symshapes import FakeMode, FakeTensor, hint_of, same_size, taking_symbols
@@ -56,6 +56,9 @@ class Fused:
     laid_out: bool
     """Whether the result is laid out as the product's would be. If not, all that follows is a copy in another order."""
 
+    apart: bool
+    """Whether the program writes over the result, which the backward reads: it writes over a copy."""
+
     @property
     def inside(self) -> frozenset[fx.Node]:
         """The calls that it makes needless."""
@@ -79,7 +82,8 @@ class Fused:
             out = out.permute(written.result)
         elif out.dim() != len(shape):
             out = out.reshape([*map(size, shape)])
-        return out.contiguous() if self.laid_out else out
+        out = out.contiguous() if self.laid_out else out
+        return out.clone() if self.apart else out
 
     def _masked(self, attend: Callable[..., Tensor], fetch: Fetch, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """Attention with something added to the scores."""
@@ -104,6 +108,8 @@ class Fused:
                 highest = part.amax(-1, keepdim=True)
                 gone, blind = highest == low, highest <= MUST_HIDE * torch.finfo(dtype).min
                 part = torch.where(gone, zero, part - torch.where(blind, highest, zero))
+            elif blind is not None:  # lost in the low numbers
+                part = torch.where(blind, zero, part)
             parts.append(part)
         added = functools.reduce(torch.add, parts)
         # Kernels read rows of a mask.
@@ -178,9 +184,13 @@ def _fused(
         return None
     if any(value_of(term.node).device != query.device for term in written.terms):
         return None
+    if not all(_holds(value_of(node).dtype, query.dtype) for node in written.inside):
+        return None
     grad = values[3].requires_grad
     if grad and torch.are_deterministic_algorithms_enabled():
         return None  # backwards of kernels add in an order that varies
+    if grad and _are_written_later(written):
+        return None
     mask = mask_of(written.terms, query.dtype, grad, constants)
     if mask is None:
         return None
@@ -193,10 +203,17 @@ def _fused(
     shared = shared and not any(constants.is_written(one) for one in (keys, held) if one is not None)
     for repeated in (True, False) if shared and not mask.blind else (False,):
         for laid_out in (False, True):
-            fused = Fused(written, mask, repeated, laid_out)
+            copies = () if laid_out else _copies_behind(written.node, live) or ()
+            apart = grad and any(constants.is_written(one) for one in (written.node, *copies))
+            fused = Fused(written, mask, repeated, laid_out, apart)
             if _runs_one_kernel(fused, live):
                 return fused
     return None
+
+
+def _holds(dtype: torch.dtype, numbers: torch.dtype) -> bool:
+    """Whether one dtype has all numbers of another. If not, a program that casts to it on the way wants them rounded."""
+    return torch.promote_types(dtype, numbers) is dtype
 
 
 def _fit(written: Written) -> bool:
@@ -215,6 +232,15 @@ def _fit(written: Written) -> bool:
     if levels and len(query) == 4:
         sizes += zip(levels[0][:-2], query[:-2], strict=True)
     return all(same_size(one, other) for one, other in sizes)
+
+
+def _are_written_later(written: Written) -> bool:
+    """Whether the program writes over what goes in, once it has the result: the kernel's backward reads all of it, another's less."""
+    leaves = [factor.node for factor in (written.query, written.key, written.value)]
+    leaves += [term.node for term in written.terms]
+    read = {value.storage_key for leaf in leaves if isinstance(value := value_of(leaf), FakeTensor)}
+    later = between(written.node, written.node)  # up to the end
+    return any("effect" in node.meta and not read.isdisjoint(storages_of(node)) for node in later)
 
 
 def _before_repeating(factor: Factor) -> fx.Node | None:

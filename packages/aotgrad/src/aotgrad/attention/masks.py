@@ -56,15 +56,25 @@ def mask_of(terms: Sequence[Term], dtype: torch.dtype, grad: bool, constants: Co
     blind = len(fixed) < len(hidden) or bool(union.all(-1).any())
     if not added and not blind:
         return Mask(causal=True) if fixed and _is_causal(union) else Mask(hidden)
-    ways = {(term.value == -math.inf, term.replaces) for term in hidden}
+    # A row of which all scores are hidden weighs the highest of what they are.
+    ways = {(term.value, term.replaces) for term in hidden}
     # Numbers added twice are lower still, and what else there is in a row is then seen through them.
-    twice = len(hidden) > 1 and ways == {(False, False)}
+    twice = len(hidden) > 1 and any(value != -math.inf and not replaces for value, replaces in ways)
+    if blind and grad and any(_is_felt(term, read) for term in added):
+        return None
     if (blind and (len(ways) > 1 or twice)) or any(value_of(term.node).dtype != dtype for term in added):
         return None
     lost = any(_may_be_lost(term, constants) for term in added)
     if lost and (len(read) > 1 or grad):
         return None
     return Mask(hidden, added, blind=blind, lost=lost)
+
+
+def _is_felt(term: Term, terms: Sequence[Term]) -> bool:
+    """Whether what is added has a gradient by scores that are hidden, where all of a row are: `terms` have the last change first."""
+    before = terms[: terms.index(term)]
+    hides = [other for other in terms if other.kind == "hide"]
+    return value_of(term.node).requires_grad and not all(other.replaces and other in before for other in hides)
 
 
 def _as_hiding(term: Term, constants: Constants) -> Term:
@@ -84,6 +94,8 @@ def _as_hiding(term: Term, constants: Constants) -> Term:
     mask, value = value_of(condition), value_of(term.node)
     if not isinstance(mask, torch.Tensor) or mask.dtype is not torch.bool or not isinstance(condition, fx.Node):
         return term
+    if constants.is_written(term.node) or constants.is_written(condition):
+        return term  # what is added need not be what was made of the condition, nor the condition what it was then
     whole = constants.of(arguments.get("input"))
     if isinstance(whole, torch.Tensor) and whole.numel() and not bool(whole.any()):
         whole = 0.0
@@ -151,6 +163,8 @@ def _may_be_lost(term: Term, constants: Constants) -> bool:
         if node in seen or not isinstance(value, torch.Tensor) or not value.dtype.is_floating_point:
             continue
         seen.add(node)
+        if constants.is_written(node):
+            return True
         if not node.op.startswith("call_"):
             if given and not value.requires_grad:
                 return True

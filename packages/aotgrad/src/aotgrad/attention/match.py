@@ -302,7 +302,9 @@ def _passes(kind: str, arguments: Any, node: fx.Node) -> bool:
         return False
     if kind != "view":
         return same_sizes(value, given)
-    return all(same_size(one, other) for one, other in zip(value.shape[-2:], given.shape[-2:], strict=True))
+    return value.dtype is given.dtype and all(
+        same_size(one, other) for one, other in zip(value.shape[-2:], given.shape[-2:], strict=True)
+    )
 
 
 def _is_over_columns(node: fx.Node, arguments: Any) -> bool:

@@ -18,6 +18,7 @@ from torch import fx
 
 from capture._torch import safe_softmax
 from capture.errors import Unsupported
+from symshapes import hint_of
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
@@ -82,7 +83,19 @@ def _flex_attention(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if mask is not None:
         scores = _call(m, torch.where, mask, scores, -math.inf)
     weights = _call(m, safe_softmax, scores, -1)
-    return _call(m, torch.matmul, _method(m, weights, "to", query.fake.dtype), value)
+    return _laid_out(m, _call(m, torch.matmul, _method(m, weights, "to", query.fake.dtype), value), query)
+
+
+def _laid_out(m: Interpreter, out: Tensor, query: Tensor) -> Tensor:
+    """The result with its rows in memory in the order of the queries', as torch lays it out."""
+    steps = [hint_of(step) for step in query.fake.stride()[:3]]
+    inner_first = sorted(range(3), key=steps.__getitem__)
+    order = (*reversed(inner_first), 3)
+    if order == (0, 1, 2, 3):
+        return out
+    back = (order.index(dim) for dim in range(4))
+    result: Tensor = _method(m, _method(m, _method(m, out, "permute", *order), "contiguous"), "permute", *back)
+    return result
 
 
 def _is(m: Interpreter, value: Variable, wanted: Any) -> bool:
