@@ -305,3 +305,25 @@ def test_gradients_flow_through_a_differentiable_step() -> None:
         start, gradient = (torch.arange(3.0, requires_grad=True) for _ in range(2))
         found.append(torch.autograd.grad(run(start, gradient), (start, gradient)))
     torch.testing.assert_close(found[0], found[1])
+
+
+def test_parameters_of_a_model_that_the_optimizer_tells_first() -> None:
+    """The model is bound, the optimizer is read anew at each call: a parameter is not the model, nor is the model another one."""
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+
+    def program() -> list[torch.Tensor]:
+        optimizer.step()
+        return [parameter * 2 for parameter in model.parameters()]
+
+    run = compiled(program, fullgraph=True)
+    for _ in range(3):
+        before = [parameter.detach().clone() for parameter in model.parameters()]
+        torch.testing.assert_close(run(), [(each - 0.5) * 2 for each in before])
+    report = capture.report(run)
+    assert (report.frames, report.skipped) == (1, [])
+    optimizer.param_groups[0]["params"].reverse()
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    torch.testing.assert_close(run(), [(each - 0.5) * 2 for each in before])
