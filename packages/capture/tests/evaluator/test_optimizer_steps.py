@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -233,6 +234,27 @@ def test_a_view_of_a_count_is_written() -> None:
     run = compiled(program)
     x = torch.ones(2)
     torch.testing.assert_close(run(torch.tensor(0.0), x), x * 2)
+
+
+@pytest.mark.parametrize("among", [{2: "two", 5: "five"}, {2, 5}, Counter([2, 5.0])])
+def test_a_count_among_keys_is_told_from_each(among: Any) -> None:
+    """As a scheduler asks whether an epoch is a milestone: none of the others is captured for itself."""
+
+    class Schedule:
+        epoch = 0
+
+    schedule = Schedule()
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        schedule.epoch += 1
+        return x * 2 if schedule.epoch in among else x + schedule.epoch
+
+    run = compiled(program, fullgraph=True)
+    x = torch.ones(2)
+    for epoch in range(1, 13):
+        torch.testing.assert_close(run(x), x * 2 if epoch in (2, 5) else x + epoch)
+    # The first epoch; each milestone; all others.
+    assert capture.report(run).frames == 4
 
 
 # Whole steps
