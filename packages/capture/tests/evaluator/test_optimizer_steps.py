@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -235,6 +236,27 @@ def test_a_view_of_a_count_is_written() -> None:
     torch.testing.assert_close(run(torch.tensor(0.0), x), x * 2)
 
 
+@pytest.mark.parametrize("among", [{2: "two", 5: "five"}, {2, 5}, Counter([2, 5.0])])
+def test_a_count_among_keys_is_told_from_each(among: Any) -> None:
+    """As a scheduler asks whether an epoch is a milestone: none of the others is captured for itself."""
+
+    class Schedule:
+        epoch = 0
+
+    schedule = Schedule()
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        schedule.epoch += 1
+        return x * 2 if schedule.epoch in among else x + schedule.epoch
+
+    run = compiled(program, fullgraph=True)
+    x = torch.ones(2)
+    for epoch in range(1, 13):
+        torch.testing.assert_close(run(x), x * 2 if epoch in (2, 5) else x + epoch)
+    # The first epoch; each milestone; all others.
+    assert capture.report(run).frames == 4
+
+
 # Whole steps
 
 
@@ -305,3 +327,25 @@ def test_gradients_flow_through_a_differentiable_step() -> None:
         start, gradient = (torch.arange(3.0, requires_grad=True) for _ in range(2))
         found.append(torch.autograd.grad(run(start, gradient), (start, gradient)))
     torch.testing.assert_close(found[0], found[1])
+
+
+def test_parameters_of_a_model_that_the_optimizer_tells_first() -> None:
+    """The model is bound, the optimizer is read anew at each call: a parameter is not the model, nor is the model another one."""
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+
+    def program() -> list[torch.Tensor]:
+        optimizer.step()
+        return [parameter * 2 for parameter in model.parameters()]
+
+    run = compiled(program, fullgraph=True)
+    for _ in range(3):
+        before = [parameter.detach().clone() for parameter in model.parameters()]
+        torch.testing.assert_close(run(), [(each - 0.5) * 2 for each in before])
+    report = capture.report(run)
+    assert (report.frames, report.skipped) == (1, [])
+    optimizer.param_groups[0]["params"].reverse()
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    torch.testing.assert_close(run(), [(each - 0.5) * 2 for each in before])

@@ -232,7 +232,9 @@ class _ProgramBuilder:
             self.called.relate(guard, [self.held(source) for source in sources])
             return
         brought = [self.called.kept[source] for source in sources if source in self.called.kept]
-        lasting = tuple(self.watched.kept[source] for source in sources if source in self.watched.kept)
+        # A root is in both parts: as what a call brings it is compared already, and it is not apart from itself.
+        lives_on = [source for source in sources if source not in self.called.kept]
+        lasting = tuple(self.watched.kept[source] for source in lives_on)
         if len(brought) > 1:
             self.called.relate(guard, brought)
         for register in brought if lasting else ():

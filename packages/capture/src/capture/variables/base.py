@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import types
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NoReturn, Protocol
 
@@ -377,6 +377,10 @@ class Variable:
     def as_python(self, m: Interpreter) -> Any:
         """The real Python value, if it is known entirely; raises ``NotConstant``."""
         raise NotConstant(self)
+
+    def may_be_among(self, m: Interpreter, keys: Collection[Hashable]) -> bool:
+        """Whether it can be one of these keys, as far as that is told without tying the graph to what it is; guarded if not."""
+        return True
 
     def hash_key(self, m: Interpreter) -> Hashable:
         """What stands for the value as an element or a key: equal for values that a dictionary takes for one."""

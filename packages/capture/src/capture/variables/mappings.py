@@ -102,6 +102,9 @@ class Dict(Variable):
         return m.effects.created(DictIterator(m, self, "keys"))
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
+        if self.entries and not value.realize(m).may_be_among(m, self.entries):
+            self.whole(m)
+            return False
         found = self.find(m, value)
         if found is not None:
             found.realize(m)  # reading the value at guard time is what shows that the key is there

@@ -6,7 +6,7 @@ import cmath
 import math
 import operator
 import types
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from typing import Any
 
 import torch
@@ -31,6 +31,9 @@ _OPERATORS: dict[str, tuple[str, bool]] = {
 }
 _COMPARISONS = {name: symbol for symbol, (_, name, _) in COMPARE.items()}
 _UNARY = {name: symbol for symbol, (_, name) in UNARY.items()}
+
+#: With so many keys an integer is compared one by one; among more it is looked up as the number that it is.
+_FEW_KEYS = 16
 
 
 class Symbolic(Variable):
@@ -64,6 +67,11 @@ class Symbolic(Variable):
 
     def settle(self, m: Interpreter, seen: set[int]) -> None:
         self.specialise(m)
+
+    def may_be_among(self, m: Interpreter, keys: Collection[Hashable]) -> bool:
+        if self.known is not None or self.python_type() is not int or is_unbacked(self.value) or len(keys) > _FEW_KEYS:
+            return True
+        return any(bool(self.value == key) for key in keys if isinstance(key, int | float))
 
     def hash_key(self, m: Interpreter) -> Hashable:
         key: Hashable = self.specialise(m)

@@ -107,7 +107,8 @@ class Set(Variable):
         return m.effects.created(SequenceIterator(m.builder.new_tuple(self.ordered(m))))
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
-        return value.realize(m).hash_key(m) in self.entries
+        real = value.realize(m)
+        return real.may_be_among(m, self.entries) and real.hash_key(m) in self.entries
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if not hasattr(self.cls, name):
