@@ -390,6 +390,8 @@ def stream_is_captured() -> bool:
     return bool(stream.is_capturing())
 
 
+# How torch's optimizers count their steps.
+add_to_each: Callable[..., None] = torch._foreach_add_
 # What torch's optimizers and clipping sort tensors by.
 group_tensors: Callable[[Any, bool], Any] = torch._C._group_tensors_by_device_and_dtype
 log_api_usage: Callable[[str], None] = torch._C._log_api_usage_once

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from capture._torch import held_alone
+from capture._torch import add_to_each, held_alone
 from capture.variables.assumptions import Guards
 from capture.variables.tensors import Tensor
 from symshapes import is_unbacked, print_expr
@@ -22,7 +22,7 @@ from symshapes import is_unbacked, print_expr
 #: Calls that make a tensor of numbers alone.
 _MAKERS = frozenset({torch.tensor, torch.scalar_tensor, torch.zeros, torch.ones, torch.full})
 #: Calls that add to their first argument in place, each tensor of it if it is a list.
-_ADDING = frozenset({operator.iadd, "add_", torch._foreach_add_})
+_ADDING = frozenset({operator.iadd, "add_", add_to_each})
 _NUMBERS = (int, float)
 _NAMES = {"math": math, "operator": operator}
 
