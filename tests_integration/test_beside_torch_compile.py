@@ -72,3 +72,34 @@ assert torch.equal(capture.compile(model, fullgraph=True)(x, 2), model(x, 2))
 
 def test_modules_are_made_where_theirs_is_put_in_the_place_of_their_init() -> None:
     subprocess.run([sys.executable, "-W", "ignore", "-c", MODULES], check=True, timeout=120)
+
+
+OPTIMIZERS = """
+import torch, capture, meta
+
+capture.config.on_error = "raise"
+torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+
+def stepping():
+    parameter = torch.nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.LBFGS([parameter], max_iter=2)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (parameter**2).sum()
+        loss.backward()
+        return loss
+
+    return (lambda: optimizer.step(closure)), parameter
+
+(eager, expected), (program, found) = stepping(), stepping()
+step = meta.compile(program)
+eager()
+step()
+assert {each.reason for each in meta.report(step).breaks} == {"Tensor.backward()"}, meta.report(step).breaks
+torch.testing.assert_close(found, expected)
+"""
+
+
+def test_optimizers_are_captured_though_theirs_keeps_itself_away_from_them() -> None:
+    subprocess.run([sys.executable, "-W", "ignore", "-c", OPTIMIZERS], check=True, timeout=120)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symshapes import DimPolicy, ShapeEnv, opmath_dtype
-from symshapes.facts import number_dtype, result_dtype
+from symshapes.facts import holds_all_of, number_dtype, result_dtype
 from symshapes.rules.layout import TensorMeta, contiguous_strides
 
 DTYPES = [
@@ -54,3 +54,9 @@ def test_what_kernels_on_half_types_compute_in():
     assert [opmath_dtype(dtype) for dtype in (torch.float16, torch.bfloat16)] == [torch.float32] * 2
     assert opmath_dtype(torch.complex32) is torch.complex64
     assert all(opmath_dtype(d) is d for d in (torch.float32, torch.float64, torch.complex64, torch.int8, torch.bool))
+
+
+def test_a_dtype_holds_all_of_narrower_ones():
+    assert all(holds_all_of(torch.float32, each) for each in (torch.float32, torch.float16, torch.bfloat16, torch.bool))
+    assert not holds_all_of(torch.float16, torch.float32)
+    assert not holds_all_of(torch.float16, torch.bfloat16) and not holds_all_of(torch.bfloat16, torch.float16)

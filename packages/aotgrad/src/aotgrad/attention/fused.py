@@ -21,7 +21,7 @@ from aotgrad.attention.calls import between, live_nodes, reading, shape_of, valu
 from aotgrad.attention.constants import Constants, storages_of
 from aotgrad.attention.masks import Mask, hides, mask_of
 from aotgrad.attention.match import MUST_HIDE, Factor, Written, written_at
-from symshapes import FakeMode, FakeTensor, hint_of, same_size, taking_symbols
+from symshapes import FakeMode, FakeTensor, hint_of, holds_all_of, same_size, taking_symbols
 
 Fetch = Callable[[fx.Node], Tensor]
 """The tensor that a node of the graph stands for."""
@@ -184,8 +184,8 @@ def _fused(
         return None
     if any(value_of(term.node).device != query.device for term in written.terms):
         return None
-    if not all(_holds(value_of(node).dtype, query.dtype) for node in written.inside):
-        return None
+    if not all(holds_all_of(value_of(node).dtype, query.dtype) for node in written.inside):
+        return None  # the program wants numbers rounded on the way
     grad = values[3].requires_grad
     if grad and torch.are_deterministic_algorithms_enabled():
         return None  # backwards of kernels add in an order that varies
@@ -209,11 +209,6 @@ def _fused(
             if _runs_one_kernel(fused, live):
                 return fused
     return None
-
-
-def _holds(dtype: torch.dtype, numbers: torch.dtype) -> bool:
-    """Whether one dtype has all numbers of another. If not, a program that casts to it on the way wants them rounded."""
-    return torch.promote_types(dtype, numbers) is dtype
 
 
 def _fit(written: Written) -> bool:

@@ -80,7 +80,11 @@ class Dict(Variable):
         if isinstance(key, Lazy) and isinstance(key.source, DictKeyAt) and not self.entries:
             self.whole(m)
             return None
-        hashed = key.realize(m).hash_key(m)
+        key = key.realize(m)
+        if self.entries and not key.may_be_among(m, self.entries):
+            self.whole(m)
+            return None
+        hashed = key.hash_key(m)
         entry = self.entries.get(hashed)
         if entry is None:
             if self.guard_absent is not None:
@@ -102,9 +106,6 @@ class Dict(Variable):
         return m.effects.created(DictIterator(m, self, "keys"))
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
-        if self.entries and not value.realize(m).may_be_among(m, self.entries):
-            self.whole(m)
-            return False
         found = self.find(m, value)
         if found is not None:
             found.realize(m)  # reading the value at guard time is what shows that the key is there

@@ -5,6 +5,8 @@ In: calls of them. Out: what they come to for the program: the call that they wr
 
 from __future__ import annotations
 
+import inspect
+
 import torch
 
 from capture._torch import profiling, stream_is_captured
@@ -33,7 +35,7 @@ def _kept_out(m: Interpreter, wrapped: Variable, args: Args, kwargs: Kwargs) -> 
     """What is kept from compilers is called between two graphs. Parts of torch's optimizers are so for torch's own one alone."""
     function = wrapped.realize(m)
     real = function.real if isinstance(function, Function) else None
-    if real is None or not f"{module_of(real)}.".startswith("torch.optim."):
+    if real is None or not f"{module_of(inspect.unwrap(real))}.".startswith("torch.optim."):
         raise Unsupported("call of a function that is kept from compilers (torch.compiler.disable)")
     return m.calls.call(function, args, kwargs)
 

@@ -73,6 +73,11 @@ def _join(first: torch.dtype | None, second: torch.dtype | None) -> torch.dtype 
     return torch.promote_types(first, second)
 
 
+def holds_all_of(dtype: torch.dtype, numbers: torch.dtype) -> bool:
+    """Whether the two promote to `dtype`: one of floating point then has all numbers of the other."""
+    return torch.promote_types(dtype, numbers) is dtype
+
+
 def _override(higher: torch.dtype | None, lower: torch.dtype | None) -> torch.dtype | None:
     """Join operands of two ranks: the lower one counts only if its category (bool, int, float, complex) is higher."""
     if higher is None or lower is None:
