@@ -203,9 +203,7 @@ def stand_in(frame: Interrupted) -> StandIn:
     known = next((each.positions for each in body if each.positions is not None), None)
     for each in (*setup, *body):
         each.positions = each.positions or known
-    code = assemble(
-        [*setup, *body], like=original, argnames=arguments, varnames=arguments, cellvars=(), freevars=free
-    )
+    code = assemble([*setup, *body], like=original, argnames=arguments, varnames=arguments, cellvars=(), freevars=free)
     _native.mark_stand_in(code)
     return StandIn(code, first, names, free)
 

@@ -280,4 +280,3 @@ class Replacement:
                 each.positions = first
         names = argument_names(code)
         return assemble([*head, *instructions], like=code, argnames=names)
-

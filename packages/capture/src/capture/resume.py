@@ -179,7 +179,9 @@ class Continuation:
     free: tuple[str, ...]
 
 
-def taken(original: CodeType, live: frozenset[str], bound: set[str]) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
+def taken(
+    original: CodeType, live: frozenset[str], bound: set[str]
+) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
     """What goes on in the middle of a function takes beside the stack: the first local, live locals, and free variables."""
     free = tuple(original.co_cellvars) + tuple(original.co_freevars)
     names = tuple(sorted((live & bound) - set(free)))

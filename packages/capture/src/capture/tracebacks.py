@@ -41,7 +41,9 @@ def without_ours(traceback: TracebackType) -> TracebackType:
         if code is not None and not is_generated(code) and not is_own_file(code.co_filename)
     ]
     # A frame was left for what goes on from it, which shows where that is now.
-    kept = [each for each, then in zip(kept, (*kept[1:], None), strict=True) if then is None or not _goes_on_in(each, then)]
+    kept = [
+        each for each, then in zip(kept, (*kept[1:], None), strict=True) if then is None or not _goes_on_in(each, then)
+    ]
     if not kept or len(kept) == len(entries):
         return traceback
     for each, following in zip(kept, (*kept[1:], None), strict=True):
