@@ -86,6 +86,7 @@ class Writer:
         self.managers = ["Manager()", "torch.no_grad()", "contextlib.nullcontext()"]
         self.generators: list[str] = []
         self.breaks = 0.3
+        self.loops = 0
 
     def pick(self, *choices: str) -> str:
         return self.random.choice(choices)
@@ -179,7 +180,9 @@ class Writer:
             return ["try:", *inner(), "finally:", *indent([self.statement(False, False, generator), "LOG.append(n)"])]
         if kind == 6 and self.generators:
             return [f"for x in {self.random.choice(self.generators).format('a', 'n')}:", *inner(True), "    a = a + x"]
-        return ["j = 0", f"while j < {self.pick('1', '2', '3')}:", "    j += 1", *inner(True)]
+        self.loops += 1
+        j = f"j{self.loops}"
+        return [f"{j} = 0", f"while {j} < {self.pick('1', '2', '3')}:", f"    {j} += 1", *inner(True)]
 
     def function(self, number: int) -> list[str]:
         """One more function, in one of many forms."""
