@@ -101,8 +101,9 @@ class FunctionCalls:
         builtins: Any = getattr(function.real, "__builtins__", None) or function.globals.get("__builtins__")
         if isinstance(builtins, types.ModuleType):
             builtins = vars(builtins)
-        # A tracer is to see each line once, in frames as they would be.
-        resumable = caller is not None and caller.resumable and m.state.visit is None
+        # A tracer is to see each line once, in frames as they would be; a generator's frame is entered again and again.
+        again = m.state.visit is not None or code.co_flags & inspect.CO_GENERATOR
+        resumable = caller is not None and caller.resumable and not again
         frame = Frame(code, function.globals, builtins or {}, bound, function.closure, resumable=resumable)
         if code.co_flags & inspect.CO_GENERATOR:
             return m.effects.created(Generator(frame, function, (args, kwargs)))
