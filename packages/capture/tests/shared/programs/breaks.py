@@ -329,4 +329,4 @@ def break_in_generator_expression(x):
     total = x + 1
     float(total.sum())
     references = tuple(weakref.ref(each) for each in kept)
-    return total * sum(1 for each in references if each() is not None)
+    return total * sum(1 for each in references if each() is not None), len(kept)
