@@ -43,7 +43,7 @@ def _call(m: Machine, frame: Frame, op: Op) -> None:
     if names:
         kwargs = dict(zip(names, args[len(args) - len(names) :], strict=True))
         del args[len(args) - len(names) :]
-    frame.push(m.calls.call(function, args, kwargs))
+    frame.push(m.calls.call_from(frame, function, args, kwargs))
 
 
 @operation("CALL_FUNCTION_EX")
@@ -58,7 +58,7 @@ def _call_function_ex(m: Machine, frame: Frame, op: Op) -> None:
     args = m.iteration.elements(frame.pop(m))
     function = frame.pop_raw()
     frame.stack.pop()
-    frame.push(m.calls.call(function, args, kwargs))
+    frame.push(m.calls.call_from(frame, function, args, kwargs))
 
 
 def _annotations(m: Machine, value: Variable) -> Variable:
