@@ -20,7 +20,8 @@ from .identity_map import IdentityMap
 from .names import Names
 
 _FRAME_SETUP = frozenset({"MAKE_CELL", "COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})
-_CALL_GROUP = frozenset({"KW_NAMES", "PRECALL"})
+#: Operations that are one step with the next.
+_PREFIXES = frozenset({"KW_NAMES", "PRECALL", "TO_BOOL"})
 
 #: How many values an operation leaves on the stack that were not there before; others leave one.
 _PUSHES: dict[str, int] = {
@@ -89,8 +90,8 @@ def origin_of(code: CodeType) -> ResumeOrigin | None:
 
 
 def group_end(instructions: list[Instruction], index: int) -> int:
-    """The last operation of the step that starts at ``index``: a call includes its keyword names."""
-    while instructions[index].opname in _CALL_GROUP:
+    """The last operation of the step that starts at ``index``: a call includes its keyword names, a jump what it tests."""
+    while instructions[index].opname in _PREFIXES:
         index += 1
     return index
 
@@ -115,12 +116,12 @@ def stack_after(instructions: list[Instruction], index: int, before: list[bool],
     kept = before[: depth - pushes]
     after = kept + [True] * pushes
     if _pushes_null(instruction):
-        after.insert(len(after) - 1, False)
+        after.insert(len(after) - current().null_beneath, False)
     return after
 
 
 def _pushes_null(instruction: Instruction) -> bool:
-    """Whether the operation pushes a NULL or a self beneath its result."""
+    """Whether the operation pushes a NULL or a self beside its result."""
     if instruction.opname == "LOAD_METHOD":
         return True
     if instruction.opname not in _METHOD_FORMS:
@@ -129,16 +130,17 @@ def _pushes_null(instruction: Instruction) -> bool:
 
 
 def plain_form(instruction: Instruction) -> list[Instruction]:
-    """The step's last operation so that a NULL it pushes is certain, and below its result."""
+    """The step's last operation so that a NULL it pushes is certain, and where a call wants it."""
     if not _pushes_null(instruction):
         return [instruction]
+    null = [Instruction("PUSH_NULL"), *(build.swap(2) if current().null_beneath else ())]
     if instruction.opname == "LOAD_GLOBAL":
-        plain = [Instruction("PUSH_NULL"), Instruction("LOAD_GLOBAL", 0, instruction.argval)]
+        plain = build.push_callable(build.load_global(instruction.argval))
     elif instruction.opname == "LOAD_SUPER_ATTR":
         instruction.arg = (instruction.arg or 0) & ~1
-        plain = [instruction, Instruction("PUSH_NULL"), *build.swap(2)]
+        plain = [instruction, *null]
     else:
-        plain = [Instruction("LOAD_ATTR", 0, instruction.argval), Instruction("PUSH_NULL"), *build.swap(2)]
+        plain = [*build.load_attr(instruction.argval), *null]
     for each in plain:
         each.handler, each.positions = instruction.handler, instruction.positions
     # Jumps to the operation must still find it: reuse the object as a NOP in front.
@@ -270,14 +272,15 @@ def stub(
             names.append(generated.stack(i))
             out += build.store_fast(names[-1])
         else:
-            # A NULL is taken off by a call that wants one beneath its callable.
-            out += [*build.load_const(tuple), *build.call(0), *build.pop()]
+            # A NULL is taken off by a call that wants one.
+            out += [*build.load_const(tuple), *(() if current().null_beneath else build.swap(2))]
+            out += [*build.call(0), *build.pop()]
     names.reverse()
     load: list[Instruction]
     if then.free:
         cells = [i for name in then.free for i in build.load_closure(name)]
         load = [*cells, *build.build_tuple(len(then.free)), *build.load_const(then.code)]
-        load.append(Instruction("MAKE_FUNCTION", 8))
+        load += build.make_closure()
     else:
         load = build.load_const(make_resume(then.code, module_globals))
     args: list[Instruction] = []

@@ -32,12 +32,21 @@ def _same_step(m: Machine, frame: Frame, op: Op) -> str | None:
 @operation("CALL")
 def _call(m: Machine, frame: Frame, op: Op) -> None:
     names, frame.kw_names = frame.kw_names, ()
-    args = frame.pop_many(op.arg)
-    first, below = frame.stack.pop(), frame.stack.pop()
-    if below is NULL:
-        function = first
-    else:
-        function = below
+    _call_named(m, frame, op.arg, names)
+
+
+@operation("CALL_KW")
+def _call_kw(m: Machine, frame: Frame, op: Op) -> None:
+    names = m.builder.to_python(frame.pop(m))
+    _call_named(m, frame, op.arg, names)
+
+
+def _call_named(m: Machine, frame: Frame, count: int, names: tuple[str, ...]) -> None:
+    """Call with ``count`` arguments on the stack, the last of them under these names."""
+    args = frame.pop_many(count)
+    above, below = frame.stack.pop(), frame.stack.pop()
+    function, first = (below, above) if below is not NULL else (above, NULL)
+    if first is not NULL:
         args.insert(0, first)
     kwargs: Kwargs = {}
     if names:
@@ -56,9 +65,8 @@ def _call_function_ex(m: Machine, frame: Frame, op: Op) -> None:
                 m.errors.throw(TypeError, "keywords must be strings")
             kwargs[name] = value
     args = m.iteration.elements(frame.pop(m))
-    function = frame.pop_raw()
-    frame.stack.pop()
-    frame.push(m.calls.call(function, args, kwargs))
+    above, below = frame.stack.pop(), frame.stack.pop()
+    frame.push(m.calls.call(above if below is NULL else below, args, kwargs))
 
 
 def _annotations(m: Machine, value: Variable) -> Variable:
@@ -85,6 +93,22 @@ def _make_function(m: Machine, frame: Frame, op: Op) -> None:
     made = Function(code, frame.globals, code.co_qualname, defaults, kwdefaults, closure)
     made.annotations = annotations
     frame.push(m.effects.created(made))
+
+
+@operation("SET_FUNCTION_ATTRIBUTE")
+def _set_function_attribute(m: Machine, frame: Frame, op: Op) -> None:
+    made, value = frame.pop(m), frame.pop(m)
+    assert isinstance(made, Function)
+    if op.arg == 8:
+        assert isinstance(value, Tuple)
+        made.closure = [c for c in value.items if isinstance(c, Cell)]
+    elif op.arg == 4:
+        made.annotations = _annotations(m, value)
+    elif op.arg == 2:
+        made.kwdefaults = {m.builder.to_python(k): v for k, v in m.iteration.pairs(value)}
+    else:
+        made.defaults = m.iteration.elements(value)
+    frame.push(made)
 
 
 @operation("CALL_INTRINSIC_1")
