@@ -300,11 +300,11 @@ class Replacement:
         code = self._code
         head = build.prologue(code.co_cellvars, code.co_freevars)
         # A closure's first instructions have no line; whatever runs here must have one for tracebacks.
-        known = (i.positions for i in program_of(code).instructions)
-        first = next(p for p in known if p is not None and p.lineno is not None)
+        known = [i for i in program_of(code).instructions if i.lineno is not None]
+        first = next(i.positions for i in known if origin_of(code) is None or i.opname != "RESUME")
         if self._m.state.visit is not None:
             passed = passing(self._m.state.visit)
-            head[-1].positions = first
+            head[-1].positions = known[0].positions
             first = passed[-1].positions or first if passed else first
             head += passed
         for each in (*head, *instructions):

@@ -13,7 +13,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from . import _native
-from .bytecode import Instruction, assemble, build, decode, falls_through, liveness, stack_effect
+from .bytecode import Instruction, Positions, assemble, build, decode, falls_through, liveness, stack_effect
 from .bytecode.dialect import current
 from .errors import SkipFrame
 from .identity_map import IdentityMap
@@ -228,6 +228,9 @@ def _resume_code(
     setup += build.jump(target)
     for instruction in setup:
         instruction.positions = target.positions
+        if instruction.opname == "RESUME":  # as in any function: monitors take what follows on its line for no new one
+            line = original.co_firstlineno
+            instruction.positions = Positions(line, line, 0, 0)
     if first is not None and first in free:
         first = generated.first(first)
     arguments = [*([first] if first is not None else []), *slots, *names]
