@@ -28,7 +28,7 @@ from .evaluator.program import program_of
 from .frozen import Frozen, owners, what_freezes, witnesses
 from .graph import Break, CapturedGraph
 from .guards import Guard, GuardKind
-from .resume import continuation, group_end, names_beside, origin_of, plain_form, reachable, stack_after, stub
+from .resume import body_from, continuation, group_end, names_beside, origin_of, plain_form, stack_after, stub
 from .settings import NESTING, calls_between, in_force, put_back, restored
 from .sources import Local, Source
 from .variables.base import Variable
@@ -36,7 +36,6 @@ from .variables.functions import Cell
 from .variables.placeholders import NULL, resolved
 from .visits import passing
 
-_FRAME_SETUP = frozenset({"MAKE_CELL", "COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})
 _NO_FALL_THROUGH_STUB = frozenset({"RAISE_VARARGS", "RERAISE", "RETURN_VALUE", "RETURN_CONST"})
 
 Backend = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
@@ -86,7 +85,7 @@ class Replacement:
         else:
             restored = self._live_locals()
             cells = [c for n, c in frame.cells.items() if n in self._code.co_cellvars]
-            roots = [*frame.stack, *restored.values(), *cells]
+            roots = [*frame.stack, *restored.values(), *cells, *self._foreign_cells().values()]
         e.plan([*roots, *effects.roots()])
         m.identity.guard_all(m.recorder.graph)
         outputs = list(dict.fromkeys(v.node for v in e.results if v.node is not None))
@@ -236,6 +235,11 @@ class Replacement:
         live = liveness(program_of(self._code).instructions)[frame.op.index]
         return {n: v for n, v in frame.local.items() if n in live}
 
+    def _foreign_cells(self) -> dict[str, Variable]:
+        """The cells that have the places of the frame's own ones within a comprehension, whose variables are in the frame."""
+        own = self._frame.own_cells
+        return {name: cell for name, cell in self._frame.cells.items() if cell is not own.get(name)}
+
     def _breaking(self, e: Emitter, restored: dict[str, Variable]) -> list[Instruction]:
         """Restore stack and locals, run the operation in a copy of the body, call the resume function."""
         frame = self._frame
@@ -245,6 +249,7 @@ class Replacement:
             else:
                 e.load(value)
         changed = {n: v for n, v in restored.items() if not self._unchanged_argument(n, v)}
+        changed.update(self._foreign_cells())
         for value in changed.values():
             e.load(value)
         self._write_cells(e)
@@ -273,7 +278,7 @@ class Replacement:
         start = instructions[index]
         group = instructions[index : end + 1]
         handled = [i.handler.target for i in group if i.handler is not None]
-        kept = [i for i in reachable(instructions, handled) if i.opname not in _FRAME_SETUP]
+        kept = body_from(instructions, handled)
         follow: list[Instruction] = []
         jumped: list[Instruction] = []
         first_cell = bool(code.co_argcount) and code.co_varnames[0] in code.co_cellvars

@@ -19,7 +19,7 @@ from .errors import SkipFrame
 from .identity_map import IdentityMap
 from .names import Names
 
-_FRAME_SETUP = frozenset({"MAKE_CELL", "COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})
+_FRAME_SETUP = frozenset({"COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})
 #: Operations that are one step with the next.
 _PREFIXES = frozenset({"KW_NAMES", "PRECALL", "TO_BOOL"})
 
@@ -170,6 +170,15 @@ def reachable(instructions: list[Instruction], roots: Iterable[Instruction]) -> 
     return [instructions[at] for at in sorted(seen)]
 
 
+def body_from(instructions: list[Instruction], roots: Iterable[Instruction]) -> list[Instruction]:
+    """The same without what prepares a frame. A cell that is made later, by a comprehension, is of the body."""
+    names = (instruction.opname for instruction in instructions)
+    entry = next((at for at, name in enumerate(names) if name == "RESUME"), 0)
+    cells = {id(instruction) for instruction in instructions[:entry] if instruction.opname == "MAKE_CELL"}
+    found = reachable(instructions, roots)
+    return [each for each in found if each.opname not in _FRAME_SETUP and id(each) not in cells]
+
+
 @dataclass(frozen=True)
 class Continuation:
     """A resume function's code and what it takes: stack values, then the named locals; its free variables."""
@@ -215,7 +224,7 @@ def _resume_code(
     free: tuple[str, ...],
 ) -> CodeType:
     target = instructions[at]
-    kept = [i for i in reachable(instructions, [target]) if i.opname not in _FRAME_SETUP]
+    kept = body_from(instructions, [target])
     index = {id(instruction): i for i, instruction in enumerate(instructions)}
     generated = Names.beside(original)
     slots = [generated.stack(i) for i, is_value in enumerate(stack) if is_value]

@@ -238,7 +238,7 @@ class _Slots:
             if operand_families().get(instruction.opname) != "slot" or instruction.opname in _CELL_OPERATIONS:
                 continue
             name = instruction.argval
-            free = name in self.free and name not in like.co_varnames
+            free = name in self.free and (name not in like.co_varnames or name in like.co_cellvars)
             if name not in self.varnames and name not in self.own_cells and not free:
                 self.varnames.append(name)
 

@@ -59,12 +59,13 @@ class Op:
 
 
 class Program:
-    """The operations of ``code``; ``instructions`` are the same by index, for code generation."""
+    """The operations of ``code``; ``instructions`` are the same by index, for code generation. ``entry`` is the first RESUME."""
 
     def __init__(self, code: CodeType) -> None:
         self.instructions = decode(code)
         index = {id(instruction): i for i, instruction in enumerate(self.instructions)}
         self.ops: list[Op] = []
+        self.entry = next((i for i, each in enumerate(self.instructions) if each.opname == "RESUME"), 0)
         flag_bits = current().flag_bits
         line = code.co_firstlineno
         for i, instruction in enumerate(self.instructions):
@@ -85,6 +86,15 @@ class Program:
         ends = ("CHECK_EXC_MATCH", "POP_EXCEPT", "RERAISE", "WITH_EXCEPT_START")
         first = next((op.name for op in self.ops[index:] if op.name in ends), "")
         return self.ops[index].name == "PUSH_EXC_INFO" and first in ("CHECK_EXC_MATCH", "POP_EXCEPT")
+
+
+def confuses_cells(code: CodeType) -> str | None:
+    """In words, a name that is of a cell and of a free variable; None if none is.
+
+    3.12 and 3.13 compile a comprehension so whose captured variable hides one of an enclosing function, and take one for the other.
+    """
+    both = sorted(set(code.co_cellvars) & set(code.co_freevars))
+    return f"{both[0]!r} is a comprehension's variable and an enclosing function's, both in closures" if both else None
 
 
 _programs: IdentityMap[CodeType, Program] = IdentityMap()

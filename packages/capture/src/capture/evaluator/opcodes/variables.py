@@ -72,12 +72,20 @@ def unbound(m: Machine, name: str) -> NoReturn:
 
 @operation("LOAD_FAST_AND_CLEAR")
 def _load_fast_and_clear(m: Machine, frame: Frame, op: Op) -> None:
-    frame.push(frame.local.pop(op.value, NULL))
+    if frame.holds_cell(op.value) and op.value in frame.cells:
+        frame.push(frame.cells.pop(op.value))
+    else:
+        frame.push(frame.local.pop(op.value, NULL))
 
 
 @operation("STORE_FAST")
 def _store_fast(m: Machine, frame: Frame, op: Op) -> None:
     value = frame.stack.pop()
+    if frame.holds_cell(op.value):
+        cell = value.realize(m)
+        if isinstance(cell, Cell):  # the cell that a comprehension had put aside
+            frame.cells[op.value] = cell
+            return
     if value is NULL:
         frame.local.pop(op.value, None)
     else:
@@ -97,8 +105,11 @@ def _delete_fast(m: Machine, frame: Frame, op: Op) -> None:
 def _make_cell(m: Machine, frame: Frame, op: Op) -> None:
     cell = Cell(frame.local.pop(op.value, None), op.value)
     m.effects.created(cell)
-    cell.name = op.value if frame.is_root else None
+    own = op.index < frame.program.entry  # else a comprehension's
+    cell.name = op.value if frame.is_root and own else None
     frame.cells[op.value] = cell
+    if own:
+        frame.own_cells[op.value] = cell
 
 
 @operation("LOAD_CLOSURE")
