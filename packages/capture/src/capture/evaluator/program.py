@@ -11,6 +11,8 @@ from capture.bytecode.dialect import current
 from capture.errors import Unsupported
 from capture.identity_map import IdentityMap
 
+from .unevaluated import why_unevaluated
+
 #: Takes the interpreter, the frame and the operation; the types are those of ``opcodes.registry``, which fills the table.
 Handler = Callable[[Any, Any, "Op"], str | None]
 #: By name of the operation.
@@ -18,7 +20,7 @@ HANDLERS: dict[str, Handler] = {}
 
 
 def _unknown(m: Any, frame: Any, op: Op) -> str | None:
-    raise Unsupported(f"operation {op.name}")
+    raise Unsupported(why_unevaluated(op.name, op.arg))
 
 
 class Op:

@@ -95,13 +95,14 @@ def shown_type(cls: type) -> str:
 
 class _Empty:
     __slots__ = ("slot",)
+    slot: bool
 
 
 @functools.cache
 def _empty_slots_name_modules() -> bool:
     """Whether the message of an empty slot has a class's full name, as from 3.13."""
     try:
-        return bool(_Empty().slot)
+        return _Empty().slot
     except AttributeError as error:
         return __name__ in str(error)
 

@@ -6,6 +6,7 @@ from capture.errors import Unsupported
 from capture.evaluator.frame import Frame
 from capture.evaluator.machine import Machine
 from capture.evaluator.program import Op
+from capture.evaluator.unevaluated import why_no_intrinsic
 from capture.variables.base import Kwargs, Variable
 from capture.variables.constants import Constant
 from capture.variables.functions import Cell, Function
@@ -125,4 +126,4 @@ def _call_intrinsic_1(m: Machine, frame: Frame, op: Op) -> None:
         assert isinstance(value, List)
         frame.push(m.builder.new_tuple(list(value.items)))
     else:
-        raise Unsupported(f"intrinsic {op.arg}")
+        raise Unsupported(why_no_intrinsic(op.arg))
