@@ -28,7 +28,7 @@ from .evaluator.program import program_of
 from .frozen import Frozen, owners, what_freezes, witnesses
 from .graph import Break, CapturedGraph
 from .guards import Guard, GuardKind
-from .resume import names_beside
+from .resume import names_beside, origin_of
 from .settings import NESTING, calls_between, in_force, put_back, restored
 from .sources import Local, Source
 from .variables.base import Variable
@@ -86,7 +86,8 @@ class Replacement:
             restored = self._live_locals()
             cells = [c for n, c in frame.cells.items() if n in self._code.co_cellvars]
             within = [Within(each) for each in self._attempt.suspended[1:]]
-            roots = [*frame.stack, *restored.values(), *cells, *(v for each in within for v in each.values())]
+            roots = [*frame.stack, *restored.values(), *cells, *self._foreign_cells().values()]
+            roots += [v for each in within for v in each.values()]
         e.plan([*roots, *effects.roots()])
         m.identity.guard_all(m.recorder.graph)
         outputs = list(dict.fromkeys(v.node for v in e.results if v.node is not None))
@@ -236,6 +237,11 @@ class Replacement:
         live = liveness(program_of(self._code).instructions)[frame.op.index]
         return {n: v for n, v in frame.local.items() if n in live}
 
+    def _foreign_cells(self) -> dict[str, Variable]:
+        """The cells that have the places of the frame's own ones within a comprehension, whose variables are in the frame."""
+        own = self._frame.own_cells
+        return {name: cell for name, cell in self._frame.cells.items() if cell is not own.get(name)}
+
     def _breaking(self, e: Emitter, restored: dict[str, Variable], within: list[Within]) -> list[Instruction]:
         """Restore stack and locals, run the operation in a copy of the body, call the resume function."""
         frame = self._frame
@@ -248,6 +254,7 @@ class Replacement:
             load_stand_ins(e, frame, within)
             e.emit(build.store_fast(e.names.own("inner")))
         changed = {n: v for n, v in restored.items() if not self._unchanged_argument(n, v)}
+        changed.update(self._foreign_cells())
         for value in changed.values():
             e.load(value)
         self._write_cells(e)
@@ -268,11 +275,11 @@ class Replacement:
         code = self._code
         head = build.prologue(code.co_cellvars, code.co_freevars)
         # A closure's first instructions have no line; whatever runs here must have one for tracebacks.
-        known = (i.positions for i in program_of(code).instructions)
-        first = next(p for p in known if p is not None and p.lineno is not None)
+        known = [i for i in program_of(code).instructions if i.lineno is not None]
+        first = next(i.positions for i in known if origin_of(code) is None or i.opname != "RESUME")
         if self._m.state.visit is not None:
             passed = passing(self._m.state.visit)
-            head[-1].positions = first
+            head[-1].positions = known[0].positions
             first = passed[-1].positions or first if passed else first
             head += passed
         for each in (*head, *instructions):

@@ -32,6 +32,7 @@ from .lookups import (
     gives_own_class,
     is_data_descriptor,
     made_by_object,
+    shown_holder,
     shown_type,
 )
 from .mappings import Dict
@@ -66,7 +67,7 @@ def descriptor_get(m: Interpreter, raw: Any, owner: type, obj: Variable | None, 
         obj.set_attribute(m, name, value)
         return value
     if isinstance(raw, types.MemberDescriptorType) and isinstance(obj, Object):
-        words = f"{shown_type(cls)!r} object has no attribute {name!r}"
+        words = f"{shown_holder(cls)!r} object has no attribute {name!r}"
         return obj.instance_attribute(m, name) or obj.empty_slot(m, raw, words)
     if isinstance(raw, C_METHODS):
         return m.builder.known(raw) if obj is None else _bound_slot(m, raw, obj, cls, name)

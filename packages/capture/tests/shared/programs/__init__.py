@@ -3,13 +3,25 @@
 Each of ``PROGRAMS`` is a function of a tensor; everything it returns, raises or changes is compared.
 """
 
-from . import breaks, classes, containers, exceptions, functions, iteration, language, tensors, texts
+from . import (
+    breaks,
+    classes,
+    comprehension_cells,
+    containers,
+    exceptions,
+    functions,
+    iteration,
+    language,
+    tensors,
+    texts,
+)
 from .registry import PROGRAMS
 
 __all__ = [
     "PROGRAMS",
     "breaks",
     "classes",
+    "comprehension_cells",
     "containers",
     "exceptions",
     "functions",
