@@ -18,6 +18,7 @@ from capture.errors import NotConstant, Unsupported
 from capture.sources import Source
 
 from .assumptions import Classes, Guards, State
+from .autograd_history import AutogradHistory
 from .reconstruction import CannotReconstruct, Emitter
 
 Args = list["Variable"]
@@ -166,6 +167,10 @@ class Recorder(Protocol):
     autocast_nesting: int
     #: The variables of tensors, by the identity of their fakes.
     fakes: dict[int, Any]
+    #: The graph being built.
+    graph: Any
+    #: What the program did to autograd's graph.
+    autograd: AutogradHistory
 
     def record(self, op: str, target: Any, args: Args, kwargs: Kwargs) -> Variable:
         """Add one call. ``op`` is ``"call_function"`` or ``"call_method"``; the result is a variable."""
@@ -498,6 +503,10 @@ class Variable:
 
     #: What computes the value in the graph; None if the graph does not.
     node: fx.Node | None = None
+
+    def attached(self) -> Iterable[Variable]:
+        """What a result of the graph is given after the graph ran, where code that goes on has it."""
+        return ()
 
     def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
         """As argument of a torch operation: what the graph has there, and what the fakes take; raises ``Unsupported``."""
