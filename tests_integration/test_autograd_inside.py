@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import autograd_custom  # noqa: F401  (registers its programs)
 import autograd_inside
 import pytest
 
@@ -15,7 +16,7 @@ def test_program_ahead_of_time(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["loss_and_its_value", "second_derivatives", "step_replaces_data", "kept_graph_leaves"]
+    "name", ["loss_and_its_value", "second_derivatives", "step_replaces_data", "kept_graph_leaves", "several"]
 )
 def test_program_in_kernels(name: str) -> None:
     autograd_inside.check(name, lambda fn: meta.compile(fn, fullgraph=True))

@@ -33,7 +33,8 @@ class Departures:
         given = list(results)
         tensors = [v for v in given if isinstance(v, Tensor)]
         for act in history.acts:
-            if act.keeps and act.tensor in given:
+            stays = act.keeps or (act.hook is not None and not act.is_over)
+            if stays and (act.tensor.value is not None or act.tensor in given):
                 raise CannotReconstruct(_At(act), f"{act.what}, of a tensor that leaves the frame")
         graph = m.recorder.graph
         computed = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import autograd_custom  # noqa: F401  (registers its programs)
 import autograd_inside
 import pytest
 import torch

@@ -320,6 +320,13 @@ class GraphRecorder:
             node.meta["effect"] = "other"
         return self._wrap_result(node, values)
 
+    def call_for_effect(self, operation: Any, args: tuple[Any, ...]) -> fx.Node:
+        """Add a call that gives nothing, and was made on fakes already."""
+        self._effects.left_behind()
+        node = self.graph.call("call_function", operation, args, {}, self._state.where())
+        node.meta |= {"val": None, "step": self._state.step, "effect": "other"}
+        return node
+
     def forget(self, nodes: Sequence[fx.Node]) -> None:
         """Take calls out of the graph; nobody may know their values any more."""
         gone = set(nodes)

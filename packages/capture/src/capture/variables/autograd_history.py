@@ -70,6 +70,13 @@ class Act:
     """Whether its gradient is kept (`Tensor.retain_grad`)."""
     made: bool = False
     """Whether it is a leaf that was made in the frame."""
+    hook: Any = None
+    """The hook that was hung on it, which counts until it is removed."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left of it."""
+        return self.hook is not None and self.hook.removed
 
 
 class AutogradHistory:
@@ -125,7 +132,7 @@ class AutogradHistory:
         if not self.acts:
             return None
         unseen = {id(act.tensor.fake): act for act in self.acts if act.made and act.tensor not in seen}
-        others = [act for act in self.acts if not act.keeps and id(act.tensor.fake) not in unseen]
+        others = [act for act in self.acts if not (act.keeps or act.hook) and id(act.tensor.fake) not in unseen]
         for tensor in tensors:
             found = behind([tensor])
             leaves = {id(leaf) for leaf in found.leaves}

@@ -41,6 +41,11 @@ def note_leaf(m: Interpreter, tensor: Any) -> None:
         m.guards.add(part(tensor.source, "is_leaf"), GuardKind.EQUALS, tensor.value.is_leaf)
 
 
+def called(name: str) -> Callable[[Any], Any]:
+    """Register what a method of tensors comes to."""
+    return _in(CALLED, name)
+
+
 # Reading
 
 
@@ -162,7 +167,7 @@ def _stand_in(m: Interpreter, tensor: Any, other: Any, wanted: bool) -> None:
 # Methods
 
 
-@_in(CALLED, "requires_grad_")
+@called("requires_grad_")
 def _requires_grad(m: Interpreter, tensor: Any, args: Args, kwargs: Kwargs) -> Variable:
     given = [*args, *kwargs.values()]
     if len(given) > 1 or not kwargs.keys() <= {"requires_grad"}:
@@ -171,7 +176,7 @@ def _requires_grad(m: Interpreter, tensor: Any, args: Args, kwargs: Kwargs) -> V
     return tensor
 
 
-@_in(CALLED, "detach_")
+@called("detach_")
 def _detach(m: Interpreter, tensor: Any, args: Args, kwargs: Kwargs) -> Variable:
     if args or kwargs:
         raise Unsupported("Tensor.detach_() with arguments")
@@ -183,7 +188,7 @@ def _detach(m: Interpreter, tensor: Any, args: Args, kwargs: Kwargs) -> Variable
     return tensor
 
 
-@_in(CALLED, "retain_grad")
+@called("retain_grad")
 def _retain_grad(m: Interpreter, tensor: Any, args: Args, kwargs: Kwargs) -> Variable:
     m.recorder.note_places(tensor)
     if tensor.value is not None or not tensor.fake.requires_grad:

@@ -226,6 +226,29 @@ class Subgraphs(Protocol):
         """What the function makes of all slices of `over` up to each, of two of each at a time."""
 
 
+class CustomGradients(Protocol):
+    """Backwards and hooks of the program in the graph."""
+
+    def function(
+        self,
+        outputs: Sequence[Any],
+        inputs: Sequence[Any],
+        backward: Callable[[list[Variable]], tuple[Variable, Sequence[int]]],
+        *,
+        saved: Collection[Any],
+        dirty: Collection[int],
+        apart: Collection[int],
+        once: bool,
+    ) -> list[Variable]:
+        """The outputs, connected to the inputs. `backward` makes of gradients a tuple of those of inputs, and says of which."""
+
+    def hook(self, tensor: Any, function: Callable[[list[Variable]], Variable]) -> fx.Node | None:
+        """Have a hook called with each gradient of a tensor: the call in the graph; None for one that changes nothing."""
+
+    def unhook(self, node: fx.Node) -> None:
+        """Take it away again."""
+
+
 class Calls(Protocol):
     """Calls of functions, and the frames of their bodies."""
 
@@ -324,6 +347,10 @@ class Interpreter(Protocol):
     @property
     def subgraphs(self) -> Subgraphs:
         """Control flow in the graph."""
+
+    @property
+    def custom_gradients(self) -> CustomGradients:
+        """The program's own backwards."""
 
     @property
     def errors(self) -> Errors:

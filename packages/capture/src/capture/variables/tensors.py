@@ -167,8 +167,6 @@ class Tensor(Variable):
         """A method that no graph can hold, where its arguments make it one that can be followed; raises ``Unsupported``."""
         if name in autograd_state.CALLED:
             return autograd_state.CALLED[name](m, self, args, kwargs)
-        if name == "register_hook":
-            m.recorder.note_places(self)
         if name == "backward":
             names = ("grad_tensors", "retain_graph", "create_graph", "inputs")
             given = dict(zip(names, args, strict=False)) | {_AS_FUNCTION.get(k, k): v for k, v in kwargs.items()}
