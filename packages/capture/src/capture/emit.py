@@ -75,6 +75,8 @@ class Emitter:
             return
         if variable.node is not None:
             self.results.append(variable)
+            for part in variable.attached():
+                self._visit(resolved(part), path)
             return
         if variable.runs_later:
             self.suspended.append(repr(variable))

@@ -10,6 +10,7 @@ from capture.history import History
 from .builder import Inputs, VariableBuilder
 from .calls import FunctionCalls
 from .classes import ClassLookups
+from .custom_gradients import CustomGradients
 from .dynamic import DynamicSizes
 from .errors import ProgramErrors
 from .globals import ProgramGlobals
@@ -60,6 +61,7 @@ class Machine:
         self.operators = LanguageOperators(self)
         self.iteration = LanguageIteration(self)
         self.subgraphs = Subgraphs(self, self.state, self.effects, self.globals, self.recorder)
+        self.custom_gradients = CustomGradients(self, self.recorder, self.subgraphs)
 
     def release(self) -> None:
         """Let go of everything. The fakes' autograd graphs would hide the cycles from the garbage collector."""

@@ -18,6 +18,7 @@ from capture.errors import NotConstant, Unsupported
 from capture.sources import Source
 
 from .assumptions import Classes, Guards, State
+from .autograd_history import AutogradHistory
 from .reconstruction import CannotReconstruct, Emitter
 
 Args = list["Variable"]
@@ -166,6 +167,10 @@ class Recorder(Protocol):
     autocast_nesting: int
     #: The variables of tensors, by the identity of their fakes.
     fakes: dict[int, Any]
+    #: The graph being built.
+    graph: Any
+    #: What the program did to autograd's graph.
+    autograd: AutogradHistory
 
     def record(self, op: str, target: Any, args: Args, kwargs: Kwargs) -> Variable:
         """Add one call. ``op`` is ``"call_function"`` or ``"call_method"``; the result is a variable."""
@@ -219,6 +224,29 @@ class Subgraphs(Protocol):
 
     def associative_scan(self, combine: Callable[[list[Variable]], Variable], over: Sequence[Any]) -> list[Variable]:
         """What the function makes of all slices of `over` up to each, of two of each at a time."""
+
+
+class CustomGradients(Protocol):
+    """Backwards and hooks of the program in the graph."""
+
+    def function(
+        self,
+        outputs: Sequence[Any],
+        inputs: Sequence[Any],
+        backward: Callable[[list[Variable]], tuple[Variable, Sequence[int]]],
+        *,
+        saved: Collection[Any],
+        dirty: Collection[int],
+        apart: Collection[int],
+        once: bool,
+    ) -> list[Variable]:
+        """The outputs, connected to the inputs. `backward` makes of gradients a tuple of those of inputs, and says of which."""
+
+    def hook(self, tensor: Any, function: Callable[[list[Variable]], Variable]) -> fx.Node | None:
+        """Have a hook called with each gradient of a tensor: the call in the graph; None for one that changes nothing."""
+
+    def unhook(self, node: fx.Node) -> None:
+        """Take it away again."""
 
 
 class Calls(Protocol):
@@ -324,6 +352,10 @@ class Interpreter(Protocol):
     @property
     def subgraphs(self) -> Subgraphs:
         """Control flow in the graph."""
+
+    @property
+    def custom_gradients(self) -> CustomGradients:
+        """The program's own backwards."""
 
     @property
     def errors(self) -> Errors:
@@ -511,6 +543,10 @@ class Variable:
 
     #: What computes the value in the graph; None if the graph does not.
     node: fx.Node | None = None
+
+    def attached(self) -> Iterable[Variable]:
+        """What a result of the graph is given after the graph ran, where code that goes on has it."""
+        return ()
 
     def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
         """As argument of a torch operation: what the graph has there, and what the fakes take; raises ``Unsupported``."""
