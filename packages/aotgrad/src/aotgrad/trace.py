@@ -131,6 +131,10 @@ class Tracer(InfraMode):
     def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.fake_mode.is_question(func):
             return self.fake_mode.dispatch(func, args, kwargs)
+        if func is aten._to_copy.default and type(args[0]) in NUMBER_DTYPES:
+            dtype = kwargs.get("dtype") or NUMBER_DTYPES[type(args[0])]
+            with self:
+                return aten.scalar_tensor.default(args[0], dtype=dtype, device=kwargs.get("device") or "cpu")
         decomposition = self._table.get(func)
         if decomposition is not None:
             env = self.fake_mode.shape_env

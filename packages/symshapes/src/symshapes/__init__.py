@@ -97,7 +97,7 @@ from symshapes.rules import (
 )
 from symshapes.runtime_checks import refused, require
 from symshapes.straight_line import StraightLine, names_in
-from symshapes.undisturbed import undisturbed_autograd
+from symshapes.undisturbed import levels_kept, undisturbed_autograd
 
 __all__ = [
     "ELEMENTWISE",
@@ -164,6 +164,7 @@ __all__ = [
     "is_open",
     "is_own_file",
     "is_unbacked",
+    "levels_kept",
     "looks_channels_last",
     "mark_dynamic",
     "mark_generated",

@@ -171,6 +171,8 @@ class Subgraphs:
 
     def _evaluated(self, function: Callable[[], Variable], own: Sequence[fx.Node] = ()) -> _Evaluated:
         """Evaluate a function, to which the nodes `own` belong, that must leave nothing behind but its result and calls."""
+        if self._m.levels.inside:
+            raise Unsupported("control flow within a function transform")
         recorder, effects = self._recorder, self._effects
         graph = recorder.graph.graph
         before = set(graph.nodes)

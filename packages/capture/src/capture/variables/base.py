@@ -221,6 +221,33 @@ class Subgraphs(Protocol):
         """What the function makes of all slices of `over` up to each, of two of each at a time."""
 
 
+class Levels(Protocol):
+    """Levels of function transforms (vmap, grad, jvp)."""
+
+    #: Whether the program's saved-tensor hooks are in force, which an evaluation does not see.
+    under_hooks: bool
+
+    @property
+    def inside(self) -> bool:
+        """Whether any level is entered: the graph cannot end here."""
+
+    @property
+    def on_symbols(self) -> AbstractContextManager[Any]:
+        """What operations run in: within levels, where sizes are symbols, in what takes them."""
+
+    def enter(self, function: Callable[..., int], args: Args) -> Variable:
+        """Enter a level; the number that it has."""
+
+    def leave(self, function: Callable[..., int]) -> Variable:
+        """Leave the innermost level."""
+
+    def set(self, function: Callable[..., Any], args: Args) -> None:
+        """Set what holds within levels."""
+
+    def level(self, number: Variable) -> Variable:
+        """A level that is entered, as an argument of an operation."""
+
+
 class Calls(Protocol):
     """Calls of functions, and the frames of their bodies."""
 
@@ -319,6 +346,10 @@ class Interpreter(Protocol):
     @property
     def subgraphs(self) -> Subgraphs:
         """Control flow in the graph."""
+
+    @property
+    def levels(self) -> Levels:
+        """Levels of function transforms."""
 
     @property
     def errors(self) -> Errors:

@@ -3,7 +3,7 @@
 Each of ``PROGRAMS`` is a function of a tensor; everything it returns, raises or changes is compared.
 """
 
-from . import breaks, classes, containers, exceptions, functions, iteration, language, tensors, texts
+from . import breaks, classes, containers, exceptions, functions, iteration, language, tensors, texts, transforms
 from .registry import PROGRAMS
 
 __all__ = [
@@ -17,4 +17,5 @@ __all__ = [
     "language",
     "tensors",
     "texts",
+    "transforms",
 ]
