@@ -4,6 +4,7 @@
 from symshapes import _supported as _supported  # isort: split
 
 from symshapes.ambient import Ambient, Machine, ambient, fixed_ambient
+from symshapes.checkpoint import Checkpoint
 from symshapes.control_flow import AssociativeScan, Conditional, ControlFlow, Loop, Scan, connected
 from symshapes.counted import counted_factories
 from symshapes.env import ShapeEnv, UnbackedError
@@ -106,6 +107,7 @@ __all__ = [
     "SYMBOLIC",
     "Ambient",
     "AssociativeScan",
+    "Checkpoint",
     "Conditional",
     "ControlFlow",
     "DataDependentError",

@@ -62,6 +62,8 @@ class TransformLevels:
 
     def enter(self, function: Callable[..., int], args: Args) -> Variable:
         """Enter a level; the number that it has."""
+        if self._recorder.graph.checkpoint is not None:
+            raise Unsupported("a function transform within a checkpoint")
         node, number = self._call(function, args)
         self._entered.append((number, node))
         return Constant(number)

@@ -79,6 +79,8 @@ class GraphRecorder:
         #: Torch's settings where the frame begins, and how deep autocast is nested.
         self.entered_with = in_force()
         self.autocast_nesting = 0
+        #: Counts the program's questions whether gradients are computed.
+        self.asked_grad = 0
         self.autocast_nesting_change = 0
         self.refusals = refusals
         self._ranges = NumberRanges()

@@ -166,6 +166,8 @@ class Recorder(Protocol):
     autocast_nesting: int
     #: The variables of tensors, by the identity of their fakes.
     fakes: dict[int, Any]
+    #: Counts the program's questions whether gradients are computed.
+    asked_grad: int
 
     def record(self, op: str, target: Any, args: Args, kwargs: Kwargs) -> Variable:
         """Add one call. ``op`` is ``"call_function"`` or ``"call_method"``; the result is a variable."""
@@ -216,6 +218,11 @@ class Subgraphs(Protocol):
         operands: Sequence[Any],
     ) -> list[Variable]:
         """What a step gives of what is carried and a slice of each of `over`: the last values carried, the rest of all steps."""
+
+    def checkpointed(
+        self, function: Callable[[], Variable], saves: Callable[..., bool] | None
+    ) -> tuple[Variable, list[fx.Node]]:
+        """What a function gives, and its calls, marked as a checkpoint that `saves` some values. It must do nothing that counts twice."""
 
     def associative_scan(self, combine: Callable[[list[Variable]], Variable], over: Sequence[Any]) -> list[Variable]:
         """What the function makes of all slices of `over` up to each, of two of each at a time."""

@@ -3,12 +3,25 @@
 Each of ``PROGRAMS`` is a function of a tensor; everything it returns, raises or changes is compared.
 """
 
-from . import breaks, classes, containers, exceptions, functions, iteration, language, tensors, texts, transforms
+from . import (
+    breaks,
+    checkpoints,
+    classes,
+    containers,
+    exceptions,
+    functions,
+    iteration,
+    language,
+    tensors,
+    texts,
+    transforms,
+)
 from .registry import PROGRAMS
 
 __all__ = [
     "PROGRAMS",
     "breaks",
+    "checkpoints",
     "classes",
     "containers",
     "exceptions",
