@@ -85,7 +85,7 @@ def compile(
             ),
         )
     shortcuts = None
-    if attention is not None and isinstance(graph_module, fx.GraphModule):
+    if attention is not None and isinstance(graph_module, fx.GraphModule) and not _transforms(graph_module.graph):
         with phase("attention"):
             shortcuts = fused_attentions(graph_module.graph, attention)
     enabled = torch.is_grad_enabled()
@@ -157,6 +157,12 @@ def compile(
         enable_grad=not enabled,
         beneath=bool(getattr(graph_module, "meta", {}).get("beneath")),
     )
+
+
+def _transforms(graph: fx.Graph) -> bool:
+    """Whether function transforms (vmap, grad) run in a graph: what a value of theirs is like does not say what is computed."""
+    values = (node.meta.get("val") for node in graph.nodes)
+    return any(isinstance(value, torch.Tensor) and _torch.is_wrapped(value) for value in values)
 
 
 def _rewrite(graph: fx.Graph, rewrite: Callable[[fx.Graph], object] | None) -> None:

@@ -29,3 +29,21 @@ def undisturbed_autograd() -> Iterator[None]:
             torch.set_anomaly_enabled(True, check_nan)
         for pack, unpack in reversed(hooks):
             _torch.push_saved_tensor_hooks(pack, unpack)
+
+
+@contextmanager
+def levels_kept() -> Iterator[None]:
+    """Afterwards no level of a function transform (vmap, grad, jvp) is entered that was not before, however this ended."""
+    depth, dual = len(_torch.levels()), _torch.dual_level()
+    leaves, tangents = _torch.leaves_allowed(), _torch.tangents_enabled()
+    try:
+        yield
+    finally:
+        for level in reversed(_torch.levels()[depth:]):
+            _torch.leave_level(level)
+        while _torch.dual_level() > dual:
+            torch.autograd.forward_ad.exit_dual_level()
+        if _torch.leaves_allowed() is not leaves:
+            _torch.allow_leaves(leaves)
+        if _torch.tangents_enabled() is not tangents:
+            _torch.enable_tangents(tangents)

@@ -17,6 +17,7 @@ from .globals import ProgramGlobals
 from .guards import GuardTable
 from .identity import ObjectIdentity
 from .iteration import LanguageIteration
+from .levels import TransformLevels
 from .operators import LanguageOperators
 from .recorder import GraphRecorder
 from .refusals import Refusals
@@ -60,6 +61,7 @@ class Machine:
         self.calls = FunctionCalls(self, self.errors, self.recorder)
         self.operators = LanguageOperators(self)
         self.iteration = LanguageIteration(self)
+        self.levels = TransformLevels(self, self.state, self.effects, self.recorder)
         self.subgraphs = Subgraphs(self, self.state, self.effects, self.globals, self.recorder)
         self.custom_gradients = CustomGradients(self, self.recorder, self.subgraphs)
 

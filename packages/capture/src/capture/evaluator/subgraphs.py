@@ -25,6 +25,7 @@ from capture.variables.tensors import Tensor
 from symshapes import (
     SYMBOLIC,
     AssociativeScan,
+    Checkpoint,
     Conditional,
     ControlFlow,
     LazyGraphModule,
@@ -165,13 +166,48 @@ class Subgraphs:
         arguments = [*(value.node for value in over), *free]
         return self._called(scan, arguments, fakes, [*own, *made.calls])
 
+    def checkpointed(
+        self, function: Callable[[], Variable], saves: Callable[..., bool] | None
+    ) -> tuple[Variable, list[fx.Node]]:
+        """What a function gives, and its calls, marked as a checkpoint that `saves` some values. It must do nothing that counts twice."""
+        graph = self._recorder.graph
+        before, around = set(graph.graph.nodes), graph.checkpoint
+        graph.checkpoint = Checkpoint(saves, around)
+        try:
+            result = self._unchanging(function, "a checkpoint")
+        finally:
+            graph.checkpoint = around
+        return result, [node for node in graph.graph.nodes if node not in before and node.op != "placeholder"]
+
     # Evaluating
 
     def evaluated(self, function: Callable[[], Variable], own: Sequence[fx.Node] = ()) -> Evaluated:
         """Evaluate a function, to which the nodes `own` belong, that must leave nothing behind but its result and calls."""
-        recorder, effects = self._recorder, self._effects
-        graph = recorder.graph.graph
+        if self._m.levels.inside:
+            raise Unsupported("control flow within a function transform")
+        graph = self._recorder.graph.graph
         before = set(graph.nodes)
+        leaves: list[Tensor] = []
+
+        def evaluated() -> Variable:
+            result = function().realize(self._m)
+            leaves.extend(self._leaves(result))
+            return result
+
+        result = self._unchanging(evaluated, "control flow")
+        calls: dict[fx.Node, None] = {}
+        for node in graph.nodes:
+            if node in before or node.op == "placeholder":
+                continue
+            number = isinstance(node.meta.get("val"), SYMBOLIC)
+            if not number or any(part in calls or part in own for part in node.all_input_nodes):
+                calls[node] = None
+        return Evaluated(result, leaves, list(calls))
+
+    def _unchanging(self, function: Callable[[], Variable], what: str) -> Variable:
+        """Evaluate a function that must leave nothing behind but its result and calls; `what` would be wrong otherwise, in words."""
+        recorder, effects = self._recorder, self._effects
+        before = set(recorder.graph.placeholders)
         outside = [fake for fake in recorder.graph.inputs if isinstance(fake, torch.Tensor)]
         outside += [tensor.fake for tensor in recorder.fakes.values()]
         versions = [_version(fake) for fake in outside]
@@ -180,31 +216,27 @@ class Subgraphs:
         promised, from_data = len(env.runtime_asserts), env.unbacked_count
         iterators = [(each, dict(vars(each))) for each in self._iterators()]
         if any(isinstance(each, Generator) for each, _ in iterators):
-            raise Unsupported("control flow beside a generator, which it may step")
+            raise Unsupported(f"{what} beside a generator, which it may step")
         with effects.apart() as changed:
             try:
                 result = function().realize(self._m)
             except SymbolicRaise as error:
-                raise Unsupported("control flow over a function that raises") from error
-            leaves = list(self._leaves(result))
+                raise Unsupported(f"{what} over a function that raises") from error
         if changed() or self._globals.written != module_globals or len(recorder.placed) != placed:
-            raise Unsupported("control flow over a function that changes what is outside of it")
+            raise Unsupported(f"{what} over a function that changes what is outside of it")
         if any(vars(each) != state for each, state in iterators) or in_force() != settings:
-            raise Unsupported("control flow over a function that changes what is outside of it")
+            raise Unsupported(f"{what} over a function that changes what is outside of it")
         if len(env.runtime_asserts) != promised:
-            raise Unsupported("control flow over a function that promises something of data")
-        if [_version(fake) for fake in outside] != versions:
-            raise Unsupported("control flow over a function that writes to a tensor from outside of it")
-        calls: dict[fx.Node, None] = {}
-        for node in graph.nodes:
-            if node in before or node.op == "placeholder":
-                continue
-            number = isinstance(node.meta.get("val"), SYMBOLIC)
-            if not number or any(part in calls or part in own for part in node.all_input_nodes):
-                calls[node] = None
+            raise Unsupported(f"{what} over a function that promises something of data")
+        inputs = zip(recorder.graph.inputs, recorder.graph.placeholders, strict=True)  # also those that were met within
+        met = any(
+            isinstance(f, torch.Tensor) and _version(f) != n.meta["version"] for f, n in inputs if n not in before
+        )
+        if met or [_version(fake) for fake in outside] != versions:
+            raise Unsupported(f"{what} over a function that writes to a tensor from outside of it")
         if env.unbacked_count != from_data:
-            raise Unsupported("control flow over a function with sizes that are in data")
-        return Evaluated(result, leaves, list(calls))
+            raise Unsupported(f"{what} over a function with sizes that are in data")
+        return result
 
     def _iterators(self) -> Iterable[Any]:
         """Those that the program holds: a step of one is a change that no object tells of."""
@@ -391,5 +423,5 @@ def _is_condition(fake: Any) -> bool:
 
 def _version(fake: Any) -> int:
     if fake.is_inference():
-        raise Unsupported("control flow over tensors that count no writes")
+        raise Unsupported("control flow or a checkpoint over tensors that count no writes")
     return int(fake._version)

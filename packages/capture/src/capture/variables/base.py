@@ -171,6 +171,8 @@ class Recorder(Protocol):
     graph: Any
     #: What the program did to autograd's graph.
     autograd: AutogradHistory
+    #: Counts the program's questions whether gradients are computed.
+    asked_grad: int
 
     def record(self, op: str, target: Any, args: Args, kwargs: Kwargs) -> Variable:
         """Add one call. ``op`` is ``"call_function"`` or ``"call_method"``; the result is a variable."""
@@ -222,6 +224,11 @@ class Subgraphs(Protocol):
     ) -> list[Variable]:
         """What a step gives of what is carried and a slice of each of `over`: the last values carried, the rest of all steps."""
 
+    def checkpointed(
+        self, function: Callable[[], Variable], saves: Callable[..., bool] | None
+    ) -> tuple[Variable, list[fx.Node]]:
+        """What a function gives, and its calls, marked as a checkpoint that `saves` some values. It must do nothing that counts twice."""
+
     def associative_scan(self, combine: Callable[[list[Variable]], Variable], over: Sequence[Any]) -> list[Variable]:
         """What the function makes of all slices of `over` up to each, of two of each at a time."""
 
@@ -247,6 +254,33 @@ class CustomGradients(Protocol):
 
     def unhook(self, node: fx.Node) -> None:
         """Take it away again."""
+
+
+class Levels(Protocol):
+    """Levels of function transforms (vmap, grad, jvp)."""
+
+    #: Whether the program's saved-tensor hooks are in force, which an evaluation does not see.
+    under_hooks: bool
+
+    @property
+    def inside(self) -> bool:
+        """Whether any level is entered: the graph cannot end here."""
+
+    @property
+    def on_symbols(self) -> AbstractContextManager[Any]:
+        """What operations run in: within levels, where sizes are symbols, in what takes them."""
+
+    def enter(self, function: Callable[..., int], args: Args) -> Variable:
+        """Enter a level; the number that it has."""
+
+    def leave(self, function: Callable[..., int]) -> Variable:
+        """Leave the innermost level."""
+
+    def set(self, function: Callable[..., Any], args: Args) -> None:
+        """Set what holds within levels."""
+
+    def level(self, number: Variable) -> Variable:
+        """A level that is entered, as an argument of an operation."""
 
 
 class Calls(Protocol):
@@ -356,6 +390,10 @@ class Interpreter(Protocol):
     @property
     def custom_gradients(self) -> CustomGradients:
         """The program's own backwards."""
+
+    @property
+    def levels(self) -> Levels:
+        """Levels of function transforms."""
 
     @property
     def errors(self) -> Errors:

@@ -88,6 +88,7 @@ class Tensor(Variable):
         raw = self.replaced(m, name)
         if raw is not None:
             return descriptor_get(m, raw, self.cls, self, self.cls, name)
+        m.recorder.asked_grad += name == "requires_grad"
         if name in METADATA:
             return Constant(getattr(self.fake, name))
         if name == "nbytes":
