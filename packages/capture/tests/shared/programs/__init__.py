@@ -3,7 +3,21 @@
 Each of ``PROGRAMS`` is a function of a tensor; everything it returns, raises or changes is compared.
 """
 
-from . import breaks, classes, containers, exceptions, functions, iteration, language, tensors, texts
+from . import (
+    breaks,
+    classes,
+    containers,
+    exceptions,
+    functions,
+    iteration,
+    language,
+    mappings,
+    matching,
+    operators_by_method,
+    set_methods,
+    tensors,
+    texts,
+)
 from .registry import PROGRAMS
 
 __all__ = [
@@ -15,6 +29,10 @@ __all__ = [
     "functions",
     "iteration",
     "language",
+    "mappings",
+    "matching",
+    "operators_by_method",
+    "set_methods",
     "tensors",
     "texts",
 ]
