@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,6 +160,26 @@ class DictValueAt(ReadFrom):
 
     def read(self, values: FrameValues) -> Any:
         return _listed_values(self.base.read(values))[self.index]
+
+
+@dataclass(frozen=True, slots=True)
+class Applied(ReadFrom):
+    """`function(base, index)` of a function of this package that looks into the value and changes nothing."""
+
+    function: Callable[[Any, int], Any]
+    index: int
+
+    __hash__ = kept_hash
+
+    @property
+    def name(self) -> str:
+        return f"{self.function.__name__}({self.base.name}, {self.index})"
+
+    def load(self) -> list[Instruction]:
+        return build.call_function(build.load_const(self.function), self.base.load(), build.load_const(self.index))
+
+    def read(self, values: FrameValues) -> Any:
+        return self.function(self.base.read(values), self.index)
 
 
 @dataclass(frozen=True, slots=True)

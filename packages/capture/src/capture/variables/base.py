@@ -57,6 +57,9 @@ class Effects(Protocol):
     def mutated(self, variable: Variable) -> None:
         """Note a change of a tracked object."""
 
+    def has_changed(self, variable: Variable) -> bool:
+        """Whether a change of it was noted."""
+
     def apart(self) -> AbstractContextManager[Callable[[], bool]]:
         """Meanwhile changes are noted apart; gives what tells whether anything was changed that was there before."""
 
@@ -103,6 +106,9 @@ class Builder(Protocol):
 
     def wrap(self, value: Any, source: Source | None) -> Variable:
         """The variable of a real value read from ``source``; guards what it is. None: its identity is fixed."""
+
+    def met(self, value: Any) -> Variable | None:
+        """The variable of a real object that was looked at already."""
 
     def identified(self, variable: Any, source: Source | None) -> Any:
         """A variable of a known object, which ``source`` must go on to read."""
@@ -359,8 +365,11 @@ class Iteration(Protocol):
     def stop_as_exception(self, action: Callable[[], Variable]) -> Variable:
         """Turn exhaustion into the program's ``StopIteration``."""
 
-    def elements(self, value: Variable) -> list[Variable]:
-        """All elements of an iterable, as ``list`` takes them."""
+    def elements(self, value: Variable, most: int | None = None) -> list[Variable]:
+        """All elements of an iterable, as ``list`` takes them; an iterator is asked for no more than ``most``."""
+
+    def among(self, iterable: Variable, value: Variable) -> bool:
+        """Whether an iterable gives a value, which it is asked for until it does."""
 
     def pairs(self, value: Variable) -> list[tuple[Variable, Variable]]:
         """Keys and values of a mapping, or of an iterable of pairs, as ``dict`` takes them."""
@@ -519,7 +528,7 @@ class Variable:
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
         """``value in self`` by iteration, as Python does without ``__contains__``."""
-        return any(m.operators.equal(x, value) for x in m.iteration.elements(self))
+        return m.iteration.among(self, value)
 
     def realize(self, m: Interpreter) -> Variable:
         """The variable itself; an input not looked at yet installs its guards here."""
