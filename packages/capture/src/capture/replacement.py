@@ -30,7 +30,7 @@ from .graph import Break, CapturedGraph
 from .guards import Guard, GuardKind
 from .resume import continuation, group_end, names_beside, origin_of, plain_form, reachable, stack_after, stub
 from .settings import NESTING, calls_between, in_force, put_back, restored
-from .sources import Local, Source
+from .sources import Local, Made, Source
 from .variables.base import Variable
 from .variables.functions import Cell
 from .variables.placeholders import NULL, resolved
@@ -183,7 +183,9 @@ class Replacement:
         places = tuple(
             i
             for i, source in enumerate(sources)
-            if not isinstance(inputs[i], SYMBOLIC) and self._m.identity.lives_on(source)
+            if not isinstance(inputs[i], SYMBOLIC)
+            and not isinstance(source, Made)
+            and self._m.identity.lives_on(source)
         )
         lasting = set(places)
         brought = [source for i, source in enumerate(sources) if i not in lasting]

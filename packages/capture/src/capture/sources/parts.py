@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -274,6 +275,25 @@ class Referent(ReadFrom):
 
     def read(self, values: FrameValues) -> Any:
         return weakref.ref.__call__(self.base.read(values))
+
+    __hash__ = kept_hash
+
+
+@dataclass(frozen=True, slots=True)
+class Made(ReadFrom):
+    """`function(base)`: what stands for a value, made of it anew each time that it is read."""
+
+    function: Callable[[Any], Any]
+
+    @property
+    def name(self) -> str:
+        return self.base.name
+
+    def load(self) -> list[Instruction]:
+        return build.call_function(build.load_const(self.function), self.base.load())
+
+    def read(self, values: FrameValues) -> Any:
+        return self.function(self.base.read(values))
 
     __hash__ = kept_hash
 

@@ -20,6 +20,7 @@ from symshapes import is_open
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, part
 from .constants import BoundBuiltin, Constant
+from .handlers import handler_of
 from .iterators import SequenceIterator
 from .lookups import class_lookup
 from .number_arguments import selected, tensor_of, weighted
@@ -176,6 +177,9 @@ class Tensor(Variable):
 
     def special_method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         """A method that no graph can hold, where its arguments make it one that can be followed; raises ``Unsupported``."""
+        handler = handler_of(getattr(torch.Tensor, name, None))
+        if handler is not None:
+            return handler(m, [self, *args], kwargs)
         if name in ("register_hook", "retain_grad"):
             m.recorder.note_places(self)
         elif name == "backward":
