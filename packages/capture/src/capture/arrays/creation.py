@@ -21,7 +21,9 @@ def _sizes(shape: Shape) -> list[int]:
 
 
 def of_numbers(values: Any, dtype: torch.dtype) -> Tensor:
-    """An array of known numbers, in nested lists."""
+    """An array of known numbers: one, which kernels are written with, or more in nested lists."""
+    if not isinstance(values, Sequence):
+        return torch.full((), values, dtype=dtype, device=CPU)
     return torch.tensor(values, dtype=dtype, device=CPU)
 
 

@@ -197,8 +197,8 @@ UFUNCS: dict[str, Callable[..., Any]] = {
 
 #: Those that torch has exact results of in half precision, where NumPy, too, computes in single precision and rounds.
 _AS_THEY_ARE = frozenset({"nextafter"})
-#: Integers to the power of a number of Python's: NumPy raises for those below 0.
-_POWERS = frozenset({"power"})
+#: To a number of Python's, which the kernel is written with. NumPy raises for integers to powers below 0.
+_POWERS = frozenset({"power", "float_power"})
 
 
 def apply(name: str, *operands: Any, dtype: torch.dtype | None = None) -> Any:
@@ -212,8 +212,8 @@ def apply(name: str, *operands: Any, dtype: torch.dtype | None = None) -> Any:
     if torch.float16 in loop[: ufunc.nin] and name not in _AS_THEY_ARE:
         taken = [each.float() if each.dtype is torch.float16 else each for each in taken]
     exponent = operands[-1]
-    if name in _POWERS and isinstance(exponent, int) and exponent >= 0 and _is_whole(taken[0]):
-        found = torch.pow(taken[0], exponent)
+    if name in _POWERS and isinstance(exponent, int | float) and (exponent >= 0 or not _is_whole(taken[0])):
+        found = torch.pow(taken[0], exponent)  # a square is a product then
     else:
         found = UFUNCS[name](*taken)
     if isinstance(found, tuple):

@@ -3,7 +3,7 @@
 Each of ``PROGRAMS`` is a function of a tensor; everything it returns, raises or changes is compared.
 """
 
-from . import breaks, classes, containers, exceptions, functions, iteration, language, tensors, texts
+from . import breaks, classes, containers, data, exceptions, functions, iteration, language, tensors, texts
 from .registry import PROGRAMS
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "breaks",
     "classes",
     "containers",
+    "data",
     "exceptions",
     "functions",
     "iteration",

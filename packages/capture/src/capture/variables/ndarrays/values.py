@@ -330,6 +330,7 @@ def scalar(m: Interpreter, value: NumpyConstant) -> NdArray:
 
 
 def constant(m: Interpreter, value: Any, *, scalar: bool = False) -> NdArray:
+    """A known array, or scalar, made by the graph."""
     try:
         dtype = torch_dtype(value.dtype)
     except NotImplementedError as error:
