@@ -476,6 +476,9 @@ class Variable:
         """Change the real object, which ``e.load`` pushes; so it does the values, which all lie in locals by then."""
         raise Unsupported(f"side effect on {self!r}")
 
+    #: Whether ``with`` takes it, by its attributes ``__enter__`` and ``__exit__``.
+    manages_context = False
+
     #: Whether its class decides about operators before any other operand's, by ``operate``.
     rules_operators = False
 

@@ -22,6 +22,7 @@ from capture.variables.sequences import Sequence
 from capture.variables.tensors import Tensor
 from capture.variables.torch_calls import BuiltinFunction
 
+from .errors import check_errors
 from .values import (
     ARRAY_METHODS,
     SCALARS,
@@ -118,6 +119,7 @@ def call_entry(
     """A call of what an entry stands for: ``real``, if its parameters are told by that. ``computed``: results are scalars where they can be."""
     if torch.is_autocast_enabled("cpu"):
         raise Unsupported("arrays where autocast is on")
+    check_errors(m)
     given = _bound(m, entry, [arg.realize(m) for arg in args], {k: v.realize(m) for k, v in kwargs.items()}, real)
     positional: Args = []
     named: Kwargs = {}

@@ -24,6 +24,8 @@ from capture.variables.sequences import Sequence, Tuple
 from capture.variables.slices import Slice
 from capture.variables.tensors import Tensor
 
+from .errors import check_errors
+
 #: The ufunc that each operator is.
 OPERATORS: dict[str, np.ufunc] = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide, "//": np.floor_divide, "%": np.remainder,
@@ -429,6 +431,7 @@ def call_ufunc(
     """A ufunc's result; written to ``out`` where that is given, which must take it by NumPy's rule of the same kind."""
     if torch.is_autocast_enabled("cpu"):
         raise Unsupported("arrays where autocast is on")
+    check_errors(m)
     operands = [operand(m, arg) for arg in args]
     named = {} if dtype is None else {"dtype": dtype}
     made = m.recorder.record("call_function", apply, [Constant(ufunc.__name__), *operands], named).realize(m)
