@@ -3,13 +3,26 @@
 Each of ``PROGRAMS`` is a function of a tensor; everything it returns, raises or changes is compared.
 """
 
-from . import breaks, classes, containers, data, exceptions, functions, iteration, language, tensors, texts
+from . import (
+    breaks,
+    classes,
+    comprehension_cells,
+    containers,
+    data,
+    exceptions,
+    functions,
+    iteration,
+    language,
+    tensors,
+    texts,
+)
 from .registry import PROGRAMS
 
 __all__ = [
     "PROGRAMS",
     "breaks",
     "classes",
+    "comprehension_cells",
     "containers",
     "data",
     "exceptions",

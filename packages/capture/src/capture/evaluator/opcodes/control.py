@@ -26,6 +26,14 @@ def _jump(m: Machine, frame: Frame, op: Op) -> None:
         m.state.count_instructions(20)
 
 
+@operation("TO_BOOL")
+def _to_bool(m: Machine, frame: Frame, op: Op) -> str | None:
+    """What tests the bool comes next and is of the same step, as if it tested the value: one break, not two."""
+    following = frame.program.ops[frame.ip]
+    frame.ip += 1
+    return following.handler(m, frame, following)
+
+
 @operation("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")
 def _jump_if_true(m: Machine, frame: Frame, op: Op) -> None:
     condition = frame.pop(m)
