@@ -31,7 +31,7 @@ from .graph import Break, CapturedGraph
 from .guards import Guard, GuardKind
 from .resume import names_beside, origin_of
 from .settings import NESTING, calls_between, in_force, put_back, restored
-from .sources import Local, Source
+from .sources import Local, Made, Source
 from .variables.base import Variable
 from .variables.functions import Cell
 from .variables.placeholders import NULL, resolved
@@ -187,7 +187,9 @@ class Replacement:
         places = tuple(
             i
             for i, source in enumerate(sources)
-            if not isinstance(inputs[i], SYMBOLIC) and self._m.identity.lives_on(source)
+            if not isinstance(inputs[i], SYMBOLIC)
+            and not isinstance(source, Made)
+            and self._m.identity.lives_on(source)
         )
         lasting = set(places)
         brought = [source for i, source in enumerate(sources) if i not in lasting]

@@ -568,6 +568,24 @@ class Variable:
         """Change the real object, which ``e.load`` pushes; so it does the values, which all lie in locals by then."""
         raise Unsupported(f"side effect on {self!r}")
 
+    #: Whether ``with`` takes it, by its attributes ``__enter__`` and ``__exit__``.
+    manages_context = False
+
+    #: Whether its class decides about operators before any other operand's, by ``operate``.
+    rules_operators = False
+
+    def operate(self, m: Interpreter, symbol: str, operands: list[Variable]) -> Variable:
+        """The operator of one or two operands, of which this is one; the symbol of an assignment has changed the first."""
+        raise Unsupported(f"{symbol} of {self!r}")
+
+    def as_number(self, m: Interpreter, cls: type) -> Variable | None:
+        """``bool``, ``int`` or ``float`` of data, as a symbolic number; None where the value holds none."""
+        return None
+
+    def data_as_tensor(self, m: Interpreter) -> Variable | None:
+        """The tensor over the memory that a value's data lies in; None for values that have none."""
+        return None
+
     # Operators on built-in values, where no method written in Python decides
 
     def as_operand(self, m: Interpreter) -> Variable:

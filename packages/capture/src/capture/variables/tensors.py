@@ -21,6 +21,7 @@ from . import autograd_state
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, part
 from .constants import BoundBuiltin, Constant
+from .handlers import handler_of
 from .iterators import SequenceIterator
 from .lookups import class_lookup
 from .number_arguments import selected, tensor_of, weighted
@@ -172,6 +173,9 @@ class Tensor(Variable):
             names = ("grad_tensors", "retain_graph", "create_graph", "inputs")
             given = dict(zip(names, args, strict=False)) | {_AS_FUNCTION.get(k, k): v for k, v in kwargs.items()}
             return m.calls.call(m.builder.known(torch.autograd.backward), [self], given)
+        handler = handler_of(getattr(torch.Tensor, name, None))
+        if handler is not None:
+            return handler(m, [self, *args], kwargs)
         if name == "tolist" and config.capture_data_dependent and all(map(_is_told, self.fake.shape)):
             return m.recorder.record("call_method", name, [self], {})
         if name == "__len__":
