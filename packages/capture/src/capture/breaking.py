@@ -17,19 +17,18 @@ from .bytecode import Instruction, assemble, build, decode, liveness
 from .bytecode.dialect import current
 from .names import Names
 from .resume import (
+    body_from,
     continuation,
     entrance,
     group_end,
     names_beside,
     origin_of,
     plain_form,
-    reachable,
     stack_after,
     stub,
     taken,
 )
 
-_FRAME_SETUP = frozenset({"MAKE_CELL", "COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})
 _NO_FALL_THROUGH_STUB = frozenset({"RAISE_VARARGS", "RERAISE", "RETURN_VALUE", "RETURN_CONST"})
 
 
@@ -55,7 +54,7 @@ def goes_on(frame: Interrupted) -> list[Instruction]:
     end = group_end(instructions, frame.index)
     group = instructions[frame.index : end + 1]
     handled = [i.handler.target for i in group if i.handler is not None]
-    kept = [i for i in reachable(instructions, handled) if i.opname not in _FRAME_SETUP]
+    kept = body_from(instructions, handled)
     return _awaiting(frame, instructions, group, kept) if frame.awaits else _broken(frame, instructions, group, kept)
 
 

@@ -21,6 +21,7 @@ from .aliasing import separated
 from .attempt import Attempt, Stopped
 from .breaking import goes_on
 from .bytecode import Instruction, argument_names, assemble, build, liveness
+from .departures import Departures
 from .effects import Replay
 from .emit import Emitter
 from .errors import GraphRefused, SkipFrame
@@ -28,9 +29,9 @@ from .evaluator.program import program_of
 from .frozen import Frozen, owners, what_freezes, witnesses
 from .graph import Break, CapturedGraph
 from .guards import Guard, GuardKind
-from .resume import names_beside
+from .resume import names_beside, origin_of
 from .settings import NESTING, calls_between, in_force, put_back, restored
-from .sources import Local, Source
+from .sources import Local, Made, Source
 from .variables.base import Variable
 from .variables.functions import Cell
 from .variables.placeholders import NULL, resolved
@@ -86,16 +87,18 @@ class Replacement:
             restored = self._live_locals()
             cells = [c for n, c in frame.cells.items() if n in self._code.co_cellvars]
             within = [Within(each) for each in self._attempt.suspended[1:]]
-            roots = [*frame.stack, *restored.values(), *cells, *(v for each in within for v in each.values())]
+            roots = [*frame.stack, *restored.values(), *cells, *self._foreign_cells().values()]
+            roots += [v for each in within for v in each.values()]
         e.plan([*roots, *effects.roots()])
         m.identity.guard_all(m.recorder.graph)
-        outputs = list(dict.fromkeys(v.node for v in e.results if v.node is not None))
+        departures = Departures(m, e.results)
+        outputs = list(dict.fromkeys(departures.nodes.get(v.node, v.node) for v in e.results if v.node is not None))
         empty = m.recorder.graph.is_empty(outputs, m.recorder.graph.changes_inputs())
         if empty and self._attempt.finished and not effects and not calls_between(self._attempt.before, after):
             return Capture(self._attempt.guards(), None, None, breaks, suspended=e.suspended)
         graph = None
         if not empty:
-            graph = self._compile_and_call(e, outputs, backend, breaks)
+            graph = self._compile_and_call(e, outputs, departures, backend, breaks)
         e.save_sources = bool(effects)
         if effects:
             for root in roots:
@@ -123,7 +126,7 @@ class Replacement:
         e.temps[id(root)] = name
 
     def _compile_and_call(
-        self, e: Emitter, outputs: list[fx.Node], backend: Backend, breaks: list[Break]
+        self, e: Emitter, outputs: list[fx.Node], departures: Departures, backend: Backend, breaks: list[Break]
     ) -> CapturedGraph:
         m = self._m
         told = [node.meta["val"] for node in outputs]
@@ -174,7 +177,8 @@ class Replacement:
             e.emit(build.store_fast(names[node]))
         for v in e.results:
             if v.node is not None:
-                e.temps[id(v)] = names[v.node]
+                e.temps[id(v)] = name = names[departures.nodes.get(v.node, v.node)]
+                departures.write(e, v, name)
         return captured
 
     def _call_graph(self, e: Emitter, compiled: Callable[..., Any], sources: Sequence[Source]) -> None:
@@ -183,7 +187,9 @@ class Replacement:
         places = tuple(
             i
             for i, source in enumerate(sources)
-            if not isinstance(inputs[i], SYMBOLIC) and self._m.identity.lives_on(source)
+            if not isinstance(inputs[i], SYMBOLIC)
+            and not isinstance(source, Made)
+            and self._m.identity.lives_on(source)
         )
         lasting = set(places)
         brought = [source for i, source in enumerate(sources) if i not in lasting]
@@ -236,6 +242,11 @@ class Replacement:
         live = liveness(program_of(self._code).instructions)[frame.op.index]
         return {n: v for n, v in frame.local.items() if n in live}
 
+    def _foreign_cells(self) -> dict[str, Variable]:
+        """The cells that have the places of the frame's own ones within a comprehension, whose variables are in the frame."""
+        own = self._frame.own_cells
+        return {name: cell for name, cell in self._frame.cells.items() if cell is not own.get(name)}
+
     def _breaking(self, e: Emitter, restored: dict[str, Variable], within: list[Within]) -> list[Instruction]:
         """Restore stack and locals, run the operation in a copy of the body, call the resume function."""
         frame = self._frame
@@ -248,6 +259,7 @@ class Replacement:
             load_stand_ins(e, frame, within)
             e.emit(build.store_fast(e.names.own("inner")))
         changed = {n: v for n, v in restored.items() if not self._unchanged_argument(n, v)}
+        changed.update(self._foreign_cells())
         for value in changed.values():
             e.load(value)
         self._write_cells(e)
@@ -268,11 +280,11 @@ class Replacement:
         code = self._code
         head = build.prologue(code.co_cellvars, code.co_freevars)
         # A closure's first instructions have no line; whatever runs here must have one for tracebacks.
-        known = (i.positions for i in program_of(code).instructions)
-        first = next(p for p in known if p is not None and p.lineno is not None)
+        known = [i for i in program_of(code).instructions if i.lineno is not None]
+        first = next(i.positions for i in known if origin_of(code) is None or i.opname != "RESUME")
         if self._m.state.visit is not None:
             passed = passing(self._m.state.visit)
-            head[-1].positions = first
+            head[-1].positions = known[0].positions
             first = passed[-1].positions or first if passed else first
             head += passed
         for each in (*head, *instructions):

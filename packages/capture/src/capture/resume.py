@@ -13,14 +13,15 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from . import _native
-from .bytecode import Instruction, assemble, build, decode, falls_through, liveness, stack_effect
+from .bytecode import Instruction, Positions, assemble, build, decode, falls_through, liveness, stack_effect
 from .bytecode.dialect import current
 from .errors import SkipFrame
 from .identity_map import IdentityMap
 from .names import Names
 
-_FRAME_SETUP = frozenset({"MAKE_CELL", "COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})
-_CALL_GROUP = frozenset({"KW_NAMES", "PRECALL"})
+_FRAME_SETUP = frozenset({"COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})
+#: Operations that are one step with the next.
+_PREFIXES = frozenset({"KW_NAMES", "PRECALL", "TO_BOOL"})
 
 #: How many values an operation leaves on the stack that were not there before; others leave one.
 _PUSHES: dict[str, int] = {
@@ -89,8 +90,8 @@ def origin_of(code: CodeType) -> ResumeOrigin | None:
 
 
 def group_end(instructions: list[Instruction], index: int) -> int:
-    """The last operation of the step that starts at ``index``: a call includes its keyword names."""
-    while instructions[index].opname in _CALL_GROUP:
+    """The last operation of the step that starts at ``index``: a call includes its keyword names, a jump what it tests."""
+    while instructions[index].opname in _PREFIXES:
         index += 1
     return index
 
@@ -115,12 +116,12 @@ def stack_after(instructions: list[Instruction], index: int, before: list[bool],
     kept = before[: depth - pushes]
     after = kept + [True] * pushes
     if _pushes_null(instruction):
-        after.insert(len(after) - 1, False)
+        after.insert(len(after) - current().null_beneath, False)
     return after
 
 
 def _pushes_null(instruction: Instruction) -> bool:
-    """Whether the operation pushes a NULL or a self beneath its result."""
+    """Whether the operation pushes a NULL or a self beside its result."""
     if instruction.opname == "LOAD_METHOD":
         return True
     if instruction.opname not in _METHOD_FORMS:
@@ -129,16 +130,17 @@ def _pushes_null(instruction: Instruction) -> bool:
 
 
 def plain_form(instruction: Instruction) -> list[Instruction]:
-    """The step's last operation so that a NULL it pushes is certain, and below its result."""
+    """The step's last operation so that a NULL it pushes is certain, and where a call wants it."""
     if not _pushes_null(instruction):
         return [instruction]
+    null = [Instruction("PUSH_NULL"), *(build.swap(2) if current().null_beneath else ())]
     if instruction.opname == "LOAD_GLOBAL":
-        plain = [Instruction("PUSH_NULL"), Instruction("LOAD_GLOBAL", 0, instruction.argval)]
+        plain = build.push_callable(build.load_global(instruction.argval))
     elif instruction.opname == "LOAD_SUPER_ATTR":
         instruction.arg = (instruction.arg or 0) & ~1
-        plain = [instruction, Instruction("PUSH_NULL"), *build.swap(2)]
+        plain = [instruction, *null]
     else:
-        plain = [Instruction("LOAD_ATTR", 0, instruction.argval), Instruction("PUSH_NULL"), *build.swap(2)]
+        plain = [*build.load_attr(instruction.argval), *null]
     for each in plain:
         each.handler, each.positions = instruction.handler, instruction.positions
     # Jumps to the operation must still find it: reuse the object as a NOP in front.
@@ -166,6 +168,15 @@ def reachable(instructions: list[Instruction], roots: Iterable[Instruction]) -> 
         if falls_through(instruction):
             todo.append(at + 1)
     return [instructions[at] for at in sorted(seen)]
+
+
+def body_from(instructions: list[Instruction], roots: Iterable[Instruction]) -> list[Instruction]:
+    """The same without what prepares a frame. A cell that is made later, by a comprehension, is of the body."""
+    names = (instruction.opname for instruction in instructions)
+    entry = next((at for at, name in enumerate(names) if name == "RESUME"), 0)
+    cells = {id(instruction) for instruction in instructions[:entry] if instruction.opname == "MAKE_CELL"}
+    found = reachable(instructions, roots)
+    return [each for each in found if each.opname not in _FRAME_SETUP and id(each) not in cells]
 
 
 @dataclass(frozen=True)
@@ -219,12 +230,15 @@ def _resume_code(
     free: tuple[str, ...],
 ) -> CodeType:
     target = instructions[at]
-    kept = [i for i in reachable(instructions, [target]) if i.opname not in _FRAME_SETUP]
+    kept = body_from(instructions, [target])
     index = {id(instruction): i for i, instruction in enumerate(instructions)}
     setup, arguments = entrance(original, stack, first, names, free)
     setup += build.jump(target)
     for instruction in setup:
         instruction.positions = target.positions
+        if instruction.opname == "RESUME":  # as in any function: monitors take what follows on its line for no new one
+            line = original.co_firstlineno
+            instruction.positions = Positions(line, line, 0, 0)
     code = assemble(
         [*setup, *kept],
         like=original,
@@ -283,14 +297,15 @@ def stub(
             names.append(generated.stack(i))
             out += build.store_fast(names[-1])
         else:
-            # A NULL is taken off by a call that wants one beneath its callable.
-            out += [*build.load_const(tuple), *build.call(0), *build.pop()]
+            # A NULL is taken off by a call that wants one.
+            out += [*build.load_const(tuple), *(() if current().null_beneath else build.swap(2))]
+            out += [*build.call(0), *build.pop()]
     names.reverse()
     load: list[Instruction]
     if then.free:
         cells = [i for name in then.free for i in build.load_closure(name)]
         load = [*cells, *build.build_tuple(len(then.free)), *build.load_const(then.code)]
-        load.append(Instruction("MAKE_FUNCTION", 8))
+        load += build.make_closure()
     else:
         load = build.load_const(make_resume(then.code, module_globals))
     args: list[Instruction] = []

@@ -19,6 +19,7 @@ from symshapes import is_generated
 
 from .errors import ProgramErrors
 from .frame import RETURN, YIELD, Evaluation, Frame, resume_with_error, run
+from .program import confuses_cells
 from .recorder import GraphRecorder
 
 _SKIPPED_FLAGS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
@@ -96,6 +97,9 @@ class FunctionCalls:
             raise Unsupported(f"coroutine {code.co_qualname}")
         if is_generated(code):
             raise Unsupported(f"generated code ({code.co_qualname} in {code.co_filename})")
+        confused = confuses_cells(code)
+        if confused is not None:
+            raise Unsupported(confused)
         bound = function.bind(m, args, kwargs)
         # Those that it was made with, whatever its globals say now.
         builtins: Any = getattr(function.real, "__builtins__", None) or function.globals.get("__builtins__")

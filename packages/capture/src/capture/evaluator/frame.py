@@ -67,6 +67,8 @@ class Frame:
         self.builtins = builtins
         self.local = local
         self.cells: dict[str, Cell] = dict(zip(code.co_freevars, closure, strict=True))
+        #: Those that the frame begins with; in a comprehension that is evaluated in the frame others take their places.
+        self.own_cells = dict(self.cells)
         self.stack: list[Variable] = []
         self.ip = 0
         self.kw_names: tuple[str, ...] = ()
@@ -78,6 +80,11 @@ class Frame:
         self.step = 0
         self.op: Op = self.program.ops[0]
         self.first_argument: Variable | None = local.get(code.co_varnames[0]) if code.co_argcount else None
+
+    def holds_cell(self, name: str) -> bool:
+        """Whether what a name's place among the locals holds is a cell, except for a while."""
+        code = self.code
+        return name in code.co_cellvars or (name in code.co_freevars and name not in code.co_varnames)
 
     # The value stack
 
