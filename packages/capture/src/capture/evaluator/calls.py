@@ -47,7 +47,7 @@ class FunctionCalls:
         """
         m = self._m
         function = function.realize(m)
-        caller.passed = ()
+        caller.passed, caller.passed_in = (), caller.op
         while (behind := function.calls_through(m, args, kwargs)) is not None:
             caller.passed += function.passed
             function, args, kwargs = behind
@@ -124,11 +124,11 @@ class FunctionCalls:
             resume_with_error(m, frame, error)
         elif sent is not None:
             frame.push(sent)
-        handled, origin = self._errors.handled, self._errors.handled_origin
+        handled = self._errors.handled
         try:
             signal = run(m, frame)
         finally:
-            self._errors.handled, self._errors.handled_origin = handled, origin
+            self._errors.handled = handled
         return signal == YIELD, frame.result
 
     def exception_of(self, args: Args) -> Variable:
