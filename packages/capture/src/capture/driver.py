@@ -96,6 +96,9 @@ def capture_frame(
                 return captured
             except CannotReconstruct as problem:
                 step = problem.variable.step
+                if len(attempt.suspended) > 1 and (step < 1 or (break_at is not None and step >= break_at)):
+                    # Before the call in which it was made.
+                    step = attempt.suspended[-2].step
                 if step < 1 or (break_at is not None and step >= break_at):
                     raise SkipFrame(f"{problem.why}, and no earlier place to break") from None
                 if reason is None:

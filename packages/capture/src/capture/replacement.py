@@ -19,8 +19,8 @@ from symshapes import SYMBOLIC
 from . import _native
 from .aliasing import separated
 from .attempt import Attempt, Stopped
-from .bytecode import Instruction, argument_names, assemble, build, decode, liveness
-from .bytecode.dialect import current
+from .breaking import goes_on
+from .bytecode import Instruction, argument_names, assemble, build, liveness
 from .effects import Replay
 from .emit import Emitter
 from .errors import GraphRefused, SkipFrame
@@ -28,15 +28,14 @@ from .evaluator.program import program_of
 from .frozen import Frozen, owners, what_freezes, witnesses
 from .graph import Break, CapturedGraph
 from .guards import Guard, GuardKind
-from .resume import body_from, continuation, group_end, names_beside, origin_of, plain_form, stack_after, stub
+from .resume import names_beside, origin_of
 from .settings import NESTING, calls_between, in_force, put_back, restored
 from .sources import Local, Source
 from .variables.base import Variable
 from .variables.functions import Cell
 from .variables.placeholders import NULL, resolved
 from .visits import passing
-
-_NO_FALL_THROUGH_STUB = frozenset({"RAISE_VARARGS", "RERAISE", "RETURN_VALUE", "RETURN_CONST"})
+from .within import Within, interrupted, load_stand_ins
 
 Backend = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
 
@@ -82,10 +81,13 @@ class Replacement:
         if self._attempt.finished:
             roots: list[Variable] = [frame.result]
             restored: dict[str, Variable] = {}
+            within: list[Within] = []
         else:
             restored = self._live_locals()
             cells = [c for n, c in frame.cells.items() if n in self._code.co_cellvars]
+            within = [Within(each) for each in self._attempt.suspended[1:]]
             roots = [*frame.stack, *restored.values(), *cells, *self._foreign_cells().values()]
+            roots += [value for each in within for value in each.values()]
         e.plan([*roots, *effects.roots()])
         m.identity.guard_all(m.recorder.graph)
         outputs = list(dict.fromkeys(v.node for v in e.results if v.node is not None))
@@ -105,7 +107,7 @@ class Replacement:
             e.emit(build.call_function(build.load_const(function), *loads), build.pop())
         for call in m.effects.remembered:
             e.emit(build.call_function(build.load_const(call)), build.pop())
-        instructions = self._returning(e) if self._attempt.finished else self._breaking(e, restored)
+        instructions = self._returning(e) if self._attempt.finished else self._breaking(e, restored, within)
         code = self._assembled(instructions)
         return Capture(
             self._attempt.guards(), graph, code, breaks, self._lasting, self._bound, e.suspended, self._owners
@@ -240,7 +242,7 @@ class Replacement:
         own = self._frame.own_cells
         return {name: cell for name, cell in self._frame.cells.items() if cell is not own.get(name)}
 
-    def _breaking(self, e: Emitter, restored: dict[str, Variable]) -> list[Instruction]:
+    def _breaking(self, e: Emitter, restored: dict[str, Variable], within: list[Within]) -> list[Instruction]:
         """Restore stack and locals, run the operation in a copy of the body, call the resume function."""
         frame = self._frame
         for value in frame.stack:
@@ -248,6 +250,9 @@ class Replacement:
                 e.emit([Instruction("PUSH_NULL")])
             else:
                 e.load(value)
+        if within:
+            load_stand_ins(e, frame, within)
+            e.emit(build.store_fast(e.names.own("inner")))
         changed = {n: v for n, v in restored.items() if not self._unchanged_argument(n, v)}
         changed.update(self._foreign_cells())
         for value in changed.values():
@@ -264,42 +269,7 @@ class Replacement:
         for name in e.made:
             if name in stored:
                 e.emit(build.delete_fast(name))
-        return [*e.out, *self._body(frame.op.index)]
-
-    def _body(self, index: int) -> list[Instruction]:
-        """The original body from the breaking operation on, with the calls of the resume functions in it."""
-        code, frame = self._code, self._frame
-        instructions = decode(code)
-        plain = decode(code)
-        before = [v is not NULL for v in frame.stack]
-        end = group_end(instructions, index)
-        broken = instructions[end]
-        bound = set(frame.local)
-        start = instructions[index]
-        group = instructions[index : end + 1]
-        handled = [i.handler.target for i in group if i.handler is not None]
-        kept = body_from(instructions, handled)
-        follow: list[Instruction] = []
-        jumped: list[Instruction] = []
-        first_cell = bool(code.co_argcount) and code.co_varnames[0] in code.co_cellvars
-        in_resume = origin_of(code) is not None
-
-        def make(target: int, jump: bool) -> list[Instruction]:
-            stack = stack_after(plain, index, before, jump)
-            then = continuation(code, target, stack, bound)
-            return stub(then, frame.globals, names_beside(code), first_cell or _first_is_free(code), in_resume, broken)
-
-        if broken.opname not in _NO_FALL_THROUGH_STUB:
-            follow = make(end + 1, False)
-        if broken.target is not None:
-            target = next(i for i, x in enumerate(instructions) if x is broken.target)
-            if broken.opname == "FOR_ITER":
-                jumped = [*current().end_for(), *make(target + len(current().end_for()), True)]
-            else:
-                jumped = make(target, True)
-            broken.target = jumped[0]
-        step = [*group[:-1], *plain_form(group[-1]), *follow]
-        return [*build.jump(start), *_merge(kept, group, step), *jumped]
+        return [*e.out, *goes_on(interrupted(frame, awaits=bool(within)))]
 
     def _assembled(self, instructions: list[Instruction]) -> CodeType:
         code = self._code
@@ -317,29 +287,3 @@ class Replacement:
                 each.positions = first
         names = argument_names(code)
         return assemble([*head, *instructions], like=code, argnames=names)
-
-
-def _merge(kept: list[Instruction], group: list[Instruction], step: list[Instruction]) -> list[Instruction]:
-    """The handlers' code with the broken step put in front, or in its place if they lead back to it.
-
-    What leads back brings the stack as evaluation has it: with a NULL below each method, never a self.
-    """
-    members = {id(i) for i in group}
-    if not any(id(i) in members for i in kept):
-        return [*step, *kept]
-    out: list[Instruction] = []
-    placed = False
-    for instruction in kept:
-        if id(instruction) in members:
-            if not placed:
-                out.extend(step)
-                placed = True
-        else:
-            out.extend(plain_form(instruction))
-    return out
-
-
-def _first_is_free(code: CodeType) -> bool:
-    origin = origin_of(code)
-    original = code if origin is None else origin.code
-    return bool(original.co_argcount) and original.co_varnames[0] in code.co_freevars

@@ -7,7 +7,7 @@ captured in turn. A resume function that breaks again does not nest: it returns 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
@@ -190,20 +190,26 @@ class Continuation:
     free: tuple[str, ...]
 
 
+def taken(
+    original: CodeType, live: frozenset[str], bound: set[str]
+) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
+    """What goes on in the middle of a function takes beside the stack: the first local, live locals, and free variables."""
+    free = tuple(original.co_cellvars) + tuple(original.co_freevars)
+    names = tuple(sorted((live & bound) - set(free)))
+    if "__class__" not in free or not original.co_argcount:
+        return None, names, free
+    # super() without arguments looks at the frame's first local.
+    first = original.co_varnames[0]
+    return first, tuple(n for n in names if n != first), free
+
+
 def continuation(root: CodeType, target: int, stack: list[bool], bound: set[str]) -> Continuation:
     """The function that goes on at operation ``target`` of ``root`` with such a stack and these bound locals."""
     origin = _origins.get(root)
     original = root if origin is None else origin.code
     at = target if origin is None else origin.index(target)
     instructions = decode(original)
-    free = tuple(original.co_cellvars) + tuple(original.co_freevars)
-    live = liveness(instructions)[at]
-    names = tuple(sorted((live & bound) - set(free)))
-    first: str | None = None
-    if "__class__" in free and original.co_argcount:
-        # super() without arguments looks at the frame's first local.
-        first = original.co_varnames[0]
-        names = tuple(n for n in names if n != first)
+    first, names, free = taken(original, liveness(instructions)[at], bound)
     key = (at, tuple(stack), first, names)
     known = _functions.get(original)
     if known is None:
@@ -226,23 +232,13 @@ def _resume_code(
     target = instructions[at]
     kept = body_from(instructions, [target])
     index = {id(instruction): i for i, instruction in enumerate(instructions)}
-    generated = Names.beside(original)
-    slots = [generated.stack(i) for i, is_value in enumerate(stack) if is_value]
-    setup: list[Instruction] = build.prologue((), free)
-    values = iter(slots)
-    for is_value in stack:
-        setup += build.load_fast(next(values)) if is_value else [Instruction("PUSH_NULL")]
-    for slot in slots:
-        setup += build.delete_fast(slot)
+    setup, arguments = entrance(original, stack, first, names, free)
     setup += build.jump(target)
     for instruction in setup:
         instruction.positions = target.positions
         if instruction.opname == "RESUME":  # as in any function: monitors take what follows on its line for no new one
             line = original.co_firstlineno
             instruction.positions = Positions(line, line, 0, 0)
-    if first is not None and first in free:
-        first = generated.first(first)
-    arguments = [*([first] if first is not None else []), *slots, *names]
     code = assemble(
         [*setup, *kept],
         like=original,
@@ -255,6 +251,23 @@ def _resume_code(
     code = code.replace(co_flags=code.co_flags | _native.CONTINUES)
     _origins[code] = ResumeOrigin(weakref.ref(original), tuple(index[id(i)] for i in kept), len(setup), at)
     return code
+
+
+def entrance(
+    original: CodeType, stack: Sequence[bool], first: str | None, names: Sequence[str], free: Sequence[str]
+) -> tuple[list[Instruction], list[str]]:
+    """Instructions that put the stack as it was, and the parameters that bring it, and locals."""
+    generated = Names.beside(original)
+    slots = [generated.stack(i) for i, is_value in enumerate(stack) if is_value]
+    setup: list[Instruction] = build.prologue((), free)
+    values = iter(slots)
+    for is_value in stack:
+        setup += build.load_fast(next(values)) if is_value else [Instruction("PUSH_NULL")]
+    for slot in slots:
+        setup += build.delete_fast(slot)
+    if first is not None and first in free:
+        first = generated.first(first)
+    return setup, [*([first] if first is not None else []), *slots, *names]
 
 
 def make_resume(code: CodeType, module_globals: dict[str, Any]) -> FunctionType:

@@ -71,5 +71,6 @@ class Machine:
         self.globals.release()
         self.effects.release()
         self.state.frames.clear()
+        self.state.suspended = ()
         self.errors.handled = None
         vars(self).clear()  # some parts refer to this: it goes at once, with its parts, whenever garbage is collected

@@ -227,6 +227,11 @@ class Calls(Protocol):
     def call(self, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
         """``function(*args, **kwargs)``."""
 
+    def call_from(
+        self, caller: Any, function: Variable, args: Args, kwargs: Kwargs, keeping: Variable | None = None
+    ) -> Variable:
+        """The same for an operation of a frame that only pushes what it gives, or ``keeping``: the graph may break within."""
+
     def call_function(self, function: Any, args: Args, kwargs: Kwargs) -> Variable:
         """A Python function: known as a whole, a torch operation, or inlined."""
 
@@ -405,6 +410,14 @@ class Variable:
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         """``self(*args, **kwargs)``."""
         raise Unsupported(f"call of {self!r}")
+
+    def calls_through(self, m: Interpreter, args: Args, kwargs: Kwargs) -> tuple[Variable, Args, Kwargs] | None:
+        """The call that a call of this comes to and that alone, if there is one."""
+        return None
+
+    #: Functions that a call of this runs around the one that it comes to, outermost first: their code, and which of their calls with packed
+    #: arguments that is.
+    passed: tuple[tuple[types.CodeType, int], ...] = ()
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         """``self.name(*args, **kwargs)``."""

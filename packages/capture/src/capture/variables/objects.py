@@ -297,10 +297,13 @@ class Object(Instance):
         raise Unsupported(f"method {name!r} of {self.cls.__name__}, which is written in C")
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        return m.calls.call(*self.calls_through(m, args, kwargs))
+
+    def calls_through(self, m: Interpreter, args: Args, kwargs: Kwargs) -> tuple[Variable, Args, Kwargs]:
         found = self.special(m, "__call__")
         if found is None:
             m.errors.throw(TypeError, f"{shown_type(self.cls)!r} object is not callable")
-        return m.calls.call(found, args, kwargs)
+        return found, args, kwargs
 
     def truth(self, m: Interpreter) -> bool:
         answer = self.call_special(m, "__bool__", [])

@@ -53,7 +53,7 @@ def _call_named(m: Machine, frame: Frame, count: int, names: tuple[str, ...]) ->
     if names:
         kwargs = dict(zip(names, args[len(args) - len(names) :], strict=True))
         del args[len(args) - len(names) :]
-    frame.push(m.calls.call(function, args, kwargs))
+    frame.push(m.calls.call_from(frame, function, args, kwargs))
 
 
 @operation("CALL_FUNCTION_EX")
@@ -67,7 +67,7 @@ def _call_function_ex(m: Machine, frame: Frame, op: Op) -> None:
             kwargs[name] = value
     args = m.iteration.elements(frame.pop(m))
     above, below = frame.stack.pop(), frame.stack.pop()
-    frame.push(m.calls.call(above if below is NULL else below, args, kwargs))
+    frame.push(m.calls.call_from(frame, above if below is NULL else below, args, kwargs))
 
 
 def _annotations(m: Machine, value: Variable) -> Variable:
