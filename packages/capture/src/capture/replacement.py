@@ -21,6 +21,7 @@ from .aliasing import separated
 from .attempt import Attempt, Stopped
 from .breaking import goes_on
 from .bytecode import Instruction, argument_names, assemble, build, liveness
+from .departures import Departures
 from .effects import Replay
 from .emit import Emitter
 from .errors import GraphRefused, SkipFrame
@@ -30,7 +31,7 @@ from .graph import Break, CapturedGraph
 from .guards import Guard, GuardKind
 from .resume import names_beside, origin_of
 from .settings import NESTING, calls_between, in_force, put_back, restored
-from .sources import Local, Source
+from .sources import Local, Made, Source
 from .variables.base import Variable
 from .variables.functions import Cell
 from .variables.placeholders import NULL, resolved
@@ -87,16 +88,17 @@ class Replacement:
             cells = [c for n, c in frame.cells.items() if n in self._code.co_cellvars]
             within = [Within(each) for each in self._attempt.suspended[1:]]
             roots = [*frame.stack, *restored.values(), *cells, *self._foreign_cells().values()]
-            roots += [value for each in within for value in each.values()]
+            roots += [v for each in within for v in each.values()]
         e.plan([*roots, *effects.roots()])
         m.identity.guard_all(m.recorder.graph)
-        outputs = list(dict.fromkeys(v.node for v in e.results if v.node is not None))
+        departures = Departures(m, e.results)
+        outputs = list(dict.fromkeys(departures.nodes.get(v.node, v.node) for v in e.results if v.node is not None))
         empty = m.recorder.graph.is_empty(outputs, m.recorder.graph.changes_inputs())
         if empty and self._attempt.finished and not effects and not calls_between(self._attempt.before, after):
             return Capture(self._attempt.guards(), None, None, breaks, suspended=e.suspended)
         graph = None
         if not empty:
-            graph = self._compile_and_call(e, outputs, backend, breaks)
+            graph = self._compile_and_call(e, outputs, departures, backend, breaks)
         e.save_sources = bool(effects)
         if effects:
             for root in roots:
@@ -124,7 +126,7 @@ class Replacement:
         e.temps[id(root)] = name
 
     def _compile_and_call(
-        self, e: Emitter, outputs: list[fx.Node], backend: Backend, breaks: list[Break]
+        self, e: Emitter, outputs: list[fx.Node], departures: Departures, backend: Backend, breaks: list[Break]
     ) -> CapturedGraph:
         m = self._m
         told = [node.meta["val"] for node in outputs]
@@ -175,7 +177,8 @@ class Replacement:
             e.emit(build.store_fast(names[node]))
         for v in e.results:
             if v.node is not None:
-                e.temps[id(v)] = names[v.node]
+                e.temps[id(v)] = name = names[departures.nodes.get(v.node, v.node)]
+                departures.write(e, v, name)
         return captured
 
     def _call_graph(self, e: Emitter, compiled: Callable[..., Any], sources: Sequence[Source]) -> None:
@@ -184,7 +187,9 @@ class Replacement:
         places = tuple(
             i
             for i, source in enumerate(sources)
-            if not isinstance(inputs[i], SYMBOLIC) and self._m.identity.lives_on(source)
+            if not isinstance(inputs[i], SYMBOLIC)
+            and not isinstance(source, Made)
+            and self._m.identity.lives_on(source)
         )
         lasting = set(places)
         brought = [source for i, source in enumerate(sources) if i not in lasting]

@@ -75,6 +75,8 @@ def _before_with(m: Machine, frame: Frame, op: Op) -> None:
 
 
 def _special(m: Machine, manager: Variable, name: str) -> Variable:
+    if manager.manages_context:
+        return manager.attribute(m, name)
     if not isinstance(manager, Object):
         raise Unsupported(f"with statement over {manager!r}")
     raw, owner = class_lookup(m, manager.cls, name)
