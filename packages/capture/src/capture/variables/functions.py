@@ -263,7 +263,7 @@ class Function(Variable):
 
 def _documentation(code: types.CodeType) -> str | None:
     """What a function made of this code has for documentation."""
-    has = sys.version_info < (3, 13) or code.co_flags & inspect.CO_HAS_DOCSTRING  # type: ignore[attr-defined,unused-ignore]
+    has = sys.version_info < (3, 14) or code.co_flags & inspect.CO_HAS_DOCSTRING  # type: ignore[attr-defined,unused-ignore]
     first = code.co_consts[0] if has and code.co_consts else None
     return first if isinstance(first, str) else None
 
