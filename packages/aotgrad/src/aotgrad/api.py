@@ -90,7 +90,8 @@ def compile(
             shortcuts = fused_attentions(graph_module.graph, attention)
     enabled = torch.is_grad_enabled()
     held = _held(graph_module)
-    if (enabled or _enables_grad(graph_module)) and any(_wants_grad(t) for t in (*inputs, *held)):
+    differentiates = any(map(_wants_grad, (*inputs, *held))) or _makes_leaves(graph_module)
+    if (enabled or _enables_grad(graph_module)) and differentiates:
         traced: InferenceGraph | JointGraph = trace_joint(
             graph_module, inputs, decompositions, enable_grad=enabled, cut=True, shortcuts=shortcuts
         )
@@ -216,6 +217,11 @@ def _enables_grad(program: Any) -> bool:
     """Whether a graph switches grad mode on somewhere."""
     nodes = program.graph.nodes if isinstance(program, fx.GraphModule) else ()
     return any(node.target is _torch.set_grad_enabled and node.args[0] for node in nodes)
+
+
+def _makes_leaves(program: Any) -> bool:
+    """Whether a graph makes tensors that it differentiates by itself."""
+    return isinstance(program, fx.GraphModule) and any(n.target == "requires_grad_" for n in program.graph.nodes)
 
 
 def _wants_grad(value: Any) -> bool:

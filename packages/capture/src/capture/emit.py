@@ -82,6 +82,8 @@ class Emitter:
             if isinstance(value, torch.Tensor) and _torch.is_wrapped(value):
                 raise CannotReconstruct(variable, "a tensor of a function transform (vmap, grad, ...) that outlives it")
             self.results.append(variable)
+            for part in variable.attached():
+                self._visit(resolved(part), path)
             return
         if variable.runs_later:
             self.suspended.append(repr(variable))

@@ -85,6 +85,8 @@ class GraphBuilder:
         self.frozen: dict[str, torch.Tensor] = {}
         self.witnesses: list[torch.Tensor] = []
         self.first_call: fx.Node | None = None
+        self.uncounted: list[Any] = []
+        """Fakes whose writes the version counter of what they share memory with does not count."""
         #: What the backward of further calls is to compute again.
         self.checkpoint: Checkpoint | None = None
 
@@ -120,10 +122,17 @@ class GraphBuilder:
         return node
 
     def changed_inputs(self) -> list[bool]:
-        """Which inputs are changed in place, as version counters tell; without one, all if any call may."""
+        """Which inputs are changed in place, as version counters tell; without one, all if any call may.
+
+        What `Tensor.data` gives counts its own writes.
+        """
         if any(_version(fake) is None for fake in self.inputs):
             return [any(_writes(node) for node in self.graph.nodes)] * len(self.inputs)
-        return [_version(f) != n.meta["version"] for f, n in zip(self.inputs, self.placeholders, strict=True)]
+        written = {fake.storage_key for fake in self.uncounted if fake._version}
+        return [
+            _version(f) != n.meta["version"] or (bool(written) and getattr(f, "storage_key", None) in written)
+            for f, n in zip(self.inputs, self.placeholders, strict=True)
+        ]
 
     def changes_inputs(self) -> bool:
         """Whether any input is changed in place."""

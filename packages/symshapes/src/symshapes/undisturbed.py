@@ -12,7 +12,8 @@ from symshapes import _torch
 
 @contextmanager
 def undisturbed_autograd() -> Iterator[None]:
-    """Within, autograd on fakes calls no saved-tensor hooks and looks for no NaN; afterwards all is as it was."""
+    """Within, autograd on fakes calls no saved-tensor hooks, looks for no NaN and stays in this thread, where modes are in force;
+    afterwards all is as it was."""
     hooks = []
     while (top := _torch.top_saved_tensor_hooks(False)) is not None:
         hooks.append(top)
@@ -21,7 +22,8 @@ def undisturbed_autograd() -> Iterator[None]:
     if anomaly:
         torch.set_anomaly_enabled(False)
     try:
-        yield
+        with torch.autograd.set_multithreading_enabled(False):
+            yield
     finally:
         if anomaly:
             torch.set_anomaly_enabled(True, check_nan)

@@ -16,6 +16,7 @@ from capture.guards import GuardKind, ShapePredicate, Size, TensorMeta
 from capture.settings import in_force
 from capture.sources import Const, Source
 from capture.variables.assumptions import Guards
+from capture.variables.autograd_history import AutogradHistory
 from capture.variables.base import Args, Builder, Interpreter, Kwargs, Variable
 from capture.variables.constants import CONSTANT_TYPES, Constant
 from capture.variables.mappings import Dict
@@ -85,6 +86,7 @@ class GraphRecorder:
         self.refusals = refusals
         self._ranges = NumberRanges()
         self._scalars = ScalarTensors(guards)
+        self.autograd = AutogradHistory()
         #: An operator refused what it was given: eager would raise, too.
         self.refused_by_operator = False
         #: Tensors whose place in autograd's graph was asked for, and at which step; see `places`.
@@ -98,6 +100,7 @@ class GraphRecorder:
         self.fakes.clear()
         self._numbers.clear()
         self._number_inputs.clear()
+        self.autograd.release()
 
     def input(self, value: torch.Tensor, source: Source) -> tuple[fx.Node, Any]:
         """A tensor from outside becomes an input of the graph: its node and its fake. Guards its metadata."""
@@ -179,7 +182,8 @@ class GraphRecorder:
         fake_args = [p[1] for p in positional]
         fake_kwargs = {k: p[1] for k, p in named.items()}
         if fake_kwargs.get("requires_grad") is True:
-            raise Unsupported(f"{_name(target)}(requires_grad=True) makes a leaf that gradients may be asked of")
+            made = self.record(op, target, args, {k: v for k, v in kwargs.items() if k != "requires_grad"})
+            return made.method(self._m, "requires_grad_", [], {})
         effects, writes = self.fake_mode.effects, self.fake_mode.writes
         promised = len(self.dynamic_sizes.env.runtime_asserts)
         try:
@@ -327,6 +331,13 @@ class GraphRecorder:
         if acts:
             node.meta["effect"] = "other"
         return self._wrap_result(node, values)
+
+    def call_for_effect(self, operation: Any, args: tuple[Any, ...]) -> fx.Node:
+        """Add a call that gives nothing, and was made on fakes already."""
+        self._effects.left_behind()
+        node = self.graph.call("call_function", operation, args, {}, self._state.where())
+        node.meta |= {"val": None, "step": self._state.step, "effect": "other"}
+        return node
 
     def forget(self, nodes: Sequence[fx.Node]) -> None:
         """Take calls out of the graph; nobody may know their values any more."""

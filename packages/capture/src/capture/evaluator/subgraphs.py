@@ -42,7 +42,7 @@ from .state import EvaluationState
 
 
 @dataclass
-class _Evaluated:
+class Evaluated:
     """What a function gave, and the calls that it recorded; those that are about sizes of what is outside stay there."""
 
     result: Variable
@@ -58,7 +58,7 @@ class _Evaluated:
 
 
 @dataclass(frozen=True)
-class _Like:
+class Like:
     """What a tensor is like."""
 
     shape: tuple[Any, ...]
@@ -89,11 +89,11 @@ class Subgraphs:
         self, condition: Tensor, branches: Sequence[Callable[[], Variable]], operands: Sequence[Tensor]
     ) -> Variable:
         """What the first branch gives where the condition holds, else the second; `operands` get a gradient in any case."""
-        first, second = parts = [self._evaluated(branch) for branch in branches]
+        first, second = parts = [self.evaluated(branch) for branch in branches]
         _require_alike(first, second)
         free = list(dict.fromkeys([*(o.node for o in operands), *first.free(), *second.free()]))
         self._require_apart(parts, free)
-        conditional = Conditional([self._taken_out(part, free) for part in parts])
+        conditional = Conditional([self.taken_out(part, free) for part in parts])
         values = self._connected([leaf.fake for leaf in first.leaves], free)
         called = self._called(conditional, [condition.node, *free], values, [*first.calls, *second.calls])
         return self._restored(first.result, iter(called))
@@ -107,17 +107,15 @@ class Subgraphs:
         """The body's values, beginning with `carried`, as soon as the condition does not hold of them."""
         given, made = self._step(body, [_like(value.fake) for value in carried], len(carried))
         own = [value.node for value in given]
-        test = self._evaluated(lambda: condition(list(given)), own)
+        test = self.evaluated(lambda: condition(list(given)), own)
         if len(test.leaves) != 1 or not isinstance(test.result, Tensor) or not _is_condition(test.leaves[0].fake):
             raise Unsupported("a loop's condition that is no tensor of one bool")
         if not isinstance(made.result, Tuple | List) or made.result.items != made.leaves:
             raise Unsupported("a loop's body that does not give the values that it takes")
-        _require_alike(_Evaluated(made.result, given, []), made)
+        _require_alike(Evaluated(made.result, given, []), made)
         free = _outside((test, made), own)
         self._require_apart([test, made], [*own, *free])
-        loop = Loop(
-            [self._taken_out(part, [*own, *free]) for part in (test, made)], len(carried), _late(carried, given)
-        )
+        loop = Loop([self.taken_out(part, [*own, *free]) for part in (test, made)], len(carried), _late(carried, given))
         arguments = [*(value.node for value in carried), *free]
         values = self._connected([leaf.fake for leaf in given], arguments)
         gone = [*own, *test.calls, *made.calls]
@@ -144,7 +142,7 @@ class Subgraphs:
             _require_same_metadata(one.fake, other.fake)
         free = list(dict.fromkeys([*(value.node for value in operands), *_outside([made], own)]))
         self._require_apart([made], [*own, *free])
-        scan = Scan([self._taken_out(made, [*own, *free])], count, len(over), _late(carried, given))
+        scan = Scan([self.taken_out(made, [*own, *free])], count, len(over), _late(carried, given))
         fakes = [leaf.fake for leaf in made.leaves[:count]]
         fakes += [self._stacked(leaf.fake, length) for leaf in made.leaves[count:]]
         arguments = [*(value.node for value in (*carried, *over)), *free]
@@ -163,7 +161,7 @@ class Subgraphs:
         if any(node.meta.get("effect") == "other" for node in made.calls):
             raise Unsupported("an associative scan whose function draws random numbers")
         free = _outside([made], own)
-        scan = AssociativeScan([self._taken_out(made, [*own, *free])], len(over), _late(over, given))
+        scan = AssociativeScan([self.taken_out(made, [*own, *free])], len(over), _late(over, given))
         fakes = [self._stacked(value.fake, length) for value in given[: len(over)]]
         arguments = [*(value.node for value in over), *free]
         return self._called(scan, arguments, fakes, [*own, *made.calls])
@@ -183,7 +181,7 @@ class Subgraphs:
 
     # Evaluating
 
-    def _evaluated(self, function: Callable[[], Variable], own: Sequence[fx.Node] = ()) -> _Evaluated:
+    def evaluated(self, function: Callable[[], Variable], own: Sequence[fx.Node] = ()) -> Evaluated:
         """Evaluate a function, to which the nodes `own` belong, that must leave nothing behind but its result and calls."""
         if self._m.levels.inside:
             raise Unsupported("control flow within a function transform")
@@ -204,7 +202,7 @@ class Subgraphs:
             number = isinstance(node.meta.get("val"), SYMBOLIC)
             if not number or any(part in calls or part in own for part in node.all_input_nodes):
                 calls[node] = None
-        return _Evaluated(result, leaves, list(calls))
+        return Evaluated(result, leaves, list(calls))
 
     def _unchanging(self, function: Callable[[], Variable], what: str) -> Variable:
         """Evaluate a function that must leave nothing behind but its result and calls; `what` would be wrong otherwise, in words."""
@@ -272,16 +270,16 @@ class Subgraphs:
             raise Unsupported("control flow over a function that gives more than tensors")
 
     def _step(
-        self, step: Callable[[list[Variable]], Variable], likes: Sequence[_Like], count: int
-    ) -> tuple[list[Tensor], _Evaluated]:
+        self, step: Callable[[list[Variable]], Variable], likes: Sequence[Like], count: int
+    ) -> tuple[list[Tensor], Evaluated]:
         """A step of a loop, evaluated over tensors like these, of which the first `count` are those that it carries on.
 
         What requires grad after a step does so before the next one, so it does before all.
         """
         while True:
-            given = [self._stand_in(like) for like in likes]
+            given = [self.stand_in(like) for like in likes]
             own = [value.node for value in given]
-            made = self._evaluated(lambda now=given: step(list(now)), own)  # type: ignore[misc]
+            made = self.evaluated(lambda now=given: step(list(now)), own)  # type: ignore[misc]
             late = [
                 leaf.fake.requires_grad and not value.fake.requires_grad
                 for value, leaf in zip(given[:count], made.leaves, strict=False)
@@ -292,7 +290,7 @@ class Subgraphs:
             likes = [replace(like, needs_grad=like.needs_grad or n) for like, n in zip(likes, late, strict=True)]
             self._recorder.forget([*own, *made.calls])
 
-    def _stand_in(self, like: _Like) -> Tensor:
+    def stand_in(self, like: Like) -> Tensor:
         """Another tensor like it, for the time of evaluation."""
         with self._recorder.fake_mode, torch.no_grad():
             fake = torch.empty_strided(like.shape, like.strides, dtype=like.dtype, device=like.device)
@@ -310,14 +308,14 @@ class Subgraphs:
 
     # Taking out
 
-    def _require_apart(self, parts: Sequence[_Evaluated], free: Sequence[fx.Node]) -> None:
+    def _require_apart(self, parts: Sequence[Evaluated], free: Sequence[fx.Node]) -> None:
         keys = [v.storage_key for node in free if isinstance(v := node.meta["val"], torch.Tensor)]  # type: ignore[attr-defined]
         for part in parts:
             own = [leaf.fake.storage_key for leaf in part.leaves]  # type: ignore[attr-defined]
             if any(key in keys or own.count(key) > 1 for key in own):
                 raise Unsupported("control flow over a function that gives what it was given, a view of it, or views")
 
-    def _taken_out(self, part: _Evaluated, free: Sequence[fx.Node]) -> fx.GraphModule:
+    def taken_out(self, part: Evaluated, free: Sequence[fx.Node]) -> fx.GraphModule:
         """The calls as a graph of their own, which takes the values of `free`."""
         graph = fx.Graph()
         env: dict[fx.Node, fx.Node] = {}
@@ -373,7 +371,7 @@ def _structure(value: Variable) -> Any:
     return type(value), keys, [_structure(part) for part in _parts(value)]
 
 
-def _require_alike(first: _Evaluated, second: _Evaluated) -> None:
+def _require_alike(first: Evaluated, second: Evaluated) -> None:
     """Raise where the results have not the same structure, sizes, strides, dtypes and devices; sizes are guarded to be."""
     if _structure(first.result) != _structure(second.result):
         raise Unsupported("control flow over functions whose results differ in structure")
@@ -389,7 +387,7 @@ def _require_same_metadata(a: Any, b: Any, *, laid_out: bool = True) -> None:
         raise Unsupported("control flow over functions whose results differ in metadata")
 
 
-def _outside(parts: Sequence[_Evaluated], own: Sequence[fx.Node]) -> list[fx.Node]:
+def _outside(parts: Sequence[Evaluated], own: Sequence[fx.Node]) -> list[fx.Node]:
     """What the parts use of what is around them."""
     return list(dict.fromkeys(node for part in parts for node in part.free() if node not in own))
 
@@ -400,11 +398,11 @@ def _late(carried: Sequence[Tensor], given: Sequence[Tensor]) -> list[int]:
     return [at for at, (value, each) in pairs if each.fake.requires_grad and not value.fake.requires_grad]
 
 
-def _like(fake: Any) -> _Like:
-    return _Like(tuple(fake.shape), tuple(fake.stride()), fake.dtype, fake.device, fake.requires_grad)
+def _like(fake: Any) -> Like:
+    return Like(tuple(fake.shape), tuple(fake.stride()), fake.dtype, fake.device, fake.requires_grad)
 
 
-def _slice(tensor: Tensor, *, dense: bool = False) -> _Like:
+def _slice(tensor: Tensor, *, dense: bool = False) -> Like:
     """A slice along the first dimension."""
     whole = _like(tensor.fake)
     strides = contiguous_strides(whole.shape[1:]) if dense else whole.strides[1:]

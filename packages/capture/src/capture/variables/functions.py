@@ -316,6 +316,9 @@ class Method(Variable):
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         return m.calls.call(self.function, [self.owner, *args], kwargs)
 
+    def calls_through(self, m: Interpreter, args: Args, kwargs: Kwargs) -> tuple[Variable, Args, Kwargs] | None:
+        return self.function, [self.owner, *args], kwargs
+
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if name == "__self__":
             return self.owner

@@ -55,7 +55,10 @@ class Partial(Variable):
         return m.identity.key(self)
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        return m.calls.call(self.function, [*self.args, *args], {**self.keywords(m), **kwargs})
+        return m.calls.call(*self.calls_through(m, args, kwargs))
+
+    def calls_through(self, m: Interpreter, args: Args, kwargs: Kwargs) -> tuple[Variable, Args, Kwargs]:
+        return self.function, [*self.args, *args], {**self.keywords(m), **kwargs}
 
     def keywords(self, m: Interpreter) -> Kwargs:
         """Its keyword arguments, as they are now."""
