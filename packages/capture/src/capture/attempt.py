@@ -115,6 +115,8 @@ class Attempt:
             self.finished = True
         except BreakHere as here:
             self.reason = here.reason
+            if m.levels.inside:
+                raise Stopped(m.levels.since, here.reason or "a function transform", self.stopped_line()) from None
             origin = check_no_handler_state(self.suspended)
             if origin is not None:
                 raise Stopped(origin, "a break inside an exception handler", self.line) from None

@@ -46,6 +46,8 @@ class TransformLevels:
         self._effects = effects
         self._recorder = recorder
         self._entered: list[tuple[int, fx.Node]] = []
+        #: The step at which the outermost one was entered.
+        self.since = 0
         #: Whether the program's saved-tensor hooks are in force, which an evaluation does not see.
         self.under_hooks = saved_tensor_hooks(False) is not None or why_no_saved_tensor_hooks() is not None
 
@@ -64,6 +66,8 @@ class TransformLevels:
         """Enter a level; the number that it has."""
         if self._recorder.graph.checkpoint is not None:
             raise Unsupported("a function transform within a checkpoint")
+        if not self._entered:
+            self.since = self._state.step
         node, number = self._call(function, args)
         self._entered.append((number, node))
         return Constant(number)
