@@ -213,3 +213,13 @@ def test_questions_about_autograd_are_eagers_within_a_transform(f: Callable[...,
     expected, found = whole(x), capture.compile(whole)(x)
     assert type(found) is type(expected)
     assert torch.equal(found, expected) if isinstance(expected, torch.Tensor) else found == expected
+
+
+def test_a_graph_that_raises_within_leaves_no_level() -> None:
+    table = torch.arange(4.0)
+    f = captured(lambda x, at: vmap(lambda i: table[i] * x)(at), [], fullgraph=True)
+    x = torch.ones(2)
+    assert f(x, torch.tensor([0, 3])).shape == (2, 2)
+    with pytest.raises(IndexError):
+        f(x, torch.tensor([0, 4]))
+    assert levels() is None

@@ -16,6 +16,7 @@ from capture._torch import LEAVE_LEVEL, composed_in_python, saved_tensor_hooks, 
 from capture.errors import Unsupported
 from capture.variables.base import Args, Variable
 from capture.variables.constants import Constant
+from symshapes import levels_kept
 
 from .recorder import GraphRecorder
 from .side_effects import SideEffects
@@ -24,6 +25,16 @@ from .state import EvaluationState
 # A backend that drops calls nobody reads shall not drop these.
 for _leave in LEAVE_LEVEL:
     fx.node.has_side_effect(_leave)
+
+
+def leaving_levels(graph: Callable[..., Any]) -> Callable[..., Any]:
+    """A graph that is run call by call: where one raises, the levels that it has entered are left."""
+
+    def run(*inputs: Any) -> Any:
+        with levels_kept():
+            return graph(*inputs)
+
+    return run
 
 
 class Level(Variable):
