@@ -7,7 +7,7 @@ import types
 from typing import Any
 
 from capture.errors import Unsupported
-from capture.trace_rules import is_foreign, is_recorded_python, module_of, wrapped_init
+from capture.trace_rules import is_foreign, is_recorded_python, is_transform, module_of, wrapped_init
 from capture.variables.base import Args, Kwargs, SymbolicRaise, Variable
 from capture.variables.classes import Class
 from capture.variables.constants import Known
@@ -108,6 +108,8 @@ class FunctionCalls:
         # A tracer is to see each line once, in frames as they would be; a generator's frame is entered again and again.
         again = m.state.visit is not None or code.co_flags & inspect.CO_GENERATOR
         resumable = caller is not None and caller.resumable and not again
+        # A function transform runs as a whole, or not at all.
+        resumable = resumable and not is_transform(function.globals.get("__name__", ""))
         frame = Frame(code, function.globals, builtins or {}, bound, function.closure, resumable=resumable)
         if code.co_flags & inspect.CO_GENERATOR:
             return m.effects.created(Generator(frame, function, (args, kwargs)))
