@@ -5,6 +5,8 @@ Each of ``PROGRAMS`` is a function of a tensor; everything it returns, raises or
 
 from . import (
     breaks,
+    builtin_functions,
+    class_features,
     classes,
     containers,
     exceptions,
@@ -13,6 +15,7 @@ from . import (
     language,
     mappings,
     matching,
+    numbers_and_texts,
     operators_by_method,
     set_methods,
     tensors,
@@ -23,6 +26,8 @@ from .registry import PROGRAMS
 __all__ = [
     "PROGRAMS",
     "breaks",
+    "builtin_functions",
+    "class_features",
     "classes",
     "containers",
     "exceptions",
@@ -31,6 +36,7 @@ __all__ = [
     "language",
     "mappings",
     "matching",
+    "numbers_and_texts",
     "operators_by_method",
     "set_methods",
     "tensors",
