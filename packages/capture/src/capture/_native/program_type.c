@@ -19,6 +19,7 @@ static const struct {
     [KWDEFAULT] = {"kwdefault", "dso"}, [CELL] = {"cell", "ds"}, [FUNC_GLOBAL] = {"func_global", "dso"},
     [TYPE_ENTRY] = {"type_entry", "dso"}, [REFERENT] = {"referent", "ds"}, [CLASS_DICT] = {"class_dict", "ds"},
     [APPLY] = {"apply", "dso"},
+    [MADE] = {"made", "dso"},
     [GLOBALS] = {"globals", "d"}, [BUILTINS] = {"builtins", "d"}, [DEREF] = {"deref", "do"},
     [PINNED] = {"pinned", "d"}, [APART] = {"apart", "so"}, [BOUND] = {"bound", ""}, [WATCHED] = {"watched", ""},
     [NO_TYPE_ENTRY] = {"no_type_entry", "so"}, [EMPTY_CELL] = {"empty_cell", "s"},

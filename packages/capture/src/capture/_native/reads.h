@@ -181,6 +181,8 @@ read_value(const Step *step, PyObject *const *regs, const GuardFrame *frame)
         return Py_XNewRef(weak_target(step->object));
     case REFERENT:
         return PyWeakref_CheckRef(regs[step->src]) ? Py_NewRef(PyWeakref_GET_OBJECT(regs[step->src])) : NULL;
+    case MADE: /* anew each time: nothing that hangs from it can be watched */
+        return PyObject_CallOneArg(step->object, regs[step->src]);
     case TYPE_ENTRY:
         return Py_XNewRef(type_entry(regs[step->src], step->object));
     default:

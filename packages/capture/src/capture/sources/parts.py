@@ -299,6 +299,25 @@ class Referent(ReadFrom):
     __hash__ = kept_hash
 
 
+@dataclass(frozen=True, slots=True)
+class Made(ReadFrom):
+    """`function(base)`: what stands for a value, made of it anew each time that it is read."""
+
+    function: Callable[[Any], Any]
+
+    @property
+    def name(self) -> str:
+        return self.base.name
+
+    def load(self) -> list[Instruction]:
+        return build.call_function(build.load_const(self.function), self.base.load())
+
+    def read(self, values: FrameValues) -> Any:
+        return self.function(self.base.read(values))
+
+    __hash__ = kept_hash
+
+
 def _class_entry(cls: type, name: str) -> Any:
     for owner in type.__dict__["__mro__"].__get__(cls):
         if name in owner.__dict__:

@@ -158,19 +158,25 @@ class Class(Known):
             return handler(m, args, kwargs)
         return construct(m, self, args, kwargs)
 
+    def call_from(self, m: Interpreter, caller: Any, args: Args, kwargs: Kwargs) -> Variable:
+        """The same for an operation of a frame that pushes the instance: the graph may break in ``__init__``."""
+        if handler_of(self.value) is not None:
+            return self.call(m, args, kwargs)
+        return construct(m, self, args, kwargs, caller)
 
-def construct(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs) -> Variable:
-    """A call of a class: what its metaclass says, else ``__new__``, then ``__init__``."""
+
+def construct(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs, caller: Any = None) -> Variable:
+    """A call of a class: what its metaclass says, else ``__new__``, then ``__init__``; see ``Class.call_from`` for ``caller``."""
     cls = cls_var.value
     meta_call = class_lookup(m, type(cls), "__call__")[0]
     if isinstance(meta_call, types.FunctionType):
         if issubclass(cls, enum.Enum):
             return m.builder.known(m.builder.fold(cls, [m.builder.to_python(a) for a in args]))
         return m.calls.call(m.builder.class_attribute(meta_call), [cls_var, *args], kwargs)
-    return instantiate(m, cls_var, args, kwargs)
+    return instantiate(m, cls_var, args, kwargs, caller)
 
 
-def instantiate(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs) -> Variable:
+def instantiate(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs, caller: Any = None) -> Variable:
     """What ``type.__call__`` itself does."""
     cls = cls_var.value
     if issubclass(cls, torch.Tensor):
@@ -190,17 +196,21 @@ def instantiate(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs) -> V
     if not issubclass(instance.python_type(), cls):
         return instance
     if isinstance(instance, Object):
-        initialise(m, instance, args, kwargs)
+        initialise(m, instance, args, kwargs, caller)
     return instance
 
 
-def initialise(m: Interpreter, instance: Object, args: Args, kwargs: Kwargs) -> None:
-    """Run ``__init__``."""
+def initialise(m: Interpreter, instance: Object, args: Args, kwargs: Kwargs, caller: Any = None) -> None:
+    """Run ``__init__``; see ``Class.call_from`` for ``caller``."""
     init, owner = class_lookup(m, instance.cls, "__init__")
     if not isinstance(init, types.FunctionType | types.WrapperDescriptorType | types.MethodDescriptorType):
         raise Unsupported(f"construction of {instance.cls.__name__}, whose __init__ is a {type(init).__name__}")
     if isinstance(init, types.FunctionType):
-        result = m.calls.call(m.builder.class_attribute(init), [instance, *args], kwargs)
+        function = m.builder.class_attribute(init)
+        if caller is None:
+            result = m.calls.call(function, [instance, *args], kwargs)
+        else:
+            result = m.calls.call_from(caller, function, [instance, *args], kwargs, keeping=instance)
         if not m.builder.is_none(result.realize(m)):
             m.errors.throw(TypeError, "__init__() should return None")
         return

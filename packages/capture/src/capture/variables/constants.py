@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections.abc
 import enum
 import types
 import weakref
@@ -282,7 +283,7 @@ def _build_reference(m: Interpreter, value: Any, source: Source | None) -> Varia
     return m.builder.identified(WeakReference(value), source)
 
 
-@builds(types.GenericAlias)
+@builds(types.GenericAlias, type(collections.abc.Callable[[], None]))
 @builds_where(lambda cls: cls.__module__ == "typing" and cls.__name__.endswith("Alias"))
 def _build_alias(m: Interpreter, value: Any, source: Source | None) -> Variable:
     return m.builder.identified(Alias(value), source)

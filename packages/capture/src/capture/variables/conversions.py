@@ -27,8 +27,9 @@ def _bool(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = args[0].realize(m)
     if isinstance(value, Symbolic) and value.python_type() is bool:
         return value
-    if isinstance(value, Tensor):
-        return value.as_number(m, bool)
+    number = value.as_number(m, bool)
+    if number is not None:
+        return number
     return Constant(m.operators.truth(value))
 
 
@@ -40,10 +41,11 @@ def _number(cls: type) -> None:
         if not args:
             return Constant(m.builder.fold(cls, [], {k: m.builder.to_python(v) for k, v in kwargs.items()}))
         value = args[0].realize(m)
-        if isinstance(value, Tensor):
-            if cls is complex:
-                raise Unsupported("complex() of a tensor's value")
-            return value.as_number(m, cls)
+        if isinstance(value, Tensor) and cls is complex:
+            raise Unsupported("complex() of a tensor's value")
+        number = None if len(args) > 1 or kwargs else value.as_number(m, cls)
+        if number is not None:
+            return number
         if isinstance(value, Symbolic):
             if value.python_type() is cls:
                 return value

@@ -33,6 +33,7 @@ from .lookups import (
     gives_own_class,
     is_data_descriptor,
     made_by_object,
+    shown_holder,
     shown_type,
 )
 from .mappings import Dict
@@ -75,7 +76,7 @@ def descriptor_get(m: Interpreter, raw: Any, owner: type, obj: Variable | None, 
         obj.set_attribute(m, name, value)
         return value
     if isinstance(raw, types.MemberDescriptorType) and isinstance(obj, Object):
-        words = f"{shown_type(cls)!r} object has no attribute {name!r}"
+        words = f"{shown_holder(cls)!r} object has no attribute {name!r}"
         return obj.instance_attribute(m, name) or obj.empty_slot(m, raw, words)
     if isinstance(raw, C_METHODS):
         return m.builder.known(raw) if obj is None else _bound_slot(m, raw, obj, cls, name)
@@ -308,10 +309,13 @@ class Object(Instance):
         raise Unsupported(f"method {name!r} of {self.cls.__name__}, which is written in C")
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        return m.calls.call(*self.calls_through(m, args, kwargs))
+
+    def calls_through(self, m: Interpreter, args: Args, kwargs: Kwargs) -> tuple[Variable, Args, Kwargs]:
         found = self.special(m, "__call__")
         if found is None:
             m.errors.throw(TypeError, f"{shown_type(self.cls)!r} object is not callable")
-        return m.calls.call(found, args, kwargs)
+        return found, args, kwargs
 
     def truth(self, m: Interpreter) -> bool:
         answer = self.call_special(m, "__bool__", [])

@@ -417,7 +417,7 @@ SET_OPERATORS = {"|": "union", "&": "intersection", "-": "difference", "^": "sym
 
 @builds(set, frozenset)
 def _build_set(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    if all(type(x) in CONSTANT_TYPES or isinstance(x, enum.Enum | type) for x in value):
+    if all(type(x) in CONSTANT_TYPES or isinstance(x, enum.Enum | type | types.FunctionType) for x in value):
         if source is not None and not (isinstance(source, Const) and type(value) is frozenset):
             m.guards.of_type(source, type(value))
             expected = frozenset(value)

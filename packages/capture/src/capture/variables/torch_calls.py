@@ -26,7 +26,7 @@ from .remembered import call_remembering
 
 # They read data, or change what a graph cannot carry.
 refuses(
-    nested_from_list, torch.ops.aten._nested_tensor_from_tensor_list, torch.from_numpy, torch.from_file,
+    nested_from_list, torch.ops.aten._nested_tensor_from_tensor_list, torch.from_file,
     torch.ops.aten.from_file, torch.frombuffer, why="a tensor made of memory or files that are not torch's",
 )  # fmt: skip
 

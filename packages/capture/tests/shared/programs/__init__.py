@@ -1,44 +1,14 @@
-"""Small programs over tensors and plain Python, run eagerly and captured by ``test_programs``.
+"""Small programs over tensors and plain Python, run eagerly and captured by ``test_programs``; all files of this folder.
 
 Each of ``PROGRAMS`` is a function of a tensor; everything it returns, raises or changes is compared.
 """
 
-from . import (
-    breaks,
-    builtin_functions,
-    class_features,
-    classes,
-    containers,
-    exceptions,
-    functions,
-    iteration,
-    language,
-    mappings,
-    matching,
-    numbers_and_texts,
-    operators_by_method,
-    set_methods,
-    tensors,
-    texts,
-)
+import importlib
+import pkgutil
+
 from .registry import PROGRAMS
 
-__all__ = [
-    "PROGRAMS",
-    "breaks",
-    "builtin_functions",
-    "class_features",
-    "classes",
-    "containers",
-    "exceptions",
-    "functions",
-    "iteration",
-    "language",
-    "mappings",
-    "matching",
-    "numbers_and_texts",
-    "operators_by_method",
-    "set_methods",
-    "tensors",
-    "texts",
-]
+__all__ = ["PROGRAMS"]
+
+for _file in sorted(pkgutil.iter_modules(__path__), key=lambda file: file.name):
+    importlib.import_module(f"{__name__}.{_file.name}")

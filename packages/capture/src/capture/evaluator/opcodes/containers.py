@@ -76,13 +76,30 @@ def _build_string(m: Machine, frame: Frame, op: Op) -> None:
 @operation("FORMAT_VALUE")
 def _format_value(m: Machine, frame: Frame, op: Op) -> None:
     spec = m.builder.to_python(frame.pop(m)) if op.arg & 4 else ""
-    value = frame.pop(m)
-    conversion = op.arg & 3
+    frame.push(m.operators.format(_converted(m, frame.pop(m), op.arg & 3), spec))
+
+
+def _converted(m: Machine, value: Variable, conversion: int) -> Variable:
+    """A value as ``!s``, ``!r`` or ``!a`` (1 to 3) of a replacement field makes it; 0: as it is."""
     if conversion == 3:
-        value = as_ascii(m, value)
-    elif conversion:
-        value = m.operators.text(value, "str" if conversion == 1 else "repr")
-    frame.push(m.operators.format(value, spec))
+        return as_ascii(m, value)
+    return m.operators.text(value, "str" if conversion == 1 else "repr") if conversion else value
+
+
+@operation("CONVERT_VALUE")
+def _convert_value(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(_converted(m, frame.pop(m), op.arg))
+
+
+@operation("FORMAT_SIMPLE")
+def _format_simple(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(m.operators.format(frame.pop(m), ""))
+
+
+@operation("FORMAT_WITH_SPEC")
+def _format_with_spec(m: Machine, frame: Frame, op: Op) -> None:
+    spec = m.builder.to_python(frame.pop(m))
+    frame.push(m.operators.format(frame.pop(m), spec))
 
 
 def _being_made(m: Machine, frame: Frame, op: Op, cls: type[_Container]) -> _Container:
