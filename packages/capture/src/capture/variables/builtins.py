@@ -22,6 +22,7 @@ from .constants import BoundBuiltin, Constant, Known
 from .enums import EnumMember
 from .functions import Function, Method
 from .handlers import Fold, Handler, folds, handles, refuses
+from .identities import Identity
 from .iterators import CallableIterator, StopIter
 from .lookups import C_METHODS, MISSING, can_iterate, check_own_class, class_lookup, shown_type
 from .mappings import Dict
@@ -208,6 +209,8 @@ def _id(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if isinstance(value, Module) or (isinstance(value, Known) and not isinstance(value, EnumMember)):
         m.guards.note_identity(value, value.value)
         return Constant(id(value.value))
+    if isinstance(value, Tensor | List | Dict | Set) or (type(value) is Object and value.payload is None):
+        return m.effects.created(Identity(value))
     raise Unsupported("id() of an object")
 
 

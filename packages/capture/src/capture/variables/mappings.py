@@ -170,7 +170,9 @@ class Dict(Variable):
         return builtin_method(self, m, name, args, kwargs)
 
     def update(self, m: Interpreter, args: Args, kwargs: Kwargs) -> None:
-        """``dict.update``: mappings, iterables of pairs, and names."""
+        """``dict.update``: a mapping or an iterable of pairs, and names."""
+        if len(args) > 1:
+            raise Unsupported("a dictionary of more than one")
         for source in args:
             for key, value in m.iteration.pairs(source):
                 self.set_item(m, key, value)

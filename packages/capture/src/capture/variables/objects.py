@@ -272,7 +272,9 @@ class Object(Instance):
     def special(self, m: Interpreter, name: str) -> Variable | None:
         """A method that an operator looks for on the class, bound; None if there is none."""
         raw, owner = class_lookup(m, self.cls, name)
-        if raw is MISSING or raw is None:
+        if raw is None:  # it is there, and says that there is none: each operator has its own words for that
+            raise Unsupported(f"{name} of {self.cls.__name__}, which is None")
+        if raw is MISSING:
             return None
         if isinstance(raw, C_METHODS):
             return None if owner is object else _bound_slot(m, raw, self, self.cls, name)
