@@ -54,6 +54,9 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "an array is itself": lambda x: (np.asarray(x) is x, np.array(x) is x, x.real is x, x.copy() is x),
     "written to by a part": lambda x: (x[0].__setitem__(slice(None), 5), x),
     "read only views": lambda x: (np.broadcast_to(x[0], (2, 4)), np.diagonal(x)),
+    "backwards": lambda x: (x[::-1] + 1, x[:, ::-1] * 2, x[None, ::-1, 0], x[..., ::-1], x[2:0:-1], x[-1:-9:-2], x[0:2:-1], x[::-1][0, 0]),
+    "turned round": lambda x: (np.flip(x), np.flip(x, 0), np.fliplr(x), np.flipud(x) + 1, x[::-1].cumsum(0)[::-1], x[::-1].copy()),
+    "shares and quantiles": lambda x: (np.median(x), np.percentile(x, 30), np.quantile(x, 0.5, axis=0), np.count_nonzero(x > 1), np.unique(x)),
     "of no dimensions": lambda x: (np.asarray(2.0) + 1, np.asarray(2.0)[...], np.asarray(2.0)[()], np.array(3).reshape(1)),
 }  # fmt: skip
 
@@ -112,6 +115,13 @@ def results_put_elsewhere(x):
     same = np.add(x, 1, out=out)
     np.multiply(out, 2, out)
     return out, same is out
+
+
+@program
+def divisions_by_zero_without_warnings(x):
+    with np.errstate(divide="ignore", invalid="ignore"):
+        y = x / (x - x)
+    return y, np.log(x)
 
 
 @program

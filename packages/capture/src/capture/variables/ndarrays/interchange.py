@@ -29,6 +29,6 @@ def _numpy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 @handles(torch.from_numpy)
 def _from_numpy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     array = args[0].realize(m) if len(args) == 1 and not kwargs else None
-    if not isinstance(array, NdArray) or array.scalar or array.read_only:
-        raise Unsupported("torch.from_numpy of what is no array that may be written to")
-    return m.recorder.record("call_method", "detach", [array.tensor], {})
+    if not isinstance(array, NdArray) or array.scalar:
+        raise Unsupported("torch.from_numpy of what is no array")
+    return m.recorder.record("call_method", "detach", [array.memory(m)], {})
