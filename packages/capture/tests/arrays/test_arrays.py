@@ -29,6 +29,8 @@ def alike(a: Any, b: Any) -> bool:
         return a.dtype is b.dtype and torch.allclose(a, b)
     if isinstance(a, tuple | list):
         return len(a) == len(b) and all(map(alike, a, b))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(alike(a[key], b[key]) for key in a)
     return bool(a == b or a != a)
 
 
@@ -233,6 +235,21 @@ def test_errors_that_numpy_raises() -> None:
     compiled(np.ones(2))
     with np.errstate(all="raise"), pytest.raises(FloatingPointError):
         compiled(np.ones(2))
+
+
+def test_functions_of_arrays_as_functions_of_tensors() -> None:
+    def mean(x: Any, y: Any) -> Any:
+        return np.mean(np.sum(x[:, :, None] * y[:, None, :] + np.ones(3, np.float32), axis=(-2, -1)))
+
+    x, y = (torch.randn(4, 3, requires_grad=True) for _ in range(2))
+    found = capture.compile(torch.compiler.wrap_numpy(mean), fullgraph=True)(x, y)  # noqa: TID251 (the program's own)
+    found.backward()
+    ours, x.grad = x.grad, None
+    (x[:, :, None] * y[:, None, :] + 1).sum((-2, -1)).mean().backward()
+    assert ours is not None
+    assert torch.allclose(ours, x.grad)  # type: ignore[arg-type]
+    twice = torch.compiler.wrap_numpy(lambda xs: {"a": xs[0] * 2, "b": [xs[1].sum()]})  # noqa: TID251
+    graphs_of(twice, lambda: ([torch.ones(2), torch.arange(3)],))
 
 
 def test_a_break_between_arrays() -> None:

@@ -19,7 +19,7 @@ from capture.variables.base import Args, Interpreter, Kwargs, Variable
 from capture.variables.constants import BoundBuiltin, Constant, InfoObject, Real
 from capture.variables.iterators import SequenceIterator
 from capture.variables.numbers import Symbolic
-from capture.variables.reconstruction import Emitter
+from capture.variables.reconstruction import CannotReconstruct, Emitter
 from capture.variables.sequences import Sequence, Tuple
 from capture.variables.slices import Slice
 from capture.variables.tensors import Tensor
@@ -222,7 +222,15 @@ class NdArray(Variable):
     def operate(self, m: Interpreter, symbol: str, operands: list[Variable]) -> Variable:
         return operated(m, symbol, operands)
 
+    @property
+    def is_torchs(self) -> bool:
+        """Whether it is over a tensor that NumPy cannot have, as in a function that `torch.compiler.wrap_numpy` wraps."""
+        fake = self.tensor.fake
+        return fake.requires_grad or fake.device.type != "cpu"
+
     def made_of(self) -> Iterable[Variable]:
+        if self.is_torchs:
+            raise CannotReconstruct(self, "an array over a tensor that NumPy cannot have")
         return (self.tensor,)
 
     def reconstruct(self, e: Emitter) -> None:
