@@ -41,6 +41,7 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "taken apart": lambda x: (np.split(x, 3), np.array_split(x, 2, axis=1), np.repeat(x, 2), np.tile(x, (2, 1)), np.roll(x, 1)),
     "products": lambda x: (x @ x.T, np.dot(x, x.T), np.matmul(x.T, x), np.outer(x[0], x[1]), np.einsum("ij,kj->ik", x, x), x[0] @ x[1]),
     "choices": lambda x: (np.where(x > 1, x, 0), np.clip(x, 0, 2), np.nonzero(x > 1), np.sort(-x), np.take(x, [0, 2]), np.diff(x)),
+    "matrices": lambda x: (np.linalg.inv(x @ x.T + np.eye(3)), np.linalg.solve(x @ x.T + np.eye(3), x[:, 0]), np.linalg.det(x @ x.T)),
     "norms and transforms": lambda x: (np.linalg.norm(x), np.linalg.norm(x, axis=1), np.fft.fft(x[0]), np.fft.rfft(x)),
     "questions of floats": lambda x: (np.isnan(x), np.isfinite(x).all(), np.allclose(x, x), np.array_equal(x, x), np.isclose(x, 1)),
     "known numbers": lambda x: (np.sqrt(64), np.prod((2, 3)), np.sum([1, 2]), np.float32(3) + 1, np.pi * x, np.prod(x.shape)),

@@ -252,6 +252,16 @@ def test_functions_of_arrays_as_functions_of_tensors() -> None:
     graphs_of(twice, lambda: ([torch.ones(2), torch.arange(3)],))
 
 
+def test_numpys_errors_about_data() -> None:
+    graphs = graphs_of(
+        lambda x: (np.linalg.inv(x) * 2, np.linalg.cholesky(x)),
+        lambda: (np.eye(3) * 2,),
+        lambda: (np.zeros((3, 3)),),
+        lambda: (-np.eye(3),),
+    )
+    assert graphs == 1
+
+
 def test_a_break_between_arrays() -> None:
     def fn(x: Any) -> Any:
         y = x + 1
