@@ -103,7 +103,7 @@ def capture_frame(
                     raise SkipFrame(f"{problem.why}, and no earlier place to break") from None
                 if reason is None:
                     reason = Break(problem.why, attempt.line)
-                break_at = step
+                break_at = earlier_step(attempt.m.recorder.placed, step)
             except Stopped as stopped:
                 if break_at is None and spread.another(attempt.m, False):
                     continue

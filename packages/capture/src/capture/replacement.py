@@ -21,6 +21,7 @@ from .aliasing import separated
 from .attempt import Attempt, Stopped
 from .breaking import goes_on
 from .bytecode import Instruction, argument_names, assemble, build, liveness
+from .departures import Departures
 from .effects import Replay
 from .emit import Emitter
 from .errors import GraphRefused, SkipFrame
@@ -90,13 +91,14 @@ class Replacement:
             roots += [v for each in within for v in each.values()]
         e.plan([*roots, *effects.roots()])
         m.identity.guard_all(m.recorder.graph)
-        outputs = list(dict.fromkeys(v.node for v in e.results if v.node is not None))
+        departures = Departures(m, e.results)
+        outputs = list(dict.fromkeys(departures.nodes.get(v.node, v.node) for v in e.results if v.node is not None))
         empty = m.recorder.graph.is_empty(outputs, m.recorder.graph.changes_inputs())
         if empty and self._attempt.finished and not effects and not calls_between(self._attempt.before, after):
             return Capture(self._attempt.guards(), None, None, breaks, suspended=e.suspended)
         graph = None
         if not empty:
-            graph = self._compile_and_call(e, outputs, backend, breaks)
+            graph = self._compile_and_call(e, outputs, departures, backend, breaks)
         e.save_sources = bool(effects)
         if effects:
             for root in roots:
@@ -124,7 +126,7 @@ class Replacement:
         e.temps[id(root)] = name
 
     def _compile_and_call(
-        self, e: Emitter, outputs: list[fx.Node], backend: Backend, breaks: list[Break]
+        self, e: Emitter, outputs: list[fx.Node], departures: Departures, backend: Backend, breaks: list[Break]
     ) -> CapturedGraph:
         m = self._m
         told = [node.meta["val"] for node in outputs]
@@ -175,7 +177,8 @@ class Replacement:
             e.emit(build.store_fast(names[node]))
         for v in e.results:
             if v.node is not None:
-                e.temps[id(v)] = names[v.node]
+                e.temps[id(v)] = name = names[departures.nodes.get(v.node, v.node)]
+                departures.write(e, v, name)
         return captured
 
     def _call_graph(self, e: Emitter, compiled: Callable[..., Any], sources: Sequence[Source]) -> None:

@@ -169,6 +169,8 @@ read_value(const Step *step, PyObject *const *regs, const GuardFrame *frame)
         return value_at(regs[step->src], step->number);
     case CLASS_DICT:
         return class_dict(regs[step->src]);
+    case APPLY:
+        return PyObject_CallFunction(step->object, "On", regs[step->src], step->number);
     case GLOBALS:
         return Py_XNewRef(frame->globals);
     case BUILTINS:

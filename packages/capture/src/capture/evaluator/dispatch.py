@@ -17,7 +17,7 @@ from capture.variables.lookups import class_lookup, shown_type
 from capture.variables.mappings import Dict, DictView
 from capture.variables.numbers import Symbolic
 from capture.variables.objects import Object
-from capture.variables.operations import BINARY, COMPARE, INPLACE, UNARY
+from capture.variables.operations import COMPARE, DISPATCHED, INPLACE, UNARY
 from capture.variables.sequences import Sequence, Tuple
 from capture.variables.sets import Set
 from capture.variables.slices import Range, Slice
@@ -26,7 +26,7 @@ from capture.variables.tensors import Tensor
 
 def binary(m: Interpreter, symbol: str, left: Variable, right: Variable, written: str = "") -> Variable:
     """``left symbol right``. ``written`` is what the program has there: ``+=`` where ``+`` stands in for it."""
-    function, name = BINARY[symbol]
+    function, name = DISPATCHED[symbol]
     written = written or symbol
     left, right = left.realize(m), right.realize(m)
     for side in (left, right):

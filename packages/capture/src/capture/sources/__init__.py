@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .base import FrameValues, Source
 from .parts import (
+    Applied,
     Attr,
     CellContent,
     ClassEntry,
@@ -25,6 +26,7 @@ from .parts import (
 from .roots import Builtin, Closure, ClosureCell, Const, Global, Local, ModuleGlobal, Namespace
 
 __all__ = [
+    "Applied",
     "Attr",
     "Builtin",
     "CellContent",

@@ -18,7 +18,7 @@ from .building import builds, known_part
 from .constants import BoundBuiltin, Constant, Known
 from .exceptions import ExceptionObject
 from .functions import Method
-from .handlers import handler_of, handles, refuses
+from .handlers import check_arguments, handler_of, handles, refuses
 from .iterators import SequenceIterator
 from .lookups import MISSING, class_lookup, is_data_descriptor, shown_type
 from .modules import Module
@@ -148,6 +148,8 @@ class Class(Known):
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         handler = handler_of(self.value)
         if handler is not None:
+            if self.value.__module__ == "builtins":
+                check_arguments(self.value, args, kwargs)
             return handler(m, args, kwargs)
         return construct(m, self, args, kwargs)
 

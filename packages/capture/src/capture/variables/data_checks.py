@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 
 from capture import config
-from capture._torch import CHECKS, check_is_size
+from capture._torch import CHECKS, check_is_size, inside
 from capture.errors import NotConstant, Unsupported
 from symshapes import constrain_range, is_unbacked, require, same_sizes
 
@@ -131,7 +131,7 @@ def _equal(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     first, second = (tensor.fake for tensor in tensors)
     if first.dtype is not second.dtype or first.device != second.device or not same_sizes(first, second):
         raise Unsupported("torch.equal of tensors that may be unlike")
-    if first.storage_key is second.storage_key:  # type: ignore[attr-defined]
+    if inside(first).storage_key is inside(second).storage_key:
         raise Unsupported("torch.equal of one tensor with itself")
     same = m.recorder.record("call_function", torch.eq, [*tensors], {})
     every = m.recorder.record("call_method", "all", [same], {})

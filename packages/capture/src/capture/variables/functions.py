@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 from collections.abc import Hashable, Iterable
 from typing import Any, NoReturn
@@ -159,7 +160,7 @@ class Function(Variable):
         if name == "__module__":
             return Constant(self.globals.get("__name__"))
         if name == "__doc__":
-            return Constant(None)
+            return Constant(_documentation(self.code))
         if name == "__dict__":
             made: Variable = m.builder.new_dict(self.attrs)
             return made
@@ -258,6 +259,13 @@ class Function(Variable):
 
     def __repr__(self) -> str:
         return f"<function {self.name}>"
+
+
+def _documentation(code: types.CodeType) -> str | None:
+    """What a function made of this code has for documentation."""
+    has = sys.version_info < (3, 13) or code.co_flags & inspect.CO_HAS_DOCSTRING  # type: ignore[attr-defined,unused-ignore]
+    first = code.co_consts[0] if has and code.co_consts else None
+    return first if isinstance(first, str) else None
 
 
 def _load_named(e: Emitter, values: dict[str, Variable]) -> None:

@@ -22,6 +22,7 @@ from .constants import BoundBuiltin, Constant
 from .functions import Method
 from .handlers import handler_of, handles
 from .instances import Instance, InstanceDict
+from .iterators import ItemIterator
 from .lookups import (
     C_METHODS,
     HEAP_TYPE,
@@ -36,6 +37,7 @@ from .lookups import (
     shown_type,
 )
 from .mappings import Dict
+from .own_keys import own_key
 from .payloads import fill_payload, has_content, payload_of, reconstruct_with_payload
 from .reconstruction import CannotReconstruct, Emitter
 
@@ -318,6 +320,11 @@ class Object(Instance):
             return m.identity.key(self)
         if self.payload is not None and isinstance(raw, C_METHODS):
             return self.payload.hash_key(m)
+        if raw is None:
+            m.errors.throw(TypeError, f"unhashable type: {shown_type(self.cls)!r}")
+        method = self.special(m, "__hash__")
+        if isinstance(raw, types.FunctionType) and method is not None:
+            return own_key(m, self, method)
         raise Unsupported(f"hash of {self.cls.__name__}, which defines __hash__")
 
     def length(self, m: Interpreter) -> Variable:
@@ -328,9 +335,12 @@ class Object(Instance):
 
     def iterate(self, m: Interpreter) -> Variable:
         method = self.special(m, "__iter__")
-        if method is None:
-            raise Unsupported(f"iteration over {self.cls.__name__} by __getitem__")
-        return m.iteration.iterate_with(method)
+        if method is not None:
+            return m.iteration.iterate_with(method)
+        raw = class_lookup(m, self.cls, "__iter__")[0]
+        if raw is None or class_lookup(m, self.cls, "__getitem__")[0] is MISSING:
+            m.errors.throw(TypeError, f"{shown_type(self.cls)!r} object is not iterable")
+        return m.effects.created(ItemIterator(self))
 
     def next(self, m: Interpreter) -> Variable:
         return m.iteration.next_of_object(self)
