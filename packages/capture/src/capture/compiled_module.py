@@ -54,6 +54,20 @@ class CompiledModule(torch.nn.Module):
         return self
 
 
+class DisabledModule(CompiledModule):
+    """What ``disable`` gives for a module: its calls are kept out of graphs, everything else is the original's."""
+
+    def __init__(self, original: torch.nn.Module, reason: str | None) -> None:
+        object.__setattr__(self, "original", original)
+        object.__setattr__(self, "reason", reason)
+
+    def __repr__(self) -> str:
+        return f"DisabledModule({self.original!r})"
+
+    def __dir__(self) -> list[str]:
+        return sorted({*dir(self.original), "original", "reason"})
+
+
 def _forwarded(name: str) -> Callable[..., Any]:
     def method(self: CompiledModule, *args: Any, **kwargs: Any) -> Any:
         result = getattr(self.original, name)(*args, **kwargs)

@@ -13,6 +13,7 @@ from capture.variables.constants import Known
 from capture.variables.functions import Function
 from capture.variables.generators import Generator
 from capture.variables.handlers import Wrapper, handler_of
+from capture.variables.marks_of_functions import mark_of
 from capture.variables.sequences import Tuple
 from symshapes import is_generated
 
@@ -45,9 +46,15 @@ class FunctionCalls:
             module = module_of(real)
             handler = handler_of(real, module)
             if isinstance(handler, Wrapper):
-                return handler.handler(m, function.held(m, handler.held), args, kwargs)
-            if handler is not None:
+                told = handler.handler(m, [function.held(m, name) for name in handler.held], args, kwargs)
+                if told is not None:
+                    return told
+            elif handler is not None:
                 return handler(m, args, kwargs)
+            marked = mark_of(real)
+            if marked is not None:
+                m.guards.note_identity(function, real)
+                return marked(m, real, args, kwargs)
             if is_recorded_python(real, module) and any(
                 self._recorder.has_tensor(v) for v in (*args, *kwargs.values())
             ):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 
 from capture import config
-from capture._torch import CHECKS, check_is_size
+from capture._torch import CHECKS, check_is_size, check_with
 from capture.errors import NotConstant, Unsupported
 from symshapes import constrain_range, is_unbacked, require, same_sizes
 
@@ -34,6 +34,15 @@ def _promise(error: type[Exception]) -> Callable[[Interpreter, Args, Kwargs], Va
 
 for _function, _error in CHECKS.items():
     handles(_function)(_promise(_error))
+
+
+@handles(check_with)
+def _check_with(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    named = dict(zip(("error_type", "cond", "message"), args, strict=False)) | kwargs
+    error = m.builder.to_python(named["error_type"])
+    if error not in CHECKS.values():
+        raise Unsupported("a check that raises an exception of the program's own")
+    return _require(m, named["cond"].realize(m), named.get("message"), error)
 
 
 def _require(m: Interpreter, condition: Variable, message: Variable | None, error: type[Exception]) -> Variable:

@@ -15,6 +15,7 @@ from capture.sources import Const, Source
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, part
 from .constants import Constant
+from .functions import Function, Method
 from .lookups import MISSING, class_lookup, shown_type
 from .mappings import Dict
 from .objects import Object
@@ -130,8 +131,9 @@ class Module(Object):
 
     def call_as_module(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         """``torch.nn.Module.__call__``, whatever the class makes of it."""
-        if not m.builder.is_none(self.attribute(m, "_compiled_call_impl").realize(m)):
-            raise Unsupported("module with its own compiled call")
+        in_place = self.attribute(m, "_compiled_call_impl").realize(m)
+        if not m.builder.is_none(in_place) and not self._is_own_call(in_place):
+            return m.calls.call(in_place, args, kwargs)
         m.guards.note_code_of(_CALL)
         found, _ = class_lookup(m, self.cls, "_call_impl")
         if found is not _CALL_IMPL or "_call_impl" in self.attrs or "_call_impl" in self.instance_dict():
@@ -141,6 +143,15 @@ class Module(Object):
         if self.hooked(m):
             return m.calls.call(self.attribute(m, "_call_impl"), args, kwargs)
         return m.calls.call(self.attribute(m, "forward"), args, kwargs)
+
+    def _is_own_call(self, in_place: Variable) -> bool:
+        """Whether what was compiled in place of a module's call is that call, which is then part of this graph."""
+        return (
+            isinstance(in_place, Method)
+            and in_place.owner is self
+            and isinstance(in_place.function, Function)
+            and in_place.function.real is _CALL_IMPL
+        )
 
     def hooked(self, m: Interpreter) -> bool:
         """Whether any hook would run; guards that none does."""

@@ -3,7 +3,7 @@
 Each of ``PROGRAMS`` is a function of a tensor; everything it returns, raises or changes is compared.
 """
 
-from . import breaks, classes, containers, exceptions, functions, iteration, language, tensors, texts
+from . import breaks, classes, containers, exceptions, functions, iteration, language, markers, tensors, texts
 from .registry import PROGRAMS
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "functions",
     "iteration",
     "language",
+    "markers",
     "tensors",
     "texts",
 ]

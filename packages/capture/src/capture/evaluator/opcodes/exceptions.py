@@ -12,6 +12,7 @@ from capture.variables.base import SymbolicRaise, Variable
 from capture.variables.constants import Constant
 from capture.variables.exceptions import Traceback
 from capture.variables.functions import Method
+from capture.variables.hook_handles import HookHandle
 from capture.variables.lookups import MISSING, class_lookup, shown_type
 from capture.variables.objects import Object, descriptor_get
 
@@ -75,6 +76,8 @@ def _before_with(m: Machine, frame: Frame, op: Op) -> None:
 
 
 def _special(m: Machine, manager: Variable, name: str) -> Variable:
+    if isinstance(manager, HookHandle):
+        return manager.attribute(m, name)
     if not isinstance(manager, Object):
         raise Unsupported(f"with statement over {manager!r}")
     raw, owner = class_lookup(m, manager.cls, name)
