@@ -18,6 +18,7 @@ from . import config
 from .api import compile, compile_module, explain, report, reset, trace
 from .backends import backend_named, list_backends
 from .bytecode.dialect import current as _current_dialect
+from .causes import Cause, cause_of
 from .errors import CaptureError, GraphBreakError, GraphRefused, InternalError, RecompileError
 from .graph import Break, CapturedGraph
 from .marks import allow_in_graph, assume_constant_result, disable, is_compiling, substitute_in_graph
@@ -30,6 +31,7 @@ __all__ = [
     "CaptureError",
     "CaptureWarning",
     "CapturedGraph",
+    "Cause",
     "Dim",
     "GraphBreakError",
     "GraphRefused",
@@ -40,6 +42,7 @@ __all__ = [
     "allow_in_graph",
     "assume_constant_result",
     "backend_named",
+    "cause_of",
     "compile",
     "compile_module",
     "config",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from symshapes import on_generated, reset_generated
@@ -16,6 +17,7 @@ from .in_place import compiled_in_place
 from .report import Trace
 from .resume import reset_resumes
 from .session import Backend, Session
+from .target import needs_arguments
 
 # What the parts generate is no user's program. What it calls may be one: autograd's hooks run beneath a backward.
 on_generated(_native.mark_skip)
@@ -64,8 +66,13 @@ def compile_module(
     return module
 
 
-def explain(fn: Any, *args: Any, dynamic: bool | None = None, **kwargs: Any) -> Trace:
-    """Call ``fn`` once, captured and run eagerly graph by graph; what was captured. ``dynamic`` is that of ``compile``."""
+def explain(fn: Any, *args: Any, dynamic: bool | None = None, **kwargs: Any) -> Any:
+    """Call ``fn`` once, captured and run eagerly graph by graph; what was captured, as a ``Trace``. ``dynamic`` is that of ``compile``.
+
+    Without the arguments that ``fn`` needs, what takes them: ``explain(fn)(*args)``.
+    """
+    if not args and not kwargs and needs_arguments(fn):
+        return functools.partial(explain, fn, dynamic=dynamic)
     call = compiled_call(fn, Choices(eager_backend, dynamic, False))
     call(*args, **kwargs)
     return report(call)
@@ -73,7 +80,7 @@ def explain(fn: Any, *args: Any, dynamic: bool | None = None, **kwargs: Any) -> 
 
 def trace(fn: Any, *args: Any, dynamic: bool | None = None, **kwargs: Any) -> Trace:
     """``explain``, printed as well."""
-    found = explain(fn, *args, dynamic=dynamic, **kwargs)
+    found: Trace = explain(fn, *args, dynamic=dynamic, **kwargs)
     print(found)
     return found
 

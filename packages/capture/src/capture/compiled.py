@@ -72,6 +72,10 @@ def _compiled_class(cls: Any, choices: Choices) -> Any:
     return cls
 
 
+#: Told of each session that is made, before anything is captured.
+started: list[Callable[[Session], None]] = []
+
+
 class Group:
     """What sessions have in common that capture alike; it lives as long as one of them."""
 
@@ -139,6 +143,8 @@ def compiled_call(
         group=group,
         histories=None if group is None else group.histories,
     )
+    for told in started:
+        told(session)
     call = _native.CompiledCallable(target, session, whole=choices.fullgraph)
     call.__wrapped__ = fn
     return call

@@ -92,6 +92,8 @@ class Session:
         self.refusals = Refusals()
         self.histories = histories or Histories()
         self.refused = False
+        #: Told of each frame that is captured, if set.
+        self.watch: Callable[[CodeType, Capture], None] | None = None
         #: Why a code is left to the interpreter.
         self.left: IdentityMap[CodeType, str] = IdentityMap()
 
@@ -205,6 +207,8 @@ class Session:
         self.report.shared += 1
         captured: Capture | None = entry.info  # the collector may have been here
         if captured is not None:
+            if self.watch is not None:
+                self.watch(code, captured)
             self.report.breaks.extend(captured.breaks)
             self.report.graphs.extend([captured.graph] if captured.graph is not None else [])
 
@@ -246,6 +250,8 @@ class Session:
         report.frames += 1
         report.breaks.extend(captured.breaks)
         report.guards.extend(captured.guards)
+        if self.watch is not None:
+            self.watch(code, captured)
         if captured.graph is not None:
             report.graphs.append(captured.graph)
         if captured.code is not None:

@@ -35,6 +35,17 @@ def code_of(fn: Callable[..., Any]) -> CodeType | None:
     return function.__code__ if isinstance(function, FunctionType) else None
 
 
+def needs_arguments(fn: Callable[..., Any]) -> bool:
+    """Whether it cannot be called without arguments, as far as that is known."""
+    try:
+        inspect.signature(fn.forward if isinstance(fn, torch.nn.Module) else fn).bind()
+    except TypeError:
+        return True
+    except ValueError:
+        pass
+    return False
+
+
 def entered_in_place(module: torch.nn.Module) -> FunctionType:
     """A function of the module's arguments that calls it, past what ``Module.__call__`` finds compiled in its place."""
     self = module
