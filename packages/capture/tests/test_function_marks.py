@@ -335,3 +335,35 @@ def test_a_hook_that_outlives_the_frame_is_registered_for_real() -> None:
     assert torch.equal(y, x + 1) and torch.equal(layer(x), plain + 1)
     handle.remove()
     assert torch.equal(layer(x), plain)
+
+
+def test_a_methods_result_is_constant_while_it_is_of_that_object() -> None:
+    class Holder:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        @capture.assume_constant_result
+        def setting(self) -> int:
+            return len(str(self.__dict__)) * 0 + self.number
+
+        def run(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.setting()
+
+    first, second = Holder(2), Holder(3)
+    run = capture.compile(lambda holder, x: holder.run(x), counting, fullgraph=True)
+    assert torch.equal(run(first, x), x * 2) and torch.equal(run(second, x), x * 3)
+    first.number = 5
+    assert torch.equal(run(first, x), x * 2), "which is what it is assumed to be"
+    assert len(graphs) == 2
+
+
+def test_a_size_in_data_with_an_end() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        n = int(x[0, 1].item())
+        torch._check_is_size(n, max=4)
+        return torch.ones(n) + 1
+
+    run = capture.compile(program, counting, fullgraph=True)
+    assert run(x).shape == (1,)
+    with pytest.raises(RuntimeError):
+        run(x + 5)

@@ -89,3 +89,24 @@ def test_decorated_class_and_entries() -> None:
     module: Any = Doubles()
     assert isinstance(module, Doubles)
     torch.testing.assert_close([module(x), module.made(x), module.asked], [x * 2, x + 1, x * 3])
+
+
+def test_it_may_be_asked_to_do_nothing() -> None:
+    assert meta.compile(Net, disable=True) is Net
+    assert meta.compile(disable=True)(len) is len
+
+
+def test_options_that_programs_give_to_torch_compile() -> None:
+    options = {"epilogue_fusion": True, "shape_padding": True, "max_autotune": False, "fallback_random": True}
+    run: Any = meta.compile(lambda x: torch.dropout(x, 0.5, True), options=options)
+    torch.manual_seed(0)
+    found = run(x)
+    torch.manual_seed(0)
+    assert torch.equal(found, torch.dropout(x, 0.5, True)), "eager's numbers were asked for"
+    assert meta.MODES["default"].options_with({"max_autotune": True}).autotune is True
+
+
+def test_compiled_twice_it_is_what_it_was() -> None:
+    module = meta.compile(meta.compile(Net(), backend="eager"), backend="eager")
+    assert isinstance(module, Net) and list(module.state_dict()) == ["linear.weight", "linear.bias"]
+    torch.testing.assert_close(module(x), module.linear(x).relu())

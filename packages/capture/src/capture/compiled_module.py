@@ -23,7 +23,7 @@ class CompiledModule(torch.nn.Module):
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        return type(self.original)
+        return self.original.__class__
 
     @property
     def __signature__(self) -> inspect.Signature:

@@ -27,6 +27,7 @@ def compile(
     options: dict[str, Any] | None = ...,
     dynamic: bool | None = ...,
     fullgraph: bool = ...,
+    disable: bool = ...,
 ) -> F: ...
 
 
@@ -39,6 +40,7 @@ def compile(
     options: dict[str, Any] | None = ...,
     dynamic: bool | None = ...,
     fullgraph: bool = ...,
+    disable: bool = ...,
 ) -> D: ...
 
 
@@ -51,6 +53,7 @@ def compile(
     options: dict[str, Any] | None = ...,
     dynamic: bool | None = ...,
     fullgraph: bool = ...,
+    disable: bool = ...,
 ) -> Callable[[F], F]: ...
 
 
@@ -62,6 +65,7 @@ def compile(
     options: dict[str, Any] | None = None,
     dynamic: bool | None = None,
     fullgraph: bool = False,
+    disable: bool = False,
 ) -> Any:
     """Compile a function or `nn.Module`; as a decorator with or without arguments too.
 
@@ -73,10 +77,11 @@ def compile(
         backend: a name of `meta.list_backends()`, or a callable
             `(graph_module, example_inputs) -> callable` (with `options=` as a keyword argument where options are given).
         mode: a name in `MODES`, for inductor and aot_eager; a backend that is not ours is given it, if it takes a `mode`.
-        options: fields of `inductor.Options` by name.
+        options: fields of `inductor.Options` by name; of `torch.compile`'s those of `meta.modes.TORCH_OPTIONS`.
         dynamic: None: a size, int or float that changes from one call to another is symbolic from then on. True: those of all
             arguments are from the first call. False: none is, but for sizes that are marked (`mark_dynamic`).
         fullgraph: raise at the first graph break, with its reason and line.
+        disable: give back what is to be compiled as it is.
 
     Returns:
         A callable with the same signature; for a module, a module that shares its parameters.
@@ -90,11 +95,13 @@ def compile(
     if fn_or_module is None:
         _chosen(backend, mode, options)  # what is wrong with them is told now
         return functools.partial(
-            compile, backend=backend, mode=mode, options=options, dynamic=dynamic, fullgraph=fullgraph
+            compile, backend=backend, mode=mode, options=options, dynamic=dynamic, fullgraph=fullgraph, disable=disable
         )
     chosen, freeze = _chosen(backend, mode, options)
     if not callable(fn_or_module) and not isinstance(fn_or_module, _DESCRIPTORS):
         raise TypeError(f"compile() takes a function or a module, not {type(fn_or_module).__name__}")
+    if disable:
+        return fn_or_module
     return capture.compile(fn_or_module, chosen, dynamic=dynamic, fullgraph=fullgraph, freeze=freeze)
 
 

@@ -80,10 +80,11 @@ def _text(m: Interpreter, words: Variable | None) -> str | None:
 @handles(check_is_size)
 def _check_is_size(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     named = dict(zip(("i", "message"), args, strict=False)) | kwargs
-    if set(named) - {"i", "message"}:
-        raise Unsupported("torch._check_is_size with an upper end")
-    value = named["i"].realize(m)
-    return _require(m, m.operators.compare(">=", value, Constant(0)).realize(m), named.get("message"), RuntimeError)
+    value, end = named["i"].realize(m), kwargs.get("max")
+    _require(m, m.operators.compare(">=", value, Constant(0)).realize(m), named.get("message"), RuntimeError)
+    if end is None or m.builder.is_none(end):
+        return Constant(None)
+    return _require(m, m.operators.compare("<=", value, end).realize(m), named.get("message"), RuntimeError)
 
 
 def _within(m: Interpreter, value: Variable, low: Variable | None, high: Variable | None) -> Variable:

@@ -29,11 +29,20 @@ def in_graph(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) -> Varia
 def constant_result(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) -> Variable:
     """What a call for real gives now, from then on."""
     try:
-        real = [m.builder.to_python(a.realize(m)) for a in args]
-        named = {name: m.builder.to_python(a.realize(m)) for name, a in kwargs.items()}
+        real = [_real(m, a.realize(m)) for a in args]
+        named = {name: _real(m, a.realize(m)) for name, a in kwargs.items()}
     except NotConstant:
         raise Unsupported(f"arguments of {function.__qualname__}, whose result is a constant, that are not") from None
     return m.builder.from_python(m.builder.fold(function, real, named))
+
+
+def _real(m: Interpreter, variable: Variable) -> Any:
+    """The real value; an object from outside that the frame has not changed is itself, whatever is in it."""
+    given = getattr(variable, "value", None)
+    if given is None or variable.node is not None or variable.source is None or getattr(variable, "attrs", True):
+        return m.builder.to_python(variable)
+    m.guards.note_identity(variable, given)
+    return given
 
 
 def mark(function: Any, handler: MarkHandler) -> None:
