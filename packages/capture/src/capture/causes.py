@@ -172,6 +172,34 @@ CAUSES: tuple[Cause, ...] = (
     ),
     # Torch
     Cause(
+        "B314", "break", "Function transforms, in a form that has none",
+        "`vmap`, `grad`, `jvp` and their kin of `torch.func` are followed where a captured function applies them to tensors.",
+        "Apply the transform within what is compiled, to a function of tensors.",
+        "a function transform within a checkpoint",
+        r"function transform|a basis of nothing",
+    ),
+    Cause(
+        "B315", "break", "A checkpoint, in a form that has none",
+        "`torch.utils.checkpoint` is a region of the graph whose inside is computed again; what the reason names is not possible there.",
+        "Give the function tensors, with `use_reentrant=False`.",
+        "a checkpoint within contexts of the program's",
+        r"checkpoint",
+    ),
+    Cause(
+        "B316", "break", "A function or a hook of autograd's, in a form that has none",
+        "The backward of a `torch.autograd.Function`, and hooks on gradients, become part of the graph; what the reason names is not possible there.",
+        "See what the reason names: tensors in, tensors out, in a plain tuple.",
+        "a function of autograd that gives no plain tuple",
+        r"function of autograd|a hook that|RemovableHandle|a backward|torch\.autograd|gradients? of|gradients that|grad mode",
+    ),
+    Cause(
+        "B308", "break", "NumPy, where it differs or has no counterpart",
+        "Arrays and NumPy's functions are captured through torch; what torch computes otherwise, or has not, is left to NumPy.",
+        "Use the torch function that does what is meant.",
+        "np.linalg.lstsq with rcond",
+        r"\bnp\.|ndarray|NumPy|numpy|\barrays?\b",
+    ),
+    Cause(
         "B305", "break", "Control flow as an operation, in a form that has none",
         "The functions given to `torch.cond`, `while_loop`, `scan` and their kin become graphs of their own; what the reason names is not possible there.",
         "Give tensors and take tensors of the same kinds; change nothing that is outside.",
@@ -236,7 +264,7 @@ CAUSES: tuple[Cause, ...] = (
     ),
     Cause(
         "B313", "break", "Gradients computed within the function",
-        "`backward()` runs autograd's engine over what was captured so far, whose graphs were differentiated ahead of time.",
+        "`backward()` runs autograd's engine, between two graphs, where what it is asked is not to be had in one.",
         "Nothing: what comes before and after it is captured.",
         "Tensor.backward()",
         r"backward\(\)",

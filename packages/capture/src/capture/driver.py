@@ -5,9 +5,7 @@ In: a frame's function, code, arguments. Out: a ``Capture``: the graph, the guar
 
 from __future__ import annotations
 
-import itertools
 import math
-from types import CodeType
 from typing import Any
 
 from symshapes import MarkError, undisturbed_autograd
@@ -17,7 +15,7 @@ from .attempt import Attempt, FrameInput, Stopped, in_forward_mode
 from .errors import CaptureError, GraphBreakError, SkipCall, SkipFrame, Unsupported
 from .evaluator.machine import Experience, Machine
 from .evaluator.places import earlier_step
-from .evaluator.program import program_of
+from .evaluator.program import confuses_cells, looks_at_its_locals
 from .evaluator.refusals import Refusals
 from .graph import Break
 from .guards import Guard
@@ -25,9 +23,6 @@ from .history import History, Place
 from .replacement import Backend, Capture, Replacement
 from .settings import restored
 from .variables.reconstruction import CannotReconstruct
-
-#: Built-ins that read the calling frame's locals; ``vars`` and ``dir`` do without arguments.
-_FRAME_READERS = frozenset({"locals", "vars", "dir", "eval", "exec"})
 
 
 def capture_frame(
@@ -43,6 +38,9 @@ def capture_frame(
     """Capture; raises ``GraphBreakError`` with ``fullgraph``, ``SkipFrame`` if the frame is to be left alone."""
     if looks_at_its_locals(frame.code):
         raise SkipFrame("it looks at its own local variables (locals, eval, ...)")
+    confused = confuses_cells(frame.code)
+    if confused is not None:
+        raise SkipFrame(confused)
     if in_forward_mode():
         raise SkipCall("forward-mode differentiation is on")
     if dispatch_mode_depth():
@@ -93,11 +91,14 @@ def capture_frame(
                 return captured
             except CannotReconstruct as problem:
                 step = problem.variable.step
+                if len(attempt.suspended) > 1 and (step < 1 or (break_at is not None and step >= break_at)):
+                    # Before the call in which it was made.
+                    step = attempt.suspended[-2].step
                 if step < 1 or (break_at is not None and step >= break_at):
                     raise SkipFrame(f"{problem.why}, and no earlier place to break") from None
                 if reason is None:
                     reason = Break(problem.why, attempt.line)
-                break_at = step
+                break_at = earlier_step(attempt.m.recorder.placed, step)
             except Stopped as stopped:
                 if break_at is None and spread.another(attempt.m, False):
                     continue
@@ -132,20 +133,6 @@ def capture_frame(
                 raise
             finally:
                 attempt.m.release()
-
-
-def looks_at_its_locals(code: CodeType) -> bool:
-    """Whether the frame's local variables may be read as a whole, which a replacement does not keep."""
-    if not _FRAME_READERS & set(code.co_names):
-        return False
-    ops = program_of(code).ops
-    for op, following in itertools.pairwise(ops):
-        if op.name != "LOAD_GLOBAL" or op.value not in _FRAME_READERS:
-            continue
-        without_arguments = following.name in ("CALL", "PRECALL") and following.arg == 0
-        if without_arguments or op.value in ("eval", "exec"):
-            return True
-    return False
 
 
 class Numbers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
@@ -11,6 +12,8 @@ from capture.bytecode.dialect import current
 from capture.errors import Unsupported
 from capture.identity_map import IdentityMap
 
+from .unevaluated import why_unevaluated
+
 #: Takes the interpreter, the frame and the operation; the types are those of ``opcodes.registry``, which fills the table.
 Handler = Callable[[Any, Any, "Op"], str | None]
 #: By name of the operation.
@@ -18,7 +21,7 @@ HANDLERS: dict[str, Handler] = {}
 
 
 def _unknown(m: Any, frame: Any, op: Op) -> str | None:
-    raise Unsupported(f"operation {op.name}")
+    raise Unsupported(why_unevaluated(op.name, op.arg))
 
 
 class Op:
@@ -59,12 +62,13 @@ class Op:
 
 
 class Program:
-    """The operations of ``code``; ``instructions`` are the same by index, for code generation."""
+    """The operations of ``code``; ``instructions`` are the same by index, for code generation. ``entry`` is the first RESUME."""
 
     def __init__(self, code: CodeType) -> None:
         self.instructions = decode(code)
         index = {id(instruction): i for i, instruction in enumerate(self.instructions)}
         self.ops: list[Op] = []
+        self.entry = next((i for i, each in enumerate(self.instructions) if each.opname == "RESUME"), 0)
         flag_bits = current().flag_bits
         line = code.co_firstlineno
         for i, instruction in enumerate(self.instructions):
@@ -87,6 +91,15 @@ class Program:
         return self.ops[index].name == "PUSH_EXC_INFO" and first in ("CHECK_EXC_MATCH", "POP_EXCEPT")
 
 
+def confuses_cells(code: CodeType) -> str | None:
+    """In words, a name that is of a cell and of a free variable; None if none is.
+
+    3.12 and 3.13 compile a comprehension so whose captured variable hides one of an enclosing function, and take one for the other.
+    """
+    both = sorted(set(code.co_cellvars) & set(code.co_freevars))
+    return f"{both[0]!r} is a comprehension's variable and an enclosing function's, both in closures" if both else None
+
+
 _programs: IdentityMap[CodeType, Program] = IdentityMap()
 
 
@@ -101,3 +114,21 @@ def program_of(code: CodeType) -> Program:
 def reset_programs() -> None:
     """Forget decoded programs."""
     _programs.clear()
+
+
+#: Built-ins that read the calling frame's locals; ``vars`` and ``dir`` do without arguments.
+_FRAME_READERS = frozenset({"locals", "vars", "dir", "eval", "exec"})
+
+
+def looks_at_its_locals(code: CodeType) -> bool:
+    """Whether the frame's local variables may be read as a whole, which a replacement does not keep."""
+    if not _FRAME_READERS & set(code.co_names):
+        return False
+    ops = program_of(code).ops
+    for op, following in itertools.pairwise(ops):
+        if op.name != "LOAD_GLOBAL" or op.value not in _FRAME_READERS:
+            continue
+        without_arguments = following.name in ("CALL", "PRECALL") and following.arg == 0
+        if without_arguments or op.value in ("eval", "exec"):
+            return True
+    return False

@@ -24,7 +24,7 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, known_part
 from .constants import Constant, Known
 from .functions import Function
-from .handlers import handles, handles_wrapper
+from .handlers import handler_of, handles, handles_wrapper
 from .objects import Object
 from .reconstruction import Emitter
 
@@ -119,6 +119,9 @@ def _kept_out(m: Interpreter, wrapped: Variable, reason: str | None, args: Args,
     """What is kept from compilers is called between two graphs. Parts of torch's optimizers are so for torch's own one alone."""
     function = wrapped.realize(m)
     real = function.real if isinstance(function, Function) else None
+    known = None if real is None else handler_of(real, module_of(real))
+    if known is not None:
+        return known(m, args, kwargs)
     if real is None or not f"{module_of(inspect.unwrap(real))}.".startswith("torch.optim."):
         raise Unsupported(refusal(reason))
     return m.calls.call(function, args, kwargs)

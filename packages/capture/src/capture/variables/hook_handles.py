@@ -38,6 +38,8 @@ class HookHandle(Variable):
         self.number = number
         self.tables = tables
 
+    manages_context = True
+
     def python_type(self) -> type:
         return RemovableHandle
 

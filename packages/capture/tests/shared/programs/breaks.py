@@ -316,3 +316,14 @@ def break_with_recursive_closure(x):
     f = make()
     n = int((x * 0).sum())
     return x * f(4) + n, f(3)
+
+
+def _looks_at_its_locals(x, k):
+    y = x * k
+    return y, sorted(locals())
+
+
+@program
+def break_in_a_call_that_looks_at_its_locals(x):
+    y, names = _looks_at_its_locals(x + 1, 2)
+    return y * 2, names

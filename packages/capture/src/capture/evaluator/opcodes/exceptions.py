@@ -12,7 +12,6 @@ from capture.variables.base import SymbolicRaise, Variable
 from capture.variables.constants import Constant
 from capture.variables.exceptions import Traceback
 from capture.variables.functions import Method
-from capture.variables.hook_handles import HookHandle
 from capture.variables.lookups import MISSING, class_lookup, shown_type
 from capture.variables.objects import Object, descriptor_get
 
@@ -72,11 +71,11 @@ def _reraise(m: Machine, frame: Frame, op: Op) -> None:
 def _before_with(m: Machine, frame: Frame, op: Op) -> None:
     manager = frame.pop(m)
     frame.push(_special(m, manager, "__exit__"))
-    frame.push(m.calls.call(_special(m, manager, "__enter__"), [], {}))
+    frame.push(m.calls.call_from(frame, _special(m, manager, "__enter__"), [], {}))
 
 
 def _special(m: Machine, manager: Variable, name: str) -> Variable:
-    if isinstance(manager, HookHandle):
+    if manager.manages_context:
         return manager.attribute(m, name)
     if not isinstance(manager, Object):
         raise Unsupported(f"with statement over {manager!r}")
@@ -96,7 +95,7 @@ def _with_except_start(m: Machine, frame: Frame, op: Op) -> None:
     exception = frame.stack[-1].realize(m)
     leave = frame.stack[-4]
     args = [m.builder.known(exception.python_type()), exception, Traceback()]
-    frame.push(m.calls.call(leave, args, {}))
+    frame.push(m.calls.call_from(frame, leave, args, {}))
 
 
 @operation("CLEANUP_THROW")
