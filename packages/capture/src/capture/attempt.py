@@ -115,6 +115,8 @@ class Attempt:
             self.finished = True
         except BreakHere as here:
             self.reason = here.reason
+            if m.levels.inside:
+                raise Stopped(m.levels.since, here.reason or "a function transform", self.stopped_line()) from None
         except Unsupported as problem:
             step = problem.step or m.state.step
             raise Stopped(step, problem.reason, self.stopped_line(), while_so=problem.while_so) from problem

@@ -26,6 +26,7 @@ from .effects import Replay
 from .emit import Emitter
 from .errors import GraphRefused, SkipFrame
 from .evaluator.frame import HandlerState
+from .evaluator.levels import leaving_levels
 from .evaluator.program import program_of
 from .frozen import Frozen, owners, what_freezes, witnesses
 from .graph import Break, CapturedGraph
@@ -167,6 +168,8 @@ class Replacement:
                 if m.recorder.graph.laid_out_anew():
                     raise GraphRefused("an input gets other sizes or strides")
                 compiled = backend(captured.module, list(captured.inputs))
+                if m.levels.since and getattr(compiled, "__self__", compiled) is captured.module:
+                    compiled = leaving_levels(compiled)
             except GraphRefused as refusal:
                 raise self._refused(refusal) from refusal
         compiled = separated(compiled, captured.module, captured.sources, m.recorder.graph.changed_inputs())

@@ -122,6 +122,17 @@ set_disabled(PyObject *Py_UNUSED(module), PyObject *value)
 }
 
 static PyObject *
+set_stance(PyObject *Py_UNUSED(module), PyObject *value)
+{
+    long wanted = PyLong_AsLong(value);
+    if (wanted == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    stance = (int)wanted;
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 is_active(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
     Stack *stack = stack_here(PyThreadState_Get());
@@ -173,6 +184,7 @@ static PyMethodDef methods[] = {
     {"drop_entries", drop_entries, METH_VARARGS, "Drop the entries of this code that have this `info`."},
     {"entries", (PyCFunction)(void (*)(void))entries, METH_VARARGS | METH_KEYWORDS, "The entries of this code."},
     {"set_disabled", set_disabled, METH_O, "Hold back the hook in this thread; what it was before."},
+    {"set_stance", set_stance, METH_O, "What compiled callables do: capture, nothing, or what they have captured."},
     {"is_active", is_active, METH_NOARGS, "Whether frames entered now would be looked at."},
     {"is_traced", traced, METH_NOARGS, "Whether something follows the lines that this thread runs."},
     {"frames_left", frames_left, METH_NOARGS, "How many more frames this thread may nest."},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 import types
 from collections.abc import Hashable, Iterable
 from typing import Any
@@ -13,6 +14,7 @@ from capture.sources import Source
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds_where
 from .constants import Constant
+from .handlers import handles
 from .lookups import HEAP_TYPE, Missing
 from .objects import Object
 from .raising import raised, raiser
@@ -40,6 +42,14 @@ class Traceback(Variable):
 
     def truth(self, m: Interpreter) -> bool:
         return True
+
+
+@handles(traceback.clear_frames)
+def _clear_frames(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    """No frame of one that was raised in the evaluation is there to be cleared."""
+    if not isinstance(args[0].realize(m), Traceback):
+        raise Unsupported("traceback.clear_frames of a real traceback")
+    return Constant(None)
 
 
 class ExceptionObject(Object):

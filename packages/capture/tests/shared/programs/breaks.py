@@ -330,3 +330,14 @@ def break_in_generator_expression(x):
     float(total.sum())
     references = tuple(weakref.ref(each) for each in kept)
     return total * sum(1 for each in references if each() is not None), len(kept)
+
+
+def _looks_at_its_locals(x, k):
+    y = x * k
+    return y, sorted(locals())
+
+
+@program
+def break_in_a_call_that_looks_at_its_locals(x):
+    y, names = _looks_at_its_locals(x + 1, 2)
+    return y * 2, names
