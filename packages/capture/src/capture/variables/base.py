@@ -86,6 +86,9 @@ class Errors(Protocol):
     def make_exception(self, cls: type, args: list[Variable]) -> Variable:
         """A new exception object."""
 
+    def handling(self, raised: Variable) -> Variable | None:
+        """What an exception that is raised now has for its context; None: what is handled where the frame begins."""
+
 
 class Globals(Protocol):
     """Globals of the program's modules."""
