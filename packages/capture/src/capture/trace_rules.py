@@ -129,6 +129,11 @@ def module_of(function: types.FunctionType) -> str:
     return name if file == namespace.get("__file__") or file.startswith("<frozen ") else ""  # type: ignore[return-value]
 
 
+def is_transform(module: str) -> bool:
+    """Whether it is a module of torch's function transforms."""
+    return module in _TRANSFORMS
+
+
 def is_foreign(module: str) -> bool:
     """Whether functions of this module belong to machinery that is not traced into."""
     plain = module in _PLAIN or module in _TRANSFORMS

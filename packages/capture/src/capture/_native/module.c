@@ -39,6 +39,16 @@ mark_skip(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
     return set_flags(code, SKIP_CODE | (recursive ? SKIP_BENEATH : 0), SKIP_BENEATH);
 }
 
+/* As the interpreter does where a handler begins or ends: the exception that sys.exc_info tells, None for none. */
+static PyObject *
+swap_handled(PyObject *Py_UNUSED(module), PyObject *exception)
+{
+    _PyErr_StackItem *info = PyThreadState_Get()->exc_info;
+    PyObject *before = info->exc_value;
+    info->exc_value = Py_NewRef(exception);
+    return before != NULL ? before : Py_NewRef(Py_None);
+}
+
 static PyObject *
 mark_stand_in(PyObject *Py_UNUSED(module), PyObject *code)
 {
@@ -166,6 +176,7 @@ equal(PyObject *Py_UNUSED(module), PyObject *args)
 
 static PyMethodDef methods[] = {
     {"mark_skip", (PyCFunction)(void (*)(void))mark_skip, METH_VARARGS | METH_KEYWORDS, "Never capture this code."},
+    {"swap_handled", swap_handled, METH_O, "Make an exception the one that is handled, or None; gives what was."},
     {"mark_stand_in", mark_stand_in, METH_O, "Never capture this code, which stands for a frame of the user's."},
     {"unmark_skip", unmark_skip, METH_O, "Undo mark_skip."},
     {"reset", reset, METH_NOARGS, "Drop every entry of every code."},

@@ -176,14 +176,14 @@ def check_arguments(function: Any, args: Args, kwargs: Kwargs) -> None:
 
 #: Built-ins that tell no signature: how many positional arguments they take, and which names.
 _COUNTS: dict[Any, tuple[int, float, frozenset[str] | None]] = {
-    _key(each): (least, most, frozenset(names.split()))
+    _key(each): (least, most, None if names is None else frozenset(names.split()))
     for each, least, most, names in (
         (iter, 1, 2, ""), (next, 1, 2, ""), (getattr, 2, 3, ""), (vars, 0, 1, ""), (dir, 0, 1, ""), (map, 2, inf, ""),
         (filter, 2, 2, ""), (zip, 0, inf, "strict"), (range, 1, 3, ""), (slice, 1, 3, ""), (set, 0, 1, ""), (frozenset, 0, 1, ""),
         (type, 1, 3, ""), (super, 0, 2, ""), (min, 1, inf, "key default"), (max, 1, inf, "key default"), (bool, 0, 1, ""),
         (reversed, 1, 1, ""), (enumerate, 1, 2, "start"), (list, 0, 1, ""), (tuple, 0, 1, ""), (str, 0, 3, "object encoding errors"),
         (int, 0, 2, "base"), (float, 0, 1, ""), (complex, 0, 2, "real imag"), (bytes, 0, 3, "source encoding errors"),
-        (functools.reduce, 2, 3, ""),
+        (functools.reduce, 2, 3, ""), (dict, 0, 1, None),
     )
 }  # fmt: skip
 
