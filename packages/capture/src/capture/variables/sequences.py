@@ -235,7 +235,19 @@ class Tuple(Sequence):
         cls = self.cls if self.cls is torch.Size else tuple
         return m.effects.created(Tuple(items, cls))
 
+    def item(self, m: Interpreter, key: Variable) -> Variable:
+        if self.cls is tuple and isinstance(key, Slice):
+            taken = key.as_python(m).indices(len(self.items))
+            if taken == (0, len(self.items), 1):
+                return self  # as it is where nothing is left out
+        return super().item(m, key)
+
     def binary(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
+        if self.cls is tuple and symbol == "*" and m.operators.index(other) == 1:
+            return self
+        if symbol == "+" and isinstance(other, Tuple) and self.cls is other.cls is tuple:
+            if not (self.items and other.items):  # the other is what they come to
+                return other if not self.items else self
         if symbol != "+" or not isinstance(other, Sequence) or torch.Size not in (self.cls, other.cls):
             return super().binary(m, symbol, other)
         items = [*self.items, *other.items]
