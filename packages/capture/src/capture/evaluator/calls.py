@@ -19,7 +19,7 @@ from symshapes import is_generated
 
 from .errors import ProgramErrors
 from .frame import RETURN, YIELD, Evaluation, Frame, resume_with_error, run
-from .program import confuses_cells
+from .program import confuses_cells, looks_at_its_locals
 from .recorder import GraphRecorder
 
 _SKIPPED_FLAGS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
@@ -95,6 +95,8 @@ class FunctionCalls:
         code = function.code
         if code.co_flags & _SKIPPED_FLAGS:
             raise Unsupported(f"coroutine {code.co_qualname}")
+        if looks_at_its_locals(code):  # a break within would leave only those that are read later
+            raise Unsupported(f"{code.co_qualname}, which looks at its own local variables")
         if is_generated(code):
             raise Unsupported(f"generated code ({code.co_qualname} in {code.co_filename})")
         confused = confuses_cells(code)

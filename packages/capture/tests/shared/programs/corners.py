@@ -302,3 +302,42 @@ _UNDER = Meta("Under", (), {})
 def tuples_that_stay_themselves(x):
     t = (x, 1)
     return t * 1 is t, t[:] is t, t + () is t, () + t is t, t[0:] is t, t[:1] is t, t * 2 is t, tuple(t) is t
+
+
+def _names_of_mine(a, b):
+    c = a
+    found = locals()
+    del found["b"]
+    return found
+
+
+@program
+def locals_of_an_inner_function_break(x):
+    return sorted(_names_of_mine(1, 2)), _names_of_mine(x, 0)["c"] is x, x + 1
+
+
+@program
+def slices_without_a_step(x):
+    a = [1, 2, 3]
+
+    def put():
+        a[::0] = [1]
+
+    def drop():
+        del a[::0]
+
+    return _outcome(lambda: (1, 2)[::0]), _outcome(lambda: a[1:2:0]), _outcome(put), _outcome(drop), "ab"[::1], x
+
+
+class Keys:
+    a = b = "same"
+
+
+@program
+def mapping_pattern_with_a_key_twice(x):
+    def go():
+        match {"same": 1}:
+            case {Keys.a: one, Keys.b: two}:
+                return one
+
+    return _outcome(go), x
