@@ -16,7 +16,7 @@ from capture.sources import Attr, CellContent, Closure, Const, Default, Item, Kw
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .binding import raise_wrong_arguments
-from .building import builds, part
+from .building import builds, known_part, part
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
 from .placeholders import Lazy
@@ -291,7 +291,7 @@ class Function(Variable):
 
 def _documentation(code: types.CodeType) -> str | None:
     """What a function made of this code has for documentation."""
-    has = sys.version_info < (3, 13) or code.co_flags & inspect.CO_HAS_DOCSTRING  # type: ignore[attr-defined,unused-ignore]
+    has = sys.version_info < (3, 14) or code.co_flags & inspect.CO_HAS_DOCSTRING  # type: ignore[attr-defined,unused-ignore]
     first = code.co_consts[0] if has and code.co_consts else None
     return first if isinstance(first, str) else None
 
@@ -368,12 +368,9 @@ class Method(Variable):
 
 @builds(_native.CompiledCallable)
 def _build_compiled(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    return m.builder.wrap(value.__wrapped__, part(source, "__wrapped__"))
-
-
-@builds(_native.DisabledCallable)
-def _build_disabled(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    raise Unsupported("a function marked with capture.disable")
+    return m.builder.wrap(
+        value.__wrapped__, known_part(value, "__wrapped__") if source is None else part(source, "__wrapped__")
+    )
 
 
 @builds(types.FunctionType)

@@ -27,8 +27,9 @@ from .base import Args, Interpreter, Kwargs, Variable
 #: Takes the interpreter and the arguments, not looked at yet; gives the call's result.
 Handler = Callable[[Interpreter, Args, Kwargs], Variable]
 
-#: Takes the interpreter, the function that is wrapped, and the arguments; gives the call's result.
-WrapperHandler = Callable[[Interpreter, Variable, Args, Kwargs], Variable]
+#: Takes the interpreter, what is held (the function that is wrapped, first), and the arguments; gives the call's result, or None
+#: where it is for the function's own code to say.
+WrapperHandler = Callable[[Interpreter, list[Variable], Args, Kwargs], Variable | None]
 
 #: By the object, or by the name of the place of a Python function's code.
 _HANDLERS: dict[Any, Handler] = {}
@@ -60,9 +61,9 @@ class Fold:
 
 @dataclass(frozen=True)
 class Wrapper:
-    """The handler of functions that wrap another, which their variable `held` is."""
+    """The handler of functions that wrap another, which the first of their variables `held` is."""
 
-    held: str
+    held: tuple[str, ...]
     handler: WrapperHandler
 
     def __call__(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
@@ -83,10 +84,10 @@ def handles(*callables: Any) -> Callable[[Handler], Handler]:
     return register
 
 
-def handles_wrapper(place: str, held: str) -> Callable[[WrapperHandler], WrapperHandler]:
+def handles_wrapper(place: str, *held: str) -> Callable[[WrapperHandler], WrapperHandler]:
     """Register what calls of those Python functions mean that are made at a place, one for each function that they wrap.
 
-    The handler gets the wrapped function, too: what the variable `held` of the enclosing function is.
+    The handler gets the wrapped function, too: what the first variable in `held` of the enclosing function is; and the others.
     """
 
     def register(handler: WrapperHandler) -> WrapperHandler:

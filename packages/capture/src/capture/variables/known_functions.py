@@ -70,8 +70,13 @@ handles(torch.nn.Module.__setattr__)(modules.module_setattr)
 handles("torch.nn.modules.module.Module._wrapped_call_impl")(modules.module_call)
 
 
-@handles("torch.compiler.is_compiling", "torch.compiler.is_dynamo_compiling", "torch._utils.is_compiling")
-def _is_compiling(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+@handles(
+    "torch.compiler.is_compiling",
+    "torch.compiler.is_dynamo_compiling",
+    "torch._utils.is_compiling",
+    "torch._dynamo.external_utils.is_compiling",
+)
+def asked_compiling(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """A captured program may ask whether a compiler traces it: one does, unless that makes it fail.
 
     Torch's optimizers then compute in ways that are less exact than eager's (what is a double there is a float), and check less: they are told no.

@@ -54,7 +54,7 @@ def _generic(owner: type) -> tuple[bool, bool]:
 
 def descriptor_get(m: Interpreter, raw: Any, owner: type, obj: Variable | None, cls: type, name: str) -> Variable:
     """What ``raw``, found in ``owner``, gives when read through ``obj`` (or through the class, if None)."""
-    if isinstance(raw, types.FunctionType):
+    if isinstance(raw, types.FunctionType | _native.CompiledCallable | _native.DisabledCallable):
         function = m.builder.class_attribute(raw)
         return function if obj is None else m.effects.created(Method(function, obj))
     if isinstance(raw, staticmethod):
