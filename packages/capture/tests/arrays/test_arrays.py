@@ -88,6 +88,12 @@ BREAKS: dict[str, Callable[..., Any]] = {
     "backwards and written to": lambda x: (lambda y, _: y)(x[::-1], x.__setitem__(0, 5)),
     "written to backwards": lambda x: (x[::-1].__setitem__(0, 5), x),
     "parts of what runs backwards": lambda x: (x[::-1].T, x[::-1][1:], x[::-1].reshape(-1)),
+    "powers of truths": lambda x: (x > 0) ** 2,
+    "axes of no dimensions": lambda x: np.asarray(x.sum()).swapaxes(0, -1),
+    "an element set to an array": lambda x: x[0].__setitem__(0, np.ones((1, 1))),
+    "a scalar backwards": lambda x: x.sum()[::-1],
+    "sizes that do not fit": lambda x: np.stack([x[x > 0], x[x > 1]]),
+    "sizes that cannot be added": lambda x: x[x > 0] + x[x > 1],
     "the length of a scalar": lambda x: len(x.sum()),
 }  # fmt: skip
 
