@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -277,3 +279,13 @@ def test_a_break_between_arrays() -> None:
         return y * 2, y
 
     assert graphs_of(fn, lambda: (np.ones(3),)) == 2
+
+
+def test_numpy_need_not_be_there() -> None:
+    script = (
+        "import sys; sys.modules['numpy'] = None\n"
+        "import torch, capture\n"
+        "assert capture.compile(lambda x: x + 1, fullgraph=True)(torch.ones(2)).tolist() == [2, 2]\n"
+        "assert 'capture.arrays.dtypes' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, timeout=120)
