@@ -175,6 +175,11 @@ class Recorder(Protocol):
     fakes: dict[int, Any]
     #: The graph being built.
     graph: Any
+
+    @property
+    def acts(self) -> bool:
+        """Whether a call in the graph does more than give results, as drawing random numbers."""
+
     #: What the program did to autograd's graph.
     autograd: AutogradHistory
     #: Counts the program's questions whether gradients are computed.
