@@ -12,9 +12,16 @@ from typing import Any
 import torch
 from torch.autograd.graph import GradientEdge
 
+from capture._torch import saved_tensor_hooks
+
 #: What stands in a capture's graph for history that is not in it: of inputs that were computed before, and of control flow.
 _OUTSIDE = frozenset({"_ComputedBackward"})
 _UNKNOWN = frozenset({"_ConnectedBackward"})
+
+
+def watched() -> bool:
+    """Whether somebody watches what autograd does: hooks on what is saved, or the mode that looks for anomalies."""
+    return torch.is_anomaly_enabled() or saved_tensor_hooks(False) is not None
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,8 @@ class AutogradHistory:
     def __init__(self) -> None:
         self.given_up: set[Any] = set()
         self.acts: list[Act] = []
+        #: Before evaluation hides it from the fakes.
+        self.is_watched = watched()
 
     def __bool__(self) -> bool:
         return bool(self.given_up or self.acts)

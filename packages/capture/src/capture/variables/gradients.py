@@ -12,9 +12,10 @@ from collections.abc import Sequence
 import torch
 
 from capture.errors import Unsupported
+from capture.guards import Guard, GuardKind
 from symshapes import is_dense, same_size
 
-from .autograd_history import Behind, behind
+from .autograd_history import Behind, behind, watched
 from .autograd_state import give, note_leaf
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import part
@@ -42,6 +43,7 @@ def _grad(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     allow_unused = _flag(m, given, "allow_unused", materialize)
     if materialize and not allow_unused:
         raise Unsupported("torch.autograd.grad with zeros for what must be used")
+    _require_unwatched(m)
     found = behind([output.fake for output in outputs])
     _require_told(m, found, outputs, asked)
     for leaf in (*_leaves(m, found), *asked):
@@ -70,6 +72,7 @@ def _backward(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     m.recorder.note_places(*(named or ()))
     if "grad_variables" in given:
         raise Unsupported("torch.autograd.backward with grad_variables")
+    _require_unwatched(m)
     found = behind([output.fake for output in outputs])
     leaves = _leaves(m, found)
     wanted = leaves if named is None else named
@@ -125,6 +128,13 @@ def _tensors(m: Interpreter, value: Variable) -> list[Tensor]:
 def _leaves(m: Interpreter, found: Behind) -> list[Tensor]:
     """The variables of the leaves behind."""
     return [m.recorder.fakes[id(leaf)] for leaf in found.leaves if id(leaf) in m.recorder.fakes]
+
+
+def _require_unwatched(m: Interpreter) -> None:
+    if m.recorder.autograd.is_watched:
+        so = Guard(None, GuardKind.ANSWER, (watched, (), True))
+        raise Unsupported("Tensor.backward() that somebody watches", while_so=(so,))
+    m.guards.add(None, GuardKind.ANSWER, (watched, (), False))
 
 
 def _require_told(m: Interpreter, found: Behind, outputs: Sequence[Tensor], asked: Sequence[Tensor] | None) -> None:
