@@ -378,13 +378,98 @@ def hook_on_a_parameter_that_stays(m, x):
     return m(x).sum()
 
 
-@program(breaks=True)
+@program()
 def hook_with_effects(m, x):
     seen = []
     h = m[0](x)
     h.register_hook(seen.append)
     m[2](h.tanh()).sum().backward()
     return seen
+
+
+@program()
+def hooks_with_effects_in_order(m, x):
+    seen = []
+
+    def noting(name, by):
+        def hook(g):
+            seen.append((name, g.sum()))
+            return g * by
+
+        return hook
+
+    h = m[0](x)
+    t = h.tanh()
+    h.register_hook(noting("h", 2))
+    t.register_hook(noting("t", 3))
+    h.register_hook(noting("h again", 5))
+    (m[2](t).sum() + h.sum()).backward()
+    return seen
+
+
+@program()
+def hook_with_effects_called_twice(m, x):
+    seen = {}
+    h = m[0](x)
+    handle = h.register_hook(lambda g: seen.update({len(seen): g}))
+    loss = m[2](h.tanh()).sum()
+    loss.backward(retain_graph=True)
+    torch.autograd.grad(loss, m[0].bias, retain_graph=True)
+    torch.autograd.grad(loss, m[2].bias, retain_graph=True)
+    handle.remove()
+    loss.backward()
+    return list(seen.values())
+
+
+@program()
+def hook_keeps_for_later(m, x):
+    kept = []
+    h = m[0](x)
+    h.retain_grad()
+    h.register_hook(lambda g: kept.append(g) or g * 2)
+    m[2](h.tanh()).sum().backward()
+    return kept, h.grad
+
+
+@program()
+def hook_changes_what_is_kept(m, x):
+    h = m[0](x)
+    h.register_hook(lambda g: g * 2)
+    h.retain_grad()
+    m[2](h.tanh()).sum().backward()
+    return h.grad
+
+
+@program()
+def hook_beside_other_inputs(m, x):
+    h = m[0](x)
+    h.register_hook(lambda g: g * 2)
+    return torch.autograd.grad(m[2](h.tanh()).sum(), [h, m[0].bias])
+
+
+@program(breaks=True)
+def hook_prints(m, x):
+    h = m[0](x)
+    h.register_hook(lambda g: print(end="", flush=g.sum().item() > 0))
+    m[2](h.tanh()).sum().backward()
+
+
+@program(breaks=True)
+def hook_looks_at_gradients(m, x):
+    m.zero_grad()
+    seen = []
+    h = m[0](x)
+    h.register_hook(lambda g: seen.append(m[2].bias.grad))
+    m[2](h.tanh()).sum().backward()
+    return seen
+
+
+@program(breaks=True)
+def hook_with_effects_for_later(m, x):
+    h = m[0](x)
+    m.seen = []
+    h.register_hook(m.seen.append)
+    return m[2](h.tanh()).sum()
 
 
 @program(breaks=True)

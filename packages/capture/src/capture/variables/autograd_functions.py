@@ -86,6 +86,8 @@ def _apply(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     cls, given = args[0].realize(m), [arg.realize(m) for arg in args[1:]]
     real = m.builder.to_python(cls)
     apart = class_lookup(m, real, "setup_context")[1] is not torch.autograd.function._SingleLevelFunction
+    if m.levels.inside:
+        raise Unsupported("a function of autograd within a function transform")
     if kwargs:
         raise Unsupported("a function of autograd with arguments by name")
     needed = [isinstance(arg, Tensor) and arg.fake.requires_grad for arg in given]

@@ -263,6 +263,9 @@ class CustomGradients(Protocol):
     def hook(self, tensor: Any, function: Callable[[list[Variable]], Variable]) -> fx.Node | None:
         """Have a hook called with each gradient of a tensor: the call in the graph; None for one that changes nothing."""
 
+    def replace(self, tensor: Any, gradient: Any) -> fx.Node:
+        """The same of a hook that gives this gradient."""
+
     def unhook(self, node: fx.Node) -> None:
         """Take it away again."""
 

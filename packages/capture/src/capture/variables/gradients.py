@@ -21,6 +21,7 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .building import part
 from .constants import Constant
 from .handlers import handles
+from .hooks import call_waiting
 from .mappings import Dict
 from .sequences import Tuple
 from .tensors import Tensor
@@ -88,7 +89,8 @@ def _backward(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     before = [leaf.attribute(m, "grad").realize(m) for leaf in (*wanted, *kept)]
     known = set(m.recorder.fakes)
     asked = [*wanted, *kept]
-    gradients = _differentiate(m, found, outputs, given.get("grad_tensors"), asked, keep, create, True)
+    hooked = [t for t in kept if m.recorder.autograd.has_hooks(t)] if wanted else []
+    gradients = _differentiate(m, found, outputs, given.get("grad_tensors"), asked, keep, create, True, hooked)
     memory = Counter(_memory(tensor) for tensor in m.recorder.fakes.values())
     memory += Counter(_memory(one) for one in gradients if isinstance(one, Tensor))  # one tensor may be several of them
     for tensor, old, new in zip(asked, before, gradients, strict=True):
@@ -131,6 +133,8 @@ def _leaves(m: Interpreter, found: Behind) -> list[Tensor]:
 
 
 def _require_unwatched(m: Interpreter) -> None:
+    if m.levels.inside:
+        raise Unsupported("Tensor.backward() within a function transform")
     if m.recorder.autograd.is_watched:
         so = Guard(None, GuardKind.ANSWER, (watched, (), True))
         raise Unsupported("Tensor.backward() that somebody watches", while_so=(so,))
@@ -176,8 +180,9 @@ def _differentiate(
     keep: bool,
     create: bool,
     allow_unused: bool,
+    after_hooks: Sequence[Tensor] = (),
 ) -> list[Variable]:
-    """The call in the graph: for each of `asked` its gradient, or None."""
+    """The call in the graph: for each of `asked` its gradient, or None; of `after_hooks` among them what hooks made of it."""
     given = _NONE if by is None else by.realize(m)
     if isinstance(given, Tensor):
         given = Tuple([given])
@@ -191,11 +196,26 @@ def _differentiate(
         "allow_unused": Constant(allow_unused),
     }
     arguments: Args = [Tuple(list(outputs)), Tuple(list(asked)), given]
+
+    def gradient_of(tensor: Tensor) -> Variable:
+        one: Args = [arguments[0], Tuple([tensor]), given]
+        kept = flags | {"retain_graph": Constant(True), "allow_unused": Constant(True)}
+        made = m.recorder.record("call_function", torch.autograd.grad, one, kept).realize(m)
+        assert isinstance(made, Tuple)
+        return made.items[0].realize(m)
+
+    replaced = call_waiting(m, found, asked, gradient_of, create)
+    # Beside others autograd gives what comes to a tensor before its hooks; what it keeps is what they make of it.
+    alone = {id(t): gradient_of(t) for t in after_hooks}
+    arguments[1] = Tuple([tensor for tensor in asked if id(tensor) not in alone])
     made = m.recorder.record("call_function", torch.autograd.grad, arguments, flags).realize(m)
     assert isinstance(made, Tuple)
+    for hook in replaced:
+        m.custom_gradients.unhook(hook)
     if not keep:
         m.recorder.autograd.given_up |= found.nodes
-    return [one.realize(m) for one in made.items]
+    left = iter(made.items)
+    return [alone[id(tensor)] if id(tensor) in alone else next(left).realize(m) for tensor in asked]
 
 
 def _accumulated(m: Interpreter, leaf: Tensor, old: Variable, new: Tensor, own: bool, create: bool) -> Variable:
