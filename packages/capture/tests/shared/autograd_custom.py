@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import torch
-from autograd_inside import program
+from autograd_inside import plain, program
+from torch import nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
@@ -477,3 +478,84 @@ def hook_on_what_is_given_back(m, x):
     h = m[0](x)
     h.register_hook(lambda g: g * 2)
     return h, m[2](h.tanh()).sum()
+
+
+# Hooks that hang on parameters
+
+
+def hooked() -> nn.Module:
+    made = plain()
+    made[0].weight.register_hook(lambda g: g.clamp(-0.1, 0.1))
+    made[0].weight.register_hook(lambda g: g * 2)
+    return made
+
+
+@program(hooked)
+def hooks_on_a_parameter(m, x):
+    m(x).sum().backward()
+
+
+class Noting:
+    def __init__(self, seen):
+        self.seen = seen
+
+    def __call__(self, g):
+        self.seen.append(g.sum())
+
+
+def noted() -> nn.Module:
+    made = plain()
+    made.seen = []
+    for p in made.parameters():
+        p.register_hook(Noting(made.seen))
+    return made
+
+
+@program(noted)
+def hooks_in_the_order_of_the_way_back(m, x):
+    m.seen.clear()
+    m(x).sum().backward()
+    return list(m.seen)
+
+
+def stepping() -> nn.Module:
+    made = plain()
+    for p in made.parameters():
+        p.register_post_accumulate_grad_hook(_stepped)
+    return made
+
+
+def _stepped(p):
+    p.sub_(p.grad, alpha=0.1)
+    p.grad = None
+
+
+@program(stepping)
+def steps_within_the_backward(m, x):
+    loss = m(x).pow(2).mean()
+    loss.backward()
+    return loss.detach(), [p.grad for p in m.parameters()]
+
+
+def accumulated() -> nn.Module:
+    made = plain()
+    made.seen = []
+    for name, p in made.named_parameters():
+        p.register_post_accumulate_grad_hook(lambda p, name=name: made.seen.append((name, p.grad.sum())))
+    return made
+
+
+@program(accumulated)
+def told_once_accumulated(m, x):
+    m.seen.clear()
+    m(x).sum().backward()
+    return list(m.seen)
+
+
+@program(hooked, breaks=True)
+def hooks_on_inputs_and_on_what_was_computed(m, x):
+    seen = []
+    h = m[0](x)
+    h.register_hook(seen.append)
+    m[2](h.tanh()).sum().backward()
+    return seen

@@ -173,8 +173,9 @@ class Recorder(Protocol):
     autocast_nesting: int
     #: The variables of tensors, by the identity of their fakes.
     fakes: dict[int, Any]
-    #: The graph being built.
+    #: The graph being built, and what its fakes run in.
     graph: Any
+    fake_mode: Any
 
     @property
     def acts(self) -> bool:
