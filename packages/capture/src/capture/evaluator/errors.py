@@ -13,13 +13,19 @@ from .state import EvaluationState
 
 
 class ProgramErrors:
-    """Raises in the program, and knows which exception it is handling, and at which step that was raised."""
+    """Raises in the program, and knows which exception it is handling."""
 
     def __init__(self, state: EvaluationState, effects: SideEffects) -> None:
         self._state = state
         self._effects = effects
+        #: None: the one that was being handled where the frame begins, if any; or `restored`, which that took the place of.
         self.handled: Variable | None = None
-        self.handled_origin = -1
+        self.restored: Variable | None = None
+
+    def handling(self, raised: Variable) -> Variable | None:
+        """What an exception that is raised now has for its context; None: what is handled where the frame begins."""
+        found = self.handled or self.restored
+        return None if found is raised else found
 
     def make_exception(self, cls: type, args: list[Variable]) -> Variable:
         """A new exception object."""

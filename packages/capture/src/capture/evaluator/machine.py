@@ -76,5 +76,5 @@ class Machine:
         self.effects.release()
         self.state.frames.clear()
         self.state.suspended = ()
-        self.errors.handled = None
+        self.errors.handled = self.errors.restored = None
         vars(self).clear()  # some parts refer to this: it goes at once, with its parts, whenever garbage is collected

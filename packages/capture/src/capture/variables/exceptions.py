@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 import types
 from collections.abc import Hashable, Iterable
 from typing import Any
@@ -13,8 +14,10 @@ from capture.sources import Source
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds_where
 from .constants import Constant
+from .handlers import handles
 from .lookups import HEAP_TYPE, Missing
 from .objects import Object
+from .raising import raised, raiser
 from .reconstruction import CannotReconstruct, Emitter
 
 
@@ -28,6 +31,14 @@ class Traceback(Variable):
         return True
 
 
+@handles(traceback.clear_frames)
+def _clear_frames(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    """No frame of one that was raised in the evaluation is there to be cleared."""
+    if not isinstance(args[0].realize(m), Traceback):
+        raise Unsupported("traceback.clear_frames of a real traceback")
+    return Constant(None)
+
+
 class ExceptionObject(Object):
     """An exception instance; ``args`` is kept as an attribute."""
 
@@ -35,6 +46,10 @@ class ExceptionObject(Object):
         super().__init__(cls, value)
         self.args = args
         self.origin = -1
+        #: The operations that it passed since it was raised, innermost first, by code and index; None: its traceback is another.
+        self.passed: list[tuple[types.CodeType, int]] | None = []
+        #: What was being handled where it was raised; None: what was where the captured frame began.
+        self.context: Variable | None = None
 
     def instance_attribute(self, m: Interpreter, name: str) -> Variable | None:
         if name in self.attrs:
@@ -69,6 +84,7 @@ class ExceptionObject(Object):
             self.args = list(args)
             return Constant(None)
         if name == "with_traceback":
+            self.passed = None
             return self
         if name in ("__str__", "__repr__"):
             return self.text(m, str if name == "__str__" else repr)
@@ -94,17 +110,24 @@ class ExceptionObject(Object):
         return m.identity.key(self)
 
     def made_of(self) -> Iterable[Variable]:
-        if self.origin >= 0:
+        if self.origin >= 0 and not self.passed:
             raise CannotReconstruct(self, "an exception that was raised and is kept, with its traceback")
         if self.has_state_in_c:
             raise CannotReconstruct(self, f"an instance of {self.cls.__name__}, which keeps state in C")
-        return [*self.args, *(x for x in self.attrs.values() if x is not None)]
+        context = [] if self.context is None else [self.context]
+        return [*self.args, *(x for x in self.attrs.values() if x is not None), *context]
 
     def reconstruct(self, e: Emitter) -> None:
         e.emit(build.push_callable(build.load_const(self.cls.__new__)), build.load_const(self.cls))
         e.emit(build.call(1 + e.load_many(self.args)))
         if self.attrs:
             self.fill(e)
+        if self.passed:
+            name = e.temp()
+            e.emit(build.store_fast(name), build.push_callable(build.load_const(raised)), build.load_fast(name))
+            e.emit(build.load_const(raiser(tuple(self.passed))))
+            e.load_many([] if self.context is None else [self.context])
+            e.emit(build.call(2 if self.context is None else 3))
 
     def reconstruct_empty(self, e: Emitter) -> None:
         raise CannotReconstruct(self, f"{self!r} contains itself")

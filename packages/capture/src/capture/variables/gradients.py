@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import torch
 
+from capture._torch import inside
 from capture.custom_gradients import grad_without_hooks
 from capture.errors import Unsupported
 from capture.guards import Guard, GuardKind
@@ -25,6 +26,7 @@ from .hooks import call_waiting
 from .leaf_hooks import LeafHooks, hooks_of, order_of, quiet
 from .sequences import Tuple
 from .tensors import Tensor
+from .transforms import load_batched_kernels
 
 _GRAD = ("outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs", "allow_unused",
          "is_grads_batched", "materialize_grads")  # fmt: skip
@@ -38,8 +40,9 @@ def _grad(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     asked = _tensors(m, given["inputs"])
     outputs = _tensors(m, given["outputs"])
     m.recorder.note_places(*outputs, *asked)
-    if _flag(m, given, "is_grads_batched") or not _flag(m, given, "only_inputs", True):
-        raise Unsupported("torch.autograd.grad of a batch of gradients")
+    batched = _flag(m, given, "is_grads_batched")
+    if not _flag(m, given, "only_inputs", True):
+        raise Unsupported("torch.autograd.grad of more than its inputs")
     materialize = _flag(m, given, "materialize_grads")
     allow_unused = _flag(m, given, "allow_unused", materialize)
     if materialize and not allow_unused:
@@ -54,7 +57,8 @@ def _grad(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         raise Unsupported("torch.autograd.grad of a tensor with hooks")
     create = _flag(m, given, "create_graph")
     keep = _flag(m, given, "retain_graph", create)
-    gradients = _differentiate(m, found, outputs, given.get("grad_outputs"), asked, keep, create, allow_unused)
+    by = given.get("grad_outputs")
+    gradients = _differentiate(m, found, outputs, by, asked, keep, create, allow_unused, batched=batched)
     if materialize:
         gradients = [
             m.recorder.record("call_function", torch.zeros_like, [tensor], {}) if m.builder.is_none(one) else one
@@ -136,6 +140,8 @@ def _flag(m: Interpreter, given: Kwargs, name: str, default: bool = False) -> bo
 
 def _tensors(m: Interpreter, value: Variable) -> list[Tensor]:
     """One tensor, or a sequence of them."""
+    if m.levels.inside:
+        raise Unsupported("gradients asked for within a function transform")
     value = value.realize(m)
     items = [value] if isinstance(value, Tensor) else [item.realize(m) for item in m.iteration.elements(value)]
     found = [item for item in items if isinstance(item, Tensor)]
@@ -189,6 +195,8 @@ def _differentiate(
     allow_unused: bool,
     after_hooks: Sequence[Tensor] = (),
     without_hooks: Sequence[Tensor] = (),
+    *,
+    batched: bool = False,
 ) -> list[Variable]:
     """The call in the graph: for each of `asked` its gradient, or None; of `after_hooks` among them what hooks made of it.
 
@@ -206,6 +214,9 @@ def _differentiate(
         "create_graph": Constant(create),
         "allow_unused": Constant(allow_unused),
     }
+    if batched:
+        load_batched_kernels()
+        flags["is_grads_batched"] = Constant(True)
     arguments: Args = [Tuple(list(outputs)), Tuple(list(asked)), given]
 
     def gradient_of(tensor: Tensor) -> Variable:
@@ -215,6 +226,8 @@ def _differentiate(
         assert isinstance(made, Tuple)
         return made.items[0].realize(m)
 
+    if batched and any(act.waits is not None for act in m.recorder.autograd.acts):
+        raise Unsupported("torch.autograd.grad of a batch of gradients, with hooks")
     replaced = call_waiting(m, found, asked, gradient_of, create)
     # Beside others autograd gives what comes to a tensor before its hooks; what it keeps is what they make of it.
     alone = {id(t): gradient_of(t) for t in after_hooks}
@@ -258,7 +271,7 @@ def _accumulated(m: Interpreter, leaf: Tensor, old: Variable, new: Tensor, own: 
 
 
 def _memory(tensor: Tensor) -> object:
-    return tensor.fake.storage_key  # type: ignore[attr-defined]
+    return inside(tensor.fake).storage_key
 
 
 def _laid_out_alike(one: torch.Tensor, other: torch.Tensor) -> bool:

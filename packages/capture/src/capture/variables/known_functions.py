@@ -27,7 +27,7 @@ from . import modules
 from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
 from .constants import Constant, Known
 from .functions import Function, Method
-from .handlers import Fold, folds, handles, label
+from .handlers import Fold, folds, handles, handles_wrapper, label
 from .instances import InstanceDict
 from .lookups import MISSING, class_lookup, made_by_object
 from .mappings import Dict
@@ -70,8 +70,13 @@ handles(torch.nn.Module.__setattr__)(modules.module_setattr)
 handles("torch.nn.modules.module.Module._wrapped_call_impl")(modules.module_call)
 
 
-@handles("torch.compiler.is_compiling", "torch.compiler.is_dynamo_compiling", "torch._utils.is_compiling")
-def _is_compiling(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+@handles(
+    "torch.compiler.is_compiling",
+    "torch.compiler.is_dynamo_compiling",
+    "torch._utils.is_compiling",
+    "torch._dynamo.external_utils.is_compiling",
+)
+def asked_compiling(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """A captured program may ask whether a compiler traces it: one does, unless that makes it fail.
 
     Torch's optimizers then compute in ways that are less exact than eager's (what is a double there is a float), and check less: they are told no.
@@ -204,6 +209,17 @@ def _wraps(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.effects.created(Partial(m.builder.known(functools.update_wrapper), [], {"wrapped": args[0], **kwargs}))
 
 
+def _recursive(place: str) -> None:
+    @handles_wrapper(place, "user_function")
+    def call(m: Interpreter, wrapped: Variable, args: Args, kwargs: Kwargs) -> Variable:
+        """The text of an object that does not contain itself; one that does never comes to an end here, which is refused."""
+        return m.calls.call(wrapped, args, kwargs)
+
+
+_recursive("dataclasses._recursive_repr.<locals>.wrapper")
+_recursive("reprlib.recursive_repr.<locals>.decorating_function.<locals>.wrapper")
+
+
 @handles(copy.copy)
 def _copy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = args[0].realize(m)
@@ -265,7 +281,12 @@ def _deep(m: Interpreter, value: Variable, memo: dict[int, Variable]) -> Variabl
             copied.entries[hashed] = (key, _deep(m, content, memo))
         return copied
     if isinstance(value, Set):
-        return value.method(m, "copy", [], {})
+        order = value.building_order()
+        if order is None:
+            raise Unsupported("deep copy of a set, whose order is not known")
+        copied_set = Set.of(m, [_deep(m, x, memo) for x in order], value.cls, in_order=True)
+        memo[id(value)] = copied_set
+        return copied_set
     if type(value) is Object and value.payload is None and _copied_by_default(m, value.cls, _DEEP_COPY):
         made_object: Object = m.effects.created(Object(value.cls))
         memo[id(value)] = made_object

@@ -21,8 +21,7 @@ from .registry import operation
 @operation("PUSH_EXC_INFO")
 def _push_exc_info(m: Machine, frame: Frame, op: Op) -> None:
     exception = frame.pop(m)
-    origin = getattr(exception, "origin", -1)
-    frame.push(HandlerState(m.errors.handled, origin))
+    frame.push(HandlerState(m.errors.handled, exception))
     frame.push(exception)
     m.errors.handled = exception
 
@@ -30,8 +29,12 @@ def _push_exc_info(m: Machine, frame: Frame, op: Op) -> None:
 @operation("POP_EXCEPT")
 def _pop_except(m: Machine, frame: Frame, op: Op) -> None:
     state = frame.stack.pop()
-    assert isinstance(state, HandlerState)
-    m.errors.handled = state.previous
+    if isinstance(state, HandlerState):
+        m.errors.handled = state.previous
+        return
+    # The frame goes on within a handler, which ends here.
+    m.effects.activity += 1
+    m.errors.handled, m.errors.restored = None, state
 
 
 @operation("CHECK_EXC_MATCH")
@@ -51,7 +54,7 @@ def _check_exc_match(m: Machine, frame: Frame, op: Op) -> None:
 def _raise(m: Machine, frame: Frame, op: Op) -> None:
     if op.arg == 0:
         if m.errors.handled is None:
-            m.errors.throw(RuntimeError, "No active exception to reraise")
+            raise Unsupported("raise of what is being handled where the frame begins")
         raise SymbolicRaise(m.errors.handled)
     cause = frame.pop(m) if op.arg == 2 else None
     exception = m.calls.exception_of([frame.pop(m)])
