@@ -134,6 +134,8 @@ class Function(Variable):
         self.annotations: Variable | None = None
         #: Where its parts are read from; None for one made in the frame.
         self.base: Source | None = None
+        #: A break within is its caller's, which calls it for real: it raises then.
+        self.promised = False
 
     def python_type(self) -> type:
         return types.FunctionType
@@ -368,9 +370,15 @@ class Method(Variable):
 
 @builds(_native.CompiledCallable)
 def _build_compiled(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    return m.builder.wrap(
-        value.__wrapped__, known_part(value, "__wrapped__") if source is None else part(source, "__wrapped__")
-    )
+    place = known_part(value, "__wrapped__") if source is None else part(source, "__wrapped__")
+    found = m.builder.wrap(value.__wrapped__, place)
+    if value.promised is None:
+        return found
+    found = found.realize(m)
+    function = found.function.realize(m) if isinstance(found, Method) else found
+    assert isinstance(function, Function)
+    function.promised = True
+    return found
 
 
 @builds(types.FunctionType)
