@@ -20,8 +20,7 @@ from symshapes import is_generated
 
 from .errors import ProgramErrors
 from .frame import RETURN, YIELD, Evaluation, Frame, resume_with_error, run
-from .program import confuses_cells, looks_at_its_locals
-from .program import program_of
+from .program import confuses_cells, looks_at_its_locals, program_of
 from .recorder import GraphRecorder
 
 _SKIPPED_FLAGS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
