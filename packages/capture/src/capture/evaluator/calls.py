@@ -20,7 +20,7 @@ from symshapes import is_generated
 
 from .errors import ProgramErrors
 from .frame import RETURN, YIELD, Evaluation, Frame, resume_with_error, run
-from .program import confuses_cells, looks_at_its_locals
+from .program import confuses_cells, looks_at_its_locals, program_of
 from .recorder import GraphRecorder
 
 _SKIPPED_FLAGS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
@@ -116,7 +116,7 @@ class FunctionCalls:
             builtins = vars(builtins)
         # A tracer is to see each line once, in frames as they would be; a generator's frame is entered again and again.
         again = m.state.visit is not None or code.co_flags & inspect.CO_GENERATOR or looks_at_its_locals(code)
-        resumable = caller is not None and caller.resumable and not again
+        resumable = caller is not None and caller.resumable and not again and not program_of(code).hides_cells
         # A function transform runs as a whole, or not at all.
         resumable = resumable and not function.promised and not is_transform(function.globals.get("__name__", ""))
         frame = Frame(code, function.globals, builtins or {}, bound, function.closure, resumable=resumable)

@@ -134,10 +134,10 @@ class Progress(State, Protocol):
     def leave(self, frame: Frame) -> None:
         """It ends, or is suspended."""
 
-    def begin_step(self, frame: Frame) -> None:
-        """Count an operation of a resumable frame; raises ``BreakHere`` at the one where the graph is to end."""
+    #: The one before which the graph is to end.
+    break_at: int | None
 
-    def suspended_here(self, reason: str) -> BreakHere:
+    def suspended_here(self, reason: str | None = None) -> BreakHere:
         """What is raised to break at the operation of the innermost frame, which is as it was before it."""
 
     def note_line(self) -> None:
@@ -191,7 +191,11 @@ def _run_resumable(m: Evaluation, frame: Frame, ops: list[Op]) -> str:
     state, effects = m.state, m.effects
     while True:
         op = frame.op = ops[frame.ip]
-        state.begin_step(frame)
+        frame.step = step = state.step = state.step + 1
+        if step == state.break_at:
+            raise state.suspended_here()
+        if frame.is_root:  # others count where they jump
+            state.count_instructions(1)
         frame.ip += 1
         stack, activity = frame.stack[:], effects.activity
         try:

@@ -82,6 +82,9 @@ class Program:
                 op.depth = instruction.handler.depth
                 op.lasti = instruction.handler.lasti
             self.ops.append(op)
+        cells = {*code.co_cellvars, *code.co_freevars}
+        #: Whether a comprehension's own variable lies, meanwhile, where a cell of the function does.
+        self.hides_cells = any(op.name == "LOAD_FAST_AND_CLEAR" and op.value in cells for op in self.ops)
         for op in self.ops:
             op.catches = op.catch >= 0 and self._is_except(op.catch)
 

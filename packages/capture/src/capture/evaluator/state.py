@@ -53,14 +53,6 @@ class EvaluationState:
         """It ends, or is suspended."""
         self.frames.pop()
 
-    def begin_step(self, frame: Frame) -> None:
-        """Count an operation of a resumable frame; raises ``BreakHere`` at the one where the graph is to end."""
-        self.step += 1
-        frame.step = self.step
-        if self.step == self.break_at:
-            raise self.suspended_here()
-        self.count_instructions(1)
-
     def suspended_here(self, reason: str | None = None) -> BreakHere:
         """What is raised to break at the operation of the innermost frame, which is as it was before it."""
         self.suspended = tuple(self.frames)

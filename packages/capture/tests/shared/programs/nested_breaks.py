@@ -414,3 +414,16 @@ def break_with_unbound_local_of_the_callee(x):
         return y
 
     return maybe(x, 0) + maybe(x, 1)
+
+
+@program
+def break_where_a_comprehension_hides_a_cell(x):
+    def callee(y, k):
+        def inner():
+            return k
+
+        ys = [_broken(y) for k in range(2)]
+        y = _broken(sum([ys[k] for k in range(2)], y))
+        return y + inner()
+
+    return callee(x, 5)
