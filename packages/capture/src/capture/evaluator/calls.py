@@ -74,7 +74,7 @@ class FunctionCalls:
             module = module_of(real)
             handler = handler_of(real, module)
             if isinstance(handler, Wrapper):
-                told = handler.handler(m, [function.held(m, name) for name in handler.held], args, kwargs)
+                told = handler.handler(m, *(function.held(m, name) for name in handler.held), args, kwargs)
                 if told is not None:
                     return told
             elif handler is not None:

@@ -366,11 +366,34 @@ class Method(Variable):
         return f"<method {self.function!r} of {self.owner!r}>"
 
 
+class Promised(Variable):
+    """A callable that runs captured as a whole or raises: no graph breaks within it, so where one would, it is called for real."""
+
+    def __init__(self, inner: Variable) -> None:
+        self.inner = inner
+
+    def python_type(self) -> type:
+        return _native.CompiledCallable
+
+    def truth(self, m: Interpreter) -> bool:
+        return True
+
+    def attribute(self, m: Interpreter, name: str) -> Variable:
+        return self.inner.attribute(m, name)
+
+    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        return m.calls.call(self.inner, args, kwargs)
+
+
 @builds(_native.CompiledCallable)
 def _build_compiled(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    return m.builder.wrap(
-        value.__wrapped__, known_part(value, "__wrapped__") if source is None else part(source, "__wrapped__")
-    )
+    wrapped = known_part(value, "__wrapped__") if source is None else part(source, "__wrapped__")
+    inner = m.builder.wrap(value.__wrapped__, wrapped)
+    if not value.session.fullgraph:
+        return inner
+    if source is not None:
+        m.guards.add(source, GuardKind.ID, value)
+    return Promised(inner.realize(m))
 
 
 @builds(types.FunctionType)
