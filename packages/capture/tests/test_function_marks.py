@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import operator
 import pickle
 from collections.abc import Callable
@@ -387,3 +388,12 @@ def test_full_backward_hooks_see_gradients(in_place: bool) -> None:
         (found,) = torch.autograd.grad(run(w).sum(), w)
         assert torch.equal(found, expected) and seen == told
         seen.clear()
+
+
+def test_a_mark_that_was_copied_onto_a_wrapper_is_not_its_own() -> None:
+    @functools.wraps(kept_by_torch)
+    def wrapper(x: torch.Tensor) -> torch.Tensor:
+        return x.cos()
+
+    assert torch.equal(capture.compile(wrapper, fullgraph=True)(x), x.cos())
+    assert torch.equal(capture.compile(lambda x: wrapper(x), fullgraph=True)(x), x.cos())

@@ -25,8 +25,10 @@ def keep_out(code: CodeType, reason: str) -> None:
 def kept_out(function: FunctionType) -> str | None:
     """The reason that the program gave, "" if it gave none; None for a function that is not kept out."""
     found = _CODES.get(function.__code__)
-    if found is None and function.__dict__.get("_torchdynamo_disable") is True:
-        return str(function.__dict__.get("_torchdynamo_disable_msg") or "")
+    own = function.__dict__
+    # With an id it is of a wrapper, whose place tells it; `functools.wraps` copies it onto others.
+    if found is None and own.get("_torchdynamo_disable") is True and "_torchdynamo_wrapper_id" not in own:
+        return str(own.get("_torchdynamo_disable_msg") or "")
     return found
 
 

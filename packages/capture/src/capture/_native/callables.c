@@ -263,7 +263,6 @@ static PyMethodDef wrapper_methods[] = {
 
 static PyMemberDef wrapper_members[] = {
     {"session", T_OBJECT, offsetof(Wrapper, session), READONLY, "The session put in force."},
-    {"promised", T_OBJECT, offsetof(Wrapper, whole), READONLY, "The function that must be captured whole, or None."},
     {"__dictoffset__", T_PYSSIZET, offsetof(Wrapper, dict), READONLY},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(Wrapper, weak_references), READONLY},
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Wrapper, vectorcall), READONLY},

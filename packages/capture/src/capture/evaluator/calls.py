@@ -74,7 +74,7 @@ class FunctionCalls:
             module = module_of(real)
             handler = handler_of(real, module)
             if isinstance(handler, Wrapper):
-                told = handler.handler(m, [function.held(m, name) for name in handler.held], args, kwargs)
+                told = handler.handler(m, *(function.held(m, name) for name in handler.held), args, kwargs)
                 if told is not None:
                     return told
             elif handler is not None:
@@ -118,7 +118,7 @@ class FunctionCalls:
         again = m.state.visit is not None or code.co_flags & inspect.CO_GENERATOR or looks_at_its_locals(code)
         resumable = caller is not None and caller.resumable and not again and not program_of(code).hides_cells
         # A function transform runs as a whole, or not at all.
-        resumable = resumable and not function.promised and not is_transform(function.globals.get("__name__", ""))
+        resumable = resumable and not is_transform(function.globals.get("__name__", ""))
         frame = Frame(code, function.globals, builtins or {}, bound, function.closure, resumable=resumable)
         if code.co_flags & inspect.CO_GENERATOR:
             return m.effects.created(Generator(frame, function, (args, kwargs)))

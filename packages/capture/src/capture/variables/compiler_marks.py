@@ -78,9 +78,9 @@ def _enter_or_exit(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 @handles_wrapper(f"{_DYNAMO}.external_utils.wrap_dunder_call_ctx_manager.<locals>.inner", "func")
 @handles_wrapper(f"{_DYNAMO}.decorators.nonstrict_trace.<locals>.wrapped", "traceable_fn")
 @handles_wrapper("torch.jit._trace._script_if_tracing.<locals>.wrapper", "fn")
-def _what_is_wrapped(m: Interpreter, held: list[Variable], args: Args, kwargs: Kwargs) -> Variable:
+def _what_is_wrapped(m: Interpreter, wrapped: Variable, args: Args, kwargs: Kwargs) -> Variable:
     """A function compiled by another compiler, or kept for one, is part of the graph as it is."""
-    return m.calls.call(held[0], args, kwargs)
+    return m.calls.call(wrapped, args, kwargs)
 
 
 @handles(f"{_DYNAMO}.eval_frame.OptimizedModule.__call__")
@@ -97,21 +97,21 @@ def _of_original(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 
 @handles_wrapper("torch._compile._disable_dynamo.<locals>.inner", "fn")
-def _kept_for_torch(m: Interpreter, held: list[Variable], args: Args, kwargs: Kwargs) -> Variable:
-    return _kept_out(m, held[0], None, args, kwargs)
+def _kept_for_torch(m: Interpreter, wrapped: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    return _kept_out(m, wrapped, None, args, kwargs)
 
 
 @handles_wrapper(f"{_DYNAMO}.eval_frame.DisableContext.__call__.<locals>._fn", "fn", "self")
-def _disabled(m: Interpreter, held: list[Variable], args: Args, kwargs: Kwargs) -> Variable:
-    context = held[1].realize(m)
+def _disabled(m: Interpreter, wrapped: Variable, maker: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    context = maker.realize(m)
     reason = context.attribute(m, "msg").realize(m) if isinstance(context, Object) else Constant(None)
-    return _kept_out(m, held[0], reason.value if isinstance(reason, Constant) else None, args, kwargs)
+    return _kept_out(m, wrapped, reason.value if isinstance(reason, Constant) else None, args, kwargs)
 
 
 @handles_wrapper(
     f"{_DYNAMO}.external_utils.get_nonrecursive_disable_wrapper.<locals>.nonrecursive_disable_wrapper", "fn"
 )
-def _kept_out_alone(m: Interpreter, held: list[Variable], args: Args, kwargs: Kwargs) -> Variable:
+def _kept_out_alone(m: Interpreter, wrapped: Variable, args: Args, kwargs: Kwargs) -> Variable:
     raise Unsupported(refusal(None))
 
 

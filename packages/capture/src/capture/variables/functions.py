@@ -134,8 +134,6 @@ class Function(Variable):
         self.annotations: Variable | None = None
         #: Where its parts are read from; None for one made in the frame.
         self.base: Source | None = None
-        #: A break within is its caller's, which calls it for real: it raises then.
-        self.promised = False
 
     def python_type(self) -> type:
         return types.FunctionType
@@ -368,17 +366,34 @@ class Method(Variable):
         return f"<method {self.function!r} of {self.owner!r}>"
 
 
+class Promised(Variable):
+    """A callable that runs captured as a whole or raises: no graph breaks within it, so where one would, it is called for real."""
+
+    def __init__(self, inner: Variable) -> None:
+        self.inner = inner
+
+    def python_type(self) -> type:
+        return _native.CompiledCallable
+
+    def truth(self, m: Interpreter) -> bool:
+        return True
+
+    def attribute(self, m: Interpreter, name: str) -> Variable:
+        return self.inner.attribute(m, name)
+
+    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        return m.calls.call(self.inner, args, kwargs)
+
+
 @builds(_native.CompiledCallable)
 def _build_compiled(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    place = known_part(value, "__wrapped__") if source is None else part(source, "__wrapped__")
-    found = m.builder.wrap(value.__wrapped__, place)
-    if value.promised is None:
-        return found
-    found = found.realize(m)
-    function = found.function.realize(m) if isinstance(found, Method) else found
-    assert isinstance(function, Function)
-    function.promised = True
-    return found
+    wrapped = known_part(value, "__wrapped__") if source is None else part(source, "__wrapped__")
+    inner = m.builder.wrap(value.__wrapped__, wrapped)
+    if not value.session.fullgraph:
+        return inner
+    if source is not None:
+        m.guards.add(source, GuardKind.ID, value)
+    return Promised(inner.realize(m))
 
 
 @builds(types.FunctionType)

@@ -27,9 +27,9 @@ from .base import Args, Interpreter, Kwargs, Variable
 #: Takes the interpreter and the arguments, not looked at yet; gives the call's result.
 Handler = Callable[[Interpreter, Args, Kwargs], Variable]
 
-#: Takes the interpreter, what is held (the function that is wrapped, first), and the arguments; gives the call's result, or None
+#: Takes the interpreter, the function that is wrapped (and what else is held), and the arguments; gives the call's result, or None
 #: where it is for the function's own code to say.
-WrapperHandler = Callable[[Interpreter, list[Variable], Args, Kwargs], Variable | None]
+WrapperHandler = Callable[..., Variable | None]
 
 #: By the object, or by the name of the place of a Python function's code.
 _HANDLERS: dict[Any, Handler] = {}

@@ -20,7 +20,7 @@ _OFF_AT_EXIT = "run_callbacks_on_exit"
 
 
 @handles_wrapper("torch.optim.optimizer._use_grad_for_differentiable.<locals>._use_grad", "func")
-def _step(m: Interpreter, held: list[Variable], args: Args, kwargs: Kwargs) -> Variable:
+def _step(m: Interpreter, wrapped: Variable, args: Args, kwargs: Kwargs) -> Variable:
     """A step of an optimizer, with gradients where it is differentiable; between marks, for which it would import that compiler."""
     defaults = args[0].realize(m).attribute(m, "defaults")
     wanted = defaults.realize(m).item(m, Constant("differentiable"))
@@ -28,7 +28,7 @@ def _step(m: Interpreter, held: list[Variable], args: Args, kwargs: Kwargs) -> V
     before = m.calls.call(m.builder.known(torch.is_grad_enabled), [], {})
     m.calls.call(switch, [wanted], {})
     try:
-        return m.calls.call(held[0], args, kwargs)
+        return m.calls.call(wrapped, args, kwargs)
     finally:
         m.calls.call(switch, [before], {})
 
@@ -83,13 +83,13 @@ def _exit(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 
 @handles_wrapper("contextlib.ContextDecorator.__call__.<locals>.inner", "func", "self")
-def _decorated(m: Interpreter, held: list[Variable], args: Args, kwargs: Kwargs) -> Variable | None:
+def _decorated(m: Interpreter, wrapped: Variable, within: Variable, args: Args, kwargs: Kwargs) -> Variable | None:
     """A function within a range, which the range's object, made elsewhere, is to know nothing of while nobody records."""
-    manager = held[1].realize(m)
+    manager = within.realize(m)
     if not isinstance(manager, Object) or manager.cls is not torch.autograd.profiler.record_function:
         return None
     _nobody_records(m)
-    return m.calls.call(held[0], args, kwargs)
+    return m.calls.call(wrapped, args, kwargs)
 
 
 def _nobody_records(m: Interpreter) -> None:

@@ -52,14 +52,18 @@ def _generic(owner: type) -> tuple[bool, bool]:
     return (True, True) if owner is object else _native.generic_attributes(owner)
 
 
+#: What binds to an object as a function does.
+_PLAIN_FUNCTIONS = (types.FunctionType, _native.CompiledCallable, _native.DisabledCallable)
+
+
 def descriptor_get(m: Interpreter, raw: Any, owner: type, obj: Variable | None, cls: type, name: str) -> Variable:
     """What ``raw``, found in ``owner``, gives when read through ``obj`` (or through the class, if None)."""
-    if isinstance(raw, types.FunctionType | _native.CompiledCallable | _native.DisabledCallable):
+    if isinstance(raw, _PLAIN_FUNCTIONS):
         function = m.builder.class_attribute(raw)
         return function if obj is None else m.effects.created(Method(function, obj))
     if isinstance(raw, staticmethod):
         return m.builder.class_attribute(raw.__func__)
-    if isinstance(raw, classmethod) and not isinstance(raw.__func__, types.FunctionType):
+    if isinstance(raw, classmethod) and not isinstance(raw.__func__, _PLAIN_FUNCTIONS):
         raise Unsupported(f"class method {name!r} around a {type(raw.__func__).__name__}")
     if isinstance(raw, classmethod):
         bound_to = m.builder.known(cls)
