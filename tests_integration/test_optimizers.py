@@ -110,7 +110,8 @@ def test_whole_step(name: str) -> None:
     # Once with the state to be made, once with it there and another rate.
     largest = max(graph.op_count for graph in report.graphs)
     assert largest > 4 * len(list(nn.Linear(1, 1).parameters()))
-    assert report.frames <= 9
+    # Of L-BFGS each branch is a break, and its history grows by one direction a step.
+    assert report.frames <= (24 if name == "LBFGS" else 9)
 
 
 @pytest.mark.parametrize("foreach", [False, True])

@@ -45,12 +45,12 @@ class Context(Variable):
             return found
         if name in _METHODS:
             return BoundBuiltin(self, name)
-        if hasattr(FunctionCtx, name) or hasattr(torch._C._FunctionBase, name):
+        if hasattr(torch.autograd.Function, name):
             raise Unsupported(f"ctx.{name} of a function of autograd")
         m.errors.throw(AttributeError, f"object has no attribute {name!r}")
 
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
-        if hasattr(FunctionCtx, name) or hasattr(torch._C._FunctionBase, name):
+        if hasattr(torch.autograd.Function, name):
             raise Unsupported(f"setting ctx.{name} of a function of autograd")
         self.attrs[name] = value
         m.effects.mutated(self)
@@ -89,7 +89,7 @@ def _apply(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     real = m.builder.to_python(cls)
     if real.__module__ == "torch.nn.modules._functions":  # full backward hooks look for its node by name
         raise Unsupported("a hook that waits for a module's gradients")
-    apart = class_lookup(m, real, "setup_context")[1] is not torch.autograd.function._SingleLevelFunction
+    apart = class_lookup(m, real, "setup_context")[1] not in torch.autograd.Function.__mro__
     if m.levels.inside:
         raise Unsupported("a function of autograd within a function transform")
     if kwargs:
