@@ -35,9 +35,7 @@ def raiser(passed: Passed) -> FunctionType:
         for each in body:
             each.positions = positions
         names = (argument,)
-        made = assemble(
-            body, like=code, argnames=names, varnames=names, cellvars=(), freevars=(), flags=_PLAIN
-        )
+        made = assemble(body, like=code, argnames=names, varnames=names, cellvars=(), freevars=(), flags=_PLAIN)
         _native.mark_skip(made)
         note_raiser(made, code)
         inner = FunctionType(made, {}, code.co_name)
