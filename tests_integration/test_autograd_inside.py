@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import autograd_custom  # noqa: F401  (registers its programs)
 import autograd_inside
+import autograd_parameters  # noqa: F401
+import autograd_recipes  # noqa: F401
 import pytest
 
 import meta

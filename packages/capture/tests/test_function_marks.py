@@ -367,3 +367,23 @@ def test_a_size_in_data_with_an_end() -> None:
     assert run(x).shape == (1,)
     with pytest.raises(RuntimeError):
         run(x + 5)
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_full_backward_hooks_see_gradients(in_place: bool) -> None:
+    seen: list[list[tuple[int, ...] | None]] = []
+
+    def hook(module: nn.Module, into: Any, out: Any) -> None:
+        seen.append([None if each is None else tuple(each.shape) for each in (*into, *out)])
+
+    module = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
+    module.register_full_backward_hook(hook)
+    module[0].register_full_backward_pre_hook(lambda module, out: (out[0] * 2,))
+    w = x.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(module(w).sum(), w)
+    told, seen[:] = list(seen), []
+    run = capture.compile_module(module) if in_place else capture.compile(module)
+    for _ in range(2):
+        (found,) = torch.autograd.grad(run(w).sum(), w)
+        assert torch.equal(found, expected) and seen == told
+        seen.clear()

@@ -28,6 +28,7 @@ from .resume import (
     stub,
     taken,
 )
+from .tracebacks import note_replacement
 
 _NO_FALL_THROUGH_STUB = frozenset({"RAISE_VARARGS", "RERAISE", "RETURN_VALUE", "RETURN_CONST"})
 
@@ -204,6 +205,7 @@ def stand_in(frame: Interrupted) -> StandIn:
         each.positions = each.positions or known
     code = assemble([*setup, *body], like=original, argnames=arguments, varnames=arguments, cellvars=(), freevars=free)
     _native.mark_stand_in(code)
+    note_replacement(code, original)
     return StandIn(code, first, names, free)
 
 

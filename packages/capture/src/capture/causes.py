@@ -157,11 +157,12 @@ CAUSES: tuple[Cause, ...] = (
         r"^the program raises",
     ),
     Cause(
-        "B206", "break", "A break within an exception handler",
-        "While an exception is handled the frame has state that cannot be given to the rest of it, so the graph ends before the `try`.",
-        "Move what breaks behind the handler.",
-        "a break inside an exception handler",
-        r"inside an exception handler",
+        "B206", "break", "An exception that cannot be made again",
+        "What is handled where the graph breaks is raised anew, with its traceback. What keeps state in C, or comes from outside the frame, is not: "
+        "the graph ends before it is raised, or where it is raised again.",
+        "Move what breaks behind the handler, or raise an exception of a class of your own.",
+        "an instance of OSError, which keeps state in C",
+        r"keeps state in C|being handled where|exception from outside|exception that was raised and is kept",
     ),
     Cause(
         "B207", "break", "Exceptions looked at as objects",

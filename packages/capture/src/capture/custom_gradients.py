@@ -90,6 +90,23 @@ def remove_hook(handle: Any) -> None:
     handle.remove()
 
 
+def grad_without_hooks(outputs: Any, inputs: Any, by: Any, hooked: Sequence[torch.Tensor], **flags: bool) -> Any:
+    """`torch.autograd.grad`, which does not call the hooks that hang on `hooked`: the program calls them."""
+    held = [tensor._backward_hooks for tensor in hooked]
+    for tensor in hooked:
+        tensor._backward_hooks = None
+    try:
+        return torch.autograd.grad(outputs, inputs, by, **flags)
+    finally:
+        for tensor, hooks in zip(hooked, held, strict=True):
+            tensor._backward_hooks = hooks
+
+
+def replacing(gradient: torch.Tensor, other: torch.Tensor) -> tuple[torch.Tensor]:
+    """The graph of a hook that gives another gradient."""
+    return (other,)
+
+
 def saved_places(free: Sequence[Any], saved: Collection[Any]) -> frozenset[int]:
     """The places of what was saved among all that a backward uses."""
     return frozenset(place for place, value in enumerate(free) if value in saved)

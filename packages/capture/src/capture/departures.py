@@ -27,11 +27,14 @@ class Departures:
     def __init__(self, m: Machine, results: Iterable[Variable]) -> None:
         self.nodes: dict[fx.Node, fx.Node] = {}
         self._made: dict[int, Any] = {}
+        self._given: list[Tensor] = []
         history = m.recorder.autograd
-        if not history:
-            return
         given = list(results)
         tensors = [v for v in given if isinstance(v, Tensor)]
+        self._given = [v for v in tensors if v.source is None and v.given]
+        self._made |= {id(v): _frozen_parameter for v in tensors if v.cls is torch.nn.Parameter}
+        if not history:
+            return
         for act in history.acts:
             stays = act.keeps or (act.hook is not None and not act.is_over)
             if stays and (act.tensor.value is not None or act.tensor in given):
@@ -67,6 +70,14 @@ class Departures:
             e.emit(build.push_callable(build.load_const(function)), build.load_fast(name), build.call(1))
             e.emit(build.store_fast(name))
 
+    def finish(self, e: Emitter) -> None:
+        """Once all of them are there: set what the program set on them."""
+        for tensor in self._given:
+            for name, value in tensor.given.items():
+                e.load(value)
+                e.load(tensor)
+                e.emit(build.store_attr(name))
+
 
 class _At(Variable):
     """Stands for what made it impossible to give a value."""
@@ -77,6 +88,10 @@ class _At(Variable):
 
 def _leaf(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.requires_grad_()
+
+
+def _frozen_parameter(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.nn.Parameter(tensor, requires_grad=False)
 
 
 def _parameter(tensor: torch.Tensor) -> torch.Tensor:

@@ -12,7 +12,7 @@ from symshapes import MarkError, undisturbed_autograd
 
 from ._torch import dispatch_mode_depth
 from .attempt import Attempt, FrameInput, Stopped, in_forward_mode
-from .errors import CaptureError, GraphBreakError, SkipCall, SkipFrame, Unsupported
+from .errors import CaptureError, EvaluateAgain, GraphBreakError, SkipCall, SkipFrame, Unsupported
 from .evaluator.machine import Experience, Machine
 from .evaluator.places import earlier_step
 from .evaluator.program import confuses_cells, looks_at_its_locals
@@ -116,6 +116,9 @@ def capture_frame(
                     break_at, reason = None, reason if fullgraph else None
                     continue
                 break_at = earlier_step(attempt.m.recorder.placed, stopped.step)
+            except EvaluateAgain:
+                break_at = reason = None
+                continue
             except Unsupported as problem:
                 if spread.back() or attempt.m.recorder.dynamic_sizes.close():
                     break_at = reason = None

@@ -64,6 +64,10 @@ class SkipCall(SkipFrame):
     """Signal: leave this call's frame to the interpreter; another call may be captured."""
 
 
+class EvaluateAgain(CaptureError):
+    """Signal: the program's objects changed by what was evaluated, as the program would have changed them: start the frame again."""
+
+
 class NotConstant(Exception):
     """A value was asked for as a plain Python object and is not one."""
 

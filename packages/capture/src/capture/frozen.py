@@ -15,6 +15,7 @@ from torch import fx
 
 from symshapes import ControlFlow
 
+from .custom_gradients import grad_without_hooks
 from .evaluator.machine import Machine
 from .graph import CapturedGraph
 from .guards import Guard, GuardKind
@@ -43,7 +44,7 @@ def what_freezes(m: Machine, results: Iterable[Any]) -> tuple[dict[fx.Node, Froz
     }
     if owned and any(isinstance(each, torch.Tensor) and each.requires_grad for each in told):
         return {}, ["all parameters and buffers: the results require gradients; call it within torch.no_grad()"]
-    if owned and any(node.target is torch.autograd.grad for node in graph.graph.nodes):
+    if owned and any(node.target in (torch.autograd.grad, grad_without_hooks) for node in graph.graph.nodes):
         return {}, ["all parameters and buffers: the graph differentiates"]
     if owned and any(isinstance(node.target, ControlFlow) for node in graph.graph.nodes):
         return {}, ["all parameters and buffers: the graph has control flow, and is compiled in pieces"]

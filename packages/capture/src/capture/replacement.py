@@ -188,6 +188,7 @@ class Replacement:
             if v.node is not None:
                 e.temps[id(v)] = name = names[departures.nodes.get(v.node, v.node)]
                 departures.write(e, v, name)
+        departures.finish(e)
         return captured
 
     def _call_graph(self, e: Emitter, compiled: Callable[..., Any], sources: Sequence[Source]) -> None:

@@ -135,6 +135,18 @@ def filled_and_sorted(x):
 
 
 @program
+def scalars_do_not_change(x):
+    s = x.sum()
+    view = s[None]
+    other = s.reshape(1)
+    array = np.asarray(s)
+    view += 1
+    other -= 1
+    array[...] = 0
+    return s, view, other, array
+
+
+@program
 def a_loop_over_rows(x):
     total = np.zeros(x.shape[1])
     for i in range(x.shape[0]):

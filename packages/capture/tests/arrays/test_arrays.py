@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -88,6 +90,12 @@ BREAKS: dict[str, Callable[..., Any]] = {
     "backwards and written to": lambda x: (lambda y, _: y)(x[::-1], x.__setitem__(0, 5)),
     "written to backwards": lambda x: (x[::-1].__setitem__(0, 5), x),
     "parts of what runs backwards": lambda x: (x[::-1].T, x[::-1][1:], x[::-1].reshape(-1)),
+    "powers of truths": lambda x: (x > 0) ** 2,
+    "axes of no dimensions": lambda x: np.asarray(x.sum()).swapaxes(0, -1),
+    "an element set to an array": lambda x: x[0].__setitem__(0, np.ones((1, 1))),
+    "a scalar backwards": lambda x: x.sum()[::-1],
+    "sizes that do not fit": lambda x: np.stack([x[x > 0], x[x > 1]]),
+    "sizes that cannot be added": lambda x: x[x > 0] + x[x > 1],
     "the length of a scalar": lambda x: len(x.sum()),
 }  # fmt: skip
 
@@ -271,3 +279,13 @@ def test_a_break_between_arrays() -> None:
         return y * 2, y
 
     assert graphs_of(fn, lambda: (np.ones(3),)) == 2
+
+
+def test_numpy_need_not_be_there() -> None:
+    script = (
+        "import sys; sys.modules['numpy'] = None\n"
+        "import torch, capture\n"
+        "assert capture.compile(lambda x: x + 1, fullgraph=True)(torch.ones(2)).tolist() == [2, 2]\n"
+        "assert 'capture.arrays.dtypes' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, timeout=120)

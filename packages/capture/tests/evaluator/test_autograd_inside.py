@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import autograd_custom  # noqa: F401  (registers its programs)
 import autograd_inside
+import autograd_parameters  # noqa: F401
+import autograd_recipes  # noqa: F401
 import pytest
 import torch
 
@@ -53,3 +55,34 @@ def test_the_way_back_leads_through_what_was_computed_before() -> None:
     (expected,) = step(weight * 2, weight)
     (found,) = capture.compile(step)(weight * 2, weight)
     assert torch.equal(found, expected)
+
+
+def test_hooks_on_what_is_saved_see_it() -> None:
+    weight = torch.ones(3, requires_grad=True)
+    packed: list[torch.Tensor] = []
+
+    def step(x: torch.Tensor) -> None:
+        (weight * x).exp().sum().backward()
+
+    def pack(saved: torch.Tensor) -> torch.Tensor:
+        packed.append(saved)
+        return saved
+
+    compiled = capture.compile(step)
+    compiled(torch.ones(3))
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda saved: saved * 2):
+        compiled(torch.ones(3))
+    compiled(torch.ones(3))
+    assert packed and torch.allclose(weight.grad, torch.full((3,), 6 * torch.e))
+
+
+def test_anomalies_are_found() -> None:
+    weight = torch.zeros(3, requires_grad=True)
+
+    def step(x: torch.Tensor) -> None:
+        (weight.sqrt() * x).sum().backward()
+
+    compiled = capture.compile(step)
+    compiled(torch.zeros(3))
+    with torch.autograd.detect_anomaly(), pytest.raises(RuntimeError, match="nan values"):
+        compiled(torch.zeros(3))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import torch
-from autograd_inside import program
+from autograd_inside import plain, program
+from torch import nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
@@ -378,7 +379,7 @@ def hook_on_a_parameter_that_stays(m, x):
     return m(x).sum()
 
 
-@program(breaks=True)
+@program()
 def hook_with_effects(m, x):
     seen = []
     h = m[0](x)
@@ -387,8 +388,174 @@ def hook_with_effects(m, x):
     return seen
 
 
+@program()
+def hooks_with_effects_in_order(m, x):
+    seen = []
+
+    def noting(name, by):
+        def hook(g):
+            seen.append((name, g.sum()))
+            return g * by
+
+        return hook
+
+    h = m[0](x)
+    t = h.tanh()
+    h.register_hook(noting("h", 2))
+    t.register_hook(noting("t", 3))
+    h.register_hook(noting("h again", 5))
+    (m[2](t).sum() + h.sum()).backward()
+    return seen
+
+
+@program()
+def hook_with_effects_called_twice(m, x):
+    seen = {}
+    h = m[0](x)
+    handle = h.register_hook(lambda g: seen.update({len(seen): g}))
+    loss = m[2](h.tanh()).sum()
+    loss.backward(retain_graph=True)
+    torch.autograd.grad(loss, m[0].bias, retain_graph=True)
+    torch.autograd.grad(loss, m[2].bias, retain_graph=True)
+    handle.remove()
+    loss.backward()
+    return list(seen.values())
+
+
+@program()
+def hook_keeps_for_later(m, x):
+    kept = []
+    h = m[0](x)
+    h.retain_grad()
+    h.register_hook(lambda g: kept.append(g) or g * 2)
+    m[2](h.tanh()).sum().backward()
+    return kept, h.grad
+
+
+@program()
+def hook_changes_what_is_kept(m, x):
+    h = m[0](x)
+    h.register_hook(lambda g: g * 2)
+    h.retain_grad()
+    m[2](h.tanh()).sum().backward()
+    return h.grad
+
+
+@program()
+def hook_beside_other_inputs(m, x):
+    h = m[0](x)
+    h.register_hook(lambda g: g * 2)
+    return torch.autograd.grad(m[2](h.tanh()).sum(), [h, m[0].bias])
+
+
+@program(breaks=True)
+def hook_prints(m, x):
+    h = m[0](x)
+    h.register_hook(lambda g: print(end="", flush=g.sum().item() > 0))
+    m[2](h.tanh()).sum().backward()
+
+
+@program(breaks=True)
+def hook_looks_at_gradients(m, x):
+    m.zero_grad()
+    seen = []
+    h = m[0](x)
+    h.register_hook(lambda g: seen.append(m[2].bias.grad))
+    m[2](h.tanh()).sum().backward()
+    return seen
+
+
+@program(breaks=True)
+def hook_with_effects_for_later(m, x):
+    h = m[0](x)
+    m.seen = []
+    h.register_hook(m.seen.append)
+    return m[2](h.tanh()).sum()
+
+
 @program(breaks=True)
 def hook_on_what_is_given_back(m, x):
     h = m[0](x)
     h.register_hook(lambda g: g * 2)
     return h, m[2](h.tanh()).sum()
+
+
+# Hooks that hang on parameters
+
+
+def hooked() -> nn.Module:
+    made = plain()
+    made[0].weight.register_hook(lambda g: g.clamp(-0.1, 0.1))
+    made[0].weight.register_hook(lambda g: g * 2)
+    return made
+
+
+@program(hooked)
+def hooks_on_a_parameter(m, x):
+    m(x).sum().backward()
+
+
+class Noting:
+    def __init__(self, seen):
+        self.seen = seen
+
+    def __call__(self, g):
+        self.seen.append(g.sum())
+
+
+def noted() -> nn.Module:
+    made = plain()
+    made.seen = []
+    for p in made.parameters():
+        p.register_hook(Noting(made.seen))
+    return made
+
+
+@program(noted)
+def hooks_in_the_order_of_the_way_back(m, x):
+    m.seen.clear()
+    m(x).sum().backward()
+    return list(m.seen)
+
+
+def stepping() -> nn.Module:
+    made = plain()
+    for p in made.parameters():
+        p.register_post_accumulate_grad_hook(_stepped)
+    return made
+
+
+def _stepped(p):
+    p.sub_(p.grad, alpha=0.1)
+    p.grad = None
+
+
+@program(stepping)
+def steps_within_the_backward(m, x):
+    loss = m(x).pow(2).mean()
+    loss.backward()
+    return loss.detach(), [p.grad for p in m.parameters()]
+
+
+def accumulated() -> nn.Module:
+    made = plain()
+    made.seen = []
+    for name, p in made.named_parameters():
+        p.register_post_accumulate_grad_hook(lambda p, name=name: made.seen.append((name, p.grad.sum())))
+    return made
+
+
+@program(accumulated)
+def told_once_accumulated(m, x):
+    m.seen.clear()
+    m(x).sum().backward()
+    return list(m.seen)
+
+
+@program(hooked, breaks=True)
+def hooks_on_inputs_and_on_what_was_computed(m, x):
+    seen = []
+    h = m[0](x)
+    h.register_hook(seen.append)
+    m[2](h.tanh()).sum().backward()
+    return seen

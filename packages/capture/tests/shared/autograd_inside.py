@@ -405,6 +405,8 @@ def _same(a: Any, b: Any) -> bool:
         return False
     if isinstance(a, torch.Tensor):
         kinds = [(t.dtype, t.shape, t.stride(), t.requires_grad, t.is_leaf) for t in (a, b)]
+        if a.is_leaf and a.requires_grad and b.is_leaf and not _same(a.grad, b.grad):
+            return False
         return kinds[0] == kinds[1] and torch.allclose(a.detach(), b.detach(), atol=1e-6, equal_nan=True)
     if isinstance(a, tuple | list):
         return len(a) == len(b) and all(map(_same, a, b))

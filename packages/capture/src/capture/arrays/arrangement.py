@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from .dtypes import CPU, common, numpy_dtype
-from .reductions import axes_of
+from .dtypes import CPU, common, numpy_dtype, told_alike
+from .reductions import axes_of, sum_
 from .table import Array, Arrays, DType, Gives, stands_for
 
 Tensor = torch.Tensor
@@ -63,13 +63,14 @@ def matrix_transpose(x: Array) -> Tensor:
 @stands_for("swapaxes", method="swapaxes", gives=_ARRAY)
 def swapaxes(a: Array, axis1: int, axis2: int) -> Tensor:
     """``np.swapaxes``."""
-    return torch.swapaxes(a, axis1, axis2)
+    (first,), (second,) = axes_of(a, axis1), axes_of(a, axis2)
+    return torch.swapaxes(a, first, second)
 
 
 @stands_for("moveaxis", gives=_ARRAY)
 def moveaxis(a: Array, source: Shape, destination: Shape) -> Tensor:
     """``np.moveaxis``."""
-    return torch.movedim(a, _sizes(source), _sizes(destination))
+    return torch.movedim(a, axes_of(a, source), axes_of(a, destination))
 
 
 @stands_for("expand_dims", gives=_ARRAY)
@@ -100,15 +101,14 @@ def broadcast_to(array: Array, shape: Shape) -> Tensor:
 @stands_for("diagonal", method="diagonal", gives=Gives.READ_ONLY)
 def diagonal(a: Array, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """``np.diagonal``."""
-    return torch.diagonal(a, offset, axis1, axis2)
+    (first,), (second,) = axes_of(a, axis1), axes_of(a, axis2)
+    return torch.diagonal(a, offset, first, second)
 
 
 @stands_for("trace", method="trace")
 def trace(a: Array, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DType = None) -> Tensor:
     """``np.trace``."""
-    from .reductions import sum_  # noqa: PLC0415
-
-    return sum_(torch.diagonal(a, offset, axis1, axis2), -1, dtype)
+    return sum_(diagonal(a, offset, axis1, axis2), -1, dtype)
 
 
 @stands_for("atleast_1d", gives=_ARRAY)
@@ -190,6 +190,12 @@ def _alike(arrays: Sequence[Tensor], dtype: DType = None) -> list[Tensor]:
     return [each.to(to) for each in arrays]
 
 
+def _together(arrays: Sequence[Tensor], axis: int) -> Tensor:
+    if any(each.dim() > 1 for each in arrays):
+        told_alike(arrays)
+    return torch.cat(list(arrays), axis)
+
+
 @stands_for("concatenate", "concat", gives=_ARRAY)
 def concatenate(arrays: Arrays, axis: int | None = 0, *, dtype: DType = None) -> Tensor:
     """``np.concatenate``."""
@@ -198,38 +204,39 @@ def concatenate(arrays: Arrays, axis: int | None = 0, *, dtype: DType = None) ->
         return torch.cat([each.reshape(-1) for each in together])
     if len({each.dim() for each in together}) > 1 or not together[0].dim():
         raise ValueError("all the input array dimensions must match, and be one at least")
-    return torch.cat(together, axis)
+    return _together(together, axis)
 
 
 @stands_for("stack", gives=_ARRAY)
 def stack(arrays: Arrays, axis: int = 0, *, dtype: DType = None) -> Tensor:
     """``np.stack``."""
+    told_alike(arrays)
     return torch.stack(_alike(arrays, dtype), axis)
 
 
 @stands_for("vstack", gives=_ARRAY)
 def vstack(tup: Arrays, *, dtype: DType = None) -> Tensor:
     """``np.vstack``."""
-    return torch.cat([atleast_2d(each) for each in _alike(tup, dtype)])
+    return _together([atleast_2d(each) for each in _alike(tup, dtype)], 0)
 
 
 @stands_for("hstack", gives=_ARRAY)
 def hstack(tup: Arrays, *, dtype: DType = None) -> Tensor:
     """``np.hstack``."""
     together = [atleast_1d(each) for each in _alike(tup, dtype)]
-    return torch.cat(together, 0 if together[0].dim() == 1 else 1)
+    return _together(together, 0 if together[0].dim() == 1 else 1)
 
 
 @stands_for("dstack", gives=_ARRAY)
 def dstack(tup: Arrays, *, dtype: DType = None) -> Tensor:
     """``np.dstack``."""
-    return torch.cat([atleast_3d(each) for each in _alike(tup, dtype)], 2)
+    return _together([atleast_3d(each) for each in _alike(tup, dtype)], 2)
 
 
 @stands_for("column_stack", gives=_ARRAY)
 def column_stack(tup: Arrays) -> Tensor:
     """``np.column_stack``."""
-    return torch.cat([each.reshape(-1, 1) if each.dim() < 2 else each for each in _alike(tup)], 1)
+    return _together([each.reshape(-1, 1) if each.dim() < 2 else each for each in _alike(tup)], 1)
 
 
 @stands_for("append", gives=_ARRAY)
@@ -241,7 +248,7 @@ def append(arr: Array, values: Array, axis: int | None = None) -> Tensor:
 @stands_for("array_split", gives=_ARRAY)
 def array_split(ary: Array, indices_or_sections: Shape, axis: int = 0) -> list[Tensor]:
     """``np.array_split``, into views."""
-    return list(torch.tensor_split(ary, indices_or_sections, axis))
+    return list(torch.tensor_split(ary, indices_or_sections, axes_of(ary, axis)[0]))
 
 
 @stands_for("split", gives=_ARRAY)
@@ -263,7 +270,8 @@ def repeat(a: Array, repeats: int, axis: int | None = None) -> Tensor:
     """``np.repeat``, each as often."""
     if not isinstance(repeats, int | torch.SymInt):
         raise NotImplementedError("elements repeated each as often as an array says")
-    return torch.repeat_interleave(a.reshape(-1) if axis is None else a, repeats, 0 if axis is None else axis)
+    x, dim = (a.reshape(-1), 0) if axis is None else (a, axes_of(a, axis)[0])
+    return torch.repeat_interleave(x, repeats, dim)
 
 
 @stands_for("roll", gives=_ARRAY)
@@ -271,7 +279,7 @@ def roll(a: Array, shift: Shape, axis: Shape | None = None) -> Tensor:
     """``np.roll``."""
     if axis is None:
         return torch.roll(a.reshape(-1), _sizes(shift), 0).reshape(a.shape)
-    return torch.roll(a, _sizes(shift), _sizes(axis))
+    return torch.roll(a, _sizes(shift), [axes_of(a, each)[0] for each in _sizes(axis)])
 
 
 @stands_for("pad", gives=_ARRAY)
@@ -294,16 +302,22 @@ def pad(array: Array, pad_width: Any, mode: str = "constant", *, constant_values
     return found
 
 
+def _of_rows(m: Tensor) -> Tensor:
+    if m.dim() < 2:
+        raise NotImplementedError("triangles of arrays of one dimension")
+    return m
+
+
 @stands_for("tril", gives=_ARRAY)
 def tril(m: Array, k: int = 0) -> Tensor:
     """``np.tril``."""
-    return torch.tril(m, k)
+    return torch.tril(_of_rows(m), k)
 
 
 @stands_for("triu", gives=_ARRAY)
 def triu(m: Array, k: int = 0) -> Tensor:
     """``np.triu``."""
-    return torch.triu(m, k)
+    return torch.triu(_of_rows(m), k)
 
 
 @stands_for("meshgrid", gives=_ARRAY)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import torch
+
+from symshapes import is_unbacked, same_sizes
 
 #: Where NumPy computes, whatever device a program has torch compute on.
 CPU = torch.device("cpu")
@@ -83,6 +86,14 @@ def loop_of(ufunc: np.ufunc, operands: tuple[Any, ...], dtype: torch.dtype | Non
         signature = {"signature": (*(None,) * ufunc.nin, *(numpy_dtype(dtype),) * ufunc.nout)}
     found = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout), **signature)
     return [torch_dtype(each) for each in found]
+
+
+def told_alike(tensors: Iterable[Any]) -> None:
+    """Raise ``NotImplementedError`` where only the run can tell whether sizes fit, for which NumPy's errors are not torch's."""
+    arrays = [each for each in tensors if isinstance(each, torch.Tensor) and each.dim()]
+    for one in arrays:
+        if any(map(is_unbacked, one.shape)) and not all(same_sizes(one, other) for other in arrays):
+            raise NotImplementedError("arrays of which only the run can tell whether their sizes fit")
 
 
 def fitted(operand: Any, dtype: torch.dtype) -> torch.Tensor:

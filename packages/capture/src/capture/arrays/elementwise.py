@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .dtypes import fitted, loop_of
+from .dtypes import fitted, kind_of, loop_of, told_alike
 
 Tensor = torch.Tensor
 
@@ -207,11 +207,14 @@ def apply(name: str, *operands: Any, dtype: torch.dtype | None = None) -> Any:
     Raises ``NotImplementedError`` where it would not be that, and what NumPy raises of such operands.
     """
     ufunc = getattr(np, name)
+    told_alike(operands)
     loop = loop_of(ufunc, operands, dtype)
     taken = [fitted(*each) for each in zip(operands, loop, strict=False)]
     if torch.float16 in loop[: ufunc.nin] and name not in _AS_THEY_ARE:
         taken = [each.float() if each.dtype is torch.float16 else each for each in taken]
     exponent = operands[-1]
+    if name == "power" and kind_of(operands[0]) in (bool, np.dtype(bool)):
+        raise NotImplementedError("powers of truths")
     if name in _POWERS and isinstance(exponent, int | float) and (exponent >= 0 or not _is_whole(taken[0])):
         found = torch.pow(taken[0], exponent)  # a square is a product then
     else:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from .dtypes import CPU, fitted
+from .dtypes import CPU, fitted, told_alike
 
 Tensor = torch.Tensor
 
@@ -108,6 +108,9 @@ def put(a: Tensor, key: tuple[Any, ...], value: Any) -> None:
     given = given.clone()  # it may lie where it is written to
     if is_view(key):
         target = _viewed(a, _spread(a, key))
+        if given.dim() and not target.dim() and Ellipsis not in key and key:
+            raise NotImplementedError("an element set to an array")
+        told_alike([target, given])
         target.copy_(_fitting(given, target.dim()))
         return
     viewed, places = _places(a, key)

@@ -9,7 +9,7 @@ import torch
 
 from symshapes import require
 
-from .dtypes import CPU, common
+from .dtypes import CPU, common, told_alike
 from .elementwise import apply
 from .reductions import axes_of, sum_
 from .table import Array, Gives, stands_for
@@ -33,8 +33,9 @@ def _multiplied(function: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tens
 @stands_for("dot", method="dot")
 def dot(a: Array, b: Array) -> Any:
     """``np.dot``: the last dimension of one with the last but one of the other."""
+    told_alike([a, b])
     if not a.dim() or not b.dim():
-        return apply("multiply", a, b)
+        raise NotImplementedError("products with one number, of which 0 is 0 whatever the others are")
     if b.dim() <= 2:
         return _multiplied(torch.matmul, a, b)
     return _multiplied(lambda x, y: torch.tensordot(x, y, ([-1], [b.dim() - 2])), a, b)
@@ -51,7 +52,10 @@ def vdot(a: Array, b: Array) -> Any:
 @stands_for("inner")
 def inner(a: Array, b: Array) -> Any:
     """``np.inner``."""
-    return apply("multiply", a, b) if not a.dim() or not b.dim() else _multiplied(torch.inner, a, b)
+    told_alike([a, b])
+    if not a.dim() or not b.dim():
+        raise NotImplementedError("products with one number, of which 0 is 0 whatever the others are")
+    return _multiplied(torch.inner, a, b)
 
 
 @stands_for("outer", gives=Gives.ARRAY)

@@ -102,6 +102,8 @@ class FunctionCalls:
         code = function.code
         if code.co_flags & _SKIPPED_FLAGS:
             raise Unsupported(f"coroutine {code.co_qualname}")
+        if looks_at_its_locals(code):  # a break within would leave only those that are read later
+            raise Unsupported(f"{code.co_qualname}, which looks at its own local variables")
         if is_generated(code):
             raise Unsupported(f"generated code ({code.co_qualname} in {code.co_filename})")
         confused = confuses_cells(code)

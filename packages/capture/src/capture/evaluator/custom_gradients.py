@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from capture.custom_gradients import CustomGradient, Hook, remove_hook, saved_places
+from capture.custom_gradients import CustomGradient, Hook, remove_hook, replacing, saved_places
 from capture.errors import Unsupported
 from capture.settings import SETTERS
 from capture.variables.base import Interpreter, Variable
@@ -78,7 +78,13 @@ class CustomGradients:
         free = self._free(made, own)
         graph = self._subgraphs.taken_out(made, [*own, *free])
         self._recorder.forget([*own, *made.calls])
-        operation = Hook(graph)
+        return self._hang(Hook(graph), tensor, free)
+
+    def replace(self, tensor: Tensor, gradient: Tensor) -> fx.Node:
+        """Have each gradient of a tensor replaced by this one."""
+        return self._hang(Hook(replacing), tensor, [gradient.node])
+
+    def _hang(self, operation: Hook, tensor: Tensor, free: list[fx.Node]) -> fx.Node:
         with self._recorder.fake_mode:
             handle = operation(tensor.fake, [node.meta["val"] for node in free])
         call = self._recorder.call_for_effect(operation, (tensor.node, free))

@@ -240,19 +240,19 @@ def _pass(m: Evaluation, frame: Frame, exception: ExceptionObject) -> None:
     op = frame.op
     if exception.origin < 0:
         exception.origin = m.state.step
-    if op.name == "RERAISE" or exception.passed is None:
+    if op.name == "RERAISE" or exception.way is None:
         return
     if op.name == "RAISE_VARARGS":
         if op.arg == 0:
             return
         exception.context = m.errors.handling(exception)
-    elif not exception.passed:
+    elif not exception.way:
         exception.context = m.errors.handling(exception)
     if frame.passed_in is op:
         for code, which in reversed(frame.passed):
             calls = [i for i, each in enumerate(program_of(code).ops) if each.name == "CALL_FUNCTION_EX"]
-            exception.passed.append((code, calls[which]))
-    exception.passed.append((frame.code, group_end(frame.program.instructions, op.index)))
+            exception.way.append((code, calls[which]))
+    exception.way.append((frame.code, group_end(frame.program.instructions, op.index)))
 
 
 def resume_with_error(m: Evaluation, frame: Frame, raised: SymbolicRaise) -> None:

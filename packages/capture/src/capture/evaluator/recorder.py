@@ -144,6 +144,11 @@ class GraphRecorder:
             self._number_inputs[source] = found
         return found
 
+    @property
+    def acts(self) -> bool:
+        """Whether a call in the graph does more than give results, as drawing random numbers."""
+        return any("effect" in node.meta for node in self.graph.graph.nodes)
+
     def has_tensor(self, variable: Variable) -> bool:
         """Whether a tensor is somewhere in an argument."""
         value = variable.realize(self._m)

@@ -87,7 +87,11 @@ def _apply(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         raise Unsupported("a function of autograd within a function transform")
     cls, given = args[0].realize(m), [arg.realize(m) for arg in args[1:]]
     real = m.builder.to_python(cls)
+    if real.__module__ == "torch.nn.modules._functions":  # full backward hooks look for its node by name
+        raise Unsupported("a hook that waits for a module's gradients")
     apart = class_lookup(m, real, "setup_context")[1] is not torch.autograd.function._SingleLevelFunction
+    if m.levels.inside:
+        raise Unsupported("a function of autograd within a function transform")
     if kwargs:
         raise Unsupported("a function of autograd with arguments by name")
     needed = [isinstance(arg, Tensor) and arg.fake.requires_grad for arg in given]

@@ -12,9 +12,16 @@ from typing import Any
 import torch
 from torch.autograd.graph import GradientEdge
 
+from capture._torch import saved_tensor_hooks
+
 #: What stands in a capture's graph for history that is not in it: of inputs that were computed before, and of control flow.
 _OUTSIDE = frozenset({"_ComputedBackward"})
 _UNKNOWN = frozenset({"_ConnectedBackward"})
+
+
+def watched() -> bool:
+    """Whether somebody watches what autograd does: hooks on what is saved, or the mode that looks for anomalies."""
+    return torch.is_anomaly_enabled() or saved_tensor_hooks(False) is not None
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,8 @@ class Act:
     """Whether it is a leaf that was made in the frame."""
     hook: Any = None
     """The hook that was hung on it, which counts until it is removed."""
+    waits: Any = None
+    """What that hook calls, where it is to be called in a backward within the frame."""
 
     @property
     def is_over(self) -> bool:
@@ -88,6 +97,10 @@ class AutogradHistory:
     def __init__(self) -> None:
         self.given_up: set[Any] = set()
         self.acts: list[Act] = []
+        #: The tensors whose gradients a backward is about to accumulate, while hooks are called.
+        self.accumulating: list[Any] = []
+        #: Before evaluation hides it from the fakes.
+        self.is_watched = watched()
 
     def __bool__(self) -> bool:
         return bool(self.given_up or self.acts)
@@ -104,6 +117,10 @@ class AutogradHistory:
     def keeps_gradient(self, tensor: Any) -> bool:
         """Whether the gradient of what was computed is kept for it."""
         return any(act.keeps and act.tensor is tensor for act in self.acts)
+
+    def has_hooks(self, tensor: Any) -> bool:
+        """Whether hooks hang on it."""
+        return any(act.hook is not None and not act.is_over and act.tensor is tensor for act in self.acts)
 
     def keeping_gradients(self, nodes: Collection[Any]) -> list[Any]:
         """The variables of those that were computed by these nodes and whose gradients are kept."""
@@ -132,7 +149,11 @@ class AutogradHistory:
         if not self.acts:
             return None
         unseen = {id(act.tensor.fake): act for act in self.acts if act.made and act.tensor not in seen}
-        others = [act for act in self.acts if not (act.keeps or act.hook) and id(act.tensor.fake) not in unseen]
+        others = [
+            act
+            for act in self.acts
+            if not (act.keeps or (act.hook and not act.waits) or act.is_over) and id(act.tensor.fake) not in unseen
+        ]
         for tensor in tensors:
             found = behind([tensor])
             leaves = {id(leaf) for leaf in found.leaves}

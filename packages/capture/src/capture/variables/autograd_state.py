@@ -74,6 +74,8 @@ def _data(m: Interpreter, tensor: Any) -> Variable:
 @_in(READ, "grad")
 def _grad(m: Interpreter, tensor: Any) -> Variable:
     """An input's gradient, or that of a leaf made in the frame; of what was computed there is none unless it is kept."""
+    if tensor in m.recorder.autograd.accumulating:
+        raise Unsupported("Tensor.grad in a hook, in the middle of a backward")
     if "grad" in tensor.given:
         given: Variable = tensor.given["grad"]
         return given
@@ -107,6 +109,8 @@ def _may_be_grad(m: Interpreter, tensor: Any, value: Any) -> bool:
 
 @_in(SET, "grad")
 def _set_grad(m: Interpreter, tensor: Any, value: Variable) -> None:
+    if tensor in m.recorder.autograd.accumulating:
+        raise Unsupported("setting attribute 'grad' in a hook, in the middle of a backward")
     made_here = tensor.value is None and tensor.fake.grad_fn is None
     if not (made_here or tensor.source is not None) or not _may_be_grad(m, tensor, value):
         raise Unsupported("setting attribute 'grad' of a tensor")

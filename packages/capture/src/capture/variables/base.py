@@ -86,6 +86,9 @@ class Errors(Protocol):
     def make_exception(self, cls: type, args: list[Variable]) -> Variable:
         """A new exception object."""
 
+    def handling(self, raised: Variable) -> Variable | None:
+        """What an exception that is raised now has for its context; None: what is handled where the frame begins."""
+
 
 class Globals(Protocol):
     """Globals of the program's modules."""
@@ -175,8 +178,14 @@ class Recorder(Protocol):
     autocast_nesting: int
     #: The variables of tensors, by the identity of their fakes.
     fakes: dict[int, Any]
-    #: The graph being built.
+    #: The graph being built, and what its fakes run in.
     graph: Any
+    fake_mode: Any
+
+    @property
+    def acts(self) -> bool:
+        """Whether a call in the graph does more than give results, as drawing random numbers."""
+
     #: What the program did to autograd's graph.
     autograd: AutogradHistory
     #: Counts the program's questions whether gradients are computed.
@@ -259,6 +268,9 @@ class CustomGradients(Protocol):
 
     def hook(self, tensor: Any, function: Callable[[list[Variable]], Variable]) -> fx.Node | None:
         """Have a hook called with each gradient of a tensor: the call in the graph; None for one that changes nothing."""
+
+    def replace(self, tensor: Any, gradient: Any) -> fx.Node:
+        """The same of a hook that gives this gradient."""
 
     def unhook(self, node: fx.Node) -> None:
         """Take it away again."""

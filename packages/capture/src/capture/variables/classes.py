@@ -301,6 +301,8 @@ class PyModule(Known):
 
 @builds(type, subclasses=True)
 def _build_class(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    if type.__dict__["__mro__"].__get__(value) is None:
+        raise Unsupported("a class in the making")
     return m.builder.identified(Class(value), source)
 
 

@@ -24,6 +24,19 @@ from .reconstruction import CannotReconstruct, Emitter
 class Traceback(Variable):
     """The traceback that ``__exit__`` is told: there is one, but no frame is real while evaluating."""
 
+    def __init__(self, exception: ExceptionObject) -> None:
+        self.exception = exception
+        self.entries = len(exception.way or ())
+
+    def made_of(self) -> Iterable[Variable]:
+        if len(self.exception.way or ()) != self.entries:
+            raise CannotReconstruct(self.exception, "a traceback that an exception had before it was raised again")
+        return (self.exception,)
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.load(self.exception)
+        e.emit(build.load_attr("__traceback__"))
+
     def python_type(self) -> type:
         return types.TracebackType
 
@@ -47,7 +60,7 @@ class ExceptionObject(Object):
         self.args = args
         self.origin = -1
         #: The operations that it passed since it was raised, innermost first, by code and index; None: its traceback is another.
-        self.passed: list[tuple[types.CodeType, int]] | None = []
+        self.way: list[tuple[types.CodeType, int]] | None = []
         #: What was being handled where it was raised; None: what was where the captured frame began.
         self.context: Variable | None = None
 
@@ -84,7 +97,7 @@ class ExceptionObject(Object):
             self.args = list(args)
             return Constant(None)
         if name == "with_traceback":
-            self.passed = None
+            self.way = None
             return self
         if name in ("__str__", "__repr__"):
             return self.text(m, str if name == "__str__" else repr)
@@ -110,7 +123,7 @@ class ExceptionObject(Object):
         return m.identity.key(self)
 
     def made_of(self) -> Iterable[Variable]:
-        if self.origin >= 0 and not self.passed:
+        if self.origin >= 0 and not self.way:
             raise CannotReconstruct(self, "an exception that was raised and is kept, with its traceback")
         if self.has_state_in_c:
             raise CannotReconstruct(self, f"an instance of {self.cls.__name__}, which keeps state in C")
@@ -122,10 +135,10 @@ class ExceptionObject(Object):
         e.emit(build.call(1 + e.load_many(self.args)))
         if self.attrs:
             self.fill(e)
-        if self.passed:
+        if self.way:
             name = e.temp()
             e.emit(build.store_fast(name), build.push_callable(build.load_const(raised)), build.load_fast(name))
-            e.emit(build.load_const(raiser(tuple(self.passed))))
+            e.emit(build.load_const(raiser(tuple(self.way))))
             e.load_many([] if self.context is None else [self.context])
             e.emit(build.call(2 if self.context is None else 3))
 

@@ -12,16 +12,18 @@ from collections.abc import Sequence
 import torch
 
 from capture._torch import inside
+from capture.custom_gradients import grad_without_hooks
 from capture.errors import Unsupported
+from capture.guards import Guard, GuardKind
 from symshapes import is_dense, same_size
 
-from .autograd_history import Behind, behind
+from .autograd_history import Behind, behind, watched
 from .autograd_state import give, note_leaf
 from .base import Args, Interpreter, Kwargs, Variable
-from .building import part
 from .constants import Constant
 from .handlers import handles
-from .mappings import Dict
+from .hooks import call_waiting
+from .leaf_hooks import LeafHooks, hooks_of, order_of, quiet
 from .sequences import Tuple
 from .tensors import Tensor
 from .transforms import load_batched_kernels
@@ -45,11 +47,14 @@ def _grad(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     allow_unused = _flag(m, given, "allow_unused", materialize)
     if materialize and not allow_unused:
         raise Unsupported("torch.autograd.grad with zeros for what must be used")
+    _require_unwatched(m)
     found = behind([output.fake for output in outputs])
     _require_told(m, found, outputs, asked)
     for leaf in (*_leaves(m, found), *asked):
         note_leaf(m, leaf)
-        _require_no_hooks(m, leaf, accumulated=False)
+    hooks = [hooks_of(m, tensor, accumulated=False) for tensor in asked]
+    if any(hooks):
+        raise Unsupported("torch.autograd.grad of a tensor with hooks")
     create = _flag(m, given, "create_graph")
     keep = _flag(m, given, "retain_graph", create)
     by = given.get("grad_outputs")
@@ -74,31 +79,48 @@ def _backward(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     m.recorder.note_places(*(named or ()))
     if "grad_variables" in given:
         raise Unsupported("torch.autograd.backward with grad_variables")
+    _require_unwatched(m)
     found = behind([output.fake for output in outputs])
     leaves = _leaves(m, found)
     wanted = leaves if named is None else named
     _require_told(m, found, outputs, named)
+    hooks = {}
     for leaf in leaves:
         note_leaf(m, leaf)
-        _require_no_hooks(m, leaf, accumulated=leaf in wanted)
+        if leaf in wanted:
+            hooks[id(leaf)] = hooks_of(m, leaf, accumulated=True)
     if any(tensor.fake.grad_fn is not None for tensor in wanted):
         raise Unsupported("Tensor.backward() with inputs that were computed")
     create = _flag(m, given, "create_graph")
     keep = _flag(m, given, "retain_graph", create)
     kept = [t for t in m.recorder.autograd.keeping_gradients(found.nodes) if named is None]
-    before = [leaf.attribute(m, "grad").realize(m) for leaf in (*wanted, *kept)]
+    if any(hooks.values()):
+        if kept:
+            raise Unsupported("Tensor.backward() that keeps gradients beside hooks")
+        wanted = order_of(m, outputs, wanted)
     known = set(m.recorder.fakes)
     asked = [*wanted, *kept]
-    gradients = _differentiate(m, found, outputs, given.get("grad_tensors"), asked, keep, create, True)
+    hooked = [t for t in kept if m.recorder.autograd.has_hooks(t)] if wanted else []
+    apart = [leaf for leaf in wanted if hooks.get(id(leaf), LeafHooks()).before]
+    gradients = _differentiate(m, found, outputs, given.get("grad_tensors"), asked, keep, create, True, hooked, apart)
     memory = Counter(_memory(tensor) for tensor in m.recorder.fakes.values())
     memory += Counter(_memory(one) for one in gradients if isinstance(one, Tensor))  # one tensor may be several of them
-    for tensor, old, new in zip(asked, before, gradients, strict=True):
-        if not m.builder.is_none(new):
-            assert isinstance(new, Tensor)
-            own = not create and id(new.fake) not in known and memory[_memory(new)] == 2
-            made = _accumulated(m, tensor, old, new, own, create)
-            if made is not old:
-                give(m, tensor, "grad", made)
+    for tensor, new in zip(asked, gradients, strict=True):
+        if m.builder.is_none(new):
+            continue
+        own_hooks = hooks.get(id(tensor), LeafHooks())
+        if own_hooks:
+            with quiet(m, create):
+                new = own_hooks.gradient(m, new)
+        assert isinstance(new, Tensor)
+        old = tensor.attribute(m, "grad").realize(m)
+        own = not (create or own_hooks.before or id(new.fake) in known) and memory[_memory(new)] == 2
+        made = _accumulated(m, tensor, old, new, own, create)
+        if made is not old:
+            give(m, tensor, "grad", made)
+        if own_hooks:
+            with quiet(m, create):
+                own_hooks.accumulated(m, tensor)
     return Constant(None)
 
 
@@ -133,6 +155,15 @@ def _leaves(m: Interpreter, found: Behind) -> list[Tensor]:
     return [m.recorder.fakes[id(leaf)] for leaf in found.leaves if id(leaf) in m.recorder.fakes]
 
 
+def _require_unwatched(m: Interpreter) -> None:
+    if m.levels.inside:
+        raise Unsupported("Tensor.backward() within a function transform")
+    if m.recorder.autograd.is_watched:
+        so = Guard(None, GuardKind.ANSWER, (watched, (), True))
+        raise Unsupported("Tensor.backward() that somebody watches", while_so=(so,))
+    m.guards.add(None, GuardKind.ANSWER, (watched, (), False))
+
+
 def _require_told(m: Interpreter, found: Behind, outputs: Sequence[Tensor], asked: Sequence[Tensor] | None) -> None:
     """Raise where the way back may lead through history that the frame did not make.
 
@@ -153,16 +184,6 @@ def _require_told(m: Interpreter, found: Behind, outputs: Sequence[Tensor], aske
         raise Unsupported("Tensor.backward() of what depends on tensors that were computed before")
 
 
-def _require_no_hooks(m: Interpreter, tensor: Tensor, *, accumulated: bool) -> None:
-    """Hooks of the program on an input run in the middle of a backward."""
-    if tensor.value is None:
-        return
-    for name in ("_backward_hooks", "_post_accumulate_grad_hooks") if accumulated else ("_backward_hooks",):
-        hooks = m.builder.wrap(getattr(tensor.value, name), part(tensor.source, name)).realize(m)
-        if not m.builder.is_none(hooks) and not (isinstance(hooks, Dict) and not hooks.whole(m)):
-            raise Unsupported("Tensor.backward() to a tensor with hooks")
-
-
 def _differentiate(
     m: Interpreter,
     found: Behind,
@@ -172,10 +193,15 @@ def _differentiate(
     keep: bool,
     create: bool,
     allow_unused: bool,
+    after_hooks: Sequence[Tensor] = (),
+    without_hooks: Sequence[Tensor] = (),
     *,
     batched: bool = False,
 ) -> list[Variable]:
-    """The call in the graph: for each of `asked` its gradient, or None."""
+    """The call in the graph: for each of `asked` its gradient, or None; of `after_hooks` among them what hooks made of it.
+
+    Hooks of inputs, `without_hooks`, are left to the caller.
+    """
     given = _NONE if by is None else by.realize(m)
     if isinstance(given, Tensor):
         given = Tuple([given])
@@ -192,11 +218,33 @@ def _differentiate(
         load_batched_kernels()
         flags["is_grads_batched"] = Constant(True)
     arguments: Args = [Tuple(list(outputs)), Tuple(list(asked)), given]
-    made = m.recorder.record("call_function", torch.autograd.grad, arguments, flags).realize(m)
+
+    def gradient_of(tensor: Tensor) -> Variable:
+        one: Args = [arguments[0], Tuple([tensor]), given]
+        kept = flags | {"retain_graph": Constant(True), "allow_unused": Constant(True)}
+        made = m.recorder.record("call_function", torch.autograd.grad, one, kept).realize(m)
+        assert isinstance(made, Tuple)
+        return made.items[0].realize(m)
+
+    if batched and any(act.waits is not None for act in m.recorder.autograd.acts):
+        raise Unsupported("torch.autograd.grad of a batch of gradients, with hooks")
+    replaced = call_waiting(m, found, asked, gradient_of, create)
+    # Beside others autograd gives what comes to a tensor before its hooks; what it keeps is what they make of it.
+    alone = {id(t): gradient_of(t) for t in after_hooks}
+    arguments[1] = Tuple([tensor for tensor in asked if id(tensor) not in alone])
+    if without_hooks:
+        if replaced:
+            raise Unsupported("Tensor.backward() with hooks on inputs and on what was computed")
+        arguments.append(Tuple(list(without_hooks)))
+    function = grad_without_hooks if without_hooks else torch.autograd.grad
+    made = m.recorder.record("call_function", function, arguments, flags).realize(m)
     assert isinstance(made, Tuple)
+    for hook in replaced:
+        m.custom_gradients.unhook(hook)
     if not keep:
         m.recorder.autograd.given_up |= found.nodes
-    return [one.realize(m) for one in made.items]
+    left = iter(made.items)
+    return [alone[id(tensor)] if id(tensor) in alone else next(left).realize(m) for tensor in asked]
 
 
 def _accumulated(m: Interpreter, leaf: Tensor, old: Variable, new: Tensor, own: bool, create: bool) -> Variable:

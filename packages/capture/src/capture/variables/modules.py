@@ -20,6 +20,7 @@ from .functions import Function, Method
 from .lookups import MISSING, class_lookup, shown_type
 from .mappings import Dict
 from .objects import Object
+from .parameters import initialise_lazy
 from .tensors import Tensor
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
@@ -147,6 +148,8 @@ class Module(Object):
         raw = class_lookup(m, self.cls, "__call__")[0]
         if raw is not _CALL:
             return m.builder.new_method(m.builder.class_attribute(raw), self), args, kwargs
+        if self.value is not None:
+            initialise_lazy(m, self.value, args, kwargs)
         called, passed = self.called_as_module(m)
         return ModuleCall(called, passed), args, kwargs
 

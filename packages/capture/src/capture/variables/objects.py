@@ -83,7 +83,7 @@ def descriptor_get(m: Interpreter, raw: Any, owner: type, obj: Variable | None, 
     if isinstance(raw, functools._lru_cache_wrapper):
         return m.builder.known(raw) if obj is None else m.effects.created(Method(m.builder.known(raw), obj))
     if isinstance(raw, types.ClassMethodDescriptorType):
-        return m.builder.known(getattr(cls, name))
+        return m.builder.known(raw.__get__(None, cls))
     get, _ = class_lookup(m, type(raw), "__get__")
     if isinstance(get, types.FunctionType):
         held = m.builder.class_value(owner, name, raw)

@@ -52,7 +52,7 @@ class Sequence(Variable):
 
     def item(self, m: Interpreter, key: Variable) -> Variable:
         if isinstance(key, Slice):
-            return self.make(m, self.items[key.as_python(m)])
+            return self.make(m, self.items[key.taken(m)])
         return self.items[self.place(m, key, f"{self.base.__name__} index out of range")]
 
     def place(self, m: Interpreter, key: Variable, beyond: str) -> int:
@@ -235,7 +235,19 @@ class Tuple(Sequence):
         cls = self.cls if self.cls is torch.Size else tuple
         return m.effects.created(Tuple(items, cls))
 
+    def item(self, m: Interpreter, key: Variable) -> Variable:
+        if self.cls is tuple and isinstance(key, Slice):
+            taken = key.taken(m).indices(len(self.items))
+            if taken == (0, len(self.items), 1):
+                return self  # as it is where nothing is left out
+        return super().item(m, key)
+
     def binary(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
+        if self.cls is tuple and symbol == "*" and m.operators.index(other) == 1:
+            return self
+        plain = isinstance(other, Tuple) and self.cls is other.cls is tuple
+        if symbol == "+" and plain and not (self.items and other.items):  # type: ignore[attr-defined]
+            return self if self.items else other  # the other one is what they come to
         if symbol != "+" or not isinstance(other, Sequence) or torch.Size not in (self.cls, other.cls):
             return super().binary(m, symbol, other)
         items = [*self.items, *other.items]
@@ -309,7 +321,7 @@ class List(Sequence):
 
     def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
         if isinstance(key, Slice):
-            index = key.as_python(m)
+            index = key.taken(m)
             values = m.iteration.elements(value)
             if index.step not in (None, 1) and len(self.items[index]) != len(values):
                 m.errors.throw(ValueError, "attempt to assign sequence to extended slice of a different size")
@@ -320,7 +332,7 @@ class List(Sequence):
 
     def delete_item(self, m: Interpreter, key: Variable) -> None:
         if isinstance(key, Slice):
-            del self.items[key.as_python(m)]
+            del self.items[key.taken(m)]
         else:
             del self.items[self.place(m, key, "list assignment index out of range")]
         self.resized(m)

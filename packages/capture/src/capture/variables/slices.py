@@ -30,6 +30,13 @@ class Slice(Variable):
     def as_python(self, m: Interpreter) -> Any:
         return slice(*(None if m.builder.is_none(p) else m.operators.index(p) for p in self.parts))
 
+    def taken(self, m: Interpreter) -> slice:
+        """The slice as a sequence takes it; raises ``ValueError`` in the program for a step of zero."""
+        real: slice = self.as_python(m)
+        if real.step == 0:
+            m.errors.throw(ValueError, "slice step cannot be zero")
+        return real
+
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if name in ("start", "stop", "step"):
             return self.parts[("start", "stop", "step").index(name)]

@@ -111,14 +111,18 @@ def _super(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         start, obj = m.builder.to_python(args[0]), args[1].realize(m)
     else:
         frame = m.state.frame
-        cell = frame.cells.get("__class__")
-        if cell is None or cell.content is None:
-            m.errors.throw(RuntimeError, "super(): __class__ cell not found")
-        start = m.builder.to_python(cell.content)
+        if not frame.code.co_argcount:
+            m.errors.throw(RuntimeError, "super(): no arguments")
         name = frame.code.co_varnames[0]
         first = frame.cells[name].content if name in frame.cells else frame.first_argument
         if first is None:
             m.errors.throw(RuntimeError, "super(): arg[0] deleted")
+        cell = frame.cells.get("__class__")
+        if cell is None:
+            m.errors.throw(RuntimeError, "super(): __class__ cell not found")
+        if cell.content is None:
+            m.errors.throw(RuntimeError, "super(): empty __class__ cell")
+        start = m.builder.to_python(cell.content)
         obj = first.realize(m)
     made = Super(start, obj)
     made.check(m)

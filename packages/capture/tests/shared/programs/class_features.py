@@ -381,7 +381,10 @@ class Box(typing.Generic[T]):
 
 @program
 def generic_classes(x):
-    return Box[int](x).v, Box(1).v, isinstance(Box(2), Box)
+    return _BOX(x).v, Box(1).v, isinstance(Box(2), Box)
+
+
+_BOX = Box[int]
 
 
 class Counted:

@@ -242,3 +242,102 @@ def dictionary_of_an_object_with_other_keys_break(x):
     o = Dying.__new__(Mutating)
     o.__dict__[1] = 2
     return sorted(map(str, o.__dict__)), x
+
+
+class Started:
+    made: list = []
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        cls.calls = []
+
+
+class Between:
+    def __init_subclass__(cls, between, **kwargs):
+        super().__init_subclass__(**kwargs)
+        cls.calls += [between]
+
+
+class Ended(Started):
+    def __init_subclass__(cls, ended="ended", **kwargs):
+        super().__init_subclass__(**kwargs)
+        cls.calls += [ended]
+
+
+@program
+def subclasses_made_in_a_diamond_break(x):
+    class Made(Started, Between, Ended, between="between"):
+        pass
+
+    return Made.calls, x
+
+
+def _without_arguments():
+    return super()
+
+
+@program
+def super_without_a_class(x):
+    return _outcome(_without_arguments), _outcome(lambda y=1: super()), x
+
+
+class Meta(type):
+    def __setattr__(cls, name, value):
+        super().__setattr__(name, ("set", value))
+
+    def plain(cls):
+        return super(Meta, Meta).__repr__(cls)
+
+
+@program
+def super_through_a_class_breaks(x):
+    Under = _UNDER
+    return super(Meta, Under).__repr__() == repr(Under), Under.plain() == type.__repr__(Under), x
+
+
+_UNDER = Meta("Under", (), {})
+
+
+@program
+def tuples_that_stay_themselves(x):
+    t = (x, 1)
+    return t * 1 is t, t[:] is t, t + () is t, () + t is t, t[0:] is t, t[:1] is t, t * 2 is t, tuple(t) is t
+
+
+def _names_of_mine(a, b):
+    c = a
+    found = locals()
+    del found["b"]
+    return found
+
+
+@program
+def locals_of_an_inner_function_break(x):
+    return sorted(_names_of_mine(1, 2)), _names_of_mine(x, 0)["c"] is x, x + 1
+
+
+@program
+def slices_without_a_step(x):
+    a = [1, 2, 3]
+
+    def put():
+        a[::0] = [1]
+
+    def drop():
+        del a[::0]
+
+    return _outcome(lambda: (1, 2)[::0]), _outcome(lambda: a[1:2:0]), _outcome(put), _outcome(drop), "ab"[::1], x
+
+
+class Keys:
+    a = b = "same"
+
+
+@program
+def mapping_pattern_with_a_key_twice(x):
+    def go():
+        match {"same": 1}:
+            case {Keys.a: one, Keys.b: two}:
+                return one
+
+    return _outcome(go), x

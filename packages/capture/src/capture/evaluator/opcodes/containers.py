@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TypeVar
 
 from capture.errors import Unsupported
@@ -305,6 +306,12 @@ def _match_mapping(m: Machine, frame: Frame, op: Op) -> None:
 @operation("MATCH_KEYS")
 def _match_keys(m: Machine, frame: Frame, op: Op) -> None:
     keys, owner = m.iteration.elements(frame.stack[-1]), frame.stack[-2].realize(m)
+    seen: set[Hashable] = set()
+    for key in keys:
+        hashed = key.realize(m).hash_key(m)
+        if hashed in seen:
+            m.errors.throw(ValueError, f"mapping pattern checks duplicate key ({m.builder.to_python(key)!r})")
+        seen.add(hashed)
     if isinstance(owner, Dict):
         found = [owner.find(m, k) for k in keys]
     else:  # ``get`` is asked, which makes no entries

@@ -10,7 +10,7 @@ from capture.evaluator.machine import Machine
 from capture.evaluator.program import Op
 from capture.variables.base import SymbolicRaise, Variable
 from capture.variables.constants import Constant
-from capture.variables.exceptions import Traceback
+from capture.variables.exceptions import ExceptionObject, Traceback
 from capture.variables.functions import Method
 from capture.variables.lookups import MISSING, class_lookup, shown_type
 from capture.variables.objects import Object, descriptor_get
@@ -97,7 +97,9 @@ def _with_except_start(m: Machine, frame: Frame, op: Op) -> None:
     """Stack: exit, lasti, previous handler state, exception."""
     exception = frame.stack[-1].realize(m)
     leave = frame.stack[-4]
-    args = [m.builder.known(exception.python_type()), exception, Traceback()]
+    if not isinstance(exception, ExceptionObject):
+        raise Unsupported("leaving a with statement by an exception from outside")
+    args = [m.builder.known(exception.python_type()), exception, Traceback(exception)]
     frame.push(m.calls.call_from(frame, leave, args, {}))
 
 

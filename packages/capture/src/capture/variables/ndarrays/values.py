@@ -171,6 +171,8 @@ class NdArray(Variable):
         whole = any(isinstance(part, Constant) and part.value is Ellipsis for part in parts)
         assert isinstance(found, Tensor)
         self.check_view(found)
+        if self.scalar and shares(self, found):
+            found = _copied(m, found)
         return m.effects.created(
             NdArray(found, scalar=not found.fake.dim() and not whole, read_only=self.read_only and view)
         )
@@ -182,6 +184,8 @@ class NdArray(Variable):
         turned: list[int] = []
         dim = at = 0
         missing = self.tensor.fake.dim() - sum(_takes(part) for part in parts)
+        if missing < 0:
+            raise Unsupported("a subscript of more dimensions than there are")
         for part in parts:
             if isinstance(part, Tensor):
                 raise Unsupported("elements by arrays beside a view backwards")
@@ -354,16 +358,24 @@ def wrapped(
     made = made.realize(m)
     if isinstance(made, Tensor):
         for one in among:
-            if isinstance(one, NdArray) and one.tensor is made:
+            if isinstance(one, NdArray) and one.tensor is made and one.scalar <= computed:
                 return one
             if isinstance(one, NdArray):
                 one.check_view(made)
+            if isinstance(one, NdArray) and one.scalar and shares(one, made):
+                made = _copied(m, made)  # scalars cannot change
         scalar = computed and not made.fake.dim()
         inherited = any(isinstance(one, NdArray) and one.read_only and shares(one, made) for one in among)
         return m.effects.created(NdArray(made, scalar=scalar, read_only=read_only or inherited))
     if isinstance(made, Sequence):
         made.items = [wrapped(m, item, among, read_only=read_only, computed=computed) for item in made.items]
     return made
+
+
+def _copied(m: Interpreter, tensor: Tensor) -> Tensor:
+    found = m.recorder.record("call_method", "clone", [tensor], {})
+    assert isinstance(found, Tensor)
+    return found
 
 
 def shares(array: NdArray, made: Tensor) -> bool:

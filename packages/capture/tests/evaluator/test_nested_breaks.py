@@ -1,0 +1,197 @@
+"""A break within an inlined call, a handler or a loop costs no more graphs than it must, and nobody sees where it was."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import capture
+
+SEEN: list[Any] = []
+
+
+@capture.disable
+def look(value: Any = None) -> Any:
+    """A graph break that tells what is being handled, with its lines and those of its context."""
+    SEEN.append(_told(sys.exc_info()[1]))
+    return value
+
+
+def _told(error: BaseException | None) -> Any:
+    if error is None:
+        return None
+    lines = [(f.lineno, f.name) for f in traceback.extract_tb(error.__traceback__) if f.filename == __file__]
+    return repr(error), lines, _told(error.__context__), repr(error.__cause__), error.__suppress_context__
+
+
+def inner(x: torch.Tensor) -> torch.Tensor:
+    y = x.sin()
+    look()
+    return y.cos()
+
+
+def middle(x: torch.Tensor) -> torch.Tensor:
+    return inner(x + 1) * 2
+
+
+def calls(x: torch.Tensor) -> torch.Tensor:
+    return middle(x * 3) - 1
+
+
+def calls_twice(x: torch.Tensor) -> torch.Tensor:
+    return middle(middle(x * 3) + 2) - 1
+
+
+class Block(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return inner(x + 1)
+
+
+BLOCK = Block()
+
+
+def of_modules(x: torch.Tensor) -> torch.Tensor:
+    return BLOCK(BLOCK(x.exp()))
+
+
+class Made:
+    def __init__(self, x: torch.Tensor) -> None:
+        self.x = x + 1
+        look()
+        self.y = self.x * 2
+
+
+def constructs(x: torch.Tensor) -> torch.Tensor:
+    return Made(x.sin()).y + 1
+
+
+def handles(x: torch.Tensor) -> torch.Tensor:
+    y = x + 1
+    try:
+        y = y * 2
+        raise KeyError(1)
+    except KeyError:
+        y = y * 3
+        look()
+        y = y + 4
+    return y * 2
+
+
+def repeats(x: torch.Tensor) -> torch.Tensor:
+    for _ in range(12):
+        x = middle(x)
+    return x
+
+
+@pytest.mark.parametrize(
+    ("fn", "operations"),
+    [
+        (calls, [3, 1, 1, 1]),
+        (calls_twice, [3, 1, 1, 3, 1]),
+        (of_modules, [3, 1, 2]),
+        (constructs, [2, 1, 1]),
+        (handles, [3, 2]),
+        (repeats, [2, 1, 1, 2]),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_comes_before_a_break_is_in_the_callers_graph(fn: Callable[..., Any], operations: list[int]) -> None:
+    x = torch.arange(4.0)
+    compiled = capture.compile(fn, lambda module, inputs: module.forward)
+    for _ in range(3):
+        assert torch.equal(compiled(x), fn(x))
+    assert [graph.op_count for graph in capture.report(compiled).graphs] == operations
+
+
+def thrower(x: torch.Tensor) -> torch.Tensor:
+    raise KeyError(x.dim())
+
+
+def in_handlers(x: torch.Tensor) -> torch.Tensor:
+    try:
+        thrower(x)
+    except KeyError as first:
+        look()
+        x = x * 2
+        try:
+            BLOCK(x, 1)
+        except TypeError:
+            look()
+            try:
+                raise ValueError("b") from first
+            except ValueError:
+                look()
+        look()
+    look()
+    return x
+
+
+def in_callers_handler(x: torch.Tensor) -> torch.Tensor:
+    try:
+        raise IndexError("of the caller")
+    except IndexError:
+        x = inner(x)
+        look()
+        return in_handlers(x)
+
+
+def through_frames(x: torch.Tensor) -> torch.Tensor:
+    try:
+        try:
+            in_handlers(thrower(x))
+        finally:
+            look()
+            x = x + 1
+            look()
+    except KeyError:
+        look()
+        raise
+
+
+def raises_after(x: torch.Tensor) -> torch.Tensor:
+    y = inner(x)
+    raise ValueError(str(y.dim()))
+
+
+def through_calls(x: torch.Tensor) -> torch.Tensor:
+    try:
+        return raises_after(inner(x))
+    except ValueError as error:
+        look()
+        raise RuntimeError("outer") from error
+
+
+@pytest.mark.parametrize(
+    "fn", [in_handlers, in_callers_handler, through_frames, through_calls], ids=lambda f: f.__name__
+)
+@pytest.mark.parametrize("handling", [False, True])
+def test_what_is_handled_is_what_eager_handles(fn: Callable[..., Any], handling: bool) -> None:
+    def run(call: Callable[..., Any]) -> Any:
+        SEEN.clear()
+        try:
+            if not handling:
+                return call(torch.ones(2)), list(SEEN)
+            try:
+                raise OSError("before")
+            except OSError as error:
+                return call(torch.ones(2)), list(SEEN), sys.exc_info()[1] is error
+        except Exception as error:
+            return _told(error), list(SEEN)
+
+    compiled = capture.compile(fn)
+    expected = run(fn)
+    for _ in range(3):
+        # The lines are those of different calls in this file.
+        assert _without_run(run(compiled)) == _without_run(expected)
+    assert sys.exc_info() == (None, None, None)
+
+
+def _without_run(told: Any) -> Any:
+    if isinstance(told, tuple | list):
+        return [_without_run(each) for each in told if not (isinstance(each, tuple) and each[1:] == ("run",))]
+    return told.tolist() if isinstance(told, torch.Tensor) else told
