@@ -154,7 +154,7 @@ def opcode(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_without_its_handler_an_opcode_breaks_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capture.config, "on_error", "raise")
     program, x = module_code()[0], torch.ones(2)
-    with pytest.raises(capture.GraphBreakError, match="operation STORE_NAME"):
+    with pytest.raises(capture.GraphBreakError, match="the body of a class or module"):
         capture.compile(program, fullgraph=True)(x)
     assert torch.equal(capture.compile(program)(x), 3 * x)
 
