@@ -34,6 +34,7 @@ from .sources import Local, Source
 from .variables.base import Variable
 from .variables.functions import Cell
 from .variables.placeholders import NULL, resolved
+from .variables.reconstruction import CannotReconstruct
 from .visits import passing
 
 _FRAME_SETUP = frozenset({"MAKE_CELL", "COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})
@@ -88,6 +89,8 @@ class Replacement:
             cells = [c for n, c in frame.cells.items() if n in self._code.co_cellvars]
             roots = [*frame.stack, *restored.values(), *cells]
         e.plan([*roots, *effects.roots()])
+        for left in m.calls.unseen_ends(e.uses):
+            raise CannotReconstruct(left, f"a {left.word} that is left unfinished, which ends when it goes")
         m.identity.guard_all(m.recorder.graph)
         outputs = list(dict.fromkeys(v.node for v in e.results if v.node is not None))
         empty = m.recorder.graph.is_empty(outputs, m.recorder.graph.changes_inputs())
@@ -96,6 +99,8 @@ class Replacement:
         graph = None
         if not empty:
             graph = self._compile_and_call(e, outputs, backend, breaks)
+        for call in m.effects.announced:
+            e.emit(build.call_function(build.load_const(call)), build.pop())
         e.save_sources = bool(effects)
         if effects:
             for root in roots:

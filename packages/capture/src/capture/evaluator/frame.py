@@ -65,6 +65,8 @@ class Frame:
         self.ip = 0
         self.kw_names: tuple[str, ...] = ()
         self.result: Variable = NULL
+        #: What a generator's is handling while it is suspended.
+        self.handled: Variable | None = None
         self.is_root = is_root
         self.op: Op = self.program.ops[0]
         self.first_argument: Variable | None = local.get(code.co_varnames[0]) if code.co_argcount else None

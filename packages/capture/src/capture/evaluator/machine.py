@@ -71,5 +71,6 @@ class Machine:
         self.globals.release()
         self.effects.release()
         self.state.frames.clear()
-        self.errors.handled = None
+        self.errors.release()
+        self.calls.release()
         vars(self).clear()  # some parts refer to this: it goes at once, with its parts, whenever garbage is collected

@@ -22,7 +22,7 @@ from .constants import BoundBuiltin, Constant, Known
 from .enums import EnumMember
 from .functions import Function, Method
 from .handlers import Fold, Handler, folds, handles, refuses
-from .iterators import CallableIterator, StopIter
+from .iterators import CallableIterator, Iterator, RangeIterator, SequenceIterator, StopIter
 from .lookups import MISSING, can_iterate, check_own_class, class_lookup, shown_type
 from .modules import Module
 from .numbers import Symbolic, is_number, total
@@ -33,9 +33,23 @@ from .sequences import List, Sequence, Tuple
 from .tensors import Tensor
 
 
-@handles(len, operator.length_hint)
+@handles(len)
 def _len(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return args[0].realize(m).length(m).realize(m)
+
+
+@handles(operator.length_hint)
+def _length_hint(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    value = args[0].realize(m)
+    if not isinstance(value, Iterator | Object):
+        return value.length(m).realize(m)
+    if isinstance(value, SequenceIterator) and type(value) is SequenceIterator and value.position >= 0:
+        return Constant(max(0, len(value.sequence.items) - value.position))  # type: ignore[attr-defined]
+    if isinstance(value, RangeIterator):
+        return Constant(len(value.rest))
+    if hasattr(value.python_type(), "__length_hint__") or isinstance(value, Object):
+        raise Unsupported(f"how many are left in {value!r}")
+    return args[1] if len(args) > 1 else Constant(0)
 
 
 @handles(iter)
@@ -235,8 +249,8 @@ def _vars(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 
 refuses(
-    dir, locals, globals, eval, exec, compile, open, input, print, breakpoint,
-    why="call of a built-in with effects outside the graph (print, open, eval, locals, ...)",
+    dir, locals, globals, eval, exec, compile, open, input, breakpoint,
+    why="call of a built-in with effects outside the graph (open, eval, locals, ...)",
 )  # fmt: skip
 refuses(builtins.__build_class__, why="class statement")
 
@@ -350,6 +364,10 @@ def _round(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         if to.python_type() is int:
             function = number_function(f"{value.python_type().__name__.capitalize()}RoundTo")
             return m.recorder.record("call_function", function, [value, to], {})
+    if isinstance(value, Object):
+        found = value.call_special(m, "__round__", args[1:] or list(kwargs.values()))
+        if found is not None:
+            return found
     return Fold(round)(m, args, kwargs)
 
 

@@ -70,6 +70,8 @@ class Class(Known):
             found = m.builder.fold(getattr, [cls, name])
             if isinstance(found, enum.Enum):
                 return m.builder.known(found)
+            if name == "__members__" and class_lookup(m, type(cls), name)[1] is enum.EnumMeta:
+                return m.calls.call(m.builder.known(types.MappingProxyType), [m.builder.from_python(dict(found))], {})
         if isinstance(class_lookup(m, type(cls), "__getattribute__")[0], types.FunctionType):
             raise Unsupported(f"attribute of class {cls.__name__}, whose metaclass reads them in its own way")
         meta_raw, meta_owner = class_lookup(m, type(cls), name)
@@ -162,8 +164,15 @@ def construct(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs) -> Var
         return m.calls.call(m.builder.class_attribute(meta_call), [cls_var, *args], kwargs)
     if issubclass(cls, torch.Tensor):
         raise Unsupported(f"construction of {cls.__name__}")
+    if meta_call is dict:  # of a TypedDict
+        return m.calls.call(m.builder.known(dict), args, kwargs)
     if getattr(cls, "__abstractmethods__", None):
-        raise Unsupported(f"construction of abstract class {cls.__name__}")
+        if (
+            class_lookup(m, cls, "__new__")[1] is not object
+            or class_lookup(m, cls, "__abstractmethods__")[0] is MISSING
+        ):
+            raise Unsupported(f"construction of abstract class {cls.__name__}")
+        m.builder.fold(object.__new__, [cls])
     new, owner = class_lookup(m, cls, "__new__")
     new = new.__func__ if isinstance(new, staticmethod) else new
     if isinstance(new, types.FunctionType):

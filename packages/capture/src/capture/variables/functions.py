@@ -159,11 +159,15 @@ class Function(Variable):
         if name == "__module__":
             return Constant(self.globals.get("__name__"))
         if name == "__doc__":
-            return Constant(None)
+            return Constant(_documentation(self.code))
         if name == "__dict__":
-            made: Variable = m.builder.new_dict(self.attrs)
+            made: Variable = m.builder.new_dict(
+                {n: v for n, v in self.attrs.items() if not hasattr(types.FunctionType, n)}
+            )
             return made
-        if name == "__annotations__" and self.annotations is not None:
+        if name == "__annotations__":
+            if self.annotations is None:
+                self.annotations = m.builder.new_dict({})
             return self.annotations
         m.errors.throw(AttributeError, f"'function' object has no attribute {name!r}")
 
@@ -258,6 +262,12 @@ class Function(Variable):
 
     def __repr__(self) -> str:
         return f"<function {self.name}>"
+
+
+def _documentation(code: types.CodeType) -> str | None:
+    """What a function made of this code has for its documentation."""
+    found: str | None = types.FunctionType(code, {}, closure=(types.CellType(),) * len(code.co_freevars)).__doc__
+    return found
 
 
 def _load_named(e: Emitter, values: dict[str, Variable]) -> None:

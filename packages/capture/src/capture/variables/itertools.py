@@ -199,6 +199,11 @@ def _chain(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.effects.created(Chain(m.iteration.iterate(m.builder.new_tuple(list(args))), itertools.chain))
 
 
+@handles(itertools.chain.from_iterable)
+def _chain_from_iterable(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    return m.effects.created(Chain(m.iteration.iterate(args[0]), itertools.chain))
+
+
 @handles(itertools.count)
 def _count(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     start = args[0] if args else kwargs.get("start", Constant(0))
@@ -231,6 +236,15 @@ def _combinations(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if size is None:
         raise Unsupported("itertools.combinations without a size")
     return _tuples_iterator(m, list(itertools.combinations(m.iteration.elements(values), m.operators.index(size))))
+
+
+@handles(itertools.combinations_with_replacement)
+def _combinations_with_replacement(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    values, size = _sized(args, kwargs)
+    if size is None:
+        raise Unsupported("itertools.combinations_with_replacement without a size")
+    rows = itertools.combinations_with_replacement(m.iteration.elements(values), m.operators.index(size))
+    return _tuples_iterator(m, list(rows))
 
 
 @handles(itertools.permutations)

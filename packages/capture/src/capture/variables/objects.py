@@ -116,6 +116,9 @@ def _discard_attribute(target: object, name: str) -> None:
 class Object(Instance):
     """An instance, whose behaviour its class says."""
 
+    #: Whether its text is being made, in which it may stand itself.
+    is_told = False
+
     def as_python(self, m: Interpreter) -> Any:
         raise NotConstant(self)
 
@@ -165,7 +168,7 @@ class Object(Instance):
             check_own_class(m, self.cls)
             return m.builder.known(self.cls)
         raw, owner = class_lookup(m, self.cls, name)
-        if name == "__dict__" and isinstance(raw, types.GetSetDescriptorType | Missing):
+        if name == "__dict__" and isinstance(raw, types.GetSetDescriptorType | Missing) and self.cls.__dictoffset__:
             return InstanceDict(self)
         if raw is not MISSING and is_data_descriptor(m, raw):
             return self.class_attribute(m, raw, owner, name)

@@ -3,7 +3,24 @@
 Each of ``PROGRAMS`` is a function of a tensor; everything it returns, raises or changes is compared.
 """
 
-from . import breaks, classes, containers, exceptions, functions, iteration, language, tensors, texts
+from . import (
+    breaks,
+    classes,
+    containers,
+    context_managers,
+    exception_chains,
+    exceptions,
+    functions,
+    generator_protocol,
+    iteration,
+    iteration_tools,
+    language,
+    numeric_modules,
+    object_protocols,
+    standard_library,
+    tensors,
+    texts,
+)
 from .registry import PROGRAMS
 
 __all__ = [
@@ -11,10 +28,17 @@ __all__ = [
     "breaks",
     "classes",
     "containers",
+    "context_managers",
+    "exception_chains",
     "exceptions",
     "functions",
+    "generator_protocol",
     "iteration",
+    "iteration_tools",
     "language",
+    "numeric_modules",
+    "object_protocols",
+    "standard_library",
     "tensors",
     "texts",
 ]

@@ -10,7 +10,7 @@ from capture.evaluator.machine import Machine
 from capture.evaluator.program import Op
 from capture.variables.base import SymbolicRaise, Variable
 from capture.variables.constants import Constant
-from capture.variables.exceptions import Traceback
+from capture.variables.exceptions import ExceptionObject, Traceback
 from capture.variables.functions import Method
 from capture.variables.lookups import MISSING, class_lookup, shown_type
 from capture.variables.objects import Object, descriptor_get
@@ -22,16 +22,16 @@ from .registry import operation
 def _push_exc_info(m: Machine, frame: Frame, op: Op) -> None:
     exception = frame.pop(m)
     origin = getattr(exception, "origin", -1)
-    frame.push(HandlerState(m.errors.handled, origin))
+    frame.push(HandlerState(m.errors.slots[-1], origin))
     frame.push(exception)
-    m.errors.handled = exception
+    m.errors.slots[-1] = exception
 
 
 @operation("POP_EXCEPT")
 def _pop_except(m: Machine, frame: Frame, op: Op) -> None:
     state = frame.stack.pop()
     assert isinstance(state, HandlerState)
-    m.errors.handled = state.previous
+    m.errors.slots[-1] = state.previous
 
 
 @operation("CHECK_EXC_MATCH")
@@ -50,14 +50,18 @@ def _check_exc_match(m: Machine, frame: Frame, op: Op) -> None:
 @operation("RAISE_VARARGS")
 def _raise(m: Machine, frame: Frame, op: Op) -> None:
     if op.arg == 0:
-        if m.errors.handled is None:
+        handled = m.errors.current(m)
+        if handled is None:
             m.errors.throw(RuntimeError, "No active exception to reraise")
-        raise SymbolicRaise(m.errors.handled)
+        raise SymbolicRaise(handled)
     cause = frame.pop(m) if op.arg == 2 else None
     exception = m.calls.exception_of([frame.pop(m)])
-    exception.origin = m.state.step  # type: ignore[attr-defined]
-    if cause is not None and isinstance(exception, Object):
-        exception.attrs["__cause__"] = cause if m.builder.is_none(cause) else m.calls.exception_of([cause])
+    assert isinstance(exception, ExceptionObject)
+    exception.origin = m.state.step
+    if cause is not None:
+        exception.cause = cause if m.builder.is_none(cause) else m.calls.exception_of([cause])
+        exception.suppressed = True
+    m.errors.chain(exception)
     raise SymbolicRaise(exception)
 
 
@@ -76,7 +80,9 @@ def _before_with(m: Machine, frame: Frame, op: Op) -> None:
 
 def _special(m: Machine, manager: Variable, name: str) -> Variable:
     if not isinstance(manager, Object):
-        raise Unsupported(f"with statement over {manager!r}")
+        if not hasattr(manager.python_type(), "__enter__"):
+            raise Unsupported(f"with statement over {manager!r}")
+        return manager.attribute(m, name)
     raw, owner = class_lookup(m, manager.cls, name)
     if raw is MISSING:
         m.errors.throw(TypeError, f"{shown_type(manager.cls)!r} object does not support the context manager protocol")
@@ -92,7 +98,7 @@ def _with_except_start(m: Machine, frame: Frame, op: Op) -> None:
     """Stack: exit, lasti, previous handler state, exception."""
     exception = frame.stack[-1].realize(m)
     leave = frame.stack[-4]
-    args = [m.builder.known(exception.python_type()), exception, Traceback()]
+    args = [m.builder.known(exception.python_type()), exception, Traceback(exception)]
     frame.push(m.calls.call(leave, args, {}))
 
 
