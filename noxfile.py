@@ -190,6 +190,13 @@ def fuzz(session: nox.Session) -> None:
 
 
 @nox.session(python=["3.11", "3.12"])
+def cpython(session: nox.Session) -> None:
+    """CPython's own tests of the language, each method compiled: same outcome as plain. `nox -s cpython -- test_dict` runs one module."""
+    install_packages(session, "symshapes", "capture", torch=TORCH_312 if session.python == "3.12" else TORCH)
+    session.run("python", "packages/capture/tests/cpython/outcomes.py", *session.posargs)
+
+
+@nox.session(python=["3.11", "3.12"])
 def sanitizers(session: nox.Session) -> None:
     """capture's native tests on an extension built with the address and undefined-behaviour sanitizers (gcc)."""
     install_packages(session, "symshapes", torch=TORCH_312 if session.python == "3.12" else TORCH)

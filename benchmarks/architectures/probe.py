@@ -6,6 +6,7 @@ Flows in: a name and the cases. Flows out: one JSON-able record a case, as soon 
 from __future__ import annotations
 
 import copy
+import inspect
 import time
 import traceback
 import warnings
@@ -326,8 +327,48 @@ def _peer(model: torch.nn.Module, backend: str) -> tuple[Any, Callable[[Record],
     return torch.compile(model, backend=backend), facts
 
 
+def _traced(model: torch.nn.Module, backend: str) -> tuple[Any, Callable[[Record], None]]:
+    """`torch.jit.trace` of the first call, whose inputs it asks for."""
+    traced: list[Any] = []
+
+    def run(*args: torch.Tensor, **kwargs: torch.Tensor) -> Any:
+        if not traced:
+            made = torch.jit.trace(model, args or None, example_kwarg_inputs=kwargs or None, strict=False)
+            traced.append(made)
+        return traced[0](*args, **kwargs)
+
+    return run, _in_one
+
+
+def _scripted(model: torch.nn.Module, backend: str) -> tuple[Any, Callable[[Record], None]]:
+    return torch.jit.script(model), _in_one
+
+
+def _symbolic(model: torch.nn.Module, backend: str) -> tuple[Any, Callable[[Record], None]]:
+    """`torch.fx.symbolic_trace`, told which arguments there are: what is not given keeps its default."""
+    traced: list[Any] = []
+
+    def run(*args: torch.Tensor, **kwargs: torch.Tensor) -> Any:
+        if not traced:
+            names = inspect.signature(model.forward).parameters
+            given = {*list(names)[: len(args)], *kwargs}
+            kept = {name: p.default for name, p in names.items() if name not in given and p.default is not p.empty}
+            traced.append(torch.fx.symbolic_trace(model, concrete_args=kept))
+        return traced[0](*args, **kwargs)
+
+    return run, _in_one
+
+
+def _in_one(record: Record) -> None:
+    """It gives a graph, or it raises."""
+    record.graphs, record.whole = 1, True
+
+
 COMPILERS: dict[str, Callable[[torch.nn.Module, str], tuple[Any, Callable[[Record], None]]]] = {
     "ours": _ours,
     "torch.compile": _peer,
+    "torch.jit.trace": _traced,
+    "torch.jit.script": _scripted,
+    "fx.symbolic_trace": _symbolic,
 }
 """Contender: from a module and a backend's name the compiled module, and what to ask about the capture after its first call."""

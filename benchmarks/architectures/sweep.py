@@ -17,7 +17,8 @@ from rich.console import Console
 
 from benchmarks.architectures import catalogue
 from benchmarks.architectures.pool import Limits, run
-from benchmarks.architectures.tables import counts, failures, rows
+from benchmarks.architectures.probe import COMPILERS
+from benchmarks.architectures.tables import captures, counts, failures, rows
 from benchmarks.contenders import cache_environment
 
 WAYS = ("default", "eager", "batched_mm", "grouped_mm")
@@ -39,6 +40,9 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--length", action="append", type=int, help="of other inputs to follow; may be repeated")
     parser.add_argument("--backend", default="inductor", help="of both contenders")
     parser.add_argument("--peer", action="store_true", help="torch.compile beside ours")
+    parser.add_argument(
+        "--captures", type=Path, help="graphs alone, by all that torch has to capture them: the table goes to this file"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seconds", type=float, default=240, help="limit of one case")
     parser.add_argument("--gigabytes", type=float, default=6, help="limit of one process's resident memory")
@@ -55,6 +59,8 @@ def main(arguments: Sequence[str]) -> None:
     os.environ["HF_HUB_OFFLINE"] = "1"  # architectures come from their configurations alone
     records = read(options.json) if options.json and options.json.exists() else []
     contenders = ["ours", "torch.compile"] if options.peer else ["ours"]
+    if options.captures:
+        contenders = list(COMPILERS)
     if options.backend != "inductor":
         contenders = [f"{contender}, {options.backend}" for contender in contenders]
     asked = chosen(options)
@@ -79,6 +85,8 @@ def main(arguments: Sequence[str]) -> None:
         console.print(rows(records))
     console.print(counts(records))
     console.print(failures(records))
+    if options.captures:
+        options.captures.write_text(captures(records, len(asked)))
 
 
 def _done(records: list[dict[str, Any]], contender: str) -> set[str]:

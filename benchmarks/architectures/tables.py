@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from typing import Any
 
 from rich.table import Table
@@ -69,6 +70,45 @@ def rows(records: list[dict[str, Any]]) -> Table:
             "; ".join(dict.fromkeys(reasons)),
         )
     return out
+
+
+CAPTURED: tuple[tuple[str, Callable[[dict[str, Any]], bool]], ...] = (
+    ("whole and right", lambda r: r["whole"] is True and r["status"] in RIGHT and not _wrong_later(r)),
+    ("in parts, right", lambda r: r["whole"] is False and r["status"] in RIGHT and not _wrong_later(r)),
+    ("wrong, silently", lambda r: r["status"] == "wrong" or (r["status"] in RIGHT and _wrong_later(r))),
+    ("raised", lambda r: r["status"] == "raised"),
+    ("beyond the limits", lambda r: r["status"] in ("timed out", "died", "out of memory", "sweep over")),
+)
+RIGHT = ("right", "undecided", "told")
+
+
+def _wrong_later(record: dict[str, Any]) -> bool:
+    """Whether what was captured gives something else than eager for inputs of another length, without an error."""
+    return str(record.get("lengths", "")).startswith("wrong")
+
+
+def captures(records: list[dict[str, Any]], asked: int) -> str:
+    """A page: a row a way to capture and mode, a column an outcome; each of those that run in eager mode is in one column."""
+    found: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for record in records:
+        if record["contender"] != "eager":
+            outcome = next((name for name, holds in CAPTURED if holds(record)), "other")
+            found[record["contender"].partition(", ")[0], record["mode"]][outcome] += 1
+    headings = [name for name, _ in CAPTURED]
+    lines = [
+        "# What captures what",
+        "",
+        f"{asked} architectures of transformers (tiny configurations) and timm (the smallest model of each family), those that run in eager mode;",
+        "results and gradients against eager's, at the inputs captured for and, where there are tokens, at other lengths.",
+        "",
+        "| | mode | " + " | ".join(headings) + " |",
+        "| --- | --- | " + " | ".join("---:" for _ in headings) + " |",
+    ]
+    for (contender, mode), counted in sorted(found.items(), key=lambda item: (item[0][1], -item[1][headings[0]])):
+        total = sum(counted.values())
+        cells = [f"{counted[name]} ({counted[name] / total:.0%})" for name in headings]
+        lines.append(f"| {contender} | {mode} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
 
 
 def _cell(record: dict[str, Any]) -> str:

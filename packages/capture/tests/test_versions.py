@@ -18,7 +18,9 @@ def test_unsupported_versions_are_named(monkeypatch):
     dialect.current.cache_clear()
     monkeypatch.setattr(sys, "version_info", (3, 14, 0, "final", 0))
     try:
-        with pytest.raises(RuntimeError, match=r"capture supports CPython 3\.11 and 3\.12; this is cpython 3\.14"):
+        with pytest.raises(
+            RuntimeError, match=r"capture supports CPython 3\.11, 3\.12 and 3\.13; this is cpython 3\.14"
+        ):
             decode(test_imports.__code__)
     finally:
         dialect.current.cache_clear()

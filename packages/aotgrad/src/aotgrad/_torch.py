@@ -54,6 +54,12 @@ top_saved_tensor_hooks = torch._C._autograd._top_saved_tensors_default_hooks
 # Whether a function transform (vmap, grad ...) is in force: it would meet kernels that know nothing of it.
 in_transform = torch._C._are_functorch_transforms_active
 
+# Whether a tensor is one of such a transform's.
+is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+
+# Operations made of others are so in Python where torch has that: beneath transforms its C++ takes no symbolic sizes.
+composed_in_python = torch._C._EnablePythonDispatcher
+
 # Whether the backward that is running leaves saved values for another one; public code does not hear of it.
 keeps_graph = torch._C._autograd._get_current_graph_task_keep_graph
 

@@ -7,7 +7,7 @@ In: a tracer after a run, the inputs and outputs of the program. Out: the values
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -124,6 +124,8 @@ class Results:
     tensors: list[torch.Tensor | None]
     roots: dict[fx.Node, object]
     """The node whose storage each lies in, with the storage that it is in the program."""
+    quiet: set[int] = field(default_factory=set)
+    """Those of which all that the program gives is detached: nobody can go back from them."""
 
     def separate(self, tracer: Tracer, node: fx.Node, tensor: torch.Tensor, keep_layout: bool) -> fx.Node:
         """`node`, or a copy of it where its value would share storage with an input or another result, and `tensor` does not.
@@ -177,7 +179,9 @@ def sign(tracer: Tracer, inputs: Sequence[Any], returned: Any, history: Sequence
             _require_history(leaf)
             outputs.append(_output(tracer, leaf, roots, sharers, bases, views, results))
     # What differs from run to run of the graph is only known now that all results are there.
-    differentiable = tuple(t is not None and t.requires_grad for t in results.tensors)
+    differentiable = tuple(
+        t is not None and t.requires_grad and i not in results.quiet for i, t in enumerate(results.tensors)
+    )
     for mutation in mutations:
         if not mutation.grad:
             differentiable = (
@@ -278,6 +282,8 @@ def _output(
     if id(storage) not in bases:
         base = _common_base(sharers[id(storage)])
         bases[id(storage)] = base, _add_tensor(tracer, base.fake, results)
+        if not any(view.fake.requires_grad for view in sharers[id(storage)]):
+            results.quiet.add(bases[id(storage)][1])
     base, result = bases[id(storage)]
     if tracked is base:
         return Computed(result)

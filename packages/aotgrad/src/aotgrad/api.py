@@ -85,12 +85,13 @@ def compile(
             ),
         )
     shortcuts = None
-    if attention is not None and isinstance(graph_module, fx.GraphModule):
+    if attention is not None and isinstance(graph_module, fx.GraphModule) and not _transforms(graph_module.graph):
         with phase("attention"):
             shortcuts = fused_attentions(graph_module.graph, attention)
     enabled = torch.is_grad_enabled()
     held = _held(graph_module)
-    if (enabled or _enables_grad(graph_module)) and any(_wants_grad(t) for t in (*inputs, *held)):
+    differentiates = any(map(_wants_grad, (*inputs, *held))) or _makes_leaves(graph_module)
+    if (enabled or _enables_grad(graph_module)) and differentiates:
         traced: InferenceGraph | JointGraph = trace_joint(
             graph_module, inputs, decompositions, enable_grad=enabled, cut=True, shortcuts=shortcuts
         )
@@ -158,6 +159,12 @@ def compile(
     )
 
 
+def _transforms(graph: fx.Graph) -> bool:
+    """Whether function transforms (vmap, grad) run in a graph: what a value of theirs is like does not say what is computed."""
+    values = (node.meta.get("val") for node in graph.nodes)
+    return any(isinstance(value, torch.Tensor) and _torch.is_wrapped(value) for value in values)
+
+
 def _rewrite(graph: fx.Graph, rewrite: Callable[[fx.Graph], object] | None) -> None:
     if rewrite is not None:
         with phase("rewrite"):
@@ -210,6 +217,11 @@ def _enables_grad(program: Any) -> bool:
     """Whether a graph switches grad mode on somewhere."""
     nodes = program.graph.nodes if isinstance(program, fx.GraphModule) else ()
     return any(node.target is _torch.set_grad_enabled and node.args[0] for node in nodes)
+
+
+def _makes_leaves(program: Any) -> bool:
+    """Whether a graph makes tensors that it differentiates by itself."""
+    return isinstance(program, fx.GraphModule) and any(n.target == "requires_grad_" for n in program.graph.nodes)
 
 
 def _wants_grad(value: Any) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import fx
 
-from aotgrad import formulas
+from aotgrad import _torch, formulas
 from aotgrad.polyfills import POLYFILLS
 from symshapes import taking_symbols
 
@@ -51,7 +51,7 @@ class QuietInterpreter(fx.Interpreter):
 class TracedRun(QuietInterpreter):
     """One run of a captured graph under a tracer. `enter` hears of each call before it runs. `untraced`: operators whose
     own formulas for gradients are not traced. `shortcuts`: what is called in a call's place, given the values of nodes by `env`'s
-    look-up; the calls that it makes needless are not run.
+    look-up; the calls that it makes needless are not run. `symbolic`: whether sizes are symbols.
 
     What the calls gave stays alive with it, so that `call_of` can tell values apart by identity.
     """
@@ -62,8 +62,10 @@ class TracedRun(QuietInterpreter):
         enter: Enter,
         untraced: Container[Any] = (),
         shortcuts: Mapping[fx.Node, Shortcut] | None = None,
+        symbolic: bool = False,
     ) -> None:
         super().__init__(module, keep_values=True)
+        self.symbolic = symbolic
         self.enter = enter
         self.untraced = untraced
         self.shortcuts = shortcuts or {}
@@ -79,6 +81,9 @@ class TracedRun(QuietInterpreter):
             self.enter(n)
         if self.untraced and (op := formulas.operator_of(n)) in self.untraced:
             return formulas.by_itself(op, *self.fetch_args_kwargs_from_env(n))
+        if self.symbolic and _torch.in_transform():
+            with _torch.composed_in_python():
+                return super().run_node(n)
         return super().run_node(n)
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

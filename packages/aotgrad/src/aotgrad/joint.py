@@ -28,7 +28,7 @@ from aotgrad.interpret import Shortcut, TracedRun, attached_tensors, swapped
 from aotgrad.module import module_of
 from aotgrad.routes import reached_inputs, separate_groups
 from aotgrad.trace import Tracer
-from symshapes import FakeMode, FakeTensor, finalizers_outside_modes, is_dense, phase, undisturbed_autograd
+from symshapes import FakeMode, FakeTensor, finalizers_outside_modes, is_dense, levels_kept, phase, undisturbed_autograd
 
 aten = torch.ops.aten
 
@@ -195,8 +195,16 @@ class _Traced:
         given, held = fakes[: len(inputs)], fakes[len(inputs) :]
         ran = None
         if isinstance(program, fx.GraphModule):
-            ran = TracedRun(program, tracer.recorder.enter_call, untraced, shortcuts)
-        with _grad_mode_kept(), fake_mode, tracer, swapped(places, held):
+            symbolic = fake_mode.shape_env is not None and bool(fake_mode.shape_env.symbols())
+            ran = TracedRun(program, tracer.recorder.enter_call, untraced, shortcuts, symbolic)
+        with (
+            _grad_mode_kept(),
+            levels_kept(),
+            torch.autograd.set_multithreading_enabled(False),
+            fake_mode,
+            tracer,
+            swapped(places, held),
+        ):
             returned = program(*given) if ran is None else ran.run(*given)
             tracer.keep_promises()
         results, signature = sign(tracer, fakes, returned, history)

@@ -14,6 +14,7 @@ from torch import fx
 
 from aotgrad import _torch
 from aotgrad.symbols import SymbolNodes
+from symshapes import Checkpoint
 
 aten = torch.ops.aten
 
@@ -25,6 +26,9 @@ class Recorder:
         self.graph = fx.Graph()
         self.symbols = SymbolNodes(self.graph)
         self.source: str | None = None
+        #: What the program's call is a part of, and whether what is recorded is kept all the same.
+        self.checkpoint: Checkpoint | None = None
+        self.kept = False
         self.backward = False
         self._merged: dict[Any, fx.Node] = {}
         self._numbers: list[int] = []
@@ -33,11 +37,13 @@ class Recorder:
     def start_backward(self) -> None:
         """From here on nodes belong to the backward: forward's are not merged with them, so that cheap ones recompute."""
         self.backward = True
+        self.checkpoint = None
         self._merged = {}
 
     def enter_call(self, call: fx.Node) -> None:
         """The program's next ops come from this call of its graph, and from the user's line that it names."""
         self.source = call.meta.get("source")
+        self.checkpoint = call.meta.get("checkpoint")
         self._numbers.append(_torch.next_autograd_number())
         self._calls.append(call)
 
@@ -83,6 +89,8 @@ class Recorder:
             meta["source"] = source
         if self.backward:
             meta["backward"] = True
+        elif self.checkpoint is not None and not self.kept:
+            meta["checkpoint"] = self.checkpoint
 
     def _line(self) -> str | None:
         if not self.backward:

@@ -131,6 +131,20 @@ class Tracer(InfraMode):
     def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.fake_mode.is_question(func):
             return self.fake_mode.dispatch(func, args, kwargs)
+        checkpoint = self.recorder.checkpoint
+        if checkpoint is not None and checkpoint.saves is not None and not self.recorder.kept:
+            self.recorder.kept = checkpoint.saves(func, args, kwargs)
+            try:
+                return self._dispatched(func, args, kwargs)
+            finally:
+                self.recorder.kept = False
+        return self._dispatched(func, args, kwargs)
+
+    def _dispatched(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if func is aten._to_copy.default and type(args[0]) in NUMBER_DTYPES:
+            dtype = kwargs.get("dtype") or NUMBER_DTYPES[type(args[0])]
+            with self:
+                return aten.scalar_tensor.default(args[0], dtype=dtype, device=kwargs.get("device") or "cpu")
         decomposition = self._table.get(func)
         if decomposition is not None:
             env = self.fake_mode.shape_env

@@ -190,6 +190,9 @@ class TensorSpec:
 def mark_skip(code: CodeType, recursive: bool = False) -> None:
     """Never capture this code, whatever the session; survives `reset`."""
 
+def mark_stand_in(code: CodeType) -> None:
+    """Never capture this code, which stands for a frame of the user's: tracebacks are trimmed as those of captured ones."""
+
 def generic_attributes(type: type) -> tuple[bool, bool]:
     """Whether a class written in C reads, and sets, attributes as `object` does."""
 

@@ -41,6 +41,67 @@ _in_transform: Callable[[], bool] = torch._C._are_functorch_transforms_active
 # Entered modes can be left in order by public code, not dropped by who did not enter them.
 _drop_function_mode: Callable[[], Any] = torch._C._pop_torch_function_stack
 _drop_dispatch_mode: Callable[[Any], Any] = torch._C._pop_torch_dispatch_stack
+# ---- function transforms ----
+
+# The levels of torch.func's transforms, which its own Python enters and leaves, and the wrappers of tensors at a level: what is
+# public is the transforms alone, as wholes.
+_transforms: Any = torch._C._functorch
+ENTER_LEVEL: tuple[Callable[..., int], ...] = (
+    _transforms._vmap_increment_nesting,
+    _transforms._grad_increment_nesting,
+    _transforms._jvp_increment_nesting,
+)
+LEAVE_LEVEL: tuple[Callable[..., int], ...] = (
+    _transforms._vmap_decrement_nesting,
+    _transforms._grad_decrement_nesting,
+    _transforms._jvp_decrement_nesting,
+)
+enter_vmap, enter_grad, enter_jvp = ENTER_LEVEL
+leave_vmap, leave_grad, leave_jvp = LEAVE_LEVEL
+#: Functions of a tensor, other arguments, and a level, which is the last one; of `remove_batch` the second.
+add_batch: Callable[..., Any] = _transforms._add_batch_dim
+remove_batch: Callable[..., Any] = _transforms._remove_batch_dim
+wrap_for_grad: Callable[..., Any] = _transforms._wrap_for_grad
+unwrap_for_grad: Callable[..., Any] = _transforms._unwrap_for_grad
+#: Whether a wrapper may be made a leaf in place.
+leaves_allowed: Callable[[], bool] = _transforms.get_inplace_requires_grad_allowed
+allow_leaves: Callable[[bool], None] = _transforms.set_inplace_requires_grad_allowed
+#: Whether tangents are computed.
+tangents_enabled: Callable[[], bool] = torch._C._is_fwd_grad_enabled
+enable_tangents: Callable[[bool], None] = torch._C._set_fwd_grad_enabled
+is_wrapped: Callable[[torch.Tensor], bool] = _transforms.is_functorch_wrapped_tensor
+#: Questions about a tensor that its wrapping answers.
+WRAPPING: tuple[Callable[..., Any], ...] = tuple(
+    found
+    for name in (
+        "is_functorch_wrapped_tensor",
+        "is_batchedtensor",
+        "is_gradtrackingtensor",
+        "maybe_get_level",
+        "maybe_get_bdim",
+    )
+    if (found := getattr(_transforms, name, None)) is not None
+)
+#: Levels are there, and operations do not see them.
+beneath_levels: Any = torch._C._DisableFuncTorch
+#: Operations made of others are so in Python where torch has that: beneath transforms its C++ takes no symbolic sizes.
+composed_in_python: Any = torch._C._EnablePythonDispatcher
+# Saved-tensor hooks: which are in force, and that a transform can't have any.
+saved_tensor_hooks: Callable[[bool], Any] = torch._C._autograd._top_saved_tensors_default_hooks
+FORBID_SAVED_TENSOR_HOOKS: tuple[Callable[..., Any], ...] = (
+    torch._C._autograd._saved_tensors_hooks_disable,
+    torch._C._autograd._saved_tensors_hooks_enable,
+)
+why_no_saved_tensor_hooks: Callable[[], str | None] = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message
+
+
+def inside(tensor: Any) -> Any:
+    """What the wrappers of a tensor wrap in the end; other values as they are."""
+    while isinstance(tensor, torch.Tensor) and is_wrapped(tensor):
+        tensor = _transforms.get_unwrapped(tensor)
+    return tensor
+
+
 # Whether subclasses' torch functions are switched off; the context manager that does it is private too.
 torch_function_enabled: Callable[[], bool] = torch._C._is_torch_function_enabled
 # The public tensor attribute gives no address: a tensor's C++ object, to find it inside the Python object.

@@ -86,7 +86,7 @@ class Attempt:
             cell = self.m.builder.cell_at(real, Closure(name), ClosureCell(name))
             cell.name = name
             closure.append(cell)
-        self.frame = Frame(self.code, frame.globals, frame.builtins, local, closure, is_root=True)
+        self.frame = Frame(self.code, frame.globals, frame.builtins, local, closure, is_root=True, resumable=True)
         self.m.state.visit = Visit(self.code, last=_line_before(self.code)) if frame.traced else None
         self.finished = False
         self.reason: str | None = None
@@ -95,6 +95,11 @@ class Attempt:
         self.m.guards.add(None, GuardKind.GRAD_MODE, torch.is_grad_enabled())
         self.m.guards.add(None, GuardKind.GLOBAL_STATE, GlobalState.now())
         self.m.guards.add(_FORWARD_LEVEL, GuardKind.EQUALS, _NO_LEVEL)
+
+    @property
+    def suspended(self) -> tuple[Frame, ...]:
+        """Where the graph broke: the frame, and those within it whose calls had not ended."""
+        return self.m.state.suspended
 
     @property
     def line(self) -> str:
@@ -110,7 +115,7 @@ class Attempt:
             self.finished = True
         except BreakHere as here:
             self.reason = here.reason
-            origin = check_no_handler_state(self.frame)
+            origin = check_no_handler_state(self.suspended)
             if origin is not None:
                 raise Stopped(origin, "a break inside an exception handler", self.line) from None
         except Unsupported as problem:
@@ -130,7 +135,7 @@ class Attempt:
 
     def stop_step(self) -> int:
         """The root step that cannot be evaluated; the raising one if that is inside a handler."""
-        origin = check_no_handler_state(self.frame)
+        origin = check_no_handler_state([self.frame])
         return self.m.state.step if origin is None else origin
 
     def stopped_line(self) -> str:

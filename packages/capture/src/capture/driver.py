@@ -17,7 +17,7 @@ from .attempt import Attempt, FrameInput, Stopped, in_forward_mode
 from .errors import CaptureError, GraphBreakError, SkipCall, SkipFrame, Unsupported
 from .evaluator.machine import Experience, Machine
 from .evaluator.places import earlier_step
-from .evaluator.program import program_of
+from .evaluator.program import confuses_cells, program_of
 from .evaluator.refusals import Refusals
 from .graph import Break
 from .guards import Guard
@@ -43,6 +43,9 @@ def capture_frame(
     """Capture; raises ``GraphBreakError`` with ``fullgraph``, ``SkipFrame`` if the frame is to be left alone."""
     if looks_at_its_locals(frame.code):
         raise SkipFrame("it looks at its own local variables (locals, eval, ...)")
+    confused = confuses_cells(frame.code)
+    if confused is not None:
+        raise SkipFrame(confused)
     if in_forward_mode():
         raise SkipCall("forward-mode differentiation is on")
     if dispatch_mode_depth():
@@ -93,11 +96,14 @@ def capture_frame(
                 return captured
             except CannotReconstruct as problem:
                 step = problem.variable.step
+                if len(attempt.suspended) > 1 and (step < 1 or (break_at is not None and step >= break_at)):
+                    # Before the call in which it was made.
+                    step = attempt.suspended[-2].step
                 if step < 1 or (break_at is not None and step >= break_at):
                     raise SkipFrame(f"{problem.why}, and no earlier place to break") from None
                 if reason is None:
                     reason = Break(problem.why, attempt.line)
-                break_at = step
+                break_at = earlier_step(attempt.m.recorder.placed, step)
             except Stopped as stopped:
                 if break_at is None and spread.another(attempt.m, False):
                     continue

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import torch
+
+from . import _torch
 from .bytecode import Instruction, build
 from .names import Names
 from .sources import Source
@@ -15,6 +18,7 @@ from .variables.base import Interpreter, Variable
 from .variables.constants import Real
 from .variables.functions import Cell
 from .variables.placeholders import resolved
+from .variables.reconstruction import CannotReconstruct
 
 
 def _begins_with(whole: list[Instruction], start: list[Instruction]) -> bool:
@@ -74,7 +78,12 @@ class Emitter:
         if self.is_input(variable):
             return
         if variable.node is not None:
+            value = variable.node.meta.get("val")
+            if isinstance(value, torch.Tensor) and _torch.is_wrapped(value):
+                raise CannotReconstruct(variable, "a tensor of a function transform (vmap, grad, ...) that outlives it")
             self.results.append(variable)
+            for part in variable.attached():
+                self._visit(resolved(part), path)
             return
         if variable.runs_later:
             self.suspended.append(repr(variable))

@@ -43,6 +43,8 @@ def what_freezes(m: Machine, results: Iterable[Any]) -> tuple[dict[fx.Node, Froz
     }
     if owned and any(isinstance(each, torch.Tensor) and each.requires_grad for each in told):
         return {}, ["all parameters and buffers: the results require gradients; call it within torch.no_grad()"]
+    if owned and any(node.target is torch.autograd.grad for node in graph.graph.nodes):
+        return {}, ["all parameters and buffers: the graph differentiates"]
     if owned and any(isinstance(node.target, ControlFlow) for node in graph.graph.nodes):
         return {}, ["all parameters and buffers: the graph has control flow, and is compiled in pieces"]
     written = {

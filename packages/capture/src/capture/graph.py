@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from symshapes import LazyGraphModule
+from symshapes import Checkpoint, LazyGraphModule
 
 from .guards import Guard, GuardKind
 from .sources import Source
@@ -75,7 +75,7 @@ class CapturedGraph:
 
 class GraphBuilder:
     """Adds nodes; every node gets ``meta["val"]`` and ``meta["source"]``, and one whose call does more than give results
-    ``meta["effect"]``: "write" or "other"."""
+    ``meta["effect"]``: "write" or "other". Calls within a checkpoint have it in ``meta["checkpoint"]``."""
 
     def __init__(self) -> None:
         self.graph = fx.Graph()
@@ -85,6 +85,10 @@ class GraphBuilder:
         self.frozen: dict[str, torch.Tensor] = {}
         self.witnesses: list[torch.Tensor] = []
         self.first_call: fx.Node | None = None
+        self.uncounted: list[Any] = []
+        """Fakes whose writes the version counter of what they share memory with does not count."""
+        #: What the backward of further calls is to compute again.
+        self.checkpoint: Checkpoint | None = None
 
     def placeholder(self, source: Source, fake: Any, line: str) -> fx.Node:
         """A new input, read from ``source``."""
@@ -111,15 +115,24 @@ class GraphBuilder:
         """A new node. ``op`` is ``"call_function"`` or ``"call_method"``; ``line`` is that of the user."""
         node = self.graph.create_node(op, target, args, kwargs)
         node.meta["source"] = line
+        if self.checkpoint is not None:
+            node.meta["checkpoint"] = self.checkpoint
         if self.first_call is None:
             self.first_call = node
         return node
 
     def changed_inputs(self) -> list[bool]:
-        """Which inputs are changed in place, as version counters tell; without one, all if any call may."""
+        """Which inputs are changed in place, as version counters tell; without one, all if any call may.
+
+        What `Tensor.data` gives counts its own writes.
+        """
         if any(_version(fake) is None for fake in self.inputs):
             return [any(_writes(node) for node in self.graph.nodes)] * len(self.inputs)
-        return [_version(f) != n.meta["version"] for f, n in zip(self.inputs, self.placeholders, strict=True)]
+        written = {fake.storage_key for fake in self.uncounted if fake._version}
+        return [
+            _version(f) != n.meta["version"] or (bool(written) and getattr(f, "storage_key", None) in written)
+            for f, n in zip(self.inputs, self.placeholders, strict=True)
+        ]
 
     def changes_inputs(self) -> bool:
         """Whether any input is changed in place."""

@@ -19,8 +19,9 @@ from symshapes import SYMBOLIC
 from . import _native
 from .aliasing import separated
 from .attempt import Attempt, Stopped
-from .bytecode import Instruction, argument_names, assemble, build, decode, liveness
-from .bytecode.dialect import current
+from .breaking import goes_on
+from .bytecode import Instruction, argument_names, assemble, build, liveness
+from .departures import Departures
 from .effects import Replay
 from .emit import Emitter
 from .errors import GraphRefused, SkipFrame
@@ -28,17 +29,15 @@ from .evaluator.program import program_of
 from .frozen import Frozen, owners, what_freezes, witnesses
 from .graph import Break, CapturedGraph
 from .guards import Guard, GuardKind
-from .resume import continuation, group_end, names_beside, origin_of, plain_form, reachable, stack_after, stub
+from .resume import names_beside, origin_of
 from .settings import NESTING, calls_between, in_force, put_back, restored
-from .sources import Local, Source
+from .sources import Local, Made, Source
 from .variables.base import Variable
 from .variables.functions import Cell
 from .variables.placeholders import NULL, resolved
 from .variables.reconstruction import CannotReconstruct
 from .visits import passing
-
-_FRAME_SETUP = frozenset({"MAKE_CELL", "COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})
-_NO_FALL_THROUGH_STUB = frozenset({"RAISE_VARARGS", "RERAISE", "RETURN_VALUE", "RETURN_CONST"})
+from .within import Within, interrupted, load_stand_ins
 
 Backend = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
 
@@ -84,21 +83,25 @@ class Replacement:
         if self._attempt.finished:
             roots: list[Variable] = [frame.result]
             restored: dict[str, Variable] = {}
+            within: list[Within] = []
         else:
             restored = self._live_locals()
             cells = [c for n, c in frame.cells.items() if n in self._code.co_cellvars]
-            roots = [*frame.stack, *restored.values(), *cells]
+            within = [Within(each) for each in self._attempt.suspended[1:]]
+            roots = [*frame.stack, *restored.values(), *cells, *self._foreign_cells().values()]
+            roots += [v for each in within for v in each.values()]
         e.plan([*roots, *effects.roots()])
         for left in m.calls.unseen_ends(e.uses):
             raise CannotReconstruct(left, f"a {left.word} that is left unfinished, which ends when it goes")
         m.identity.guard_all(m.recorder.graph)
-        outputs = list(dict.fromkeys(v.node for v in e.results if v.node is not None))
+        departures = Departures(m, e.results)
+        outputs = list(dict.fromkeys(departures.nodes.get(v.node, v.node) for v in e.results if v.node is not None))
         empty = m.recorder.graph.is_empty(outputs, m.recorder.graph.changes_inputs())
         if empty and self._attempt.finished and not effects and not calls_between(self._attempt.before, after):
             return Capture(self._attempt.guards(), None, None, breaks, suspended=e.suspended)
         graph = None
         if not empty:
-            graph = self._compile_and_call(e, outputs, backend, breaks)
+            graph = self._compile_and_call(e, outputs, departures, backend, breaks)
         for call in m.effects.announced:
             e.emit(build.call_function(build.load_const(call)), build.pop())
         e.save_sources = bool(effects)
@@ -111,7 +114,7 @@ class Replacement:
             e.emit(build.call_function(build.load_const(function), *loads), build.pop())
         for call in m.effects.remembered:
             e.emit(build.call_function(build.load_const(call)), build.pop())
-        instructions = self._returning(e) if self._attempt.finished else self._breaking(e, restored)
+        instructions = self._returning(e) if self._attempt.finished else self._breaking(e, restored, within)
         code = self._assembled(instructions)
         return Capture(
             self._attempt.guards(), graph, code, breaks, self._lasting, self._bound, e.suspended, self._owners
@@ -128,7 +131,7 @@ class Replacement:
         e.temps[id(root)] = name
 
     def _compile_and_call(
-        self, e: Emitter, outputs: list[fx.Node], backend: Backend, breaks: list[Break]
+        self, e: Emitter, outputs: list[fx.Node], departures: Departures, backend: Backend, breaks: list[Break]
     ) -> CapturedGraph:
         m = self._m
         told = [node.meta["val"] for node in outputs]
@@ -179,7 +182,8 @@ class Replacement:
             e.emit(build.store_fast(names[node]))
         for v in e.results:
             if v.node is not None:
-                e.temps[id(v)] = names[v.node]
+                e.temps[id(v)] = name = names[departures.nodes.get(v.node, v.node)]
+                departures.write(e, v, name)
         return captured
 
     def _call_graph(self, e: Emitter, compiled: Callable[..., Any], sources: Sequence[Source]) -> None:
@@ -188,7 +192,9 @@ class Replacement:
         places = tuple(
             i
             for i, source in enumerate(sources)
-            if not isinstance(inputs[i], SYMBOLIC) and self._m.identity.lives_on(source)
+            if not isinstance(inputs[i], SYMBOLIC)
+            and not isinstance(source, Made)
+            and self._m.identity.lives_on(source)
         )
         lasting = set(places)
         brought = [source for i, source in enumerate(sources) if i not in lasting]
@@ -241,7 +247,12 @@ class Replacement:
         live = liveness(program_of(self._code).instructions)[frame.op.index]
         return {n: v for n, v in frame.local.items() if n in live}
 
-    def _breaking(self, e: Emitter, restored: dict[str, Variable]) -> list[Instruction]:
+    def _foreign_cells(self) -> dict[str, Variable]:
+        """The cells that have the places of the frame's own ones within a comprehension, whose variables are in the frame."""
+        own = self._frame.own_cells
+        return {name: cell for name, cell in self._frame.cells.items() if cell is not own.get(name)}
+
+    def _breaking(self, e: Emitter, restored: dict[str, Variable], within: list[Within]) -> list[Instruction]:
         """Restore stack and locals, run the operation in a copy of the body, call the resume function."""
         frame = self._frame
         for value in frame.stack:
@@ -249,7 +260,11 @@ class Replacement:
                 e.emit([Instruction("PUSH_NULL")])
             else:
                 e.load(value)
+        if within:
+            load_stand_ins(e, frame, within)
+            e.emit(build.store_fast(e.names.own("inner")))
         changed = {n: v for n, v in restored.items() if not self._unchanged_argument(n, v)}
+        changed.update(self._foreign_cells())
         for value in changed.values():
             e.load(value)
         self._write_cells(e)
@@ -264,52 +279,17 @@ class Replacement:
         for name in e.made:
             if name in stored:
                 e.emit(build.delete_fast(name))
-        return [*e.out, *self._body(frame.op.index)]
-
-    def _body(self, index: int) -> list[Instruction]:
-        """The original body from the breaking operation on, with the calls of the resume functions in it."""
-        code, frame = self._code, self._frame
-        instructions = decode(code)
-        plain = decode(code)
-        before = [v is not NULL for v in frame.stack]
-        end = group_end(instructions, index)
-        broken = instructions[end]
-        bound = set(frame.local)
-        start = instructions[index]
-        group = instructions[index : end + 1]
-        handled = [i.handler.target for i in group if i.handler is not None]
-        kept = [i for i in reachable(instructions, handled) if i.opname not in _FRAME_SETUP]
-        follow: list[Instruction] = []
-        jumped: list[Instruction] = []
-        first_cell = bool(code.co_argcount) and code.co_varnames[0] in code.co_cellvars
-        in_resume = origin_of(code) is not None
-
-        def make(target: int, jump: bool) -> list[Instruction]:
-            stack = stack_after(plain, index, before, jump)
-            then = continuation(code, target, stack, bound)
-            return stub(then, frame.globals, names_beside(code), first_cell or _first_is_free(code), in_resume, broken)
-
-        if broken.opname not in _NO_FALL_THROUGH_STUB:
-            follow = make(end + 1, False)
-        if broken.target is not None:
-            target = next(i for i, x in enumerate(instructions) if x is broken.target)
-            if broken.opname == "FOR_ITER":
-                jumped = [*current().end_for(), *make(target + len(current().end_for()), True)]
-            else:
-                jumped = make(target, True)
-            broken.target = jumped[0]
-        step = [*group[:-1], *plain_form(group[-1]), *follow]
-        return [*build.jump(start), *_merge(kept, group, step), *jumped]
+        return [*e.out, *goes_on(interrupted(frame, awaits=bool(within)))]
 
     def _assembled(self, instructions: list[Instruction]) -> CodeType:
         code = self._code
         head = build.prologue(code.co_cellvars, code.co_freevars)
         # A closure's first instructions have no line; whatever runs here must have one for tracebacks.
-        known = (i.positions for i in program_of(code).instructions)
-        first = next(p for p in known if p is not None and p.lineno is not None)
+        known = [i for i in program_of(code).instructions if i.lineno is not None]
+        first = next(i.positions for i in known if origin_of(code) is None or i.opname != "RESUME")
         if self._m.state.visit is not None:
             passed = passing(self._m.state.visit)
-            head[-1].positions = first
+            head[-1].positions = known[0].positions
             first = passed[-1].positions or first if passed else first
             head += passed
         for each in (*head, *instructions):
@@ -317,29 +297,3 @@ class Replacement:
                 each.positions = first
         names = argument_names(code)
         return assemble([*head, *instructions], like=code, argnames=names)
-
-
-def _merge(kept: list[Instruction], group: list[Instruction], step: list[Instruction]) -> list[Instruction]:
-    """The handlers' code with the broken step put in front, or in its place if they lead back to it.
-
-    What leads back brings the stack as evaluation has it: with a NULL below each method, never a self.
-    """
-    members = {id(i) for i in group}
-    if not any(id(i) in members for i in kept):
-        return [*step, *kept]
-    out: list[Instruction] = []
-    placed = False
-    for instruction in kept:
-        if id(instruction) in members:
-            if not placed:
-                out.extend(step)
-                placed = True
-        else:
-            out.extend(plain_form(instruction))
-    return out
-
-
-def _first_is_free(code: CodeType) -> bool:
-    origin = origin_of(code)
-    original = code if origin is None else origin.code
-    return bool(original.co_argcount) and original.co_varnames[0] in code.co_freevars

@@ -7,20 +7,21 @@ captured in turn. A resume function that breaks again does not nest: it returns 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
 
 from . import _native
-from .bytecode import Instruction, assemble, build, decode, falls_through, liveness, stack_effect
+from .bytecode import Instruction, Positions, assemble, build, decode, falls_through, liveness, stack_effect
 from .bytecode.dialect import current
 from .errors import SkipFrame
 from .identity_map import IdentityMap
 from .names import Names
 
-_FRAME_SETUP = frozenset({"MAKE_CELL", "COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})
-_CALL_GROUP = frozenset({"KW_NAMES", "PRECALL"})
+_FRAME_SETUP = frozenset({"COPY_FREE_VARS", "RESUME", "RETURN_GENERATOR"})
+#: Operations that are one step with the next.
+_PREFIXES = frozenset({"KW_NAMES", "PRECALL", "TO_BOOL"})
 
 #: How many values an operation leaves on the stack that were not there before; others leave one.
 _PUSHES: dict[str, int] = {
@@ -89,8 +90,8 @@ def origin_of(code: CodeType) -> ResumeOrigin | None:
 
 
 def group_end(instructions: list[Instruction], index: int) -> int:
-    """The last operation of the step that starts at ``index``: a call includes its keyword names."""
-    while instructions[index].opname in _CALL_GROUP:
+    """The last operation of the step that starts at ``index``: a call includes its keyword names, a jump what it tests."""
+    while instructions[index].opname in _PREFIXES:
         index += 1
     return index
 
@@ -115,12 +116,12 @@ def stack_after(instructions: list[Instruction], index: int, before: list[bool],
     kept = before[: depth - pushes]
     after = kept + [True] * pushes
     if _pushes_null(instruction):
-        after.insert(len(after) - 1, False)
+        after.insert(len(after) - current().null_beneath, False)
     return after
 
 
 def _pushes_null(instruction: Instruction) -> bool:
-    """Whether the operation pushes a NULL or a self beneath its result."""
+    """Whether the operation pushes a NULL or a self beside its result."""
     if instruction.opname == "LOAD_METHOD":
         return True
     if instruction.opname not in _METHOD_FORMS:
@@ -129,16 +130,17 @@ def _pushes_null(instruction: Instruction) -> bool:
 
 
 def plain_form(instruction: Instruction) -> list[Instruction]:
-    """The step's last operation so that a NULL it pushes is certain, and below its result."""
+    """The step's last operation so that a NULL it pushes is certain, and where a call wants it."""
     if not _pushes_null(instruction):
         return [instruction]
+    null = [Instruction("PUSH_NULL"), *(build.swap(2) if current().null_beneath else ())]
     if instruction.opname == "LOAD_GLOBAL":
-        plain = [Instruction("PUSH_NULL"), Instruction("LOAD_GLOBAL", 0, instruction.argval)]
+        plain = build.push_callable(build.load_global(instruction.argval))
     elif instruction.opname == "LOAD_SUPER_ATTR":
         instruction.arg = (instruction.arg or 0) & ~1
-        plain = [instruction, Instruction("PUSH_NULL"), *build.swap(2)]
+        plain = [instruction, *null]
     else:
-        plain = [Instruction("LOAD_ATTR", 0, instruction.argval), Instruction("PUSH_NULL"), *build.swap(2)]
+        plain = [*build.load_attr(instruction.argval), *null]
     for each in plain:
         each.handler, each.positions = instruction.handler, instruction.positions
     # Jumps to the operation must still find it: reuse the object as a NOP in front.
@@ -168,6 +170,15 @@ def reachable(instructions: list[Instruction], roots: Iterable[Instruction]) -> 
     return [instructions[at] for at in sorted(seen)]
 
 
+def body_from(instructions: list[Instruction], roots: Iterable[Instruction]) -> list[Instruction]:
+    """The same without what prepares a frame. A cell that is made later, by a comprehension, is of the body."""
+    names = (instruction.opname for instruction in instructions)
+    entry = next((at for at, name in enumerate(names) if name == "RESUME"), 0)
+    cells = {id(instruction) for instruction in instructions[:entry] if instruction.opname == "MAKE_CELL"}
+    found = reachable(instructions, roots)
+    return [each for each in found if each.opname not in _FRAME_SETUP and id(each) not in cells]
+
+
 @dataclass(frozen=True)
 class Continuation:
     """A resume function's code and what it takes: stack values, then the named locals; its free variables."""
@@ -179,20 +190,26 @@ class Continuation:
     free: tuple[str, ...]
 
 
+def taken(
+    original: CodeType, live: frozenset[str], bound: set[str]
+) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
+    """What goes on in the middle of a function takes beside the stack: the first local, live locals, and free variables."""
+    free = tuple(original.co_cellvars) + tuple(original.co_freevars)
+    names = tuple(sorted((live & bound) - set(free)))
+    if "__class__" not in free or not original.co_argcount:
+        return None, names, free
+    # super() without arguments looks at the frame's first local.
+    first = original.co_varnames[0]
+    return first, tuple(n for n in names if n != first), free
+
+
 def continuation(root: CodeType, target: int, stack: list[bool], bound: set[str]) -> Continuation:
     """The function that goes on at operation ``target`` of ``root`` with such a stack and these bound locals."""
     origin = _origins.get(root)
     original = root if origin is None else origin.code
     at = target if origin is None else origin.index(target)
     instructions = decode(original)
-    free = tuple(original.co_cellvars) + tuple(original.co_freevars)
-    live = liveness(instructions)[at]
-    names = tuple(sorted((live & bound) - set(free)))
-    first: str | None = None
-    if "__class__" in free and original.co_argcount:
-        # super() without arguments looks at the frame's first local.
-        first = original.co_varnames[0]
-        names = tuple(n for n in names if n != first)
+    first, names, free = taken(original, liveness(instructions)[at], bound)
     key = (at, tuple(stack), first, names)
     known = _functions.get(original)
     if known is None:
@@ -213,22 +230,15 @@ def _resume_code(
     free: tuple[str, ...],
 ) -> CodeType:
     target = instructions[at]
-    kept = [i for i in reachable(instructions, [target]) if i.opname not in _FRAME_SETUP]
+    kept = body_from(instructions, [target])
     index = {id(instruction): i for i, instruction in enumerate(instructions)}
-    generated = Names.beside(original)
-    slots = [generated.stack(i) for i, is_value in enumerate(stack) if is_value]
-    setup: list[Instruction] = build.prologue((), free)
-    values = iter(slots)
-    for is_value in stack:
-        setup += build.load_fast(next(values)) if is_value else [Instruction("PUSH_NULL")]
-    for slot in slots:
-        setup += build.delete_fast(slot)
+    setup, arguments = entrance(original, stack, first, names, free)
     setup += build.jump(target)
     for instruction in setup:
         instruction.positions = target.positions
-    if first is not None and first in free:
-        first = generated.first(first)
-    arguments = [*([first] if first is not None else []), *slots, *names]
+        if instruction.opname == "RESUME":  # as in any function: monitors take what follows on its line for no new one
+            line = original.co_firstlineno
+            instruction.positions = Positions(line, line, 0, 0)
     code = assemble(
         [*setup, *kept],
         like=original,
@@ -241,6 +251,23 @@ def _resume_code(
     code = code.replace(co_flags=code.co_flags | _native.CONTINUES)
     _origins[code] = ResumeOrigin(weakref.ref(original), tuple(index[id(i)] for i in kept), len(setup), at)
     return code
+
+
+def entrance(
+    original: CodeType, stack: Sequence[bool], first: str | None, names: Sequence[str], free: Sequence[str]
+) -> tuple[list[Instruction], list[str]]:
+    """Instructions that put the stack as it was, and the parameters that bring it, and locals."""
+    generated = Names.beside(original)
+    slots = [generated.stack(i) for i, is_value in enumerate(stack) if is_value]
+    setup: list[Instruction] = build.prologue((), free)
+    values = iter(slots)
+    for is_value in stack:
+        setup += build.load_fast(next(values)) if is_value else [Instruction("PUSH_NULL")]
+    for slot in slots:
+        setup += build.delete_fast(slot)
+    if first is not None and first in free:
+        first = generated.first(first)
+    return setup, [*([first] if first is not None else []), *slots, *names]
 
 
 def make_resume(code: CodeType, module_globals: dict[str, Any]) -> FunctionType:
@@ -270,14 +297,15 @@ def stub(
             names.append(generated.stack(i))
             out += build.store_fast(names[-1])
         else:
-            # A NULL is taken off by a call that wants one beneath its callable.
-            out += [*build.load_const(tuple), *build.call(0), *build.pop()]
+            # A NULL is taken off by a call that wants one.
+            out += [*build.load_const(tuple), *(() if current().null_beneath else build.swap(2))]
+            out += [*build.call(0), *build.pop()]
     names.reverse()
     load: list[Instruction]
     if then.free:
         cells = [i for name in then.free for i in build.load_closure(name)]
         load = [*cells, *build.build_tuple(len(then.free)), *build.load_const(then.code)]
-        load.append(Instruction("MAKE_FUNCTION", 8))
+        load += build.make_closure()
     else:
         load = build.load_const(make_resume(then.code, module_globals))
     args: list[Instruction] = []

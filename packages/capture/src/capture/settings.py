@@ -18,6 +18,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from capture import _native, _torch
+from symshapes import levels_kept
 
 Change = Callable[[], AbstractContextManager[Any]]
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -242,7 +243,8 @@ def restored() -> Iterator[None]:
     """Undo changes made within."""
     before = in_force()
     try:
-        yield
+        with levels_kept():
+            yield
     finally:
         put_back(before)
 

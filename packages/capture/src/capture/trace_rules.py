@@ -56,6 +56,12 @@ _FOREIGN = (
 )
 
 
+#: Torch's own Python of `torch.func`, which is traced into.
+_TRANSFORMS = frozenset(
+    f"torch._functorch.{name}" for name in ("apis", "eager_transforms", "functional_call", "utils", "vmap")
+)
+
+
 @functools.cache
 def _package_of_file(filename: str) -> str | None:
     """The top package of an installed file; None for a file outside site-packages."""
@@ -123,7 +129,7 @@ def module_of(function: types.FunctionType) -> str:
 
 def is_foreign(module: str) -> bool:
     """Whether functions of this module belong to machinery that is not traced into."""
-    return any(module == p or module.startswith(p + ".") for p in _FOREIGN)
+    return module not in _TRANSFORMS and any(module == p or module.startswith(p + ".") for p in _FOREIGN)
 
 
 def wrapped_init(function: types.FunctionType) -> types.FunctionType | None:

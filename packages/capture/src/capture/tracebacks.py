@@ -40,8 +40,10 @@ def without_ours(traceback: TracebackType) -> TracebackType:
         for each, code in zip(entries, codes, strict=True)
         if code is not None and not is_generated(code) and not is_own_file(code.co_filename)
     ]
-    if len(kept) > 1 and kept[0] is entries[0] and _goes_on_in(kept[0], kept[1]):
-        del kept[0]
+    # A frame was left for what goes on from it, which shows where that is now.
+    kept = [
+        each for each, then in zip(kept, (*kept[1:], None), strict=True) if then is None or not _goes_on_in(each, then)
+    ]
     if not kept or len(kept) == len(entries):
         return traceback
     for each, following in zip(kept, (*kept[1:], None), strict=True):

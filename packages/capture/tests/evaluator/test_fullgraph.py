@@ -138,6 +138,7 @@ def calls_numpy(x: torch.Tensor) -> Any:
 @program
 def differentiates(x: torch.Tensor) -> Any:
     y = (x.detach().requires_grad_() ** 2).sum()
+    y.register_hook(print)
     y.backward()
     return y
 

@@ -53,7 +53,7 @@ def test_program(fn: Any) -> None:
 
 #: Programs that ask for something only the interpreter can do; all others are one graph.
 BREAKS = {fn.__name__ for fn in programs.PROGRAMS if "break" in fn.__name__} | {
-    "item_in_condition", "numpy_roundtrip", "raises_shape_error", "raises_out", "attribute_error", "unbound",
+    "item_in_condition", "raises_shape_error", "raises_out", "attribute_error", "unbound",
     "deleted_variable", "many_breaks", "set_order",
 }  # fmt: skip
 

@@ -4,6 +4,7 @@
 from symshapes import _supported as _supported  # isort: split
 
 from symshapes.ambient import Ambient, Machine, ambient, fixed_ambient
+from symshapes.checkpoint import Checkpoint
 from symshapes.control_flow import AssociativeScan, Conditional, ControlFlow, Loop, Scan, connected
 from symshapes.counted import counted_factories
 from symshapes.env import ShapeEnv, UnbackedError
@@ -97,7 +98,7 @@ from symshapes.rules import (
 )
 from symshapes.runtime_checks import refused, require
 from symshapes.straight_line import StraightLine, names_in
-from symshapes.undisturbed import undisturbed_autograd
+from symshapes.undisturbed import levels_kept, undisturbed_autograd
 
 __all__ = [
     "ELEMENTWISE",
@@ -106,6 +107,7 @@ __all__ = [
     "SYMBOLIC",
     "Ambient",
     "AssociativeScan",
+    "Checkpoint",
     "Conditional",
     "ControlFlow",
     "DataDependentError",
@@ -164,6 +166,7 @@ __all__ = [
     "is_open",
     "is_own_file",
     "is_unbacked",
+    "levels_kept",
     "looks_channels_last",
     "mark_dynamic",
     "mark_generated",

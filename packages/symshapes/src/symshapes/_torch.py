@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.fx.graph import _is_from_torch
 from torch.fx.node import _get_qualified_name
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -180,3 +181,33 @@ def in_dispatch_mode() -> bool:
 
 # Holds every dispatch mode back for a stretch; what public code does by popping them is slower by five microseconds.
 NoDispatchModes = torch._C._DisableTorchDispatch
+
+
+# The levels of function transforms (vmap, grad, jvp) that are entered, innermost last, and how each kind is left: what is public is
+# the transforms alone, as wholes.
+_transforms: Any = torch._C._functorch
+_LEAVE = {
+    _transforms.TransformType.Vmap: _transforms._vmap_decrement_nesting,
+    _transforms.TransformType.Grad: _transforms._grad_decrement_nesting,
+    _transforms.TransformType.Jvp: _transforms._jvp_decrement_nesting,
+}
+# Whether a tensor of a level may be made a leaf in place, and whether tangents are computed: transforms set both.
+leaves_allowed: Any = _transforms.get_inplace_requires_grad_allowed
+allow_leaves: Any = _transforms.set_inplace_requires_grad_allowed
+tangents_enabled: Any = torch._C._is_fwd_grad_enabled
+enable_tangents: Any = torch._C._set_fwd_grad_enabled
+
+
+def dual_level() -> int:
+    """The level of forward-mode differentiation; -1 outside."""
+    return forward_ad._current_level
+
+
+def levels() -> list[Any]:
+    """The levels of function transforms that are entered."""
+    return _transforms.get_interpreter_stack() or []
+
+
+def leave_level(level: Any) -> None:
+    """Leave the innermost level, which this is."""
+    _LEAVE[level.key()]()

@@ -12,7 +12,15 @@ from symshapes.rules.registry import register_rule
 
 _ERRORS: dict[str, type[Exception]] = {
     kind.__name__: kind
-    for kind in (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError, ZeroDivisionError)
+    for kind in (
+        RuntimeError,
+        ValueError,
+        IndexError,
+        TypeError,
+        NotImplementedError,
+        ZeroDivisionError,
+        AssertionError,
+    )
 }
 
 _library = torch.library.Library("symshapes", "DEF")
@@ -21,7 +29,8 @@ _library.define("require(Scalar condition, str message, str error, str line) -> 
 
 def refused(message: str, error: str, line: str) -> Exception:
     """The exception of a condition that does not hold: a name of `require`'s errors, and the user's line for a note."""
-    found = _ERRORS[error](message)
+    kind = _ERRORS[error]
+    found = kind(message) if message or kind is not AssertionError else kind()
     if line:
         found.add_note(f"checked for {line}")
     return found

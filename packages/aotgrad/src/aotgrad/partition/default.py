@@ -13,6 +13,7 @@ import torch
 from torch import fx
 
 from aotgrad.joint import JointGraph
+from aotgrad.partition.checkpoints import is_made_again
 from aotgrad.partition.narrow import answered, narrow
 from aotgrad.partition.recompute import is_narrow, without_recomputable
 from aotgrad.partition.split import Partition, sources_of, split
@@ -54,7 +55,9 @@ def backward_uses(joint: JointGraph) -> list[fx.Node]:
 
 def _sources(used: list[fx.Node], mutated: set[fx.Node]) -> list[fx.Node]:
     """What to save so that all of `used` can be had: views give way to what they are views of, and so on."""
-    found = sources_of(used, lambda node: node.op == "get_attr" or node.target in _MADE_ANEW or _is_view(node))
+    found = sources_of(
+        used, lambda node: node.op == "get_attr" or node.target in _MADE_ANEW or _is_view(node) or is_made_again(node)
+    )
     copies = [node for node in found if _is_copy(node)]
     saved = dict.fromkeys(node for node in found if not _is_copy(node))
     for node in copies:

@@ -14,9 +14,11 @@ import torch
 from torch import fx
 
 from aotgrad.joint import JointGraph
+from aotgrad.partition.checkpoints import is_made_again, is_within
+from aotgrad.partition.compared import is_compared
 from aotgrad.partition.default import backward_uses, inputs_of
 from aotgrad.partition.narrow import narrow
-from aotgrad.partition.recompute import bytes_of, is_compared, is_recomputable
+from aotgrad.partition.recompute import bytes_of, is_recomputable
 from aotgrad.partition.split import Partition, split
 from aotgrad.views import is_view
 
@@ -87,6 +89,8 @@ def _region(used: list[fx.Node]) -> tuple[list[fx.Node], list[fx.Node]]:
 
 
 def _may_be_made_again(node: fx.Node) -> bool:
+    if is_within(node) and not is_view(node.target):
+        return is_made_again(node)  # else what the checkpoint was for would be made again from what it was given
     # A view has the bits of what it shows.
     return is_recomputable(node) and (is_view(node.target) or not is_compared(node))
 
@@ -94,7 +98,7 @@ def _may_be_made_again(node: fx.Node) -> bool:
 def _cost(node: fx.Node, held: set[fx.Node]) -> int | None:
     """What saving a value costs, in whole numbers so that sums are exact; None if it cannot be saved."""
     value = node.meta["val"]
-    if not isinstance(value, torch.Tensor) or node.op == "get_attr":
+    if not isinstance(value, torch.Tensor) or node.op == "get_attr" or is_made_again(node):
         return None
     if is_view(node.target):
         return None  # what it is a view of is the same memory

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from aotgrad.partition.compared import is_compared
 from aotgrad.partition.split import sources_of
 from aotgrad.views import base_of, is_view
 from symshapes import facts_if_operator, hint_of
@@ -29,8 +30,6 @@ CHEAP = {
     aten.rsub.Scalar,
 }
 """Ops besides pointwise ones and views that cost next to nothing within a fused kernel."""
-
-_COMPARING = {aten.eq.Tensor, aten.ne.Tensor}
 
 LEAST = 1 << 16
 """Bytes of a value below which it does not matter how the backward gets it."""
@@ -133,24 +132,6 @@ def is_recomputable(node: fx.Node) -> bool:
     if _copies_an_input(node):
         return False
     return facts.pure and (facts.elementwise or node.target in CHEAP)
-
-
-def is_compared(node: fx.Node) -> bool:
-    """Whether the backward compares the value with what the forward made of it: where the maximum was, say. It is found only if
-    it has the very bits again, and another kernel may round otherwise: values of a chain in float32, a sum of a product at once.
-    """
-    value = node.meta["val"]
-    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
-        return False
-    waiting, seen = [node], {node}
-    while waiting:
-        for user in waiting.pop().users:
-            if user.target in _COMPARING and user.meta.get("backward"):
-                return True
-            if is_view(user.target) and user not in seen:
-                seen.add(user)
-                waiting.append(user)
-    return False
 
 
 def _copies_an_input(node: fx.Node) -> bool:

@@ -17,6 +17,7 @@ from torch.fx.node import map_arg
 from aotgrad.cleanup import stays
 from aotgrad.joint import JointGraph
 from aotgrad.module import module_of
+from aotgrad.partition.checkpoints import when_needed
 from aotgrad.partition.sizes import untold
 from symshapes import SYMBOLIC
 
@@ -154,7 +155,7 @@ class _Parts:
         for node in self.tangents:
             env[node] = _copy(graph, node, env)
         wanted = self.computed_backward(env.keys())
-        for node in self.joint.graph.nodes:
+        for node in when_needed(list(self.joint.graph.nodes), wanted, env):
             if node in wanted and node not in env:
                 if node.op == "placeholder" or (stays(node) and not node.meta.get("backward")):
                     raise ValueError(f"the backward needs {node}, which is not saved")

@@ -32,6 +32,7 @@ enum {
     SKIP_CODE = 1,      /* never captured */
     SKIP_BENEATH = 2,   /* nor what it calls */
     IS_REPLACEMENT = 4, /* our own product */
+    TRIMMED = 8,        /* stands for a frame of the user's: its traceback is shown as a captured one's */
 };
 
 typedef struct CodeCache {

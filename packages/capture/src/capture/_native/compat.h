@@ -142,6 +142,33 @@ call_method_with(PyObject *object, const char *name, PyObject *argument)
     return result;
 }
 
+/* Where 3.13 keeps an object's attributes while its dictionary shares them, NULL where the dictionary has its own: 3.13.0 neither
+   calls dictionary watchers nor moves the dictionary's version on when an attribute is stored there. */
+static inline const PyDictValues *
+dict_inline_values(PyObject *dict)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    const PyDictValues *values = ((PyDictObject *)dict)->ma_values;
+    return values && values->embedded ? values : NULL;
+#else
+    (void)dict;
+    return NULL;
+#endif
+}
+
+/* How many attributes have room there; 0 where there is no such place. */
+static inline Py_ssize_t
+dict_inline_capacity(PyObject *dict)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    const PyDictValues *values = dict_inline_values(dict);
+    return values ? values->capacity : 0;
+#else
+    (void)dict;
+    return 0;
+#endif
+}
+
 /* The object behind a weak reference, borrowed; NULL if it is gone. */
 static inline PyObject *
 weak_target(PyObject *reference)

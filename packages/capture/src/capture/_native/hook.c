@@ -334,6 +334,13 @@ look(PyThreadState *tstate, Stack *stack, Frame *frame)
         if (promised) {
             return leave_frame(tstate, frame, broken_promise(stack->session, code, "it is never captured"));
         }
+        if (cache->flags & TRIMMED) {
+            PyObject *result = run_plain(tstate, frame, 0);
+            if (result == NULL) {
+                trim_traceback(stack->session);
+            }
+            return result;
+        }
         return cache->flags & SKIP_BENEATH ? run_disabled(tstate, stack, frame) : run_plain(tstate, frame, 0);
     }
     if (!code_is_function(code) || frame->owner != FRAME_OWNED_BY_THREAD) {

@@ -40,6 +40,12 @@ mark_skip(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
 }
 
 static PyObject *
+mark_stand_in(PyObject *Py_UNUSED(module), PyObject *code)
+{
+    return set_flags(code, SKIP_CODE | TRIMMED, SKIP_BENEATH);
+}
+
+static PyObject *
 unmark_skip(PyObject *Py_UNUSED(module), PyObject *code)
 {
     return set_flags(code, 0, SKIP_CODE | SKIP_BENEATH);
@@ -149,6 +155,7 @@ equal(PyObject *Py_UNUSED(module), PyObject *args)
 
 static PyMethodDef methods[] = {
     {"mark_skip", (PyCFunction)(void (*)(void))mark_skip, METH_VARARGS | METH_KEYWORDS, "Never capture this code."},
+    {"mark_stand_in", mark_stand_in, METH_O, "Never capture this code, which stands for a frame of the user's."},
     {"unmark_skip", unmark_skip, METH_O, "Undo mark_skip."},
     {"reset", reset, METH_NOARGS, "Drop every entry of every code."},
     {"reset_code", reset_code, METH_O, "Drop every entry of this code."},

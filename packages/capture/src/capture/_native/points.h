@@ -20,6 +20,7 @@ enum {
 typedef struct {
     int kind, first; /* of the parts; -1: none */
     PyObject *object; /* of a WORD its place, which no other point has */
+    Py_ssize_t capacity; /* of a DICTIONARY that shared its values with its object when it was read, and may since; else 0 */
     union {
         uint64_t version;
         struct {

@@ -18,6 +18,8 @@ static const struct {
     [TYPE_OF] = {"type_of", "ds"}, [KEY_AT] = {"key_at", "ds"}, [VALUE_AT] = {"value_at", "ds"}, [DEFAULT] = {"default", "ds"},
     [KWDEFAULT] = {"kwdefault", "dso"}, [CELL] = {"cell", "ds"}, [FUNC_GLOBAL] = {"func_global", "dso"},
     [TYPE_ENTRY] = {"type_entry", "dso"}, [REFERENT] = {"referent", "ds"}, [CLASS_DICT] = {"class_dict", "ds"},
+    [APPLY] = {"apply", "dso"},
+    [MADE] = {"made", "dso"},
     [GLOBALS] = {"globals", "d"}, [BUILTINS] = {"builtins", "d"}, [DEREF] = {"deref", "do"},
     [PINNED] = {"pinned", "d"}, [APART] = {"apart", "so"}, [BOUND] = {"bound", ""}, [WATCHED] = {"watched", ""},
     [NO_TYPE_ENTRY] = {"no_type_entry", "so"}, [EMPTY_CELL] = {"empty_cell", "s"},
@@ -173,6 +175,8 @@ object_suits(const Step *step)
     case IS_WEAK:
     case DEREF:
         return PyWeakref_CheckRef(object);
+    case APPLY:
+        return PyFunction_Check(object);
     case TENSOR:
         return Py_IS_TYPE(object, &TensorSpec_Type);
     case DICT_KEYS:

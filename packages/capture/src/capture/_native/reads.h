@@ -169,6 +169,8 @@ read_value(const Step *step, PyObject *const *regs, const GuardFrame *frame)
         return value_at(regs[step->src], step->number);
     case CLASS_DICT:
         return class_dict(regs[step->src]);
+    case APPLY:
+        return PyObject_CallFunction(step->object, "On", regs[step->src], step->number);
     case GLOBALS:
         return Py_XNewRef(frame->globals);
     case BUILTINS:
@@ -179,6 +181,8 @@ read_value(const Step *step, PyObject *const *regs, const GuardFrame *frame)
         return Py_XNewRef(weak_target(step->object));
     case REFERENT:
         return PyWeakref_CheckRef(regs[step->src]) ? Py_NewRef(PyWeakref_GET_OBJECT(regs[step->src])) : NULL;
+    case MADE: /* anew each time: nothing that hangs from it can be watched */
+        return PyObject_CallOneArg(step->object, regs[step->src]);
     case TYPE_ENTRY:
         return Py_XNewRef(type_entry(regs[step->src], step->object));
     default:

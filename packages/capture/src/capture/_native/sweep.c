@@ -53,6 +53,65 @@ dictionary_words(const Watch *watch, const Point *at, Word *out)
     return count;
 }
 
+/* ---- dictionaries that share their values with an object: no attribute stored there is told of ---- */
+
+/* What counts the attributes, then in which order they came, lie around the values: whatever adds or deletes one changes these. */
+static Py_ssize_t
+order_words(const PyDictValues *values, Py_ssize_t capacity, Word *out)
+{
+    Py_ssize_t count = 1 + (capacity + 7) / 8;
+    if (out) {
+        out[0] = word(values);
+        for (Py_ssize_t i = 1; i < count; i++) {
+            out[i] = word(&values->values[capacity + i - 1]);
+        }
+    }
+    return count;
+}
+
+/* The count is what it was at first, also when the dictionary has its own values by now, and tells. */
+static Py_ssize_t
+inline_words(const Watch *watch, const Point *at, Word *out)
+{
+    if (!at->capacity || at->first < 0) {
+        return 0;
+    }
+    const PyDictValues *values = dict_inline_values(at->object);
+    Word *to = values ? out : NULL;
+    Py_ssize_t count = 1;
+    int by_order = 0, all = 0;
+    if (to) {
+        to[0] = word(&((PyDictObject *)at->object)->ma_values);
+    }
+    for (int i = at->first; i >= 0; i = watch->part[i].next) {
+        const Part *part = &watch->part[i];
+        by_order |= part->key == NULL || part->value == NULL || part->only_presence;
+        all |= part->key == NULL && !part->only_presence;
+    }
+    if (by_order) {
+        count += order_words(values, at->capacity, to ? to + count : NULL);
+    }
+    for (Py_ssize_t i = 0; all && i < at->capacity; i++, count++) {
+        if (to) {
+            to[count] = word(&values->values[i]);
+        }
+    }
+    for (int i = at->first; !all && i >= 0; i = watch->part[i].next) {
+        const Part *part = &watch->part[i];
+        if (part->key == NULL || part->value == NULL || part->only_presence) {
+            continue;
+        }
+        if (to) {
+            to[count] = part->place < 0 ? ASKED : wanted(&values->values[part->place], part->value);
+        }
+        count++;
+    }
+    for (Py_ssize_t i = 0; out && !values && i < count; i++) {
+        out[i] = word(&nothing);
+    }
+    return count;
+}
+
 /* ---- points ---- */
 
 static Py_ssize_t
@@ -91,8 +150,10 @@ words_of(const Watch *watch, const Point *at, Word *out)
             out[0] = wanted(at->is.word.where, at->is.word.value);
         }
         return 1;
-    case DICTIONARY:
-        return watch->listed ? 0 : dictionary_words(watch, at, out);
+    case DICTIONARY: {
+        Py_ssize_t count = inline_words(watch, at, out);
+        return watch->listed ? count : count + dictionary_words(watch, at, out ? out + count : NULL);
+    }
     case CLASS:
         return class_words(at, out);
     case ELEMENT:

@@ -54,6 +54,7 @@ dict_point(Watch *watch, PyObject *dict)
     Point *made = point_of(watch, DICTIONARY, dict, &is_new);
     if (is_new) {
         made->is.version = dict_version(dict);
+        made->capacity = dict_inline_capacity(dict);
     }
     return made;
 }

@@ -18,7 +18,7 @@ from capture.bytecode.instruction import BytecodeError, Handler, Instruction
 from capture.bytecode.line_table import write_line_table
 
 CO_VARARGS, CO_VARKEYWORDS = 0x04, 0x08
-_CELL_OPERATIONS = frozenset(opcode.opname[op] for op in opcode.hasfree)
+_CELL_OPERATIONS = frozenset({"LOAD_CLOSURE", *(opcode.opname[op] for op in opcode.hasfree)})
 
 
 def assemble(
@@ -54,8 +54,8 @@ def assemble(
     )
     slots.claim(instructions, like)
     tables = _Tables(like, slots, dialect)
-    lines = _lower(instructions, tables, dialect)
-    _lay_out(lines, dialect)
+    lines = _joined(_lower(instructions, tables, dialect), dialect)
+    _lay_out(lines)
     changes: dict[str, Any] = {}
     if argnames is not None:
         changes = {"co_argcount": len(arguments), "co_posonlyargcount": 0, "co_kwonlyargcount": 0}
@@ -89,6 +89,7 @@ class _Line:
     handler: Handler | None
     handler_line: _Line | None
     positions: Positions | None
+    offset: int | None = None  # where it was decoded from
     start: int = 0  # in code units
     prefixes: int = 0  # EXTENDED_ARGs in front
 
@@ -123,6 +124,7 @@ def _lower(instructions: Sequence[Instruction], tables: _Tables, dialect: Dialec
             instruction.handler,
             None,
             instruction.positions,
+            instruction.offset,
         )
         lines.append(line)
         first_of.append(line)
@@ -146,7 +148,34 @@ def _lower(instructions: Sequence[Instruction], tables: _Tables, dialect: Dialec
     return lines
 
 
-def _lay_out(lines: list[_Line], dialect: Dialect) -> None:
+def _joined(lines: list[_Line], dialect: Dialect) -> list[_Line]:
+    """The same with those made one again that `decode` took apart; the compiler knows when a pair pays."""
+    fused = {parts: name for name, parts in dialect.fused.items()}
+    reached = {id(line.target) for line in lines} | {id(line.handler_line) for line in lines}
+    out: list[_Line] = []
+    for line in lines:
+        before = out[-1] if out else line
+        apart = before is not line and before.offset is not None and before.offset == line.offset
+        pair = fused.get((before.opname, line.opname)) if apart else None
+        if not apart or id(line) in reached or not _same_handler(before, line):
+            out.append(line)
+        elif pair is not None and max(before.operand, line.operand) < 16:
+            before.opname, before.operand = pair, before.operand << 4 | line.operand
+        elif (before.opname, line.opname) == ("COMPARE_OP", "TO_BOOL"):
+            before.operand |= dialect.compare_to_bool
+        else:
+            out.append(line)
+    for line in out:
+        if line.opname == "LOAD_CLOSURE":
+            line.opname = dialect.load_closure
+    return out
+
+
+def _same_handler(one: _Line, other: _Line) -> bool:
+    return one.handler is other.handler or (one.handler is not None and one.handler.same(other.handler))
+
+
+def _lay_out(lines: list[_Line]) -> None:
     """Give every line its place and every jump its distance; a line only ever grows, so this ends."""
     for line in lines:
         line.prefixes = _prefixes(line.operand)
@@ -209,7 +238,7 @@ class _Slots:
             if operand_families().get(instruction.opname) != "slot" or instruction.opname in _CELL_OPERATIONS:
                 continue
             name = instruction.argval
-            free = name in self.free and name not in like.co_varnames
+            free = name in self.free and (name not in like.co_varnames or name in like.co_cellvars)
             if name not in self.varnames and name not in self.own_cells and not free:
                 self.varnames.append(name)
 

@@ -91,6 +91,11 @@ def call_function(
     return [*push_callable(load), *pushed, *call(len(arguments), kw_names)]
 
 
+def make_closure() -> list[Instruction]:
+    """Pop a code object, then the tuple of its cells; push a function of both."""
+    return current().make_closure()
+
+
 def build_tuple(count: int) -> list[Instruction]:
     """Pop `count` values, push them as a tuple."""
     return [Instruction("BUILD_TUPLE", count)]
@@ -138,7 +143,9 @@ def jump(target: Instruction) -> list[Instruction]:
 
 def pop_jump_if(condition: str, target: Instruction) -> list[Instruction]:
     """Pop a value; go on at `target` if it is "true", "false", "none" or "not_none"."""
-    return [Instruction(current().pop_jump[condition], target=target)]
+    dialect = current()
+    test = [Instruction("TO_BOOL")] if dialect.jumps_test_bools and condition in ("true", "false") else []
+    return [*test, Instruction(dialect.pop_jump[condition], target=target)]
 
 
 def return_value() -> list[Instruction]:

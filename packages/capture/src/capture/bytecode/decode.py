@@ -14,7 +14,11 @@ from capture.bytecode.exception_table import parse_table
 from capture.bytecode.instruction import BytecodeError, Handler, Instruction
 
 # Private tables of the standard library: there is no public way to learn cache sizes and operator symbols.
-CACHE_UNITS: list[int] = opcode._inline_cache_entries  # type: ignore[attr-defined]
+_CACHES: Any = opcode._inline_cache_entries  # type: ignore[attr-defined]
+#: By opcode; until 3.12 the library has a list, then a dictionary by name.
+CACHE_UNITS: list[int] = (
+    _CACHES if isinstance(_CACHES, list) else [_CACHES.get(name, 0) for name in opcode.opname[:256]]
+)
 _BINARY_SYMBOLS: list[str] = [symbol for _, symbol in opcode._nb_ops]  # type: ignore[attr-defined]
 
 
@@ -22,6 +26,15 @@ def slot_names(code: CodeType) -> tuple[str, ...]:
     """The name of every fast local, cell and free variable, by the operand that addresses it."""
     own_cells = tuple(name for name in code.co_cellvars if name not in code.co_varnames)
     return code.co_varnames + own_cells + code.co_freevars
+
+
+def cell_places(code: CodeType) -> frozenset[int]:
+    """The operands that address cells and free variables."""
+    if not code.co_cellvars and not code.co_freevars:
+        return frozenset()
+    names = slot_names(code)
+    cells = {at for at, name in enumerate(names) if name in code.co_cellvars}
+    return frozenset({*cells, *range(len(names) - len(code.co_freevars), len(names))})
 
 
 def argument_count(code: CodeType) -> int:
@@ -52,13 +65,17 @@ def operand_families() -> dict[str, str]:
 
 
 def decode(code: CodeType) -> list[Instruction]:
-    """The instructions of `code`, each with its positions, its offset and its exception handler."""
+    """The instructions of `code`, each with its positions, its offset and its exception handler.
+
+    What one operation does for two is two instructions: a pair of moves of locals, a comparison made a bool.
+    """
     dialect = current()
     raw = code.co_code
     positions = list(code.co_positions())
     meaning = _meanings(code, dialect)
     families = operand_families()
-    by_unit: dict[int, Instruction] = {}  # an instruction starts at its first EXTENDED_ARG
+    cells = cell_places(code)
+    by_unit: dict[int, list[Instruction]] = {}  # an operation starts at its first EXTENDED_ARG
     jumps: list[tuple[Instruction, int]] = []
     result: list[Instruction] = []
     unit, extended, start = 0, 0, None
@@ -70,22 +87,35 @@ def decode(code: CodeType) -> list[Instruction]:
             extended = arg
             unit += 1
             continue
-        name = opcode.opname[op]
-        instruction = Instruction(name, arg if op >= dis.HAVE_ARGUMENT else None, offset=unit * 2)
-        instruction.positions = dis.Positions(*positions[unit])
         after = unit + 1 + CACHE_UNITS[op]
-        family = families.get(name)
-        if family == "jump":
-            jumps.append((instruction, after - arg if "BACKWARD" in name else after + arg))
-        elif instruction.arg is not None:
-            instruction.argval = meaning[family](instruction) if family in meaning else arg
-        by_unit[start] = instruction
-        result.append(instruction)
+        parts = by_unit[start] = []
+        for name, operand in _parts(opcode.opname[op], arg if op >= dis.HAVE_ARGUMENT else None, dialect):
+            instruction = Instruction(name, operand, offset=unit * 2)
+            instruction.positions = dis.Positions(*positions[unit])
+            family = families.get(name)
+            if family == "jump":
+                jumps.append((instruction, after - arg if "BACKWARD" in name else after + arg))
+            elif operand is not None:
+                instruction.argval = meaning[family](instruction) if family in meaning else operand
+            if name == dialect.load_closure and operand is not None and operand in cells:
+                instruction.opname = "LOAD_CLOSURE"
+            parts.append(instruction)
+        result += parts
         unit, extended, start = after, 0, None
     for instruction, target in jumps:
         instruction.target = _at(by_unit, target)
     _attach_handlers(code, by_unit)
     return result
+
+
+def _parts(name: str, arg: int | None, dialect: Dialect) -> list[tuple[str, int | None]]:
+    """The operations that one does the work of, with their operands."""
+    if name in dialect.fused and arg is not None:
+        first, second = dialect.fused[name]
+        return [(first, arg >> 4), (second, arg & 15)]
+    if name == "COMPARE_OP" and arg is not None and arg & dialect.compare_to_bool:
+        return [(name, arg & ~dialect.compare_to_bool), ("TO_BOOL", None)]
+    return [(name, arg)]
 
 
 def _meanings(code: CodeType, dialect: Dialect) -> dict[str | None, Callable[[Instruction], Any]]:
@@ -104,18 +134,18 @@ def _meanings(code: CodeType, dialect: Dialect) -> dict[str | None, Callable[[In
     }
 
 
-def _at(by_unit: dict[int, Instruction], unit: int) -> Instruction:
+def _at(by_unit: dict[int, list[Instruction]], unit: int) -> Instruction:
     if unit not in by_unit:
         raise BytecodeError(f"a jump or handler goes to offset {unit * 2}, where no instruction starts")
-    return by_unit[unit]
+    return by_unit[unit][0]
 
 
-def _attach_handlers(code: CodeType, by_unit: dict[int, Instruction]) -> None:
+def _attach_handlers(code: CodeType, by_unit: dict[int, list[Instruction]]) -> None:
     entries = parse_table(code.co_exceptiontable)
     if not entries:
         return
     handlers = [Handler(_at(by_unit, e.target), e.depth, e.lasti) for e in entries]
     for entry, handler in zip(entries, handlers, strict=True):
         for unit in range(entry.start, entry.end):
-            if unit in by_unit:
-                by_unit[unit].handler = handler
+            for instruction in by_unit.get(unit, ()):
+                instruction.handler = handler

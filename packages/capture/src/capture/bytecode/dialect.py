@@ -16,7 +16,8 @@ from capture.bytecode.instruction import Instruction
 _FILES = (re.fullmatch(r"v(\d)(\d+)", module.name) for module in pkgutil.iter_modules([os.path.dirname(__file__)]))
 #: The versions that a file beside this one is about: ``v311.py`` and so on.
 SUPPORTED = tuple(sorted((int(found[1]), int(found[2])) for found in _FILES if found))
-UNSUPPORTED_MESSAGE = "capture supports CPython " + " and ".join(f"{major}.{minor}" for major, minor in SUPPORTED)
+_NAMES = [f"{major}.{minor}" for major, minor in SUPPORTED]
+UNSUPPORTED_MESSAGE = f"capture supports CPython {', '.join(_NAMES[:-1])} and {_NAMES[-1]}"
 
 
 @dataclass(frozen=True)
@@ -29,18 +30,29 @@ class Dialect:
     # How far a COMPARE_OP's operator lies above its specialisation hints, and the hints of each operator.
     compare_shift: int
     compare_hints: Mapping[str, int]
+    # The bit of a COMPARE_OP that makes its result a bool, which `decode` writes as a TO_BOOL of its own; 0: there is none.
+    compare_to_bool: int
+    # Two operations on locals in one: `decode` takes them apart, `assemble` joins them again.
+    fused: Mapping[str, tuple[str, str]]
+    # What pushes a cell itself, which `decode` calls LOAD_CLOSURE.
+    load_closure: str
     # For jumps that name their direction: the same jump the other way.
     forward: Mapping[str, str]
     backward: Mapping[str, str]
     # For conditional jumps that cannot go backward: the jump on the opposite condition.
     inverse: Mapping[str, str]
+    # Whether the NULL (or self) of a call lies beneath its callable, and not above.
+    null_beneath: bool
     # Snippets.
     push_callable: Callable[[Sequence[Instruction]], list[Instruction]]
     call: Callable[[int, tuple[str, ...]], list[Instruction]]
+    # Whether jumps on "true" and "false" take nothing but bools, which a TO_BOOL makes.
+    jumps_test_bools: bool
     pop_jump: Mapping[str, str]  # "true" | "false" | "none" | "not_none" -> opname
     end_for: Callable[[], list[Instruction]]  # what the target of a FOR_ITER starts with, passed at exhaustion
     # Whether a SEND whose iterator is exhausted takes that off the stack; else an END_SEND does.
     send_pops: bool
+    make_closure: Callable[[], list[Instruction]]  # pops a code, then its cells as a tuple; pushes the function
 
 
 @cache

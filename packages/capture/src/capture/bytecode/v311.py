@@ -21,17 +21,27 @@ def _call(count: int, kw_names: tuple[str, ...]) -> list[Instruction]:
     return [*names, Instruction("PRECALL", count), Instruction("CALL", count)]
 
 
+def _make_closure() -> list[Instruction]:
+    return [Instruction("MAKE_FUNCTION", 8)]
+
+
 DIALECT = Dialect(
     version=(3, 11),
     flag_bits={"LOAD_GLOBAL": 1},
     compare_shift=0,
     compare_hints={},
+    compare_to_bool=0,
+    fused={},
+    load_closure="LOAD_CLOSURE",
     forward={**_TO_FORWARD, "JUMP_BACKWARD": "JUMP_FORWARD", "JUMP_BACKWARD_NO_INTERRUPT": "JUMP_FORWARD"},
     backward={**_TO_BACKWARD, "JUMP_FORWARD": "JUMP_BACKWARD"},
     inverse={},
+    null_beneath=True,
     push_callable=_push_callable,
     call=_call,
+    jumps_test_bools=False,
     pop_jump={c.lower(): f"POP_JUMP_FORWARD_IF_{c}" for c in _CONDITIONS},
     end_for=list,
     send_pops=True,
+    make_closure=_make_closure,
 )

@@ -28,17 +28,26 @@ def _end_for() -> list[Instruction]:
     return [Instruction("END_FOR")]
 
 
+def _make_closure() -> list[Instruction]:
+    return [Instruction("MAKE_FUNCTION", 8)]
+
+
 DIALECT = Dialect(
     version=(3, 12),
     flag_bits={"LOAD_GLOBAL": 1, "LOAD_ATTR": 1, "LOAD_SUPER_ATTR": 2},
     compare_shift=4,
     # Which outcomes (unordered 1, less 2, greater 4, equal 8) make the comparison true: the specialiser's mask.
     compare_hints={"<": 2, "<=": 10, "==": 8, "!=": 7, ">": 4, ">=": 12},
+    compare_to_bool=0,
+    fused={},
+    load_closure="LOAD_CLOSURE",
     forward={"JUMP_BACKWARD": "JUMP_FORWARD", "JUMP_BACKWARD_NO_INTERRUPT": "JUMP_FORWARD"},
     backward={"JUMP_FORWARD": "JUMP_BACKWARD"},
     inverse=_INVERSE,
+    null_beneath=True,
     push_callable=_push_callable,
     call=_call,
+    jumps_test_bools=False,
     pop_jump={
         "true": "POP_JUMP_IF_TRUE",
         "false": "POP_JUMP_IF_FALSE",
@@ -47,4 +56,5 @@ DIALECT = Dialect(
     },
     end_for=_end_for,
     send_pops=False,
+    make_closure=_make_closure,
 )

@@ -60,6 +60,11 @@ class VariableBuilder:
             self._inputs[id(value)] = (value, variable)
         return variable
 
+    def met(self, value: Any) -> Variable | None:
+        """The variable of a real object that was looked at already."""
+        found = self._inputs.get(id(value))
+        return None if found is None else found[1]
+
     def _again(self, found: tuple[Any, Variable], source: Source | None) -> Variable:
         """The same object reached from another place."""
         value, variable = found

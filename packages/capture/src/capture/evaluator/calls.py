@@ -11,6 +11,7 @@ from capture.bytecode.dialect import current
 from capture.errors import Unsupported
 from capture.trace_rules import is_foreign, is_recorded_python, module_of, wrapped_init
 from capture.variables.base import Args, Kwargs, SymbolicRaise, Variable
+from capture.variables.classes import Class
 from capture.variables.constants import Known
 from capture.variables.functions import Function
 from capture.variables.generators import SUSPENDS, Suspended, suspended
@@ -20,6 +21,7 @@ from symshapes import is_generated
 
 from .errors import ProgramErrors
 from .frame import RETURN, YIELD, Evaluation, Frame, resume_with_error, run
+from .program import confuses_cells
 from .recorder import GraphRecorder
 
 #: What a RESUME says that follows the yields of a ``yield from`` and of an ``await``.
@@ -43,7 +45,33 @@ class FunctionCalls:
         m = self._m
         return function.realize(m).call(m, args, kwargs)
 
-    def call_function(self, function: Function, args: Args, kwargs: Kwargs) -> Variable:
+    def call_from(
+        self, caller: Frame, function: Variable, args: Args, kwargs: Kwargs, keeping: Variable | None = None
+    ) -> Variable:
+        """The same for an operation of a frame that does nothing more than to push what it gives: the graph may break within.
+
+        Or to push ``keeping``, whatever it gives, which must be None.
+        """
+        m = self._m
+        function = function.realize(m)
+        caller.passed = ()
+        while (behind := function.calls_through(m, args, kwargs)) is not None:
+            caller.passed += function.passed
+            function, args, kwargs = behind
+            function = function.realize(m)
+        if isinstance(function, Class):
+            return function.call_from(m, caller, args, kwargs)
+        if not isinstance(function, Function):
+            return function.call(m, args, kwargs)
+        caller.drops = keeping is not None
+        if keeping is None:
+            return self.call_function(function, args, kwargs, caller)
+        caller.push(keeping)
+        result = self.call_function(function, args, kwargs, caller)
+        caller.stack.pop()
+        return result
+
+    def call_function(self, function: Function, args: Args, kwargs: Kwargs, caller: Frame | None = None) -> Variable:
         """A Python function: known as a whole, a torch operation, or inlined."""
         m = self._m
         real = function.real
@@ -66,20 +94,25 @@ class FunctionCalls:
                 if init is not None:
                     return self.call(m.builder.known(init), args, kwargs)
                 raise Unsupported(f"call of {module}.{real.__qualname__}")
-        return self.inline(function, args, kwargs)
+        return self.inline(function, args, kwargs, caller)
 
-    def inline(self, function: Function, args: Args, kwargs: Kwargs) -> Variable:
-        """Evaluate the function's body in a frame of its own, into the same graph."""
+    def inline(self, function: Function, args: Args, kwargs: Kwargs, caller: Frame | None = None) -> Variable:
+        """Evaluate the function's body in a frame of its own, into the same graph; see ``call_from`` for ``caller``."""
         m = self._m
         code = function.code
         if is_generated(code):
             raise Unsupported(f"generated code ({code.co_qualname} in {code.co_filename})")
+        confused = confuses_cells(code)
+        if confused is not None:
+            raise Unsupported(confused)
         bound = function.bind(m, args, kwargs)
         # Those that it was made with, whatever its globals say now.
         builtins: Any = getattr(function.real, "__builtins__", None) or function.globals.get("__builtins__")
         if isinstance(builtins, types.ModuleType):
             builtins = vars(builtins)
-        frame = Frame(code, function.globals, builtins or {}, bound, function.closure)
+        # A tracer is to see each line once, in frames as they would be.
+        resumable = caller is not None and caller.resumable and m.state.visit is None
+        frame = Frame(code, function.globals, builtins or {}, bound, function.closure, resumable=resumable)
         if code.co_flags & SUSPENDS:
             made: Suspended = m.effects.created(suspended(frame, function, (args, kwargs)))
             self._suspended.append(made)

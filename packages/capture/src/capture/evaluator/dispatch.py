@@ -17,7 +17,7 @@ from capture.variables.lookups import class_lookup, shown_type
 from capture.variables.mappings import Dict, DictView
 from capture.variables.numbers import Symbolic
 from capture.variables.objects import Object
-from capture.variables.operations import BINARY, COMPARE, INPLACE, UNARY
+from capture.variables.operations import COMPARE, DISPATCHED, INPLACE, UNARY
 from capture.variables.sequences import Sequence, Tuple
 from capture.variables.sets import Set
 from capture.variables.slices import Range, Slice
@@ -26,9 +26,12 @@ from capture.variables.tensors import Tensor
 
 def binary(m: Interpreter, symbol: str, left: Variable, right: Variable, written: str = "") -> Variable:
     """``left symbol right``. ``written`` is what the program has there: ``+=`` where ``+`` stands in for it."""
-    function, name = BINARY[symbol]
+    function, name = DISPATCHED[symbol]
     written = written or symbol
     left, right = left.realize(m), right.realize(m)
+    for side in (left, right):
+        if side.rules_operators:
+            return side.operate(m, symbol, [left, right])
     if isinstance(left, Symbolic) or isinstance(right, Symbolic):
         left, right = _operands(m, symbol, left, right)
     numeric = isinstance(left, Tensor | Symbolic) or isinstance(right, Tensor | Symbolic)
@@ -150,6 +153,8 @@ def inplace(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Var
     """``left symbol right`` for ``+=`` and the other in-place operators; returns what is bound afterwards."""
     left, right = left.realize(m), right.realize(m)
     name = INPLACE[symbol].__name__
+    if left.rules_operators:
+        return left.operate(m, symbol, [left, right])
     if isinstance(left, Tensor):
         for method, value in ((f"__{name}__", left), (f"__{name[1:]}__", left), (f"__r{name[1:]}__", right)):
             _check_operator(m, method, value)
@@ -170,6 +175,8 @@ def unary(m: Interpreter, symbol: str, value: Variable) -> Variable:
     """``-x``, ``+x``, ``~x`` or ``abs(x)``."""
     function, name = UNARY[symbol]
     value = _not_a_truth(m, value.realize(m))
+    if value.rules_operators:
+        return value.operate(m, symbol, [value])
     if isinstance(value, Symbolic) and symbol == "~" and value.python_type() is int:
         return binary(m, "-", unary(m, "-", value), Constant(1))
     if isinstance(value, Tensor | Symbolic):
@@ -189,6 +196,9 @@ def compare(m: Interpreter, symbol: str, left: Variable, right: Variable) -> Var
     """``left symbol right`` for the six rich comparisons."""
     function, name, reflected = COMPARE[symbol]
     left, right = left.realize(m), right.realize(m)
+    for side in (left, right):
+        if side.rules_operators:
+            return side.operate(m, symbol, [left, right])
     if isinstance(left, Object) or isinstance(right, Object):
         found = _compare_objects(m, symbol, left, right, name, reflected)
         if found is not None:

@@ -41,6 +41,8 @@ class DynamicSizes:
         # Where sizes change there may be a 1 among them, which is to need no compile of its own.
         self._symbolic = DimPolicy.OPEN if history.is_open() else DimPolicy.DUCK
         self.env = ShapeEnv(locate=locate)
+        #: Whether an operation takes no symbols.
+        self.refused = False
         self.sizes: dict[str, Size] = {}
         self.strides: list[tuple[Size, Any]] = []
         self._names: dict[Source, str] = {}
@@ -65,7 +67,8 @@ class DynamicSizes:
         varies = [
             self._size_changes((self.name(source), "size", dim, value.dim()), n) for dim, n in enumerate(value.shape)
         ]
-        whole = self._is_whole(value, source, any(varies))
+        asked = value.dim() > 0 and self._history.is_constant((self.name(source), "size", 0, value.dim()))
+        whole = not asked and self._is_whole(value, source, any(varies))
         if whole:
             self._whole.add(self.name(source))
         # A 1 that never changed is the program's own (a mask for all heads), and what it knows of layouts.
@@ -132,7 +135,10 @@ class DynamicSizes:
                 self.strides.append((read, stride))
 
     def close(self) -> bool:
-        """Give up serving sizes of 1 with others, in the next attempts; False where this one did not."""
+        """Give up serving sizes of 1 with others, in the next attempts, or any with others; False where this one did not."""
+        if self.refused and not all(map(self._history.is_constant, self.met)):
+            self._history.make_constant(self.met)
+            return True
         if self.env.has_open:
             self._history.close()
         return self.env.has_open

@@ -44,7 +44,12 @@ class HandlerState(Variable):
 
 
 class Frame:
-    """``local`` maps names to variables; unbound ones are absent. ``result`` is set by a return or yield."""
+    """``local`` maps names to variables; unbound ones are absent. ``result`` is set by a return or yield.
+
+    The graph may be broken in a frame that is ``resumable``: the root, and one whose caller is resumable and has nothing left
+    to do in its operation but to push the result, or to drop it where ``drops``. ``step`` is where its operation began, and
+    ``passed`` are functions that lie between it and what it called: their code, and which of their calls.
+    """
 
     def __init__(
         self,
@@ -54,6 +59,7 @@ class Frame:
         local: dict[str, Variable],
         closure: list[Cell],
         is_root: bool = False,
+        resumable: bool = False,
     ) -> None:
         self.code = code
         self.program = program_of(code)
@@ -61,6 +67,8 @@ class Frame:
         self.builtins = builtins
         self.local = local
         self.cells: dict[str, Cell] = dict(zip(code.co_freevars, closure, strict=True))
+        #: Those that the frame begins with; in a comprehension that is evaluated in the frame others take their places.
+        self.own_cells = dict(self.cells)
         self.stack: list[Variable] = []
         self.ip = 0
         self.kw_names: tuple[str, ...] = ()
@@ -68,8 +76,17 @@ class Frame:
         #: What a generator's is handling while it is suspended.
         self.handled: Variable | None = None
         self.is_root = is_root
+        self.resumable = resumable
+        self.drops = False
+        self.passed: tuple[tuple[CodeType, int], ...] = ()
+        self.step = 0
         self.op: Op = self.program.ops[0]
         self.first_argument: Variable | None = local.get(code.co_varnames[0]) if code.co_argcount else None
+
+    def holds_cell(self, name: str) -> bool:
+        """Whether what a name's place among the locals holds is a cell, except for a while."""
+        code = self.code
+        return name in code.co_cellvars or (name in code.co_freevars and name not in code.co_varnames)
 
     # The value stack
 
@@ -101,7 +118,7 @@ class Frame:
 class Progress(State, Protocol):
     """What running a frame needs of the evaluation's state beside what variables do."""
 
-    #: Counts the root frame's operations.
+    #: Counts the operations of frames that are resumable.
     step: int
     #: Where a tracer watches: the lines evaluated in the current frame.
     visit: Visit | None
@@ -113,7 +130,10 @@ class Progress(State, Protocol):
         """It ends, or is suspended."""
 
     def begin_step(self, frame: Frame) -> None:
-        """Count a root operation; raises ``BreakHere`` at the one where the graph is to end."""
+        """Count an operation of a resumable frame; raises ``BreakHere`` at the one where the graph is to end."""
+
+    def suspended_here(self, reason: str) -> BreakHere:
+        """What is raised to break at the operation of the innermost frame, which is as it was before it."""
 
     def note_line(self) -> None:
         """Remember where evaluation stopped, before the frames are left."""
@@ -138,8 +158,8 @@ def run(m: Evaluation, frame: Frame) -> str:
         state.visit = caller if frame.is_root else caller.call(frame.code)
         ops = Watched(ops, state.visit)
     try:
-        if frame.is_root:
-            return _run_root(m, frame, ops)
+        if frame.resumable:
+            return _run_resumable(m, frame, ops)
         while True:
             try:
                 while True:
@@ -161,8 +181,8 @@ def run(m: Evaluation, frame: Frame) -> str:
         state.leave(frame)
 
 
-def _run_root(m: Evaluation, frame: Frame, ops: list[Op]) -> str:
-    """The same for the captured frame itself, where every operation may be a graph break."""
+def _run_resumable(m: Evaluation, frame: Frame, ops: list[Op]) -> str:
+    """The same where every operation may be a graph break."""
     state, effects = m.state, m.effects
     while True:
         op = frame.op = ops[frame.ip]
@@ -179,13 +199,13 @@ def _run_root(m: Evaluation, frame: Frame, ops: list[Op]) -> str:
             if effects.activity != activity:
                 raise Unsupported(reason) from problem
             frame.stack, frame.ip, frame.kw_names = stack, op.index, ()
-            raise BreakHere(reason) from problem
+            raise state.suspended_here(reason) from problem
         except Unsupported as problem:
             if effects.activity != activity or problem.step:
                 raise
             # Nothing happened in this step: the frame is as it was before it, ready to break here.
             frame.stack, frame.ip, frame.kw_names = stack, op.index, ()
-            raise BreakHere(problem.reason) from problem
+            raise state.suspended_here(problem.reason) from problem
         if signal is not None:
             return signal
 
@@ -218,9 +238,9 @@ def resume_with_error(m: Evaluation, frame: Frame, raised: SymbolicRaise) -> Non
         del raised
 
 
-def check_no_handler_state(frame: Frame) -> int | None:
+def check_no_handler_state(frames: Iterable[Frame]) -> int | None:
     """The step at which the oldest exception being handled was raised; None outside handlers."""
-    for value in frame.stack:
+    for value in (value for frame in frames for value in frame.stack):
         if isinstance(value, HandlerState):
             if value.origin < 0:
                 raise Unsupported("break inside an exception handler")

@@ -62,8 +62,20 @@ class LanguageIteration:
             stop = stopped(raised)
             raise raised if stop is None else stop from None
 
-    def elements(self, value: Variable) -> list[Variable]:
-        """All elements of an iterable, as ``list`` takes them."""
+    def among(self, iterable: Variable, value: Variable) -> bool:
+        """Whether an iterable gives a value, which it is asked for until it does."""
+        m = self._m
+        iterator = self.iterate(iterable).realize(m)
+        while True:
+            try:
+                if m.operators.equal(iterator.next(m), value):
+                    return True
+            except StopIter:
+                return False
+            m.state.count_instructions(1)
+
+    def elements(self, value: Variable, most: int | None = None) -> list[Variable]:
+        """All elements of an iterable, as ``list`` takes them; an iterator is asked for no more than ``most``."""
         m = self._m
         real = value.realize(m)
         if type(real) in (List, Tuple):
@@ -74,12 +86,13 @@ class LanguageIteration:
         if not isinstance(iterator, Iterator):
             iterator = iterator.realize(m)
         found: list[Variable] = []
-        while True:
+        while most is None or len(found) < most:
             try:
                 found.append(iterator.next(m))
             except StopIter:
-                return found
+                break
             m.state.count_instructions(1)
+        return found
 
     def _iterates_as_dict(self, cls: type) -> bool:
         """Whether what a dictionary of a class holds is copied as it lies, whatever else the class says of reading it."""

@@ -10,12 +10,14 @@ from capture.history import History
 from .builder import Inputs, VariableBuilder
 from .calls import FunctionCalls
 from .classes import ClassLookups
+from .custom_gradients import CustomGradients
 from .dynamic import DynamicSizes
 from .errors import ProgramErrors
 from .globals import ProgramGlobals
 from .guards import GuardTable
 from .identity import ObjectIdentity
 from .iteration import LanguageIteration
+from .levels import TransformLevels
 from .operators import LanguageOperators
 from .recorder import GraphRecorder
 from .refusals import Refusals
@@ -59,7 +61,9 @@ class Machine:
         self.calls = FunctionCalls(self, self.errors, self.recorder)
         self.operators = LanguageOperators(self)
         self.iteration = LanguageIteration(self)
+        self.levels = TransformLevels(self, self.state, self.effects, self.recorder)
         self.subgraphs = Subgraphs(self, self.state, self.effects, self.globals, self.recorder)
+        self.custom_gradients = CustomGradients(self, self.recorder, self.subgraphs)
 
     def release(self) -> None:
         """Let go of everything. The fakes' autograd graphs would hide the cycles from the garbage collector."""
@@ -71,6 +75,7 @@ class Machine:
         self.globals.release()
         self.effects.release()
         self.state.frames.clear()
+        self.state.suspended = ()
         self.errors.release()
         self.calls.release()
         vars(self).clear()  # some parts refer to this: it goes at once, with its parts, whenever garbage is collected

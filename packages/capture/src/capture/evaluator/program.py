@@ -11,6 +11,8 @@ from capture.bytecode.dialect import current
 from capture.errors import Unsupported
 from capture.identity_map import IdentityMap
 
+from .unevaluated import why_unevaluated
+
 #: Takes the interpreter, the frame and the operation; the types are those of ``opcodes.registry``, which fills the table.
 Handler = Callable[[Any, Any, "Op"], str | None]
 #: By name of the operation.
@@ -18,7 +20,7 @@ HANDLERS: dict[str, Handler] = {}
 
 
 def _unknown(m: Any, frame: Any, op: Op) -> str | None:
-    raise Unsupported(f"operation {op.name}")
+    raise Unsupported(why_unevaluated(op.name, op.arg))
 
 
 class Op:
@@ -59,12 +61,13 @@ class Op:
 
 
 class Program:
-    """The operations of ``code``; ``instructions`` are the same by index, for code generation."""
+    """The operations of ``code``; ``instructions`` are the same by index, for code generation. ``entry`` is the first RESUME."""
 
     def __init__(self, code: CodeType) -> None:
         self.instructions = decode(code)
         index = {id(instruction): i for i, instruction in enumerate(self.instructions)}
         self.ops: list[Op] = []
+        self.entry = next((i for i, each in enumerate(self.instructions) if each.opname == "RESUME"), 0)
         flag_bits = current().flag_bits
         line = code.co_firstlineno
         for i, instruction in enumerate(self.instructions):
@@ -85,6 +88,15 @@ class Program:
         ends = ("CHECK_EXC_MATCH", "POP_EXCEPT", "RERAISE", "WITH_EXCEPT_START")
         first = next((op.name for op in self.ops[index:] if op.name in ends), "")
         return self.ops[index].name == "PUSH_EXC_INFO" and first in ("CHECK_EXC_MATCH", "POP_EXCEPT")
+
+
+def confuses_cells(code: CodeType) -> str | None:
+    """In words, a name that is of a cell and of a free variable; None if none is.
+
+    3.12 and 3.13 compile a comprehension so whose captured variable hides one of an enclosing function, and take one for the other.
+    """
+    both = sorted(set(code.co_cellvars) & set(code.co_freevars))
+    return f"{both[0]!r} is a comprehension's variable and an enclosing function's, both in closures" if both else None
 
 
 _programs: IdentityMap[CodeType, Program] = IdentityMap()

@@ -9,13 +9,14 @@ from typing import Any, TypeGuard
 import torch
 from torch import fx
 
-from capture import config
+from capture import _torch, config
 from capture.errors import NotConstant, SkipFrame, Unsupported
 from capture.graph import GraphBuilder
 from capture.guards import GuardKind, ShapePredicate, Size, TensorMeta
 from capture.settings import in_force
 from capture.sources import Const, Source
 from capture.variables.assumptions import Guards
+from capture.variables.autograd_history import AutogradHistory
 from capture.variables.base import Args, Builder, Interpreter, Kwargs, Variable
 from capture.variables.constants import CONSTANT_TYPES, Constant
 from capture.variables.mappings import Dict
@@ -43,6 +44,8 @@ _FOLLOWS = frozenset(
         "is_non_overlapping_and_dense", "broadcast_shapes", "is_tensor", "eq", "ne",
     }
 )  # fmt: skip
+#: What torch's C++ says of symbolic sizes where it takes none.
+_NO_SYMBOLS = "on tensor with symbolic sizes"
 #: Of these what holds for most sizes need not hold for 0 and 1.
 _LAYOUTS = frozenset({"is_contiguous", "is_non_overlapping_and_dense"})
 
@@ -77,10 +80,13 @@ class GraphRecorder:
         #: Torch's settings where the frame begins, and how deep autocast is nested.
         self.entered_with = in_force()
         self.autocast_nesting = 0
+        #: Counts the program's questions whether gradients are computed.
+        self.asked_grad = 0
         self.autocast_nesting_change = 0
         self.refusals = refusals
         self._ranges = NumberRanges()
         self._scalars = ScalarTensors(guards)
+        self.autograd = AutogradHistory()
         #: An operator refused what it was given: eager would raise, too.
         self.refused_by_operator = False
         #: Tensors whose place in autograd's graph was asked for, and at which step; see `places`.
@@ -94,19 +100,21 @@ class GraphRecorder:
         self.fakes.clear()
         self._numbers.clear()
         self._number_inputs.clear()
+        self.autograd.release()
 
     def input(self, value: torch.Tensor, source: Source) -> tuple[fx.Node, Any]:
         """A tensor from outside becomes an input of the graph: its node and its fake. Guards its metadata."""
         sizes_known = self.dynamic_sizes
         policy, vary = sizes_known.policy(value, source), sizes_known.symbolic_strides(value, source)
         try:
-            fake = self.fake_mode.from_tensor(
-                value,
-                source=sizes_known.name(source),
-                policy=policy,
-                alike=None if policy is None else sizes_known.alike(source, value.dim()),
-                symbolic_strides=vary,
-            )
+            with _torch.beneath_levels():  # one from outside is of no level
+                fake = self.fake_mode.from_tensor(
+                    value,
+                    source=sizes_known.name(source),
+                    policy=policy,
+                    alike=None if policy is None else sizes_known.alike(source, value.dim()),
+                    symbolic_strides=vary,
+                )
         except NotImplementedError as error:
             # A wrapper of a function transform (vmap, grad): its frames are the interpreter's.
             raise SkipFrame(f"a tensor without a storage of its own ({error})") from error
@@ -143,12 +151,14 @@ class GraphRecorder:
 
     def note_offset(self, tensor: Tensor) -> None:
         """Where a tensor begins in its storage is asked for: that of a view follows from that of what it is a view of."""
-        self._note_offsets({tensor.fake.storage_key})  # type: ignore[attr-defined]
+        self._note_offsets({_torch.inside(tensor.fake).storage_key})
 
     def _note_offsets(self, storages: Collection[object]) -> None:
         for other in list(self.fakes.values()):
+            if other.value is None or other.source is None:
+                continue
             offset, source = other.fake.storage_offset(), other.source
-            if other.value is None or source is None or type(offset) is not int:
+            if type(offset) is not int:
                 continue
             if other.fake.storage_key in storages:  # type: ignore[attr-defined]
                 at = ShapePredicate((Size(source, "offset"),), ("offset",), f"offset == {offset}")
@@ -172,7 +182,8 @@ class GraphRecorder:
         fake_args = [p[1] for p in positional]
         fake_kwargs = {k: p[1] for k, p in named.items()}
         if fake_kwargs.get("requires_grad") is True:
-            raise Unsupported(f"{_name(target)}(requires_grad=True) makes a leaf that gradients may be asked of")
+            made = self.record(op, target, args, {k: v for k, v in kwargs.items() if k != "requires_grad"})
+            return made.method(self._m, "requires_grad_", [], {})
         effects, writes = self.fake_mode.effects, self.fake_mode.writes
         promised = len(self.dynamic_sizes.env.runtime_asserts)
         try:
@@ -203,6 +214,10 @@ class GraphRecorder:
             if promises:
                 raise Unsupported(
                     f"{_name(target)} may raise, which only the run can tell, where the program handles it"
+                )
+            if self._m.levels.inside:
+                raise Unsupported(
+                    "an operation within a function transform, where the program handles what it may raise"
                 )
             refused = self._refused_by_kernel(op, target, fake_args, fake_kwargs)
         if refused is not None:
@@ -235,7 +250,7 @@ class GraphRecorder:
             args = args[1:]
         copies, writes = self.fake_mode.doubtful_copies, self.fake_mode.writes
         try:
-            with self.fake_mode:
+            with self.fake_mode, self._m.levels.on_symbols:
                 result = taking_symbols(function, (*args, *kwargs.values()))(*args, **kwargs)
             if self.fake_mode.doubtful_copies != copies:
                 self.doubtful = self.doubtful or self._state.step
@@ -249,6 +264,7 @@ class GraphRecorder:
             raise Unsupported("calls nested too deep to inline") from None
         except Exception as error:
             self.refused_by_operator = not isinstance(error, NotImplementedError)
+            self.dynamic_sizes.refused |= self._m.levels.inside and _NO_SYMBOLS in str(error)
             raise Unsupported(f"{_name(target)} raises {type(error).__name__}: {error}") from error
 
     def _is_plain(self, result: Any) -> bool:
@@ -315,6 +331,13 @@ class GraphRecorder:
         if acts:
             node.meta["effect"] = "other"
         return self._wrap_result(node, values)
+
+    def call_for_effect(self, operation: Any, args: tuple[Any, ...]) -> fx.Node:
+        """Add a call that gives nothing, and was made on fakes already."""
+        self._effects.left_behind()
+        node = self.graph.call("call_function", operation, args, {}, self._state.where())
+        node.meta |= {"val": None, "step": self._state.step, "effect": "other"}
+        return node
 
     def forget(self, nodes: Sequence[fx.Node]) -> None:
         """Take calls out of the graph; nobody may know their values any more."""

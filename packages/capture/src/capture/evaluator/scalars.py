@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from capture._torch import add_to_each, held_alone
+from capture._torch import add_to_each, held_alone, inside, is_wrapped
 from capture.variables.assumptions import Guards
 from capture.variables.tensors import Tensor
 from symshapes import is_unbacked, print_expr
@@ -70,7 +70,7 @@ class ScalarTensors:
         self._variables = variables
         if wrote:
             self._write(target, args, kwargs)
-        elif target in _MAKERS and isinstance(result, torch.Tensor) and _is_scalar(result):
+        elif target in _MAKERS and isinstance(result, torch.Tensor) and _is_scalar(result) and not is_wrapped(result):
             self._make(target, args, kwargs, result)
         elif target == "item" and is_unbacked(result):
             held = self._of(args[0])
@@ -115,6 +115,8 @@ class ScalarTensors:
     def _of(self, fake: Any) -> Held | None:
         if not (isinstance(fake, torch.Tensor) and _is_scalar(fake)):
             return None
+        if is_wrapped(fake):
+            return None
         key = fake.storage_key  # type: ignore[attr-defined]
         if key in self._held:
             return self._held[key]
@@ -138,7 +140,7 @@ class ScalarTensors:
             return
         for target_tensor in tree_leaves(args[0]):
             held = self._of(target_tensor)
-            self._held[target_tensor.storage_key] = held and replace(held, added=(*held.added, (amount, alpha)))
+            self._held[inside(target_tensor).storage_key] = held and replace(held, added=(*held.added, (amount, alpha)))
 
     def _amount(self, other: Any) -> Any:
         """The number that is added, the same at each call."""
@@ -150,7 +152,7 @@ class ScalarTensors:
     def _lose(self, values: Iterable[Any]) -> None:
         for value in values:
             if isinstance(value, torch.Tensor):
-                self._held[value.storage_key] = None  # type: ignore[attr-defined]
+                self._held[inside(value).storage_key] = None
 
 
 def _is_scalar(tensor: torch.Tensor) -> bool:

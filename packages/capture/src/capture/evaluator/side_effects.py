@@ -65,6 +65,10 @@ class SideEffects:
         self.left_behind()
         self.changed.setdefault(id(variable), variable)
 
+    def has_changed(self, variable: Variable) -> bool:
+        """Whether a change of it was noted."""
+        return id(variable) in self.changed
+
     def left_behind(self) -> None:
         """Note that the program did what an evaluation cannot take back: a change, or a call in the graph."""
         self.activity += 1

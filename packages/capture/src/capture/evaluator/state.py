@@ -1,6 +1,6 @@
 """How far an evaluation is: the frames being evaluated, the steps of the root frame, and what the program was told.
 
-In: frames as they begin and end, root operations as they are evaluated. Out: steps, lines for messages, limits that are kept.
+In: frames as they begin and end, operations as they are evaluated. Out: steps, lines for messages, limits that are kept.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ class EvaluationState:
 
     def __init__(self, says_compiling: bool) -> None:
         self.frames: list[Frame] = []
-        #: Counts the root frame's operations; the driver's break points are such counts.
+        #: Counts the operations of resumable frames; the driver's break points are such counts.
         self.step = 0
+        #: The frames where the graph broke, the captured one first.
+        self.suspended: tuple[Frame, ...] = ()
         self.break_at: int | None = None
         self.instructions = 0
         self.last_line = ""
@@ -52,11 +54,19 @@ class EvaluationState:
         self.frames.pop()
 
     def begin_step(self, frame: Frame) -> None:
-        """Count a root operation; raises ``BreakHere`` at the one where the graph is to end."""
+        """Count an operation of a resumable frame; raises ``BreakHere`` at the one where the graph is to end."""
         self.step += 1
+        frame.step = self.step
         if self.step == self.break_at:
-            raise BreakHere
+            raise self.suspended_here()
         self.count_instructions(1)
+
+    def suspended_here(self, reason: str | None = None) -> BreakHere:
+        """What is raised to break at the operation of the innermost frame, which is as it was before it."""
+        self.suspended = tuple(self.frames)
+        if len(self.frames) > 1:
+            self.note_line()
+        return BreakHere(reason)
 
     def count_instructions(self, count: int) -> None:
         """Raises ``Unsupported`` where an evaluation takes too long."""

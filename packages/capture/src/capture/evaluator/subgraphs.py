@@ -25,6 +25,7 @@ from capture.variables.tensors import Tensor
 from symshapes import (
     SYMBOLIC,
     AssociativeScan,
+    Checkpoint,
     Conditional,
     ControlFlow,
     LazyGraphModule,
@@ -41,7 +42,7 @@ from .state import EvaluationState
 
 
 @dataclass
-class _Evaluated:
+class Evaluated:
     """What a function gave, and the calls that it recorded; those that are about sizes of what is outside stay there."""
 
     result: Variable
@@ -57,7 +58,7 @@ class _Evaluated:
 
 
 @dataclass(frozen=True)
-class _Like:
+class Like:
     """What a tensor is like."""
 
     shape: tuple[Any, ...]
@@ -88,11 +89,11 @@ class Subgraphs:
         self, condition: Tensor, branches: Sequence[Callable[[], Variable]], operands: Sequence[Tensor]
     ) -> Variable:
         """What the first branch gives where the condition holds, else the second; `operands` get a gradient in any case."""
-        first, second = parts = [self._evaluated(branch) for branch in branches]
+        first, second = parts = [self.evaluated(branch) for branch in branches]
         _require_alike(first, second)
         free = list(dict.fromkeys([*(o.node for o in operands), *first.free(), *second.free()]))
         self._require_apart(parts, free)
-        conditional = Conditional([self._taken_out(part, free) for part in parts])
+        conditional = Conditional([self.taken_out(part, free) for part in parts])
         values = self._connected([leaf.fake for leaf in first.leaves], free)
         called = self._called(conditional, [condition.node, *free], values, [*first.calls, *second.calls])
         return self._restored(first.result, iter(called))
@@ -106,17 +107,15 @@ class Subgraphs:
         """The body's values, beginning with `carried`, as soon as the condition does not hold of them."""
         given, made = self._step(body, [_like(value.fake) for value in carried], len(carried))
         own = [value.node for value in given]
-        test = self._evaluated(lambda: condition(list(given)), own)
+        test = self.evaluated(lambda: condition(list(given)), own)
         if len(test.leaves) != 1 or not isinstance(test.result, Tensor) or not _is_condition(test.leaves[0].fake):
             raise Unsupported("a loop's condition that is no tensor of one bool")
         if not isinstance(made.result, Tuple | List) or made.result.items != made.leaves:
             raise Unsupported("a loop's body that does not give the values that it takes")
-        _require_alike(_Evaluated(made.result, given, []), made)
+        _require_alike(Evaluated(made.result, given, []), made)
         free = _outside((test, made), own)
         self._require_apart([test, made], [*own, *free])
-        loop = Loop(
-            [self._taken_out(part, [*own, *free]) for part in (test, made)], len(carried), _late(carried, given)
-        )
+        loop = Loop([self.taken_out(part, [*own, *free]) for part in (test, made)], len(carried), _late(carried, given))
         arguments = [*(value.node for value in carried), *free]
         values = self._connected([leaf.fake for leaf in given], arguments)
         gone = [*own, *test.calls, *made.calls]
@@ -143,7 +142,7 @@ class Subgraphs:
             _require_same_metadata(one.fake, other.fake)
         free = list(dict.fromkeys([*(value.node for value in operands), *_outside([made], own)]))
         self._require_apart([made], [*own, *free])
-        scan = Scan([self._taken_out(made, [*own, *free])], count, len(over), _late(carried, given))
+        scan = Scan([self.taken_out(made, [*own, *free])], count, len(over), _late(carried, given))
         fakes = [leaf.fake for leaf in made.leaves[:count]]
         fakes += [self._stacked(leaf.fake, length) for leaf in made.leaves[count:]]
         arguments = [*(value.node for value in (*carried, *over)), *free]
@@ -162,18 +161,53 @@ class Subgraphs:
         if any(node.meta.get("effect") == "other" for node in made.calls):
             raise Unsupported("an associative scan whose function draws random numbers")
         free = _outside([made], own)
-        scan = AssociativeScan([self._taken_out(made, [*own, *free])], len(over), _late(over, given))
+        scan = AssociativeScan([self.taken_out(made, [*own, *free])], len(over), _late(over, given))
         fakes = [self._stacked(value.fake, length) for value in given[: len(over)]]
         arguments = [*(value.node for value in over), *free]
         return self._called(scan, arguments, fakes, [*own, *made.calls])
 
+    def checkpointed(
+        self, function: Callable[[], Variable], saves: Callable[..., bool] | None
+    ) -> tuple[Variable, list[fx.Node]]:
+        """What a function gives, and its calls, marked as a checkpoint that `saves` some values. It must do nothing that counts twice."""
+        graph = self._recorder.graph
+        before, around = set(graph.graph.nodes), graph.checkpoint
+        graph.checkpoint = Checkpoint(saves, around)
+        try:
+            result = self._unchanging(function, "a checkpoint")
+        finally:
+            graph.checkpoint = around
+        return result, [node for node in graph.graph.nodes if node not in before and node.op != "placeholder"]
+
     # Evaluating
 
-    def _evaluated(self, function: Callable[[], Variable], own: Sequence[fx.Node] = ()) -> _Evaluated:
+    def evaluated(self, function: Callable[[], Variable], own: Sequence[fx.Node] = ()) -> Evaluated:
         """Evaluate a function, to which the nodes `own` belong, that must leave nothing behind but its result and calls."""
-        recorder, effects = self._recorder, self._effects
-        graph = recorder.graph.graph
+        if self._m.levels.inside:
+            raise Unsupported("control flow within a function transform")
+        graph = self._recorder.graph.graph
         before = set(graph.nodes)
+        leaves: list[Tensor] = []
+
+        def evaluated() -> Variable:
+            result = function().realize(self._m)
+            leaves.extend(self._leaves(result))
+            return result
+
+        result = self._unchanging(evaluated, "control flow")
+        calls: dict[fx.Node, None] = {}
+        for node in graph.nodes:
+            if node in before or node.op == "placeholder":
+                continue
+            number = isinstance(node.meta.get("val"), SYMBOLIC)
+            if not number or any(part in calls or part in own for part in node.all_input_nodes):
+                calls[node] = None
+        return Evaluated(result, leaves, list(calls))
+
+    def _unchanging(self, function: Callable[[], Variable], what: str) -> Variable:
+        """Evaluate a function that must leave nothing behind but its result and calls; `what` would be wrong otherwise, in words."""
+        recorder, effects = self._recorder, self._effects
+        before = set(recorder.graph.placeholders)
         outside = [fake for fake in recorder.graph.inputs if isinstance(fake, torch.Tensor)]
         outside += [tensor.fake for tensor in recorder.fakes.values()]
         versions = [_version(fake) for fake in outside]
@@ -182,31 +216,27 @@ class Subgraphs:
         promised, from_data = len(env.runtime_asserts), env.unbacked_count
         iterators = [(each, dict(vars(each))) for each in self._iterators()]
         if any(isinstance(each, Generator) for each, _ in iterators):
-            raise Unsupported("control flow beside a generator, which it may step")
+            raise Unsupported(f"{what} beside a generator, which it may step")
         with effects.apart() as changed:
             try:
                 result = function().realize(self._m)
             except SymbolicRaise as error:
-                raise Unsupported("control flow over a function that raises") from error
-            leaves = list(self._leaves(result))
+                raise Unsupported(f"{what} over a function that raises") from error
         if changed() or self._globals.written != module_globals or len(recorder.placed) != placed:
-            raise Unsupported("control flow over a function that changes what is outside of it")
+            raise Unsupported(f"{what} over a function that changes what is outside of it")
         if any(vars(each) != state for each, state in iterators) or in_force() != settings:
-            raise Unsupported("control flow over a function that changes what is outside of it")
+            raise Unsupported(f"{what} over a function that changes what is outside of it")
         if len(env.runtime_asserts) != promised:
-            raise Unsupported("control flow over a function that promises something of data")
-        if [_version(fake) for fake in outside] != versions:
-            raise Unsupported("control flow over a function that writes to a tensor from outside of it")
-        calls: dict[fx.Node, None] = {}
-        for node in graph.nodes:
-            if node in before or node.op == "placeholder":
-                continue
-            number = isinstance(node.meta.get("val"), SYMBOLIC)
-            if not number or any(part in calls or part in own for part in node.all_input_nodes):
-                calls[node] = None
+            raise Unsupported(f"{what} over a function that promises something of data")
+        inputs = zip(recorder.graph.inputs, recorder.graph.placeholders, strict=True)  # also those that were met within
+        met = any(
+            isinstance(f, torch.Tensor) and _version(f) != n.meta["version"] for f, n in inputs if n not in before
+        )
+        if met or [_version(fake) for fake in outside] != versions:
+            raise Unsupported(f"{what} over a function that writes to a tensor from outside of it")
         if env.unbacked_count != from_data:
-            raise Unsupported("control flow over a function with sizes that are in data")
-        return _Evaluated(result, leaves, list(calls))
+            raise Unsupported(f"{what} over a function with sizes that are in data")
+        return result
 
     def _iterators(self) -> Iterable[Any]:
         """Those that the program holds: a step of one is a change that no object tells of."""
@@ -240,16 +270,16 @@ class Subgraphs:
             raise Unsupported("control flow over a function that gives more than tensors")
 
     def _step(
-        self, step: Callable[[list[Variable]], Variable], likes: Sequence[_Like], count: int
-    ) -> tuple[list[Tensor], _Evaluated]:
+        self, step: Callable[[list[Variable]], Variable], likes: Sequence[Like], count: int
+    ) -> tuple[list[Tensor], Evaluated]:
         """A step of a loop, evaluated over tensors like these, of which the first `count` are those that it carries on.
 
         What requires grad after a step does so before the next one, so it does before all.
         """
         while True:
-            given = [self._stand_in(like) for like in likes]
+            given = [self.stand_in(like) for like in likes]
             own = [value.node for value in given]
-            made = self._evaluated(lambda now=given: step(list(now)), own)  # type: ignore[misc]
+            made = self.evaluated(lambda now=given: step(list(now)), own)  # type: ignore[misc]
             late = [
                 leaf.fake.requires_grad and not value.fake.requires_grad
                 for value, leaf in zip(given[:count], made.leaves, strict=False)
@@ -260,7 +290,7 @@ class Subgraphs:
             likes = [replace(like, needs_grad=like.needs_grad or n) for like, n in zip(likes, late, strict=True)]
             self._recorder.forget([*own, *made.calls])
 
-    def _stand_in(self, like: _Like) -> Tensor:
+    def stand_in(self, like: Like) -> Tensor:
         """Another tensor like it, for the time of evaluation."""
         with self._recorder.fake_mode, torch.no_grad():
             fake = torch.empty_strided(like.shape, like.strides, dtype=like.dtype, device=like.device)
@@ -278,14 +308,14 @@ class Subgraphs:
 
     # Taking out
 
-    def _require_apart(self, parts: Sequence[_Evaluated], free: Sequence[fx.Node]) -> None:
+    def _require_apart(self, parts: Sequence[Evaluated], free: Sequence[fx.Node]) -> None:
         keys = [v.storage_key for node in free if isinstance(v := node.meta["val"], torch.Tensor)]  # type: ignore[attr-defined]
         for part in parts:
             own = [leaf.fake.storage_key for leaf in part.leaves]  # type: ignore[attr-defined]
             if any(key in keys or own.count(key) > 1 for key in own):
                 raise Unsupported("control flow over a function that gives what it was given, a view of it, or views")
 
-    def _taken_out(self, part: _Evaluated, free: Sequence[fx.Node]) -> fx.GraphModule:
+    def taken_out(self, part: Evaluated, free: Sequence[fx.Node]) -> fx.GraphModule:
         """The calls as a graph of their own, which takes the values of `free`."""
         graph = fx.Graph()
         env: dict[fx.Node, fx.Node] = {}
@@ -341,7 +371,7 @@ def _structure(value: Variable) -> Any:
     return type(value), keys, [_structure(part) for part in _parts(value)]
 
 
-def _require_alike(first: _Evaluated, second: _Evaluated) -> None:
+def _require_alike(first: Evaluated, second: Evaluated) -> None:
     """Raise where the results have not the same structure, sizes, strides, dtypes and devices; sizes are guarded to be."""
     if _structure(first.result) != _structure(second.result):
         raise Unsupported("control flow over functions whose results differ in structure")
@@ -357,7 +387,7 @@ def _require_same_metadata(a: Any, b: Any, *, laid_out: bool = True) -> None:
         raise Unsupported("control flow over functions whose results differ in metadata")
 
 
-def _outside(parts: Sequence[_Evaluated], own: Sequence[fx.Node]) -> list[fx.Node]:
+def _outside(parts: Sequence[Evaluated], own: Sequence[fx.Node]) -> list[fx.Node]:
     """What the parts use of what is around them."""
     return list(dict.fromkeys(node for part in parts for node in part.free() if node not in own))
 
@@ -368,11 +398,11 @@ def _late(carried: Sequence[Tensor], given: Sequence[Tensor]) -> list[int]:
     return [at for at, (value, each) in pairs if each.fake.requires_grad and not value.fake.requires_grad]
 
 
-def _like(fake: Any) -> _Like:
-    return _Like(tuple(fake.shape), tuple(fake.stride()), fake.dtype, fake.device, fake.requires_grad)
+def _like(fake: Any) -> Like:
+    return Like(tuple(fake.shape), tuple(fake.stride()), fake.dtype, fake.device, fake.requires_grad)
 
 
-def _slice(tensor: Tensor, *, dense: bool = False) -> _Like:
+def _slice(tensor: Tensor, *, dense: bool = False) -> Like:
     """A slice along the first dimension."""
     whole = _like(tensor.fake)
     strides = contiguous_strides(whole.shape[1:]) if dense else whole.strides[1:]
@@ -393,5 +423,5 @@ def _is_condition(fake: Any) -> bool:
 
 def _version(fake: Any) -> int:
     if fake.is_inference():
-        raise Unsupported("control flow over tensors that count no writes")
+        raise Unsupported("control flow or a checkpoint over tensors that count no writes")
     return int(fake._version)

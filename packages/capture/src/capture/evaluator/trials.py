@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from capture._torch import OpOverload, OpOverloadPacket
+from capture._torch import OpOverload, OpOverloadPacket, beneath_levels
 from symshapes import SYMBOLIC, hint_of
 
 #: Elements that zeros are made of at most: larger calls are taken to be as welcome as they look.
@@ -45,7 +45,7 @@ def range_refusal(function: Callable[..., Any], args: list[Any], kwargs: dict[st
     """
     if _is_programs_own(function):
         return None
-    with torch.random.fork_rng(devices=()):
+    with torch.random.fork_rng(devices=()), beneath_levels():
         try:
             function(*tree_map(_small, args), **{name: tree_map(_small, value) for name, value in kwargs.items()})
         except RuntimeError as error:

@@ -326,6 +326,8 @@ _READS: dict[type[S.Source], Callable[[_ProgramBuilder, Any], _Read]] = {
     S.CellContent: lambda _, source: ("cell", source.index, None),
     S.FunctionGlobal: lambda _, source: ("func_global", 0, source.variable),
     S.Referent: lambda _, source: ("referent", 0, None),
+    S.Applied: lambda _, source: ("apply", source.index, source.function),
+    S.Made: lambda _, source: ("made", 0, source.function),
     S.ClassEntry: lambda _, source: ("type_entry", 0, source.entry),
 }
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .base import FrameValues, Source
 from .parts import (
+    Applied,
     Attr,
     CellContent,
     ClassEntry,
@@ -16,6 +17,7 @@ from .parts import (
     FunctionGlobal,
     Item,
     KwDefault,
+    Made,
     ReadFrom,
     Referent,
     TypeOf,
@@ -24,6 +26,7 @@ from .parts import (
 from .roots import Builtin, Closure, ClosureCell, Const, Global, Local, ModuleGlobal, Namespace
 
 __all__ = [
+    "Applied",
     "Attr",
     "Builtin",
     "CellContent",
@@ -40,6 +43,7 @@ __all__ = [
     "Item",
     "KwDefault",
     "Local",
+    "Made",
     "ModuleGlobal",
     "Namespace",
     "ReadFrom",

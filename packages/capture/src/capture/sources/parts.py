@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -162,6 +163,26 @@ class DictValueAt(ReadFrom):
 
 
 @dataclass(frozen=True, slots=True)
+class Applied(ReadFrom):
+    """`function(base, index)` of a function of this package that looks into the value and changes nothing."""
+
+    function: Callable[[Any, int], Any]
+    index: int
+
+    __hash__ = kept_hash
+
+    @property
+    def name(self) -> str:
+        return f"{self.function.__name__}({self.base.name}, {self.index})"
+
+    def load(self) -> list[Instruction]:
+        return build.call_function(build.load_const(self.function), self.base.load(), build.load_const(self.index))
+
+    def read(self, values: FrameValues) -> Any:
+        return self.function(self.base.read(values), self.index)
+
+
+@dataclass(frozen=True, slots=True)
 class Default(ReadFrom):
     """`base.__defaults__[index]` of a Python function."""
 
@@ -274,6 +295,25 @@ class Referent(ReadFrom):
 
     def read(self, values: FrameValues) -> Any:
         return weakref.ref.__call__(self.base.read(values))
+
+    __hash__ = kept_hash
+
+
+@dataclass(frozen=True, slots=True)
+class Made(ReadFrom):
+    """`function(base)`: what stands for a value, made of it anew each time that it is read."""
+
+    function: Callable[[Any], Any]
+
+    @property
+    def name(self) -> str:
+        return self.base.name
+
+    def load(self) -> list[Instruction]:
+        return build.call_function(build.load_const(self.function), self.base.load())
+
+    def read(self, values: FrameValues) -> Any:
+        return self.function(self.base.read(values))
 
     __hash__ = kept_hash
 

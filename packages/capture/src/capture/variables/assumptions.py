@@ -28,6 +28,8 @@ class State(Protocol):
     says_compiling: bool
     asked_compiling: bool
     frames: list[Any]
+    #: Counts the root frame's operations.
+    step: int
 
     @property
     def frame(self) -> Any:

@@ -18,6 +18,7 @@ from capture.errors import NotConstant, Unsupported
 from capture.sources import Source
 
 from .assumptions import Classes, Guards, State
+from .autograd_history import AutogradHistory
 from .reconstruction import CannotReconstruct, Emitter
 
 Args = list["Variable"]
@@ -57,6 +58,9 @@ class Effects(Protocol):
 
     def mutated(self, variable: Variable) -> None:
         """Note a change of a tracked object."""
+
+    def has_changed(self, variable: Variable) -> bool:
+        """Whether a change of it was noted."""
 
     def apart(self) -> AbstractContextManager[Callable[[], bool]]:
         """Meanwhile changes are noted apart; gives what tells whether anything was changed that was there before."""
@@ -110,6 +114,9 @@ class Builder(Protocol):
 
     def wrap(self, value: Any, source: Source | None) -> Variable:
         """The variable of a real value read from ``source``; guards what it is. None: its identity is fixed."""
+
+    def met(self, value: Any) -> Variable | None:
+        """The variable of a real object that was looked at already."""
 
     def identified(self, variable: Any, source: Source | None) -> Any:
         """A variable of a known object, which ``source`` must go on to read."""
@@ -174,6 +181,12 @@ class Recorder(Protocol):
     autocast_nesting: int
     #: The variables of tensors, by the identity of their fakes.
     fakes: dict[int, Any]
+    #: The graph being built.
+    graph: Any
+    #: What the program did to autograd's graph.
+    autograd: AutogradHistory
+    #: Counts the program's questions whether gradients are computed.
+    asked_grad: int
 
     def record(self, op: str, target: Any, args: Args, kwargs: Kwargs) -> Variable:
         """Add one call. ``op`` is ``"call_function"`` or ``"call_method"``; the result is a variable."""
@@ -225,8 +238,63 @@ class Subgraphs(Protocol):
     ) -> list[Variable]:
         """What a step gives of what is carried and a slice of each of `over`: the last values carried, the rest of all steps."""
 
+    def checkpointed(
+        self, function: Callable[[], Variable], saves: Callable[..., bool] | None
+    ) -> tuple[Variable, list[fx.Node]]:
+        """What a function gives, and its calls, marked as a checkpoint that `saves` some values. It must do nothing that counts twice."""
+
     def associative_scan(self, combine: Callable[[list[Variable]], Variable], over: Sequence[Any]) -> list[Variable]:
         """What the function makes of all slices of `over` up to each, of two of each at a time."""
+
+
+class CustomGradients(Protocol):
+    """Backwards and hooks of the program in the graph."""
+
+    def function(
+        self,
+        outputs: Sequence[Any],
+        inputs: Sequence[Any],
+        backward: Callable[[list[Variable]], tuple[Variable, Sequence[int]]],
+        *,
+        saved: Collection[Any],
+        dirty: Collection[int],
+        apart: Collection[int],
+        once: bool,
+    ) -> list[Variable]:
+        """The outputs, connected to the inputs. `backward` makes of gradients a tuple of those of inputs, and says of which."""
+
+    def hook(self, tensor: Any, function: Callable[[list[Variable]], Variable]) -> fx.Node | None:
+        """Have a hook called with each gradient of a tensor: the call in the graph; None for one that changes nothing."""
+
+    def unhook(self, node: fx.Node) -> None:
+        """Take it away again."""
+
+
+class Levels(Protocol):
+    """Levels of function transforms (vmap, grad, jvp)."""
+
+    #: Whether the program's saved-tensor hooks are in force, which an evaluation does not see.
+    under_hooks: bool
+
+    @property
+    def inside(self) -> bool:
+        """Whether any level is entered: the graph cannot end here."""
+
+    @property
+    def on_symbols(self) -> AbstractContextManager[Any]:
+        """What operations run in: within levels, where sizes are symbols, in what takes them."""
+
+    def enter(self, function: Callable[..., int], args: Args) -> Variable:
+        """Enter a level; the number that it has."""
+
+    def leave(self, function: Callable[..., int]) -> Variable:
+        """Leave the innermost level."""
+
+    def set(self, function: Callable[..., Any], args: Args) -> None:
+        """Set what holds within levels."""
+
+    def level(self, number: Variable) -> Variable:
+        """A level that is entered, as an argument of an operation."""
 
 
 class Calls(Protocol):
@@ -234,6 +302,11 @@ class Calls(Protocol):
 
     def call(self, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
         """``function(*args, **kwargs)``."""
+
+    def call_from(
+        self, caller: Any, function: Variable, args: Args, kwargs: Kwargs, keeping: Variable | None = None
+    ) -> Variable:
+        """The same for an operation of a frame that only pushes what it gives, or ``keeping``: the graph may break within."""
 
     def call_function(self, function: Any, args: Args, kwargs: Kwargs) -> Variable:
         """A Python function: known as a whole, a torch operation, or inlined."""
@@ -309,8 +382,11 @@ class Iteration(Protocol):
     def exception_as_stop(self, action: Callable[[], Variable]) -> Variable:
         """Turn the program's ``StopIteration`` into exhaustion, with its value."""
 
-    def elements(self, value: Variable) -> list[Variable]:
-        """All elements of an iterable, as ``list`` takes them."""
+    def elements(self, value: Variable, most: int | None = None) -> list[Variable]:
+        """All elements of an iterable, as ``list`` takes them; an iterator is asked for no more than ``most``."""
+
+    def among(self, iterable: Variable, value: Variable) -> bool:
+        """Whether an iterable gives a value, which it is asked for until it does."""
 
     def pairs(self, value: Variable) -> list[tuple[Variable, Variable]]:
         """Keys and values of a mapping, or of an iterable of pairs, as ``dict`` takes them."""
@@ -336,6 +412,14 @@ class Interpreter(Protocol):
     @property
     def subgraphs(self) -> Subgraphs:
         """Control flow in the graph."""
+
+    @property
+    def custom_gradients(self) -> CustomGradients:
+        """The program's own backwards."""
+
+    @property
+    def levels(self) -> Levels:
+        """Levels of function transforms."""
 
     @property
     def errors(self) -> Errors:
@@ -423,6 +507,14 @@ class Variable:
         """``self(*args, **kwargs)``."""
         raise Unsupported(f"call of {self!r}")
 
+    def calls_through(self, m: Interpreter, args: Args, kwargs: Kwargs) -> tuple[Variable, Args, Kwargs] | None:
+        """The call that a call of this comes to and that alone, if there is one."""
+        return None
+
+    #: Functions that a call of this runs around the one that it comes to, outermost first: their code, and which of their calls with packed
+    #: arguments that is.
+    passed: tuple[tuple[types.CodeType, int], ...] = ()
+
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         """``self.name(*args, **kwargs)``."""
         return m.calls.call(self.attribute(m, name), args, kwargs)
@@ -453,7 +545,7 @@ class Variable:
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
         """``value in self`` by iteration, as Python does without ``__contains__``."""
-        return any(m.operators.equal(x, value) for x in m.iteration.elements(self))
+        return m.iteration.among(self, value)
 
     def realize(self, m: Interpreter) -> Variable:
         """The variable itself; an input not looked at yet installs its guards here."""
@@ -493,6 +585,24 @@ class Variable:
         """Change the real object, which ``e.load`` pushes; so it does the values, which all lie in locals by then."""
         raise Unsupported(f"side effect on {self!r}")
 
+    #: Whether ``with`` takes it, by its attributes ``__enter__`` and ``__exit__``.
+    manages_context = False
+
+    #: Whether its class decides about operators before any other operand's, by ``operate``.
+    rules_operators = False
+
+    def operate(self, m: Interpreter, symbol: str, operands: list[Variable]) -> Variable:
+        """The operator of one or two operands, of which this is one; the symbol of an assignment has changed the first."""
+        raise Unsupported(f"{symbol} of {self!r}")
+
+    def as_number(self, m: Interpreter, cls: type) -> Variable | None:
+        """``bool``, ``int`` or ``float`` of data, as a symbolic number; None where the value holds none."""
+        return None
+
+    def data_as_tensor(self, m: Interpreter) -> Variable | None:
+        """The tensor over the memory that a value's data lies in; None for values that have none."""
+        return None
+
     # Operators on built-in values, where no method written in Python decides
 
     def as_operand(self, m: Interpreter) -> Variable:
@@ -515,6 +625,10 @@ class Variable:
 
     #: What computes the value in the graph; None if the graph does not.
     node: fx.Node | None = None
+
+    def attached(self) -> Iterable[Variable]:
+        """What a result of the graph is given after the graph ran, where code that goes on has it."""
+        return ()
 
     def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
         """As argument of a torch operation: what the graph has there, and what the fakes take; raises ``Unsupported``."""

@@ -22,34 +22,23 @@ from .constants import BoundBuiltin, Constant, Known
 from .enums import EnumMember
 from .functions import Function, Method
 from .handlers import Fold, Handler, folds, handles, refuses
-from .iterators import CallableIterator, Iterator, RangeIterator, SequenceIterator, StopIter
+from .iterators import CallableIterator, StopIter
 from .lookups import MISSING, can_iterate, check_own_class, class_lookup, shown_type
+from .mappings import Dict
 from .modules import Module
 from .numbers import Symbolic, is_number, total
 from .objects import Object
 from .operations import BINARY, COMPARE, INPLACE, UNARY
+from .own_keys import real_hash
 from .partials import Partial
 from .sequences import List, Sequence, Tuple
+from .sets import Set, hashes_as_itself
 from .tensors import Tensor
 
 
 @handles(len)
 def _len(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return args[0].realize(m).length(m).realize(m)
-
-
-@handles(operator.length_hint)
-def _length_hint(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    value = args[0].realize(m)
-    if not isinstance(value, Iterator | Object):
-        return value.length(m).realize(m)
-    if isinstance(value, SequenceIterator) and type(value) is SequenceIterator and value.position >= 0:
-        return Constant(max(0, len(value.sequence.items) - value.position))  # type: ignore[attr-defined]
-    if isinstance(value, RangeIterator):
-        return Constant(len(value.rest))
-    if hasattr(value.python_type(), "__length_hint__") or isinstance(value, Object):
-        raise Unsupported(f"how many are left in {value!r}")
-    return args[1] if len(args) > 1 else Constant(0)
 
 
 @handles(iter)
@@ -229,10 +218,16 @@ def _hash(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         value.settle(m, set())
     if isinstance(value, Constant | Symbolic | Tuple) and m.builder.is_constant(value):
         return Constant(m.builder.fold(hash, [m.builder.to_python(value)]))
+    if isinstance(value, Object) and class_lookup(m, value.cls, "__hash__")[0] is None:
+        m.errors.throw(TypeError, f"unhashable type: {shown_type(value.cls)!r}")
     if isinstance(value, Object):
         found = value.special(m, "__hash__")
         if isinstance(found, Method):
-            return m.calls.call(found, [], {})
+            return Constant(real_hash(m, m.calls.call(found, [], {}).realize(m)))
+    if isinstance(value, List | Dict | Set):
+        value.hash_key(m)  # raises, or is that of a frozen set
+    if hashes_as_itself(value):
+        return Constant(hash(value.hash_key(m)))
     raise Unsupported(f"hash of {value!r}")
 
 
@@ -365,9 +360,10 @@ def _round(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
             function = number_function(f"{value.python_type().__name__.capitalize()}RoundTo")
             return m.recorder.record("call_function", function, [value, to], {})
     if isinstance(value, Object):
-        found = value.call_special(m, "__round__", args[1:] or list(kwargs.values()))
-        if found is not None:
-            return found
+        given = args[1:] or list(kwargs.values())
+        rounded = value.call_special(m, "__round__", [] if given and m.builder.is_none(given[0]) else given)
+        if rounded is not None:
+            return rounded
     return Fold(round)(m, args, kwargs)
 
 
@@ -376,6 +372,11 @@ def _pow(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if len(args) == 2 and not kwargs:
         return m.operators.binary("**", args[0], args[1])
     real = [a.realize(m) for a in args]
+    if isinstance(real[0], Object) and len(args) == 3 and not kwargs:
+        raised = real[0].call_special(m, "__pow__", real[1:])
+        if raised is not None and not (isinstance(raised, Constant) and raised.value is NotImplemented):
+            return raised
+        raise Unsupported("pow() of an object that does not take it")
     if len(args) == 3 and not kwargs and all(v.python_type() is int for v in real):
         found = total(m, "IntPowMod", real)
         if found is not None:
@@ -385,6 +386,8 @@ def _pow(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 @handles(divmod)
 def _divmod(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    if any(isinstance(a.realize(m), Object) for a in args):
+        return m.operators.binary("divmod()", args[0], args[1])
     return m.builder.new_tuple([m.operators.binary("//", args[0], args[1]), m.operators.binary("%", args[0], args[1])])
 
 

@@ -18,7 +18,7 @@ from .building import builds, known_part
 from .constants import BoundBuiltin, Constant, Known
 from .exceptions import ExceptionObject
 from .functions import Method
-from .handlers import handler_of, handles, refuses
+from .handlers import check_arguments, handler_of, handles, refuses
 from .iterators import SequenceIterator
 from .lookups import MISSING, class_lookup, is_data_descriptor, shown_type
 from .modules import Module
@@ -150,12 +150,20 @@ class Class(Known):
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         handler = handler_of(self.value)
         if handler is not None:
+            if self.value.__module__ == "builtins":
+                check_arguments(self.value, args, kwargs)
             return handler(m, args, kwargs)
         return construct(m, self, args, kwargs)
 
+    def call_from(self, m: Interpreter, caller: Any, args: Args, kwargs: Kwargs) -> Variable:
+        """The same for an operation of a frame that pushes the instance: the graph may break in ``__init__``."""
+        if handler_of(self.value) is not None:
+            return self.call(m, args, kwargs)
+        return construct(m, self, args, kwargs, caller)
 
-def construct(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs) -> Variable:
-    """``type.__call__``: ``__new__``, then ``__init__``."""
+
+def construct(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs, caller: Any = None) -> Variable:
+    """``type.__call__``: ``__new__``, then ``__init__``; see ``Class.call_from`` for ``caller``."""
     cls = cls_var.value
     meta_call = class_lookup(m, type(cls), "__call__")[0]
     if isinstance(meta_call, types.FunctionType):
@@ -182,15 +190,19 @@ def construct(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs) -> Var
     if not issubclass(instance.python_type(), cls):
         return instance
     if isinstance(instance, Object):
-        initialise(m, instance, args, kwargs)
+        initialise(m, instance, args, kwargs, caller)
     return instance
 
 
-def initialise(m: Interpreter, instance: Object, args: Args, kwargs: Kwargs) -> None:
-    """Run ``__init__``."""
+def initialise(m: Interpreter, instance: Object, args: Args, kwargs: Kwargs, caller: Any = None) -> None:
+    """Run ``__init__``; see ``Class.call_from`` for ``caller``."""
     init, owner = class_lookup(m, instance.cls, "__init__")
     if isinstance(init, types.FunctionType):
-        result = m.calls.call(m.builder.class_attribute(init), [instance, *args], kwargs)
+        function = m.builder.class_attribute(init)
+        if caller is None:
+            result = m.calls.call(function, [instance, *args], kwargs)
+        else:
+            result = m.calls.call_from(caller, function, [instance, *args], kwargs, keeping=instance)
         if not m.builder.is_none(result.realize(m)):
             m.errors.throw(TypeError, "__init__() should return None")
         return

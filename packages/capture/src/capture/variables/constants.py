@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections.abc
 import enum
 import string
 import types
@@ -293,7 +294,7 @@ def _build_reference(m: Interpreter, value: Any, source: Source | None) -> Varia
     return m.builder.identified(WeakReference(value), source)
 
 
-@builds(types.GenericAlias, types.UnionType, property)
+@builds(types.GenericAlias, type(collections.abc.Callable[[], None]), types.UnionType, property)
 @builds_where(lambda cls: cls.__module__ == "typing")
 def _build_known(m: Interpreter, value: Any, source: Source | None) -> Variable:
     return m.builder.identified(Known(value), source)

@@ -13,9 +13,11 @@ from capture.errors import Unsupported
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
+from .functions import Function
 from .handlers import handles
 from .mappings import Dict
 from .numbers import Symbolic
+from .partials import Partial
 from .sequences import List, Tuple
 from .tensors import Tensor
 
@@ -117,18 +119,16 @@ def _associative_scan(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 @handles("torch._higher_order_ops.associative_scan.generic_associative_scan")
 def _generic_associative_scan(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    """In torch's function, which has it call the function for many slices at once; see `_vmap`."""
+    """In torch's function, which has it call the function for many slices at once, by vmap: here it is called for each."""
     if not _within_torchs_own(m) or kwargs.keys() != {"additional_inputs"} or len(args) != 2:
         raise Unsupported("generic_associative_scan, called by itself")
-    return _combined(m, args[0], args[1], kwargs["additional_inputs"])
-
-
-@handles("torch._functorch.apis.vmap")
-def _vmap(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    """In an associative scan of torch's the function that is called for each slice, as the handler above calls it."""
-    if not _within_torchs_own(m):
-        raise Unsupported("call of torch.vmap")
-    return args[0]
+    flat = args[0].realize(m)
+    given = flat.keywords(m) if isinstance(flat, Partial) else {}
+    batched = given["combine_fn"].realize(m) if "combine_fn" in given else None
+    if not isinstance(flat, Partial) or not isinstance(batched, Function) or "func" not in batched.code.co_freevars:
+        raise Unsupported("an associative scan by another function than torch's")
+    one = m.effects.created(Partial(flat.function, flat.args, given | {"combine_fn": batched.held(m, "func")}))
+    return _combined(m, one, args[1], kwargs["additional_inputs"])
 
 
 def _within_torchs_own(m: Interpreter) -> bool:

@@ -26,21 +26,23 @@ def _bool(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = args[0].realize(m)
     if isinstance(value, Symbolic) and value.python_type() is bool:
         return value
-    if isinstance(value, Tensor):
-        return value.as_number(m, bool)
+    number = value.as_number(m, bool)
+    if number is not None:
+        return number
     return Constant(m.operators.truth(value))
 
 
-def _number(cls: type, method: str) -> None:
+def _number(cls: type) -> None:
     @handles(cls)
     def convert(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         if not args:
             return Constant(cls())
         value = args[0].realize(m)
-        if isinstance(value, Tensor):
-            if cls is complex:
-                raise Unsupported("complex() of a tensor's value")
-            return value.as_number(m, cls)
+        if isinstance(value, Tensor) and cls is complex:
+            raise Unsupported("complex() of a tensor's value")
+        number = None if len(args) > 1 or kwargs else value.as_number(m, cls)
+        if number is not None:
+            return number
         if isinstance(value, Symbolic):
             if value.python_type() is cls:
                 return value
@@ -49,8 +51,8 @@ def _number(cls: type, method: str) -> None:
             if cls is int and value.python_type() is float:
                 return m.recorder.record("call_function", torch.sym_int, [value], {})
             value = Constant(value.specialise(m))
-        if isinstance(value, Object):
-            found = value.call_special(m, method, [])
+        if isinstance(value, Object) and len(args) == 1 and not kwargs:
+            found = _of_object(m, value, cls)
             if found is not None:
                 return found
         try:
@@ -61,9 +63,34 @@ def _number(cls: type, method: str) -> None:
         return Constant(m.builder.fold(cls, real, named))
 
 
-_number(int, "__int__")
-_number(float, "__float__")
-_number(complex, "__complex__")
+#: The methods that say what number an object is, in the order in which they are asked.
+_ASKED: dict[type, tuple[str, ...]] = {
+    int: ("__int__", "__index__", "__trunc__"),
+    float: ("__float__", "__index__"),
+    complex: ("__complex__", "__float__", "__index__"),
+}
+
+
+def _of_object(m: Interpreter, value: Object, cls: type) -> Variable | None:
+    """What an object says that it is as a number; None if it has no word in it."""
+    for method in _ASKED[cls]:
+        found = value.call_special(m, method, [])
+        if found is None:
+            continue
+        found = found.realize(m)
+        if isinstance(found, Object) or found.python_type() not in (cls, int, bool, float):
+            raise Unsupported(f"{cls.__name__}() of what {method} gives no number for")
+        if found.python_type() is cls:
+            return found
+        if method == "__int__" or (method == "__float__" and found.python_type() is not float):
+            raise Unsupported(f"{cls.__name__}() of what {method} gives another number for")
+        return m.calls.call(m.builder.known(cls), [found], {})
+    return None
+
+
+_number(int)
+_number(float)
+_number(complex)
 
 
 @handles(str)
@@ -81,7 +108,13 @@ def _str(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 @handles(bytes)
 def _bytes(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return Constant(m.builder.fold(bytes, [m.builder.to_python(a) for a in args]))
+    real = args[0].realize(m) if len(args) == 1 and not kwargs else None
+    if isinstance(real, Object):
+        found = real.call_special(m, "__bytes__", [])
+        if found is not None:
+            return found
+    given = {k: m.builder.to_python(v) for k, v in kwargs.items()}
+    return Constant(m.builder.fold(bytes, [m.builder.to_python(a) for a in args], given))
 
 
 def _sequence_of(m: Interpreter, value: Variable) -> Variable:
@@ -105,7 +138,8 @@ def _reversed(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if isinstance(value, Range):
         return m.effects.created(iterators.RangeIterator(value.value[::-1]))
     if isinstance(value, Object) and value.payload is None:
-        raise Unsupported("reversed() of an object")
+        size = m.operators.index(value.length(m))
+        return m.effects.created(iterators.ItemIterator(value, size - 1, -1))
     listed = _sequence_of(m, value)
     assert isinstance(listed, Sequence)
     return m.effects.created(iterators.Computed(m.builder.new_tuple(list(reversed(listed.items)))))

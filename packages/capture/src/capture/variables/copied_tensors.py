@@ -29,7 +29,11 @@ def deep_copy_of_tensor(m: Interpreter, value: Tensor, copied: list[Any]) -> Var
 
     ``copied`` are the tensors that were copied before, in the same call.
     """
-    if value.cls is not torch.Tensor or value.fake.requires_grad or value.given_grad is not None:
+    if (
+        value.cls is not torch.Tensor
+        or value.fake.requires_grad
+        or not m.builder.is_none(value.attribute(m, "grad").realize(m))
+    ):
         raise Unsupported("deep copy of a tensor that requires gradients")
     if not value.fake.is_contiguous():
         raise Unsupported("deep copy of a tensor with gaps or an order of its own")

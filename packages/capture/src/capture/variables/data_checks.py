@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 
 from capture import config
-from capture._torch import CHECKS, check_is_size
+from capture._torch import CHECKS, check_is_size, inside
 from capture.errors import NotConstant, Unsupported
 from symshapes import constrain_range, is_unbacked, require, same_sizes
 
@@ -42,7 +42,7 @@ def _require(m: Interpreter, condition: Variable, message: Variable | None, erro
         text = _text(m, words)
         if text is None:
             text = f"Expected {condition.value.node.expr} to be True"
-        return _record_check(m, condition, text, error)
+        return record_check(m, condition, text, error)
     if condition.python_type() is not bool:
         m.errors.throw(TypeError, f"cond must be a bool, but got {condition.python_type()}")
     if m.operators.truth(condition):
@@ -53,7 +53,8 @@ def _require(m: Interpreter, condition: Variable, message: Variable | None, erro
     m.errors.throw(error, m.builder.to_python(m.operators.text(said)))
 
 
-def _record_check(m: Interpreter, condition: Symbolic, text: str, error: type[Exception]) -> Variable:
+def record_check(m: Interpreter, condition: Symbolic, text: str, error: type[Exception]) -> Variable:
+    """Have the graph raise an error where a condition does not hold."""
     told = [Constant(text), Constant(error.__name__), Constant(m.state.where())]
     return m.recorder.record("call_function", require, [condition, *told], {})
 
@@ -110,7 +111,7 @@ def _constrain_range(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
             if ends.get(name) is not None:
                 condition = m.operators.compare(sign, number, named[name]).realize(m)
                 if isinstance(condition, Symbolic):
-                    _record_check(m, condition, words, ValueError)
+                    record_check(m, condition, words, ValueError)
                 elif not m.operators.truth(condition):
                     raise Unsupported(words)
         return Constant(None)
@@ -130,7 +131,7 @@ def _equal(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     first, second = (tensor.fake for tensor in tensors)
     if first.dtype is not second.dtype or first.device != second.device or not same_sizes(first, second):
         raise Unsupported("torch.equal of tensors that may be unlike")
-    if first.storage_key is second.storage_key:  # type: ignore[attr-defined]
+    if inside(first).storage_key is inside(second).storage_key:
         raise Unsupported("torch.equal of one tensor with itself")
     same = m.recorder.record("call_function", torch.eq, [*tensors], {})
     every = m.recorder.record("call_method", "all", [same], {})

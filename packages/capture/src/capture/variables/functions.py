@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 from collections.abc import Hashable, Iterable
 from typing import Any, NoReturn
@@ -265,9 +266,10 @@ class Function(Variable):
 
 
 def _documentation(code: types.CodeType) -> str | None:
-    """What a function made of this code has for its documentation."""
-    found: str | None = types.FunctionType(code, {}, closure=(types.CellType(),) * len(code.co_freevars)).__doc__
-    return found
+    """What a function made of this code has for documentation."""
+    has = sys.version_info < (3, 13) or code.co_flags & inspect.CO_HAS_DOCSTRING  # type: ignore[attr-defined,unused-ignore]
+    first = code.co_consts[0] if has and code.co_consts else None
+    return first if isinstance(first, str) else None
 
 
 def _load_named(e: Emitter, values: dict[str, Variable]) -> None:
@@ -317,6 +319,9 @@ class Method(Variable):
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         return m.calls.call(self.function, [self.owner, *args], kwargs)
+
+    def calls_through(self, m: Interpreter, args: Args, kwargs: Kwargs) -> tuple[Variable, Args, Kwargs] | None:
+        return self.function, [self.owner, *args], kwargs
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if name == "__self__":

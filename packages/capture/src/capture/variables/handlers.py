@@ -16,6 +16,7 @@ import inspect
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from capture.errors import NotConstant, Unsupported
@@ -160,6 +161,9 @@ def check_arguments(function: Any, args: Args, kwargs: Kwargs) -> None:
     """Raise ``Unsupported`` with Python's message where a callable does not take these arguments."""
     signature = _signature(function)
     if signature is None:
+        least, most, names = _COUNTS.get(_key(function), (0, float("inf"), None))
+        if not least <= len(args) <= most or (names is not None and not kwargs.keys() <= names):
+            raise Unsupported(f"{label(function)} with {len(args)} arguments and {sorted(kwargs)}")
         return
     least, most = signature[1:]
     if kwargs or not least <= len(args) <= most:
@@ -167,6 +171,20 @@ def check_arguments(function: Any, args: Args, kwargs: Kwargs) -> None:
             signature[0].bind(*args, **kwargs)
         except TypeError as error:
             raise Unsupported(f"{label(function)}: {error}") from None
+
+
+#: Built-ins that tell no signature: how many positional arguments they take, and which names.
+_COUNTS: dict[Any, tuple[int, float, frozenset[str] | None]] = {
+    _key(each): (least, most, frozenset(names.split()))
+    for each, least, most, names in (
+        (iter, 1, 2, ""), (next, 1, 2, ""), (getattr, 2, 3, ""), (vars, 0, 1, ""), (dir, 0, 1, ""), (map, 2, inf, ""),
+        (filter, 2, 2, ""), (zip, 0, inf, "strict"), (range, 1, 3, ""), (slice, 1, 3, ""), (set, 0, 1, ""), (frozenset, 0, 1, ""),
+        (type, 1, 3, ""), (super, 0, 2, ""), (min, 1, inf, "key default"), (max, 1, inf, "key default"), (bool, 0, 1, ""),
+        (reversed, 1, 1, ""), (enumerate, 1, 2, "start"), (list, 0, 1, ""), (tuple, 0, 1, ""), (str, 0, 3, "object encoding errors"),
+        (int, 0, 2, "base"), (float, 0, 1, ""), (complex, 0, 2, "real imag"), (bytes, 0, 3, "source encoding errors"),
+        (functools.reduce, 2, 3, ""),
+    )
+}  # fmt: skip
 
 
 @functools.cache

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable
 
 from capture.bytecode import build
 
-from .base import Args, Interpreter, Kwargs, Variable
+from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
 from .reconstruction import CannotReconstruct, Emitter
@@ -116,6 +116,43 @@ class ReversedIterator(SequenceIterator):
         if self.position != len(self.sequence.items) - 1:  # type: ignore[attr-defined]
             if self.position < 0:
                 raise CannotReconstruct(self, "a reversed iterator at its end")
+            _set_position(e, self.position)
+
+
+class ItemIterator(Iterator):
+    """Over an object that has ``__getitem__`` and no ``__iter__``: asks for one place after the other, until there is none."""
+
+    cls: type = type(iter(type("Items", (), {"__getitem__": None})()))
+
+    def __init__(self, owner: Variable, position: int = 0, by: int = 1) -> None:
+        self.owner: Variable | None = owner
+        self.position = position
+        self.by = by
+        if by < 0:
+            self.cls = reversed
+
+    def next(self, m: Interpreter) -> Variable:
+        if self.owner is None or self.position < 0:
+            raise StopIter
+        try:
+            found = self.owner.item(m, Constant(self.position)).realize(m)
+        except SymbolicRaise as raised:
+            if issubclass(raised.exception.python_type(), IndexError | StopIteration):
+                self.owner = None
+                raise StopIter from None
+            raise
+        self.position += self.by
+        return found
+
+    def made_of(self) -> Iterable[Variable]:
+        if self.by < 0 or self.owner is None:
+            return super().made_of()
+        return (self.owner,)
+
+    def reconstruct(self, e: Emitter) -> None:
+        assert self.owner is not None
+        e.call(iter, [self.owner])
+        if self.position:
             _set_position(e, self.position)
 
 
@@ -295,7 +332,8 @@ class UserIterator(Iterator):
 @handles(enumerate)
 def _enumerate(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     start = args[1] if len(args) > 1 else kwargs.get("start", Constant(0))
-    return m.effects.created(Enumerate(m.iteration.iterate(args[0]), m.operators.index(start)))
+    inner = m.iteration.iterate(args[0] if args else kwargs["iterable"])
+    return m.effects.created(Enumerate(inner, m.operators.index(start)))
 
 
 @handles(zip)

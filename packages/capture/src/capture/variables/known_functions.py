@@ -25,7 +25,7 @@ from capture.sources import Const
 from capture.trace_rules import module_of
 
 from . import modules
-from .base import Args, Interpreter, Kwargs, Variable
+from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
 from .caches import Cached
 from .constants import Constant, Known
 from .copied_tensors import deep_copy_of_tensor
@@ -82,8 +82,9 @@ def _is_compiling(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """A captured program may ask whether a compiler traces it: one does, unless that makes it fail.
 
     Torch's optimizers then compute in ways that are less exact than eager's (what is a double there is a float), and check less: they are told no.
+    So are its function transforms, which then give functions the names of those that they transform.
     """
-    if f"{m.state.frame.globals.get('__name__')}.".startswith("torch.optim."):
+    if f"{m.state.frame.globals.get('__name__')}.".startswith(("torch.optim.", "torch._functorch.")):
         return Constant(False)
     m.state.asked_compiling = True
     return Constant(m.state.says_compiling)
@@ -224,7 +225,11 @@ def _update_wrapper(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if not isinstance(wrapper, Function) or wrapper.real is not None:
         raise Unsupported("functools.update_wrapper of a function from outside the frame")
     for name in ("__name__", "__qualname__", "__module__", "__doc__"):
-        wrapper.attrs[name] = wrapped.realize(m).attribute(m, name).realize(m)
+        try:
+            wrapper.attrs[name] = wrapped.attribute(m, name).realize(m)
+        except SymbolicRaise as raised:  # modules and partial applications have no name
+            if raised.exception.python_type() is not AttributeError:
+                raise
     if isinstance(wrapped, Function):
         for key, value in m.iteration.pairs(wrapped.attribute(m, "__dict__")):
             wrapper.attrs[m.builder.to_python(key)] = value

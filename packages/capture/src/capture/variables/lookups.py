@@ -91,3 +91,25 @@ def shown_type(cls: type) -> str:
         if isinstance(entry, _TELLING) and entry.__objclass__ is cls:
             return repr(entry).removesuffix("' objects>").rpartition("'")[2]
     return cls.__name__
+
+
+class _Empty:
+    __slots__ = ("slot",)
+    slot: bool
+
+
+@functools.cache
+def _empty_slots_name_modules() -> bool:
+    """Whether the message of an empty slot has a class's full name, as from 3.13."""
+    try:
+        return _Empty().slot
+    except AttributeError as error:
+        return __name__ in str(error)
+
+
+def shown_holder(cls: type) -> str:
+    """A class's name as the message of an empty slot of its instance has it."""
+    if not _empty_slots_name_modules():
+        return shown_type(cls)
+    module = cls.__module__
+    return f"{module}.{cls.__qualname__}" if module not in ("builtins", "__main__") else cls.__qualname__

@@ -16,6 +16,7 @@ from .base import Interpreter, Variable
 from .building import builds
 from .constants import CONSTANT_TYPES
 from .mappings import Dict
+from .own_keys import has_own
 from .placeholders import Lazy
 
 
@@ -90,7 +91,10 @@ def _build_mapping(m: Interpreter, value: dict[Any, Any], source: Source | None)
         else:
             literal = False
             key = m.builder.wrap(k, DictKeyAt(source, i))
-            entries[key.hash_key(m)] = (key, Lazy(v, Item(source, k)))
+            hashed = key.hash_key(m)
+            if has_own(hashed):  # a guard would ask the program's methods, too
+                raise Unsupported("a dictionary from outside with keys whose class defines __hash__")
+            entries[hashed] = (key, Lazy(v, Item(source, k)))
     made = Dict(entries, cls)
     made.original = dict(entries)
     keys = tuple(value)

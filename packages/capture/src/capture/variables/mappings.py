@@ -16,10 +16,11 @@ from .constants import BoundBuiltin, Constant
 from .handlers import handles
 from .iterators import Iterator, StopIter
 from .lookups import shown_type
+from .operations import BINARY
 from .placeholders import Lazy
 from .reconstruction import CannotReconstruct, Emitter, method_of
 from .sequences import DUNDERS, builtin_method
-from .sets import SET_ALGEBRA, SET_OPERATORS, Set, unordered
+from .sets import SET_ALGEBRA, SET_OPERATORS, Given, Set, hashes_as_itself, unordered
 
 
 class VarKey:
@@ -148,6 +149,8 @@ class Dict(Variable):
             m.errors.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
         if hasattr(self, "py_" + name) or name in DUNDERS or name == "update":
             return BoundBuiltin(self, name)
+        if name == "fromkeys":
+            return m.builder.known(getattr(self.cls, name))
         raise Unsupported(f"{self.cls.__name__}.{name}")
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
@@ -410,7 +413,22 @@ class DictView(Variable):
         if self.kind == "values" or symbol not in SET_OPERATORS:
             return None
         first, second = (Set.of(m, unordered(m, side)) for side in (left, right))
-        return SET_ALGEBRA[SET_OPERATORS[symbol]](m, first, second)
+        made: Any = SET_ALGEBRA[SET_OPERATORS[symbol]](m, first, second)
+        reals = [side.real(m) if isinstance(side, DictView) else Given(m, side).real for side in (left, right)]
+        if None not in reals:
+            made.twin = BINARY[symbol][0](*reals)
+        return made
+
+    def real(self, m: Interpreter) -> Any:
+        """A real view of real keys, which sets of it are made of in the same order; None if they are not all known."""
+        entries = self.owner.in_order(m)
+        if not all(
+            hashes_as_itself(x.realize(m)) for pair in entries.values() for x in pair[: 1 if self.kind == "keys" else 2]
+        ):
+            return None
+        if self.kind == "keys":
+            return dict.fromkeys(entries).keys()
+        return {key: value.realize(m).hash_key(m) for key, (_, value) in entries.items()}.items()
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if name == "isdisjoint" or name in DUNDERS:
@@ -446,6 +464,34 @@ def _ordered_dict(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 def _defaultdict(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     made = m.effects.created(Dict({}, collections.defaultdict, args[0].realize(m) if args else Constant(None)))
     return _fill(m, made, args[1:], kwargs)
+
+
+def inherits_from_keys(method: Any) -> bool:
+    """Whether a class method is the ``fromkeys`` that a class of dictionaries has from ``dict``."""
+    owner = getattr(method, "__self__", None)
+    return isinstance(owner, type) and issubclass(owner, dict) and method.__name__ == "fromkeys"
+
+
+def from_keys(m: Interpreter, cls: type, args: Args, kwargs: Kwargs) -> Variable:
+    """``fromkeys`` of a class that inherits it: whatever the class makes is given one item after the other."""
+    named = dict(zip(("iterable", "value"), args, strict=False)) | kwargs
+    if "iterable" not in named or len(named) != len(args) + len(kwargs):
+        raise Unsupported("fromkeys with other than its arguments")
+    made = m.calls.call(m.builder.known(cls), [], {}).realize(m)
+    for key in m.iteration.elements(named["iterable"]):
+        made.set_item(m, key.realize(m), named.get("value", Constant(None)))
+    return made
+
+
+@handles(collections._count_elements)  # type: ignore[attr-defined]
+def _count_elements(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    """What a counter does with an iterable."""
+    counts = args[0].realize(m)
+    for element in m.iteration.elements(args[1]):
+        key = element.realize(m)
+        before = counts.method(m, "get", [key, Constant(0)], {})
+        counts.set_item(m, key, m.operators.binary("+", before, Constant(1)))
+    return Constant(None)
 
 
 def _fromkeys(cls: type) -> None:

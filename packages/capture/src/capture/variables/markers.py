@@ -17,7 +17,7 @@ from capture.trace_rules import module_of
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
 from .functions import Function
-from .handlers import handles, handles_wrapper
+from .handlers import handler_of, handles, handles_wrapper
 from .objects import Object
 
 _OFF_AT_EXIT = "run_callbacks_on_exit"
@@ -35,6 +35,9 @@ def _kept_out(m: Interpreter, wrapped: Variable, args: Args, kwargs: Kwargs) -> 
     """What is kept from compilers is called between two graphs. Parts of torch's optimizers are so for torch's own one alone."""
     function = wrapped.realize(m)
     real = function.real if isinstance(function, Function) else None
+    known = None if real is None else handler_of(real, module_of(real))
+    if known is not None:
+        return known(m, args, kwargs)
     if real is None or not f"{module_of(inspect.unwrap(real))}.".startswith("torch.optim."):
         raise Unsupported("call of a function that is kept from compilers (torch.compiler.disable)")
     return m.calls.call(function, args, kwargs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import torch
@@ -37,6 +38,25 @@ _CALL: Any = vars(torch.nn.Module)["__call__"]
 _CALL_IMPL: Any = vars(torch.nn.Module)["_call_impl"]
 _GETATTR: Any = vars(torch.nn.Module)["__getattr__"]
 _SETATTR: Any = vars(torch.nn.Module)["__setattr__"]
+
+Passed = tuple[tuple[types.CodeType, int], ...]
+#: The way of a call to ``_call_impl``, and to ``forward`` where there are no hooks.
+_WRAPPED: Passed = ((_CALL.__code__, -1),)
+_UNHOOKED: Passed = (*_WRAPPED, (_CALL_IMPL.__code__, 0))
+
+
+class ModuleCall(Variable):
+    """What a module's call comes to, within frames of torch's that are not evaluated."""
+
+    def __init__(self, function: Variable, passed: Passed) -> None:
+        self.function = function
+        self.passed = passed
+
+    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        return m.calls.call(self.function, args, kwargs)
+
+    def calls_through(self, m: Interpreter, args: Args, kwargs: Kwargs) -> tuple[Variable, Args, Kwargs]:
+        return self.function, args, kwargs
 
 
 class Module(Object):
@@ -122,25 +142,26 @@ class Module(Object):
             raise Unsupported(f"deleting {name!r} of a module")
         self.generic_delete(m, name)
 
-    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    def calls_through(self, m: Interpreter, args: Args, kwargs: Kwargs) -> tuple[Variable, Args, Kwargs]:
         raw = class_lookup(m, self.cls, "__call__")[0]
         if raw is not _CALL:
-            return m.calls.call(m.builder.new_method(m.builder.class_attribute(raw), self), args, kwargs)
-        return self.call_as_module(m, args, kwargs)
+            return m.builder.new_method(m.builder.class_attribute(raw), self), args, kwargs
+        called, passed = self.called_as_module(m)
+        return ModuleCall(called, passed), args, kwargs
 
-    def call_as_module(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        """``torch.nn.Module.__call__``, whatever the class makes of it."""
+    def called_as_module(self, m: Interpreter) -> tuple[Variable, Passed]:
+        """What ``torch.nn.Module.__call__`` calls, whatever the class makes of it, and through which functions."""
         if not m.builder.is_none(self.attribute(m, "_compiled_call_impl").realize(m)):
             raise Unsupported("module with its own compiled call")
         m.guards.note_code_of(_CALL)
         found, _ = class_lookup(m, self.cls, "_call_impl")
         if found is not _CALL_IMPL or "_call_impl" in self.attrs or "_call_impl" in self.instance_dict():
-            return m.calls.call(self.attribute(m, "_call_impl"), args, kwargs)
+            return self.attribute(m, "_call_impl"), _WRAPPED
         m.guards.not_shadowed(self, "_call_impl")
         m.guards.note_code_of(_CALL_IMPL)
         if self.hooked(m):
-            return m.calls.call(self.attribute(m, "_call_impl"), args, kwargs)
-        return m.calls.call(self.attribute(m, "forward"), args, kwargs)
+            return self.attribute(m, "_call_impl"), _WRAPPED
+        return self.attribute(m, "forward"), _UNHOOKED
 
     def hooked(self, m: Interpreter) -> bool:
         """Whether any hook would run; guards that none does."""
@@ -180,7 +201,7 @@ def module_call(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     owner = args[0].realize(m)
     if not isinstance(owner, Module):
         raise Unsupported("Module.__call__ of an unknown object")
-    return owner.call_as_module(m, args[1:], kwargs)
+    return m.calls.call(owner.called_as_module(m)[0], args[1:], kwargs)
 
 
 @builds(torch.nn.Module, subclasses=True)

@@ -73,19 +73,37 @@ _ROUNDED_ALIKE = (torch.float32, torch.float64)
 _EXACT = (torch.int64, torch.float32, torch.float64)
 
 
-def _making(function: Any) -> None:
+def _making(function: Any, most: int = 3) -> None:
+    """``most``: how many arguments it takes by position."""
+
     @handles(function)
     def make(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         dtype, device = [*args[1:], Constant(None), Constant(None)][:2]
-        if 1 <= len(args) <= 3 and not kwargs.keys() - {"dtype", "device"}:
+        if 1 <= len(args) <= most and not kwargs.keys() - {"dtype", "device"}:
             found = tensor_of(m, args[0], kwargs.get("dtype", dtype), kwargs.get("device", device))
             if found is not None:
                 return found
+            memory = args[0].realize(m).data_as_tensor(m)
+            if memory is not None:
+                return _converted(m, memory, kwargs.get("dtype", dtype), kwargs.get("device", device), function)
         return m.recorder.record("call_function", function, args, kwargs)
 
 
 _making(torch.tensor)
 _making(torch.as_tensor)
+_making(torch.asarray, most=1)
+
+
+def _converted(m: Interpreter, memory: Variable, dtype: Variable, device: Variable, function: Any) -> Variable:
+    """The tensor made of other data in memory: over that memory where it need not be another, unless a copy is asked for."""
+    named = {"dtype": dtype, "device": device, "copy": Constant(function is torch.tensor)}
+    if m.builder.is_none(device) and default_devices():
+        named["device"] = Constant(default_devices()[-1])
+    given = {name: value for name, value in named.items() if not m.builder.is_none(value)}
+    if len(given) == 1:
+        return m.recorder.record("call_method", "clone" if function is torch.tensor else "detach", [memory], {})
+    made = m.recorder.record("call_method", "detach", [memory], {})
+    return m.recorder.record("call_method", "to", [made], given)
 
 
 def tensor_of(m: Interpreter, data: Variable, dtype: Variable, device: Variable) -> Variable | None:

@@ -22,6 +22,7 @@ from .constants import BoundBuiltin, Constant
 from .functions import Method
 from .handlers import handler_of, handles
 from .instances import Instance, InstanceDict
+from .iterators import ItemIterator
 from .lookups import (
     C_METHODS,
     HEAP_TYPE,
@@ -32,9 +33,11 @@ from .lookups import (
     gives_own_class,
     is_data_descriptor,
     made_by_object,
+    shown_holder,
     shown_type,
 )
 from .mappings import Dict
+from .own_keys import own_key
 from .payloads import fill_payload, has_content, payload_of, reconstruct_with_payload
 from .reconstruction import CannotReconstruct, Emitter
 
@@ -66,7 +69,7 @@ def descriptor_get(m: Interpreter, raw: Any, owner: type, obj: Variable | None, 
         obj.set_attribute(m, name, value)
         return value
     if isinstance(raw, types.MemberDescriptorType) and isinstance(obj, Object):
-        words = f"{shown_type(cls)!r} object has no attribute {name!r}"
+        words = f"{shown_holder(cls)!r} object has no attribute {name!r}"
         return obj.instance_attribute(m, name) or obj.empty_slot(m, raw, words)
     if isinstance(raw, C_METHODS):
         return m.builder.known(raw) if obj is None else _bound_slot(m, raw, obj, cls, name)
@@ -299,10 +302,13 @@ class Object(Instance):
         raise Unsupported(f"method {name!r} of {self.cls.__name__}, which is written in C")
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        return m.calls.call(*self.calls_through(m, args, kwargs))
+
+    def calls_through(self, m: Interpreter, args: Args, kwargs: Kwargs) -> tuple[Variable, Args, Kwargs]:
         found = self.special(m, "__call__")
         if found is None:
             m.errors.throw(TypeError, f"{shown_type(self.cls)!r} object is not callable")
-        return m.calls.call(found, args, kwargs)
+        return found, args, kwargs
 
     def truth(self, m: Interpreter) -> bool:
         answer = self.call_special(m, "__bool__", [])
@@ -317,6 +323,11 @@ class Object(Instance):
             return m.identity.key(self)
         if self.payload is not None and isinstance(raw, C_METHODS):
             return self.payload.hash_key(m)
+        if raw is None:
+            m.errors.throw(TypeError, f"unhashable type: {shown_type(self.cls)!r}")
+        method = self.special(m, "__hash__")
+        if isinstance(raw, types.FunctionType) and method is not None:
+            return own_key(m, self, method)
         raise Unsupported(f"hash of {self.cls.__name__}, which defines __hash__")
 
     def length(self, m: Interpreter) -> Variable:
@@ -327,9 +338,12 @@ class Object(Instance):
 
     def iterate(self, m: Interpreter) -> Variable:
         method = self.special(m, "__iter__")
-        if method is None:
-            raise Unsupported(f"iteration over {self.cls.__name__} by __getitem__")
-        return m.iteration.iterate_with(method)
+        if method is not None:
+            return m.iteration.iterate_with(method)
+        raw = class_lookup(m, self.cls, "__iter__")[0]
+        if raw is None or class_lookup(m, self.cls, "__getitem__")[0] is MISSING:
+            m.errors.throw(TypeError, f"{shown_type(self.cls)!r} object is not iterable")
+        return m.effects.created(ItemIterator(self))
 
     def next(self, m: Interpreter) -> Variable:
         return m.iteration.next_of_object(self)

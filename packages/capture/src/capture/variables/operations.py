@@ -22,6 +22,8 @@ BINARY: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "<<": (operator.lshift, "lshift"),
     ">>": (operator.rshift, "rshift"),
 }
+#: With what is no operator, and yet goes by the methods of both operands.
+DISPATCHED: dict[str, tuple[Callable[[Any, Any], Any], str]] = {**BINARY, "divmod()": (divmod, "divmod")}
 INPLACE: dict[str, Callable[[Any, Any], Any]] = {
     symbol + "=": getattr(operator, "i" + name) for symbol, (_, name) in BINARY.items()
 }

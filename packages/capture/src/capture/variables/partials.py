@@ -13,7 +13,7 @@ from capture.sources import Attr, Item, Source
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds
-from .constants import BoundBuiltin
+from .constants import BoundBuiltin, Constant
 from .handlers import handles
 from .mappings import Dict
 from .placeholders import Lazy
@@ -57,7 +57,10 @@ class Partial(Variable):
         return m.identity.key(self)
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        return m.calls.call(self.function, [*self.args, *args], {**self.keywords(m), **kwargs})
+        return m.calls.call(*self.calls_through(m, args, kwargs))
+
+    def calls_through(self, m: Interpreter, args: Args, kwargs: Kwargs) -> tuple[Variable, Args, Kwargs]:
+        return self.function, [*self.args, *args], {**self.keywords(m), **kwargs}
 
     def keywords(self, m: Interpreter) -> Kwargs:
         """Its keyword arguments, as they are now."""
@@ -87,7 +90,14 @@ class Partial(Variable):
             return self.attrs[name]
         if name == "__call__":
             return BoundBuiltin(self, name)
-        if hasattr(functools.partial, name):
+        if name in ("__doc__", "__module__") and self.own is None:
+            if self.source is not None:
+                m.guards.predicate(self, lambda real: _own_attributes(real) is None, "{} was given no attributes")
+            return Constant(getattr(functools.partial, name))
+        if hasattr(functools.partial, name) and name not in (
+            "__name__",
+            "__qualname__",
+        ):  # these are of the class alone
             raise Unsupported(f"partial.{name}")
         if self.source is not None:
             own = self.own or {}

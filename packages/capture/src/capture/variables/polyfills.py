@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import collections
 import functools
 import heapq
 from collections.abc import Callable
@@ -177,13 +176,6 @@ def _heapreplace_max(heap: list[Any], item: Any) -> Any:
 @stands_for(heapq._heapify_max)
 def _heapify_max(heap: list[Any]) -> None:
     _order(heap, _greater)
-
-
-@stands_for(vars(collections)["_count_elements"])
-def _count_elements(mapping: Any, iterable: Any) -> None:
-    get = mapping.get
-    for element in iterable:
-        mapping[element] = get(element, 0) + 1
 
 
 class Compared(Variable):

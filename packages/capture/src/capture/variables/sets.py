@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-import itertools
+import types
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
@@ -14,27 +14,30 @@ from capture.sources import Const, Source
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, converts
-from .constants import CONSTANT_TYPES, BoundBuiltin, Constant
+from .constants import CONSTANT_TYPES, BoundBuiltin, Constant, Known
 from .handlers import handles
 from .iterators import SequenceIterator
 from .lookups import shown_type
 from .operations import COMPARE
+from .placeholders import resolved
 from .reconstruction import CannotReconstruct, Emitter
 from .sequences import DUNDERS, Tuple, builtin_method
+
+#: A real set; None where the elements are not all known.
+Twin = set[Any] | frozenset[Any] | None
 
 
 class Set(Variable):
     """A set or frozenset (``cls``): hashed element -> element, in order of insertion.
 
-    Iteration order of a real set is by hash: iterating is allowed where the order of an equal real set is known.
+    Iteration order of a real set is by hash and history: iterating is allowed where that is certain. Elements that hash as what stands for
+    them lie in a ``twin``, too: a real set to which happens all that happens to the program's, so that it has that one's order.
     """
 
-    #: As many elements fit into a table that was never enlarged.
-    SMALL = 4
-
-    def __init__(self, entries: dict[Hashable, Variable], cls: type = set) -> None:
+    def __init__(self, entries: dict[Hashable, Variable], cls: type = set, twin: Twin = None) -> None:
         self.entries = entries
         self.cls = cls
+        self.twin: Twin = cls() if twin is None and not entries else twin
         #: The real set began empty, and elements were only added; in the order of ``entries``.
         self.only_grew = self.in_order = False
         #: Where the real set, which ``entries`` are in the order of, is read again.
@@ -47,7 +50,8 @@ class Set(Variable):
         for element in elements:
             real = element.realize(m)
             entries.setdefault(real.hash_key(m), real)
-        made = cls(entries, kind)
+        known = in_order and all(map(hashes_as_itself, entries.values()))
+        made = cls(entries, kind, kind(list(entries)) if known else None)
         made.only_grew, made.in_order = True, in_order
         m.effects.created(made)
         return made
@@ -75,23 +79,18 @@ class Set(Variable):
         """The elements in the order in which the real set gives them, if that is certain."""
         if len(self.entries) <= 1:
             return list(self.entries.values())
-        if all(isinstance(x, Constant) for x in self.entries.values()):
-            # Order depends on the history of the table: only small integers without collisions are certain.
-            values = list(self.entries)
-            if all(type(v) is int and 0 <= v < 8 for v in values):
-                return [self.entries[v] for v in sorted(values)]  # type: ignore[type-var]
-            if self.only_grew and len(values) <= self.SMALL:
-                # Of two elements that want one place the first to come has it.
-                ways = [values] if self.in_order else itertools.permutations(values)
-                orders = {tuple(set(way)) for way in ways}
-                if len(orders) == 1:
-                    return [self.entries[v] for v in orders.pop()]
-        return None
+        return None if self.twin is None else [self.entries[v] for v in self.twin]
 
-    @property
-    def is_rebuilt_alike(self) -> bool:
-        """Whether adding the elements one by one, in the order of ``entries``, gives a set with the real one's order."""
-        return (self.only_grew and self.in_order) or self.known_order() is not None
+    def building_order(self) -> list[Variable] | None:
+        """An order in which adding the elements one by one gives a set with the real one's order; None if none is known."""
+        if self.twin is None or len(self.entries) <= 1:
+            return list(self.entries.values()) if len(self.entries) <= 1 or (self.only_grew and self.in_order) else None
+        wanted, size = list(self.twin), self.twin.__sizeof__()
+        for way in (list(self.entries), wanted, wanted[::-1]):
+            rebuilt = self.cls(way)
+            if rebuilt.__sizeof__() == size and list(rebuilt) == wanted:
+                return [self.entries[v] for v in way]
+        return None
 
     def ordered(self, m: Interpreter) -> list[Variable]:
         """The elements in the order in which the real set gives them."""
@@ -108,7 +107,7 @@ class Set(Variable):
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
         real = value.realize(m)
-        return real.may_be_among(m, self.entries) and real.hash_key(m) in self.entries
+        return real.may_be_among(m, self.entries) and sought(m, real) in self.entries
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if not hasattr(self.cls, name):
@@ -122,9 +121,13 @@ class Set(Variable):
         if algebra is not None:
             result: Variable = self
             for other in args:
-                result = algebra(m, result, Set.of(m, unordered(m, other.realize(m))))
+                result = algebra(m, result, Given(m, other))
             return result if args else self.py_copy(m)
         return builtin_method(self, m, name, args, kwargs)
+
+    def forget_order(self) -> None:
+        """After a change of which the real set's order is not followed."""
+        self.twin = None
 
     def changed(self, m: Interpreter) -> Variable:
         """Note a change. Gives None, as the methods that change a set do."""
@@ -134,37 +137,102 @@ class Set(Variable):
 
     def py_add(self, m: Interpreter, value: Variable) -> Variable:
         """``set.add``."""
-        self.entries.setdefault(value.hash_key(m), value)
+        key = value.hash_key(m)
+        if self.twin is not None and hashes_as_itself(value):
+            self.twin.add(key)  # type: ignore[union-attr]
+        else:
+            self.forget_order()
+        self.entries.setdefault(key, value)
         return self.changed(m)
 
     def py_discard(self, m: Interpreter, value: Variable) -> Variable:
         """``set.discard``."""
-        self.entries.pop(value.hash_key(m), None)
+        key = sought(m, value)
+        self.entries.pop(key, None)
+        if self.twin is not None:
+            self.twin.discard(key)  # type: ignore[union-attr]
         self.only_grew = False
         return self.changed(m)
 
     def py_remove(self, m: Interpreter, value: Variable) -> Variable:
         """``set.remove``; raises ``KeyError`` in the program."""
-        if value.hash_key(m) not in self.entries:
+        if sought(m, value) not in self.entries:
             m.errors.throw_value(KeyError, [value])
         return self.py_discard(m, value)
+
+    def py_pop(self, m: Interpreter) -> Variable:
+        """``set.pop`` of one whose order is known; raises ``KeyError`` in the program if it is empty."""
+        order = self.known_order()
+        if order is None:
+            raise Unsupported("an element taken from a set, whose order is not known")
+        if not order:
+            m.errors.throw(KeyError, "pop from an empty set")
+        if self.twin is not None:
+            key = self.twin.pop()  # type: ignore[union-attr]
+        else:
+            key = next(iter(self.entries))
+        self.only_grew = False
+        value = self.entries.pop(key)
+        self.changed(m)
+        return value
 
     def py_clear(self, m: Interpreter) -> Variable:
         """``set.clear``."""
         self.entries.clear()
+        self.twin = self.cls()
         return self.changed(m)
 
     def py_copy(self, m: Interpreter) -> Variable:
         """``set.copy``."""
-        return m.effects.created(Set(dict(self.entries), self.cls))
+        if self.cls is frozenset:
+            return self
+        return m.effects.created(Set(dict(self.entries), self.cls, None if self.twin is None else self.twin.copy()))
 
     def py_update(self, m: Interpreter, *others: Variable) -> Variable:
         """``set.update``."""
         self.in_order = False
         for other in others:
-            for x in unordered(m, other):
-                real = x.realize(m)
-                self.entries.setdefault(real.hash_key(m), real)
+            given = Given(m, other)
+            if self.twin is not None and given.real is not None:
+                self.twin.update(given.real)  # type: ignore[union-attr]
+            else:
+                self.forget_order()
+            for key, x in given.entries.items():
+                self.entries.setdefault(key, x)
+        return self.changed(m)
+
+    def become(self, m: Interpreter, result: Any) -> Variable:
+        """Take over what an operation came to, which the real one does in place."""
+        self.entries, self.twin = result.entries, result.twin
+        self.only_grew = self.in_order = False
+        return self.changed(m)
+
+    def py_intersection_update(self, m: Interpreter, *others: Variable) -> Variable:
+        """``set.intersection_update``, which takes over the elements of a new set."""
+        return self.become(m, self.method(m, "intersection", list(others), {}) if others else self.py_copy(m))
+
+    def py_difference_update(self, m: Interpreter, *others: Variable) -> Variable:
+        """``set.difference_update``."""
+        for other in others:
+            self._apply(m, "difference_update", Given(m, other), lambda own, given: own.keys() - given.keys())
+        return Constant(None)
+
+    def py_symmetric_difference_update(self, m: Interpreter, other: Variable) -> Variable:
+        """``set.symmetric_difference_update``."""
+        return self._apply(
+            m, "symmetric_difference_update", Given(m, other), lambda own, given: own.keys() ^ given.keys()
+        )
+
+    def _apply(
+        self, m: Interpreter, name: str, given: Given, kept: Callable[[dict[Hashable, Any], dict[Hashable, Any]], Any]
+    ) -> Variable:
+        if self.twin is not None and given.real is not None:
+            getattr(self.twin, name)(given.real)
+        else:
+            self.forget_order()
+        left = kept(self.entries, given.entries)
+        self.entries = {k: v for k, v in (given.entries | self.entries).items() if k in left}
+        self.only_grew = self.in_order = False
         return self.changed(m)
 
     def py_issubset(self, m: Interpreter, other: Variable) -> Variable:
@@ -180,16 +248,18 @@ class Set(Variable):
         return Constant(self.entries.keys().isdisjoint(Set.of(m, unordered(m, other)).entries.keys()))
 
     def made_of(self) -> Iterable[Variable]:
-        if not self.is_rebuilt_alike:
+        order = self.building_order()
+        if order is None:
             raise CannotReconstruct(self, "a set whose order depends on more than its elements")
-        return self.entries.values()
+        return order
 
     def reconstruct(self, e: Emitter) -> None:
+        order = self.building_order() or []
         if self.cls is set:
-            e.emit(build.build_set(e.load_many(self.entries.values())))
+            e.emit(build.build_set(e.load_many(order)))
             return
         e.emit(build.push_callable(build.load_const(self.cls)))
-        e.load_list(list(self.entries.values()))
+        e.load_list(order)
         e.emit(build.call(1))
 
     def written(self) -> Iterable[Variable]:
@@ -199,7 +269,7 @@ class Set(Variable):
         e.call_discarding(set.clear, [self])
         e.emit(build.push_callable(build.load_const(set.update)))
         e.load(self)
-        e.load_list(list(self.entries.values()))
+        e.load_list(self.building_order() or list(self.entries.values()))
         e.emit(build.call(2), build.pop())
 
     def binary(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
@@ -210,12 +280,9 @@ class Set(Variable):
     def inplace(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
         if self.cls is not set or symbol[:-1] not in SET_OPERATORS:
             return None
-        given = Set.of(m, other.entries.values()) if isinstance(other, Set) else other
-        result: Any = m.operators.binary(symbol[:-1], self, given)
-        self.entries = result.entries
-        self.only_grew, self.in_order = self.only_grew and symbol == "|=", False
-        self.read_from = None
-        m.effects.mutated(self)
+        if not isinstance(other, Set):
+            return None  # a new set, if the other takes it
+        self.method(m, IN_PLACE[symbol], [other], {})
         return self
 
     def compare(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
@@ -229,31 +296,78 @@ def unordered(m: Interpreter, value: Variable) -> list[Variable]:
     return list(value.entries.values()) if isinstance(value, Set) else m.iteration.elements(value)
 
 
-def _algebra(keep: Callable[[Set, Set], dict[Hashable, Variable]]) -> Callable[[Interpreter, Any, Set], Variable]:
-    def combine(m: Interpreter, left: Any, right: Set) -> Variable:
-        return m.effects.created(Set(keep(left, right), left.cls))
+def sought(m: Interpreter, value: Variable) -> Hashable:
+    """The key that stands for a value that is looked for in a set: a set as if it were frozen."""
+    return frozenset(value.entries) if isinstance(value, Set) else value.hash_key(m)
+
+
+def hashes_as_itself(value: Variable) -> bool:
+    """Whether the key that stands for a value has the value's own hash, in this process."""
+    if isinstance(value, Constant | Known):
+        return type(value.value) is not types.CodeType
+    if isinstance(value, Tuple):
+        return all(hashes_as_itself(resolved(x)) for x in value.items)
+    if isinstance(value, Set):
+        return all(map(hashes_as_itself, value.entries.values()))
+    return False
+
+
+class Given:
+    """An operand of a set operation: its elements by key, and as a real object that is iterated and counted alike, if that is known."""
+
+    def __init__(self, m: Interpreter, value: Variable) -> None:
+        value = value.realize(m)
+        self.entries: dict[Hashable, Variable] = {}
+        self.real: Any = None
+        if isinstance(value, Set):
+            self.entries = dict(value.entries)
+            self.real = None if value.twin is None else value.twin.copy()
+            return
+        for x in m.iteration.elements(value):
+            element = x.realize(m)
+            self.entries.setdefault(element.hash_key(m), element)
+        if all(map(hashes_as_itself, self.entries.values())):
+            # One of a dictionary is made room for at once.
+            self.real = dict.fromkeys(self.entries) if value.python_type() is dict else list(self.entries)
+
+
+def _algebra(
+    name: str, keep: Callable[[Any, Any], dict[Hashable, Variable]]
+) -> Callable[[Interpreter, Any, Any], Variable]:
+    def combine(m: Interpreter, left: Any, right: Any) -> Variable:
+        """``right`` is a set, or what a method was given."""
+        known = right.twin if isinstance(right, Set) else right.real
+        twin = None if left.twin is None or known is None else getattr(left.twin, name)(known)
+        return m.effects.created(Set(keep(left, right), left.cls, twin))
 
     return combine
 
 
 #: Named and operator forms of the set operations.
-SET_ALGEBRA: dict[str, Callable[[Interpreter, Any, Set], Variable]] = {
-    "union": _algebra(lambda a, b: {**a.entries, **{k: v for k, v in b.entries.items() if k not in a.entries}}),
-    "intersection": _algebra(lambda a, b: {k: v for k, v in a.entries.items() if k in b.entries}),
-    "difference": _algebra(lambda a, b: {k: v for k, v in a.entries.items() if k not in b.entries}),
+SET_ALGEBRA: dict[str, Callable[[Interpreter, Any, Any], Variable]] = {
+    "union": _algebra(
+        "union", lambda a, b: {**a.entries, **{k: v for k, v in b.entries.items() if k not in a.entries}}
+    ),
+    "intersection": _algebra("intersection", lambda a, b: {k: v for k, v in a.entries.items() if k in b.entries}),
+    "difference": _algebra("difference", lambda a, b: {k: v for k, v in a.entries.items() if k not in b.entries}),
     "symmetric_difference": _algebra(
+        "symmetric_difference",
         lambda a, b: {
             **{k: v for k, v in a.entries.items() if k not in b.entries},
             **{k: v for k, v in b.entries.items() if k not in a.entries},
-        }
+        },
     ),
 }
+#: The methods that the in-place operators come to.
+IN_PLACE = {
+    "|=": "update", "&=": "intersection_update", "-=": "difference_update", "^=": "symmetric_difference_update",
+}  # fmt: skip
 SET_OPERATORS = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}
 
 
 @builds(set, frozenset)
 def _build_set(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    if all(type(x) in CONSTANT_TYPES or isinstance(x, enum.Enum | type) for x in value):
+    if all(type(x) in CONSTANT_TYPES or isinstance(x, enum.Enum | type | types.FunctionType) for x in value):
         if source is not None and not (isinstance(source, Const) and type(value) is frozenset):
             m.guards.of_type(source, type(value))
             expected = frozenset(value)
@@ -284,16 +398,23 @@ def _frozenset(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return _set_of(m, args, frozenset)
 
 
-def _set_of(m: Interpreter, args: Args, cls: type) -> Set:
-    given = args[0].realize(m) if args else Tuple([])
-    made = Set.of(m, unordered(m, given), cls, in_order=not isinstance(given, Set))
-    if cls is frozenset and isinstance(given, Set) and given.cls is frozenset:
-        made.only_grew = given.only_grew  # it is the same object
-    return made
+def _set_of(m: Interpreter, args: Args, cls: type) -> Variable:
+    if len(args) > 1:
+        m.errors.throw(TypeError, f"{cls.__name__} expected at most 1 argument, got {len(args)}")
+    value = args[0].realize(m) if args else Tuple([])
+    if cls is frozenset and isinstance(value, Set) and value.cls is frozenset:
+        return value
+    given = Given(m, value)
+    made = Set(given.entries, cls, None if given.real is None else cls(given.real))
+    made.only_grew, made.in_order = True, not isinstance(value, Set)
+    created: Variable = m.effects.created(made)
+    return created
 
 
 @converts(set, frozenset)
 def _convert_set(m: Interpreter, value: Any) -> Variable:
     made = Set.of(m, [m.builder.from_python(v) for v in value], type(value))
     made.only_grew = False  # who knows
+    if all(map(hashes_as_itself, made.entries.values())):
+        made.twin = value  # nobody else changes it
     return made

@@ -17,9 +17,11 @@ from capture.sources import Source
 from capture.trace_rules import module_of
 from symshapes import is_open
 
+from . import autograd_state
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, part
 from .constants import BoundBuiltin, Constant
+from .handlers import handler_of
 from .iterators import SequenceIterator
 from .lookups import class_lookup
 from .number_arguments import selected, tensor_of, weighted
@@ -45,6 +47,8 @@ DENIED_METHODS = frozenset(
         "requires_grad_", "is_inference", "is_pinned", "pin_memory", "new", "type", "__iter__", "__len__", "__hash__", "__format__",
     }
 )  # fmt: skip
+#: What the method calls otherwise than the function does.
+_AS_FUNCTION = {"gradient": "grad_tensors"}
 
 
 class Tensor(Variable):
@@ -57,8 +61,8 @@ class Tensor(Variable):
         self.fake = fake
         self.cls = cls
         self.value: torch.Tensor | None = None
-        #: The gradient that the program gave it.
-        self.given_grad: Variable | None = None
+        #: What the program made of its attributes, in the order in which that is done again.
+        self.given: dict[str, Variable] = {}
 
     def python_type(self) -> type:
         return self.cls
@@ -85,6 +89,7 @@ class Tensor(Variable):
         raw = self.replaced(m, name)
         if raw is not None:
             return descriptor_get(m, raw, self.cls, self, self.cls, name)
+        m.recorder.asked_grad += name == "requires_grad"
         if name in METADATA:
             return Constant(getattr(self.fake, name))
         if name == "nbytes":
@@ -101,11 +106,9 @@ class Tensor(Variable):
             return m.recorder.record("call_function", getattr, [self, Constant(name)], {})
         if name == "__class__":
             return m.builder.known(self.cls)
-        if name == "grad":
-            return self.grad(m)
-        if name == "grad_fn":
-            m.recorder.note_places(self)
-        if name in ("grad_fn", "data", "is_leaf", "_version", "__dict__", "_base", "names", "_backward_hooks"):
+        if name in autograd_state.READ:
+            return autograd_state.READ[name](m, self)
+        if name in ("_version", "__dict__", "_base", "names", "_backward_hooks"):
             raise Unsupported(f"Tensor.{name}")
         if self.value is not None and name in getattr(self.value, "__dict__", {}):
             return m.builder.wrap(self.value.__dict__[name], part(self.source, name))
@@ -118,39 +121,27 @@ class Tensor(Variable):
             return BoundBuiltin(self, name)
         raise Unsupported(f"Tensor.{name}")
 
-    def grad(self, m: Interpreter) -> Variable:
-        """An input's gradient; one made in the frame has none that is known."""
-        if self.given_grad is not None:
-            return self.given_grad
-        if self.value is None or self.source is None:
-            raise Unsupported("Tensor.grad of a tensor made in the frame")
-        return m.builder.wrap(self.value.grad, part(self.source, "grad"))
-
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
-        value = value.realize(m)
-        if name != "grad" or self.value is None or self.source is None or not self.may_have_grad(m, value):
+        if name not in autograd_state.SET:
             raise Unsupported(f"setting attribute {name!r} of a tensor")
-        self.given_grad = value
-        m.effects.mutated(self)
+        autograd_state.SET[name](m, self, value.realize(m))
 
-    def may_have_grad(self, m: Interpreter, value: Variable) -> bool:
-        """Whether torch takes a value for its gradient, for certain: none, or a tensor just like it."""
-        if not isinstance(value, Tensor):
-            return m.builder.is_none(value)
-        own, other = self.fake, value.fake
-        sizes = [*own.shape, *other.shape]
-        alike = own.dtype is other.dtype and own.device == other.device and own.layout is other.layout
-        return value is not self and alike and all(type(size) is int for size in sizes) and own.shape == other.shape
+    def delete_attribute(self, m: Interpreter, name: str) -> None:
+        if name != "grad":
+            raise Unsupported(f"deleting attribute {name!r} of a tensor")
+        self.set_attribute(m, name, Constant(None))
 
     def written(self) -> Iterable[Variable]:
-        assert self.given_grad is not None
-        return (self.given_grad,)
+        return self.given.values()
 
     def replay(self, e: Emitter) -> None:
-        assert self.given_grad is not None
-        e.load(self.given_grad)
-        e.load(self)
-        e.emit(build.store_attr("grad"))
+        for name, value in self.given.items():
+            e.load(value)
+            e.load(self)
+            e.emit(build.store_attr(name))
+
+    def attached(self) -> Iterable[Variable]:
+        return () if self.source is not None else self.given.values()
 
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         args = [a.realize(m) for a in args]
@@ -176,21 +167,21 @@ class Tensor(Variable):
 
     def special_method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         """A method that no graph can hold, where its arguments make it one that can be followed; raises ``Unsupported``."""
-        if name in ("register_hook", "retain_grad"):
-            m.recorder.note_places(self)
-        elif name == "backward":
-            m.recorder.note_places(*args, *kwargs.values())
+        if name in autograd_state.CALLED:
+            return autograd_state.CALLED[name](m, self, args, kwargs)
+        if name == "backward":
+            names = ("grad_tensors", "retain_graph", "create_graph", "inputs")
+            given = dict(zip(names, args, strict=False)) | {_AS_FUNCTION.get(k, k): v for k, v in kwargs.items()}
+            return m.calls.call(m.builder.known(torch.autograd.backward), [self], given)
+        handler = handler_of(getattr(torch.Tensor, name, None))
+        if handler is not None:
+            return handler(m, [self, *args], kwargs)
         if name == "tolist" and config.capture_data_dependent and all(map(_is_told, self.fake.shape)):
             return m.recorder.record("call_method", name, [self], {})
         if name == "__len__":
             return self.length(m)
         if name == "__iter__":
             return self.iterate(m)
-        if name == "requires_grad_" and not kwargs:
-            # A new leaf is an input of what follows, not part of a graph: gradients of it may be asked for.
-            wanted = m.builder.to_python(args[0]) if args else True
-            if self.fake.requires_grad is wanted:
-                return self
         if name == "type" and (args or kwargs):
             return m.recorder.record("call_method", name, [self, *args], kwargs)
         if name == "type":

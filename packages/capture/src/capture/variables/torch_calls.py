@@ -20,12 +20,13 @@ from .classes import allocate
 from .constants import BoundBuiltin, Known
 from .handlers import Fold, check_arguments, handler_of, label, refuses
 from .lookups import class_lookup, shown_type
+from .mappings import from_keys, inherits_from_keys
 from .objects import Object
 from .remembered import call_remembering
 
 # They read data, or change what a graph cannot carry.
 refuses(
-    nested_from_list, torch.ops.aten._nested_tensor_from_tensor_list, torch.from_numpy, torch.from_file,
+    nested_from_list, torch.ops.aten._nested_tensor_from_tensor_list, torch.from_file,
     torch.ops.aten.from_file, torch.frombuffer, why="a tensor made of memory or files that are not torch's",
 )  # fmt: skip
 
@@ -51,6 +52,8 @@ class BuiltinFunction(Known):
             return self.unbound(m, args[0].realize(m), args[1:], kwargs)
         if getattr(function, "__name__", "") == "__new__" and isinstance(function.__self__, type):
             return self.new(m, args, kwargs)
+        if isinstance(function, types.BuiltinFunctionType) and inherits_from_keys(function):
+            return from_keys(m, self.value.__self__, args, kwargs)
         raise Unsupported(f"call of {label(function)}, which is written in C")
 
     def unbound(self, m: Interpreter, owner: Variable, args: Args, kwargs: Kwargs) -> Variable:

@@ -60,6 +60,7 @@ def _ask(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) -> Variable:
     real = [m.builder.to_python(a) for a in args]
     named = {k: m.builder.to_python(v) for k, v in kwargs.items()}
     answer = m.builder.fold(function, real, named)
+    m.recorder.asked_grad += function is torch.is_grad_enabled
     asked = (*real, *named.values())  # each takes one argument at most
     name = ANSWERS.get((function, asked))
     if name is None:

@@ -1,44 +1,14 @@
-"""Small programs over tensors and plain Python, run eagerly and captured by ``test_programs``.
+"""Small programs over tensors and plain Python, run eagerly and captured by ``test_programs``; all files of this folder.
 
 Each of ``PROGRAMS`` is a function of a tensor; everything it returns, raises or changes is compared.
 """
 
-from . import (
-    breaks,
-    classes,
-    containers,
-    context_managers,
-    exception_chains,
-    exceptions,
-    functions,
-    generator_protocol,
-    iteration,
-    iteration_tools,
-    language,
-    numeric_modules,
-    object_protocols,
-    standard_library,
-    tensors,
-    texts,
-)
+import importlib
+import pkgutil
+
 from .registry import PROGRAMS
 
-__all__ = [
-    "PROGRAMS",
-    "breaks",
-    "classes",
-    "containers",
-    "context_managers",
-    "exception_chains",
-    "exceptions",
-    "functions",
-    "generator_protocol",
-    "iteration",
-    "iteration_tools",
-    "language",
-    "numeric_modules",
-    "object_protocols",
-    "standard_library",
-    "tensors",
-    "texts",
-]
+__all__ = ["PROGRAMS"]
+
+for _file in sorted(pkgutil.iter_modules(__path__), key=lambda file: file.name):
+    importlib.import_module(f"{__name__}.{_file.name}")

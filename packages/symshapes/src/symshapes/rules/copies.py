@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from symshapes.facts import errors
+from symshapes.facts import NUMBER_DTYPES, errors
 from symshapes.rules import views
 from symshapes.rules.layout import (
     Same,
@@ -74,7 +74,10 @@ def to_copy(
     non_blocking: bool = False,
     memory_format: torch.memory_format | None = None,
 ) -> TensorMeta:
-    """A copy with another dtype, device or format."""
+    """A copy with another dtype, device or format; of a number, which the dispatcher hands over as one, a tensor."""
+    if type(self) in NUMBER_DTYPES:
+        at = torch.device("cpu" if device is None else device)
+        return TensorMeta((), (), dtype or NUMBER_DTYPES[type(self)], at)
     return like(self, dtype, None if device is None else torch.device(device), memory_format)
 
 

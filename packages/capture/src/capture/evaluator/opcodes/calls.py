@@ -6,6 +6,7 @@ from capture.errors import Unsupported
 from capture.evaluator.frame import Frame
 from capture.evaluator.machine import Machine
 from capture.evaluator.program import Op
+from capture.evaluator.unevaluated import why_no_intrinsic
 from capture.variables.base import Kwargs, Variable
 from capture.variables.coroutines import Given
 from capture.variables.functions import Cell, Function
@@ -33,18 +34,27 @@ def _same_step(m: Machine, frame: Frame, op: Op) -> str | None:
 @operation("CALL")
 def _call(m: Machine, frame: Frame, op: Op) -> None:
     names, frame.kw_names = frame.kw_names, ()
-    args = frame.pop_many(op.arg)
-    first, below = frame.stack.pop(), frame.stack.pop()
-    if below is NULL:
-        function = first
-    else:
-        function = below
+    _call_named(m, frame, op.arg, names)
+
+
+@operation("CALL_KW")
+def _call_kw(m: Machine, frame: Frame, op: Op) -> None:
+    names = m.builder.to_python(frame.pop(m))
+    _call_named(m, frame, op.arg, names)
+
+
+def _call_named(m: Machine, frame: Frame, count: int, names: tuple[str, ...]) -> None:
+    """Call with ``count`` arguments on the stack, the last of them under these names."""
+    args = frame.pop_many(count)
+    above, below = frame.stack.pop(), frame.stack.pop()
+    function, first = (below, above) if below is not NULL else (above, NULL)
+    if first is not NULL:
         args.insert(0, first)
     kwargs: Kwargs = {}
     if names:
         kwargs = dict(zip(names, args[len(args) - len(names) :], strict=True))
         del args[len(args) - len(names) :]
-    frame.push(m.calls.call(function, args, kwargs))
+    frame.push(m.calls.call_from(frame, function, args, kwargs))
 
 
 @operation("CALL_FUNCTION_EX")
@@ -57,9 +67,8 @@ def _call_function_ex(m: Machine, frame: Frame, op: Op) -> None:
                 m.errors.throw(TypeError, "keywords must be strings")
             kwargs[name] = value
     args = m.iteration.elements(frame.pop(m))
-    function = frame.pop_raw()
-    frame.stack.pop()
-    frame.push(m.calls.call(function, args, kwargs))
+    above, below = frame.stack.pop(), frame.stack.pop()
+    frame.push(m.calls.call_from(frame, above if below is NULL else below, args, kwargs))
 
 
 def _annotations(m: Machine, value: Variable) -> Variable:
@@ -88,6 +97,22 @@ def _make_function(m: Machine, frame: Frame, op: Op) -> None:
     frame.push(m.effects.created(made))
 
 
+@operation("SET_FUNCTION_ATTRIBUTE")
+def _set_function_attribute(m: Machine, frame: Frame, op: Op) -> None:
+    made, value = frame.pop(m), frame.pop(m)
+    assert isinstance(made, Function)
+    if op.arg == 8:
+        assert isinstance(value, Tuple)
+        made.closure = [c for c in value.items if isinstance(c, Cell)]
+    elif op.arg == 4:
+        made.annotations = _annotations(m, value)
+    elif op.arg == 2:
+        made.kwdefaults = {m.builder.to_python(k): v for k, v in m.iteration.pairs(value)}
+    else:
+        made.defaults = m.iteration.elements(value)
+    frame.push(made)
+
+
 @operation("CALL_INTRINSIC_1")
 def _call_intrinsic_1(m: Machine, frame: Frame, op: Op) -> None:
     value = frame.pop(m)
@@ -101,4 +126,4 @@ def _call_intrinsic_1(m: Machine, frame: Frame, op: Op) -> None:
         assert isinstance(value, List)
         frame.push(m.builder.new_tuple(list(value.items)))
     else:
-        raise Unsupported(f"intrinsic {op.arg}")
+        raise Unsupported(why_no_intrinsic(op.arg))

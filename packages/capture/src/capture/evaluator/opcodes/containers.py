@@ -76,13 +76,30 @@ def _build_string(m: Machine, frame: Frame, op: Op) -> None:
 @operation("FORMAT_VALUE")
 def _format_value(m: Machine, frame: Frame, op: Op) -> None:
     spec = m.builder.to_python(frame.pop(m)) if op.arg & 4 else ""
-    value = frame.pop(m)
-    conversion = op.arg & 3
+    frame.push(m.operators.format(_converted(m, frame.pop(m), op.arg & 3), spec))
+
+
+def _converted(m: Machine, value: Variable, conversion: int) -> Variable:
+    """A value as ``!s``, ``!r`` or ``!a`` (1 to 3) of a replacement field makes it; 0: as it is."""
     if conversion == 3:
-        value = as_ascii(m, value)
-    elif conversion:
-        value = m.operators.text(value, "str" if conversion == 1 else "repr")
-    frame.push(m.operators.format(value, spec))
+        return as_ascii(m, value)
+    return m.operators.text(value, "str" if conversion == 1 else "repr") if conversion else value
+
+
+@operation("CONVERT_VALUE")
+def _convert_value(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(_converted(m, frame.pop(m), op.arg))
+
+
+@operation("FORMAT_SIMPLE")
+def _format_simple(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(m.operators.format(frame.pop(m), ""))
+
+
+@operation("FORMAT_WITH_SPEC")
+def _format_with_spec(m: Machine, frame: Frame, op: Op) -> None:
+    spec = m.builder.to_python(frame.pop(m))
+    frame.push(m.operators.format(frame.pop(m), spec))
 
 
 def _being_made(m: Machine, frame: Frame, op: Op, cls: type[_Container]) -> _Container:
@@ -147,17 +164,17 @@ def _list_to_tuple(m: Machine, frame: Frame, op: Op) -> None:
     frame.push(m.builder.new_tuple(m.iteration.elements(frame.pop(m))))
 
 
-def _unpacked(m: Machine, value: Variable) -> list[Variable]:
-    """The elements of what is unpacked; what is not iterable raises with a message that only unpacking has."""
+def _unpacked(m: Machine, value: Variable, most: int | None = None) -> list[Variable]:
+    """The elements of what is unpacked, as many as are asked for; what is not iterable raises with a message that only unpacking has."""
     cls = value.python_type()
     if not can_iterate(cls):
         m.errors.throw(TypeError, f"cannot unpack non-iterable {shown_type(cls)} object")
-    return m.iteration.elements(value)
+    return m.iteration.elements(value, most)
 
 
 @operation("UNPACK_SEQUENCE")
 def _unpack_sequence(m: Machine, frame: Frame, op: Op) -> None:
-    values = _unpacked(m, frame.pop(m))
+    values = _unpacked(m, frame.pop(m), op.arg + 1)
     if len(values) < op.arg:
         m.errors.throw(ValueError, f"not enough values to unpack (expected {op.arg}, got {len(values)})")
     if len(values) > op.arg:
@@ -288,15 +305,36 @@ def _match_mapping(m: Machine, frame: Frame, op: Op) -> None:
 @operation("MATCH_KEYS")
 def _match_keys(m: Machine, frame: Frame, op: Op) -> None:
     keys, owner = m.iteration.elements(frame.stack[-1]), frame.stack[-2].realize(m)
-    if not isinstance(owner, Dict):
-        raise Unsupported("mapping pattern on something that is not a dict")
-    found = [owner.find(m, k) for k in keys]
+    if isinstance(owner, Dict):
+        found = [owner.find(m, k) for k in keys]
+    else:  # ``get`` is asked, which makes no entries
+        none = m.builder.computed(object())
+        got = [owner.method(m, "get", [k, none], {}).realize(m) for k in keys]
+        found = [None if v is none else v for v in got]
     values: list[Variable] = [v for v in found if v is not None]
     frame.push(Constant(None) if len(values) != len(found) else m.builder.new_tuple(values))
 
 
 #: Built-in classes whose single positional pattern matches the subject itself.
 _SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
+
+
+def _check_positions(m: Machine, cls: type, declared: object, count: int, named: list[str]) -> None:
+    """Raise ``TypeError`` in the program for a pattern with more positions than its class has names for, or with a name twice."""
+    name = cls.__name__
+    if type(declared) is not tuple:
+        m.errors.throw(TypeError, f"{name}.__match_args__ must be a tuple (got {type(declared).__name__})")
+    if len(declared) < count:
+        allowed = 1 if not declared and cls in _SELF_MATCHING else len(declared)
+        plural = "" if allowed == 1 else "s"
+        m.errors.throw(TypeError, f"{name}() accepts {allowed} positional sub-pattern{plural} ({count} given)")
+    seen: set[str] = set()
+    for attribute in (*declared[:count], *named):
+        if type(attribute) is not str:
+            raise Unsupported("__match_args__ with what is no name")
+        if attribute in seen:
+            m.errors.throw(TypeError, f"{name}() got multiple sub-patterns for attribute {attribute!r}")
+        seen.add(attribute)
 
 
 @operation("MATCH_CLASS")
@@ -316,11 +354,8 @@ def _match_class(m: Machine, frame: Frame, op: Op) -> None:
             if hasattr(real, "__match_args__")
             else ()
         )
-        if type(declared) is not tuple or len(declared) < op.arg:
-            raise Unsupported("class pattern with more positions than the class has names for")
+        _check_positions(m, real, declared, op.arg, attributes)
         attributes = [*declared[: op.arg], *attributes]
-    if not isinstance(subject, Object):
-        raise Unsupported("class pattern")
     try:
         frame.push(m.builder.new_tuple([subject.realize(m).attribute(m, name) for name in attributes]))
     except SymbolicRaise as raised:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from capture.bytecode.dialect import current
+from capture.evaluator.assertions import promised
 from capture.evaluator.frame import RETURN, YIELD, Frame
 from capture.evaluator.machine import Machine
 from capture.evaluator.program import Op
@@ -24,15 +25,25 @@ def _jump(m: Machine, frame: Frame, op: Op) -> None:
         m.state.count_instructions(20)
 
 
+@operation("TO_BOOL")
+def _to_bool(m: Machine, frame: Frame, op: Op) -> str | None:
+    """What tests the bool comes next and is of the same step, as if it tested the value: one break, not two."""
+    following = frame.program.ops[frame.ip]
+    frame.ip += 1
+    return following.handler(m, frame, following)
+
+
 @operation("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")
 def _jump_if_true(m: Machine, frame: Frame, op: Op) -> None:
-    if m.operators.truth(frame.pop(m)):
+    condition = frame.pop(m)
+    if promised(m, frame, frame.ip, condition) or m.operators.truth(condition):
         frame.ip = op.target
 
 
 @operation("POP_JUMP_IF_FALSE", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE")
 def _jump_if_false(m: Machine, frame: Frame, op: Op) -> None:
-    if not m.operators.truth(frame.pop(m)):
+    condition = frame.pop(m)
+    if not promised(m, frame, op.target, condition) and not m.operators.truth(condition):
         frame.ip = op.target
 
 

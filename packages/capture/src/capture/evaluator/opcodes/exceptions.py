@@ -75,10 +75,12 @@ def _reraise(m: Machine, frame: Frame, op: Op) -> None:
 def _before_with(m: Machine, frame: Frame, op: Op) -> None:
     manager = frame.pop(m)
     frame.push(_special(m, manager, "__exit__"))
-    frame.push(m.calls.call(_special(m, manager, "__enter__"), [], {}))
+    frame.push(m.calls.call_from(frame, _special(m, manager, "__enter__"), [], {}))
 
 
 def _special(m: Machine, manager: Variable, name: str) -> Variable:
+    if manager.manages_context:
+        return manager.attribute(m, name)
     if not isinstance(manager, Object):
         if not hasattr(manager.python_type(), "__enter__"):
             raise Unsupported(f"with statement over {manager!r}")
@@ -99,7 +101,7 @@ def _with_except_start(m: Machine, frame: Frame, op: Op) -> None:
     exception = frame.stack[-1].realize(m)
     leave = frame.stack[-4]
     args = [m.builder.known(exception.python_type()), exception, Traceback(exception)]
-    frame.push(m.calls.call(leave, args, {}))
+    frame.push(m.calls.call_from(frame, leave, args, {}))
 
 
 @operation("CLEANUP_THROW")

@@ -6,6 +6,7 @@ import importlib.util
 import sys
 from typing import NoReturn
 
+from capture.bytecode.dialect import current
 from capture.errors import Unsupported
 from capture.evaluator.frame import Frame
 from capture.evaluator.machine import Machine
@@ -19,6 +20,8 @@ from capture.variables.supers import Super
 from capture.variables.torch_calls import BuiltinFunction
 
 from .registry import operation
+
+_NULL_BENEATH = current().null_beneath
 
 
 @operation("NOP", "RESUME", "CACHE", "COPY_FREE_VARS", "SETUP_ANNOTATIONS", "EXTENDED_ARG")
@@ -72,12 +75,20 @@ def unbound(m: Machine, name: str) -> NoReturn:
 
 @operation("LOAD_FAST_AND_CLEAR")
 def _load_fast_and_clear(m: Machine, frame: Frame, op: Op) -> None:
-    frame.push(frame.local.pop(op.value, NULL))
+    if frame.holds_cell(op.value) and op.value in frame.cells:
+        frame.push(frame.cells.pop(op.value))
+    else:
+        frame.push(frame.local.pop(op.value, NULL))
 
 
 @operation("STORE_FAST")
 def _store_fast(m: Machine, frame: Frame, op: Op) -> None:
     value = frame.stack.pop()
+    if frame.holds_cell(op.value):
+        cell = value.realize(m)
+        if isinstance(cell, Cell):  # the cell that a comprehension had put aside
+            frame.cells[op.value] = cell
+            return
     if value is NULL:
         frame.local.pop(op.value, None)
     else:
@@ -97,8 +108,11 @@ def _delete_fast(m: Machine, frame: Frame, op: Op) -> None:
 def _make_cell(m: Machine, frame: Frame, op: Op) -> None:
     cell = Cell(frame.local.pop(op.value, None), op.value)
     m.effects.created(cell)
-    cell.name = op.value if frame.is_root else None
+    own = op.index < frame.program.entry  # else a comprehension's
+    cell.name = op.value if frame.is_root and own else None
     frame.cells[op.value] = cell
+    if own:
+        frame.own_cells[op.value] = cell
 
 
 @operation("LOAD_CLOSURE")
@@ -138,9 +152,15 @@ def _delete_deref(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("LOAD_GLOBAL")
 def _load_global(m: Machine, frame: Frame, op: Op) -> None:
-    if op.flags & 1:
-        frame.push(NULL)
-    frame.push(read_global(m, frame, op.value))
+    _push_found(frame, read_global(m, frame, op.value), to_call=bool(op.flags & 1))
+
+
+def _push_found(frame: Frame, found: Variable, *, to_call: bool) -> None:
+    """Push what was looked up; what is to be called, with the NULL of a call beside it."""
+    if to_call:
+        frame.stack += [NULL, found] if _NULL_BENEATH else [found, NULL]
+    else:
+        frame.push(found)
 
 
 def read_global(m: Machine, frame: Frame, name: str) -> Variable:
@@ -172,26 +192,19 @@ def _delete_global(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("LOAD_ATTR")
 def _load_attr(m: Machine, frame: Frame, op: Op) -> None:
-    found = frame.pop(m).attribute(m, op.value)
-    if op.flags & 1:  # to be called as a method
-        frame.push(NULL)
-    frame.push(found)
+    _push_found(frame, frame.pop(m).attribute(m, op.value), to_call=bool(op.flags & 1))
 
 
 @operation("LOAD_METHOD")
 def _load_method(m: Machine, frame: Frame, op: Op) -> None:
-    found = frame.pop(m).attribute(m, op.value)
-    frame.push(NULL)
-    frame.push(found)
+    _push_found(frame, frame.pop(m).attribute(m, op.value), to_call=True)
 
 
 @operation("LOAD_SUPER_ATTR")
 def _load_super_attr(m: Machine, frame: Frame, op: Op) -> None:
     obj, cls, _ = frame.pop(m), frame.pop(m), frame.pop(m)
     found = m.effects.created(Super(m.builder.to_python(cls), obj)).attribute(m, op.value)
-    if op.flags & 1:
-        frame.push(NULL)
-    frame.push(found)
+    _push_found(frame, found, to_call=bool(op.flags & 1))
 
 
 @operation("STORE_ATTR")

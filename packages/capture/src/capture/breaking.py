@@ -1,0 +1,212 @@
+"""Code for the frames that a graph break interrupts: the operation made for real, what awaits it in its callers, the continuations.
+
+In: a frame's code and where it stands. Out: instructions that go on from there, and for a frame that was evaluated within
+another's graph a function that stands for it: it takes what the frame had, as the frame is, and is not captured.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any
+
+from . import _native
+from .bytecode import Instruction, assemble, build, decode, liveness
+from .bytecode.dialect import current
+from .names import Names
+from .resume import (
+    body_from,
+    continuation,
+    entrance,
+    group_end,
+    names_beside,
+    origin_of,
+    plain_form,
+    stack_after,
+    stub,
+    taken,
+)
+
+_NO_FALL_THROUGH_STUB = frozenset({"RAISE_VARARGS", "RERAISE", "RETURN_VALUE", "RETURN_CONST"})
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """Where a frame stands: before the step at ``index``; or within it, in a call, where ``awaits``.
+
+    ``stack`` tells values from NULLs. What it awaits becomes the top of the stack, or must be None where ``drops``.
+    """
+
+    code: CodeType
+    globals: dict[str, Any]
+    index: int
+    stack: tuple[bool, ...]
+    bound: frozenset[str]
+    awaits: bool
+    drops: bool
+
+
+def goes_on(frame: Interrupted) -> list[Instruction]:
+    """What follows where stack and locals are as they were: the step, its handlers, and calls of the continuations."""
+    instructions = decode(frame.code)
+    end = group_end(instructions, frame.index)
+    group = instructions[frame.index : end + 1]
+    handled = [i.handler.target for i in group if i.handler is not None]
+    kept = body_from(instructions, handled)
+    return _awaiting(frame, instructions, group, kept) if frame.awaits else _broken(frame, instructions, group, kept)
+
+
+def _broken(
+    frame: Interrupted, instructions: list[Instruction], group: list[Instruction], kept: list[Instruction]
+) -> list[Instruction]:
+    """The broken step is made for real."""
+    start, broken = group[0], group[-1]
+    end = frame.index + len(group) - 1
+    plain = decode(frame.code)
+    follow: list[Instruction] = []
+    jumped: list[Instruction] = []
+
+    def make(target: int, jump: bool) -> list[Instruction]:
+        return _continued(frame, target, stack_after(plain, frame.index, list(frame.stack), jump), broken)
+
+    if broken.opname not in _NO_FALL_THROUGH_STUB:
+        follow = make(end + 1, False)
+    if broken.target is not None:
+        target = next(i for i, x in enumerate(instructions) if x is broken.target)
+        if broken.opname == "FOR_ITER":
+            jumped = [*current().end_for(), *make(target + len(current().end_for()), True)]
+        else:
+            jumped = make(target, True)
+        broken.target = jumped[0]
+    step = [*group[:-1], *plain_form(group[-1]), *follow]
+    return [*build.jump(start), *_merge(kept, group, step), *jumped]
+
+
+def _awaiting(
+    frame: Interrupted, instructions: list[Instruction], group: list[Instruction], kept: list[Instruction]
+) -> list[Instruction]:
+    """The rest of what the step called is called, as the frame's own variable has it, in the step's place."""
+    called, end = group[-1], frame.index + len(group) - 1
+    stack = list(frame.stack) if frame.drops else [*frame.stack, True]
+    follow = _continued(frame, end + 1, stack, called)
+    generated = names_beside(frame.code)
+    call = _call_inner(generated)
+    if frame.drops:
+        result = generated.own("result")
+        call += [
+            *build.store_fast(result),
+            *build.call_function(build.load_const(check_initialised), build.load_fast(result)),
+            *build.pop(),
+            *build.delete_fast(result),
+        ]
+    for each in call:
+        each.positions, each.handler = called.positions, called.handler
+    members = {id(each) for each in group}
+    if not any(id(each) in members for each in kept):
+        return [*call, *follow, *kept]
+    step = [*group[:-1], *plain_form(group[-1]), *follow]
+    return [*call, *build.jump(follow[0]), *_merge(kept, group, step)]
+
+
+def _call_inner(generated: Names) -> list[Instruction]:
+    """Push what the rest of the frame within returns, which a local has as a pair of function and arguments."""
+    inner, args = generated.own("inner"), generated.own("args")
+    return [
+        *build.load_fast(inner),
+        *build.delete_fast(inner),
+        *build.unpack_sequence(2),
+        *build.store_fast(inner),
+        *build.store_fast(args),
+        *build.push_callable(build.load_fast(inner)),
+        *build.load_fast(args),
+        *build.delete_fast(inner),
+        *build.delete_fast(args),
+        Instruction("CALL_FUNCTION_EX", 0),
+    ]
+
+
+@functools.cache
+def passing_on(code: CodeType, which: int) -> FunctionType:
+    """A function at the place of another's call with packed arguments, which gives what is called within: a pair as above."""
+    calls = [i for i in decode(code) if i.opname == "CALL_FUNCTION_EX"]
+    generated = Names.beside(code)
+    body = [*build.prologue((), ()), *_call_inner(generated), *build.return_value()]
+    for each in body:
+        each.positions = calls[which].positions
+    names = [generated.own("inner")]
+    made = assemble(body, like=code, argnames=names, varnames=names, cellvars=(), freevars=())
+    _native.mark_stand_in(made)
+    return FunctionType(made, {}, code.co_name)
+
+
+def check_initialised(result: Any) -> None:
+    """What ``type.__call__`` says of what ``__init__`` returns."""
+    if result is not None:
+        raise TypeError(f"__init__() should return None, not '{type(result).__name__}'")
+
+
+def _continued(frame: Interrupted, target: int, stack: list[bool], like: Instruction) -> list[Instruction]:
+    """Call the continuation at an operation, and return what it returns."""
+    code = frame.code
+    then = continuation(code, target, stack, set(frame.bound))
+    origin = origin_of(code)
+    original = code if origin is None else origin.code
+    first_in_cell = bool(original.co_argcount) and original.co_varnames[0] in original.co_cellvars
+    return stub(then, frame.globals, names_beside(code), first_in_cell, origin is not None, like)
+
+
+def _merge(kept: list[Instruction], group: list[Instruction], step: list[Instruction]) -> list[Instruction]:
+    """The handlers' code with the broken step put in front, or in its place if they lead back to it.
+
+    What leads back brings the stack as evaluation has it: with a NULL below each method, never a self.
+    """
+    members = {id(i) for i in group}
+    if not any(id(i) in members for i in kept):
+        return [*step, *kept]
+    out: list[Instruction] = []
+    placed = False
+    for instruction in kept:
+        if id(instruction) in members:
+            if not placed:
+                out.extend(step)
+                placed = True
+        else:
+            out.extend(plain_form(instruction))
+    return out
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """What stands for an interrupted frame: a function of its first local, if that is asked for, stack values and locals.
+
+    Of what its frame awaits as well, as a pair of function and arguments. ``free`` are its free variables.
+    """
+
+    code: CodeType
+    first: str | None
+    names: tuple[str, ...]
+    free: tuple[str, ...]
+
+
+def stand_in(frame: Interrupted) -> StandIn:
+    """The function that stands for a frame that was evaluated within another's graph."""
+    original = frame.code
+    live = liveness(decode(original))[frame.index]
+    first, names, free = taken(original, live, set(frame.bound))
+    setup, arguments = entrance(original, frame.stack, first, names, free)
+    if frame.awaits:
+        arguments.append(names_beside(original).own("inner"))
+    body = goes_on(frame)
+    known = next((each.positions for each in body if each.positions is not None), None)
+    for each in (*setup, *body):
+        each.positions = each.positions or known
+    code = assemble([*setup, *body], like=original, argnames=arguments, varnames=arguments, cellvars=(), freevars=free)
+    _native.mark_stand_in(code)
+    return StandIn(code, first, names, free)
+
+
+def made_function(code: CodeType, module_globals: dict[str, Any], cells: Sequence[Any]) -> FunctionType:
+    """A function with these cells for free variables; called from generated code."""
+    return FunctionType(code, module_globals, code.co_name, None, tuple(cells))

@@ -1,0 +1,133 @@
+"""Backwards and hooks of the program in the graph: each is evaluated once, of stand-ins for gradients, into a graph of its own.
+
+In: what a function of autograd computed, and its backward; a tensor and its hook. Out: calls of `capture.custom_gradients`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import fx
+
+from capture.custom_gradients import CustomGradient, Hook, remove_hook, saved_places
+from capture.errors import Unsupported
+from capture.settings import SETTERS
+from capture.variables.base import Interpreter, Variable
+from capture.variables.tensors import Tensor
+from symshapes import contiguous_strides
+
+from .recorder import GraphRecorder
+from .subgraphs import Evaluated, Like, Subgraphs
+
+_GRAD_MODE = frozenset(function for (function, _), name in SETTERS.items() if name == "grad mode")
+
+
+class CustomGradients:
+    """Records the program's own gradients in the graph of one attempt."""
+
+    def __init__(self, m: Interpreter, recorder: GraphRecorder, subgraphs: Subgraphs) -> None:
+        self._m = m
+        self._recorder = recorder
+        self._subgraphs = subgraphs
+        self._handles: dict[fx.Node, Any] = {}
+
+    def function(
+        self,
+        outputs: Sequence[Tensor],
+        inputs: Sequence[Tensor],
+        backward: Callable[[list[Variable]], tuple[Variable, Sequence[int]]],
+        *,
+        saved: Collection[Tensor],
+        dirty: Collection[int],
+        apart: Collection[int],
+        once: bool,
+    ) -> list[Variable]:
+        """The outputs, connected to the inputs. `backward` makes of gradients a tuple of those of inputs, and says of which."""
+        given: list[Sequence[int]] = []
+
+        def called(gradients: list[Variable]) -> Variable:
+            made, places = backward(gradients)
+            given.append(tuple(places))
+            return made
+
+        own, made = self._evaluated(called, [output.fake for output in outputs])
+        free = self._free(made, own)
+        graph = self._subgraphs.taken_out(made, [*own, *free])
+        self._recorder.forget([*own, *made.calls])
+        operation = CustomGradient(
+            graph,
+            tuple(given[0]),
+            saved_places(free, {tensor.node for tensor in saved}),
+            frozenset(dirty),
+            frozenset(apart),
+            once,
+        )
+        found = self._call(operation, [o.node for o in outputs], [i.node for i in inputs], free)
+        assert isinstance(found, tuple)
+        return list(found)
+
+    def hook(self, tensor: Tensor, function: Callable[[list[Variable]], Variable]) -> fx.Node | None:
+        """Have a hook called with each gradient of a tensor: the call in the graph; None for one that changes nothing."""
+        own, made = self._evaluated(lambda gradients: function(gradients), [tensor.fake])
+        if not made.leaves:
+            self._recorder.forget([*own, *made.calls])
+            return None
+        free = self._free(made, own)
+        graph = self._subgraphs.taken_out(made, [*own, *free])
+        self._recorder.forget([*own, *made.calls])
+        operation = Hook(graph)
+        with self._recorder.fake_mode:
+            handle = operation(tensor.fake, [node.meta["val"] for node in free])
+        call = self._recorder.call_for_effect(operation, (tensor.node, free))
+        self._handles[call] = handle
+        return call
+
+    def unhook(self, node: fx.Node) -> None:
+        """Take a hook away, by a call in the graph."""
+        remove_hook(self._handles.pop(node))
+        self._recorder.call_for_effect(remove_hook, (node,))
+
+    def _evaluated(
+        self, function: Callable[[list[Variable]], Variable], likes: Sequence[Any]
+    ) -> tuple[list[fx.Node], Evaluated]:
+        """Evaluate what runs in a backward: autograd has grad mode off there, and nobody casts."""
+        given = [
+            self._subgraphs.stand_in(
+                Like(tuple(f.shape), tuple(contiguous_strides(f.shape)), f.dtype, f.device, needs_grad=False)
+            )
+            for f in likes
+        ]
+        own = [value.node for value in given]
+
+        def run() -> Variable:
+            with _as_in_backward():
+                return function(list(given)).realize(self._m)
+
+        made = self._subgraphs.evaluated(run, own)
+        if any(node.target in _GRAD_MODE for node in made.calls):
+            raise Unsupported("a backward that sets grad mode")
+        return own, made
+
+    def _free(self, made: Evaluated, own: Sequence[fx.Node]) -> list[fx.Node]:
+        return list(dict.fromkeys(node for node in made.free() if node not in own))
+
+    def _call(self, operation: Any, *groups: list[fx.Node]) -> Any:
+        values = [tuple(node.meta["val"] for node in group) for group in groups]
+        with self._recorder.fake_mode:
+            results = operation(*values)
+        arguments: tuple[Any, ...] = tuple(tuple(group) for group in groups)
+        found: Any = self._recorder.control(operation, arguments, results, False)
+        return tuple(found.items)
+
+
+@contextmanager
+def _as_in_backward() -> Iterator[None]:
+    with ExitStack() as stack:
+        stack.enter_context(torch.no_grad())
+        for kind in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(kind):
+                stack.enter_context(torch.autocast(kind, enabled=False))
+        yield

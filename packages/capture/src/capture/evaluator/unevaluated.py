@@ -1,0 +1,58 @@
+"""Operations that the compiler emits and no evaluation takes: why, in words, for the report of a break.
+
+What is in neither this table nor among the handlers is of the interpreter itself, and in no code object.
+"""
+
+from __future__ import annotations
+
+_NAMESPACE = "the body of a class or module, whose names are in a dictionary"
+_INTERACTIVE = "a statement that shows its value, of an interactive session"
+_PARAMETERS = "a type parameter, of which the interpreter makes an object"
+
+#: By name of the operation.
+UNEVALUATED = {
+    **dict.fromkeys(
+        (
+            "STORE_NAME", "DELETE_NAME", "LOAD_LOCALS", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS",
+            "LOAD_FROM_DICT_OR_DEREF",
+        ),
+        _NAMESPACE,
+    ),
+    "IMPORT_STAR": "an import of all names of a module",
+    "PRINT_EXPR": _INTERACTIVE,
+    "END_ASYNC_FOR": "asynchronous code",
+    "CALL_INTRINSIC_2": "an operation of the interpreter",
+}  # fmt: skip
+
+#: By number of the operation of one operand that a CALL_INTRINSIC_1 is.
+UNEVALUATED_UNARY = {
+    1: _INTERACTIVE,
+    2: "an import of all names of a module",
+    4: "asynchronous code",
+    7: _PARAMETERS,
+    8: _PARAMETERS,
+    9: _PARAMETERS,
+    10: "a class with type parameters",
+    11: "a type statement",
+}
+
+#: The same of the operations of two operands.
+UNEVALUATED_BINARY = {
+    1: "exception groups",
+    2: _PARAMETERS,
+    3: _PARAMETERS,
+    4: "a function with type parameters",
+    5: _PARAMETERS,
+}
+
+
+def why_unevaluated(name: str, arg: int) -> str:
+    """What to say of an operation without a handler."""
+    if name == "CALL_INTRINSIC_2" and arg in UNEVALUATED_BINARY:
+        return UNEVALUATED_BINARY[arg]
+    return UNEVALUATED.get(name, f"operation {name}")
+
+
+def why_no_intrinsic(number: int) -> str:
+    """What to say of a CALL_INTRINSIC_1 of this number."""
+    return UNEVALUATED_UNARY.get(number, f"intrinsic {number}")

@@ -1,0 +1,178 @@
+"""`torch.autograd.Function`: its forward is evaluated like any other code, its backward into a graph of its own.
+
+In: a call of ``apply``. Out: what the forward gives, whose gradients the backward makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch.autograd.function import FunctionCtx, once_differentiable
+
+from capture.errors import Unsupported
+
+from .base import Args, Interpreter, Kwargs, Variable
+from .constants import BoundBuiltin, Constant
+from .functions import Function
+from .handlers import handles
+from .lookups import MISSING, class_lookup
+from .sequences import Tuple
+from .tensors import Tensor
+
+_ONCE = once_differentiable(lambda ctx: None).__code__
+
+
+class Context(Variable):
+    """The ``ctx`` of one call."""
+
+    def __init__(self, needed: Sequence[bool]) -> None:
+        self.attrs: dict[str, Variable] = {"needs_input_grad": Tuple([Constant(need) for need in needed])}
+        self.saved: list[Variable] = []
+        self.dirty: list[Variable] = []
+        self.apart: list[Variable] = []
+        self.materializes = True
+
+    def python_type(self) -> type:
+        return FunctionCtx
+
+    def attribute(self, m: Interpreter, name: str) -> Variable:
+        if name in self.attrs:
+            return self.attrs[name]
+        if name in ("saved_tensors", "saved_variables"):
+            found: Variable = m.builder.new_tuple(list(self.saved))
+            return found
+        if name in _METHODS:
+            return BoundBuiltin(self, name)
+        if hasattr(FunctionCtx, name) or hasattr(torch._C._FunctionBase, name):
+            raise Unsupported(f"ctx.{name} of a function of autograd")
+        m.errors.throw(AttributeError, f"object has no attribute {name!r}")
+
+    def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
+        if hasattr(FunctionCtx, name) or hasattr(torch._C._FunctionBase, name):
+            raise Unsupported(f"setting ctx.{name} of a function of autograd")
+        self.attrs[name] = value
+        m.effects.mutated(self)
+
+    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if name not in _METHODS or kwargs:
+            return m.calls.call(self.attribute(m, name), args, kwargs)
+        given = [arg.realize(m) for arg in args]
+        if name == "set_materialize_grads":
+            self.materializes = m.operators.truth(given[0])
+        else:
+            if not all(isinstance(each, Tensor) or m.builder.is_none(each) for each in given):
+                raise Unsupported(f"ctx.{name} of what is no tensor")
+            setattr(self, _METHODS[name], given)
+        m.effects.mutated(self)
+        return Constant(None)
+
+    def held(self) -> Iterable[Variable]:
+        """The tensors that were saved."""
+        return (each for each in self.saved if isinstance(each, Tensor))
+
+
+_METHODS = {
+    "save_for_backward": "saved",
+    "mark_dirty": "dirty",
+    "mark_non_differentiable": "apart",
+    "set_materialize_grads": "materializes",
+}
+
+
+@handles("torch.autograd.function.Function.apply")
+def _apply(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    cls, given = args[0].realize(m), [arg.realize(m) for arg in args[1:]]
+    real = m.builder.to_python(cls)
+    apart = class_lookup(m, real, "setup_context")[1] is not torch.autograd.function._SingleLevelFunction
+    if kwargs:
+        raise Unsupported("a function of autograd with arguments by name")
+    needed = [isinstance(arg, Tensor) and arg.fake.requires_grad for arg in given]
+    differentiates = torch.is_grad_enabled() and any(needed)
+    context: Context = m.effects.created(Context(needed if torch.is_grad_enabled() else [False] * len(given)))
+    switch, before = m.builder.known(torch.set_grad_enabled), Constant(torch.is_grad_enabled())
+    forward = cls.attribute(m, "forward")
+    m.calls.call(switch, [Constant(False)], {})
+    try:
+        if apart:
+            result = m.calls.call(forward, list(given), {}).realize(m)
+            inputs = m.builder.new_tuple(list(given))
+            m.calls.call(cls.attribute(m, "setup_context"), [context, inputs, result], {})
+        else:
+            result = m.calls.call(forward, [context, *given], {}).realize(m)
+    finally:
+        m.calls.call(switch, [before], {})
+    if not differentiates and not context.dirty and not _gives(result, given):
+        return result
+    if class_lookup(m, real, "backward")[0] is MISSING or class_lookup(m, real, "vjp")[1] is real:
+        raise Unsupported("a function of autograd without a backward")
+    return _connected(m, cls, context, given, result)
+
+
+def _gives(result: Variable, given: Sequence[Variable]) -> bool:
+    """Whether it gives what it was given, which becomes a view."""
+    items = result.items if isinstance(result, Tuple) else [result]
+    return any(item is each for item in items for each in given if isinstance(each, Tensor))
+
+
+def _connected(m: Interpreter, cls: Variable, context: Context, given: Args, result: Variable) -> Variable:
+    several = isinstance(result, Tuple)
+    if several and result.python_type() is not tuple:
+        raise Unsupported("a function of autograd that gives no plain tuple")
+    items = [item.realize(m) for item in (result.items if isinstance(result, Tuple) else [result])]
+    outputs = [item for item in items if isinstance(item, Tensor)]
+    inputs = [arg for arg in given if isinstance(arg, Tensor)]
+    if not outputs or len({id(each) for each in outputs}) < len(outputs):
+        raise Unsupported("a function of autograd that gives no tensor, or one twice")
+    if any(each.source is not None and each not in inputs for each in outputs):
+        raise Unsupported("a function of autograd that gives a tensor it was not given")
+    if not context.materializes and len(outputs) > 1:
+        raise Unsupported("a function of autograd whose backward is told which gradients there are")
+    if any(each not in outputs for each in (*context.dirty, *context.apart)):
+        raise Unsupported("a function of autograd that marks what it does not give")
+    backward, once = _backward(m, cls)
+    places = [place for place, arg in enumerate(given) if isinstance(arg, Tensor)]
+
+    def gradients(by: list[Variable]) -> tuple[Variable, Sequence[int]]:
+        left = iter(by)
+        all_given = [next(left) if isinstance(item, Tensor) else Constant(None) for item in items]
+        made = m.calls.call(backward, [context, *all_given], {}).realize(m)
+        found = [each.realize(m) for each in made.items] if isinstance(made, Tuple) else [made]
+        if len(found) < len(given) or not all(m.builder.is_none(each) for each in found[len(given) :]):
+            raise Unsupported("a backward that gives another number of gradients")
+        kept: list[Variable] = []
+        which: list[int] = []
+        for place, each in enumerate(found[: len(given)]):
+            if m.builder.is_none(each):
+                continue
+            if place not in places or not isinstance(each, Tensor):
+                raise Unsupported("a backward that gives a gradient of what has none")
+            kept.append(each)
+            which.append(places.index(place))
+        tuple_of: Variable = m.builder.new_tuple(kept)
+        return tuple_of, which
+
+    made = m.custom_gradients.function(
+        outputs,
+        inputs,
+        gradients,
+        saved=list(context.held()),
+        dirty=[outputs.index(each) for each in context.dirty if isinstance(each, Tensor)],
+        apart=[outputs.index(each) for each in context.apart if isinstance(each, Tensor)],
+        once=once,
+    )
+    left = iter(made)
+    all_items = [next(left) if isinstance(item, Tensor) else item for item in items]
+    found: Variable = m.builder.new_tuple(all_items) if several else all_items[0]
+    return found
+
+
+def _backward(m: Interpreter, cls: Variable) -> tuple[Variable, bool]:
+    """A function's backward, and whether it is one that cannot be differentiated."""
+    found = cls.attribute(m, "backward").realize(m)
+    real: Any = found.real if isinstance(found, Function) else None
+    if real is None or real.__code__ is not _ONCE:
+        return found, False
+    m.guards.note_code(found)
+    return found.held(m, "fn"), True  # type: ignore[attr-defined]

@@ -1,0 +1,198 @@
+"""What tensors say of their place in autograd, and how a program changes it in place: leaves, gradients, `data`.
+
+In: the variable of a tensor, whose attribute is read or set or whose method is called. Out: what that comes to. An input that
+the program changes so is stood in for by another tensor of the graph over the same memory; the real one changes after the graph ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from capture.errors import Unsupported
+from capture.guards import GuardKind
+from symshapes import same_metadata
+
+from .autograd_history import Act
+from .base import Args, Interpreter, Kwargs, Variable
+from .building import part
+from .constants import Constant
+
+#: Attributes that are read, and those that are set: of the variable of a tensor.
+READ: dict[str, Callable[[Interpreter, Any], Variable]] = {}
+SET: dict[str, Callable[[Interpreter, Any, Variable], None]] = {}
+#: Methods of tensors.
+CALLED: dict[str, Callable[[Interpreter, Any, Args, Kwargs], Variable]] = {}
+
+
+def _in(table: dict[str, Any], name: str) -> Callable[[Any], Any]:
+    def register(function: Any) -> Any:
+        table[name] = function
+        return function
+
+    return register
+
+
+def note_leaf(m: Interpreter, tensor: Any) -> None:
+    """That an input is a leaf, or is none, is not in its metadata."""
+    if tensor.value is not None and tensor.source is not None:
+        m.guards.add(part(tensor.source, "is_leaf"), GuardKind.EQUALS, tensor.value.is_leaf)
+
+
+def called(name: str) -> Callable[[Any], Any]:
+    """Register what a method of tensors comes to."""
+    return _in(CALLED, name)
+
+
+# Reading
+
+
+@_in(READ, "is_leaf")
+def _is_leaf(m: Interpreter, tensor: Any) -> Variable:
+    note_leaf(m, tensor)
+    return Constant(tensor.fake.is_leaf)
+
+
+@_in(READ, "grad_fn")
+def _grad_fn(m: Interpreter, tensor: Any) -> Variable:
+    note_leaf(m, tensor)
+    if tensor.fake.grad_fn is None:
+        return Constant(None)
+    m.recorder.note_places(tensor)
+    raise Unsupported("Tensor.grad_fn")
+
+
+@_in(READ, "data")
+def _data(m: Interpreter, tensor: Any) -> Variable:
+    data: Any = m.recorder.record("call_function", getattr, [tensor, Constant("data")], {})
+    m.recorder.graph.uncounted.append(data.fake)
+    return data
+
+
+@_in(READ, "grad")
+def _grad(m: Interpreter, tensor: Any) -> Variable:
+    """An input's gradient, or that of a leaf made in the frame; of what was computed there is none unless it is kept."""
+    if "grad" in tensor.given:
+        given: Variable = tensor.given["grad"]
+        return given
+    if tensor.source is None or tensor.value is None:
+        if tensor.fake.grad_fn is not None and not m.recorder.autograd.keeps_gradient(tensor):
+            raise Unsupported("Tensor.grad of a tensor that was computed in the frame")
+        return Constant(None)
+    if not tensor.value.is_leaf:
+        raise Unsupported("Tensor.grad of a tensor that was computed before")
+    return m.builder.wrap(tensor.value.grad, part(tensor.source, "grad"))
+
+
+# Writing
+
+
+def give(m: Interpreter, tensor: Any, name: str, value: Variable) -> None:
+    """An attribute is another from here on; that of an input is set after the graph ran."""
+    tensor.given[name] = value
+    m.effects.mutated(tensor)
+
+
+def _may_be_grad(m: Interpreter, tensor: Any, value: Any) -> bool:
+    """Whether torch takes a value for its gradient, for certain: none, or a tensor just like it."""
+    if not isinstance(value, type(tensor)):
+        return m.builder.is_none(value)
+    own, other = tensor.fake, value.fake
+    sizes = [*own.shape, *other.shape]
+    alike = own.dtype is other.dtype and own.device == other.device and own.layout is other.layout
+    return value is not tensor and alike and all(type(size) is int for size in sizes) and own.shape == other.shape
+
+
+@_in(SET, "grad")
+def _set_grad(m: Interpreter, tensor: Any, value: Variable) -> None:
+    made_here = tensor.value is None and tensor.fake.grad_fn is None
+    if not (made_here or tensor.source is not None) or not _may_be_grad(m, tensor, value):
+        raise Unsupported("setting attribute 'grad' of a tensor")
+    give(m, tensor, "grad", value)
+
+
+@_in(SET, "requires_grad")
+def _set_requires_grad(m: Interpreter, tensor: Any, value: Variable) -> None:
+    require_grad(m, tensor, m.operators.truth(value))
+
+
+@_in(SET, "data")
+def _set_data(m: Interpreter, tensor: Any, value: Any) -> None:
+    """It has the memory of another tensor from here on."""
+    if not isinstance(value, type(tensor)) or tensor.value is None or not tensor.fake.is_leaf:
+        raise Unsupported("setting attribute 'data' of a tensor that was computed")
+    if type(value.fake) is not type(tensor.fake) or not same_metadata(tensor.fake, value.fake):
+        raise Unsupported("setting attribute 'data' of a tensor to one of other metadata")
+    note_leaf(m, tensor)
+    data = _data(m, value)
+    wanted = tensor.fake.requires_grad
+    _stand_in(m, tensor, data, wanted)
+    give(m, tensor, "data", data)
+
+
+def require_grad(m: Interpreter, tensor: Any, wanted: bool) -> None:
+    """``tensor.requires_grad_(wanted)``."""
+    if tensor.fake.requires_grad is wanted:
+        return
+    if tensor.fake.grad_fn is not None or (wanted and not _differentiable(tensor.fake.dtype)):
+        raise Unsupported("Tensor.requires_grad_() of what it cannot be asked of")
+    if tensor.value is None:
+        m.recorder.record("call_method", "requires_grad_", [tensor, Constant(wanted)], {})
+        m.recorder.autograd.note(Act(m.state.step, tensor, "a leaf that is made in the frame", made=True))
+        return
+    note_leaf(m, tensor)
+    if not tensor.value.is_leaf:
+        raise Unsupported("Tensor.requires_grad_() of a tensor that was computed before")
+    _stand_in(m, tensor, m.recorder.record("call_method", "detach", [tensor], {}), wanted)
+    give(m, tensor, "requires_grad", Constant(wanted))
+
+
+def _differentiable(dtype: torch.dtype) -> bool:
+    return dtype.is_floating_point or dtype.is_complex
+
+
+def _stand_in(m: Interpreter, tensor: Any, other: Any, wanted: bool) -> None:
+    """In the graph another tensor stands for an input that is a leaf."""
+    if wanted:
+        other = m.recorder.record("call_method", "detach", [other], {})
+        m.recorder.record("call_method", "requires_grad_", [other], {})
+    tensor.node, tensor.fake = other.node, other.fake
+    m.recorder.fakes[id(tensor.fake)] = tensor
+    if wanted:
+        m.recorder.autograd.note(Act(m.state.step, tensor, "a leaf that is another in the frame"))
+
+
+# Methods
+
+
+@called("requires_grad_")
+def _requires_grad(m: Interpreter, tensor: Any, args: Args, kwargs: Kwargs) -> Variable:
+    given = [*args, *kwargs.values()]
+    if len(given) > 1 or not kwargs.keys() <= {"requires_grad"}:
+        raise Unsupported("Tensor.requires_grad_() with these arguments")
+    require_grad(m, tensor, m.operators.truth(given[0]) if given else True)
+    return tensor
+
+
+@called("detach_")
+def _detach(m: Interpreter, tensor: Any, args: Args, kwargs: Kwargs) -> Variable:
+    if args or kwargs:
+        raise Unsupported("Tensor.detach_() with arguments")
+    if tensor.value is None:
+        return m.recorder.record("call_method", "detach_", [tensor], {})
+    if tensor.fake.requires_grad or tensor.value._base is not None:
+        raise Unsupported("Tensor.detach_() of an input")
+    m.guards.add(part(tensor.source, "_base"), GuardKind.EQUALS, None)
+    return tensor
+
+
+@called("retain_grad")
+def _retain_grad(m: Interpreter, tensor: Any, args: Args, kwargs: Kwargs) -> Variable:
+    m.recorder.note_places(tensor)
+    if tensor.value is not None or not tensor.fake.requires_grad:
+        raise Unsupported("Tensor.retain_grad() of an input")
+    if tensor.fake.grad_fn is not None and not m.recorder.autograd.keeps_gradient(tensor):
+        m.recorder.autograd.note(Act(m.state.step, tensor, "a gradient that is kept", keeps=True))
+    return Constant(None)

@@ -1,0 +1,73 @@
+"""The frames within a captured one at a graph break: those whose calls were evaluated into the graph, and had not ended.
+
+In: such frames as evaluation left them. Out: bytecode of the captured frame that makes what stands for each, of its values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from .breaking import Interrupted, made_function, passing_on, stand_in
+from .bytecode import build, liveness
+from .emit import Emitter
+from .evaluator.frame import Frame
+from .evaluator.program import program_of
+from .resume import taken
+from .variables.base import Variable
+from .variables.constants import Constant
+from .variables.placeholders import NULL
+
+
+def interrupted(frame: Frame, *, awaits: bool) -> Interrupted:
+    """Where a frame stands, for the code generator."""
+    stack = tuple(value is not NULL for value in frame.stack)
+    return Interrupted(
+        frame.code, frame.globals, frame.op.index, stack, frozenset(frame.local), awaits, awaits and frame.drops
+    )
+
+
+class Within:
+    """A frame whose call was evaluated into the graph, with the values that the rest of it takes."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+        live = liveness(program_of(frame.code).instructions)[frame.op.index]
+        first, names, free = taken(frame.code, live, set(frame.local))
+        self.stack = [value for value in frame.stack if value is not NULL]
+        self.first = [] if first is None else [_first(frame, first)]
+        self.locals = [frame.local[name] for name in names]
+        self.cells: list[Variable] = [frame.cells[name] for name in free]
+
+    def values(self) -> Iterator[Variable]:
+        """All of them."""
+        yield from self.first
+        yield from self.stack
+        yield from self.locals
+        yield from self.cells
+
+
+def _first(frame: Frame, name: str) -> Variable:
+    """The first argument, as ``super()`` finds it."""
+    content = frame.cells[name].content if name in frame.cells else frame.local.get(name)
+    return content or frame.first_argument or Constant(None)
+
+
+def load_stand_ins(e: Emitter, caller: Frame, frames: Iterable[Within]) -> None:
+    """Push the function that stands for the outermost of these frames and its arguments, among them the same of the next one."""
+    for code, which in caller.passed:
+        e.emit(build.load_const(passing_on(code, which)))
+    frame, *inner = frames
+    made = stand_in(interrupted(frame.frame, awaits=bool(inner)))
+    if not made.free:
+        e.emit(build.load_const(made_function(made.code, frame.frame.globals, ())))
+    else:
+        e.emit(build.push_callable(build.load_const(made_function)), build.load_const(made.code))
+        e.emit(build.load_const(frame.frame.globals))
+        e.emit(build.build_tuple(e.load_many(frame.cells)), build.call(3))
+    count = e.load_many([*frame.first, *frame.stack, *frame.locals])
+    if inner:
+        load_stand_ins(e, frame.frame, inner)
+        count += 1
+    e.emit(build.build_tuple(count), build.build_tuple(2))
+    for _ in caller.passed:
+        e.emit(build.build_tuple(1), build.build_tuple(2))
