@@ -217,6 +217,8 @@ def _update_wrapper(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """Copies names and documentation: of them only ``__wrapped__`` matters to a function made in the frame."""
     wrapper = (args[0] if args else kwargs["wrapper"]).realize(m)
     wrapped = (args[1] if len(args) > 1 else kwargs["wrapped"]).realize(m)
+    if len(args) > 2 or kwargs.keys() - {"wrapper", "wrapped"}:
+        raise Unsupported("functools.update_wrapper with a choice of what it copies")
     if isinstance(wrapper, Cached):
         for name in ("__name__", "__qualname__", "__module__", "__doc__"):
             wrapper.attrs[name] = wrapped.attribute(m, name)
@@ -231,6 +233,7 @@ def _update_wrapper(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
             if raised.exception.python_type() is not AttributeError:
                 raise
     if isinstance(wrapped, Function):
+        wrapper.annotations = wrapped.attribute(m, "__annotations__").realize(m)
         for key, value in m.iteration.pairs(wrapped.attribute(m, "__dict__")):
             wrapper.attrs[m.builder.to_python(key)] = value
     wrapper.attrs["__wrapped__"] = wrapped
@@ -248,7 +251,7 @@ def _copy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if isinstance(value, Constant | Tuple):
         return value
     if isinstance(value, List | Dict | Set):
-        return value.method(m, "copy", [], {})
+        return value if value.python_type() is frozenset else value.method(m, "copy", [], {})
     if isinstance(value, Object):
         own = class_lookup(m, value.cls, "__copy__")[0]
         if isinstance(own, types.FunctionType):
