@@ -84,6 +84,15 @@ def tests_312(session: nox.Session) -> None:
     run_tests(session, "-k", "not aot_eager and not bfloat16", *(f"--ignore={path}" for path in ON_ONE_PYTHON))
 
 
+@nox.session(name="tests-3.13", python="3.13")
+def tests_313(session: nox.Session) -> None:
+    """capture's own tests on CPython 3.13: no other part depends on bytecode or on the inside of the interpreter. Random programs are `fuzz`'s."""
+    install_packages(session, "symshapes", "capture", torch=TORCH_312)
+    session.install(*TEST_TOOLS)
+    asked = session.posargs or ["packages/capture/tests", "--ignore=packages/capture/tests/fuzz"]
+    session.run("pytest", "-n", "auto", "--timeout=600", *asked)
+
+
 @nox.session
 @nox.parametrize("part", ["capture", "aotgrad", "inductor"])
 def standalone(session: nox.Session, part: str) -> None:
@@ -113,7 +122,7 @@ def wheels(session: nox.Session) -> None:
     if "--without-torch" in session.posargs:
         session.run(python, "-m", "pip", "install", *ours, "--no-deps", *PACKAGES, external=True)
     else:
-        torch = TORCH_312 if session.python == "3.12" else TORCH
+        torch = TORCH if session.python == "3.11" else TORCH_312
         session.run(python, "-m", "pip", "install", "--quiet", torch, external=True)
         session.run(python, "-m", "pip", "install", *ours, "meta", external=True)
         session.run(python, "-m", "pip", "check", external=True)
@@ -176,10 +185,10 @@ def soak(session: nox.Session) -> None:
     session.run("python", "-m", "benchmarks.soak", *session.posargs)
 
 
-@nox.session(python=["3.11", "3.12"])
+@nox.session(python=["3.11", "3.12", "3.13"])
 def fuzz(session: nox.Session) -> None:
     """20,000 random programs over a random state, changed at random between calls, and as many over random shapes: `nox -s fuzz -- --seed 7 --examples 500`."""
-    install_packages(session, torch=TORCH_312 if session.python == "3.12" else TORCH)
+    install_packages(session, torch=TORCH if session.python == "3.11" else TORCH_312)
     session.install(*TEST_TOOLS)
     asked = dict(zip(session.posargs[::2], session.posargs[1::2], strict=True))
     seed = asked.get("--seed", str(secrets.randbelow(10**6)))
@@ -189,17 +198,17 @@ def fuzz(session: nox.Session) -> None:
     session.run("pytest", "-n", "auto", *tests, env=env)
 
 
-@nox.session(python=["3.11", "3.12"])
+@nox.session(python=["3.11", "3.12", "3.13"])
 def cpython(session: nox.Session) -> None:
     """CPython's own tests of the language, each method compiled: same outcome as plain. `nox -s cpython -- test_dict` runs one module."""
-    install_packages(session, "symshapes", "capture", torch=TORCH_312 if session.python == "3.12" else TORCH)
+    install_packages(session, "symshapes", "capture", torch=TORCH if session.python == "3.11" else TORCH_312)
     session.run("python", "packages/capture/tests/cpython/outcomes.py", *session.posargs)
 
 
-@nox.session(python=["3.11", "3.12"])
+@nox.session(python=["3.11", "3.12", "3.13"])
 def sanitizers(session: nox.Session) -> None:
     """capture's native tests on an extension built with the address and undefined-behaviour sanitizers (gcc)."""
-    install_packages(session, "symshapes", torch=TORCH_312 if session.python == "3.12" else TORCH)
+    install_packages(session, "symshapes", torch=TORCH if session.python == "3.11" else TORCH_312)
     checks = "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
     session.install("./packages/capture", env={"CFLAGS": checks})
     session.install(*TEST_TOOLS)

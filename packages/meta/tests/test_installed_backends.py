@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -26,6 +27,10 @@ MODULE = """
         seen.append(options)
         return lambda *args: list(gm(*args))
 
+    def with_modes(gm, example_inputs, **given):
+        seen.append(given)
+        return gm.forward
+
     number = 3
 """
 ENTRY_POINTS = """
@@ -34,6 +39,7 @@ ENTRY_POINTS = """
     listed = a_backend_of_theirs:listed
     inductor = a_backend_of_theirs:number
     number = a_backend_of_theirs:number
+    with_modes = a_backend_of_theirs:with_modes
     broken = a_backend_of_theirs.nowhere:it
 """
 
@@ -89,7 +95,8 @@ def test_our_own_names_stay_ours() -> None:
 
 def test_an_unknown_name_is_answered_with_the_installed_ones() -> None:
     with pytest.raises(
-        ValueError, match="'ecco'; the backends are inductor, aot_eager, eager, broken, echo, listed, number"
+        ValueError,
+        match="'ecco'; the backends are inductor, aot_eager, eager, broken, echo, listed, number, with_modes",
     ):
         meta.compile(fn, backend="ecco")
 
@@ -101,3 +108,40 @@ def test_what_cannot_be_called_or_loaded_says_so() -> None:
         meta.compile(fn, backend="broken")
     with pytest.raises(ValueError, match="mode"):
         meta.compile(fn, backend="echo", mode="fastest")
+
+
+def test_a_mode_of_theirs_is_handed_on() -> None:
+    check(meta.compile(fn, backend="with_modes", mode="reduce-overhead"))
+    check(meta.compile(fn, backend="with_modes", mode="theirs", options={"level": 3}))
+    check(meta.compile(fn, backend="with_modes", mode="default"))
+    import a_backend_of_theirs
+
+    assert a_backend_of_theirs.seen == [{"mode": "reduce-overhead"}, {"mode": "theirs", "options": {"level": 3}}, {}]
+
+
+def test_backends_by_name() -> None:
+    assert meta.list_backends() == [
+        "inductor",
+        "aot_eager",
+        "eager",
+        "broken",
+        "echo",
+        "listed",
+        "number",
+        "with_modes",
+    ]
+    assert set(capture.list_backends()) == {*meta.list_backends()} - {"aot_eager"}
+    check(capture.compile(fn, "echo"))
+    import a_backend_of_theirs
+
+    assert len(a_backend_of_theirs.seen) == 1
+    with pytest.raises(ValueError, match="'ecco'; the backends are eager, broken"):
+        capture.compile(fn, "ecco")
+
+
+def test_what_was_registered_with_torchs_own_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = types.ModuleType("registry")
+    registry._COMPILER_FNS = {"registered": lambda gm, example_inputs: gm.forward}  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch._dynamo.backends.registry", registry)
+    check(meta.compile(fn, backend="registered"))
+    assert "registered" in meta.list_backends()

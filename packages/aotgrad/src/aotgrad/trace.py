@@ -27,6 +27,7 @@ from aotgrad.recording import Recorder
 from aotgrad.restride import layout_of, view_of
 from aotgrad.tracked import Tracked, fresh
 from aotgrad.views import COMPOSED, ViewStep, base_of, is_view, is_whole, write_back
+from aotgrad.zeros import Zeros
 from symshapes import (
     NUMBER_DTYPES,
     DataDependentError,
@@ -68,6 +69,7 @@ class Tracer(InfraMode):
         self.symbols = self.recorder.symbols
         self.constants: dict[str, torch.Tensor] = {}
         self._table = table
+        self._zeros = Zeros()
         self._tracked: dict[int, Tracked] = {}
         self._lifted: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
         env = fake_mode.shape_env
@@ -145,6 +147,10 @@ class Tracer(InfraMode):
             dtype = kwargs.get("dtype") or NUMBER_DTYPES[type(args[0])]
             with self:
                 return aten.scalar_tensor.default(args[0], dtype=dtype, device=kwargs.get("device") or "cpu")
+        if self._zeros.gives(func, args):
+            like = func(*args, **kwargs)
+            with self:
+                return self._zeros.note(aten.full.default(like.shape, 0, dtype=like.dtype, device=like.device))
         decomposition = self._table.get(func)
         if decomposition is not None:
             env = self.fake_mode.shape_env
@@ -162,7 +168,9 @@ class Tracer(InfraMode):
         if facts.written:
             return self._effect(func, facts, args, kwargs)
         if facts.views:
-            return self._view(func, args, kwargs)
+            made = self._view(func, args, kwargs)
+            self._zeros.note_view(args[0], made)
+            return made
         if facts.composite:
             with self:
                 return self.fake_mode.decompose(func, args, kwargs)

@@ -15,35 +15,50 @@ from symshapes import (
 from symshapes import own_folders as _own_folders
 
 from . import config
-from .api import compile, disable, explain, report, reset, trace
+from .api import compile, compile_module, explain, report, reset, trace
+from .backends import backend_named, list_backends
 from .bytecode.dialect import current as _current_dialect
-from .errors import CaptureError, GraphBreakError, GraphRefused, InternalError
+from .causes import Cause, cause_of
+from .errors import CaptureError, GraphBreakError, GraphRefused, InternalError, RecompileError
 from .graph import Break, CapturedGraph
+from .marks import allow_in_graph, assume_constant_result, disable, is_compiling, substitute_in_graph
 from .notices import CaptureWarning
 from .report import Trace
+from .stance import set_stance
 
 __all__ = [
     "Break",
     "CaptureError",
     "CaptureWarning",
     "CapturedGraph",
+    "Cause",
     "Dim",
     "GraphBreakError",
     "GraphRefused",
     "InternalError",
     "MarkError",
+    "RecompileError",
     "Trace",
+    "allow_in_graph",
+    "assume_constant_result",
+    "backend_named",
+    "cause_of",
     "compile",
+    "compile_module",
     "config",
     "constrain_range",
     "disable",
     "explain",
+    "is_compiling",
+    "list_backends",
     "mark_dynamic",
     "mark_static",
     "mark_unbacked",
     "maybe_mark_dynamic",
     "report",
     "reset",
+    "set_stance",
+    "substitute_in_graph",
     "trace",
 ]
 

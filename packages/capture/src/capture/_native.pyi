@@ -190,6 +190,12 @@ class TensorSpec:
 def mark_skip(code: CodeType, recursive: bool = False) -> None:
     """Never capture this code, whatever the session; survives `reset`."""
 
+def swap_handled(exception: BaseException | None) -> BaseException | None:
+    """Make an exception the one that is being handled, or None for none; gives the one that was."""
+
+def set_stance(stance: int) -> None:
+    """What all compiled callables do: 0 capture, 1 call what they wrap, 2 run what was captured, or else what they wrap."""
+
 def mark_stand_in(code: CodeType) -> None:
     """Never capture this code, which stands for a frame of the user's: tracebacks are trimmed as those of captured ones."""
 

@@ -9,6 +9,7 @@ says why).
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -119,6 +120,18 @@ def hide_from_torch_compile(code: CodeType, *, beneath: bool = False) -> None:
     action = hook._FrameAction
     strategy = hook._FrameExecStrategy(action.SKIP, action.SKIP if beneath else action.DEFAULT)
     hook.set_code_exec_strategy(code, strategy)
+
+
+def torch_stance() -> str:
+    """What torch's own compiler was told to do; "default" where it was never imported, which asking it would do."""
+    told = sys.modules.get("torch._dynamo.eval_frame")
+    return getattr(getattr(told, "_stance", None), "stance", "default")
+
+
+def registered_backends() -> dict[str, Any]:
+    """By name, the backends that the program registered with torch's own compiler; none where that was never imported."""
+    registry = sys.modules.get("torch._dynamo.backends.registry")
+    return dict(getattr(registry, "_COMPILER_FNS", {}))
 
 
 @dataclass(frozen=True)
@@ -431,6 +444,22 @@ tracing_state: Callable[[], Any] = torch._C._get_tracing_state
 # Whether a profiler records ranges and operations.
 profiling: Callable[[], bool] = torch._C._autograd._profiler_enabled
 
+# Functions compiled by TorchScript; what asks for the class of a value as that has it.
+ScriptFunction: Any = torch._C.ScriptFunction
+jit_isinstance: Callable[[Any, Any], bool] = torch._jit_internal._isinstance
+# What begins and ends ranges of other vendors' profilers, in C beneath `torch.cuda.nvtx` and `torch.profiler.itt`, where they are built in.
+_RANGES = [vars(torch._C)[name] for name in ("_nvtx", "_itt") if name in vars(torch._C)]
+RANGE_MARKS: tuple[Any, ...] = tuple(
+    vars(module)[name]
+    for module in _RANGES
+    for name in ("rangePushA", "rangePop", "rangeStartA", "rangeEnd", "markA", "rangePush", "mark")
+    if name in vars(module)
+)
+# Whether they are built in.
+RANGE_QUESTIONS: tuple[Any, ...] = tuple(
+    vars(module)["is_available"] for module in _RANGES if hasattr(module, "is_available")
+)
+
 # Steps of optimizers as one kernel.
 FUSED_STEPS: tuple[Callable[..., Any], ...] = (
     torch._fused_sgd_,
@@ -469,3 +498,4 @@ CHECKS: dict[Any, type[Exception]] = {
     torch._check_not_implemented: NotImplementedError,
 }
 check_is_size = torch._check_is_size
+check_with = torch._check_with

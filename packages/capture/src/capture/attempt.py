@@ -17,7 +17,7 @@ from symshapes import UnbackedError
 from .bytecode import argument_names
 from .errors import NotConstant, Unsupported, undecided
 from .evaluator import opcodes as _opcodes
-from .evaluator.frame import BreakHere, Frame, check_no_handler_state, run
+from .evaluator.frame import BreakHere, Frame, run
 from .evaluator.machine import Experience, Machine
 from .evaluator.program import program_of
 from .guards import GlobalState, Guard, GuardKind
@@ -115,28 +115,22 @@ class Attempt:
             self.finished = True
         except BreakHere as here:
             self.reason = here.reason
-            origin = check_no_handler_state(self.suspended)
-            if origin is not None:
-                raise Stopped(origin, "a break inside an exception handler", self.line) from None
+            if m.levels.inside:
+                raise Stopped(m.levels.since, here.reason or "a function transform", self.stopped_line()) from None
         except Unsupported as problem:
-            step, line = problem.step or self.stop_step(), self.stopped_line()
-            raise Stopped(step, problem.reason, line, while_so=problem.while_so) from problem
+            step = problem.step or m.state.step
+            raise Stopped(step, problem.reason, self.stopped_line(), while_so=problem.while_so) from problem
         except UnbackedError as problem:
-            raise Stopped(self.stop_step(), undecided(problem.expr), self.stopped_line()) from problem
+            raise Stopped(m.state.step, undecided(problem.expr), self.stopped_line()) from problem
         except NotConstant as problem:
-            raise Stopped(self.stop_step(), f"{problem} is not constant", self.stopped_line()) from problem
+            raise Stopped(m.state.step, f"{problem} is not constant", self.stopped_line()) from problem
         except RecursionError as problem:
-            raise Stopped(self.stop_step(), "recursion too deep to inline", self.stopped_line()) from problem
+            raise Stopped(m.state.step, "recursion too deep to inline", self.stopped_line()) from problem
         except SymbolicRaise as raised:
             origin = getattr(raised.exception, "origin", -1)
             step = origin if 0 < origin <= m.state.step else m.state.step
             reason = f"the program raises {_described(raised)}"
             raise Stopped(step, reason, self.stopped_line(), raised=True) from None
-
-    def stop_step(self) -> int:
-        """The root step that cannot be evaluated; the raising one if that is inside a handler."""
-        origin = check_no_handler_state([self.frame])
-        return self.m.state.step if origin is None else origin
 
     def stopped_line(self) -> str:
         """The user's line where evaluation stopped, maybe of a function that was called."""

@@ -22,7 +22,7 @@ from . import _native
 from .compiled_module import CompiledModule, special_methods
 from .history import Histories
 from .session import Backend, Session
-from .target import code_of, entered_function
+from .target import called_by_instances, code_of, entered_by_instances, entered_function
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,40 @@ class Choices:
 
 def compiled(fn: Any, choices: Choices) -> Any:
     """``fn`` compiled; see ``capture.compile``."""
+    if isinstance(fn, _DESCRIPTORS):
+        return _compiled_descriptor(fn, choices)
     if not callable(fn):
         raise TypeError(f"compile() needs a function or a module, not {type(fn).__name__}")
+    if isinstance(fn, type) and called_by_instances(fn) is not None:
+        return _compiled_class(fn, choices)
     call = compiled_call(fn, choices, group_of(choices))
     if not isinstance(fn, torch.nn.Module):
         return call
     own = {"__call__": staticmethod(call), "__doc__": fn.__doc__, "__reduce_ex__": _reduced_module, "__copy__": _copied}
     return type("CompiledModule", (CompiledModule,), {**special_methods(type(fn)), **own})(fn, call.session)
+
+
+_DESCRIPTORS = (staticmethod, classmethod, property, functools.cached_property)
+
+
+def _compiled_descriptor(made: Any, choices: Choices) -> Any:
+    """The same kind of entry of a class, of its function compiled."""
+    if isinstance(made, property):
+        return type(made)(compiled(made.fget, choices), made.fset, made.fdel, made.__doc__)
+    if isinstance(made, functools.cached_property):
+        return type(made)(compiled(made.func, choices))
+    return type(made)(compiled(made.__func__, choices))
+
+
+def _compiled_class(cls: Any, choices: Choices) -> Any:
+    """The class itself, calls of whose objects are compiled; each code is captured for all of them together."""
+    call = called_by_instances(cls)
+    cls.__call__ = compiled_call(call, choices, group_of(choices), entered_by_instances(cls, call))
+    return cls
+
+
+#: Told of each session that is made, before anything is captured.
+started: list[Callable[[Session], None]] = []
 
 
 class Group:
@@ -102,9 +129,11 @@ def _comparable(value: Any) -> Hashable:
     return (type(value), value) if type(value) in _PLAIN else _Same(value)
 
 
-def compiled_call(fn: Callable[..., Any], choices: Choices, group: Group | None = None) -> Any:
-    """The native callable that enters ``fn`` with a session in force."""
-    target = entered_function(fn)
+def compiled_call(
+    fn: Callable[..., Any], choices: Choices, group: Group | None = None, target: Callable[..., Any] | None = None
+) -> Any:
+    """The native callable that enters ``fn``, or ``target`` in its place, with a session in force."""
+    target = target or entered_function(fn)
     session = Session(
         choices.backend,
         dynamic=choices.dynamic,
@@ -114,6 +143,8 @@ def compiled_call(fn: Callable[..., Any], choices: Choices, group: Group | None 
         group=group,
         histories=None if group is None else group.histories,
     )
+    for told in started:
+        told(session)
     call = _native.CompiledCallable(target, session, whole=choices.fullgraph)
     call.__wrapped__ = fn
     return call
@@ -125,7 +156,13 @@ def reduced(wrapper: Any) -> Any:
         return wrapper.__qualname__
     if isinstance(wrapper, _native.CompiledCallable):
         return compiled, (wrapper.__wrapped__, _choices(wrapper.session))
-    return type(wrapper), (wrapper.__wrapped__,)
+    return _disabled, (wrapper.__wrapped__, vars(wrapper).get("reason"))
+
+
+def _disabled(fn: Callable[..., Any], reason: str | None) -> Any:
+    made: Any = _native.DisabledCallable(fn)
+    made.reason = reason
+    return made
 
 
 def signature_of(wrapper: Any) -> inspect.Signature:

@@ -23,7 +23,7 @@ class CompiledModule(torch.nn.Module):
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        return type(self.original)
+        return self.original.__class__
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -52,6 +52,20 @@ class CompiledModule(torch.nn.Module):
     def requires_grad_(self, requires_grad: bool = True) -> CompiledModule:
         self.original.requires_grad_(requires_grad)
         return self
+
+
+class DisabledModule(CompiledModule):
+    """What ``disable`` gives for a module: its calls are kept out of graphs, everything else is the original's."""
+
+    def __init__(self, original: torch.nn.Module, reason: str | None) -> None:
+        object.__setattr__(self, "original", original)
+        object.__setattr__(self, "reason", reason)
+
+    def __repr__(self) -> str:
+        return f"DisabledModule({self.original!r})"
+
+    def __dir__(self) -> list[str]:
+        return sorted({*dir(self.original), "original", "reason"})
 
 
 def _forwarded(name: str) -> Callable[..., Any]:

@@ -5,9 +5,7 @@ In: a frame's function, code, arguments. Out: a ``Capture``: the graph, the guar
 
 from __future__ import annotations
 
-import itertools
 import math
-from types import CodeType
 from typing import Any
 
 from symshapes import MarkError, undisturbed_autograd
@@ -17,7 +15,7 @@ from .attempt import Attempt, FrameInput, Stopped, in_forward_mode
 from .errors import CaptureError, GraphBreakError, SkipCall, SkipFrame, Unsupported
 from .evaluator.machine import Experience, Machine
 from .evaluator.places import earlier_step
-from .evaluator.program import confuses_cells, program_of
+from .evaluator.program import confuses_cells, looks_at_its_locals
 from .evaluator.refusals import Refusals
 from .graph import Break
 from .guards import Guard
@@ -25,9 +23,6 @@ from .history import History, Place
 from .replacement import Backend, Capture, Replacement
 from .settings import restored
 from .variables.reconstruction import CannotReconstruct
-
-#: Built-ins that read the calling frame's locals; ``vars`` and ``dir`` do without arguments.
-_FRAME_READERS = frozenset({"locals", "vars", "dir", "eval", "exec"})
 
 
 def capture_frame(
@@ -138,20 +133,6 @@ def capture_frame(
                 raise
             finally:
                 attempt.m.release()
-
-
-def looks_at_its_locals(code: CodeType) -> bool:
-    """Whether the frame's local variables may be read as a whole, which a replacement does not keep."""
-    if not _FRAME_READERS & set(code.co_names):
-        return False
-    ops = program_of(code).ops
-    for op, following in itertools.pairwise(ops):
-        if op.name != "LOAD_GLOBAL" or op.value not in _FRAME_READERS:
-            continue
-        without_arguments = following.name in ("CALL", "PRECALL") and following.arg == 0
-        if without_arguments or op.value in ("eval", "exec"):
-            return True
-    return False
 
 
 class Numbers:

@@ -35,6 +35,10 @@ class GraphRefused(CaptureError):
         self.call = call
 
 
+class RecompileError(CaptureError):
+    """Under the stance ``"fail_on_recompile"``: nothing captured fits a call."""
+
+
 class InternalError(CaptureError):
     """A failure inside the evaluator; carries the cause and the user's line."""
 

@@ -12,6 +12,7 @@ from torch import fx
 
 from symshapes import Checkpoint, LazyGraphModule
 
+from .causes import Cause, cause_of
 from .guards import Guard, GuardKind
 from .sources import Source
 
@@ -24,6 +25,11 @@ class Break:
 
     reason: str
     user_line: str
+
+    @property
+    def cause(self) -> Cause:
+        """What it comes from and what can be done, with the id under which docs/breaks.md tells of it."""
+        return cause_of(self.reason)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ from .departures import Departures
 from .effects import Replay
 from .emit import Emitter
 from .errors import GraphRefused, SkipFrame
+from .evaluator.frame import HandlerState
+from .evaluator.levels import leaving_levels
 from .evaluator.program import program_of
 from .frozen import Frozen, owners, what_freezes, witnesses
 from .graph import Break, CapturedGraph
@@ -90,6 +92,9 @@ class Replacement:
             within = [Within(each) for each in self._attempt.suspended[1:]]
             roots = [*frame.stack, *restored.values(), *cells, *self._foreign_cells().values()]
             roots += [v for each in within for v in each.values()]
+        handlers = [v for v in roots if isinstance(v, HandlerState)]
+        if m.errors.restored is not None:
+            roots.append(m.errors.restored)
         e.plan([*roots, *effects.roots()])
         for left in m.calls.unseen_ends(e.uses):
             raise CannotReconstruct(left, f"a {left.word} that is left unfinished, which ends when it goes")
@@ -105,15 +110,17 @@ class Replacement:
         for call in m.effects.announced:
             e.emit(build.call_function(build.load_const(call)), build.pop())
         e.save_sources = bool(effects)
-        if effects:
+        if effects or handlers or m.errors.restored is not None:
             for root in roots:
-                self._preload(e, root)
+                self._preload(e, root.exception if isinstance(root, HandlerState) else root)
             effects.emit(e)
         for function, args in calls_between(self._attempt.before, after):
             loads = [build.load_const(a) for a in args]
             e.emit(build.call_function(build.load_const(function), *loads), build.pop())
         for call in m.effects.remembered:
             e.emit(build.call_function(build.load_const(call)), build.pop())
+        if m.errors.restored is not None:
+            e.call_discarding(_native.swap_handled, [m.errors.restored])
         instructions = self._returning(e) if self._attempt.finished else self._breaking(e, restored, within)
         code = self._assembled(instructions)
         return Capture(
@@ -166,6 +173,8 @@ class Replacement:
                 if m.recorder.graph.laid_out_anew():
                     raise GraphRefused("an input gets other sizes or strides")
                 compiled = backend(captured.module, list(captured.inputs))
+                if m.levels.since and getattr(compiled, "__self__", compiled) is captured.module:
+                    compiled = leaving_levels(compiled)
             except GraphRefused as refusal:
                 raise self._refused(refusal) from refusal
         compiled = separated(compiled, captured.module, captured.sources, m.recorder.graph.changed_inputs())

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from .causes import cause_of
 from .graph import Break, CapturedGraph
 from .guards import Guard, GuardKind
 from .listing import listing
@@ -69,8 +71,9 @@ class Trace:
             lines.extend(f"  not frozen: {reason}" for reason in graph.unfrozen)
         others = [guard for guard in self.guards if guard.kind is not GuardKind.SHAPE]  # those stand with their graph
         for title, entries in (
-            ("breaks", [f"{b.reason}  # {b.user_line}" for b in self.breaks]),
-            ("left to the interpreter", self.skipped),
+            ("breaks", [f"{b.cause.id} {b.reason}  # {b.user_line}" for b in self.breaks]),
+            ("left to the interpreter", [f"{cause_of(each).id} {each}" for each in self.skipped]),
+            ("what to do", advice(self.breaks, self.skipped)),
             ("recompiles", self.recompiles),
             ("guards on arguments", [str(g) for g in others if _is_of_argument(g)]),
             ("guards on the rest of the program", [str(g) for g in others if not _is_of_argument(g)]),
@@ -80,6 +83,12 @@ class Trace:
                 counted = Counter(entries).items()
                 lines.extend(f"    {entry}" + (f"  ({count} times)" if count > 1 else "") for entry, count in counted)
         return "\n".join(lines)
+
+
+def advice(breaks: Iterable[Break], skipped: Iterable[str]) -> list[str]:
+    """For each cause of what was not captured, what can be done about it."""
+    causes = [b.cause for b in breaks] + [cause_of(each) for each in skipped]
+    return [f"{cause.id} {cause.title}. {cause.remedy} ({cause.page})" for cause in dict.fromkeys(causes)]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,15 @@ from ._torch import hide_from_torch_compile
 from .attempt import FrameInput
 from .bytecode import argument_names
 from .driver import capture_frame
-from .errors import CaptureError, GraphBreakError, GraphRefused, InternalError, SkipCall, SkipFrame
+from .errors import (
+    CaptureError,
+    GraphBreakError,
+    GraphRefused,
+    InternalError,
+    RecompileError,
+    SkipCall,
+    SkipFrame,
+)
 from .evaluator.refusals import Refusals
 from .frozen import release_with
 from .graph import CapturedGraph
@@ -31,6 +39,7 @@ from .replacement import Capture
 from .report import Failure, Trace, newly_dynamic
 from .resume import origin_of
 from .sources import FrameValues
+from .stance import stance_in_force
 from .target import code_of
 from .trace_rules import file_of, is_infrastructure
 from .tracebacks import note_replacement, without_ours
@@ -83,6 +92,8 @@ class Session:
         self.refusals = Refusals()
         self.histories = histories or Histories()
         self.refused = False
+        #: Told of each frame that is captured, if set.
+        self.watch: Callable[[CodeType, Capture], None] | None = None
         #: Why a code is left to the interpreter.
         self.left: IdentityMap[CodeType, str] = IdentityMap()
 
@@ -123,6 +134,11 @@ class Session:
         # Those with constants serve one module each; what comes after serves all.
         freeze = self.freeze and len(_native.entries(code, self)) < self.cache_limit // 2
         failed, before = self.failed_guard(frame), self.latest(code)
+        stance = stance_in_force()
+        if stance != "default":
+            if stance == "fail_on_recompile" and self.left.get(code) is None:
+                raise RecompileError(f"{where(code)} would be captured: {failed or 'nothing was captured so far'}")
+            return None
         if failed is not None:
             self.report.recompiles.append(f"{where(code)}: {failed}")
         try:
@@ -191,6 +207,8 @@ class Session:
         self.report.shared += 1
         captured: Capture | None = entry.info  # the collector may have been here
         if captured is not None:
+            if self.watch is not None:
+                self.watch(code, captured)
             self.report.breaks.extend(captured.breaks)
             self.report.graphs.extend([captured.graph] if captured.graph is not None else [])
 
@@ -232,6 +250,8 @@ class Session:
         report.frames += 1
         report.breaks.extend(captured.breaks)
         report.guards.extend(captured.guards)
+        if self.watch is not None:
+            self.watch(code, captured)
         if captured.graph is not None:
             report.graphs.append(captured.graph)
         if captured.code is not None:

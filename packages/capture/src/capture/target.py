@@ -35,6 +35,41 @@ def code_of(fn: Callable[..., Any]) -> CodeType | None:
     return function.__code__ if isinstance(function, FunctionType) else None
 
 
+def needs_arguments(fn: Callable[..., Any]) -> bool:
+    """Whether it cannot be called without arguments, as far as that is known."""
+    try:
+        inspect.signature(fn.forward if isinstance(fn, torch.nn.Module) else fn).bind()
+    except TypeError:
+        return True
+    except ValueError:
+        pass
+    return False
+
+
+def entered_in_place(module: torch.nn.Module) -> FunctionType:
+    """A function of the module's arguments that calls it, past what ``Module.__call__`` finds compiled in its place."""
+    self = module
+    name = "_call_impl"
+    return _in_place_of(lambda *args, **kwargs: getattr(self, name)(*args, **kwargs), module)
+
+
+def called_by_instances(cls: type) -> Any:
+    """What the calls of a class's objects run, as it stands in the class; None for one whose objects cannot be called."""
+    return next((vars(base)["__call__"] for base in cls.__mro__ if "__call__" in vars(base)), None)
+
+
+def entered_by_instances(cls: type, call: Callable[..., Any]) -> Callable[..., Any]:
+    """``call``, which calls of the class's objects run, if its own frame is one that is captured, else a function that calls it."""
+    code = code_of(call)
+    if code is not None and not is_infrastructure(code.co_filename):
+        return call
+    made = lambda self, /, *args, **kwargs: call(self, *args, **kwargs)  # noqa: E731
+    forward = code_of(inspect.getattr_static(cls, "forward", None))
+    if forward is None or is_infrastructure(forward.co_filename):
+        return made
+    return _placed(made, forward)
+
+
 def _call_of_module(module: torch.nn.Module) -> FunctionType:
     """A function of the module's arguments that calls it: hooks and ``forward`` are then captured as one frame.
 
@@ -56,20 +91,26 @@ def _in_place_of(call: Any, fn: Callable[..., Any]) -> FunctionType:
 
     ``call`` is of one line, which becomes the first of that function.
     """
-    inner = _code_behind(fn)
+    inner = code_behind(fn)
     if inner is not None and not is_infrastructure(inner.co_filename):
-        made = _STAND_INS.get(inner)
-        if made is None:
-            made = _STAND_INS[inner] = weakref.WeakValueDictionary()
-        code = made.get(call.__code__)
-        if code is None:
-            place = (inner.co_filename, inner.co_firstlineno, inner.co_name, inner.co_qualname)
-            code = made[call.__code__] = _stand_in(call.__code__, *place)
-            if isinstance(fn, torch.nn.Module):
-                _PARAMETERS[code] = inner.co_varnames[1 : inner.co_argcount]
-    else:
-        name = getattr(fn, "__name__", type(fn).__name__)
-        code = _stand_in(call.__code__, f"<compiled {name}>", 1, name, name)
+        placed = _placed(call, inner)
+        if isinstance(fn, torch.nn.Module) and _PARAMETERS.get(placed.__code__) is None:
+            _PARAMETERS[placed.__code__] = inner.co_varnames[1 : inner.co_argcount]
+        return placed
+    name = getattr(fn, "__name__", type(fn).__name__)
+    code = _stand_in(call.__code__, f"<compiled {name}>", 1, name, name)
+    return FunctionType(code, call.__globals__, code.co_name, None, call.__closure__)
+
+
+def _placed(call: Any, inner: CodeType) -> FunctionType:
+    """``call`` at the place of the user's code: of one code for each of that."""
+    made = _STAND_INS.get(inner)
+    if made is None:
+        made = _STAND_INS[inner] = weakref.WeakValueDictionary()
+    code = made.get(call.__code__)
+    if code is None:
+        place = (inner.co_filename, inner.co_firstlineno, inner.co_name, inner.co_qualname)
+        code = made[call.__code__] = _stand_in(call.__code__, *place)
     return FunctionType(code, call.__globals__, code.co_name, None, call.__closure__)
 
 
@@ -90,7 +131,7 @@ def parameters_behind(code: CodeType) -> tuple[str, ...] | None:
     return _PARAMETERS.get(code)
 
 
-def _code_behind(fn: Any) -> CodeType | None:
+def code_behind(fn: Any) -> CodeType | None:
     """The Python code that a callable leads to, through wrappers, partial applications and classes that call."""
     while True:
         code = code_of(fn)

@@ -56,6 +56,8 @@ _FOREIGN = (
 )
 
 
+#: Of these, what does nothing but call what it is given.
+_PLAIN = frozenset({"torch._dynamo.comptime"})
 #: Torch's own Python of `torch.func`, which is traced into.
 _TRANSFORMS = frozenset(
     f"torch._functorch.{name}" for name in ("apis", "eager_transforms", "functional_call", "utils", "vmap")
@@ -127,9 +129,15 @@ def module_of(function: types.FunctionType) -> str:
     return name if file == namespace.get("__file__") or file.startswith("<frozen ") else ""  # type: ignore[return-value]
 
 
+def is_transform(module: str) -> bool:
+    """Whether it is a module of torch's function transforms."""
+    return module in _TRANSFORMS
+
+
 def is_foreign(module: str) -> bool:
     """Whether functions of this module belong to machinery that is not traced into."""
-    return module not in _TRANSFORMS and any(module == p or module.startswith(p + ".") for p in _FOREIGN)
+    plain = module in _PLAIN or module in _TRANSFORMS
+    return not plain and any(module == p or module.startswith(p + ".") for p in _FOREIGN)
 
 
 def wrapped_init(function: types.FunctionType) -> types.FunctionType | None:

@@ -22,6 +22,15 @@ def note_stand_in(code: CodeType) -> None:
     _originals[code] = (None,)
 
 
+#: By the code of a function that raises an exception anew: where that was raised, or passed.
+_raised_in: IdentityMap[CodeType, weakref.ref[CodeType]] = IdentityMap()
+
+
+def note_raiser(raiser: CodeType, original: CodeType) -> None:
+    """Note a function that stands for a frame which an exception passed while that was evaluated."""
+    _raised_in[raiser] = weakref.ref(original)
+
+
 def note_replacement(replacement: CodeType, original: CodeType) -> None:
     """Note what a code runs in place of."""
     _originals[replacement] = (weakref.ref(original),)
@@ -53,8 +62,21 @@ def without_ours(traceback: TracebackType) -> TracebackType:
 
 def _goes_on_in(frame: TracebackType, following: TracebackType) -> bool:
     """Whether a frame was left for a resume function: the same function, further on."""
-    origin = origin_of(_original(following.tb_frame.f_code) or following.tb_frame.f_code)
-    return origin is not None and following.tb_frame.f_back in (None, frame.tb_frame)
+    code, then = frame.tb_frame.f_code, following.tb_frame.f_code
+    raised_in = _raised_in.get(then)
+    if raised_in is not None:
+        place = raised_in()
+        return _raised_in.get(code) is None and place is not None and _function(place) is _function(code)
+    if following.tb_frame.f_back not in (None, frame.tb_frame):
+        return False
+    return origin_of(_original(then) or then) is not None
+
+
+def _function(code: CodeType) -> CodeType | None:
+    """The code of the user's function that a code is, runs in place of, or goes on from."""
+    original = _original(code)
+    origin = None if original is None else origin_of(original)
+    return original if origin is None else origin.code
 
 
 def _original(code: CodeType) -> CodeType | None:

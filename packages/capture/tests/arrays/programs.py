@@ -41,6 +41,7 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "taken apart": lambda x: (np.split(x, 3), np.array_split(x, 2, axis=1), np.repeat(x, 2), np.tile(x, (2, 1)), np.roll(x, 1)),
     "products": lambda x: (x @ x.T, np.dot(x, x.T), np.matmul(x.T, x), np.outer(x[0], x[1]), np.einsum("ij,kj->ik", x, x), x[0] @ x[1]),
     "choices": lambda x: (np.where(x > 1, x, 0), np.clip(x, 0, 2), np.nonzero(x > 1), np.sort(-x), np.take(x, [0, 2]), np.diff(x)),
+    "matrices": lambda x: (np.linalg.inv(x @ x.T + np.eye(3)), np.linalg.solve(x @ x.T + np.eye(3), x[:, 0]), np.linalg.det(x @ x.T)),
     "norms and transforms": lambda x: (np.linalg.norm(x), np.linalg.norm(x, axis=1), np.fft.fft(x[0]), np.fft.rfft(x)),
     "questions of floats": lambda x: (np.isnan(x), np.isfinite(x).all(), np.allclose(x, x), np.array_equal(x, x), np.isclose(x, 1)),
     "known numbers": lambda x: (np.sqrt(64), np.prod((2, 3)), np.sum([1, 2]), np.float32(3) + 1, np.pi * x, np.prod(x.shape)),
@@ -54,6 +55,9 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "an array is itself": lambda x: (np.asarray(x) is x, np.array(x) is x, x.real is x, x.copy() is x),
     "written to by a part": lambda x: (x[0].__setitem__(slice(None), 5), x),
     "read only views": lambda x: (np.broadcast_to(x[0], (2, 4)), np.diagonal(x)),
+    "backwards": lambda x: (x[::-1] + 1, x[:, ::-1] * 2, x[None, ::-1, 0], x[..., ::-1], x[2:0:-1], x[-1:-9:-2], x[0:2:-1], x[::-1][0, 0]),
+    "turned round": lambda x: (np.flip(x), np.flip(x, 0), np.fliplr(x), np.flipud(x) + 1, x[::-1].cumsum(0)[::-1], x[::-1].copy()),
+    "shares and quantiles": lambda x: (np.median(x), np.percentile(x, 30), np.quantile(x, 0.5, axis=0), np.count_nonzero(x > 1), np.unique(x)),
     "of no dimensions": lambda x: (np.asarray(2.0) + 1, np.asarray(2.0)[...], np.asarray(2.0)[()], np.array(3).reshape(1)),
 }  # fmt: skip
 
@@ -112,6 +116,13 @@ def results_put_elsewhere(x):
     same = np.add(x, 1, out=out)
     np.multiply(out, 2, out)
     return out, same is out
+
+
+@program
+def divisions_by_zero_without_warnings(x):
+    with np.errstate(divide="ignore", invalid="ignore"):
+        y = x / (x - x)
+    return y, np.log(x)
 
 
 @program

@@ -29,6 +29,8 @@ def alike(a: Any, b: Any) -> bool:
         return a.dtype is b.dtype and torch.allclose(a, b)
     if isinstance(a, tuple | list):
         return len(a) == len(b) and all(map(alike, a, b))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(alike(a[key], b[key]) for key in a)
     return bool(a == b or a != a)
 
 
@@ -82,6 +84,10 @@ BREAKS: dict[str, Callable[..., Any]] = {
     "an order of equals": lambda x: np.argsort(x[0]).shape,
     "of a tensor, which has methods of its own": lambda x: np.add(torch.ones(2), 1),
     "functions of Python's": lambda x: np.vectorize(lambda v: v + 1)(x),
+    "backwards into torch": lambda x: torch.from_numpy(x[::-1]),
+    "backwards and written to": lambda x: (lambda y, _: y)(x[::-1], x.__setitem__(0, 5)),
+    "written to backwards": lambda x: (x[::-1].__setitem__(0, 5), x),
+    "parts of what runs backwards": lambda x: (x[::-1].T, x[::-1][1:], x[::-1].reshape(-1)),
     "the length of a scalar": lambda x: len(x.sum()),
 }  # fmt: skip
 
@@ -165,6 +171,7 @@ def test_what_leaves_the_frame_is_over_the_memory_that_came() -> None:
     x = np.arange(4.0)
     found = compiled(x)
     x[1] = 77
+    assert capture.compile(lambda x: x[::-1])(x).base is not None
     assert found[0][0] == found[1][1] == found[2][0, 1] == found[3][1] == 77
     assert found[4] is x
 
@@ -208,6 +215,51 @@ def test_torchs_settings_are_not_numpys() -> None:
 
     with torch.device("meta"):
         graphs_of(on_another_device, lambda: (np.ones(2),))
+
+
+def test_errors_that_numpy_raises() -> None:
+    def raises(x: Any) -> Any:
+        with np.errstate(all="raise"):
+            return x / 0
+
+    def breaks_within(x: Any) -> Any:
+        with np.errstate(divide="ignore"):
+            y = x / 0
+            print(end=np.geterr()["divide"][:0])
+            y = y + 1
+        return y * 2
+
+    graphs_of(raises, lambda: (np.ones(2),))
+    graphs_of(breaks_within, lambda: (np.ones(2),))
+    compiled = capture.compile(lambda x: x / 0)
+    compiled(np.ones(2))
+    with np.errstate(all="raise"), pytest.raises(FloatingPointError):
+        compiled(np.ones(2))
+
+
+def test_functions_of_arrays_as_functions_of_tensors() -> None:
+    def mean(x: Any, y: Any) -> Any:
+        return np.mean(np.sum(x[:, :, None] * y[:, None, :] + np.ones(3, np.float32), axis=(-2, -1)))
+
+    x, y = (torch.randn(4, 3, requires_grad=True) for _ in range(2))
+    found = capture.compile(torch.compiler.wrap_numpy(mean), fullgraph=True)(x, y)  # noqa: TID251 (the program's own)
+    found.backward()
+    ours, x.grad = x.grad, None
+    (x[:, :, None] * y[:, None, :] + 1).sum((-2, -1)).mean().backward()
+    assert ours is not None
+    assert torch.allclose(ours, x.grad)  # type: ignore[arg-type]
+    twice = torch.compiler.wrap_numpy(lambda xs: {"a": xs[0] * 2, "b": [xs[1].sum()]})  # noqa: TID251
+    graphs_of(twice, lambda: ([torch.ones(2), torch.arange(3)],))
+
+
+def test_numpys_errors_about_data() -> None:
+    graphs = graphs_of(
+        lambda x: (np.linalg.inv(x) * 2, np.linalg.cholesky(x)),
+        lambda: (np.eye(3) * 2,),
+        lambda: (np.zeros((3, 3)),),
+        lambda: (-np.eye(3),),
+    )
+    assert graphs == 1
 
 
 def test_a_break_between_arrays() -> None:

@@ -132,6 +132,12 @@ CALLS: dict[str, list[Any]] = {
     "kron": [row([(2, 2), (2, 3)], lambda f, a, b: f(a, b))],
     "linalg.norm": [row(ARRAY, lambda f, a: f(a), lambda f, a: f(a, "fro"), lambda f, a: f(a, 1, 0), lambda f, a: f(a, axis=1, keepdims=True), lambda f, a: f(a, np.inf, 1))],
     "linalg.det": [row(SQUARE, lambda f, a: f(a))],
+    "linalg.inv": [row(SQUARE, lambda f, a: f(a @ a.T + np.eye(3, dtype=a.dtype)), lambda f, a: f(a * 0))],
+    "linalg.solve": [
+        row([(3, 3), (3,)], lambda f, a, b: f(a @ a.T + np.eye(3, dtype=a.dtype), b)), row(SQUARE, lambda f, a: f(a * 0, a)),
+        row([(2, 3, 3), (3, 2)], lambda f, a, b: f(a @ a.swapaxes(1, 2) + np.eye(3, dtype=a.dtype), b)),
+    ],
+    "linalg.cholesky": [row(SQUARE, lambda f, a: f(a @ a.T + np.eye(3, dtype=a.dtype)), lambda f, a: f(-a @ a.T))],
     "linalg.eigvalsh": [row(SQUARE, lambda f, a: f(a + a.T))],
     "linalg.svdvals": [row(ARRAY, lambda f, a: f(a))],
     "linalg.matrix_power": [row(SQUARE, lambda f, a: f(a, 3), lambda f, a: f(a, 0), lambda f, a: f(a, 1))],

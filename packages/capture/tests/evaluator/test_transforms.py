@@ -162,3 +162,64 @@ def test_custom_functions_within() -> None:
     x = torch.randn(3, 4)
     for f in (vmap(Square.apply), grad(lambda v: Square.apply(v).sum()), vmap(grad(lambda v: Square.apply(v).sum()))):
         torch.testing.assert_close(capture.compile(f)(x), f(x))
+
+
+def test_gradients_of_a_batch() -> None:
+    seen: list[torch.fx.GraphModule] = []
+    x = torch.linspace(-1, 1, 4).requires_grad_()
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.autograd.grad(x**3, x, torch.eye(4), is_grads_batched=True)[0]
+
+    torch.testing.assert_close(captured(f, seen, fullgraph=True)(x), f(x))
+    jacobian = torch.autograd.functional.jacobian
+    g = captured(lambda x: jacobian(lambda v: v.sin() * v.sum(), x, vectorize=True), seen, fullgraph=True)
+    torch.testing.assert_close(g(x.detach()), jacobian(lambda v: v.sin() * v.sum(), x.detach()))
+
+
+def test_a_break_within_a_transform_breaks_at_its_call() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        def row(v: torch.Tensor) -> torch.Tensor:
+            compile("0", "", "eval")
+            return v.sin()
+
+        return vmap(row)(x + 1) * 2
+
+    compiled = capture.compile(f)
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(compiled(x), f(x))
+    report = capture.report(compiled)
+    assert (report.graph_count, len(report.breaks)) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda v: v.requires_grad_(),
+        lambda v: v.data,
+        lambda v: torch.autograd.grad((v**3).sum(), v, create_graph=True)[0],
+        lambda v: v.sum() if v.is_leaf else v.sum() * 2,
+    ],
+    ids=["requires_grad_", "data", "grad", "is_leaf"],
+)
+def test_questions_about_autograd_are_eagers_within_a_transform(f: Callable[..., Any]) -> None:
+    def whole(x: torch.Tensor) -> Any:
+        try:
+            return grad(lambda v: (f(v) * v).sum())(x)
+        except RuntimeError as error:
+            return str(error)
+
+    x = torch.linspace(-1, 1, 4)
+    expected, found = whole(x), capture.compile(whole)(x)
+    assert type(found) is type(expected)
+    assert torch.equal(found, expected) if isinstance(expected, torch.Tensor) else found == expected
+
+
+def test_a_graph_that_raises_within_leaves_no_level() -> None:
+    table = torch.arange(4.0)
+    f = captured(lambda x, at: vmap(lambda i: table[i] * x)(at), [], fullgraph=True)
+    x = torch.ones(2)
+    assert f(x, torch.tensor([0, 3])).shape == (2, 2)
+    with pytest.raises(IndexError):
+        f(x, torch.tensor([0, 4]))
+    assert levels() is None

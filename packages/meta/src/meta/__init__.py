@@ -8,8 +8,17 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from capture import (
+        allow_in_graph,
+        assume_constant_result,
+        disable,
+        is_compiling,
+        set_stance,
+        substitute_in_graph,
+    )
     from meta import backends
-    from meta.api import compile, reset
+    from meta.api import compile, compile_module, reset
+    from meta.backends import list_backends
     from meta.explanation import Explanation, explain, report
     from meta.loading import PackagedModel, load
     from meta.modes import MODES, Mode
@@ -34,10 +43,16 @@ __all__ = [
     "Mode",
     "NotPackageable",
     "PackagedModel",
+    "allow_in_graph",
+    "assume_constant_result",
     "backends",
     "compile",
+    "compile_module",
     "constrain_range",
+    "disable",
     "explain",
+    "is_compiling",
+    "list_backends",
     "load",
     "mark_dynamic",
     "mark_static",
@@ -46,10 +61,19 @@ __all__ = [
     "package",
     "report",
     "reset",
+    "set_stance",
+    "substitute_in_graph",
 ]
 
 _WHERE = {
-    **dict.fromkeys(("compile", "reset"), "meta.api"),
+    **dict.fromkeys(("compile", "compile_module", "reset"), "meta.api"),
+    "list_backends": "meta.backends",
+    **dict.fromkeys(
+        (
+            "allow_in_graph", "assume_constant_result", "disable", "is_compiling", "set_stance", "substitute_in_graph",
+        ),
+        "capture",
+    ),
     **dict.fromkeys(("Explanation", "explain", "report"), "meta.explanation"),
     **dict.fromkeys(("PackagedModel", "load"), "meta.loading"),
     **dict.fromkeys(("MODES", "Mode"), "meta.modes"),

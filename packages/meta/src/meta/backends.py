@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib.metadata import entry_points
 from typing import Any, Protocol
 
 import torch
@@ -134,12 +133,9 @@ WITH_MODES: dict[str, Backend] = {"inductor": inductor, "aot_eager": aot_eager}
 BACKENDS: dict[str, Backend] = {**WITH_MODES, "eager": eager}
 """What `compile(backend="...")` knows besides what is installed."""
 
-GROUP = "torch_dynamo_backends"
-"""The entry-point group of installed backends: the one that `torch.compile` asks, whose backends are called as ours are."""
-
 
 def backend_named(name: str) -> Backend:
-    """The backend of that name: of `BACKENDS`, else of an installed distribution.
+    """The backend of that name: of `BACKENDS`, else of an installed distribution or registered with `torch.compile`.
 
     Raises:
         ValueError: there is none; the message lists those there are.
@@ -148,11 +144,13 @@ def backend_named(name: str) -> Backend:
     known = BACKENDS.get(name)
     if known is not None:
         return known
-    installed = entry_points(group=GROUP)
-    if name not in installed.names:
-        names = dict.fromkeys((*BACKENDS, *sorted(installed.names)))
+    names = list_backends()
+    if name not in names:
         raise ValueError(f"unknown backend {name!r}; the backends are {', '.join(names)}")
-    found: Backend = installed[name].load()
-    if not callable(found):
-        raise TypeError(f"the installed backend {name!r} is not callable but a {type(found).__name__}")
+    found: Backend = capture.backend_named(name)
     return found
+
+
+def list_backends() -> list[str]:
+    """The names that `compile(backend=...)` takes: those of `BACKENDS` first."""
+    return list(dict.fromkeys((*BACKENDS, *capture.list_backends())))

@@ -40,12 +40,31 @@ class Mode:
         Raises:
             ValueError: an option has no such name; the message lists those there are.
         """
-        values = {**self.options, **(given or {})}
+        values = {**self.options, **ours(given or {})}
         valid = [one.name for one in fields(Options)]
         unknown = sorted(values.keys() - set(valid))
         if unknown:
             raise ValueError(f"unknown option {unknown[0]!r}; the options are {', '.join(valid)}")
         return Options(**values)
+
+
+TORCH_OPTIONS: Mapping[str, Callable[[Any], Mapping[str, Any]]] = {
+    "max_autotune": lambda value: {"autotune": value},
+    "fallback_random": lambda value: {"random": "eager"} if value else {},
+    "epilogue_fusion": lambda value: {},
+    "shape_padding": lambda value: {},
+    "trace.enabled": lambda value: {},
+    "trace.graph_diagram": lambda value: {},
+}
+"""Options that programs give to `torch.compile`, and what they come to here: some of them to nothing, since they change no results."""
+
+
+def ours(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options with those of `torch.compile` replaced by what they come to."""
+    found: dict[str, Any] = {}
+    for name, value in options.items():
+        found.update(TORCH_OPTIONS[name](value) if name in TORCH_OPTIONS else {name: value})
+    return found
 
 
 MODES: dict[str, Mode] = {

@@ -4,6 +4,7 @@ In: a condition, and what to raise. Out: nothing, or the exception. On fakes the
 whoever traces a graph with such a check in it learns what the check says.
 """
 
+import importlib
 from typing import Any
 
 import torch
@@ -23,13 +24,24 @@ _ERRORS: dict[str, type[Exception]] = {
     )
 }
 
+#: Exceptions of packages that need not be installed, by name: where they are.
+_ELSEWHERE = {"LinAlgError": "numpy.linalg"}
+
+
+def _kind(error: str) -> type[Exception]:
+    found = _ERRORS.get(error)
+    if found is None:
+        found = _ERRORS[error] = getattr(importlib.import_module(_ELSEWHERE[error]), error)
+    return found
+
+
 _library = torch.library.Library("symshapes", "DEF")
 _library.define("require(Scalar condition, str message, str error, str line) -> ()")
 
 
 def refused(message: str, error: str, line: str) -> Exception:
     """The exception of a condition that does not hold: a name of `require`'s errors, and the user's line for a note."""
-    kind = _ERRORS[error]
+    kind = _kind(error)
     found = kind(message) if message or kind is not AssertionError else kind()
     if line:
         found.add_note(f"checked for {line}")
@@ -52,5 +64,5 @@ def _promise(condition: Any, message: str, error: str, line: str) -> None:
     """What it says is learnt; false for certain it raises at once."""
     if not isinstance(condition, torch.SymBool):
         _check(condition, message, error, line)
-    elif not condition.node.env.expect_true(condition.node.expr, condition.node.hint, _ERRORS[error], message, line):
+    elif not condition.node.env.expect_true(condition.node.expr, condition.node.hint, _kind(error), message, line):
         raise refused(message, error, line)

@@ -352,7 +352,7 @@ look(PyThreadState *tstate, Stack *stack, Frame *frame)
     if (found == MISSED) {
         found = make_entry(tstate, stack, frame, code, promised, &entry, &stash);
     }
-    if (promised && found != FAILED && (found != FOUND || !(entry->recursive && entry->guards))) {
+    if (promised && stance != DO_REUSE && found != FAILED && (found != FOUND || !(entry->recursive && entry->guards))) {
         break_promise(stack, frame, code, found);
         found = FAILED;
     }
@@ -386,7 +386,7 @@ hook(PyThreadState *tstate, Frame *frame, int throwing)
         return _PyEval_EvalFrameDefault(tstate, frame, throwing);
     }
     Stack *stack = stack_here(tstate);
-    if (stack == NULL || stack->session == NULL) {
+    if (stack == NULL || stack->session == NULL || stance == DO_NOTHING) {
         return run_plain(tstate, frame, throwing);
     }
     if (stack->top != eval_frame_function(installed.interpreter) && !is_awaited(stack, frame)) {

@@ -39,6 +39,16 @@ mark_skip(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
     return set_flags(code, SKIP_CODE | (recursive ? SKIP_BENEATH : 0), SKIP_BENEATH);
 }
 
+/* As the interpreter does where a handler begins or ends: the exception that sys.exc_info tells, None for none. */
+static PyObject *
+swap_handled(PyObject *Py_UNUSED(module), PyObject *exception)
+{
+    _PyErr_StackItem *info = PyThreadState_Get()->exc_info;
+    PyObject *before = info->exc_value;
+    info->exc_value = Py_NewRef(exception);
+    return before != NULL ? before : Py_NewRef(Py_None);
+}
+
 static PyObject *
 mark_stand_in(PyObject *Py_UNUSED(module), PyObject *code)
 {
@@ -112,6 +122,17 @@ set_disabled(PyObject *Py_UNUSED(module), PyObject *value)
 }
 
 static PyObject *
+set_stance(PyObject *Py_UNUSED(module), PyObject *value)
+{
+    long wanted = PyLong_AsLong(value);
+    if (wanted == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    stance = (int)wanted;
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 is_active(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
     Stack *stack = stack_here(PyThreadState_Get());
@@ -155,6 +176,7 @@ equal(PyObject *Py_UNUSED(module), PyObject *args)
 
 static PyMethodDef methods[] = {
     {"mark_skip", (PyCFunction)(void (*)(void))mark_skip, METH_VARARGS | METH_KEYWORDS, "Never capture this code."},
+    {"swap_handled", swap_handled, METH_O, "Make an exception the one that is handled, or None; gives what was."},
     {"mark_stand_in", mark_stand_in, METH_O, "Never capture this code, which stands for a frame of the user's."},
     {"unmark_skip", unmark_skip, METH_O, "Undo mark_skip."},
     {"reset", reset, METH_NOARGS, "Drop every entry of every code."},
@@ -162,6 +184,7 @@ static PyMethodDef methods[] = {
     {"drop_entries", drop_entries, METH_VARARGS, "Drop the entries of this code that have this `info`."},
     {"entries", (PyCFunction)(void (*)(void))entries, METH_VARARGS | METH_KEYWORDS, "The entries of this code."},
     {"set_disabled", set_disabled, METH_O, "Hold back the hook in this thread; what it was before."},
+    {"set_stance", set_stance, METH_O, "What compiled callables do: capture, nothing, or what they have captured."},
     {"is_active", is_active, METH_NOARGS, "Whether frames entered now would be looked at."},
     {"is_traced", traced, METH_NOARGS, "Whether something follows the lines that this thread runs."},
     {"frames_left", frames_left, METH_NOARGS, "How many more frames this thread may nest."},

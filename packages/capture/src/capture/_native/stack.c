@@ -7,6 +7,7 @@
 #endif
 
 struct LastThread last_thread;
+int stance = DO_CAPTURE;
 unsigned fork_generation;
 PyFunctionObject *nothing;
 

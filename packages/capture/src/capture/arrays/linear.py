@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from symshapes import require
+
 from .dtypes import CPU, common
 from .elementwise import apply
 from .reductions import axes_of, sum_
@@ -117,6 +119,37 @@ def norm(x: Array, ord: Any = None, axis: int | Sequence[int] | None = None, kee
 def det(a: Array) -> Tensor:
     """``np.linalg.det``."""
     return torch.linalg.det(_floating(a))
+
+
+def _told(info: Tensor, message: str) -> None:
+    """Have NumPy's error raised where LAPACK tells of one."""
+    require((info == 0).all().item(), message, "LinAlgError", "")
+
+
+@stands_for("linalg.inv", gives=Gives.ARRAY)
+def inv(a: Array) -> Tensor:
+    """``np.linalg.inv``."""
+    found, info = torch.linalg.inv_ex(_floating(a))
+    _told(info, "Singular matrix")
+    return found
+
+
+@stands_for("linalg.solve", gives=Gives.ARRAY)
+def solve(a: Array, b: Array) -> Tensor:
+    """``np.linalg.solve``: of one dimension, the second is a vector."""
+    to = common(_floating(a), _floating(b))
+    column = b.dim() == 1
+    found, info = torch.linalg.solve_ex(a.to(to), (b.unsqueeze(-1) if column else b).to(to))
+    _told(info, "Singular matrix")
+    return found.squeeze(-1) if column else found
+
+
+@stands_for("linalg.cholesky", gives=Gives.ARRAY)
+def cholesky(a: Array, *, upper: bool = False) -> Tensor:
+    """``np.linalg.cholesky``."""
+    found, info = torch.linalg.cholesky_ex(_floating(a), upper=upper)
+    _told(info, "Matrix is not positive definite")
+    return found
 
 
 @stands_for("linalg.eigvalsh", gives=Gives.ARRAY)

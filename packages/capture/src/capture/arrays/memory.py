@@ -60,6 +60,11 @@ def read_only_array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     return found
 
 
+def turned(array: np.ndarray[Any, Any], dims: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """The view of an array that runs backwards along some dimensions."""
+    return np.flip(array, dims)
+
+
 def scalar_of(tensor: torch.Tensor) -> Any:
     """The scalar of NumPy's that a tensor without dimensions holds."""
     return tensor.detach().numpy()[()]

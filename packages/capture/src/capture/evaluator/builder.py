@@ -118,6 +118,8 @@ class VariableBuilder:
     def input_attribute(self, owner: Object, name: str, value: Any) -> Variable:
         """An entry of an input's dictionary or slots."""
         assert owner.source is not None
+        if type(name) is not str:
+            raise Unsupported("an object's dictionary with keys that are no strings")
         in_dict = name in owner.instance_dict()
         entry = Lazy(value, Attr(owner.source, name, via_dict=in_dict))
         if in_dict:

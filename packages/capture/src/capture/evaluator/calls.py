@@ -9,19 +9,20 @@ from typing import Any
 
 from capture.bytecode.dialect import current
 from capture.errors import Unsupported
-from capture.trace_rules import is_foreign, is_recorded_python, module_of, wrapped_init
+from capture.trace_rules import is_foreign, is_recorded_python, is_transform, module_of, wrapped_init
 from capture.variables.base import Args, Kwargs, SymbolicRaise, Variable
 from capture.variables.classes import Class
 from capture.variables.constants import Known
 from capture.variables.functions import Function
 from capture.variables.generators import SUSPENDS, Suspended, suspended
 from capture.variables.handlers import Wrapper, handler_of
+from capture.variables.marks_of_functions import mark_of
 from capture.variables.sequences import Tuple
 from symshapes import is_generated
 
 from .errors import ProgramErrors
 from .frame import RETURN, YIELD, Evaluation, Frame, resume_with_error, run
-from .program import confuses_cells
+from .program import confuses_cells, looks_at_its_locals
 from .recorder import GraphRecorder
 
 #: What a RESUME says that follows the yields of a ``yield from`` and of an ``await``.
@@ -54,7 +55,7 @@ class FunctionCalls:
         """
         m = self._m
         function = function.realize(m)
-        caller.passed = ()
+        caller.passed, caller.passed_in = (), caller.op
         while (behind := function.calls_through(m, args, kwargs)) is not None:
             caller.passed += function.passed
             function, args, kwargs = behind
@@ -80,9 +81,15 @@ class FunctionCalls:
             module = module_of(real)
             handler = handler_of(real, module)
             if isinstance(handler, Wrapper):
-                return handler.handler(m, function.held(m, handler.held), args, kwargs)
-            if handler is not None:
+                told = handler.handler(m, [function.held(m, name) for name in handler.held], args, kwargs)
+                if told is not None:
+                    return told
+            elif handler is not None:
                 return handler(m, args, kwargs)
+            marked = mark_of(real)
+            if marked is not None:
+                m.guards.note_identity(function, real)
+                return marked(m, real, args, kwargs)
             if is_recorded_python(real, module) and any(
                 self._recorder.has_tensor(v) for v in (*args, *kwargs.values())
             ):
@@ -110,8 +117,11 @@ class FunctionCalls:
         builtins: Any = getattr(function.real, "__builtins__", None) or function.globals.get("__builtins__")
         if isinstance(builtins, types.ModuleType):
             builtins = vars(builtins)
-        # A tracer is to see each line once, in frames as they would be.
-        resumable = caller is not None and caller.resumable and m.state.visit is None
+        # A tracer is to see each line once, in frames as they would be; a generator's frame is entered again and again.
+        again = m.state.visit is not None or code.co_flags & SUSPENDS or looks_at_its_locals(code)
+        resumable = caller is not None and caller.resumable and not again
+        # A function transform runs as a whole, or not at all.
+        resumable = resumable and not is_transform(function.globals.get("__name__", ""))
         frame = Frame(code, function.globals, builtins or {}, bound, function.closure, resumable=resumable)
         if code.co_flags & SUSPENDS:
             made: Suspended = m.effects.created(suspended(frame, function, (args, kwargs)))
@@ -130,7 +140,6 @@ class FunctionCalls:
         slots.append(frame.handled)
         try:
             if error is not None:
-                self._errors.chain(error.exception)
                 resume_with_error(m, frame, error)
             elif sent is not None:
                 frame.push(sent)

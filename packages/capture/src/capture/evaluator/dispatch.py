@@ -106,20 +106,32 @@ def _fold(
     return m.builder.from_python(m.builder.fold(function, [a, b]))
 
 
-def _in_order(left: Variable, right: Variable, name: str, reflected: str) -> list[tuple[Variable, Variable, str]]:
+def _in_order(
+    m: Interpreter, left: Variable, right: Variable, name: str, reflected: str, *, compared: bool = False
+) -> list[tuple[Variable, Variable, str]]:
     """Who is asked, about which other operand, by which method: a subclass on the right before what it is one of."""
     order = [(left, right, name), (right, left, reflected)]
     left_type, right_type = left.python_type(), right.python_type()
-    if left_type is not right_type and issubclass(right_type, left_type):
+    # By the classes that they are made from: what others take for a subclass does not count.
+    if (
+        left_type is not right_type
+        and left_type in right_type.__mro__
+        and (compared or _overrides(m, left_type, right_type, reflected))
+    ):
         order.reverse()
     return order
+
+
+def _overrides(m: Interpreter, base: type, cls: type, name: str) -> bool:
+    """Whether a class has another method of a name than the one that it is made from."""
+    return class_lookup(m, cls, name)[0] is not class_lookup(m, base, name)[0]
 
 
 def _by_methods(
     m: Interpreter, left: Variable, right: Variable, name: str, reflected: str, written: str
 ) -> Variable | None:
     """Dispatch to ``left.__op__`` and ``right.__rop__``; None if neither takes it."""
-    for owner, other, method in _in_order(left, right, name, reflected):
+    for owner, other, method in _in_order(m, left, right, name, reflected):
         found = _special(m, owner, method)
         if found is not None:
             result = m.calls.call(found, [other], {}).realize(m)
@@ -294,7 +306,7 @@ def _compare_known_with(m: Interpreter, symbol: str, owner: Variable, other: Var
 def _compare_objects(
     m: Interpreter, symbol: str, left: Variable, right: Variable, name: str, reflected: str
 ) -> Variable | None:
-    for owner, other, method in _in_order(left, right, name, reflected):
+    for owner, other, method in _in_order(m, left, right, name, reflected, compared=True):
         if isinstance(owner, Known):
             answer = _compare_known_with(m, symbol, owner, other, method)
             if answer is not None:

@@ -16,14 +16,16 @@ from .state import EvaluationState
 
 
 class ProgramErrors:
-    """Raises in the program, and knows which exception it is handling, and at which step that was raised."""
+    """Raises in the program, and knows which exception it is handling."""
 
     def __init__(self, state: EvaluationState, effects: SideEffects) -> None:
         self._state = state
         self._effects = effects
         self._handled_outside = sys.exception() is not None
         #: What is being handled, by the frame itself and then by each generator that is running, as the interpreter keeps it.
+        #: None: what was being handled where the frame begins, if anything; or `restored`, which that took the place of.
         self.slots: list[Variable | None] = [None]
+        self.restored: Variable | None = None
 
     @property
     def handled(self) -> Variable | None:
@@ -32,8 +34,8 @@ class ProgramErrors:
 
     def current(self, m: Interpreter) -> Variable | None:
         """The exception that is being handled, by whomever; guards that nothing is outside the frame either."""
-        if self.handled is None and self.current_outside(m):
-            raise Unsupported("the exception that a caller is handling")
+        if self.handled is None and (self.restored is not None or self.current_outside(m)):
+            raise Unsupported("the exception that was being handled where the frame begins")
         return self.handled
 
     def current_outside(self, m: Interpreter) -> bool:
@@ -42,23 +44,27 @@ class ProgramErrors:
             m.guards.add(None, GuardKind.ANSWER, (sys.exception, (), None))
         return self._handled_outside
 
-    def chain(self, exception: Any) -> None:
-        """An exception is raised while another is handled, which becomes its context; a circle that this would close is opened."""
-        handled: Any = self.handled
-        if handled is None or handled is exception:
-            return
-        link, met = handled, set()
+    def handling(self, raised: Variable) -> Variable | None:
+        """What an exception that is raised now has for its context; None: what is handled where the frame begins.
+
+        A circle that this would close is opened.
+        """
+        found: Any = self.handled or self.restored
+        if found is raised:
+            return None
+        link, met = found, set()
         while link is not None and id(link) not in met:  # the program may have closed one itself
             met.add(id(link))
-            if link.context is exception:
+            following = getattr(link, "context", None)
+            if following is raised:
                 link.context = None
                 break
-            link = link.context
-        exception.context = handled
+            link = following
+        return found
 
     def release(self) -> None:
         """Let go of the program's objects."""
-        self.slots = [None]
+        self.slots, self.restored = [None], None
 
     def make_exception(self, cls: type, args: list[Variable]) -> Variable:
         """A new exception object."""
@@ -73,5 +79,4 @@ class ProgramErrors:
         """The same with any arguments."""
         exception: Any = self.make_exception(cls, args)
         exception.origin, exception.thrown = self._state.step, True
-        self.chain(exception)
         raise SymbolicRaise(exception)

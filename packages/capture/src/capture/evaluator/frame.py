@@ -7,14 +7,17 @@ from collections.abc import Iterable
 from types import CodeType
 from typing import Any, Protocol
 
+from capture import _native
 from capture.errors import Unsupported, undecided
+from capture.resume import group_end
 from capture.variables.assumptions import State
 from capture.variables.base import Interpreter, SymbolicRaise, Variable
 from capture.variables.constants import Constant
+from capture.variables.exceptions import ExceptionObject
 from capture.variables.functions import Cell
 from capture.variables.iterators import StopIter
 from capture.variables.placeholders import NULL
-from capture.variables.reconstruction import CannotReconstruct
+from capture.variables.reconstruction import Emitter
 from capture.visits import Visit, Watched
 from symshapes import UnbackedError
 
@@ -33,14 +36,17 @@ class BreakHere(Exception):
 
 
 class HandlerState(Variable):
-    """What PUSH_EXC_INFO saves: the exception that was being handled before."""
+    """What PUSH_EXC_INFO saves: the exception that was being handled before the one that is handled now."""
 
-    def __init__(self, previous: Variable | None, origin: int) -> None:
+    def __init__(self, previous: Variable | None, exception: Variable) -> None:
         self.previous = previous
-        self.origin = origin
+        self.exception = exception
 
     def made_of(self) -> Iterable[Variable]:
-        raise CannotReconstruct(self, "a break inside an exception handler")
+        return (self.exception,)
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.call(_native.swap_handled, [self.exception])
 
 
 class Frame:
@@ -79,6 +85,7 @@ class Frame:
         self.resumable = resumable
         self.drops = False
         self.passed: tuple[tuple[CodeType, int], ...] = ()
+        self.passed_in: Op | None = None
         self.step = 0
         self.op: Op = self.program.ops[0]
         self.first_argument: Variable | None = local.get(code.co_varnames[0]) if code.co_argcount else None
@@ -214,8 +221,8 @@ def unwind(m: Evaluation, frame: Frame, raised: SymbolicRaise) -> None:
     """Go on at the handler of the failed operation; raises again if it has none."""
     op = frame.op
     exception = raised.exception
-    if getattr(exception, "origin", 0) < 0:
-        exception.origin = m.state.step  # type: ignore[attr-defined]
+    if isinstance(exception, ExceptionObject):
+        _pass(m, frame, exception)
     if op.catch < 0:
         try:
             raise raised
@@ -230,19 +237,29 @@ def unwind(m: Evaluation, frame: Frame, raised: SymbolicRaise) -> None:
     frame.ip = op.catch
 
 
+def _pass(m: Evaluation, frame: Frame, exception: ExceptionObject) -> None:
+    """Note what the interpreter notes of an exception that an operation of a frame lets out."""
+    op = frame.op
+    if exception.origin < 0:
+        exception.origin = m.state.step
+    if op.name == "RERAISE" or exception.passed is None:
+        return
+    if op.name == "RAISE_VARARGS":
+        if op.arg == 0:
+            return
+        exception.context = m.errors.handling(exception)
+    elif not exception.passed:
+        exception.context = m.errors.handling(exception)
+    if frame.passed_in is op:
+        for code, which in reversed(frame.passed):
+            calls = [i for i, each in enumerate(program_of(code).ops) if each.name == "CALL_FUNCTION_EX"]
+            exception.passed.append((code, calls[which]))
+    exception.passed.append((frame.code, group_end(frame.program.instructions, op.index)))
+
+
 def resume_with_error(m: Evaluation, frame: Frame, raised: SymbolicRaise) -> None:
     """Throw into a suspended generator frame: as if the yield had raised."""
     try:
         unwind(m, frame, raised)
     finally:
         del raised
-
-
-def check_no_handler_state(frames: Iterable[Frame]) -> int | None:
-    """The step at which the oldest exception being handled was raised; None outside handlers."""
-    for value in (value for frame in frames for value in frame.stack):
-        if isinstance(value, HandlerState):
-            if value.origin < 0:
-                raise Unsupported("break inside an exception handler")
-            return value.origin
-    return None

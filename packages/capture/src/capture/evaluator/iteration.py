@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 from collections.abc import Callable
 
@@ -97,7 +98,7 @@ class LanguageIteration:
     def _iterates_as_dict(self, cls: type) -> bool:
         """Whether what a dictionary of a class holds is copied as it lies, whatever else the class says of reading it."""
         m = self._m
-        return issubclass(class_lookup(m, cls, "__iter__")[1], dict)
+        return class_lookup(m, cls, "__iter__")[1] in (dict, collections.OrderedDict)
 
     def pairs(self, value: Variable) -> list[tuple[Variable, Variable]]:
         """Keys and values of a mapping, or of an iterable of pairs, as ``dict`` takes them."""

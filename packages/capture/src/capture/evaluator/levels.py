@@ -16,6 +16,7 @@ from capture._torch import LEAVE_LEVEL, composed_in_python, saved_tensor_hooks, 
 from capture.errors import Unsupported
 from capture.variables.base import Args, Variable
 from capture.variables.constants import Constant
+from symshapes import levels_kept
 
 from .recorder import GraphRecorder
 from .side_effects import SideEffects
@@ -24,6 +25,16 @@ from .state import EvaluationState
 # A backend that drops calls nobody reads shall not drop these.
 for _leave in LEAVE_LEVEL:
     fx.node.has_side_effect(_leave)
+
+
+def leaving_levels(graph: Callable[..., Any]) -> Callable[..., Any]:
+    """A graph that is run call by call: where one raises, the levels that it has entered are left."""
+
+    def run(*inputs: Any) -> Any:
+        with levels_kept():
+            return graph(*inputs)
+
+    return run
 
 
 class Level(Variable):
@@ -46,6 +57,8 @@ class TransformLevels:
         self._effects = effects
         self._recorder = recorder
         self._entered: list[tuple[int, fx.Node]] = []
+        #: The step at which the outermost one was entered.
+        self.since = 0
         #: Whether the program's saved-tensor hooks are in force, which an evaluation does not see.
         self.under_hooks = saved_tensor_hooks(False) is not None or why_no_saved_tensor_hooks() is not None
 
@@ -64,6 +77,8 @@ class TransformLevels:
         """Enter a level; the number that it has."""
         if self._recorder.graph.checkpoint is not None:
             raise Unsupported("a function transform within a checkpoint")
+        if not self._entered:
+            self.since = self._state.step
         node, number = self._call(function, args)
         self._entered.append((number, node))
         return Constant(number)

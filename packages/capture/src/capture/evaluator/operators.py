@@ -6,17 +6,20 @@ import builtins
 import types
 
 from capture.errors import NotConstant, Unsupported
-from capture.variables.base import Interpreter, Variable
+from capture.variables.base import Args, Interpreter, Kwargs, Variable
 from capture.variables.constants import Constant, Known
 from capture.variables.enums import EnumMember
 from capture.variables.lookups import class_lookup, shown_type
+from capture.variables.mappings import Dict
+from capture.variables.named_tuples import NamedTuple
 from capture.variables.numbers import Symbolic
 from capture.variables.objects import Object
+from capture.variables.sequences import List, Tuple
 from capture.variables.tensors import Tensor
 from capture.variables.texts import WrittenNumber
 from symshapes import is_unbacked
 
-from . import dispatch
+from . import dispatch, formatting
 
 
 class LanguageOperators:
@@ -67,8 +70,12 @@ class LanguageOperators:
             return int(real.specialise(m))
         if isinstance(real, Symbolic):
             real.specialise(m)
+        if isinstance(real, Object) and isinstance(real.payload, Constant) and isinstance(real.payload.value, int):
+            return real.payload.value + 0  # an integer is not asked
         if isinstance(real, Object):
             found = real.call_special(m, "__index__", [])
+            if found is not None and isinstance(found.realize(m), Object):
+                raise Unsupported("an __index__ that gives an integer of another class")
             if found is not None:
                 return self.index(found)
         try:
@@ -95,10 +102,14 @@ class LanguageOperators:
                 return m.calls.call(own, [], {})
         if isinstance(real, Symbolic):
             real = Constant(real.specialise(m))
+        if isinstance(real, NamedTuple) and class_lookup(m, real.cls, f"__{how}__")[1] is not object:
+            return real.method(m, f"__{how}__", [], {})
         try:
             plain = real.as_python(m)
         except NotConstant:
-            raise Unsupported(f"text of {real!r}") from None
+            plain = real
+        if plain is real:
+            return self._display(real)
         if (
             isinstance(real, Known)
             and not isinstance(plain, type)
@@ -106,6 +117,34 @@ class LanguageOperators:
         ):
             raise Unsupported(f"text of {real!r}")
         return Constant(m.builder.fold({"repr": repr, "str": str}[how], [plain]))
+
+    def percent(self, text: str, given: Variable) -> str:
+        """``text % given``."""
+        return formatting.percent(self._m, text, given)
+
+    def by_fields(self, text: str, args: Args, kwargs: Kwargs) -> str:
+        """``text.format(*args, **kwargs)``."""
+        return formatting.by_fields(self._m, text, args, kwargs)
+
+    def _display(self, value: Variable) -> Variable:
+        """The text of a container that is not known entirely."""
+        m = self._m
+        if isinstance(value, NamedTuple):
+            return value.method(m, "__repr__", [], {})
+        if isinstance(value, List | Tuple) and value.cls in (list, tuple):
+            parts = [self._shown(x) for x in value.items]
+            text = ", ".join(parts)
+            if value.cls is list:
+                return Constant(f"[{text}]")
+            return Constant(f"({text},)" if len(parts) == 1 else f"({text})")
+        if isinstance(value, Dict) and value.cls is dict:
+            pairs = [f"{self._shown(k)}: {self._shown(v)}" for k, v in value.in_order(m).values()]
+            return Constant("{" + ", ".join(pairs) + "}")
+        raise Unsupported(f"text of {value!r}")
+
+    def _shown(self, value: Variable) -> str:
+        text: str = self._m.builder.to_python(self.text(value, "repr"))
+        return text
 
     def format(self, value: Variable, spec: str) -> Variable:
         """``format(value, spec)``."""
@@ -119,7 +158,9 @@ class LanguageOperators:
                 return WrittenNumber(real, spec)
             real = Constant(real.specialise(m))
         if isinstance(real, Object) and isinstance(class_lookup(m, real.cls, "__format__")[0], types.FunctionType):
-            return m.calls.call(real.attribute(m, "__format__"), [Constant(spec)], {})
+            found = real.special(m, "__format__")
+            assert found is not None
+            return m.calls.call(found, [Constant(spec)], {})
         if isinstance(real, EnumMember):
             own = real.special(m, "__format__")
             if own is not None:

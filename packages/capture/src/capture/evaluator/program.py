@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
@@ -113,3 +114,21 @@ def program_of(code: CodeType) -> Program:
 def reset_programs() -> None:
     """Forget decoded programs."""
     _programs.clear()
+
+
+#: Built-ins that read the calling frame's locals; ``vars`` and ``dir`` do without arguments.
+_FRAME_READERS = frozenset({"locals", "vars", "dir", "eval", "exec"})
+
+
+def looks_at_its_locals(code: CodeType) -> bool:
+    """Whether the frame's local variables may be read as a whole, which a replacement does not keep."""
+    if not _FRAME_READERS & set(code.co_names):
+        return False
+    ops = program_of(code).ops
+    for op, following in itertools.pairwise(ops):
+        if op.name != "LOAD_GLOBAL" or op.value not in _FRAME_READERS:
+            continue
+        without_arguments = following.name in ("CALL", "PRECALL") and following.arg == 0
+        if without_arguments or op.value in ("eval", "exec"):
+            return True
+    return False

@@ -23,6 +23,8 @@ class SideEffects:
         self.activity = 0
         #: Counts what an evaluation leaves behind: changes of objects, and calls in the graph.
         self.changes = 0
+        #: Counts changes that a ``__hash__`` may tell of.
+        self.rewritten = 0
         self.changed: dict[int, Variable] = {}
         #: Calls of functions that remember: to be made again, made before the frame ran, and of those told apart.
         self.remembered: list[Any] = []
@@ -63,6 +65,7 @@ class SideEffects:
     def mutated(self, variable: Variable) -> None:
         """Note a change of a tracked object."""
         self.left_behind()
+        self.rewritten += variable.may_tell_hashes
         self.changed.setdefault(id(variable), variable)
 
     def has_changed(self, variable: Variable) -> bool:

@@ -83,6 +83,8 @@ _METHODS = {
 
 @handles("torch.autograd.function.Function.apply")
 def _apply(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    if m.levels.inside:
+        raise Unsupported("a function of autograd within a function transform")
     cls, given = args[0].realize(m), [arg.realize(m) for arg in args[1:]]
     real = m.builder.to_python(cls)
     apart = class_lookup(m, real, "setup_context")[1] is not torch.autograd.function._SingleLevelFunction

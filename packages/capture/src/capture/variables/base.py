@@ -45,6 +45,8 @@ class Effects(Protocol):
     activity: int
     #: Counts what an evaluation leaves behind: changes of objects, and calls in the graph.
     changes: int
+    #: Counts changes that a ``__hash__`` may tell of.
+    rewritten: int
     #: Calls of functions that remember: to be made again, made before the frame ran, and of those told apart.
     remembered: list[Any]
     #: Calls that tell the outside something, before anything is changed.
@@ -79,6 +81,9 @@ class Errors(Protocol):
 
     def current(self, m: Interpreter) -> Variable | None:
         """The exception that is being handled, by whomever; guards that nothing is outside the frame either."""
+
+    def handling(self, raised: Variable) -> Variable | None:
+        """What an exception that is raised now has for its context; None: what is handled where the frame begins."""
 
     def current_outside(self, m: Interpreter) -> bool:
         """Whether the frame's callers are handling one; guarded if not."""
@@ -360,6 +365,12 @@ class Operators(Protocol):
     def format(self, value: Variable, spec: str) -> Variable:
         """``format(value, spec)``."""
 
+    def percent(self, text: str, given: Variable) -> str:
+        """``text % given``."""
+
+    def by_fields(self, text: str, args: Args, kwargs: Kwargs) -> str:
+        """``text.format(*args, **kwargs)``."""
+
 
 class Iteration(Protocol):
     """What Python's iteration comes to."""
@@ -487,6 +498,10 @@ class Variable:
         """What stands for the value as an element or a key: equal for values that a dictionary takes for one."""
         raise Unsupported(f"hash of {self!r}")
 
+    def kept_keys(self, m: Interpreter) -> dict[Hashable, Variable] | None:
+        """Of a set or a dictionary what it holds, by hashes that are known; None of anything else."""
+        return None
+
     def truth(self, m: Interpreter) -> bool:
         """``bool(self)``; what that depends on is guarded."""
         raise Unsupported(f"truth value of {self!r}")
@@ -546,6 +561,11 @@ class Variable:
     def contains(self, m: Interpreter, value: Variable) -> bool:
         """``value in self`` by iteration, as Python does without ``__contains__``."""
         return m.iteration.among(self, value)
+
+    #: Whether a ``__hash__`` may tell what changes in it: of anything but what looks things up by hashes.
+    may_tell_hashes = True
+    #: Whether an attribute may be set that its class knows nothing of.
+    takes_attributes = False
 
     def realize(self, m: Interpreter) -> Variable:
         """The variable itself; an input not looked at yet installs its guards here."""

@@ -22,8 +22,9 @@ from .constants import BoundBuiltin, Constant, Known
 from .enums import EnumMember
 from .functions import Function, Method
 from .handlers import Fold, Handler, folds, handles, refuses
+from .identities import Identity
 from .iterators import CallableIterator, StopIter
-from .lookups import MISSING, can_iterate, check_own_class, class_lookup, shown_type
+from .lookups import C_METHODS, MISSING, can_iterate, check_own_class, class_lookup, shown_type
 from .mappings import Dict
 from .modules import Module
 from .numbers import Symbolic, is_number, total
@@ -208,6 +209,8 @@ def _id(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if isinstance(value, Module) or (isinstance(value, Known) and not isinstance(value, EnumMember)):
         m.guards.note_identity(value, value.value)
         return Constant(id(value.value))
+    if isinstance(value, Tensor | List | Dict | Set) or (type(value) is Object and value.payload is None):
+        return m.effects.created(Identity(value))
     raise Unsupported("id() of an object")
 
 
@@ -224,6 +227,10 @@ def _hash(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         found = value.special(m, "__hash__")
         if isinstance(found, Method):
             return Constant(real_hash(m, m.calls.call(found, [], {}).realize(m)))
+    payload = value.payload if isinstance(value, Object) else None
+    own = class_lookup(m, value.python_type(), "__hash__")[0]
+    if payload is not None and hashes_as_itself(payload) and isinstance(own, C_METHODS):
+        return Constant(hash(payload.hash_key(m)))
     if isinstance(value, List | Dict | Set):
         value.hash_key(m)  # raises, or is that of a frozen set
     if hashes_as_itself(value):
@@ -250,7 +257,7 @@ refuses(
 refuses(builtins.__build_class__, why="class statement")
 
 # Text of a number, and back; numbers of the program's own classes are never known entirely.
-folds(bin, oct, hex, chr, ord)
+folds(bin, oct, hex, chr, ord, int.from_bytes, float.fromhex, bytes.fromhex, str.maketrans, bytes.maketrans)
 
 
 @handles(any)

@@ -156,6 +156,11 @@ class Class(Known):
             return bool(m.builder.fold(lambda c, k: k in c, [self.value, m.builder.to_python(value)]))
         return super().contains(m, value)
 
+    def builtin(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if name == "__call__" and self.value is not type:
+            return instantiate(m, self, args, kwargs)
+        return super().builtin(m, name, args, kwargs)
+
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         handler = handler_of(self.value)
         if handler is not None:
@@ -174,7 +179,7 @@ class Class(Known):
 
 
 def construct(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs, caller: Any = None) -> Variable:
-    """``type.__call__``: ``__new__``, then ``__init__``; see ``Class.call_from`` for ``caller``."""
+    """A call of a class: what its metaclass says, else ``__new__``, then ``__init__``; see ``Class.call_from`` for ``caller``."""
     cls = cls_var.value
     meta_call = class_lookup(m, type(cls), "__call__")[0]
     if isinstance(meta_call, types.FunctionType):
@@ -184,17 +189,22 @@ def construct(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs, caller
             named = {name: m.builder.to_python(value) for name, value in kwargs.items()}
             return m.builder.known(m.builder.fold(cls, [m.builder.to_python(a) for a in args], named))
         return m.calls.call(m.builder.class_attribute(meta_call), [cls_var, *args], kwargs)
-    if issubclass(cls, torch.Tensor):
-        raise Unsupported(f"construction of {cls.__name__}")
     if meta_call is dict:  # of a TypedDict
         return m.calls.call(m.builder.known(dict), args, kwargs)
+    return instantiate(m, cls_var, args, kwargs, caller)
+
+
+def instantiate(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs, caller: Any = None) -> Variable:
+    """What ``type.__call__`` itself does."""
+    cls = cls_var.value
+    if issubclass(cls, torch.Tensor):
+        raise Unsupported(f"construction of {cls.__name__}")
+    if class_lookup(m, cls, "__del__")[0] is not MISSING:  # it runs where the program lets go of the last reference
+        raise Unsupported(f"construction of {cls.__name__}, whose objects do something when they die")
     if getattr(cls, "__abstractmethods__", None):
-        if (
-            class_lookup(m, cls, "__new__")[1] is not object
-            or class_lookup(m, cls, "__abstractmethods__")[0] is MISSING
-        ):
-            raise Unsupported(f"construction of abstract class {cls.__name__}")
-        m.builder.fold(object.__new__, [cls])
+        if class_lookup(m, cls, "__new__")[1] is object:
+            m.builder.fold(object.__new__, [cls])  # raises
+        raise Unsupported(f"construction of abstract class {cls.__name__}")
     new, owner = class_lookup(m, cls, "__new__")
     new = new.__func__ if isinstance(new, staticmethod) else new
     if isinstance(new, types.FunctionType):
@@ -211,6 +221,8 @@ def construct(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs, caller
 def initialise(m: Interpreter, instance: Object, args: Args, kwargs: Kwargs, caller: Any = None) -> None:
     """Run ``__init__``; see ``Class.call_from`` for ``caller``."""
     init, owner = class_lookup(m, instance.cls, "__init__")
+    if not isinstance(init, types.FunctionType | types.WrapperDescriptorType | types.MethodDescriptorType):
+        raise Unsupported(f"construction of {instance.cls.__name__}, whose __init__ is a {type(init).__name__}")
     if isinstance(init, types.FunctionType):
         function = m.builder.class_attribute(init)
         if caller is None:
@@ -246,10 +258,16 @@ def allocate(m: Interpreter, cls: type, owner: type, args: Args, kwargs: Kwargs)
         raise SkipFrame("it makes a weak reference to an object of its own")
     if payload is None:
         raise Unsupported(f"construction of {cls.__name__}, whose base {owner.__name__} is written in C")
+    if kwargs and isinstance(class_lookup(m, cls, "__new__")[0], types.BuiltinFunctionType) and base in _BY_NEW:
+        raise Unsupported(f"construction of {cls.__name__} with keyword arguments")
     if base is tuple and hasattr(cls, "_fields"):
         check_operators(m, cls)
         return m.effects.created(NamedTuple(m.iteration.elements(args[0]) if args else [], cls))
     return m.effects.created(Object(cls, payload=m.effects.created(payload(m, args))))
+
+
+#: Built-in classes that take all that they are made of in ``__new__``.
+_BY_NEW = (tuple, int, float, str)
 
 
 class PyModule(Known):

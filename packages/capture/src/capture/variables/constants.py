@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections.abc
 import enum
-import string
 import types
 import typing
 import weakref
@@ -18,7 +17,7 @@ from capture.errors import NotConstant, Unsupported
 from capture.sources import Source
 from symshapes import NUMBER_DTYPES
 
-from .base import Args, Interpreter, Kwargs, Variable
+from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
 from .building import builds, builds_where
 from .handlers import handles
 from .reconstruction import Emitter
@@ -97,8 +96,8 @@ class Constant(Real):
         except NotConstant:
             if name == "join" and len(args) == 1:
                 return self.join(m, args[0])
-            if name == "format":
-                return self.format(m, args, kwargs)
+            if name == "format" and type(self.value) is str:
+                return Constant(m.operators.by_fields(self.value, args, kwargs))
             raise Unsupported(f"{type(self.value).__name__}.{name} on a value that is not constant") from None
         found = m.builder.fold(getattr, [self.value, name])
         return m.builder.from_python(m.builder.fold(found, real_args, real_kwargs))
@@ -112,23 +111,10 @@ class Constant(Real):
         except NotConstant:
             raise Unsupported("str.join of values that are not constant") from None
 
-    def format(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        """``self.format(*args, **kwargs)`` of a string, of which only texts of the arguments are known."""
-        fields = m.builder.fold(lambda text: list(string.Formatter().parse(text)), [self.value])
-        try:
-            if any(
-                (field != "" and field is not None and not field.isalnum()) or spec or how
-                for _, field, spec, how in fields
-            ):
-                raise Unsupported("str.format that looks into values that are not constant")
-            real = [
-                m.builder.to_python(a) if m.builder.is_constant(a) else m.builder.to_python(m.operators.format(a, ""))
-                for a in args
-            ]
-            named = {k: m.builder.to_python(v) for k, v in kwargs.items()}
-        except NotConstant:
-            raise Unsupported("str.format of values that are not constant") from None
-        return Constant(m.builder.fold(self.value.format, real, named))
+    def binary(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
+        if symbol != "%" or type(self.value) is not str or m.builder.is_constant(other):
+            return None
+        return Constant(m.operators.percent(self.value, other))
 
     def length(self, m: Interpreter) -> Variable:
         return Constant(m.builder.fold(len, [self.value]))
@@ -196,6 +182,10 @@ class Known(Real):
             return m.builder.from_python(m.builder.fold(getattr, [self.value, name]))
         raise Unsupported(f"attribute {name!r} of {self!r}")
 
+    def builtin(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        """A method of ``type`` itself, of a class, past what its metaclass has."""
+        raise Unsupported(f"type.{name} of {self!r}")
+
     def item(self, m: Interpreter, key: Variable) -> Variable:
         if type(self.value).__module__ != "typing":
             return super().item(m, key)
@@ -233,6 +223,23 @@ class Known(Real):
     def __repr__(self) -> str:
         name = getattr(self.value, "__qualname__", None) or getattr(self.value, "__name__", None)
         return f"<{type(self.value).__name__} {name or type(self.value).__name__}>"
+
+
+class Alias(Known):
+    """A class with parameters, `list[int]`: a call makes an object of the class, which is told by what it was made."""
+
+    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        origin = getattr(self.value, "__origin__", None)
+        if not isinstance(origin, type) or not getattr(self.value, "_inst", True):
+            raise Unsupported(f"call of {self!r}")
+        made = m.calls.call(m.builder.known(origin), args, kwargs).realize(m)
+        if made.takes_attributes:
+            try:
+                made.set_attribute(m, "__orig_class__", self)
+            except SymbolicRaise as raised:
+                if not issubclass(raised.exception.python_type(), AttributeError):
+                    raise
+        return made
 
 
 class WeakReference(Known):
@@ -294,7 +301,13 @@ def _build_reference(m: Interpreter, value: Any, source: Source | None) -> Varia
     return m.builder.identified(WeakReference(value), source)
 
 
-@builds(types.GenericAlias, type(collections.abc.Callable[[], None]), types.UnionType, property)
+@builds(types.GenericAlias, type(collections.abc.Callable[[], None]))
+@builds_where(lambda cls: cls.__module__ == "typing" and cls.__name__.endswith("Alias"))
+def _build_alias(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    return m.builder.identified(Alias(value), source)
+
+
+@builds(types.UnionType, property)
 @builds_where(lambda cls: cls.__module__ == "typing")
 def _build_known(m: Interpreter, value: Any, source: Source | None) -> Variable:
     return m.builder.identified(Known(value), source)

@@ -9,6 +9,7 @@ from capture.errors import NotConstant, Unsupported
 from . import iterators
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import Constant
+from .deques import Deque, ReversedDequeIterator
 from .handlers import handles
 from .lookups import shown_type
 from .named_tuples import NamedTuple
@@ -35,8 +36,10 @@ def _bool(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 def _number(cls: type) -> None:
     @handles(cls)
     def convert(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        if not args:
+        if not args and not kwargs:
             return Constant(cls())
+        if not args:
+            return Constant(m.builder.fold(cls, [], {k: m.builder.to_python(v) for k, v in kwargs.items()}))
         value = args[0].realize(m)
         if isinstance(value, Tensor) and cls is complex:
             raise Unsupported("complex() of a tensor's value")
@@ -135,6 +138,8 @@ def _reversed(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
             return m.calls.call(found, [], {})
     if type(value) in (List, Tuple, NamedTuple):
         return m.effects.created(iterators.ReversedIterator(value))
+    if isinstance(value, Deque):
+        return m.effects.created(ReversedDequeIterator(value))
     if isinstance(value, Range):
         return m.effects.created(iterators.RangeIterator(value.value[::-1]))
     if isinstance(value, Object) and value.payload is None:

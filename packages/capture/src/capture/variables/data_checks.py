@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 
 from capture import config
-from capture._torch import CHECKS, check_is_size, inside
+from capture._torch import CHECKS, check_is_size, check_with, inside
 from capture.errors import NotConstant, Unsupported
 from symshapes import constrain_range, is_unbacked, require, same_sizes
 
@@ -34,6 +34,15 @@ def _promise(error: type[Exception]) -> Callable[[Interpreter, Args, Kwargs], Va
 
 for _function, _error in CHECKS.items():
     handles(_function)(_promise(_error))
+
+
+@handles(check_with)
+def _check_with(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    named = dict(zip(("error_type", "cond", "message"), args, strict=False)) | kwargs
+    error = m.builder.to_python(named["error_type"])
+    if error not in CHECKS.values():
+        raise Unsupported("a check that raises an exception of the program's own")
+    return _require(m, named["cond"].realize(m), named.get("message"), error)
 
 
 def _require(m: Interpreter, condition: Variable, message: Variable | None, error: type[Exception]) -> Variable:
@@ -72,10 +81,11 @@ def _text(m: Interpreter, words: Variable | None) -> str | None:
 @handles(check_is_size)
 def _check_is_size(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     named = dict(zip(("i", "message"), args, strict=False)) | kwargs
-    if set(named) - {"i", "message"}:
-        raise Unsupported("torch._check_is_size with an upper end")
-    value = named["i"].realize(m)
-    return _require(m, m.operators.compare(">=", value, Constant(0)).realize(m), named.get("message"), RuntimeError)
+    value, end = named["i"].realize(m), kwargs.get("max")
+    _require(m, m.operators.compare(">=", value, Constant(0)).realize(m), named.get("message"), RuntimeError)
+    if end is None or m.builder.is_none(end):
+        return Constant(None)
+    return _require(m, m.operators.compare("<=", value, end).realize(m), named.get("message"), RuntimeError)
 
 
 def _within(m: Interpreter, value: Variable, low: Variable | None, high: Variable | None) -> Variable:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import operator
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import Any, NoReturn
 
 from capture.bytecode import build
@@ -64,6 +64,28 @@ class Deque(List):
 
     def iterate(self, m: Interpreter) -> Variable:
         return m.effects.created(DequeIterator(self))
+
+    def compared(self, m: Interpreter, value: Variable, error: type, words: str) -> Generator[bool, None, None]:
+        """Whether each element equals a value; raises in the program as soon as comparing has changed the deque."""
+        age = self.age
+        for x in list(self.items):
+            same = m.operators.equal(x, value)
+            if self.age != age:
+                m.errors.throw(error, words)
+            yield same
+
+    def contains(self, m: Interpreter, value: Variable) -> bool:
+        return any(self.compared(m, value, RuntimeError, "deque mutated during iteration"))
+
+    def py_count(self, m: Interpreter, value: Variable) -> Variable:
+        return Constant(sum(self.compared(m, value, RuntimeError, "deque mutated during iteration")))
+
+    def py_remove(self, m: Interpreter, value: Variable) -> Variable:
+        for i, same in enumerate(self.compared(m, value, IndexError, "deque mutated during remove().")):
+            if same:
+                del self.items[i]
+                return self.resized(m)
+        self.refuse_removal(m, value)
 
     def trim(self, left: bool) -> None:
         """Drop what is beyond the limit, at the left end or at the right."""
@@ -135,6 +157,33 @@ class Deque(List):
 
     def as_argument(self, m: Interpreter) -> tuple[Any, Any]:
         raise Unsupported("a deque as an operator's argument")
+
+
+class ReversedDequeIterator(Iterator):
+    """Over a deque, from the right."""
+
+    cls: type = type(reversed(collections.deque()))
+
+    def __init__(self, deque: Deque) -> None:
+        self.deque = deque
+        self.age = deque.age
+        self.position = 0
+
+    def next(self, m: Interpreter) -> Variable:
+        if self.age != self.deque.age:
+            m.errors.throw(RuntimeError, "deque mutated during iteration")
+        if self.position >= len(self.deque.items):
+            raise StopIter
+        self.position += 1
+        return self.deque.items[-self.position]
+
+    def made_of(self) -> Iterable[Variable]:
+        if self.deque.age:
+            raise CannotReconstruct(self, "an iterator over a deque that was changed")
+        return (self.deque,)
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.call(self.cls, [self.deque, Constant(self.position)])
 
 
 class DequeIterator(Iterator):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 import types
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
@@ -17,6 +18,7 @@ from .constants import BoundBuiltin, Constant
 from .handlers import handles
 from .lookups import HEAP_TYPE, Missing, class_lookup, shown_type
 from .objects import Object
+from .raising import raised, raiser
 from .reconstruction import CannotReconstruct, Emitter
 
 
@@ -33,6 +35,14 @@ class Traceback(Variable):
         return True
 
 
+@handles(traceback.clear_frames)
+def _clear_frames(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    """No frame of one that was raised in the evaluation is there to be cleared."""
+    if not isinstance(args[0].realize(m), Traceback):
+        raise Unsupported("traceback.clear_frames of a real traceback")
+    return Constant(None)
+
+
 class ExceptionObject(Object):
     """An exception instance; what the interpreter keeps in it is in ``args``, ``cause``, ``context`` and ``suppressed``."""
 
@@ -41,6 +51,9 @@ class ExceptionObject(Object):
         self.args = args
         self.origin = -1
         self.cause: Variable = Constant(None)
+        #: The operations that it passed since it was raised, innermost first, by code and index; None: its traceback is another.
+        self.passed: list[tuple[types.CodeType, int]] | None = []  # type: ignore[assignment]
+        #: What was being handled where it was raised; None: what was where the captured frame began.
         self.context: Any = None
         self.context_is_set = False
         self.suppressed = False
@@ -87,6 +100,7 @@ class ExceptionObject(Object):
             return Constant(None)
         if name == "with_traceback":
             _set_traceback(m, self, args[0].realize(m))
+            self.passed = None
             return self
         if name == "add_note":
             return self.add_note(m, args[0].realize(m))
@@ -142,13 +156,14 @@ class ExceptionObject(Object):
         return m.identity.key(self)
 
     def made_of(self) -> Iterable[Variable]:
-        if self.origin >= 0:
+        if self.origin >= 0 and not self.passed:
             raise CannotReconstruct(self, "an exception that was raised and is kept, with its traceback")
         if self.has_state_in_c:
             raise CannotReconstruct(self, f"an instance of {self.cls.__name__}, which keeps state in C")
-        if self.context is not None:
-            raise CannotReconstruct(self, "an exception that was raised while another was handled")
-        return [*self.args, self.cause, *(x for x in self.attrs.values() if x is not None)]
+        if self.context_is_set or (self.context is not None and not self.passed):
+            raise CannotReconstruct(self, "an exception with a context that it was given")
+        context = [] if self.context is None else [self.context]
+        return [*self.args, self.cause, *(x for x in self.attrs.values() if x is not None), *context]
 
     def reconstruct(self, e: Emitter) -> None:
         e.emit(build.push_callable(build.load_const(self.cls.__new__)), build.load_const(self.cls))
@@ -165,6 +180,12 @@ class ExceptionObject(Object):
             )
         if self.attrs:
             self.fill(e)
+        if self.passed:
+            name = e.temp()
+            e.emit(build.store_fast(name), build.push_callable(build.load_const(raised)), build.load_fast(name))
+            e.emit(build.load_const(raiser(tuple(self.passed))))
+            e.load_many([] if self.context is None else [self.context])
+            e.emit(build.call(2 if self.context is None else 3))
 
     def reconstruct_empty(self, e: Emitter) -> None:
         raise CannotReconstruct(self, f"{self!r} contains itself")
@@ -209,6 +230,7 @@ def _set_traceback(m: Interpreter, exception: ExceptionObject, value: Variable) 
     if not m.builder.is_none(value) and not isinstance(value, Traceback):
         m.errors.throw(TypeError, "__traceback__ must be a traceback or None")
     if isinstance(value, Traceback) and value.of is exception:
+        exception.passed = None
         return  # it has it already, and more of it by now
     if exception.origin >= 0 or isinstance(value, Traceback):
         raise Unsupported("a traceback given to an exception")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import types
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, NoReturn
 
 from capture import _native
@@ -16,7 +16,7 @@ from capture.sources import Attr, CellContent, Closure, Const, Default, Item, Kw
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .binding import raise_wrong_arguments
-from .building import builds, part
+from .building import builds, known_part, part
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
 from .placeholders import Lazy
@@ -87,6 +87,29 @@ class Cell(Variable):
         e.emit(build.store_attr("cell_contents"))
 
 
+class Namespace(MutableMapping[str, Variable]):
+    """The attributes of a function whose dictionary the program has seen: they are what lies in that."""
+
+    def __init__(self, whole: Any) -> None:
+        self.whole = whole
+
+    def __getitem__(self, name: str) -> Variable:
+        found: Variable = self.whole.entries[name][1]
+        return found
+
+    def __setitem__(self, name: str, value: Variable) -> None:
+        self.whole.entries[name] = (Constant(name), value)
+
+    def __delitem__(self, name: str) -> None:
+        del self.whole.entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.whole.entries)
+
+    def __len__(self) -> int:
+        return len(self.whole.entries)
+
+
 class Function(Variable):
     """A Python function: ``real`` if it exists outside the frame, else made by MAKE_FUNCTION in it."""
 
@@ -107,7 +130,7 @@ class Function(Variable):
         self.kwdefaults = kwdefaults
         self.closure = closure
         self.real = real
-        self.attrs: dict[str, Variable] = {}
+        self.attrs: MutableMapping[str, Variable] = {}
         self.annotations: Variable | None = None
         #: Where its parts are read from; None for one made in the frame.
         self.base: Source | None = None
@@ -153,6 +176,10 @@ class Function(Variable):
             return m.builder.new_tuple(list(self.defaults)) if self.defaults else Constant(None)
         if name in ("__call__", "__get__"):
             return BoundBuiltin(self, name)
+        if name == "__closure__" and self.real is None:
+            return m.builder.new_tuple(list(self.closure)) if self.closure else Constant(None)
+        if name == "__kwdefaults__" and self.real is None:
+            return m.builder.new_dict(self.kwdefaults) if self.kwdefaults else Constant(None)
         if self.real is not None and self.base is not None:
             return self.real_attribute(m, self.real, self.base, name)
         if name in ("__name__", "__qualname__"):
@@ -162,10 +189,9 @@ class Function(Variable):
         if name == "__doc__":
             return Constant(_documentation(self.code))
         if name == "__dict__":
-            made: Variable = m.builder.new_dict(
-                {n: v for n, v in self.attrs.items() if not hasattr(types.FunctionType, n)}
-            )
-            return made
+            if not isinstance(self.attrs, Namespace):
+                self.attrs = Namespace(m.builder.new_dict(dict(self.attrs)))
+            return self.attrs.whole
         if name == "__annotations__":
             if self.annotations is None:
                 self.annotations = m.builder.new_dict({})
@@ -174,7 +200,7 @@ class Function(Variable):
 
     def real_attribute(self, m: Interpreter, real: types.FunctionType, base: Source, name: str) -> Variable:
         """What a function from outside the frame has under a name."""
-        if hasattr(types.FunctionType, name):
+        if name in vars(types.FunctionType) or hasattr(types.FunctionType, name):
             value = m.builder.fold(getattr, [real, name])
             return BoundBuiltin(self, name) if callable(value) else m.builder.wrap(value, Attr(base, name))
         if name in real.__dict__:
@@ -267,12 +293,12 @@ class Function(Variable):
 
 def _documentation(code: types.CodeType) -> str | None:
     """What a function made of this code has for documentation."""
-    has = sys.version_info < (3, 13) or code.co_flags & inspect.CO_HAS_DOCSTRING  # type: ignore[attr-defined,unused-ignore]
+    has = sys.version_info < (3, 14) or code.co_flags & inspect.CO_HAS_DOCSTRING  # type: ignore[attr-defined,unused-ignore]
     first = code.co_consts[0] if has and code.co_consts else None
     return first if isinstance(first, str) else None
 
 
-def _load_named(e: Emitter, values: dict[str, Variable]) -> None:
+def _load_named(e: Emitter, values: Mapping[str, Variable]) -> None:
     for name, value in values.items():
         e.emit(build.load_const(name))
         e.load(value)
@@ -344,12 +370,9 @@ class Method(Variable):
 
 @builds(_native.CompiledCallable)
 def _build_compiled(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    return m.builder.wrap(value.__wrapped__, part(source, "__wrapped__"))
-
-
-@builds(_native.DisabledCallable)
-def _build_disabled(m: Interpreter, value: Any, source: Source | None) -> Variable:
-    raise Unsupported("a function marked with capture.disable")
+    return m.builder.wrap(
+        value.__wrapped__, known_part(value, "__wrapped__") if source is None else part(source, "__wrapped__")
+    )
 
 
 @builds(types.FunctionType)

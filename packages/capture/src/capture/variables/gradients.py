@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import torch
 
+from capture._torch import inside
 from capture.errors import Unsupported
 from symshapes import is_dense, same_size
 
@@ -23,6 +24,7 @@ from .handlers import handles
 from .mappings import Dict
 from .sequences import Tuple
 from .tensors import Tensor
+from .transforms import load_batched_kernels
 
 _GRAD = ("outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs", "allow_unused",
          "is_grads_batched", "materialize_grads")  # fmt: skip
@@ -36,8 +38,9 @@ def _grad(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     asked = _tensors(m, given["inputs"])
     outputs = _tensors(m, given["outputs"])
     m.recorder.note_places(*outputs, *asked)
-    if _flag(m, given, "is_grads_batched") or not _flag(m, given, "only_inputs", True):
-        raise Unsupported("torch.autograd.grad of a batch of gradients")
+    batched = _flag(m, given, "is_grads_batched")
+    if not _flag(m, given, "only_inputs", True):
+        raise Unsupported("torch.autograd.grad of more than its inputs")
     materialize = _flag(m, given, "materialize_grads")
     allow_unused = _flag(m, given, "allow_unused", materialize)
     if materialize and not allow_unused:
@@ -49,7 +52,8 @@ def _grad(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         _require_no_hooks(m, leaf, accumulated=False)
     create = _flag(m, given, "create_graph")
     keep = _flag(m, given, "retain_graph", create)
-    gradients = _differentiate(m, found, outputs, given.get("grad_outputs"), asked, keep, create, allow_unused)
+    by = given.get("grad_outputs")
+    gradients = _differentiate(m, found, outputs, by, asked, keep, create, allow_unused, batched=batched)
     if materialize:
         gradients = [
             m.recorder.record("call_function", torch.zeros_like, [tensor], {}) if m.builder.is_none(one) else one
@@ -114,6 +118,8 @@ def _flag(m: Interpreter, given: Kwargs, name: str, default: bool = False) -> bo
 
 def _tensors(m: Interpreter, value: Variable) -> list[Tensor]:
     """One tensor, or a sequence of them."""
+    if m.levels.inside:
+        raise Unsupported("gradients asked for within a function transform")
     value = value.realize(m)
     items = [value] if isinstance(value, Tensor) else [item.realize(m) for item in m.iteration.elements(value)]
     found = [item for item in items if isinstance(item, Tensor)]
@@ -166,6 +172,8 @@ def _differentiate(
     keep: bool,
     create: bool,
     allow_unused: bool,
+    *,
+    batched: bool = False,
 ) -> list[Variable]:
     """The call in the graph: for each of `asked` its gradient, or None."""
     given = _NONE if by is None else by.realize(m)
@@ -180,6 +188,9 @@ def _differentiate(
         "create_graph": Constant(create),
         "allow_unused": Constant(allow_unused),
     }
+    if batched:
+        load_batched_kernels()
+        flags["is_grads_batched"] = Constant(True)
     arguments: Args = [Tuple(list(outputs)), Tuple(list(asked)), given]
     made = m.recorder.record("call_function", torch.autograd.grad, arguments, flags).realize(m)
     assert isinstance(made, Tuple)
@@ -212,7 +223,7 @@ def _accumulated(m: Interpreter, leaf: Tensor, old: Variable, new: Tensor, own: 
 
 
 def _memory(tensor: Tensor) -> object:
-    return tensor.fake.storage_key  # type: ignore[attr-defined]
+    return inside(tensor.fake).storage_key
 
 
 def _laid_out_alike(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -27,8 +27,9 @@ from .base import Args, Interpreter, Kwargs, Variable
 #: Takes the interpreter and the arguments, not looked at yet; gives the call's result.
 Handler = Callable[[Interpreter, Args, Kwargs], Variable]
 
-#: Takes the interpreter, the function that is wrapped, and the arguments; gives the call's result.
-WrapperHandler = Callable[[Interpreter, Variable, Args, Kwargs], Variable]
+#: Takes the interpreter, what is held (the function that is wrapped, first), and the arguments; gives the call's result, or None
+#: where it is for the function's own code to say.
+WrapperHandler = Callable[[Interpreter, list[Variable], Args, Kwargs], Variable | None]
 
 #: By the object, or by the name of the place of a Python function's code.
 _HANDLERS: dict[Any, Handler] = {}
@@ -60,9 +61,9 @@ class Fold:
 
 @dataclass(frozen=True)
 class Wrapper:
-    """The handler of functions that wrap another, which their variable `held` is."""
+    """The handler of functions that wrap another, which the first of their variables `held` is."""
 
-    held: str
+    held: tuple[str, ...]
     handler: WrapperHandler
 
     def __call__(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
@@ -83,10 +84,10 @@ def handles(*callables: Any) -> Callable[[Handler], Handler]:
     return register
 
 
-def handles_wrapper(place: str, held: str) -> Callable[[WrapperHandler], WrapperHandler]:
+def handles_wrapper(place: str, *held: str) -> Callable[[WrapperHandler], WrapperHandler]:
     """Register what calls of those Python functions mean that are made at a place, one for each function that they wrap.
 
-    The handler gets the wrapped function, too: what the variable `held` of the enclosing function is.
+    The handler gets the wrapped function, too: what the first variable in `held` of the enclosing function is; and the others.
     """
 
     def register(handler: WrapperHandler) -> WrapperHandler:
@@ -175,14 +176,14 @@ def check_arguments(function: Any, args: Args, kwargs: Kwargs) -> None:
 
 #: Built-ins that tell no signature: how many positional arguments they take, and which names.
 _COUNTS: dict[Any, tuple[int, float, frozenset[str] | None]] = {
-    _key(each): (least, most, frozenset(names.split()))
+    _key(each): (least, most, None if names is None else frozenset(names.split()))
     for each, least, most, names in (
         (iter, 1, 2, ""), (next, 1, 2, ""), (getattr, 2, 3, ""), (vars, 0, 1, ""), (dir, 0, 1, ""), (map, 2, inf, ""),
         (filter, 2, 2, ""), (zip, 0, inf, "strict"), (range, 1, 3, ""), (slice, 1, 3, ""), (set, 0, 1, ""), (frozenset, 0, 1, ""),
         (type, 1, 3, ""), (super, 0, 2, ""), (min, 1, inf, "key default"), (max, 1, inf, "key default"), (bool, 0, 1, ""),
         (reversed, 1, 1, ""), (enumerate, 1, 2, "start"), (list, 0, 1, ""), (tuple, 0, 1, ""), (str, 0, 3, "object encoding errors"),
         (int, 0, 2, "base"), (float, 0, 1, ""), (complex, 0, 2, "real imag"), (bytes, 0, 3, "source encoding errors"),
-        (functools.reduce, 2, 3, ""),
+        (functools.reduce, 2, 3, ""), (dict, 0, 1, None),
     )
 }  # fmt: skip
 

@@ -87,6 +87,9 @@ class _Moved:
 class Held(_Moved, Iterator):
     """An iterator that was there before the frame, over what has a place for each element."""
 
+    #: Each element that is taken is a place that is guarded: of more of them the interpreter makes less.
+    MOST = 500
+
     def __init__(self, real: Any) -> None:
         self.real = real
         self.cls = type(real)
@@ -96,6 +99,8 @@ class Held(_Moved, Iterator):
         assert self.source is not None
         if self.ended:
             raise StopIter
+        if self.taken == self.MOST:
+            raise Unsupported("an iterator from outside that gives very many elements")
         known = [m.builder.met(x) for x in self.over]
         if any(x is not None and m.effects.has_changed(x) for x in known):
             raise Unsupported("an iterator from outside, over what the frame changed")

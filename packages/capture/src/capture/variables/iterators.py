@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from typing import Any
 
 from capture.bytecode import build
 
@@ -51,6 +52,14 @@ class Iterator(Variable):
 
     def made_of(self) -> Iterable[Variable]:
         raise CannotReconstruct(self, f"an iterator of type {self.python_type().__name__}")
+
+
+def begun(iterable: Iterable[Any], steps: int) -> Any:
+    """An iterator that has given so many elements; called from generated code."""
+    made = iter(iterable)
+    for _ in range(steps):
+        next(made)
+    return made
 
 
 def _set_position(e: Emitter, position: int) -> None:

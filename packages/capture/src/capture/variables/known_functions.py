@@ -30,7 +30,7 @@ from .caches import Cached
 from .constants import Constant, Known
 from .copied_tensors import deep_copy_of_tensor
 from .functions import Function, Method, make_function
-from .handlers import Fold, folds, handles, label
+from .handlers import Fold, folds, handles, handles_wrapper, label
 from .instances import InstanceDict
 from .lookups import MISSING, class_lookup, made_by_object
 from .mappings import Dict
@@ -77,8 +77,13 @@ handles(torch.nn.Module.__setattr__)(modules.module_setattr)
 handles("torch.nn.modules.module.Module._wrapped_call_impl")(modules.module_call)
 
 
-@handles("torch.compiler.is_compiling", "torch.compiler.is_dynamo_compiling", "torch._utils.is_compiling")
-def _is_compiling(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+@handles(
+    "torch.compiler.is_compiling",
+    "torch.compiler.is_dynamo_compiling",
+    "torch._utils.is_compiling",
+    "torch._dynamo.external_utils.is_compiling",
+)
+def asked_compiling(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """A captured program may ask whether a compiler traces it: one does, unless that makes it fail.
 
     Torch's optimizers then compute in ways that are less exact than eager's (what is a double there is a float), and check less: they are told no.
@@ -245,6 +250,17 @@ def _wraps(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.effects.created(Partial(m.builder.known(functools.update_wrapper), [], {"wrapped": args[0], **kwargs}))
 
 
+def _recursive(place: str) -> None:
+    @handles_wrapper(place, "user_function")
+    def call(m: Interpreter, held: list[Variable], args: Args, kwargs: Kwargs) -> Variable:
+        """The text of an object that does not contain itself; one that does never comes to an end here, which is refused."""
+        return m.calls.call(held[0], args, kwargs)
+
+
+_recursive("dataclasses._recursive_repr.<locals>.wrapper")
+_recursive("reprlib.recursive_repr.<locals>.decorating_function.<locals>.wrapper")
+
+
 @handles(copy.copy)
 def _copy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = args[0].realize(m)
@@ -328,9 +344,10 @@ def _deep(m: Interpreter, value: Variable, memo: Memo) -> Variable:
             copied.entries[hashed] = (key, _deep(m, content, memo))
         return copied
     if isinstance(value, Set):
-        if not all(isinstance(x.realize(m), Constant | Known) for x in m.iteration.elements(value)):
-            raise Unsupported("deep copy of a set of objects")
-        return memo.put(value, value.method(m, "copy", [], {}))
+        order = value.building_order()
+        if order is None:
+            raise Unsupported("deep copy of a set, whose order is not known")
+        return memo.put(value, Set.of(m, [_deep(m, x, memo) for x in order], value.cls, in_order=True))
     if type(value) is Object:
         return _deep_copy_of_object(m, value, memo)
     raise Unsupported(f"deep copy of {value!r}")

@@ -8,6 +8,8 @@ import types
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from torch.nn.modules import module as torch_module
+
 from capture.errors import Unsupported
 from capture.guards import GuardKind
 from capture.sources import Attr, DictKeyAt, DictValueAt, Item, Source
@@ -18,6 +20,9 @@ from .constants import CONSTANT_TYPES
 from .mappings import Dict
 from .own_keys import has_own
 from .placeholders import Lazy
+
+#: Torch's tables of hooks that are every module's: as a module's own, which numbers they have counts rarely.
+_HOOKS_OF_ALL = {id(v) for k, v in vars(torch_module).items() if k.startswith("_global_") and isinstance(v, dict)}
 
 
 def numbered(value: dict[Any, Any]) -> bool:
@@ -80,7 +85,8 @@ def _build_mapping(m: Interpreter, value: dict[Any, Any], source: Source | None)
         raise Unsupported("the dictionary of a module of which a global was written")
     m.guards.of_type(source, cls)
     assert source is not None
-    if cls in (dict, collections.OrderedDict) and m.identity.hangs_from_bound(source) and numbered(value):
+    by_place = m.identity.hangs_from_bound(source) or id(value) in _HOOKS_OF_ALL
+    if cls in (dict, collections.OrderedDict) and by_place and numbered(value):
         return Numbered(value, source, lambda: m.guards.add(source, GuardKind.LEN, len(value)))
     entries: dict[Hashable, tuple[Variable, Variable]] = {}
     literal = True

@@ -14,9 +14,10 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .building import converts
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
-from .iterators import Iterator, StopIter
+from .iterators import Iterator, StopIter, begun
 from .lookups import shown_type
 from .operations import BINARY
+from .own_keys import check_kept
 from .placeholders import Lazy
 from .reconstruction import CannotReconstruct, Emitter, method_of
 from .sequences import DUNDERS, builtin_method
@@ -44,12 +45,16 @@ class Dict(Variable):
     An input's values are looked at one by one; its set of keys is guarded only when something depends on it.
     """
 
+    may_tell_hashes = False
+
     def __init__(
         self, entries: dict[Hashable, tuple[Variable, Variable]], cls: type = dict, factory: Variable | None = None
     ) -> None:
         self.entries = entries
         self.cls = cls
         self.factory = factory
+        #: Counts keys that came or went.
+        self.age = 0
         self.original: dict[Hashable, tuple[Variable, Variable]] = {}
         self.guard_keys: Callable[[], None] | None = None
         self.guard_absent: Callable[[Hashable], None] | None = None
@@ -68,6 +73,9 @@ class Dict(Variable):
             guard, self.guard_keys, self.guard_absent = self.guard_keys, None, None
             guard()
         return self.entries
+
+    def kept_keys(self, m: Interpreter) -> dict[Hashable, Variable] | None:
+        return {hashed: key for hashed, (key, _) in self.whole(m).items()} if self.cls is dict else None
 
     def in_order(self, m: Interpreter) -> dict[Hashable, tuple[Variable, Variable]]:
         """The entries, for uses that depend on how many there are, and look at the keys themselves."""
@@ -128,6 +136,7 @@ class Dict(Variable):
         old = self.entries.get(hashed)
         if old is None:
             self.whole(m)
+            self.age += 1
         self.entries[hashed] = (key if old is None else old[0], value)
         m.effects.mutated(self)
 
@@ -135,6 +144,7 @@ class Dict(Variable):
         if self.find(m, key) is None:
             m.errors.throw_value(KeyError, [key.realize(m)])
         self.whole(m)
+        self.age += 1
         del self.entries[key.realize(m).hash_key(m)]
         m.effects.mutated(self)
 
@@ -160,7 +170,9 @@ class Dict(Variable):
         return builtin_method(self, m, name, args, kwargs)
 
     def update(self, m: Interpreter, args: Args, kwargs: Kwargs) -> None:
-        """``dict.update``: mappings, iterables of pairs, and names."""
+        """``dict.update``: a mapping or an iterable of pairs, and names."""
+        if len(args) > 1:
+            raise Unsupported("a dictionary of more than one")
         for source in args:
             for key, value in m.iteration.pairs(source):
                 self.set_item(m, key, value)
@@ -195,6 +207,7 @@ class Dict(Variable):
             m.errors.throw(KeyError, "popitem(): dictionary is empty")
         newest = last is None or m.operators.truth(last)
         hashed = next(reversed(self.entries)) if newest else next(iter(self.entries))
+        self.age += 1
         key, value = self.entries.pop(hashed)
         m.effects.mutated(self)
         return m.builder.new_tuple([key, value])
@@ -204,6 +217,7 @@ class Dict(Variable):
         if self.find(m, key) is None:
             m.errors.throw_value(KeyError, [key])
         hashed = key.hash_key(m)
+        self.age += 1
         entry = self.whole(m).pop(hashed)
         rest = list(self.entries.items())
         if last is None or m.operators.truth(last):
@@ -217,6 +231,7 @@ class Dict(Variable):
 
     def py_clear(self, m: Interpreter) -> Variable:
         """``dict.clear``."""
+        self.age += 1
         self.whole(m).clear()
         m.effects.mutated(self)
         return Constant(None)
@@ -238,6 +253,7 @@ class Dict(Variable):
         return m.effects.created(DictView(self, "items"))
 
     def made_of(self) -> Iterable[Variable]:
+        check_kept(self, self.entries)
         parts = [x for pair in self.entries.values() for x in pair]
         return [*parts, self.factory] if self.factory is not None else parts
 
@@ -280,6 +296,7 @@ class Dict(Variable):
         return [entry for key, entry in now.items() if key not in before or before[key][1] is not entry[1]]
 
     def written(self) -> Iterable[Variable]:
+        check_kept(self, self.entries)
         return [x for pair in self.entries_to_set() for x in pair]
 
     def replay(self, e: Emitter) -> None:
@@ -342,18 +359,21 @@ class DictIterator(Iterator):
         self.owner = owner
         self.kind = kind
         self.keys = list(owner.in_order(m))
+        self.age = owner.age
         self.position = 0
 
     def python_type(self) -> type:
         return type(iter(view_of(self.owner, self.kind)))
 
     def next(self, m: Interpreter) -> Variable:
+        if self.owner.cls is collections.OrderedDict and self.owner.age != self.age:
+            m.errors.throw(RuntimeError, "OrderedDict mutated during iteration")
         if len(self.owner.entries) != len(self.keys):
             m.errors.throw(RuntimeError, "dictionary changed size during iteration")
+        if self.owner.age != self.age:
+            raise Unsupported("a dictionary's keys changed during iteration")
         if self.position >= len(self.keys):
             raise StopIter
-        if self.keys[self.position] not in self.owner.entries:
-            raise Unsupported("a dictionary's keys changed during iteration")
         key, value = self.owner.entries[self.keys[self.position]]
         self.position += 1
         if self.kind == "items":
@@ -361,14 +381,14 @@ class DictIterator(Iterator):
         return key if self.kind == "keys" else value
 
     def made_of(self) -> Iterable[Variable]:
-        if self.position:
-            raise CannotReconstruct(self, "a dictionary iterator that has started")
+        if self.owner.age != self.age:
+            raise CannotReconstruct(self, "an iterator over a dictionary that was changed")
         return (self.owner,)
 
     def reconstruct(self, e: Emitter) -> None:
-        e.emit(build.push_callable(build.load_const(iter)))
+        e.emit(build.push_callable(build.load_const(begun)))
         e.call(method_of(self.owner.cls, self.kind), [self.owner])
-        e.emit(build.call(1))
+        e.emit(build.load_const(self.position), build.call(2))
 
 
 class DictView(Variable):
@@ -502,6 +522,10 @@ def _fromkeys(cls: type) -> None:
             raise Unsupported("fromkeys with other than its arguments")
         made = Dict({}, cls)
         m.effects.created(made)
+        kept = named["iterable"].realize(m).kept_keys(m)
+        if kept is not None:
+            made.entries.update({k: (key, named.get("value", Constant(None))) for k, key in kept.items()})
+            return made
         for key in m.iteration.elements(named["iterable"]):
             made.set_item(m, key, named.get("value", Constant(None)))
         return made

@@ -1,50 +1,26 @@
-"""What torch's own Python says to compilers and profilers: marks without an effect on values, and ranges that nobody records.
+"""What torch's own Python says to devices and profilers: marks without an effect on values, and ranges that nobody records.
 
 In: calls of them. Out: what they come to for the program: the call that they wrap, or nothing.
 """
 
 from __future__ import annotations
 
-import inspect
-
 import torch
 
-from capture._torch import profiling, stream_is_captured
+from capture._torch import RANGE_MARKS, RANGE_QUESTIONS, profiling, stream_is_captured
 from capture.errors import Unsupported
 from capture.guards import Guard, GuardKind
-from capture.trace_rules import module_of
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .constants import BoundBuiltin, Constant
-from .functions import Function
-from .handlers import handler_of, handles, handles_wrapper
+from .handlers import folds, handles, handles_wrapper
 from .objects import Object
 
 _OFF_AT_EXIT = "run_callbacks_on_exit"
 
 
-@handles("torch._dynamo.decorators.graph_break")
-def _graph_break(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    """It asks another compiler to end its graph; nothing comes of it."""
-    return Constant(None)
-
-
-@handles_wrapper("torch._compile._disable_dynamo.<locals>.inner", "fn")
-@handles_wrapper("torch._dynamo.eval_frame.DisableContext.__call__.<locals>._fn", "fn")
-def _kept_out(m: Interpreter, wrapped: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    """What is kept from compilers is called between two graphs. Parts of torch's optimizers are so for torch's own one alone."""
-    function = wrapped.realize(m)
-    real = function.real if isinstance(function, Function) else None
-    known = None if real is None else handler_of(real, module_of(real))
-    if known is not None:
-        return known(m, args, kwargs)
-    if real is None or not f"{module_of(inspect.unwrap(real))}.".startswith("torch.optim."):
-        raise Unsupported("call of a function that is kept from compilers (torch.compiler.disable)")
-    return m.calls.call(function, args, kwargs)
-
-
 @handles_wrapper("torch.optim.optimizer._use_grad_for_differentiable.<locals>._use_grad", "func")
-def _step(m: Interpreter, wrapped: Variable, args: Args, kwargs: Kwargs) -> Variable:
+def _step(m: Interpreter, held: list[Variable], args: Args, kwargs: Kwargs) -> Variable:
     """A step of an optimizer, with gradients where it is differentiable; between marks, for which it would import that compiler."""
     defaults = args[0].realize(m).attribute(m, "defaults")
     wanted = defaults.realize(m).item(m, Constant("differentiable"))
@@ -52,7 +28,7 @@ def _step(m: Interpreter, wrapped: Variable, args: Args, kwargs: Kwargs) -> Vari
     before = m.calls.call(m.builder.known(torch.is_grad_enabled), [], {})
     m.calls.call(switch, [wanted], {})
     try:
-        return m.calls.call(wrapped, args, kwargs)
+        return m.calls.call(held[0], args, kwargs)
     finally:
         m.calls.call(switch, [before], {})
 
@@ -87,19 +63,11 @@ def _current_stream(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 # Ranges
 
 
-@handles("torch.jit.annotate")
-def _annotate(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return args[1]
-
-
 @handles("torch.autograd.profiler.record_function.__enter__")
 def _enter(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """A range that the program made itself, while nobody records. Should the graph end within it, it has nothing to tell at its exit."""
     made = _range(args)
-    if profiling():
-        so = Guard(None, GuardKind.ANSWER, (profiling, (), True))
-        raise Unsupported("a range that a profiler records", while_so=(so,))
-    m.guards.add(None, GuardKind.ANSWER, (profiling, (), False))
+    _nobody_records(m)
     made.set_attribute(m, _OFF_AT_EXIT, Constant(False))
     return made
 
@@ -114,8 +82,39 @@ def _exit(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return Constant(None)
 
 
+@handles_wrapper("contextlib.ContextDecorator.__call__.<locals>.inner", "func", "self")
+def _decorated(m: Interpreter, held: list[Variable], args: Args, kwargs: Kwargs) -> Variable | None:
+    """A function within a range, which the range's object, made elsewhere, is to know nothing of while nobody records."""
+    manager = held[1].realize(m)
+    if not isinstance(manager, Object) or manager.cls is not torch.autograd.profiler.record_function:
+        return None
+    _nobody_records(m)
+    return m.calls.call(held[0], args, kwargs)
+
+
+def _nobody_records(m: Interpreter) -> None:
+    if profiling():
+        so = Guard(None, GuardKind.ANSWER, (profiling, (), True))
+        raise Unsupported("a range that a profiler records", while_so=(so,))
+    m.guards.add(None, GuardKind.ANSWER, (profiling, (), False))
+
+
 def _range(args: Args) -> Object:
     made = args[0]
     if not isinstance(made, Object) or made.source is not None:
         raise Unsupported("a range that was made elsewhere")
+    return made
+
+
+folds(*RANGE_QUESTIONS)  # whether they are built in
+
+
+class RangeNumber(Variable):
+    """How deep a range of another vendor's profiler is, or its handle: nobody counts what is not begun, so a use of it breaks the graph."""
+
+
+@handles(*RANGE_MARKS)
+def _mark(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    """Ranges of NVTX and ITT, which nobody can be asked about whether he records them: nothing in a graph."""
+    made: Variable = m.effects.created(RangeNumber())
     return made

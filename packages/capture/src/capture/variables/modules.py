@@ -16,6 +16,7 @@ from capture.sources import Const, Source
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, part
 from .constants import Constant
+from .functions import Function, Method
 from .lookups import MISSING, class_lookup, shown_type
 from .mappings import Dict
 from .objects import Object
@@ -151,8 +152,9 @@ class Module(Object):
 
     def called_as_module(self, m: Interpreter) -> tuple[Variable, Passed]:
         """What ``torch.nn.Module.__call__`` calls, whatever the class makes of it, and through which functions."""
-        if not m.builder.is_none(self.attribute(m, "_compiled_call_impl").realize(m)):
-            raise Unsupported("module with its own compiled call")
+        in_place = self.attribute(m, "_compiled_call_impl").realize(m)
+        if not m.builder.is_none(in_place) and not self._is_own_call(in_place):
+            return in_place, _WRAPPED
         m.guards.note_code_of(_CALL)
         found, _ = class_lookup(m, self.cls, "_call_impl")
         if found is not _CALL_IMPL or "_call_impl" in self.attrs or "_call_impl" in self.instance_dict():
@@ -162,6 +164,15 @@ class Module(Object):
         if self.hooked(m):
             return self.attribute(m, "_call_impl"), _WRAPPED
         return self.attribute(m, "forward"), _UNHOOKED
+
+    def _is_own_call(self, in_place: Variable) -> bool:
+        """Whether what was compiled in place of a module's call is that call, which is then part of this graph."""
+        return (
+            isinstance(in_place, Method)
+            and in_place.owner is self
+            and isinstance(in_place.function, Function)
+            and in_place.function.real is _CALL_IMPL
+        )
 
     def hooked(self, m: Interpreter) -> bool:
         """Whether any hook would run; guards that none does."""

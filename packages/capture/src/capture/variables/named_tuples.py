@@ -49,6 +49,14 @@ class NamedTuple(Tuple):
             return m.builder.from_python(fields)
         return super().attribute(m, name)
 
+    def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
+        raw, _ = class_lookup(m, self.cls, name)
+        if raw is MISSING and self.cls.__dictoffset__ == 0:
+            m.errors.throw(AttributeError, f"{shown_type(self.cls)!r} object has no attribute {name!r}")
+        if name in self.cls._fields and not isinstance(raw, property):  # type: ignore[attr-defined]
+            m.errors.throw(AttributeError, "can't set attribute")
+        super().set_attribute(m, name, value)
+
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         raw, _ = class_lookup(m, self.cls, name)
         if isinstance(raw, types.FunctionType | property | classmethod | staticmethod):

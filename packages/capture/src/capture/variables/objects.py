@@ -42,6 +42,11 @@ from .payloads import fill_payload, has_content, payload_of, reconstruct_with_pa
 from .reconstruction import CannotReconstruct, Emitter
 
 
+def _reads(m: Interpreter, raw: Any) -> bool:
+    """Whether a descriptor says what reading it gives: one that only takes what is set leaves that to the instance."""
+    return class_lookup(m, type(raw), "__get__")[0] is not MISSING
+
+
 @functools.cache
 def _generic(owner: type) -> tuple[bool, bool]:
     return (True, True) if owner is object else _native.generic_attributes(owner)
@@ -49,11 +54,13 @@ def _generic(owner: type) -> tuple[bool, bool]:
 
 def descriptor_get(m: Interpreter, raw: Any, owner: type, obj: Variable | None, cls: type, name: str) -> Variable:
     """What ``raw``, found in ``owner``, gives when read through ``obj`` (or through the class, if None)."""
-    if isinstance(raw, types.FunctionType):
+    if isinstance(raw, types.FunctionType | _native.CompiledCallable | _native.DisabledCallable):
         function = m.builder.class_attribute(raw)
         return function if obj is None else m.effects.created(Method(function, obj))
     if isinstance(raw, staticmethod):
         return m.builder.class_attribute(raw.__func__)
+    if isinstance(raw, classmethod) and not isinstance(raw.__func__, types.FunctionType):
+        raise Unsupported(f"class method {name!r} around a {type(raw.__func__).__name__}")
     if isinstance(raw, classmethod):
         bound_to = m.builder.known(cls)
         return m.effects.created(Method(m.builder.class_attribute(raw.__func__), bound_to))
@@ -119,8 +126,7 @@ def _discard_attribute(target: object, name: str) -> None:
 class Object(Instance):
     """An instance, whose behaviour its class says."""
 
-    #: Whether its text is being made, in which it may stand itself.
-    is_told = False
+    takes_attributes = True
 
     def as_python(self, m: Interpreter) -> Any:
         raise NotConstant(self)
@@ -171,9 +177,9 @@ class Object(Instance):
             check_own_class(m, self.cls)
             return m.builder.known(self.cls)
         raw, owner = class_lookup(m, self.cls, name)
-        if name == "__dict__" and isinstance(raw, types.GetSetDescriptorType | Missing) and self.cls.__dictoffset__:
-            return InstanceDict(self)
-        if raw is not MISSING and is_data_descriptor(m, raw):
+        if name == "__dict__" and isinstance(raw, types.GetSetDescriptorType | Missing):
+            return InstanceDict(self) if self.has_dict() or self.instance_dict() else MISSING
+        if raw is not MISSING and is_data_descriptor(m, raw) and _reads(m, raw):
             return self.class_attribute(m, raw, owner, name)
         found = self.instance_attribute(m, name)
         if found is not None:
@@ -266,7 +272,9 @@ class Object(Instance):
     def special(self, m: Interpreter, name: str) -> Variable | None:
         """A method that an operator looks for on the class, bound; None if there is none."""
         raw, owner = class_lookup(m, self.cls, name)
-        if raw is MISSING or raw is None:
+        if raw is None:  # it is there, and says that there is none: each operator has its own words for that
+            raise Unsupported(f"{name} of {self.cls.__name__}, which is None")
+        if raw is MISSING:
             return None
         if isinstance(raw, C_METHODS):
             return None if owner is object else _bound_slot(m, raw, self, self.cls, name)
@@ -287,8 +295,9 @@ class Object(Instance):
         """A method written in C, of ``object`` or of the built-in base class."""
         if owner is object or name in OBJECT_METHODS:
             own = OBJECT_METHODS.get(name)
-            compares = name in ("__eq__", "__ne__")  # a class in C that says so itself compares what it holds
-            if own is not None and (owner is object or (self.payload is None and not compares)):
+            # A class in C that says so itself compares what it holds, and fills it.
+            holds = name in ("__eq__", "__ne__") or (name == "__init__" and not made_by_object(owner))
+            if own is not None and (owner is object or (self.payload is None and not holds)):
                 return own(m, self, [a.realize(m) for a in args])
         if name == "__getitem__" and isinstance(self.payload, Dict) and self.payload.find(m, args[0]) is None:
             missing = self.special(m, "__missing__")

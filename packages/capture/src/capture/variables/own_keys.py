@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 
 from capture.errors import Unsupported
 
 from .base import Interpreter, Variable
 from .constants import CONSTANT_TYPES, Constant
+from .reconstruction import CannotReconstruct
 
 
 class _Given:
@@ -29,12 +30,15 @@ def real_hash(m: Interpreter, given: Variable) -> int:
 class OwnKey:
     """Asked by dictionaries for its hash and for equality, it asks the program's methods, as often and in the order that a real one is."""
 
-    __slots__ = ("hash", "m", "value")
+    __slots__ = ("hash", "m", "pure", "rewritten", "value")
 
-    def __init__(self, m: Interpreter, value: Variable, hashed: int) -> None:
+    def __init__(self, m: Interpreter, value: Variable, hashed: int, pure: bool) -> None:
         self.m = m
         self.value = value
         self.hash = hashed
+        #: Whether ``__hash__`` did nothing but tell, and what had changed by then.
+        self.pure = pure
+        self.rewritten = m.effects.rewritten
 
     def __hash__(self) -> int:
         return self.hash
@@ -54,6 +58,26 @@ def has_own(key: Hashable) -> bool:
     return isinstance(key, OwnKey) or (isinstance(key, tuple | frozenset) and any(map(has_own, key)))
 
 
+def _asks_more(key: Hashable) -> bool:
+    """Whether code that asks a key, or one within, for its hash again does more than that, or may be told another."""
+    if isinstance(key, OwnKey):
+        return not key.pure or key.rewritten != key.m.effects.rewritten
+    return isinstance(key, tuple | frozenset) and any(map(_asks_more, key))
+
+
+def check_kept(owner: Variable, keys: Collection[Hashable]) -> None:
+    """Raise ``CannotReconstruct`` where code that makes a container again asks the program for more than hashes that are known."""
+    own = [key for key in keys if has_own(key)]
+    if not own or (not any(map(_asks_more, own)) and len({hash(key) for key in keys}) == len(keys)):
+        return
+    made = owner if owner.source is None else next((k.value for k in own if isinstance(k, OwnKey)), owner)
+    raise CannotReconstruct(made, "a container of objects whose __hash__ or __eq__ may do more than tell")
+
+
 def own_key(m: Interpreter, value: Variable, method: Variable) -> Hashable:
     """The key of an object whose class has this ``__hash__``."""
-    return OwnKey(m, value, real_hash(m, m.calls.call(method, [], {}).realize(m)))
+    before = m.effects.changes
+    hashed = real_hash(m, m.calls.call(method, [], {}).realize(m))
+    code = getattr(getattr(method, "function", None), "code", None)
+    pure = m.effects.changes == before and code is not None and not code.co_freevars
+    return OwnKey(m, value, hashed, pure)

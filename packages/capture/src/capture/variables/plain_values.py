@@ -128,7 +128,7 @@ for _cls in _NUMBERS:
 folds(struct.pack, struct.unpack, struct.unpack_from, struct.calcsize, struct.Struct)
 folds(re.findall, re.split, re.escape)
 folds(
-    int.from_bytes, float.fromhex, bytes.fromhex, str.maketrans, bytes.maketrans, datetime.date.fromisoformat,
+    datetime.date.fromisoformat,
     datetime.date.fromordinal, datetime.datetime.strptime, datetime.datetime.combine, datetime.datetime.fromisoformat,
 )  # fmt: skip
 

@@ -128,13 +128,15 @@ class Sequence(Variable):
                 TypeError,
                 f"{symbol!r} not supported between instances of {shown_type(self.cls)!r} and {other.cls.__name__!r}",
             )
-        a, b = list(self.items), list(other.items)
-        if symbol in ("==", "!="):
-            same = len(a) == len(b) and all(m.operators.equal(x, y) for x, y in zip(a, b, strict=True))
-            return Constant(same == (symbol == "=="))
-        for x, y in zip(a, b, strict=False):
+        a, b = self.items, other.items
+        if symbol in ("==", "!=") and len(a) != len(b):
+            return Constant(symbol == "!=")
+        place = 0
+        while place < len(a) and place < len(b):  # comparing may change either
+            x, y = a[place], b[place]
             if not m.operators.equal(x, y):
-                return m.operators.compare(symbol, x, y)
+                return Constant(symbol == "!=") if symbol in ("==", "!=") else m.operators.compare(symbol, x, y)
+            place += 1
         return Constant(COMPARE[symbol][0](len(a), len(b)))
 
 

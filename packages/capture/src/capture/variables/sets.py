@@ -16,12 +16,14 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, converts
 from .constants import CONSTANT_TYPES, BoundBuiltin, Constant, Known
 from .handlers import handles
-from .iterators import SequenceIterator
+from .iterators import Iterator, StopIter, begun
 from .lookups import shown_type
 from .operations import COMPARE
+from .own_keys import check_kept
 from .placeholders import resolved
 from .reconstruction import CannotReconstruct, Emitter
 from .sequences import DUNDERS, Tuple, builtin_method
+from .slices import Range
 
 #: A real set; None where the elements are not all known.
 Twin = set[Any] | frozenset[Any] | None
@@ -33,6 +35,8 @@ class Set(Variable):
     Iteration order of a real set is by hash and history: iterating is allowed where that is certain. Elements that hash as what stands for
     them lie in a ``twin``, too: a real set to which happens all that happens to the program's, so that it has that one's order.
     """
+
+    may_tell_hashes = False
 
     def __init__(self, entries: dict[Hashable, Variable], cls: type = set, twin: Twin = None) -> None:
         self.entries = entries
@@ -92,6 +96,9 @@ class Set(Variable):
                 return [self.entries[v] for v in way]
         return None
 
+    def kept_keys(self, m: Interpreter) -> dict[Hashable, Variable]:
+        return dict(self.entries)
+
     def ordered(self, m: Interpreter) -> list[Variable]:
         """The elements in the order in which the real set gives them."""
         order = self.known_order()
@@ -103,7 +110,7 @@ class Set(Variable):
         return list(self.entries.values())
 
     def iterate(self, m: Interpreter) -> Variable:
-        return m.effects.created(SequenceIterator(m.builder.new_tuple(self.ordered(m))))
+        return m.effects.created(SetIterator(self, self.ordered(m)))
 
     def contains(self, m: Interpreter, value: Variable) -> bool:
         real = value.realize(m)
@@ -122,7 +129,7 @@ class Set(Variable):
             result: Variable = self
             for other in args:
                 result = algebra(m, result, Given(m, other))
-            return result if args else self.py_copy(m)
+            return result if args else SET_ALGEBRA["union"](m, self, Set({}))
         return builtin_method(self, m, name, args, kwargs)
 
     def forget_order(self) -> None:
@@ -249,6 +256,7 @@ class Set(Variable):
 
     def made_of(self) -> Iterable[Variable]:
         order = self.building_order()
+        check_kept(self, self.entries)
         if order is None:
             raise CannotReconstruct(self, "a set whose order depends on more than its elements")
         return order
@@ -263,6 +271,7 @@ class Set(Variable):
         e.emit(build.call(1))
 
     def written(self) -> Iterable[Variable]:
+        check_kept(self, self.entries)
         return list(self.entries.values())
 
     def replay(self, e: Emitter) -> None:
@@ -291,6 +300,41 @@ class Set(Variable):
         return Constant(COMPARE[symbol][0](set(self.entries), set(other.entries)))
 
 
+class SetIterator(Iterator):
+    """Over a set, in its order; a change of size meanwhile is the user's error."""
+
+    cls: type = type(iter(set()))
+
+    def __init__(self, owner: Set, elements: list[Variable]) -> None:
+        self.owner = owner
+        self.rest = elements
+        self.size = len(elements)
+
+    def next(self, m: Interpreter) -> Variable:
+        if self.size < 0:
+            raise StopIter
+        if len(self.owner.entries) != self.size:
+            m.errors.throw(RuntimeError, "Set changed size during iteration")
+        if not self.rest:
+            self.size = -1
+            raise StopIter
+        value, self.rest = self.rest[0], self.rest[1:]
+        if sought(m, value) not in self.owner.entries:
+            raise Unsupported("a set's elements changed during iteration")
+        return value
+
+    def made_of(self) -> Iterable[Variable]:
+        if self.size >= 0 and len(self.owner.entries) != self.size:
+            raise CannotReconstruct(self, "an iterator over a set that was changed")
+        return (self.owner,) if self.size >= 0 else ()
+
+    def reconstruct(self, e: Emitter) -> None:
+        if self.size < 0:
+            e.call(iter, [Constant(())])
+            return
+        e.call(begun, [self.owner, Constant(self.size - len(self.rest))])
+
+
 def unordered(m: Interpreter, value: Variable) -> list[Variable]:
     """Elements of anything iterable where their order does not matter."""
     return list(value.entries.values()) if isinstance(value, Set) else m.iteration.elements(value)
@@ -305,6 +349,8 @@ def hashes_as_itself(value: Variable) -> bool:
     """Whether the key that stands for a value has the value's own hash, in this process."""
     if isinstance(value, Constant | Known):
         return type(value.value) is not types.CodeType
+    if isinstance(value, Range):
+        return True
     if isinstance(value, Tuple):
         return all(hashes_as_itself(resolved(x)) for x in value.items)
     if isinstance(value, Set):
@@ -319,16 +365,20 @@ class Given:
         value = value.realize(m)
         self.entries: dict[Hashable, Variable] = {}
         self.real: Any = None
+        kept = value.kept_keys(m)
         if isinstance(value, Set):
             self.entries = dict(value.entries)
             self.real = None if value.twin is None else value.twin.copy()
+            return
+        if kept is not None:  # they are not asked for their hashes again
+            self.entries = kept
+            self.real = dict.fromkeys(kept) if all(map(hashes_as_itself, kept.values())) else None
             return
         for x in m.iteration.elements(value):
             element = x.realize(m)
             self.entries.setdefault(element.hash_key(m), element)
         if all(map(hashes_as_itself, self.entries.values())):
-            # One of a dictionary is made room for at once.
-            self.real = dict.fromkeys(self.entries) if value.python_type() is dict else list(self.entries)
+            self.real = list(self.entries)
 
 
 def _algebra(

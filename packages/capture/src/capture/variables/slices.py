@@ -94,7 +94,13 @@ class Range(Variable):
     def attribute(self, m: Interpreter, name: str) -> Variable:
         if name in ("start", "stop", "step"):
             return Constant(getattr(self.value, name))
-        return super().attribute(m, name)
+        return BoundBuiltin(self, name) if name in ("index", "count") else super().attribute(m, name)
+
+    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if name in ("index", "count") and not kwargs:
+            given = [m.builder.to_python(a) for a in args]
+            return m.builder.from_python(m.builder.fold(getattr(range, name), [self.value, *given]))
+        return super().method(m, name, args, kwargs)
 
     def made_of(self) -> Iterable[Variable]:
         return ()

@@ -9,7 +9,7 @@ from capture.bytecode import build
 from capture.errors import Unsupported
 
 from .base import Args, Interpreter, Kwargs, Variable
-from .constants import Constant, Known
+from .constants import Known
 from .functions import Function
 from .handlers import handles
 from .lookups import C_METHODS
@@ -27,8 +27,14 @@ class Super(Variable):
     def python_type(self) -> type:
         return super
 
+    @property
+    def through_class(self) -> bool:
+        """Whether the object is a class that goes through its own MRO, and not a metaclass's, whose instance it is."""
+        known = isinstance(self.obj, Known) and isinstance(self.obj.value, type)
+        return known and self.start in self.obj.value.__mro__  # type: ignore[attr-defined]
+
     def attribute(self, m: Interpreter, name: str) -> Variable:
-        through_class = isinstance(self.obj, Known) and isinstance(self.obj.value, type)
+        through_class = self.through_class
         cls = self.check(m)
         mro = cls.__mro__
         for owner in mro[mro.index(self.start) + 1 :]:
@@ -39,6 +45,8 @@ class Super(Variable):
                     return (
                         m.builder.class_attribute(raw) if isinstance(raw, types.FunctionType) else m.builder.known(raw)
                     )
+                if isinstance(raw, C_METHODS) and through_class:
+                    return m.builder.known(raw)
                 if isinstance(raw, C_METHODS):
                     return m.effects.created(SuperBuiltin(self.obj, owner, name))
                 return descriptor_get(m, raw, owner, None if through_class else self.obj, cls, name)
@@ -47,8 +55,7 @@ class Super(Variable):
 
     def check(self, m: Interpreter) -> type:
         """The class whose MRO is looked through; the start must be of it, which Python asks when ``super()`` is made."""
-        known = isinstance(self.obj, Known) and isinstance(self.obj.value, type)
-        cls: type = self.obj.value if known else self.obj.python_type()  # type: ignore[attr-defined]
+        cls: type = self.obj.value if self.through_class else self.obj.python_type()  # type: ignore[attr-defined]
         m.classes.note_order(cls)
         if self.start not in cls.__mro__:
             raise Unsupported("super() of an unrelated class")
@@ -83,8 +90,8 @@ class SuperBuiltin(Variable):
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         if isinstance(self.obj, Object):
             return self.obj.builtin(m, self.owner, self.name, args, kwargs)
-        if isinstance(self.obj, Known) and self.name in ("__init_subclass__",):
-            return Constant(None)
+        if isinstance(self.obj, Known) and isinstance(self.obj.value, type) and issubclass(self.owner, type):
+            return self.obj.builtin(m, self.name, args, kwargs)
         if isinstance(self.obj, Function):
             raise Unsupported("super() of a function")
         return self.obj.method(m, self.name, args, kwargs)

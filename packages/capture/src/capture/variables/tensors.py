@@ -11,6 +11,7 @@ import torch
 from torch import fx
 
 from capture import config
+from capture._torch import is_wrapped
 from capture.bytecode import build
 from capture.errors import NotConstant, Unsupported
 from capture.sources import Source
@@ -107,6 +108,7 @@ class Tensor(Variable):
         if name == "__class__":
             return m.builder.known(self.cls)
         if name in autograd_state.READ:
+            self.require_plain(m, name)
             return autograd_state.READ[name](m, self)
         if name in ("_version", "__dict__", "_base", "names", "_backward_hooks"):
             raise Unsupported(f"Tensor.{name}")
@@ -121,9 +123,15 @@ class Tensor(Variable):
             return BoundBuiltin(self, name)
         raise Unsupported(f"Tensor.{name}")
 
+    def require_plain(self, m: Interpreter, name: str) -> None:
+        """Raise ``Unsupported`` within a function transform, or for what is left of one: what it is about is the transform's there."""
+        if m.levels.inside or is_wrapped(self.fake):
+            raise Unsupported(f"Tensor.{name} within a function transform")
+
     def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
         if name not in autograd_state.SET:
             raise Unsupported(f"setting attribute {name!r} of a tensor")
+        self.require_plain(m, name)
         autograd_state.SET[name](m, self, value.realize(m))
 
     def delete_attribute(self, m: Interpreter, name: str) -> None:
@@ -167,6 +175,8 @@ class Tensor(Variable):
 
     def special_method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         """A method that no graph can hold, where its arguments make it one that can be followed; raises ``Unsupported``."""
+        if name not in ("__len__", "__iter__"):
+            self.require_plain(m, name)
         if name in autograd_state.CALLED:
             return autograd_state.CALLED[name](m, self, args, kwargs)
         if name == "backward":

@@ -21,6 +21,7 @@ from .constants import BoundBuiltin, Known
 from .handlers import Fold, check_arguments, handler_of, label, refuses
 from .lookups import class_lookup, shown_type
 from .mappings import from_keys, inherits_from_keys
+from .marks_of_functions import mark_of
 from .objects import Object
 from .remembered import call_remembering
 
@@ -39,6 +40,9 @@ class BuiltinFunction(Known):
 
     def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         function = self.value
+        marked = mark_of(function)
+        if marked is not None:
+            return marked(m, function, args, kwargs)
         handler = handler_of(function)
         if handler is not None:
             if not isinstance(handler, Fold):

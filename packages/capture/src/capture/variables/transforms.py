@@ -71,9 +71,13 @@ def _count_jvp(m: Interpreter, by: int) -> None:
 
 @handles("torch._functorch.predispatch.lazy_load_decompositions", "torch._functorch.vmap.lazy_load_decompositions")
 def _load(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    load_batched_kernels()
+    return Constant(None)
+
+
+def load_batched_kernels() -> None:
     """Kernels of batches that are written in Python, which torch registers once in a process: fakes need them, too."""
     sys.modules["torch._functorch.vmap"].lazy_load_decompositions()
-    return Constant(None)
 
 
 # Tensors at a level

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 
 import torch
 import torch.nn.functional as F
@@ -316,3 +317,27 @@ def break_with_recursive_closure(x):
     f = make()
     n = int((x * 0).sum())
     return x * f(4) + n, f(3)
+
+
+class Kept:
+    """What can be referred to weakly."""
+
+
+@program
+def break_in_generator_expression(x):
+    kept = [Kept(), Kept()]
+    total = x + 1
+    float(total.sum())
+    references = tuple(weakref.ref(each) for each in kept)
+    return total * sum(1 for each in references if each() is not None), len(kept)
+
+
+def _looks_at_its_locals(x, k):
+    y = x * k
+    return y, sorted(locals())
+
+
+@program
+def break_in_a_call_that_looks_at_its_locals(x):
+    y, names = _looks_at_its_locals(x + 1, 2)
+    return y * 2, names

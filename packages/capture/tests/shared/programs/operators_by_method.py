@@ -173,7 +173,7 @@ def operators_conversions(x):
 
 
 @program
-def operators_texts_breaks(x):
+def operators_texts(x):
     n = Num(1)
     return f"{n} {n!r} {n!s:>6} {n:abc}", format(n, "q"), "%s %r" % (n, n), "{} {!r}".format(n, n), x
 

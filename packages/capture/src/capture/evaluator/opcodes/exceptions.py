@@ -21,8 +21,7 @@ from .registry import operation
 @operation("PUSH_EXC_INFO")
 def _push_exc_info(m: Machine, frame: Frame, op: Op) -> None:
     exception = frame.pop(m)
-    origin = getattr(exception, "origin", -1)
-    frame.push(HandlerState(m.errors.slots[-1], origin))
+    frame.push(HandlerState(m.errors.slots[-1], exception))
     frame.push(exception)
     m.errors.slots[-1] = exception
 
@@ -30,8 +29,12 @@ def _push_exc_info(m: Machine, frame: Frame, op: Op) -> None:
 @operation("POP_EXCEPT")
 def _pop_except(m: Machine, frame: Frame, op: Op) -> None:
     state = frame.stack.pop()
-    assert isinstance(state, HandlerState)
-    m.errors.slots[-1] = state.previous
+    if isinstance(state, HandlerState):
+        m.errors.slots[-1] = state.previous
+        return
+    # The frame goes on within a handler, which ends here.
+    m.effects.activity += 1
+    m.errors.slots[-1], m.errors.restored = None, state
 
 
 @operation("CHECK_EXC_MATCH")
@@ -61,7 +64,6 @@ def _raise(m: Machine, frame: Frame, op: Op) -> None:
     if cause is not None:
         exception.cause = cause if m.builder.is_none(cause) else m.calls.exception_of([cause])
         exception.suppressed = True
-    m.errors.chain(exception)
     raise SymbolicRaise(exception)
 
 

@@ -11,6 +11,7 @@ import torch
 
 from capture.arrays import arrangement, creation, elementwise, linear, reductions, searching
 from capture.arrays.dtypes import torch_dtype
+from capture.arrays.reductions import axes_of
 from capture.arrays.table import FUNCTIONS, METHODS, Entry, Gives, Kind
 from capture.errors import NotConstant, Unsupported
 from capture.sources import Source
@@ -19,6 +20,7 @@ from capture.variables.building import builds
 from capture.variables.constants import BoundBuiltin, Constant
 from capture.variables.handlers import Fold, Handler, folds, handles, label
 from capture.variables.sequences import Sequence
+from capture.variables.slices import Slice
 from capture.variables.tensors import Tensor
 from capture.variables.torch_calls import BuiltinFunction
 
@@ -374,6 +376,27 @@ def _scalar_class(cls: type) -> None:
 
 for _cls in SCALARS:
     _scalar_class(_cls)
+
+
+@handles(np.flip)
+def _flip(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    given = dict(zip(("m", "axis"), args, strict=False)) | kwargs
+    array = as_array(m, given.pop("m", Constant(None)))
+    axis = m.builder.to_python(given.pop("axis", Constant(None)))
+    if given or not (axis is None or isinstance(axis, int | tuple)):
+        raise Unsupported("np.flip of other arguments")
+    dims = m.builder.fold(axes_of, [array.tensor.fake, axis])
+    nothing = Constant(None)
+    whole = [Slice(nothing, nothing, Constant(-1 if dim in dims else None)) for dim in range(array.tensor.fake.dim())]
+    return array.item(m, m.builder.new_tuple(list(whole)))
+
+
+def _flip_along(axis: int) -> Handler:
+    return lambda m, args, kwargs: _flip(m, [*args, Constant(axis)], kwargs)
+
+
+handles(np.fliplr)(_flip_along(1))
+handles(np.flipud)(_flip_along(0))
 
 
 @handles(np.isscalar)

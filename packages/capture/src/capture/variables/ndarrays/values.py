@@ -19,7 +19,7 @@ from capture.variables.base import Args, Interpreter, Kwargs, Variable
 from capture.variables.constants import BoundBuiltin, Constant, InfoObject, Real
 from capture.variables.iterators import SequenceIterator
 from capture.variables.numbers import Symbolic
-from capture.variables.reconstruction import Emitter
+from capture.variables.reconstruction import CannotReconstruct, Emitter
 from capture.variables.sequences import Sequence, Tuple
 from capture.variables.slices import Slice
 from capture.variables.tensors import Tensor
@@ -48,9 +48,14 @@ class NdArray(Variable):
     rules_operators = True
 
     def __init__(self, tensor: Tensor, *, scalar: bool = False, read_only: bool = False) -> None:
-        self.tensor = tensor
+        self._tensor = tensor
         self.scalar = scalar
         self.read_only = read_only
+
+    @property
+    def tensor(self) -> Tensor:
+        """The elements in the graph."""
+        return self._tensor
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -70,6 +75,10 @@ class NdArray(Variable):
         return self.tensor.as_number(m, cls)
 
     def data_as_tensor(self, m: Interpreter) -> Variable | None:
+        return self.memory(m)
+
+    def memory(self, m: Interpreter) -> Tensor:
+        """The tensor over its memory that a program gets."""
         if self.read_only:
             raise Unsupported("a tensor over an array that nobody may write to")
         return self.tensor
@@ -155,17 +164,49 @@ class NdArray(Variable):
 
     def item(self, m: Interpreter, key: Variable) -> Variable:
         parts = [_subscript(m, each) for each in _parts(m, key)]
+        if any(isinstance(part, Slice) and _is_backwards(part) for part in parts):
+            return self.backwards(m, parts)
         found = m.recorder.record("call_function", indexing.get, [self.tensor, m.builder.new_tuple(parts)], {})
         view = not any(isinstance(part, Tensor) for part in parts)
         whole = any(isinstance(part, Constant) and part.value is Ellipsis for part in parts)
         assert isinstance(found, Tensor)
+        self.check_view(found)
         return m.effects.created(
             NdArray(found, scalar=not found.fake.dim() and not whole, read_only=self.read_only and view)
         )
 
+    def backwards(self, m: Interpreter, parts: list[Variable]) -> Variable:
+        """A view some of whose dimensions run backwards: those that lie so forwards, and which they are."""
+        self.check_view(self.tensor)
+        forwards: list[Variable] = []
+        turned: list[int] = []
+        dim = at = 0
+        missing = self.tensor.fake.dim() - sum(_takes(part) for part in parts)
+        for part in parts:
+            if isinstance(part, Tensor):
+                raise Unsupported("elements by arrays beside a view backwards")
+            if isinstance(part, Slice) and _is_backwards(part):
+                forwards.append(_forwards(m, part, self.tensor.fake.shape[dim]))
+                turned.append(at)
+            else:
+                forwards.append(part)
+            dim += missing if _is_ellipsis(part) else _takes(part)
+            at += missing if _is_ellipsis(part) else int(isinstance(part, Slice) or m.builder.is_none(part))
+        view = self.item(m, m.builder.new_tuple(forwards))
+        assert isinstance(view, NdArray)
+        dims = m.builder.new_tuple([Constant(each) for each in turned])
+        copied = m.recorder.record("call_function", torch.flip, [view.tensor, dims], {})
+        assert isinstance(copied, Tensor)
+        return m.effects.created(BackwardsArray(view, copied, tuple(turned)))
+
+    def check_view(self, made: Tensor) -> None:
+        """Raise ``Unsupported`` for a view of it that the graph does not have as one."""
+
     def set_item(self, m: Interpreter, key: Variable, value: Variable) -> None:
         self.check_writable()
         parts = [_subscript(m, each) for each in _parts(m, key)]
+        if any(isinstance(part, Slice) and _is_backwards(part) for part in parts):
+            raise Unsupported("writing to a view of an array backwards")
         given = operand(m, value)
         m.recorder.record("call_function", indexing.put, [self.tensor, m.builder.new_tuple(parts), given], {})
 
@@ -181,7 +222,15 @@ class NdArray(Variable):
     def operate(self, m: Interpreter, symbol: str, operands: list[Variable]) -> Variable:
         return operated(m, symbol, operands)
 
+    @property
+    def is_torchs(self) -> bool:
+        """Whether it is over a tensor that NumPy cannot have, as in a function that `torch.compiler.wrap_numpy` wraps."""
+        fake = self.tensor.fake
+        return fake.requires_grad or fake.device.type != "cpu"
+
     def made_of(self) -> Iterable[Variable]:
+        if self.is_torchs:
+            raise CannotReconstruct(self, "an array over a tensor that NumPy cannot have")
         return (self.tensor,)
 
     def reconstruct(self, e: Emitter) -> None:
@@ -190,6 +239,43 @@ class NdArray(Variable):
 
     def __repr__(self) -> str:
         return f"<{'scalar' if self.scalar else 'array'} {self.tensor.node.name}>"
+
+
+class BackwardsArray(NdArray):
+    """A view backwards of another one, ``view``. Torch has none: the graph has a copy, which is right until something is written."""
+
+    def __init__(self, view: NdArray, copied: Tensor, turned: tuple[int, ...]) -> None:
+        super().__init__(copied, read_only=view.read_only)
+        self.view = view
+        self.turned = turned
+        if copied.fake.is_inference():
+            raise Unsupported("a view of an array backwards where nothing tells of writes")
+        self.version = view.tensor.fake._version
+
+    @property
+    def tensor(self) -> Tensor:
+        if self.view.tensor.fake._version != self.version:
+            raise Unsupported("a view of an array backwards, which was written to")
+        return self._tensor
+
+    def check_writable(self) -> None:
+        raise Unsupported("writing to a view of an array backwards")
+
+    def check_view(self, made: Tensor) -> None:
+        if made is self._tensor or shares(self, made):
+            raise Unsupported("a view of a view of an array backwards")
+
+    def memory(self, m: Interpreter) -> Tensor:
+        raise Unsupported("a tensor over an array that lies backwards")
+
+    def steps(self, m: Interpreter) -> list[Variable]:
+        raise Unsupported("the strides of an array that lies backwards")
+
+    def made_of(self) -> Iterable[Variable]:
+        return (self.view,)
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.call(memory.turned, [self.view, Constant(self.turned)])
 
 
 class NumpyConstant(Real):
@@ -270,6 +356,8 @@ def wrapped(
         for one in among:
             if isinstance(one, NdArray) and one.tensor is made:
                 return one
+            if isinstance(one, NdArray):
+                one.check_view(made)
         scalar = computed and not made.fake.dim()
         inherited = any(isinstance(one, NdArray) and one.read_only and shares(one, made) for one in among)
         return m.effects.created(NdArray(made, scalar=scalar, read_only=read_only or inherited))
@@ -467,14 +555,41 @@ def _subscript(m: Interpreter, part: Variable) -> Variable:
         return made_array(m, part).tensor
     if isinstance(part, Slice):
         ends = [_end(m, each.realize(m)) for each in part.parts]
-        if isinstance(ends[2], Constant) and isinstance(ends[2].value, int) and ends[2].value < 0:
-            raise Unsupported("a view of an array backwards")
         return Slice(*ends)
     if isinstance(part, Symbolic) and part.python_type() is int:
         return part
     if isinstance(part, Constant) and (part.value in (None, Ellipsis) or type(part.value) is int):
         return part
     raise Unsupported(f"an array's element at {part!r}")
+
+
+def _is_ellipsis(part: Variable) -> bool:
+    return isinstance(part, Constant) and part.value is Ellipsis
+
+
+def _takes(part: Variable) -> int:
+    """How many dimensions a part of a key without arrays is about."""
+    return 0 if isinstance(part, Constant) and (part.value is None or part.value is Ellipsis) else 1
+
+
+def _is_backwards(part: Slice) -> bool:
+    step = part.parts[2]
+    return isinstance(step, Constant) and isinstance(step.value, int) and step.value < 0
+
+
+def _forwards(m: Interpreter, part: Slice, length: Any) -> Slice:
+    """The slice of the same elements in the order in which they lie."""
+    try:
+        start, stop, step = (m.builder.to_python(end) for end in part.parts)
+    except NotConstant:
+        raise Unsupported("a view of an array backwards between ends that may vary") from None
+    if step == -1 and start is None and stop is None:
+        return Slice(Constant(None), Constant(None), Constant(None))
+    if not isinstance(length, int):
+        raise Unsupported("a view of an array backwards, whose length may vary")
+    places = range(*slice(start, stop, step).indices(length))
+    ends = (places[-1], places[0] + 1, -step) if places else (0, 0, 1)
+    return Slice(*map(Constant, ends))
 
 
 def _end(m: Interpreter, end: Variable) -> Variable:

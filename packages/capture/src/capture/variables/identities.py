@@ -1,0 +1,42 @@
+"""``id(x)``: a number of which only is known whose it is. It is compared, hashed and looked up as that object."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+from capture.errors import Unsupported
+
+from .base import Interpreter, Variable
+from .constants import Constant
+from .reconstruction import Emitter
+
+
+class Identity(Variable):
+    """The ``id`` of an object, that is not looked at as a number."""
+
+    def __init__(self, owner: Variable) -> None:
+        self.owner = owner
+
+    def python_type(self) -> type:
+        return int
+
+    def truth(self, m: Interpreter) -> bool:
+        return True
+
+    def hash_key(self, m: Interpreter) -> Hashable:
+        return "id", m.identity.key(self.owner)
+
+    def compare(self, m: Interpreter, symbol: str, other: Variable) -> Variable | None:
+        if symbol not in ("==", "!="):
+            return None
+        if isinstance(other, Identity):
+            return Constant(m.operators.is_(self.owner, other.owner) == (symbol == "=="))
+        if isinstance(other, Constant) and not isinstance(other.value, int | float | complex):
+            return Constant(symbol == "!=")
+        raise Unsupported("comparison of an id() with a number")
+
+    def made_of(self) -> Iterable[Variable]:
+        return (self.owner,)
+
+    def reconstruct(self, e: Emitter) -> None:
+        e.call(id, [self.owner])

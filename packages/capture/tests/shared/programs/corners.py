@@ -1,0 +1,244 @@
+# ruff: noqa
+"""What CPython's own tests found: order in which methods are asked, changes while something is iterated or compared, calls that are refused."""
+
+from __future__ import annotations
+
+import abc
+import collections
+
+from .registry import program
+
+
+def _outcome(function):
+    try:
+        return function()
+    except Exception as error:
+        return type(error).__name__, str(error)
+
+
+class Base(metaclass=abc.ABCMeta):
+    def __le__(self, other):
+        return ("base", type(other).__name__)
+
+    def __ge__(self, other):
+        return ("base>=", type(other).__name__)
+
+
+@Base.register
+class Virtual:
+    def __le__(self, other):
+        return ("virtual", type(other).__name__)
+
+    def __ge__(self, other):
+        return ("virtual>=", type(other).__name__)
+
+
+@program
+def virtual_subclass_is_not_asked_first(x):
+    return Base() <= Virtual(), Virtual() <= Base(), x
+
+
+class Refusing:
+    def __add__(self, other):
+        return "added"
+
+    __iadd__ = None
+    __contains__ = None
+
+    def __iter__(self):
+        return iter([1])
+
+
+@program
+def none_for_a_method_refuses_break(x):
+    r = Refusing()
+
+    def add():
+        nonlocal r
+        r += 1
+        return r
+
+    return _outcome(lambda: r + 1), _outcome(add), _outcome(lambda: 1 in r), x
+
+
+class Dying:
+    log: list = []
+
+    def __init__(self, name):
+        self.name = name
+
+    def __del__(self):
+        self.log.append(self.name)
+
+
+@program
+def objects_with_finalizers_break(x):
+    def drop():
+        Dying("a")
+
+    Dying.log.clear()
+    y = x + 1
+    drop()
+    return list(Dying.log), y
+
+
+@program
+def set_changed_while_iterated(x):
+    s = {1, 2, 3}
+
+    def go():
+        for v in s:
+            s.add(v + 10)
+
+    return _outcome(go), x + 1
+
+
+@program
+def ordered_dict_changed_while_iterated(x):
+    d = collections.OrderedDict(a=1, b=2)
+
+    def go():
+        for k in d:
+            del d[k]
+            d[k] = 0
+
+    return _outcome(go), x + 1
+
+
+class Mutating:
+    def __init__(self, target):
+        self.target = target
+
+    def __eq__(self, other):
+        self.target.clear()
+        return False
+
+
+@program
+def deque_changed_while_compared(x):
+    d = collections.deque([1, 2])
+    e = collections.deque([1, 2])
+    return _outcome(lambda: Mutating(d) in d), _outcome(lambda: e.count(Mutating(e))), x
+
+
+@program
+def lists_changed_while_compared(x):
+    a, b = [1, 2], [1, 2]
+    a[0] = Mutating(b)
+    return a == b, len(b), x
+
+
+@program
+def frozen_sets_made_anew(x):
+    f = frozenset([1])
+    return f.copy() is f, frozenset(f) is f, f.union() is f, f.intersection() == f, f | set() is f if False else 1, x
+
+
+@program
+def keywords_refused_break(x):
+    calls = (
+        lambda: bool(x=1), lambda: list(sequence=[]), lambda: tuple(sequence=()), lambda: float(x=1.0), lambda: int(x=1),
+        lambda: set(iterable=()), lambda: complex(real=1, imag=2), lambda: enumerate(), lambda: reversed(), lambda: next(),
+        lambda: {}.get(), lambda: super(int, int, int), lambda: dict({}, {}),
+    )  # fmt: skip
+    return [_outcome(call) for call in calls], x
+
+
+class Backwards(dict):
+    def __iter__(self):
+        return iter(list(self.keys())[::-1])
+
+    def keys(self):
+        return list(super().keys())[::-1]
+
+
+@program
+def dict_of_a_dict_with_an_order_of_its_own(x):
+    b = Backwards(a=x, b=2)
+    return list(dict(b)), list({**b})
+
+
+class Counting:
+    def __init__(self):
+        self.asked = 0
+
+    def __hash__(self):
+        self.asked += 1
+        return 7
+
+    def __eq__(self, other):
+        return self is other
+
+
+@program
+def hashes_are_asked_once(x):
+    keys = [Counting(), Counting()]
+    d = dict.fromkeys(keys)
+    s = set(d)
+    dict.fromkeys(s)
+    return [k.asked for k in keys], len(s), x
+
+
+class Changing:
+    def __init__(self):
+        self.fail = False
+
+    def __hash__(self):
+        if self.fail:
+            raise ValueError("fails")
+        return 42
+
+
+@program
+def hash_that_changes_break(x):
+    c = Changing()
+    d = {c: 1}
+    c.fail = True
+    return _outcome(lambda: d.pop(c)), list(d.values()), x
+
+
+@program
+def unpacking_asks_for_no_more(x):
+    asked = []
+
+    def numbers():
+        for i in range(10):
+            asked.append(i)
+            yield i
+
+    it = numbers()
+
+    def go():
+        a, b = it
+
+    return _outcome(go), asked, next(it), x
+
+
+@program
+def membership_stops_early(x):
+    asked = []
+
+    def numbers():
+        for i in range(10):
+            asked.append(i)
+            yield i
+
+    it = numbers()
+    return 2 in it, asked, next(it), x
+
+
+class Subclass(int):
+    def __index__(self):
+        return 5
+
+
+@program
+def index_of_an_integer_is_itself(x):
+    return [1, 2, 3][Subclass(1)], range(Subclass(2)), x
+
+
+@program
+def dictionary_of_an_object_with_other_keys_break(x):
+    o = Dying.__new__(Mutating)
+    o.__dict__[1] = 2
+    return sorted(map(str, o.__dict__)), x

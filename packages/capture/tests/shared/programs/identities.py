@@ -1,0 +1,64 @@
+# ruff: noqa
+"""``id`` of objects: what programs do to meet each of them once."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+
+from .registry import program
+
+
+@program
+def ids_compared(x):
+    a, b = [x], [x]
+    return (
+        id(a) == id(b),
+        id(a) == id(a),
+        id(x) == id(b[0]),
+        id(x) != id(x + 1),
+        id(a) in (1, "a") if False else 0,
+        x + 1,
+    )
+
+
+@program
+def ids_as_elements(x):
+    y = x + 1
+    seen = set()
+    out = []
+    for v in (x, y, x, [x], y):
+        if id(v) not in seen:
+            seen.add(id(v))
+            out.append(v)
+    return len(out), len(seen)
+
+
+@program
+def ids_as_keys(x):
+    y = x * 2
+    names = {id(x): "x", id(y): "y"}
+    return names[id(y)], names.get(id(x)), names.get(id([])), len(names), x
+
+
+@program
+def ids_of_parameters(x):
+    layer = _LAYER
+    known = {id(p) for p in layer.parameters()}
+    return [id(p) in known for p in layer.parameters()], id(layer.weight) in known, id(x) in known, layer(x).sum() * 0
+
+
+@program
+def ids_handed_out(x):
+    a = [x]
+    return id(a) == 0 if False else type(id(a)).__name__, x + 1
+
+
+@program
+def ids_as_numbers_break(x):
+    a = [x]
+    return id(a) > 0, id(a) % 1, f"{id(a)}".isdigit(), x + 1
+
+
+_LAYER = torch.nn.Linear(4, 4)
