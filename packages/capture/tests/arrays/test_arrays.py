@@ -225,7 +225,7 @@ def test_errors_that_numpy_raises() -> None:
     def breaks_within(x: Any) -> Any:
         with np.errstate(divide="ignore"):
             y = x / 0
-            print(end=np.geterr()["divide"][:0])
+            compile("0", np.geterr()["divide"][:0], "eval")
             y = y + 1
         return y * 2
 

@@ -327,18 +327,14 @@ def abstract_collections(x):
     )  # fmt: skip
 
 
-T = typing.TypeVar("T")
-
-
-class _Box(typing.Generic[T]):
-    def __init__(self, item: T):
+class _Box:
+    def __init__(self, item):
         self.item = item
 
     def map(self, f):
         return _Box(f(self.item))
 
 
-_BoxOfInt = _Box[int]
 UserId = typing.NewType("UserId", int)
 
 
@@ -357,12 +353,12 @@ class _Sized(typing.Protocol):
 
 @program
 def typing_forms(x):
-    b = _BoxOfInt(3).map(lambda v: x * v)
+    b = _Box(3).map(lambda v: x * v)
     o: _Options = _Options(width=2)
     p = _Pair(1)
     return (
         b.item, UserId(5), typing.cast(int, "s"), p, p.right, p._replace(left=2), p._asdict(), o, typing.get_origin(list[int]),
-        typing.get_args(dict[str, int]), list[int](range(2)), _BoxOfInt.__args__,
+        typing.get_args(dict[str, int]), list[int](range(2)), list[int].__args__,
     )  # fmt: skip
 
 
