@@ -16,7 +16,7 @@ capture.config.on_error = "raise"
 
 def inner(x):
     y = torch.sin(x) * 2
-    print(end="")
+    compile("0", "", "eval")
     return [y + 1, len(y.shape), y.cos()]
 
 def outer(f, x):

@@ -353,7 +353,7 @@ def test_a_graph_that_breaks_at_each_layer() -> None:
             return x
 
         def step(self, layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
-            print(end="")
+            compile("0", "", "eval")
             return layer(x).tanh()
 
     model, x = Breaking(), torch.randn(2, 4)

@@ -302,7 +302,7 @@ def filled(a: torch.Tensor) -> torch.Tensor:
 
 def outside() -> None:
     """A call that nothing is known of ends the graph."""
-    print(end="")
+    compile("0", "", "eval")
 
 
 NAMES = {

@@ -13,7 +13,7 @@ import capture
 linear = torch.nn.Linear(2, 2)
 
 def program(x, *, scale=2):
-    print("a break")
+    compile("0", "", "eval")
     with torch.no_grad():
         found = [y for y in (linear(x), x + scale)]
     return {"sum": sum(found), "size": len(found)}

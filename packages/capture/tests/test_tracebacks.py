@@ -22,7 +22,7 @@ def helper(y: torch.Tensor) -> torch.Tensor:
 
 def after_a_break(x: torch.Tensor) -> torch.Tensor:
     y = x * 2
-    print(end="")
+    compile("0", "", "eval")
     z = y + 1
     return helper(z)
 
@@ -30,7 +30,7 @@ def after_a_break(x: torch.Tensor) -> torch.Tensor:
 def after_many_breaks(x: torch.Tensor) -> torch.Tensor:
     for _ in range(4):
         x = x + 1
-        print(end="")
+        compile("0", "", "eval")
     return helper(x)
 
 
@@ -74,10 +74,10 @@ class Inner(torch.nn.Module):
 
 def recursive(x: torch.Tensor, n: int = 2) -> torch.Tensor:
     y = x + 1
-    print(end="")
+    compile("0", "", "eval")
     if n:
         return recursive(y, n - 1)
-    print(end="")
+    compile("0", "", "eval")
     return helper(y)
 
 

@@ -46,7 +46,7 @@ def tangled(x: torch.Tensor) -> torch.Tensor:
 
 def broken(x: torch.Tensor) -> torch.Tensor:
     a = x + 1
-    print(end="")
+    compile("0", "", "eval")
     b = helper(a)
     return a + b
 
@@ -54,7 +54,7 @@ def broken(x: torch.Tensor) -> torch.Tensor:
 def broken_in_a_loop(x: torch.Tensor) -> torch.Tensor:
     for _ in range(3):
         x = helper(x)
-        print(end="")
+        compile("0", "", "eval")
     return x
 
 

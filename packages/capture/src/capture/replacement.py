@@ -37,6 +37,7 @@ from .sources import Local, Made, Source
 from .variables.base import Variable
 from .variables.functions import Cell
 from .variables.placeholders import NULL, resolved
+from .variables.reconstruction import CannotReconstruct
 from .visits import passing
 from .within import Within, interrupted, load_stand_ins
 
@@ -95,6 +96,8 @@ class Replacement:
         if m.errors.restored is not None:
             roots.append(m.errors.restored)
         e.plan([*roots, *effects.roots()])
+        for left in m.calls.unseen_ends(e.uses):
+            raise CannotReconstruct(left, f"a {left.word} that is left unfinished, which ends when it goes")
         m.identity.guard_all(m.recorder.graph)
         departures = Departures(m, e.results)
         outputs = list(dict.fromkeys(departures.nodes.get(v.node, v.node) for v in e.results if v.node is not None))
@@ -104,6 +107,8 @@ class Replacement:
         graph = None
         if not empty:
             graph = self._compile_and_call(e, outputs, departures, backend, breaks)
+        for call in m.effects.announced:
+            e.emit(build.call_function(build.load_const(call)), build.pop())
         e.save_sources = bool(effects)
         if effects or handlers or m.errors.restored is not None:
             for root in roots:

@@ -233,7 +233,7 @@ def test_errors_that_numpy_raises() -> None:
     def breaks_within(x: Any) -> Any:
         with np.errstate(divide="ignore"):
             y = x / 0
-            print(end=np.geterr()["divide"][:0])
+            compile("0", np.geterr()["divide"][:0], "eval")
             y = y + 1
         return y * 2
 
@@ -274,7 +274,7 @@ def test_a_break_between_arrays() -> None:
     def fn(x: Any) -> Any:
         y = x + 1
         z = y[1:]
-        print(end="")
+        compile("0", "", "eval")
         z += 1
         return y * 2, y
 

@@ -220,7 +220,7 @@ def test_layers_that_differ_from_one_another_stay_static() -> None:
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             for layer in self.layers:
-                print(end="")
+                compile("0", "", "eval")
                 x = layer(x)
             return x
 
@@ -280,7 +280,7 @@ def test_recursion_at_the_limit_takes_no_more_frames_than_eager() -> None:
         if not left[0]:
             return x
         left[0] -= 1
-        print(end="")
+        compile("0", "", "eval")
         return program(x + 1, left)
 
     compiled = capture.compile(program)

@@ -196,7 +196,7 @@ def test_escaping_object(name: str) -> None:
 
     def broken(x: torch.Tensor) -> Any:
         made = make(x + 1)
-        print(end="")
+        compile("0", "", "eval")
         return made, x * 2
 
     x = torch.ones(2)

@@ -104,13 +104,13 @@ def branches_on_a_size_in_data(x: torch.Tensor) -> Any:
 
 @program
 def prints(x: torch.Tensor) -> Any:
-    print(end="")
+    compile("0", "", "eval")
     return x + 1
 
 
 @program
 def warns(x: torch.Tensor) -> Any:
-    warnings.warn("of the program", stacklevel=1)
+    warnings.warn("of the program", stacklevel=1, source=x)
     return x + 1
 
 
@@ -189,7 +189,7 @@ def calls_something_disabled(x: torch.Tensor) -> Any:
 
 class Callable_:
     def __call__(self, x: torch.Tensor) -> Any:
-        print(end="")
+        compile("0", "", "eval")
         return x + 1
 
 
@@ -203,7 +203,7 @@ PROGRAMS["evaluator"] = functools.partial(eval, "lambda: 2")
 
 class Net(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> Any:
-        print(end="")
+        compile("0", "", "eval")
         return x + 1
 
 
@@ -337,16 +337,16 @@ def test_a_promise_holds_wherever_the_call_is_made() -> None:
     broken = capture.compile(prints, fullgraph=True)
 
     def fn(x: torch.Tensor) -> torch.Tensor:
-        print(end="")
+        compile("0", "", "eval")
         return whole(x) * 2
 
     def failing(x: torch.Tensor) -> torch.Tensor:
-        print(end="")
+        compile("0", "", "eval")
         return broken(x) * 2
 
     for around in (lambda f: f, capture.disable, capture.compile):
         assert torch.equal(around(fn)(X), (X + 1) * 2)
-        with pytest.raises(capture.GraphBreakError, match="print"):
+        with pytest.raises(capture.GraphBreakError, match="open"):
             around(failing)(X)
         assert torch.equal(whole(X), X + 1)
 

@@ -34,14 +34,14 @@ def pure(n: int) -> int:
 
 def beneath_a_break(x: torch.Tensor, n: int) -> torch.Tensor:
     y = x + 1
-    print(end="")
+    compile("0", "", "eval")
     return y + pure(n)
 
 
 def with_a_break(x: torch.Tensor, n: int) -> torch.Tensor:
     if n == 0:
         return x
-    print(end="")
+    compile("0", "", "eval")
     return with_a_break(x + 1, n - 1)
 
 
@@ -66,7 +66,7 @@ def test_captured_deep_in_a_program(depth: int) -> None:
 def compiled_recursion(x: torch.Tensor, n: int) -> torch.Tensor:
     if n == 0:
         return x
-    print(end="")
+    compile("0", "", "eval")
     return compiled_recursion(x + 1, n - 1)
 
 

@@ -187,7 +187,7 @@ def kept_gradient_of_what_was_computed(m, x):
 @program(breaks=True)
 def input_computed_before(m, x):
     h = m[0](x)
-    print(end="")
+    compile("0", "", "eval")
     h.sum().backward()
 
 

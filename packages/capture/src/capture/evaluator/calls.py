@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
+import sys
 import types
+from collections.abc import Container, Iterator
 from typing import Any
 
+from capture.bytecode.dialect import current
 from capture.errors import Unsupported
 from capture.trace_rules import is_foreign, is_recorded_python, is_transform, module_of, wrapped_init
 from capture.variables.base import Args, Kwargs, SymbolicRaise, Variable
 from capture.variables.classes import Class
 from capture.variables.constants import Known
 from capture.variables.functions import Function
-from capture.variables.generators import Generator
+from capture.variables.generators import SUSPENDS, Suspended, suspended
 from capture.variables.handlers import Wrapper, handler_of
 from capture.variables.marks_of_functions import mark_of
 from capture.variables.sequences import Tuple
@@ -23,7 +25,11 @@ from .frame import RETURN, YIELD, Evaluation, Frame, resume_with_error, run
 from .program import confuses_cells, looks_at_its_locals, program_of
 from .recorder import GraphRecorder
 
-_SKIPPED_FLAGS = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
+#: What a RESUME says that follows the yields of a ``yield from`` and of an ``await``.
+_AFTER_DELEGATION = (2, 3)
+#: References to a generator's variable while it is finalized: its caller's, ours, what counts them, and our list's. The
+#: root frame keeps what was on its stack as the step began.
+_OF_NOTHING_ELSE = 4
 
 
 class FunctionCalls:
@@ -33,6 +39,7 @@ class FunctionCalls:
         self._m = m
         self._errors = errors
         self._recorder = recorder
+        self._suspended: list[Suspended] = []
 
     def call(self, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
         """``function(*args, **kwargs)``."""
@@ -100,8 +107,6 @@ class FunctionCalls:
         """Evaluate the function's body in a frame of its own, into the same graph; see ``call_from`` for ``caller``."""
         m = self._m
         code = function.code
-        if code.co_flags & _SKIPPED_FLAGS:
-            raise Unsupported(f"coroutine {code.co_qualname}")
         if looks_at_its_locals(code):  # a break within would leave only those that are read later
             raise Unsupported(f"{code.co_qualname}, which looks at its own local variables")
         if is_generated(code):
@@ -115,13 +120,15 @@ class FunctionCalls:
         if isinstance(builtins, types.ModuleType):
             builtins = vars(builtins)
         # A tracer is to see each line once, in frames as they would be; a generator's frame is entered again and again.
-        again = m.state.visit is not None or code.co_flags & inspect.CO_GENERATOR or looks_at_its_locals(code)
+        again = m.state.visit is not None or code.co_flags & SUSPENDS
         resumable = caller is not None and caller.resumable and not again and not program_of(code).hides_cells
         # A function transform runs as a whole, or not at all.
         resumable = resumable and not is_transform(function.globals.get("__name__", ""))
         frame = Frame(code, function.globals, builtins or {}, bound, function.closure, resumable=resumable)
-        if code.co_flags & inspect.CO_GENERATOR:
-            return m.effects.created(Generator(frame, function, (args, kwargs)))
+        if code.co_flags & SUSPENDS:
+            made: Suspended = m.effects.created(suspended(frame, function, (args, kwargs)))
+            self._suspended.append(made)
+            return made
         signal = run(m, frame)
         assert signal == RETURN
         return frame.result
@@ -131,16 +138,60 @@ class FunctionCalls:
     ) -> tuple[bool, Variable]:
         """Continue a generator's frame; (whether it yielded, the value)."""
         m = self._m
-        if error is not None:
-            resume_with_error(m, frame, error)
-        elif sent is not None:
-            frame.push(sent)
-        handled = self._errors.handled
+        slots = self._errors.slots
+        slots.append(frame.handled)
         try:
+            if error is not None:
+                resume_with_error(m, frame, error)
+            elif sent is not None:
+                frame.push(sent)
             signal = run(m, frame)
         finally:
-            self._errors.handled = handled
+            frame.handled = slots.pop()
         return signal == YIELD, frame.result
+
+    def unseen_ends(self, handed_out: Container[int]) -> Iterator[Suspended]:
+        """What the program began and left, by identity not among what it hands out, and would notice the end of."""
+        m = self._m
+        for each in self._suspended:
+            if id(each) in handed_out:
+                continue
+            before = m.effects.changes
+            self._end(each)
+            if m.effects.changes != before or each.warns_unused:
+                yield each
+
+    def finalize(self, value: Variable) -> None:
+        """The program let go of a value, which is the end of a generator that nothing else has."""
+        others = sys.getrefcount(value) - _OF_NOTHING_ELSE - (len(self._m.state.frames) == 1)
+        if isinstance(value, Suspended) and value in self._suspended and others <= 0:
+            self._suspended.remove(value)
+            self._end(value)
+
+    def _end(self, value: Suspended) -> None:
+        if value.started and not value.finished:
+            try:
+                value.close(self._m)
+            except SymbolicRaise:
+                raise Unsupported(f"a {value.word} that raises as it ends unseen") from None
+
+    def release(self) -> None:
+        """Let go of the program's objects."""
+        self._suspended.clear()
+
+    def delegate_of(self, frame: Frame) -> Variable | None:
+        """What a suspended generator's frame waits for in a ``yield from`` or ``await``; None if it waits in neither."""
+        resumed = frame.program.ops[frame.ip] if frame.ip else None
+        waits = resumed is not None and resumed.name == "RESUME" and resumed.arg & 3 in _AFTER_DELEGATION
+        return frame.stack[-1].realize(self._m) if waits else None
+
+    def end_delegation(self, frame: Frame, value: Variable) -> None:
+        """Go on after a ``yield from`` or ``await`` that a frame is suspended in, as if it had come to this value."""
+        back = next(op for op in frame.program.ops[frame.ip :] if op.target >= 0)
+        if current().send_pops:
+            frame.stack.pop()
+        frame.push(value)
+        frame.ip = frame.program.ops[back.target].target
 
     def exception_of(self, args: Args) -> Variable:
         """The exception object that ``raise X`` or ``throw(X)`` means."""

@@ -79,6 +79,8 @@ class Frame:
         self.ip = 0
         self.kw_names: tuple[str, ...] = ()
         self.result: Variable = NULL
+        #: What a generator's is handling while it is suspended.
+        self.handled: Variable | None = None
         self.is_root = is_root
         self.resumable = resumable
         self.drops = False

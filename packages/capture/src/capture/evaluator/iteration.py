@@ -7,9 +7,11 @@ import functools
 from collections.abc import Callable
 
 from capture.variables.base import Interpreter, SymbolicRaise, Variable
+from capture.variables.generators import stopped
 from capture.variables.instances import InstanceDict
 from capture.variables.iterators import Iterator, StopIter, UserIterator
 from capture.variables.lookups import class_lookup
+from capture.variables.mapping_proxies import MappingProxy
 from capture.variables.mappings import Dict, DictView
 from capture.variables.objects import Object
 from capture.variables.sequences import List, Tuple
@@ -51,12 +53,15 @@ class LanguageIteration:
     def next_of_object(self, owner: Variable) -> Variable:
         """``__next__`` of a user's object; its ``StopIteration`` becomes the signal."""
         m = self._m
+        return self.exception_as_stop(lambda: owner.realize(m).method(m, "__next__", [], {}))
+
+    def exception_as_stop(self, action: Callable[[], Variable]) -> Variable:
+        """Turn the program's ``StopIteration`` into exhaustion, with its value."""
         try:
-            return owner.realize(m).method(m, "__next__", [], {})
+            return action()
         except SymbolicRaise as raised:
-            if issubclass(raised.exception.python_type(), StopIteration):
-                raise StopIter from None
-            raise
+            stop = stopped(raised)
+            raise raised if stop is None else stop from None
 
     def among(self, iterable: Variable, value: Variable) -> bool:
         """Whether an iterable gives a value, which it is asked for until it does."""
@@ -99,6 +104,8 @@ class LanguageIteration:
         """Keys and values of a mapping, or of an iterable of pairs, as ``dict`` takes them."""
         m = self._m
         real = value.realize(m)
+        if isinstance(real, MappingProxy):
+            real = real.mapping.realize(m)
         if isinstance(real, InstanceDict):
             real = real.as_dict(m)
         if isinstance(real, Object) and isinstance(real.payload, Dict) and self._iterates_as_dict(real.cls):

@@ -76,5 +76,6 @@ class Machine:
         self.effects.release()
         self.state.frames.clear()
         self.state.suspended = ()
-        self.errors.handled = self.errors.restored = None
+        self.errors.release()
+        self.calls.release()
         vars(self).clear()  # some parts refer to this: it goes at once, with its parts, whenever garbage is collected

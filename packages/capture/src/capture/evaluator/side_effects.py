@@ -28,6 +28,8 @@ class SideEffects:
         self.changed: dict[int, Variable] = {}
         #: Calls of functions that remember: to be made again, made before the frame ran, and of those told apart.
         self.remembered: list[Any] = []
+        #: Calls that tell the outside something, before anything is changed.
+        self.announced: list[Any] = []
         self.ran_ahead = ran_ahead
         self.counted: set[Any] = set()
         self.limits: dict[int, Any] = {}
@@ -45,9 +47,14 @@ class SideEffects:
         """Meanwhile changes are noted apart; gives what tells, afterwards, whether anything was changed that was there before."""
         changed, made = self.changed, self._made
         self.changed, self._made = {}, []
-        mine, own = self.changed, self._made
+        mine, own, told = self.changed, self._made, len(self.announced) + len(self.remembered)
         try:
-            yield lambda: not mine.keys() <= {id(variable) for variable in own}
+            yield (
+                lambda: (
+                    not mine.keys() <= {id(variable) for variable in own}
+                    or len(self.announced) + len(self.remembered) != told
+                )
+            )
         finally:
             self.changed, self._made = changed, made
             if made is not None:

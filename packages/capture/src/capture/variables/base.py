@@ -49,6 +49,8 @@ class Effects(Protocol):
     rewritten: int
     #: Calls of functions that remember: to be made again, made before the frame ran, and of those told apart.
     remembered: list[Any]
+    #: Calls that tell the outside something, before anything is changed.
+    announced: list[Any]
     ran_ahead: set[Any]
     counted: set[Any]
     limits: dict[int, Any]
@@ -77,6 +79,15 @@ class SymbolicRaise(Exception):
 class Errors(Protocol):
     """Exceptions of the program under evaluation."""
 
+    def current(self, m: Interpreter) -> Variable | None:
+        """The exception that is being handled, by whomever; guards that nothing is outside the frame either."""
+
+    def handling(self, raised: Variable) -> Variable | None:
+        """What an exception that is raised now has for its context; None: what is handled where the frame begins."""
+
+    def current_outside(self, m: Interpreter) -> bool:
+        """Whether the frame's callers are handling one; guarded if not."""
+
     def throw(self, cls: type, message: str) -> NoReturn:
         """Raise an exception in the program under evaluation: the signal ``SymbolicRaise``."""
 
@@ -85,9 +96,6 @@ class Errors(Protocol):
 
     def make_exception(self, cls: type, args: list[Variable]) -> Variable:
         """A new exception object."""
-
-    def handling(self, raised: Variable) -> Variable | None:
-        """What an exception that is raised now has for its context; None: what is handled where the frame begins."""
 
 
 class Globals(Protocol):
@@ -320,6 +328,12 @@ class Calls(Protocol):
     def resume_generator(self, frame: Any, sent: Variable | None, error: Any) -> tuple[bool, Variable]:
         """Continue a generator's frame, maybe with an exception; (whether it yielded, the value)."""
 
+    def delegate_of(self, frame: Any) -> Variable | None:
+        """What a suspended generator's frame waits for in a ``yield from`` or ``await``; None if it waits in neither."""
+
+    def end_delegation(self, frame: Any, value: Variable) -> None:
+        """Go on after a ``yield from`` or ``await`` that a frame is suspended in, as if it had come to this value."""
+
     def understood(self, value: types.FunctionType) -> bool:
         """Whether a function is known as a whole: which one it is counts, not what it runs."""
 
@@ -384,6 +398,9 @@ class Iteration(Protocol):
 
     def stop_as_exception(self, action: Callable[[], Variable]) -> Variable:
         """Turn exhaustion into the program's ``StopIteration``."""
+
+    def exception_as_stop(self, action: Callable[[], Variable]) -> Variable:
+        """Turn the program's ``StopIteration`` into exhaustion, with its value."""
 
     def elements(self, value: Variable, most: int | None = None) -> list[Variable]:
         """All elements of an iterable, as ``list`` takes them; an iterator is asked for no more than ``most``."""

@@ -251,8 +251,8 @@ def _vars(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 
 refuses(
-    dir, locals, globals, eval, exec, compile, open, input, print, breakpoint,
-    why="call of a built-in with effects outside the graph (print, open, eval, locals, ...)",
+    dir, locals, globals, eval, exec, compile, open, input, breakpoint,
+    why="call of a built-in with effects outside the graph (open, eval, locals, ...)",
 )  # fmt: skip
 refuses(builtins.__build_class__, why="class statement")
 

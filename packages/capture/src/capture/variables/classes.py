@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import itertools
 import types
 import weakref
 from typing import Any
@@ -22,13 +23,21 @@ from .handlers import check_arguments, handler_of, handles, refuses
 from .iterators import SequenceIterator
 from .lookups import MISSING, class_lookup, is_data_descriptor, shown_type
 from .modules import Module
-from .named_tuples import NamedTuple
+from .named_tuples import NamedTuple, check_operators
 from .objects import Object, descriptor_get
 from .payloads import PAYLOADS
 
 _METADATA = frozenset(
     {"__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__bases__", "__base__", "__annotations__"}
 )
+
+
+#: Arguments that some of the iterators need.
+_LEAST: dict[Any, int] = {
+    **dict.fromkeys((enumerate, itertools.accumulate, itertools.cycle, itertools.groupby, itertools.pairwise, itertools.repeat), 1),
+    **dict.fromkeys((map, filter, itertools.compress, itertools.dropwhile, itertools.filterfalse, itertools.islice, itertools.starmap), 2),
+    itertools.takewhile: 2,
+}  # fmt: skip
 
 
 class Class(Known):
@@ -70,6 +79,8 @@ class Class(Known):
             found = m.builder.fold(getattr, [cls, name])
             if isinstance(found, enum.Enum):
                 return m.builder.known(found)
+            if name == "__members__" and class_lookup(m, type(cls), name)[1] is enum.EnumMeta:
+                return m.calls.call(m.builder.known(types.MappingProxyType), [m.builder.from_python(dict(found))], {})
         if isinstance(class_lookup(m, type(cls), "__getattribute__")[0], types.FunctionType):
             raise Unsupported(f"attribute of class {cls.__name__}, whose metaclass reads them in its own way")
         meta_raw, meta_owner = class_lookup(m, type(cls), name)
@@ -155,6 +166,8 @@ class Class(Known):
         if handler is not None:
             if self.value.__module__ == "builtins":
                 check_arguments(self.value, args, kwargs)
+            if len(args) + len(kwargs) < _LEAST.get(self.value, 0):
+                raise Unsupported(f"{self.value.__name__}() with too few arguments")
             return handler(m, args, kwargs)
         return construct(m, self, args, kwargs)
 
@@ -171,8 +184,13 @@ def construct(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs, caller
     meta_call = class_lookup(m, type(cls), "__call__")[0]
     if isinstance(meta_call, types.FunctionType):
         if issubclass(cls, enum.Enum):
-            return m.builder.known(m.builder.fold(cls, [m.builder.to_python(a) for a in args]))
+            if not cls._member_map_:
+                raise Unsupported(f"a class that {cls.__name__} makes")
+            named = {name: m.builder.to_python(value) for name, value in kwargs.items()}
+            return m.builder.known(m.builder.fold(cls, [m.builder.to_python(a) for a in args], named))
         return m.calls.call(m.builder.class_attribute(meta_call), [cls_var, *args], kwargs)
+    if meta_call is dict:  # of a TypedDict
+        return m.calls.call(m.builder.known(dict), args, kwargs)
     return instantiate(m, cls_var, args, kwargs, caller)
 
 
@@ -193,7 +211,7 @@ def instantiate(m: Interpreter, cls_var: Class, args: Args, kwargs: Kwargs, call
         instance = m.calls.call(m.builder.class_attribute(new), [cls_var, *args], kwargs).realize(m)
     else:
         instance = allocate(m, cls, owner, args, kwargs)
-    if not issubclass(instance.python_type(), cls):
+    if not any(base is cls for base in instance.python_type().__mro__):
         return instance
     if isinstance(instance, Object):
         initialise(m, instance, args, kwargs, caller)
@@ -243,6 +261,7 @@ def allocate(m: Interpreter, cls: type, owner: type, args: Args, kwargs: Kwargs)
     if kwargs and isinstance(class_lookup(m, cls, "__new__")[0], types.BuiltinFunctionType) and base in _BY_NEW:
         raise Unsupported(f"construction of {cls.__name__} with keyword arguments")
     if base is tuple and hasattr(cls, "_fields"):
+        check_operators(m, cls)
         return m.effects.created(NamedTuple(m.iteration.elements(args[0]) if args else [], cls))
     return m.effects.created(Object(cls, payload=m.effects.created(payload(m, args))))
 

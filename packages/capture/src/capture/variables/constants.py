@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections.abc
 import enum
 import types
+import typing
 import weakref
 from collections.abc import Hashable, Iterable
 from typing import Any
@@ -158,6 +159,10 @@ def _written_type(cls: type) -> Any:
     raise Unsupported(f"class {cls.__qualname__} as argument of a torch operation")
 
 
+#: Classes with arguments; a call makes an instance of the class, and tells it what it was made by.
+_ALIASES = (types.GenericAlias, type(typing.List[int]))  # noqa: UP006
+
+
 class Known(Real):
     """A real object whose identity is guarded or fixed: classes, modules, builtin functions, enum members."""
 
@@ -173,6 +178,8 @@ class Known(Real):
         return True
 
     def attribute(self, m: Interpreter, name: str) -> Variable:
+        if type(self.value) in _ALIASES and name in ("__origin__", "__args__", "__parameters__"):
+            return m.builder.from_python(m.builder.fold(getattr, [self.value, name]))
         raise Unsupported(f"attribute {name!r} of {self!r}")
 
     def builtin(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
@@ -188,6 +195,17 @@ class Known(Real):
             )  # Optional[int]
         except NotConstant:
             raise Unsupported(f"subscript of {self!r}") from None
+
+    def call(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        if isinstance(self.value, typing.NewType) and len(args) == 1 and not kwargs:
+            return args[0]
+        origin = typing.get_origin(self.value) if type(self.value) in _ALIASES else None
+        if not isinstance(origin, type):
+            return super().call(m, args, kwargs)
+        made = m.calls.call(m.builder.known(origin), args, kwargs).realize(m)
+        if made.python_type() is origin and hasattr(origin, "__orig_bases__"):
+            made.set_attribute(m, "__orig_class__", self)
+        return made
 
     def made_of(self) -> Iterable[Variable]:
         return ()

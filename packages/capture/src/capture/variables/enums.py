@@ -63,7 +63,20 @@ class EnumMember(Known):
             return None
         return self.attribute(m, name)
 
+    def length(self, m: Interpreter) -> Variable:
+        if isinstance(self.value, enum.Flag) and self.special(m, "__len__") is None:
+            return Constant(m.builder.fold(len, [self.value]))
+        return super().length(m)
+
+    def contains(self, m: Interpreter, value: Variable) -> bool:
+        if isinstance(self.value, enum.Flag) and self.special(m, "__contains__") is None:
+            return bool(m.builder.fold(lambda a, b: b in a, [self.value, m.builder.to_python(value)]))
+        return super().contains(m, value)
+
     def iterate(self, m: Interpreter) -> Variable:
+        if isinstance(self.value, enum.Flag) and self.special(m, "__iter__") is None:
+            members = m.builder.fold(list, [self.value])
+            return m.builder.new_tuple([m.builder.known(each) for each in members]).iterate(m)
         return (
             Constant(m.builder.fold(str, [self.value])).iterate(m)
             if isinstance(self.value, str)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 import types
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from capture.bytecode import build
@@ -13,9 +14,9 @@ from capture.sources import Source
 
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds_where
-from .constants import Constant
+from .constants import BoundBuiltin, Constant
 from .handlers import handles
-from .lookups import HEAP_TYPE, Missing
+from .lookups import HEAP_TYPE, Missing, class_lookup, shown_type
 from .objects import Object
 from .raising import raised, raiser
 from .reconstruction import CannotReconstruct, Emitter
@@ -53,55 +54,97 @@ def _clear_frames(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 
 class ExceptionObject(Object):
-    """An exception instance; ``args`` is kept as an attribute."""
+    """An exception instance; what the interpreter keeps in it is in ``args``, ``cause``, ``context`` and ``suppressed``."""
 
     def __init__(self, cls: type, args: list[Variable], value: Any = None) -> None:
         super().__init__(cls, value)
         self.args = args
         self.origin = -1
+        self.cause: Variable = Constant(None)
         #: The operations that it passed since it was raised, innermost first, by code and index; None: its traceback is another.
         self.way: list[tuple[types.CodeType, int]] | None = []
         #: What was being handled where it was raised; None: what was where the captured frame began.
-        self.context: Variable | None = None
+        self.context: Any = None
+        self.context_is_set = False
+        self.suppressed = False
+        #: Whether the evaluation raised it in the interpreter's place, which tells some of them more.
+        self.thrown = False
+        #: What ``AttributeError``, ``NameError`` and ``ImportError`` were told by keyword.
+        self.details: Kwargs = {}
 
     def instance_attribute(self, m: Interpreter, name: str) -> Variable | None:
         if name in self.attrs:
             return self.attrs[name]
-        if name == "args":
-            return m.builder.new_tuple(list(self.args))
-        if name == "__context__" and self.origin >= 0:
-            raise Unsupported("context of an exception that was raised")
-        if name in ("__cause__", "__context__"):
-            return Constant(None)
+        read = _FIELDS.get(name)
+        if read is not None:
+            return read(m, self)
         if name == "value" and issubclass(self.cls, StopIteration):
             return self.args[0] if self.args else Constant(None)
         return super().instance_attribute(m, name)
 
     def generic_attribute(self, m: Interpreter, name: str) -> Variable | Missing:
-        if name in ("args", "__cause__", "__context__", "value") or name in self.attrs:
+        if name in _FIELDS or name == "value" or name in self.attrs:
             found = self.instance_attribute(m, name)
             if found is not None:
                 return found
-        if name == "__traceback__":
-            raise Unsupported("traceback of an exception")
+        if name in _DETAILS and issubclass(self.cls, _DETAILS[name]):
+            if self.thrown:
+                raise Unsupported(f"{name!r} of an exception that the interpreter raised")
+            return self.details.get(name, Constant(None))
+        raw, _ = class_lookup(m, self.cls, name)
+        if isinstance(raw, types.MethodDescriptorType):
+            return m.effects.created(BoundBuiltin(self, name))
         return super().generic_attribute(m, name)
 
     def generic_set(self, m: Interpreter, name: str, value: Variable) -> None:
-        self.attrs[name] = value
+        write = _SETTERS.get(name)
+        if write is None:
+            self.attrs[name] = value
+        else:
+            write(m, self, value.realize(m))
         m.effects.mutated(self)
 
     def builtin(self, m: Interpreter, owner: type, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name == "__init__":
-            if kwargs:
-                raise Unsupported(f"{self.cls.__name__} with keyword arguments")
-            self.args = list(args)
+            self.initialise(m, args, kwargs)
             return Constant(None)
         if name == "with_traceback":
+            _set_traceback(m, self, args[0].realize(m))
             self.way = None
             return self
+        if name == "add_note":
+            return self.add_note(m, args[0].realize(m))
         if name in ("__str__", "__repr__"):
             return self.text(m, str if name == "__str__" else repr)
+        if name == "__setstate__":
+            raise Unsupported("state of an exception")
         return super().builtin(m, owner, name, args, kwargs)
+
+    def initialise(self, m: Interpreter, args: Args, kwargs: Kwargs) -> None:
+        """``BaseException.__init__`` and those of the classes that take keywords."""
+        known = {name for name, classes in _DETAILS.items() if issubclass(self.cls, classes)}
+        if not kwargs.keys() <= known:
+            raise Unsupported(f"{self.cls.__name__} with keyword arguments")
+        self.args = list(args)
+        self.details = dict(kwargs)
+
+    def add_note(self, m: Interpreter, note: Variable) -> Variable:
+        """``add_note``: the list of notes is made with the first."""
+        if not issubclass(note.python_type(), str):
+            m.errors.throw(TypeError, f"note must be a str, not {shown_type(note.python_type())!r}")
+        notes = self.instance_attribute(m, "__notes__")
+        if notes is None:
+            notes = m.builder.from_python([])
+            self.attrs["__notes__"] = notes
+            m.effects.mutated(self)
+        m.calls.call(notes.realize(m).attribute(m, "append"), [note], {})
+        return Constant(None)
+
+    def seen_context(self, m: Interpreter) -> Variable:
+        """``__context__``: of one that was raised while nothing was handled here, what the frame's callers handle counts."""
+        if self.context is None and self.origin >= 0 and not self.context_is_set and m.errors.current_outside(m):
+            raise Unsupported("the exception that a caller is handling")
+        return self.context or Constant(None)
 
     @property
     def has_state_in_c(self) -> bool:
@@ -127,12 +170,24 @@ class ExceptionObject(Object):
             raise CannotReconstruct(self, "an exception that was raised and is kept, with its traceback")
         if self.has_state_in_c:
             raise CannotReconstruct(self, f"an instance of {self.cls.__name__}, which keeps state in C")
+        if self.context_is_set or (self.context is not None and not self.way):
+            raise CannotReconstruct(self, "an exception with a context that it was given")
         context = [] if self.context is None else [self.context]
-        return [*self.args, *(x for x in self.attrs.values() if x is not None), *context]
+        return [*self.args, self.cause, *(x for x in self.attrs.values() if x is not None), *context]
 
     def reconstruct(self, e: Emitter) -> None:
         e.emit(build.push_callable(build.load_const(self.cls.__new__)), build.load_const(self.cls))
         e.emit(build.call(1 + e.load_many(self.args)))
+        if self.suppressed or not isinstance(self.cause, Constant):
+            e.emit(build.copy(1))
+            e.load(self.cause)
+            e.emit(build.swap(2), build.store_attr("__cause__"))
+            e.emit(
+                build.copy(1),
+                build.load_const(self.suppressed),
+                build.swap(2),
+                build.store_attr("__suppress_context__"),
+            )
         if self.attrs:
             self.fill(e)
         if self.way:
@@ -144,6 +199,87 @@ class ExceptionObject(Object):
 
     def reconstruct_empty(self, e: Emitter) -> None:
         raise CannotReconstruct(self, f"{self!r} contains itself")
+
+
+def _traceback(m: Interpreter, exception: ExceptionObject) -> Variable:
+    return Constant(None) if exception.origin < 0 else Traceback(exception)
+
+
+#: What the interpreter keeps in every exception, by attribute.
+_FIELDS: dict[str, Callable[[Interpreter, ExceptionObject], Variable]] = {
+    "args": lambda m, exception: m.builder.new_tuple(list(exception.args)),
+    "__cause__": lambda m, exception: exception.cause,
+    "__context__": lambda m, exception: exception.seen_context(m),
+    "__suppress_context__": lambda m, exception: Constant(exception.suppressed),
+    "__traceback__": _traceback,
+}
+
+
+def _set_args(m: Interpreter, exception: ExceptionObject, value: Variable) -> None:
+    exception.args = m.iteration.elements(value)
+
+
+def _set_cause(m: Interpreter, exception: ExceptionObject, value: Variable) -> None:
+    exception.cause = _exception_or_none(m, value, "exception cause must be None or derive from BaseException")
+    exception.suppressed = True
+
+
+def _set_context(m: Interpreter, exception: ExceptionObject, value: Variable) -> None:
+    found = _exception_or_none(m, value, "exception context must be None or derive from BaseException")
+    exception.context = found if isinstance(found, ExceptionObject) else None
+    exception.context_is_set = True
+
+
+def _exception_or_none(m: Interpreter, value: Variable, words: str) -> Variable:
+    if not m.builder.is_none(value) and not isinstance(value, ExceptionObject):
+        m.errors.throw(TypeError, words)
+    return value
+
+
+def _set_traceback(m: Interpreter, exception: ExceptionObject, value: Variable) -> None:
+    if not m.builder.is_none(value) and not isinstance(value, Traceback):
+        m.errors.throw(TypeError, "__traceback__ must be a traceback or None")
+    if isinstance(value, Traceback) and value.exception is exception:
+        exception.way = None
+        return  # it has it already, and more of it by now
+    if exception.origin >= 0 or isinstance(value, Traceback):
+        raise Unsupported("a traceback given to an exception")
+
+
+def _set_suppressed(m: Interpreter, exception: ExceptionObject, value: Variable) -> None:
+    if value.python_type() is not bool:
+        m.errors.throw(TypeError, "attribute value type must be bool")
+    exception.suppressed = m.operators.truth(value)
+
+
+_SETTERS: dict[str, Callable[[Interpreter, ExceptionObject, Variable], None]] = {
+    "args": _set_args,
+    "__cause__": _set_cause,
+    "__context__": _set_context,
+    "__traceback__": _set_traceback,
+    "__suppress_context__": _set_suppressed,
+}
+#: What some exceptions are told by keyword, and which.
+_DETAILS: dict[str, tuple[type[BaseException], ...]] = {
+    "name": (AttributeError, NameError, ImportError),
+    "obj": (AttributeError,),
+    "path": (ImportError,),
+}
+
+
+@handles(sys.exception)
+def _exception(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    return m.errors.current(m) or Constant(None)
+
+
+@handles(sys.exc_info)
+def _exc_info(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    handled = m.errors.current(m)
+    if handled is None:
+        return m.builder.new_tuple([Constant(None)] * 3)
+    if not isinstance(handled, ExceptionObject):
+        raise Unsupported("the traceback of an exception from outside")
+    return m.builder.new_tuple([m.builder.known(handled.python_type()), handled, Traceback(handled)])
 
 
 @builds_where(lambda cls: issubclass(cls, BaseException))

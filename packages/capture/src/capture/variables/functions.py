@@ -192,13 +192,15 @@ class Function(Variable):
             if not isinstance(self.attrs, Namespace):
                 self.attrs = Namespace(m.builder.new_dict(dict(self.attrs)))
             return self.attrs.whole
-        if name == "__annotations__" and self.annotations is not None:
+        if name == "__annotations__":
+            if self.annotations is None:
+                self.annotations = m.builder.new_dict({})
             return self.annotations
         m.errors.throw(AttributeError, f"'function' object has no attribute {name!r}")
 
     def real_attribute(self, m: Interpreter, real: types.FunctionType, base: Source, name: str) -> Variable:
         """What a function from outside the frame has under a name."""
-        if hasattr(types.FunctionType, name):
+        if name in vars(types.FunctionType) or hasattr(types.FunctionType, name):
             value = m.builder.fold(getattr, [real, name])
             return BoundBuiltin(self, name) if callable(value) else m.builder.wrap(value, Attr(base, name))
         if name in real.__dict__:

@@ -23,7 +23,7 @@ from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds
 from .constants import BoundBuiltin, Constant
 from .handlers import handles
-from .iterators import Enumerate, Filter, Iterator, Map, StopIter, Zip
+from .iterators import Enumerate, Filter, Iterator, Map, SequenceIterator, StopIter, Zip
 from .placeholders import Lazy
 from .reconstruction import Emitter
 
@@ -264,4 +264,9 @@ def _build_filter(m: Interpreter, value: Any, source: Source | None) -> Variable
 
 @handles(operator.length_hint)
 def _length_hint(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    return args[0].realize(m).length(m).realize(m)
+    value = args[0].realize(m)
+    if isinstance(value, SequenceIterator) and type(value) is SequenceIterator and value.position >= 0:
+        return Constant(max(0, len(value.sequence.items) - value.position))  # type: ignore[attr-defined]
+    if isinstance(value, Iterator) and not hasattr(value.python_type(), "__length_hint__"):
+        return args[1] if len(args) > 1 else Constant(0)
+    return value.length(m).realize(m)

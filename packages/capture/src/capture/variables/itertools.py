@@ -199,6 +199,11 @@ def _chain(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     return m.effects.created(Chain(m.iteration.iterate(m.builder.new_tuple(list(args))), itertools.chain))
 
 
+@handles(itertools.chain.from_iterable)
+def _chain_from_iterable(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    return m.effects.created(Chain(m.iteration.iterate(args[0]), itertools.chain))
+
+
 @handles(itertools.count)
 def _count(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     start = args[0] if args else kwargs.get("start", Constant(0))
@@ -225,19 +230,34 @@ def _sized(args: Args, kwargs: Kwargs) -> tuple[Variable, Variable | None]:
     return named["iterable"], named.get("r")
 
 
+def _rows(m: Interpreter, function: Any, values: Variable, size: int | None) -> list[tuple[Variable, ...]]:
+    """The rows of all elements; a size that is refused is the program's error."""
+    elements = m.iteration.elements(values)
+    m.builder.fold(function, [(), size])
+    return list(function(elements, size))
+
+
 @handles(itertools.combinations)
 def _combinations(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     values, size = _sized(args, kwargs)
     if size is None:
         raise Unsupported("itertools.combinations without a size")
-    return _tuples_iterator(m, list(itertools.combinations(m.iteration.elements(values), m.operators.index(size))))
+    return _tuples_iterator(m, _rows(m, itertools.combinations, values, m.operators.index(size)))
+
+
+@handles(itertools.combinations_with_replacement)
+def _combinations_with_replacement(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    values, size = _sized(args, kwargs)
+    if size is None:
+        raise Unsupported("itertools.combinations_with_replacement without a size")
+    return _tuples_iterator(m, _rows(m, itertools.combinations_with_replacement, values, m.operators.index(size)))
 
 
 @handles(itertools.permutations)
 def _permutations(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     values, given = _sized(args, kwargs)
     size = None if given is None or m.builder.is_none(given) else m.operators.index(given)
-    return _tuples_iterator(m, list(itertools.permutations(m.iteration.elements(values), size)))
+    return _tuples_iterator(m, _rows(m, itertools.permutations, values, size))
 
 
 @handles(itertools.pairwise)

@@ -14,19 +14,22 @@ import re
 import textwrap
 import types
 import typing
+from collections.abc import Hashable
 from typing import Any
 
 import torch
 
-from capture.errors import Unsupported
+from capture.errors import NotConstant, Unsupported
 from capture.guards import GuardKind
 from capture.sources import Const
 from capture.trace_rules import module_of
 
 from . import modules
 from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
+from .caches import Cached
 from .constants import Constant, Known
-from .functions import Function, Method
+from .copied_tensors import deep_copy_of_tensor
+from .functions import Function, Method, make_function
 from .handlers import Fold, folds, handles, handles_wrapper, label
 from .instances import InstanceDict
 from .lookups import MISSING, class_lookup, made_by_object
@@ -39,7 +42,8 @@ from .tensors import Tensor
 
 # Text and patterns in; out what cannot be changed, and depends on nothing else. That it is remembered meanwhile is not seen.
 folds(
-    re.match, re.fullmatch, re.search, re.compile, posixpath.join, textwrap.dedent, "packaging.version.parse",
+    re.match, re.fullmatch, re.search, re.compile, posixpath.join, textwrap.dedent, textwrap.wrap, textwrap.fill, textwrap.shorten,
+    "packaging.version.parse",
     "torch.torch_version.TorchVersion._cmp_wrapper",
 )  # fmt: skip
 # Annotations themselves in, which cannot be changed.
@@ -61,7 +65,10 @@ def _sub(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """By text; what else it is given it calls, which is the program's."""
     by = args[1] if len(args) > 1 else kwargs.get("repl")
     if by is not None and not issubclass(by.realize(m).python_type(), str | bytes):
-        raise Unsupported("re.sub by what is called")
+        named = dict(zip(("pattern", "repl", "string", "count", "flags"), args, strict=False)) | kwargs
+        compiled = [named.pop(name) for name in ("pattern", "flags") if name in named]
+        pattern = m.builder.from_python(m.builder.fold(re.compile, [m.builder.to_python(a) for a in compiled]))
+        return pattern.method(m, "sub", [], named)
     return _SUBSTITUTED(m, args, kwargs)
 
 
@@ -128,13 +135,36 @@ def _signature(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         m.guards.note_signature(value.function)
         bound = types.MethodType(value.function.real, object())
         return m.builder.computed(m.builder.fold(inspect.signature, [bound]))
-    if isinstance(value, Function) and value.real is not None:
+    if isinstance(value, Function):
+        if value.real is None:
+            return _signature_of_made(m, value)
         m.guards.note_signature(value)
     if m.builder.is_constant(value):
         return m.builder.computed(m.builder.fold(inspect.signature, [m.builder.to_python(value)]))
     if isinstance(value, Object) and value.source is not None:
         return _signature(m, [_plain_call(m, value)], {})
     raise Unsupported(f"signature of {value!r}")
+
+
+def _signature_of_made(m: Interpreter, value: Function) -> Variable:
+    """Of a function made in the frame, whose defaults and annotations must be known."""
+    if "__wrapped__" in value.attrs:
+        return _signature(m, [value.attrs["__wrapped__"]], {})
+    if "__signature__" in value.attrs or "__text_signature__" in value.attrs:
+        raise Unsupported("a signature that the program gave to a function")
+    try:
+        stand_in = make_function(
+            value.code,
+            value.globals,
+            tuple(m.builder.to_python(each) for each in value.defaults),
+            {name: m.builder.to_python(each) for name, each in value.kwdefaults.items()},
+            (types.CellType(),) * len(value.closure),
+            {},
+            None if value.annotations is None else m.builder.to_python(value.annotations),
+        )
+    except NotConstant:
+        raise Unsupported("signature of a function whose defaults are not constant") from None
+    return m.builder.computed(m.builder.fold(inspect.signature, [stand_in]))
 
 
 def _of_function(function: Any) -> None:
@@ -192,6 +222,13 @@ def _update_wrapper(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     """Copies names and documentation: of them only ``__wrapped__`` matters to a function made in the frame."""
     wrapper = (args[0] if args else kwargs["wrapper"]).realize(m)
     wrapped = (args[1] if len(args) > 1 else kwargs["wrapped"]).realize(m)
+    if len(args) > 2 or kwargs.keys() - {"wrapper", "wrapped"}:
+        raise Unsupported("functools.update_wrapper with a choice of what it copies")
+    if isinstance(wrapper, Cached):
+        for name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            wrapper.attrs[name] = wrapped.attribute(m, name)
+        wrapper.attrs["__wrapped__"] = wrapped
+        return wrapper
     if not isinstance(wrapper, Function) or wrapper.real is not None:
         raise Unsupported("functools.update_wrapper of a function from outside the frame")
     for name in ("__name__", "__qualname__", "__module__", "__doc__"):
@@ -200,6 +237,10 @@ def _update_wrapper(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         except SymbolicRaise as raised:  # modules and partial applications have no name
             if raised.exception.python_type() is not AttributeError:
                 raise
+    if isinstance(wrapped, Function):
+        wrapper.annotations = wrapped.attribute(m, "__annotations__").realize(m)
+        for key, value in m.iteration.pairs(wrapped.attribute(m, "__dict__")):
+            wrapper.attrs[m.builder.to_python(key)] = value
     wrapper.attrs["__wrapped__"] = wrapped
     return wrapper
 
@@ -226,7 +267,7 @@ def _copy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if isinstance(value, Constant | Tuple):
         return value
     if isinstance(value, List | Dict | Set):
-        return value.method(m, "copy", [], {})
+        return value if value.python_type() is frozenset else value.method(m, "copy", [], {})
     if isinstance(value, Object):
         own = class_lookup(m, value.cls, "__copy__")[0]
         if isinstance(own, types.FunctionType):
@@ -240,9 +281,28 @@ def _copy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 @handles(copy.deepcopy)
 def _deepcopy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    if len(args) > 1 or kwargs:
-        raise Unsupported("copy.deepcopy with a memo")
-    return _deep(m, args[0], {})
+    named = dict(zip(("x", "memo"), args, strict=False)) | kwargs
+    memo = named["memo"].realize(m) if "memo" in named else Constant(None)
+    if not isinstance(memo, Memo) and not m.builder.is_none(memo):
+        raise Unsupported("copy.deepcopy with a memo of the program's own")
+    return _deep(m, named["x"], memo if isinstance(memo, Memo) else m.effects.created(Memo({})))
+
+
+class Memo(Dict):
+    """What ``copy.deepcopy`` hands to the program's ``__deepcopy__``, which hands it on: what was copied already."""
+
+    def __init__(self, entries: dict[Hashable, tuple[Variable, Variable]]) -> None:
+        super().__init__(entries)
+        self.copies: dict[int, Variable] = {}
+        #: The originals, which live on while their ids are in use; tensors by themselves.
+        self.originals: list[Variable] = []
+        self.tensors: list[Variable] = []
+
+    def put(self, original: Variable, made: Variable) -> Variable:
+        """Note a copy."""
+        self.originals.append(original)
+        self.copies[id(original)] = made
+        return made
 
 
 def _deep_copy_of_known(m: Interpreter, value: Known) -> Variable:
@@ -255,45 +315,66 @@ def _deep_copy_of_known(m: Interpreter, value: Known) -> Variable:
     return value
 
 
-def _deep(m: Interpreter, value: Variable, memo: dict[int, Variable]) -> Variable:
-    """The deep copy of anything without a ``__deepcopy__`` of its own; objects met twice are copied once."""
+def _deep(m: Interpreter, value: Variable, memo: Memo) -> Variable:
+    """The deep copy of anything; objects met twice are copied once."""
     value = value.realize(m)
     if isinstance(value, Constant | Function):
         return value
     if isinstance(value, Known):
         return _deep_copy_of_known(m, value)
-    if id(value) in memo:
-        return memo[id(value)]
+    if id(value) in memo.copies:
+        return memo.copies[id(value)]
+    if isinstance(value, Tensor):
+        return memo.put(value, deep_copy_of_tensor(m, value, memo.tensors))
     if type(value) is List:
         made_list: List = m.effects.created(List([], value.cls))
-        memo[id(value)] = made_list
-        made_list.items.extend(_deep(m, x, memo) for x in value.items)
+        memo.put(value, made_list)
+        made_list.items.extend(_deep(m, x, memo) for x in list(value.items))
         return made_list
     if type(value) is Tuple and value.cls is tuple:
-        memo[id(value)] = m.builder.new_tuple([_deep(m, x, memo) for x in value.items])
-        return memo[id(value)]
+        return _deep_copy_of_tuple(m, value, memo)
     if isinstance(value, InstanceDict):
         value = value.as_dict(m)
     if isinstance(value, Dict) and value.factory is None:
         copied: Dict = m.effects.created(Dict({}, value.cls))
-        memo[id(value)] = copied
+        memo.put(value, copied)
         for hashed, (key, content) in value.whole(m).items():
+            if not isinstance(key.realize(m), Constant | Known):
+                raise Unsupported("deep copy of a dictionary's keys")
             copied.entries[hashed] = (key, _deep(m, content, memo))
         return copied
     if isinstance(value, Set):
         order = value.building_order()
         if order is None:
             raise Unsupported("deep copy of a set, whose order is not known")
-        copied_set = Set.of(m, [_deep(m, x, memo) for x in order], value.cls, in_order=True)
-        memo[id(value)] = copied_set
-        return copied_set
-    if type(value) is Object and value.payload is None and _copied_by_default(m, value.cls, _DEEP_COPY):
-        made_object: Object = m.effects.created(Object(value.cls))
-        memo[id(value)] = made_object
-        for name, content in InstanceDict(value).snapshot(m).items():
-            made_object.attrs[name] = _deep(m, content, memo)
-        return made_object
+        return memo.put(value, Set.of(m, [_deep(m, x, memo) for x in order], value.cls, in_order=True))
+    if type(value) is Object:
+        return _deep_copy_of_object(m, value, memo)
     raise Unsupported(f"deep copy of {value!r}")
+
+
+def _deep_copy_of_tuple(m: Interpreter, value: Tuple, memo: Memo) -> Variable:
+    """Itself, if nothing in it was copied."""
+    items = [_deep(m, x, memo) for x in value.items]
+    if id(value) in memo.copies:  # it holds itself
+        return memo.copies[id(value)]
+    if all(new is old.realize(m) for new, old in zip(items, value.items, strict=True)):
+        return memo.put(value, value)
+    return memo.put(value, m.builder.new_tuple(items))
+
+
+def _deep_copy_of_object(m: Interpreter, value: Object, memo: Memo) -> Variable:
+    """By its own method, or of what it holds."""
+    own = class_lookup(m, value.cls, "__deepcopy__")[0]
+    if isinstance(own, types.FunctionType):
+        return memo.put(value, m.calls.call(m.builder.class_attribute(own), [value, memo], {}).realize(m))
+    if value.payload is not None or not _copied_by_default(m, value.cls, _DEEP_COPY):
+        raise Unsupported(f"deep copy of {value!r}")
+    made: Object = m.effects.created(Object(value.cls))
+    memo.put(value, made)
+    for name, content in InstanceDict(value).snapshot(m).items():
+        made.attrs[name] = _deep(m, content, memo)
+    return made
 
 
 _COPY = (
@@ -310,21 +391,3 @@ def _copied_by_default(m: Interpreter, cls: type, names: tuple[str, ...]) -> boo
     if not made_by_object(cls):
         return False
     return all(class_lookup(m, cls, name)[1] is object or class_lookup(m, cls, name)[0] is MISSING for name in names)
-
-
-def _log(name: str) -> None:
-    level = getattr(logging, name.upper())
-
-    @handles(getattr(logging.Logger, name))
-    def silent(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-        """A record below the logger's level: nothing happens. Others are written, which breaks the graph."""
-        logger = args[0].realize(m)
-        real = logger.value if isinstance(logger, Object) else None
-        if not isinstance(real, logging.Logger) or real.isEnabledFor(level):
-            raise Unsupported("logging")
-        m.guards.predicate(logger, lambda value: not value.isEnabledFor(level), f"{{}} is silent for {name}")
-        return Constant(None)
-
-
-for _level in ("debug", "info", "warning", "error", "critical"):
-    _log(_level)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from typing import Any
 
+from capture.errors import Unsupported
 from capture.guards import GuardKind
 from capture.sources import Const, Item, Source
 
@@ -14,6 +15,20 @@ from .lookups import MISSING, class_lookup, shown_type
 from .objects import descriptor_get
 from .placeholders import Lazy
 from .sequences import Tuple
+
+#: What tuples do in C, and is done here as they do it.
+_AS_TUPLES = (
+    "__add__", "__mul__", "__rmul__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__getitem__", "__len__", "__iter__",
+    "__contains__", "__bool__", "__hash__", "__getattr__", "__getattribute__", "__radd__",
+)  # fmt: skip
+
+
+def check_operators(m: Interpreter, cls: type) -> None:
+    """Raises ``Unsupported`` for a class that has operators of its own."""
+    for name in _AS_TUPLES:
+        raw, owner = class_lookup(m, cls, name)
+        if raw is not MISSING and owner not in (tuple, object):
+            raise Unsupported(f"{cls.__name__}, a named tuple with a {name} of its own")
 
 
 class NamedTuple(Tuple):
@@ -52,6 +67,7 @@ class NamedTuple(Tuple):
 @builds_where(lambda cls: issubclass(cls, tuple) and hasattr(cls, "_fields") and cls.__new__ is not tuple.__new__)
 def _build_named_tuple(m: Interpreter, value: Any, source: Source | None) -> Variable:
     m.guards.of_type(source, type(value))
+    check_operators(m, type(value))
     assert source is not None
     if not isinstance(source, Const):
         m.guards.add(source, GuardKind.LEN, len(value))

@@ -166,10 +166,17 @@ class NumberFunction(Fold):
             function = number_function(self.function)
             if function is not None:
                 return m.recorder.record("call_function", function, real, {})
+        own = _METHODS.get(self.function)
+        looks_up: Any = getattr(real[0], "special", None) if own is not None and len(real) == 1 else None
+        found = None if looks_up is None else looks_up(m, own)
+        if found is not None:
+            return m.calls.call(found, [], {})
         return super().__call__(m, args, kwargs)
 
 
 _TO_INT = (math.floor, math.ceil, math.trunc)
+#: What a class of the program's own says of them.
+_METHODS: dict[Any, str] = {math.floor: "__floor__", math.ceil: "__ceil__", math.trunc: "__trunc__"}
 
 
 def is_number(value: Variable) -> bool:

@@ -39,6 +39,8 @@ class Partial(Variable):
         self.real = real
         #: Its keywords, once the program has asked for them: it may change them.
         self.shown: Dict | None = None
+        #: The attributes that the program gave one that it made.
+        self.attrs: dict[str, Variable] = {}
 
     @property
     def own(self) -> dict[str, Any] | None:
@@ -84,6 +86,8 @@ class Partial(Variable):
             if self.shown is None:
                 self.shown = self._shown(m)
             return self.shown
+        if name in self.attrs:
+            return self.attrs[name]
         if name == "__call__":
             return BoundBuiltin(self, name)
         if name in ("__doc__", "__module__") and self.own is None:
@@ -102,11 +106,17 @@ class Partial(Variable):
             m.guards.add(self.source, GuardKind.NO_ATTR, name)
         m.errors.throw(AttributeError, f"'functools.partial' object has no attribute {name!r}")
 
+    def set_attribute(self, m: Interpreter, name: str, value: Variable) -> None:
+        if self.real is not None or hasattr(functools.partial, name):
+            raise Unsupported(f"setting attribute {name!r} of a partial application")
+        m.effects.activity += 1
+        self.attrs[name] = value
+
     def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
         return self.call(m, args, kwargs) if name == "__call__" else super().method(m, name, args, kwargs)
 
     def made_of(self) -> Iterable[Variable]:
-        return (self.function, *self.args, *self.kwargs.values())
+        return (self.function, *self.args, *self.kwargs.values(), *self.attrs.values())
 
     def reconstruct(self, e: Emitter) -> None:
         if self.shown is not None:
@@ -115,6 +125,10 @@ class Partial(Variable):
         e.load(self.function)
         count = 1 + e.load_many(self.args) + e.load_many(self.kwargs.values())
         e.emit(build.call(count, tuple(self.kwargs)))
+        for name, value in self.attrs.items():
+            e.emit(build.copy(1))
+            e.load(value)
+            e.emit(build.swap(2), build.store_attr(name))
 
 
 @builds(functools.partial)
@@ -137,7 +151,7 @@ def _build_partial(m: Interpreter, value: Any, source: Source | None) -> Variabl
 @handles(functools.partial)
 def _partial(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     inner = args[0].realize(m)
-    if isinstance(inner, Partial) and inner.own is None:  # one with attributes stays what it is
+    if isinstance(inner, Partial) and inner.own is None and not inner.attrs:  # one with attributes stays what it is
         if inner.real is not None:
             m.guards.predicate(inner, lambda real: _own_attributes(real) is None, "{} was given no attributes")
         keywords = {**inner.keywords(m), **kwargs}

@@ -117,7 +117,7 @@ def checkpoint_draws_anew_breaks(x):
 
 @program
 def checkpoint_prints_breaks(x):
-    return once(lambda v: (print(end=""), v.sin())[1], x)
+    return once(lambda v: (compile("0", "", "eval"), v.sin())[1], x)
 
 
 @program

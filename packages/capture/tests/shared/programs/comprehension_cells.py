@@ -26,7 +26,7 @@ def parameter_put_aside(k):
 def cell_put_aside_after_break(x):
     k = 3
     before = lambda: k
-    print(end="")
+    compile("0", "", "eval")
     within = [lambda: k for k in range(3)]
     return x + k + before() + within[0]()
 
@@ -35,13 +35,13 @@ def cell_put_aside_after_break(x):
 def cell_put_aside_around_break(x):
     k = 3
     before = lambda: k
-    within = [(lambda: k, print(end=""), x * k) for k in range(3)]
+    within = [(lambda: k, compile("0", "", "eval"), x * k) for k in range(3)]
     return x + k + before() + within[0][0]() + within[2][2]
 
 
 @program
 def parameter_put_aside_around_break(k):
-    within = [(lambda: j + k.shape[0], print(end="")) for k in (k, k[1:]) for j in range(2)]
+    within = [(lambda: j + k.shape[0], compile("0", "", "eval")) for k in (k, k[1:]) for j in range(2)]
     return k * within[0][0]()
 
 

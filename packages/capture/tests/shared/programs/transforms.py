@@ -381,7 +381,7 @@ def transformed_names(x):
 @program
 def a_print_within_breaks(x):
     def f(row):
-        print(end="")
+        compile("0", "", "eval")
         return row.sin()
 
     return vmap(f)(x + 1) * 2
@@ -390,7 +390,7 @@ def a_print_within_breaks(x):
 @program
 def a_pullback_over_a_break(x):
     out, pull = vjp(torch.sin, x * 2)
-    print(end="")
+    compile("0", "", "eval")
     return pull(out)
 
 
@@ -403,7 +403,7 @@ def a_tensor_kept_from_within_breaks(x):
         return v.sum()
 
     g = grad(f)(x)
-    print(end="")
+    compile("0", "", "eval")
     return g, kept[0] * 2
 
 

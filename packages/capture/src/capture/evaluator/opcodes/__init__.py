@@ -1,5 +1,5 @@
 """Handlers of operations, by family; importing this package registers them."""
 
-from . import calls, containers, control, exceptions, variables
+from . import asynchronous, calls, containers, control, exceptions, variables
 
-__all__ = ["calls", "containers", "control", "exceptions", "variables"]
+__all__ = ["asynchronous", "calls", "containers", "control", "exceptions", "variables"]

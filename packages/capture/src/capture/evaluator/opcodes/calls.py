@@ -8,8 +8,9 @@ from capture.evaluator.machine import Machine
 from capture.evaluator.program import Op
 from capture.evaluator.unevaluated import why_no_intrinsic
 from capture.variables.base import Kwargs, Variable
-from capture.variables.constants import Constant
+from capture.variables.coroutines import Given
 from capture.variables.functions import Cell, Function
+from capture.variables.generators import escaped
 from capture.variables.placeholders import NULL
 from capture.variables.sequences import List, Tuple
 
@@ -116,10 +117,9 @@ def _set_function_attribute(m: Machine, frame: Frame, op: Op) -> None:
 def _call_intrinsic_1(m: Machine, frame: Frame, op: Op) -> None:
     value = frame.pop(m)
     if op.arg == 3:  # STOPITERATION_ERROR: the wrapper around a generator's body
-        cls = value.python_type()
-        if issubclass(cls, StopIteration):
-            value = m.errors.make_exception(RuntimeError, [Constant("generator raised StopIteration")])
-        frame.push(value)
+        frame.push(escaped(m, frame.code, value))
+    elif op.arg == 4:  # ASYNC_GEN_WRAP
+        frame.push(Given(value))
     elif op.arg == 5:  # UNARY_POSITIVE
         frame.push(m.operators.unary("+", value))
     elif op.arg == 6:  # LIST_TO_TUPLE

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from capture.bytecode.dialect import current
-from capture.errors import Unsupported
 from capture.evaluator.assertions import promised
 from capture.evaluator.frame import RETURN, YIELD, Frame
 from capture.evaluator.machine import Machine
 from capture.evaluator.program import Op
 from capture.variables.base import Variable
 from capture.variables.constants import Constant
-from capture.variables.generators import Generator
+from capture.variables.generators import Suspended
 from capture.variables.iterators import Iterator, StopIter
 
 from .registry import operation
@@ -124,7 +123,7 @@ def _yield_value(m: Machine, frame: Frame, op: Op) -> str:
 @operation("GET_YIELD_FROM_ITER")
 def _get_yield_from_iter(m: Machine, frame: Frame, op: Op) -> None:
     value = frame.pop(m)
-    frame.push(value if isinstance(value, Generator) else m.iteration.iterate(value))
+    frame.push(value if isinstance(value, Suspended) else m.iteration.iterate(value))
 
 
 @operation("SEND")
@@ -144,20 +143,13 @@ def _send(m: Machine, frame: Frame, op: Op) -> None:
 
 
 def _turn(m: Machine, inner: Variable, value: Variable) -> Variable:
-    if isinstance(inner, Generator):
+    if isinstance(inner, Suspended):
         return inner.send(m, value)
     if not m.builder.is_none(value):
-        raise Unsupported("sending into an iterator that is not a generator")
-    if isinstance(inner, Iterator):
-        return inner.next(m)
-    return m.iteration.next_of_object(inner)
+        return m.iteration.exception_as_stop(lambda: inner.method(m, "send", [value], {}))
+    return inner.next(m) if isinstance(inner, Iterator) else m.iteration.next_of_object(inner)
 
 
 @operation("END_SEND")
 def _end_send(m: Machine, frame: Frame, op: Op) -> None:
     del frame.stack[-2]
-
-
-@operation("ASYNC_GEN_WRAP", "GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "BEFORE_ASYNC_WITH")
-def _async(m: Machine, frame: Frame, op: Op) -> None:
-    raise Unsupported("asynchronous code")

@@ -21,20 +21,20 @@ from .registry import operation
 @operation("PUSH_EXC_INFO")
 def _push_exc_info(m: Machine, frame: Frame, op: Op) -> None:
     exception = frame.pop(m)
-    frame.push(HandlerState(m.errors.handled, exception))
+    frame.push(HandlerState(m.errors.slots[-1], exception))
     frame.push(exception)
-    m.errors.handled = exception
+    m.errors.slots[-1] = exception
 
 
 @operation("POP_EXCEPT")
 def _pop_except(m: Machine, frame: Frame, op: Op) -> None:
     state = frame.stack.pop()
     if isinstance(state, HandlerState):
-        m.errors.handled = state.previous
+        m.errors.slots[-1] = state.previous
         return
     # The frame goes on within a handler, which ends here.
     m.effects.activity += 1
-    m.errors.handled, m.errors.restored = None, state
+    m.errors.slots[-1], m.errors.restored = None, state
 
 
 @operation("CHECK_EXC_MATCH")
@@ -53,14 +53,17 @@ def _check_exc_match(m: Machine, frame: Frame, op: Op) -> None:
 @operation("RAISE_VARARGS")
 def _raise(m: Machine, frame: Frame, op: Op) -> None:
     if op.arg == 0:
-        if m.errors.handled is None:
-            raise Unsupported("raise of what is being handled where the frame begins")
-        raise SymbolicRaise(m.errors.handled)
+        handled = m.errors.current(m)
+        if handled is None:
+            m.errors.throw(RuntimeError, "No active exception to reraise")
+        raise SymbolicRaise(handled)
     cause = frame.pop(m) if op.arg == 2 else None
     exception = m.calls.exception_of([frame.pop(m)])
-    exception.origin = m.state.step  # type: ignore[attr-defined]
-    if cause is not None and isinstance(exception, Object):
-        exception.attrs["__cause__"] = cause if m.builder.is_none(cause) else m.calls.exception_of([cause])
+    assert isinstance(exception, ExceptionObject)
+    exception.origin = m.state.step
+    if cause is not None:
+        exception.cause = cause if m.builder.is_none(cause) else m.calls.exception_of([cause])
+        exception.suppressed = True
     raise SymbolicRaise(exception)
 
 
@@ -81,7 +84,9 @@ def _special(m: Machine, manager: Variable, name: str) -> Variable:
     if manager.manages_context:
         return manager.attribute(m, name)
     if not isinstance(manager, Object):
-        raise Unsupported(f"with statement over {manager!r}")
+        if not hasattr(manager.python_type(), "__enter__"):
+            raise Unsupported(f"with statement over {manager!r}")
+        return manager.attribute(m, name)
     raw, owner = class_lookup(m, manager.cls, name)
     if raw is MISSING:
         m.errors.throw(TypeError, f"{shown_type(manager.cls)!r} object does not support the context manager protocol")

@@ -13,6 +13,7 @@ from capture.evaluator.machine import Machine
 from capture.evaluator.program import Op
 from capture.variables.base import SymbolicRaise, Variable
 from capture.variables.functions import Cell
+from capture.variables.generators import Suspended
 from capture.variables.placeholders import NULL
 from capture.variables.sequences import Tuple
 from capture.variables.supers import Super
@@ -30,7 +31,9 @@ def _nothing(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("POP_TOP", "END_FOR")
 def _pop_top(m: Machine, frame: Frame, op: Op) -> None:
-    frame.stack.pop()
+    value = frame.stack.pop()
+    if isinstance(value, Suspended):
+        m.calls.finalize(value)
 
 
 @operation("PUSH_NULL")

@@ -1,0 +1,56 @@
+"""``await``, ``async for`` and ``async with``."""
+
+from __future__ import annotations
+
+from capture.evaluator.frame import Frame
+from capture.evaluator.machine import Machine
+from capture.evaluator.program import Op
+from capture.variables.base import SymbolicRaise
+from capture.variables.coroutines import Given, asynchronous_iterator, awaitable, next_awaitable
+from capture.variables.lookups import shown_type
+from capture.variables.objects import Object
+
+from .registry import operation
+
+
+@operation("GET_AWAITABLE")
+def _get_awaitable(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(awaitable(m, frame.pop(m)))
+
+
+@operation("GET_AITER")
+def _get_aiter(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(asynchronous_iterator(m, frame.pop(m)))
+
+
+@operation("GET_ANEXT")
+def _get_anext(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(next_awaitable(m, frame.stack[-1].realize(m)))
+
+
+@operation("END_ASYNC_FOR")
+def _end_async_for(m: Machine, frame: Frame, op: Op) -> None:
+    """Stack: the iterator, and what ended the iteration."""
+    exception = frame.pop(m)
+    if not issubclass(exception.python_type(), StopAsyncIteration):
+        raise SymbolicRaise(exception)
+    frame.stack.pop()
+
+
+@operation("ASYNC_GEN_WRAP")
+def _async_gen_wrap(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(Given(frame.pop(m)))
+
+
+@operation("BEFORE_ASYNC_WITH")
+def _before_async_with(m: Machine, frame: Frame, op: Op) -> None:
+    manager = frame.pop(m)
+    enter, leave = (
+        manager.special(m, name) if isinstance(manager, Object) else None for name in ("__aenter__", "__aexit__")
+    )
+    if enter is None or leave is None:
+        words = "object does not support the asynchronous context manager protocol"
+        missing = " (missed __aexit__ method)" if enter is not None else ""
+        m.errors.throw(TypeError, f"{shown_type(manager.python_type())!r} {words}{missing}")
+    frame.push(leave)
+    frame.push(m.calls.call(enter, [], {}))

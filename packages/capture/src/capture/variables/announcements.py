@@ -1,0 +1,184 @@
+"""What a program tells the outside: ``print``, ``warnings`` and ``logging``, of values that are known.
+
+Nothing of the program depends on it, so that it is told after the graph ran, in order, and before what the frame changed is changed.
+Where the frame has changed before whom it tells, it is told for real.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import logging
+import re
+import sys
+import types
+import warnings
+from typing import Any
+
+from capture.errors import NotConstant, Unsupported
+from capture.trace_rules import is_infrastructure
+
+from .base import Args, Interpreter, Kwargs, Variable
+from .constants import Constant
+from .handlers import handles
+from .objects import Object
+
+
+def _later(m: Interpreter, call: Any) -> Variable:
+    m.effects.activity += 1
+    m.effects.changes += 1
+    m.effects.announced.append(call)
+    return Constant(None)
+
+
+def _known(m: Interpreter, values: Args, what: str) -> list[Any]:
+    """The real values, which must be literals, or tuples and lists of them: their text is not the program's code."""
+    try:
+        return [m.builder.to_python(value) for value in values]
+    except NotConstant:
+        raise Unsupported(f"{what} of a value that is not constant") from None
+
+
+def _is_plain(stream: Any) -> bool:
+    """Whether what is written to a stream runs no code of the program's."""
+    write = getattr(type(stream), "write", None)
+    return not isinstance(write, types.FunctionType) or is_infrastructure(write.__code__.co_filename)
+
+
+@handles(builtins.print)
+def _print(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    """To the standard output, whatever that is when the graph has run; to anything else it is a method's call."""
+    file = kwargs.get("file", Constant(None))
+    if not m.builder.is_none(file.realize(m)) or (id(vars(sys)), "stdout") in m.globals.written:
+        raise Unsupported("print to a file")
+    if not _is_plain(sys.stdout):
+        raise Unsupported("print to an output that is the program's")
+    named = dict(zip(kwargs, _known(m, list(kwargs.values()), "print"), strict=True))
+    if not {type(named.get(name)) for name in ("sep", "end")} <= {str, type(None)}:
+        m.builder.fold(print, [], {**named, "flush": False})
+    return _later(m, functools.partial(print, *_known(m, args, "print"), **named))
+
+
+# Warnings
+
+
+@handles(warnings._filters_mutated)  # type: ignore[attr-defined]
+def _filters_mutated(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    m.effects.activity += 1
+    m.effects.changes += 1
+    m.effects.remembered.append(warnings._filters_mutated)  # type: ignore[attr-defined]
+    return Constant(None)
+
+
+@handles(warnings.warn)
+def _warn(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    named = dict(zip(("message", "category", "stacklevel", "source"), args, strict=False)) | kwargs
+    values = dict(zip(named, _known(m, list(named.values()), "a warning"), strict=True))
+    message, category = values.pop("message"), values.pop("category", None) or UserWarning
+    level = values.pop("stacklevel", 1)
+    if values.get("source") is not None or values.keys() - {"source"} or not isinstance(message, str):
+        raise Unsupported("a warning in ways of its own")
+    if not (isinstance(category, type) and issubclass(category, Warning)) or type(level) is not int:
+        m.builder.fold(warnings.warn, [message, category, level])
+    frames = m.state.frames
+    if any((id(vars(warnings)), name) in m.globals.written for name in ("filters", "showwarning", "_showwarnmsg_impl")):
+        if _is_ignored(m, message, category, frames[-max(1, min(level, len(frames)))]):
+            return Constant(None)
+        raise Unsupported("a warning where the program has changed what is done with them")
+    if level > len(frames):  # of a caller of the frame
+        return _later(m, functools.partial(warnings.warn, message, category, level - len(frames) + 1))
+    frame = frames[-max(1, level)]
+    place = (message, category, frame.code.co_filename, frame.op.line, frame.globals.get("__name__", "<sys>"))
+    return _later(m, functools.partial(_warn_at, frame.globals, place))
+
+
+def _warn_at(namespace: dict[str, Any], place: tuple[Any, ...]) -> None:
+    """What ``warnings.warn`` does, called at that place."""
+    message, category, file, line, module = place
+    registry = namespace.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(message, category, file, line, module, registry)
+
+
+def _is_ignored(m: Interpreter, message: str, category: type[Warning], frame: Any) -> bool:
+    """Whether the filters, as the program has them now, ignore a warning."""
+    module = frame.globals.get("__name__", "<sys>")
+    for row in m.iteration.elements(m.globals.read(vars(warnings), "filters")):
+        action, text, cls, of, line = _known(m, m.iteration.elements(row), "a filter of warnings")
+        if issubclass(category, cls) and _fits(text, message) and _fits(of, module) and line in (0, frame.op.line):
+            return bool(action == "ignore")
+    return False
+
+
+def _fits(pattern: str | re.Pattern[str] | None, text: str) -> bool:
+    """As ``_warnings`` has it."""
+    if pattern is None or isinstance(pattern, str):
+        return pattern is None or pattern == text
+    return pattern.match(text) is not None
+
+
+# Logging
+
+
+def _log(m: Interpreter, logger: Variable, level: int, args: Args, kwargs: Kwargs) -> Variable:
+    """A record: nothing happens below the logger's level; else it is made of where the program is now, and handled later."""
+    real = logger.value if isinstance(logger, Object) else None
+    if not isinstance(real, logging.Logger) or (isinstance(logger, Object) and logger.attrs):
+        raise Unsupported("logging by a logger that is not known")
+    if not _is_enabled(m, logger, real, level):
+        return Constant(None)
+    named = dict(zip(kwargs, _known(m, list(kwargs.values()), "logging"), strict=True))
+    back = named.pop("stacklevel", 1)
+    extra = named.pop("extra", None)
+    if any(value for value in named.values()) or named.keys() - {"exc_info", "stack_info"}:
+        raise Unsupported("logging of an exception or a stack")
+    message, *values = _known(m, args, "logging")
+    frames = [frame for frame in m.state.frames if frame.code.co_filename != logging._srcfile]
+    if not 1 <= back <= len(frames):
+        raise Unsupported("logging of a place outside the frame")
+    frame = frames[-back]
+    place = (frame.code.co_filename, frame.op.line)
+    record = (real.name, level, *place, message, tuple(values), None, frame.code.co_name, extra, None)
+    return _later(m, functools.partial(_handle, real, record))
+
+
+def _is_enabled(m: Interpreter, logger: Variable, real: logging.Logger, level: int) -> bool:
+    """Whether it makes records of a level; guarded."""
+    enabled = real.isEnabledFor(level)
+    words = f"{{}} {'logs' if enabled else 'is silent for'} {logging.getLevelName(level).lower()}"
+    if logger.source is not None:
+        m.guards.predicate(logger, lambda value: value.isEnabledFor(level) is enabled, words)
+    return enabled
+
+
+@handles(logging.Logger.isEnabledFor)
+def _is_enabled_for(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    logger = args[0].realize(m)
+    (level,) = _known(m, [args[1] if len(args) > 1 else kwargs["level"]], "logging")
+    real = logger.value if isinstance(logger, Object) and not logger.attrs else None
+    if not isinstance(real, logging.Logger) or type(level) is not int:
+        raise Unsupported("logging by a logger that is not known")
+    return Constant(_is_enabled(m, logger, real, level))
+
+
+def _handle(logger: logging.Logger, record: tuple[Any, ...]) -> None:
+    logger.handle(logger.makeRecord(*record))
+
+
+def _of_level(name: str) -> None:
+    level = getattr(logging, name.upper())
+
+    @handles(getattr(logging.Logger, name))
+    def log(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+        return _log(m, args[0].realize(m), level, args[1:], kwargs)
+
+
+for _level in ("debug", "info", "warning", "error", "critical"):
+    _of_level(_level)
+
+
+@handles(logging.Logger.log)
+def _log_at(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
+    (level,) = _known(m, [args[1]], "logging")
+    if type(level) is not int:
+        raise Unsupported("logging of a level that is no number")
+    return _log(m, args[0].realize(m), level, args[2:], kwargs)

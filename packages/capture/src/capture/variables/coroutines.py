@@ -1,0 +1,266 @@
+"""Coroutines and asynchronous generators made in the frame, and what ``await`` and ``async for`` ask of them."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from typing import Any
+
+from capture.errors import Unsupported
+
+from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
+from .constants import BoundBuiltin, Constant
+from .generators import Generator, Suspended, makes
+from .iterators import Iterator, StopIter
+from .lookups import shown_type
+from .objects import Object
+
+
+async def _coroutine() -> None:
+    """For the type of what its ``__await__`` gives."""
+
+
+async def _generator() -> Any:
+    """For the types of what its methods give."""
+    yield
+
+
+class Coroutine(Suspended):
+    """What calling an ``async def`` function makes."""
+
+    cls = types.CoroutineType
+    word = "coroutine"
+
+    @property
+    def warns_unused(self) -> bool:  # type: ignore[override]
+        """Until it began."""
+        return not self.started
+
+    def ended(self, m: Interpreter) -> None:
+        m.errors.throw(RuntimeError, "cannot reuse already awaited coroutine")
+
+    def iterate(self, m: Interpreter) -> Variable:
+        m.errors.throw(TypeError, "'coroutine' object is not iterable")
+
+    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if name == "__await__":
+            return m.effects.created(Awaiting(self))
+        return super().method(m, name, args, kwargs)
+
+
+class Step(Iterator):
+    """An iterator that hands on what is sent and thrown."""
+
+    def send(self, m: Interpreter, value: Variable) -> Variable:
+        """Go on; raises ``StopIter`` with what it comes to."""
+        raise NotImplementedError
+
+    def throw(self, m: Interpreter, raised: SymbolicRaise) -> Variable:
+        """Go on with an exception."""
+        raise NotImplementedError
+
+    def next(self, m: Interpreter) -> Variable:
+        return self.send(m, Constant(None))
+
+    def attribute(self, m: Interpreter, name: str) -> Variable:
+        return BoundBuiltin(self, name) if hasattr(self.cls, name) else super().attribute(m, name)
+
+    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        m.effects.activity += 1
+        if name == "send":
+            return m.iteration.stop_as_exception(lambda: self.send(m, args[0].realize(m)))
+        if name == "throw":
+            error = m.calls.exception_of([a.realize(m) for a in args])
+            return m.iteration.stop_as_exception(lambda: self.throw(m, SymbolicRaise(error)))
+        return super().method(m, name, args, kwargs)
+
+
+class Awaiting(Step):
+    """``coroutine.__await__()``: the coroutine as an iterator."""
+
+    _made = _coroutine()
+    cls = type(_made.__await__())
+    _made.close()
+
+    def __init__(self, inner: Coroutine) -> None:
+        self.inner = inner
+
+    def send(self, m: Interpreter, value: Variable) -> Variable:
+        return self.inner.send(m, value)
+
+    def throw(self, m: Interpreter, raised: SymbolicRaise) -> Variable:
+        return self.inner.throw(m, raised)
+
+    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if name == "close":
+            return self.inner.method(m, name, args, kwargs)
+        return super().method(m, name, args, kwargs)
+
+
+class Given(Variable):
+    """A value that an asynchronous generator yields, told apart from what it passes on from what it awaits."""
+
+    def __init__(self, value: Variable) -> None:
+        self.value = value
+
+
+class AsyncGenerator(Suspended):
+    """What calling an ``async def`` function with a ``yield`` makes."""
+
+    cls = types.AsyncGeneratorType
+    word = "async generator"
+
+    def iterate(self, m: Interpreter) -> Variable:
+        m.errors.throw(TypeError, "'async_generator' object is not iterable")
+
+    def method(self, m: Interpreter, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if name == "__aiter__":
+            return self
+        if name in ("__anext__", "asend"):
+            return m.effects.created(Sending(self, args[0] if args else Constant(None)))
+        if name == "athrow":
+            error = m.calls.exception_of([a.realize(m) for a in args])
+            return m.effects.created(Throwing(self, SymbolicRaise(error), closes=False))
+        if name == "aclose":
+            error = m.errors.make_exception(GeneratorExit, [])
+            return m.effects.created(Throwing(self, SymbolicRaise(error), closes=True))
+        raise Unsupported(f"{name} of an asynchronous generator")
+
+
+class _Turn(Step):
+    """One turn of an asynchronous generator, which is awaited."""
+
+    def __init__(self, owner: AsyncGenerator) -> None:
+        self.owner = owner
+        self.begun = False
+        self.done = False
+
+    def begin(self, m: Interpreter, word: str) -> bool:
+        """Whether this is the first time; raises in the program if it has ended."""
+        if self.done:
+            m.errors.throw(RuntimeError, f"cannot reuse already awaited {word}")
+        first, self.begun = not self.begun, True
+        return first
+
+    def throw(self, m: Interpreter, raised: SymbolicRaise) -> Variable:
+        self.begun = True
+        return self.outcome(m, lambda: self.owner.throw(m, raised))
+
+    def outcome(self, m: Interpreter, action: Any) -> Variable:
+        """What the generator passes on; a value that it yields, and its end, end the turn."""
+        try:
+            got: Variable = action()
+        except StopIter:
+            self.done = True
+            m.errors.throw_value(StopAsyncIteration, [])
+        except SymbolicRaise:
+            self.done = True
+            raise
+        if isinstance(got, Given):
+            self.done = True
+            raise StopIter(got.value)
+        return got
+
+
+class Sending(_Turn):
+    """``__anext__()`` and ``asend(value)``."""
+
+    _made = _generator()
+    cls = type(_made.asend(None))
+
+    def __init__(self, owner: AsyncGenerator, value: Variable) -> None:
+        super().__init__(owner)
+        self.value = value
+
+    def send(self, m: Interpreter, value: Variable) -> Variable:
+        if self.begin(m, "__anext__()/asend()") and m.builder.is_none(value):
+            value = self.value.realize(m)
+        return self.outcome(m, lambda: self.owner.send(m, value))
+
+
+class Throwing(_Turn):
+    """``athrow(...)`` and ``aclose()``."""
+
+    _made = _generator()
+    cls = type(_made.aclose())
+
+    def __init__(self, owner: AsyncGenerator, raised: SymbolicRaise, *, closes: bool) -> None:
+        super().__init__(owner)
+        self.raised = raised
+        self.closes = closes
+
+    def send(self, m: Interpreter, value: Variable) -> Variable:
+        first = self.begin(m, "aclose()/athrow()")
+        if not self.closes:
+            return self.outcome(
+                m, (lambda: self.owner.throw(m, self.raised)) if first else (lambda: self.owner.send(m, value))
+            )
+        if first and (self.owner.finished or not self.owner.started):
+            self.done = self.owner.started = self.owner.finished = True
+            raise StopIter
+        try:
+            got = self.owner.throw(m, self.raised) if first else self.owner.send(m, value)
+        except StopIter:
+            self.done = True
+            raise StopIter from None
+        except SymbolicRaise as raised:
+            self.done = True
+            if issubclass(raised.exception.python_type(), StopAsyncIteration | GeneratorExit):
+                raise StopIter from None
+            raise
+        if isinstance(got, Given):
+            m.errors.throw(RuntimeError, "async generator ignored GeneratorExit")
+        return got
+
+
+def awaitable(m: Interpreter, value: Variable) -> Variable:
+    """What ``await value`` runs."""
+    if isinstance(value, Coroutine):
+        if value.started and not value.finished and m.calls.delegate_of(value.frame) is not None:
+            m.errors.throw(RuntimeError, "coroutine is being awaited already")
+        return value
+    if isinstance(value, Generator) and value.function.code.co_flags & inspect.CO_ITERABLE_COROUTINE:
+        return value
+    if isinstance(value, _Turn):
+        return value
+    method = value.special(m, "__await__") if isinstance(value, Object) else None
+    if method is None:
+        m.errors.throw(TypeError, f"object {shown_type(value.python_type())} can't be used in 'await' expression")
+    found = m.iteration.iterate_with(method)
+    if isinstance(found, Coroutine):
+        m.errors.throw(TypeError, "__await__() returned a coroutine")
+    if not isinstance(found, Iterator):
+        m.errors.throw(TypeError, f"__await__() returned non-iterator of type {shown_type(found.python_type())!r}")
+    return found
+
+
+def asynchronous_iterator(m: Interpreter, value: Variable) -> Variable:
+    """What ``async for`` asks for each item."""
+    if isinstance(value, AsyncGenerator):
+        return value
+    method = value.special(m, "__aiter__") if isinstance(value, Object) else None
+    if method is None:
+        words = f"'async for' requires an object with __aiter__ method, got {shown_type(value.python_type())}"
+        m.errors.throw(TypeError, words)
+    found = m.calls.call(method, [], {}).realize(m)
+    if not isinstance(found, AsyncGenerator) and (
+        not isinstance(found, Object) or found.special(m, "__anext__") is None
+    ):
+        words = "'async for' received an object from __aiter__ that does not implement __anext__: "
+        m.errors.throw(TypeError, words + shown_type(found.python_type()))
+    return found
+
+
+def next_awaitable(m: Interpreter, iterator: Variable) -> Variable:
+    """What is awaited for the next item of an ``async for``."""
+    if isinstance(iterator, AsyncGenerator):
+        return iterator.method(m, "__anext__", [], {})
+    assert isinstance(iterator, Object)
+    method = iterator.special(m, "__anext__")
+    assert method is not None
+    return awaitable(m, m.calls.call(method, [], {}).realize(m))
+
+
+makes(inspect.CO_COROUTINE, Coroutine)
+makes(inspect.CO_ASYNC_GENERATOR, AsyncGenerator)
+makes(inspect.CO_GENERATOR | inspect.CO_ITERABLE_COROUTINE, Generator)

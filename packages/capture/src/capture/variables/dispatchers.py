@@ -1,0 +1,32 @@
+"""``functools.singledispatch``: which implementation a class gets, of those that are registered."""
+
+from __future__ import annotations
+
+import abc
+import functools
+from typing import Any
+
+from capture.errors import Unsupported
+
+from .base import Args, Interpreter, Kwargs, Variable
+from .handlers import handles_wrapper
+from .mappings import Dict
+
+
+@handles_wrapper("functools.singledispatch.<locals>.dispatch", "registry")
+def _dispatch(m: Interpreter, held: list[Variable], args: Args, kwargs: Kwargs) -> Variable:
+    """What is registered for the first class along the order of the class's bases; abstract ones may claim it, too."""
+    found = held[0].realize(m)
+    cls: Any = m.builder.to_python(args[0])
+    if not isinstance(found, Dict) or not isinstance(cls, type):
+        raise Unsupported("singledispatch whose implementations are not known")
+    implementations = {m.builder.to_python(key): value for key, value in found.whole(m).values()}
+    m.classes.note_order(cls)
+    if cls in implementations:
+        return implementations[cls]
+    if any(isinstance(key, abc.ABCMeta) for key in implementations):
+        for key in implementations:
+            if isinstance(key, abc.ABCMeta) and not issubclass(cls, key):
+                m.classes.note_unregistered(cls, key)
+    chosen = m.builder.fold(functools._find_impl, [cls, {key: key for key in implementations}])  # type: ignore[attr-defined]
+    return implementations[chosen]

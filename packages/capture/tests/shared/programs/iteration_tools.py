@@ -1,0 +1,345 @@
+# ruff: noqa
+"""itertools, functools and operator, with tensors in between."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+
+import torch
+
+from .registry import program
+
+
+class P:
+    def __init__(self, x):
+        self.a, self.q = x, [1, x * 2]
+
+    def f(self, n, *, k=0):
+        return self.a * n + k
+
+
+class Thing:
+    def __init__(self, x, calls):
+        self.x, self.calls = x, calls
+
+    @functools.cached_property
+    def heavy(self):
+        self.calls.append(1)
+        return self.x * 2
+
+
+@program
+def itertools_filters(x):
+    out = [
+        list(itertools.compress("abcd", [1, 0, True, ""])),
+        list(itertools.dropwhile(lambda k: k < 3, [1, 3, 2, 5])),
+        list(itertools.takewhile(lambda k: k < 3, [1, 2, 3, 1])),
+        list(itertools.filterfalse(lambda k: k % 2, range(6))),
+        list(itertools.filterfalse(None, [0, 1, "", "a"])),
+        list(itertools.starmap(lambda a, b: a * b, [(x, 2), (x, 3)])),
+    ]
+    return out
+
+
+@program
+def itertools_groups(x):
+    rows = [("a", x), ("a", x + 1), ("b", x + 2), ("a", x + 3)]
+    grouped = {}
+    for key, group in itertools.groupby(rows, key=operator.itemgetter(0)):
+        grouped.setdefault(key, []).append([v for _, v in group])
+    skipped = [k for k, _ in itertools.groupby("aabbbc")]
+    return grouped, skipped
+
+
+@program
+def itertools_tee(x):
+    a, b, c = itertools.tee((x * i for i in range(3)), 3)
+    first = next(a)
+    rest = [next(b), next(b)]
+    return first, rest, list(a), list(b), list(c), itertools.tee([1], 0)
+
+
+@program
+def itertools_cycle(x):
+    turn = itertools.cycle([x, x + 1, 3])
+    return [next(turn) for _ in range(5)], list(itertools.cycle([])), list(itertools.islice(itertools.cycle("ab"), 5))
+
+
+@program
+def itertools_counts(x):
+    c = itertools.count(10, -3)
+    out = [next(c), next(c)]
+    out += list(zip(itertools.count(0.5, 0.25), "abc"))
+    out += list(itertools.islice(itertools.repeat(x), 2))
+    out += list(itertools.repeat("r", 0))
+    out += list(map(operator.mul, itertools.repeat(x, 2), itertools.count(1)))
+    return out
+
+
+@program
+def itertools_combining(x):
+    return (
+        list(itertools.combinations_with_replacement("ab", 2)),
+        list(itertools.permutations([1, 2, 3], 2)),
+        [a * b for a, b in itertools.product([x, x + 1], repeat=2)],
+        list(itertools.chain.from_iterable([[x], (1, 2), "z"])),
+        list(itertools.accumulate([x, x, x])),
+        list(itertools.accumulate([1, 2, 3], operator.mul, initial=10)),
+        list(itertools.pairwise([x, x + 1, x + 2])),
+        list(itertools.zip_longest([x], "ab", fillvalue=0)),
+    )
+
+
+@program
+def itertools_interleaved(x):
+    log = []
+
+    def source(name, n):
+        for i in range(n):
+            log.append((name, i))
+            yield x * i
+
+    merged = list(zip(source("a", 2), source("b", 3)))
+    taken = list(itertools.islice(source("c", 5), 1, 4, 2))
+    return merged, taken, log
+
+
+@program
+def lru_cache_in_frame(x):
+    calls = []
+
+    @functools.lru_cache(maxsize=2)
+    def f(n, k=1):
+        calls.append(n)
+        return n * k
+
+    out = [f(1), f(2), f(1), f(3), f(2), f(2, k=2)]
+    info = f.cache_info()
+    f.cache_clear()
+    return x * f(1), out, calls, tuple(info), f.__wrapped__(5), f.cache_info().currsize
+
+
+@program
+def cache_in_frame(x):
+    @functools.cache
+    def fib(n):
+        return n if n < 2 else fib(n - 1) + fib(n - 2)
+
+    return x * fib(20), fib.cache_info().hits, fib.cache_parameters()
+
+
+@program
+def cache_holds_tensors(x):
+    @functools.cache
+    def scaled(n):
+        return x * n
+
+    return scaled(2) is scaled(2), scaled(2) + scaled(3)
+
+
+@program
+def cache_raises_again(x):
+    calls = []
+
+    @functools.lru_cache
+    def f(n):
+        calls.append(n)
+        raise ValueError(n)
+
+    for _ in range(2):
+        try:
+            f(1)
+        except ValueError:
+            pass
+    return x, calls
+
+
+@program
+def cached_property_once(x):
+    calls = []
+    t = Thing(x, calls)
+    first, second = t.heavy, t.heavy
+    del t.heavy
+    return first is second, t.heavy, calls, "heavy" in vars(t)
+
+
+@functools.singledispatch
+def _kind(value):
+    return "object"
+
+
+@_kind.register
+def _(value: int):
+    return "int"
+
+
+@_kind.register(list)
+def _(value):
+    return ["list", *map(_kind, value)]
+
+
+@_kind.register(torch.Tensor)
+def _(value):
+    return value * 2
+
+
+@program
+def single_dispatch(x):
+    return _kind(1), _kind("s"), _kind([1, "s", [2]]), _kind(x), _kind(True), _kind.dispatch(bool)(1)
+
+
+class _Visitor:
+    @functools.singledispatchmethod
+    def visit(self, value):
+        return "any"
+
+    @visit.register
+    def _(self, value: int):
+        return value + 1
+
+    @visit.register
+    def _(self, value: tuple):
+        return [self.visit(v) for v in value]
+
+
+@program
+def single_dispatch_method(x):
+    v = _Visitor()
+    return x, v.visit(1), v.visit("s"), v.visit((1, (2, "k")))
+
+
+@program
+def compare_by_key(x):
+    def by_length_then_reverse(a, b):
+        if len(a) != len(b):
+            return len(a) - len(b)
+        return (a < b) - (a > b)
+
+    key = functools.cmp_to_key(by_length_then_reverse)
+    words = sorted(["bb", "a", "cc", "b", "aaa"], key=key)
+    return x, words, max(words, key=key), key("a") < key("bb"), key("a") == key("a")
+
+
+@functools.total_ordering
+class _Version:
+    def __init__(self, n):
+        self.n = n
+
+    def __eq__(self, other):
+        return self.n == other.n
+
+    def __lt__(self, other):
+        return self.n < other.n
+
+
+@program
+def total_ordering(x):
+    a, b = _Version(1), _Version(2)
+    return x, a <= b, a >= b, a > b, a != b, sorted([b, a])[0].n, max(a, b).n
+
+
+class _Scaler:
+    def scale(self, by, plus=0):
+        return by * self.k + plus
+
+    double = functools.partialmethod(scale, 2)
+    shifted = functools.partialmethod(scale, plus=1)
+
+    def __init__(self, k):
+        self.k = k
+
+
+@program
+def partial_methods(x):
+    s = _Scaler(x)
+    return s.double(), s.double(plus=3), s.shifted(4)
+
+
+@program
+def partials_nested(x):
+    def f(a, b, c=0, *, d=1):
+        return a * b + c * d
+
+    p = functools.partial(f, x, c=2)
+    q = functools.partial(p, d=5)
+    return p(3), q(3), q(3, c=1), q.args, q.keywords, q.func is f
+
+
+@program
+def reduced(x):
+    return (
+        functools.reduce(lambda a, b: a + b, [x, x, x]),
+        functools.reduce(operator.mul, range(1, 5), 1),
+        functools.reduce(lambda acc, kv: {**acc, kv[0]: kv[1]}, [("a", x), ("b", 2)], {}),
+    )
+
+
+@program
+def wrapped_names(x):
+    def deco(fn):
+        @functools.wraps(fn)
+        def inner(*args, **kwargs):
+            """inner doc"""
+            return fn(*args, **kwargs) + 1
+
+        inner.calls = 0
+        return inner
+
+    @deco
+    def named(a):
+        """named doc"""
+        return a * 2
+
+    return named(x), named.__name__, named.__doc__, named.__wrapped__(x), named.calls
+
+
+@program
+def operator_getters(x):
+    p = P(x)
+    return (
+        operator.attrgetter("a")(p),
+        operator.attrgetter("a", "q")(p),
+        operator.itemgetter(1)(p.q),
+        operator.itemgetter(0, -1)(p.q),
+        operator.itemgetter(slice(0, 1))([1, 2]),
+        operator.methodcaller("f", 2, k=1)(p),
+    )
+
+
+@program
+def operator_functions(x):
+    data = [1, 2, 2, 3]
+    return (
+        operator.add(x, 1),
+        operator.matmul(x, x.T),
+        operator.iadd([1], [2]),
+        operator.neg(x),
+        operator.countOf(data, 2),
+        operator.indexOf(data, 3),
+        operator.concat((1,), (2,)),
+        operator.length_hint([1, 2], 5),
+        operator.length_hint(iter([1, 2, 3])),
+        operator.index(True),
+        operator.is_none(None) if hasattr(operator, "is_none") else True,
+        operator.contains(data, 2),
+        operator.floordiv(7, 2),
+        operator.not_([]),
+        operator.setitem(data, 0, 9),
+        operator.delitem(data, 1),
+        data,
+        operator.getitem(data, slice(1, None)),
+    )
+
+
+@program
+def sorting_with_keys(x):
+    rows = [(2, "b"), (1, "c"), (2, "a")]
+    return (
+        x,
+        sorted(rows, key=operator.itemgetter(0)),
+        sorted(rows, key=lambda r: (-r[0], r[1])),
+        sorted(rows, reverse=True),
+        min(rows, key=operator.itemgetter(1)),
+    )
