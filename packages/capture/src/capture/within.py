@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from .breaking import Interrupted, made_function, passing_on, stand_in
 from .bytecode import build, liveness
 from .emit import Emitter
+from .errors import SkipFrame
 from .evaluator.frame import Frame
 from .evaluator.program import program_of
 from .resume import taken
@@ -20,6 +21,9 @@ from .variables.placeholders import NULL
 
 def interrupted(frame: Frame, *, awaits: bool) -> Interrupted:
     """Where a frame stands, for the code generator."""
+    plain = next((name for name in frame.local if frame.holds_cell(name) and name not in frame.cells), None)
+    if plain is not None:
+        raise SkipFrame(f"a break where {plain!r} is a comprehension's variable, and a cell elsewhere")
     stack = tuple(value is not NULL for value in frame.stack)
     return Interrupted(
         frame.code, frame.globals, frame.op.index, stack, frozenset(frame.local), awaits, awaits and frame.drops

@@ -92,3 +92,10 @@ def captured_within_and_without_break(x):
         return t + k + within[0]()
 
     return inner(x)
+
+
+@program
+def plain_within_one_and_cell_within_another_breaks(x):
+    first = [(lambda k=k: x + k, print(end="")) for k in range(3)]
+    second = [(lambda: k) for k in range(3)]
+    return [f() for f, _ in first], [f() for f in second]

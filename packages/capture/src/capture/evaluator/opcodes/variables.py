@@ -88,6 +88,7 @@ def _store_fast(m: Machine, frame: Frame, op: Op) -> None:
         cell = value.realize(m)
         if isinstance(cell, Cell):  # the cell that a comprehension had put aside
             frame.cells[op.value] = cell
+            frame.local.pop(op.value, None)
             return
     if value is NULL:
         frame.local.pop(op.value, None)
@@ -117,7 +118,8 @@ def _make_cell(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("LOAD_CLOSURE")
 def _load_closure(m: Machine, frame: Frame, op: Op) -> None:
-    frame.push(frame.cells[op.value])
+    # From 3.13 this reads a comprehension's plain variable, too, that shares its place with a cell of another.
+    frame.push(frame.local.get(op.value) or frame.cells[op.value])
 
 
 @operation("LOAD_DEREF")
