@@ -88,6 +88,11 @@ def in_a_parents_loop(blocks: list[nn.Module], backend: Counting) -> Run:
     return capture.compile(Parent(blocks), backend)
 
 
+def own_graphs(way: Any) -> int:
+    """How many blocks have a graph that no other uses: in a parent's loop the first is one with what comes before it."""
+    return int(way is in_a_parents_loop)
+
+
 WAYS = (one_by_one, as_an_argument, forward_replaced, in_a_parents_loop)
 
 
