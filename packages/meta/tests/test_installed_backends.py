@@ -54,6 +54,8 @@ def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     (said / "entry_points.txt").write_text(textwrap.dedent(ENTRY_POINTS))
     (said / "RECORD").write_text("a_backend_of_theirs.py,,\n")
     monkeypatch.syspath_prepend(tmp_path)
+    # As where nobody imported torch's own compiler, which other tests' programs do in this process.
+    monkeypatch.delitem(sys.modules, "torch._dynamo.backends.registry", raising=False)
     monkeypatch.setattr(capture.config, "on_error", "raise")
     meta.reset()
     yield

@@ -13,6 +13,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from . import _native
+from ._torch import hide_from_torch_compile
 from .bytecode import Instruction, assemble, build, decode, liveness
 from .bytecode.dialect import current
 from .names import Names
@@ -128,6 +129,12 @@ def _call_inner(generated: Names) -> list[Instruction]:
     ]
 
 
+def _set_apart(code: CodeType) -> None:
+    """Code that stands for a frame of the program's is nobody's to capture."""
+    _native.mark_stand_in(code)
+    hide_from_torch_compile(code)
+
+
 @functools.cache
 def passing_on(code: CodeType, which: int) -> FunctionType:
     """A function at the place of another's call with packed arguments, which gives what is called within: a pair as above."""
@@ -138,7 +145,7 @@ def passing_on(code: CodeType, which: int) -> FunctionType:
         each.positions = calls[which].positions
     names = [generated.own("inner")]
     made = assemble(body, like=code, argnames=names, varnames=names, cellvars=(), freevars=())
-    _native.mark_stand_in(made)
+    _set_apart(made)
     return FunctionType(made, {}, code.co_name)
 
 
@@ -204,7 +211,7 @@ def stand_in(frame: Interrupted) -> StandIn:
     for each in (*setup, *body):
         each.positions = each.positions or known
     code = assemble([*setup, *body], like=original, argnames=arguments, varnames=arguments, cellvars=(), freevars=free)
-    _native.mark_stand_in(code)
+    _set_apart(code)
     note_replacement(code, original)
     return StandIn(code, first, names, free)
 

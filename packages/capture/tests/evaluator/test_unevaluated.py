@@ -98,7 +98,7 @@ def f(x):
         return t + sum([i async for i in Counted(3)]), {i: i async for i in Counted(2)}
     return asyncio.run(counted(x + 1))
 """,
-        "coroutine",
+        None,
     ),
     "a function with type parameters": (
         (3, 12),

@@ -14,9 +14,9 @@ from .mappings import Dict
 
 
 @handles_wrapper("functools.singledispatch.<locals>.dispatch", "registry")
-def _dispatch(m: Interpreter, held: list[Variable], args: Args, kwargs: Kwargs) -> Variable:
+def _dispatch(m: Interpreter, registry: Variable, args: Args, kwargs: Kwargs) -> Variable:
     """What is registered for the first class along the order of the class's bases; abstract ones may claim it, too."""
-    found = held[0].realize(m)
+    found = registry.realize(m)
     cls: Any = m.builder.to_python(args[0])
     if not isinstance(found, Dict) or not isinstance(cls, type):
         raise Unsupported("singledispatch whose implementations are not known")

@@ -1,6 +1,7 @@
 """Hooks that the frame itself registers: their handles, by which it takes them away again.
 
 Torch counts handles for the whole process; which number one has is not looked at, so that a call registers the same hook as the one before.
+That there was one more is counted after the graph.
 """
 
 from __future__ import annotations
@@ -76,4 +77,9 @@ def _handle(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if len(known) != len(tables):
         raise Unsupported("a hook's handle of what is no dictionary")
     made: Variable = m.effects.created(HookHandle(m.effects.created(HookNumber()), known))
+    m.effects.remembered.append(_count)
     return made
+
+
+def _count() -> None:
+    RemovableHandle.next_id += 1

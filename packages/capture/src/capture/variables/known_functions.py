@@ -252,9 +252,9 @@ def _wraps(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 def _recursive(place: str) -> None:
     @handles_wrapper(place, "user_function")
-    def call(m: Interpreter, held: list[Variable], args: Args, kwargs: Kwargs) -> Variable:
+    def call(m: Interpreter, wrapped: Variable, args: Args, kwargs: Kwargs) -> Variable:
         """The text of an object that does not contain itself; one that does never comes to an end here, which is refused."""
-        return m.calls.call(held[0], args, kwargs)
+        return m.calls.call(wrapped, args, kwargs)
 
 
 _recursive("dataclasses._recursive_repr.<locals>.wrapper")

@@ -40,11 +40,11 @@ def _from_numpy(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 
 @handles_wrapper("torch._dynamo.external_utils.wrap_numpy.<locals>.wrap", "f")
-def _wrapped(m: Interpreter, held: list[Variable], args: Args, kwargs: Kwargs) -> Variable:
+def _wrapped(m: Interpreter, wrapped: Variable, args: Args, kwargs: Kwargs) -> Variable:
     """``torch.compiler.wrap_numpy``: a function of arrays as one of tensors, through which gradients go, on whatever device they are."""
     arrays = [_mapped(m, arg, _face) for arg in args]
     named = {name: _mapped(m, arg, _face) for name, arg in kwargs.items()}
-    return _mapped(m, m.calls.call(held[0], arrays, named), _tensor_behind)
+    return _mapped(m, m.calls.call(wrapped, arrays, named), _tensor_behind)
 
 
 def _mapped(m: Interpreter, value: Variable, function: Callable[[Variable], Variable]) -> Variable:
