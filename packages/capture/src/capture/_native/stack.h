@@ -7,7 +7,9 @@
 typedef struct StackThread StackThread;
 
 /* What the process has compiled callables do, as `capture.stance` has it. */
-enum { DO_CAPTURE, DO_NOTHING, DO_REUSE };
+enum { DO_CAPTURE,
+       DO_NOTHING,
+       DO_REUSE };
 extern int stance;
 
 /* One stack of Python calls on which something is in force. A thread has one, and one more for each greenlet that is
