@@ -26,7 +26,8 @@ def _readers(name: str) -> Iterator[str]:
             continue
         tree = ast.parse(text)
         named = {id(item) for node in ast.walk(tree) if isinstance(node, ast.Set) for item in node.elts}
-        if any(isinstance(n, ast.Attribute) and n.attr == name and id(n) not in named for n in ast.walk(tree)):
+        read = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr == name and id(n) not in named]
+        if any(not (isinstance(n.value, ast.Name) and n.value.id == "np") for n in read):  # NumPy's are others
             yield path.relative_to(next(parent for parent in path.parents if parent.name == "src")).as_posix()
 
 

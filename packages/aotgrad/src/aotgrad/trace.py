@@ -505,7 +505,8 @@ class Tracer(InfraMode):
 
         With the tensor that is written itself at its place (`x *= x` for each) the call reads what was there before.
         """
-        written = [id(self.tracked(t).storage) for group in targets for t in group]
+        groups = [each if isinstance(each, list) else [each] for each in targets if each is not None]
+        written = [id(self.tracked(t).storage) for group in groups for t in group]
         lists = [a if isinstance(a, list) else [a] for a in args if not any(a is g for g in targets)]
         own = targets[0] if len(targets) == 1 and isinstance(targets[0], list) else []
         others = [t for a in lists for place, t in enumerate(a) if len(a) != len(own) or t is not own[place]]

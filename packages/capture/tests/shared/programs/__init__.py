@@ -1,14 +1,21 @@
 """Small programs over tensors and plain Python, run eagerly and captured by ``test_programs``; all files of this folder.
 
-Each of ``PROGRAMS`` is a function of a tensor; everything it returns, raises or changes is compared.
+Each of ``PROGRAMS`` is a function of a tensor; everything it returns, raises or changes is compared. Those of ``markers`` are
+alone in a process that asks for them, by the environment variable ``PROGRAMS``: torch's own compiler, which they
+call, changes torch's optimizers and modules.
 """
 
 import importlib
+import os
 import pkgutil
 
 from .registry import PROGRAMS
 
 __all__ = ["PROGRAMS"]
 
+_APART = ("markers",)
+_ASKED = os.environ.get("PROGRAMS")
+
 for _file in sorted(pkgutil.iter_modules(__path__), key=lambda file: file.name):
-    importlib.import_module(f"{__name__}.{_file.name}")
+    if _file.name == _ASKED if _ASKED else _file.name not in _APART:
+        importlib.import_module(f"{__name__}.{_file.name}")
