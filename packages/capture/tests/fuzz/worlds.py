@@ -92,6 +92,8 @@ class DeepSnapshot(Snapshot):
         if isinstance(value, weakref.ref):
             yield self(value())
             return
+        if isinstance(value, weakref.WeakKeyDictionary):  # what a singledispatch found for a class, to find it sooner again
+            return
         yield from super()._content(value)
         if isinstance(value, nn.Module):
             for kind in "_parameters", "_buffers", "_modules":
