@@ -49,6 +49,10 @@ FAMILIES = (
 OPS = [op for op in op_db if op.name in FAMILIES]
 
 
+#: Sums of products of numbers up to 9, which eager's library adds in an order of the machine's.
+ROUNDED = {("addbmm", torch.float32): {"rtol": 2e-6, "atol": 1e-4}}
+
+
 def name(op: Any) -> str:
     return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
 
@@ -81,7 +85,7 @@ def test_results_are_eagers(op: Any) -> None:
                 function, tensors = as_function(op, sample)
                 graph, expected = trace(function, *tensors)
                 if is_functional(graph):
-                    check_graph(graph, expected, tensors)
+                    check_graph(graph, expected, tensors, **ROUNDED.get((op.name, dtype), {}))
 
 
 BACKWARD = [op for op in OPS if op.supports_autograd and op.name.startswith(("nn.", "softmax", "log_softmax"))]
