@@ -92,7 +92,7 @@ class DeepSnapshot(Snapshot):
         if isinstance(value, weakref.ref):
             yield self(value())
             return
-        if isinstance(value, weakref.WeakKeyDictionary):  # what a singledispatch found for a class, to find it sooner again
+        if isinstance(value, weakref.WeakKeyDictionary):  # what a singledispatch remembers
             return
         yield from super()._content(value)
         if isinstance(value, nn.Module):

@@ -66,15 +66,16 @@ class NumpyFunction(BuiltinFunction):
 
 
 #: The functions that methods of ufuncs are, by the ufunc's name.
+_REDUCED = {
+    np.add: "sum",
+    np.multiply: "prod",
+    np.maximum: "max",
+    np.minimum: "min",
+    np.logical_and: "all",
+    np.logical_or: "any",
+}
 _UFUNC_METHODS: dict[str, dict[str, str]] = {
-    "reduce": {
-        "add": "sum",
-        "multiply": "prod",
-        "maximum": "max",
-        "minimum": "min",
-        "logical_and": "all",
-        "logical_or": "any",
-    },
+    "reduce": {ufunc.__name__: name for ufunc, name in _REDUCED.items()},
     "accumulate": {"add": "cumsum", "multiply": "cumprod"},
     "outer": {"multiply": "outer"},
     "at": {},
