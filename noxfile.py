@@ -162,7 +162,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """mypy strict on every package, with torch's own annotations."""
-    session.install(TORCH, "mypy>=1.13", "sympy>=1.13", "filelock>=3.12", "hatchling>=1.24")
+    session.install(TORCH, "mypy>=1.13", "numpy", "sympy>=1.13", "filelock>=3.12", "hatchling>=1.24")
     session.run("mypy", *(f"packages/{name}/src" for name in PACKAGES))
 
 

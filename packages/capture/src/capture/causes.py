@@ -111,10 +111,11 @@ CAUSES: tuple[Cause, ...] = (
         r"kept out of graphs|torch\.compiler\.disable|disable of what is no plain",
     ),
     Cause(
-        "B202", "break", "Something the world sees: printing, files, logs, warnings",
-        "What has effects outside of the program's values is done for real, in its place between two graphs.",
+        "B202", "break", "Something the world sees: files, evaluated text, prints of what is computed",
+        "What has effects outside of the program's values is done for real, in its place between two graphs; `print`, warnings and logs of "
+        "values that are known come after the graph and break nothing.",
         "Do it outside of what is compiled, or only where `capture.is_compiling()` is false.",
-        "call of a built-in with effects outside the graph (print, open, eval, locals, ...)",
+        "call of a built-in with effects outside the graph (open, eval, locals, ...)",
         r"effects outside the graph|^logging|a message that shows|call of (builtins\.)?(print|open|input)\b|call of warnings",
     ),
     Cause(
