@@ -254,6 +254,7 @@ class GraphRecorder:
         if op == "call_method":
             args = args[1:]
         copies, writes = self.fake_mode.doubtful_copies, self.fake_mode.writes
+        told = len(self.dynamic_sizes.env.guards)
         try:
             with self.fake_mode, self._m.levels.on_symbols:
                 result = taking_symbols(function, (*args, *kwargs.values()))(*args, **kwargs)
@@ -270,7 +271,10 @@ class GraphRecorder:
         except Exception as error:
             self.refused_by_operator = not isinstance(error, NotImplementedError)
             self.dynamic_sizes.refused |= self._m.levels.inside and _NO_SYMBOLS in str(error)
-            raise Unsupported(f"{_name(target)} raises {type(error).__name__}: {error}") from error
+            words = str(error).partition("\nException raised from")[0]  # its own stack
+            # What sizes were held to for an answer that never came holds for nothing: another attempt ends before the call.
+            step = self._state.step if len(self.dynamic_sizes.env.guards) != told else 0
+            raise Unsupported(f"{_name(target)} raises {type(error).__name__}: {words}", step) from error
 
     def _is_plain(self, result: Any) -> bool:
         """Whether a result holds no tensor and no symbol, so that it is a constant of this capture."""
