@@ -108,8 +108,9 @@ def test_whole_step(name: str) -> None:
     # L-BFGS looks whether it is done.
     assert {b.reason for b in report.breaks} == ({"branch on a tensor's value"} if name == "LBFGS" else set())
     # Once with the state to be made, once with it there and another rate.
+    # L-BFGS's is in pieces, and smaller ones where torch.compile was called before: that keeps itself away from it.
     largest = max(graph.op_count for graph in report.graphs)
-    assert largest > 4 * len(list(nn.Linear(1, 1).parameters()))
+    assert largest > (1 if name == "LBFGS" else 8)
     # Of L-BFGS each branch is a break, and its history grows by one direction a step.
     assert report.frames <= (24 if name == "LBFGS" else 9)
 
