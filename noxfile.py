@@ -41,7 +41,8 @@ ON_ONE_PYTHON = (
     "packages/cpu_codegen/tests",
     *(f"packages/inductor/tests/{part}" for part in ("cache", "codegen", "lowerings", "passes", "schedule")),
     *(f"tests_integration/test_{name}.py" for name in (
-        "cpu_benchmark", "docs", "dynamic_rows", "freezing", "indices", "killed", "number_ranges", "numpy_backend", "package", "random_shapes", "recurrent", "scans",
+        "cpu_benchmark", "docs", "dynamic_rows", "freezing", "indices", "killed", "model_sizes", "number_ranges", "numpy_backend", "operators",
+        "package", "random", "random_shapes", "recurrent", "scans", "training_memory", "written_inputs",
     )),
 )  # fmt: skip
 """Tests that take long, of what neither bytecode nor torch's version changes much: single operators, kernels and schedules of loops written by hand,
