@@ -20,6 +20,7 @@ from torch import nn
 from benchmarks.contenders import CONTENDERS
 from benchmarks.cpu.models import MODELS
 from benchmarks.measure import Sample, Timed, interleaved, synchronise
+from benchmarks.turns import await_turn
 from symshapes import timed_phases
 from tests_integration.accuracy import assert_as_accurate
 from tests_integration.zoo import Inputs, loss_of, output_tensors
@@ -156,7 +157,10 @@ def read(asked: Asked, compilers: Mapping[str, Callable[..., Any]] = CONTENDERS)
         steps[contender] = Timed(step, max(1, int(ROUND / once)))
         if asked.device == "cuda":
             reading.memory[contender] = _peak(step)
+    if asked.device == "cuda":
+        torch.cuda.empty_cache()  # others compile beside this one
     if asked.rounds:
+        await_turn()
         reading.step = interleaved(steps, asked.rounds, asked.device)
     return reading
 

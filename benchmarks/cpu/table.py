@@ -9,11 +9,9 @@ import argparse
 import json
 import math
 import statistics
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -24,6 +22,7 @@ from benchmarks.contenders import child_environment
 from benchmarks.cpu.child import Asked, Reading
 from benchmarks.cpu.models import MODELS, OTHERS, VISION
 from benchmarks.measure import Sample
+from benchmarks.turns import in_turn
 
 OURS, PEER, EAGER = "ours", "torch.compile", "eager"
 RATIOS = ((OURS, PEER), (OURS, EAGER), (PEER, EAGER))
@@ -50,7 +49,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--no-peer", action="store_true", help="leave torch.compile out")
     parser.add_argument("--cache", type=Path, help="compiled kernels are kept here; else every compile is a cold one")
-    parser.add_argument("--jobs", type=int, default=1, help="models at a time: with --rounds 0, to fill a --cache")
+    parser.add_argument("--jobs", type=int, default=1, help="models that compile at a time; each is timed alone")
     parser.add_argument("--json", type=Path, help="readings, a model a line; added to a file that exists")
     options = parser.parse_args(arguments)
     console = Console(width=max(150, Console().width))
@@ -80,27 +79,38 @@ def main(arguments: Sequence[str]) -> None:
         )
         all_asked.append(asked)
     readings = []
-    with ThreadPoolExecutor(options.jobs) as pool:
-        for reading in pool.map(lambda asked: in_a_process(asked, options.cache), all_asked):
-            readings.append(reading)
-            console.print(told(reading), highlight=False, soft_wrap=True)
-            if options.json:
-                with options.json.open("a") as file:
-                    file.write(json.dumps(asdict(reading)) + "\n")
+    for reading in in_processes(all_asked, options.cache, options.jobs):
+        readings.append(reading)
+        console.print(told(reading), highlight=False, soft_wrap=True)
+        if options.json:
+            with options.json.open("a") as file:
+                file.write(json.dumps(asdict(reading)) + "\n")
     console.print(table(readings))
     console.print(phase_table(readings))
 
 
-def in_a_process(asked: Asked, cache: Path | None, module: str = "benchmarks.cpu.child") -> Reading:
-    """The reading by `module` in a fresh process whose caches lie in `cache`, or start empty. One that dies is told in `failed`."""
+def in_processes(
+    all_asked: Sequence[Asked], cache: Path | None, jobs: int = 1, module: str = "benchmarks.cpu.child"
+) -> Iterator[Reading]:
+    """The readings by `module`, each in a fresh process whose caches lie in `cache`, or start empty. One that dies is told in `failed`.
+    One after the other, or several compile at a time and are then timed one after the other."""
     with tempfile.TemporaryDirectory() as temporary:
-        environment = {**child_environment(str(cache or temporary)), "HF_HUB_OFFLINE": "1"}
-        environment["OMP_NUM_THREADS"] = str(asked.threads)
-        command = [sys.executable, "-m", module, json.dumps(asdict(asked))]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        return Reading(asked, failed={"": (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]})
-    return reading_of(done.stdout.splitlines()[-1])
+        commands = []
+        for i, asked in enumerate(all_asked):
+            environment = {**child_environment(str(cache or f"{temporary}/{i}")), "HF_HUB_OFFLINE": "1"}
+            environment["OMP_NUM_THREADS"] = str(asked.threads)
+            commands.append(([sys.executable, "-m", module, json.dumps(asdict(asked))], environment))
+        done = in_turn(commands, jobs) if jobs > 1 else (each for one in commands for each in in_turn([one], 1))
+        for asked, ended in zip(all_asked, done, strict=True):
+            if ended.returncode:
+                yield Reading(asked, failed={"": ended.reason})
+            else:
+                yield reading_of(ended.stdout.splitlines()[-1])
+
+
+def in_a_process(asked: Asked, cache: Path | None, module: str = "benchmarks.cpu.child") -> Reading:
+    """The reading of one."""
+    return next(in_processes([asked], cache, module=module))
 
 
 def reading_of(line: str) -> Reading:

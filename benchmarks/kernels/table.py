@@ -153,8 +153,13 @@ def show(
             except Exception as error:
                 error.add_note(f"in the kernel {case.name}")
                 failed.append(error)
-    console.print(table(rows, contenders))
-    console.print(summary(rows), highlight=False)
+    report(rows, contenders, console)
     if failed:
         raise ExceptionGroup("kernels failed", failed)
     return [asdict(row) for row in rows]
+
+
+def report(rows: Sequence[KernelRow], contenders: Sequence[str], console: Console) -> None:
+    """Print the table and what it comes to."""
+    console.print(table(rows, contenders))
+    console.print(summary(rows), highlight=False)

@@ -19,6 +19,7 @@ from benchmarks.contenders import CONTENDERS as COMPILERS
 from benchmarks.latency.cases import CASES, Case
 from benchmarks.latency.table import CONTENDERS, OURS, PEER, PEER_REPLAYED, REPLAYED, Reading
 from benchmarks.measure import synchronise
+from benchmarks.turns import await_turn
 
 QUEUED = {"three_kernels": 20}
 """Calls in a row of which the host's part is timed, if not one: what they launch fits the device's queue."""
@@ -55,6 +56,7 @@ def measure(case: Case, name: str, device: str, rounds: int) -> Reading:
         if off > 0.02 * largest:
             reading.failed[contender] = f"WRONG: off by {off:.3g} of {largest:.3g}"
         steps[contender] = step
+    await_turn()
     queued = QUEUED.get(name, 1)
     device_times: dict[str, list[float]] = {contender: [] for contender in steps}
     host_times: dict[str, list[float]] = {contender: [] for contender in steps}

@@ -8,10 +8,9 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +19,7 @@ from rich.table import Table
 
 from benchmarks.contenders import child_environment
 from benchmarks.latency.cases import CASES
+from benchmarks.turns import in_turn
 
 EAGER, PEER, PEER_REPLAYED, OURS, REPLAYED = (
     *("eager", "torch.compile", "torch.compile reduce-overhead"),
@@ -45,28 +45,38 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--dtype", default="float16", choices=("float16", "bfloat16", "float32"))
     parser.add_argument("--device", default="cuda", choices=("cpu", "cuda"))
     parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--jobs", type=int, default=1, help="cases that compile at a time; each is timed alone")
     options = parser.parse_args(arguments)
     console = Console(width=max(180, Console().width))
-    readings = []
-    for name in options.case or CASES:
+    for name in options.case:
         if name not in CASES:
             parser.error(f"no such case: {name}")
-        reading = read(name, options.dtype, options.device, options.rounds)
+    readings = []
+    for reading in read(options.case or [*CASES], options.dtype, options.device, options.rounds, options.jobs):
         readings.append(reading)
         told = "; ".join(f"{contender}: {why}" for contender, why in reading.failed.items())
-        console.print(f"{name}: {json.dumps({'device': reading.device, 'host': reading.host})} {told}", soft_wrap=True)
+        console.print(
+            f"{reading.case}: {json.dumps({'device': reading.device, 'host': reading.host})} {told}", soft_wrap=True
+        )
     console.print(table(readings))
 
 
-def read(name: str, dtype: str, device: str, rounds: int) -> Reading:
-    """The reading of one case, by a fresh process with empty caches."""
-    with tempfile.TemporaryDirectory() as cache:
-        command = [sys.executable, "-m", "benchmarks.latency.child", name, dtype, device, str(rounds)]
-        environment = {**child_environment(cache), "HF_HUB_OFFLINE": "1"}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        return Reading(name, failed={"": (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]})
-    return Reading(**json.loads(done.stdout.splitlines()[-1]))
+def read(names: Sequence[str], dtype: str, device: str, rounds: int, jobs: int) -> Iterator[Reading]:
+    """The reading of each case, by a fresh process with empty caches."""
+    with tempfile.TemporaryDirectory() as caches:
+        commands = [
+            (
+                [sys.executable, "-m", "benchmarks.latency.child", name, dtype, device, str(rounds)],
+                {**child_environment(f"{caches}/{name}"), "HF_HUB_OFFLINE": "1"},
+            )
+            for name in names
+        ]
+        done = in_turn(commands, jobs) if jobs > 1 else (each for one in commands for each in in_turn([one], 1))
+        for name, ended in zip(names, done, strict=True):
+            if ended.returncode:
+                yield Reading(name, failed={"": ended.reason})
+            else:
+                yield Reading(**json.loads(ended.stdout.splitlines()[-1]))
 
 
 def ratio(times: Mapping[str, float], pair: tuple[str, str]) -> float | None:

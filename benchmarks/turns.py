@@ -1,0 +1,92 @@
+"""Processes that prepare together and are timed one at a time, with nothing else at work on the machine.
+
+A child calls `await_turn()` between what may share the machine (building, compiling) and what may not (timing). Its parent runs its
+commands through `in_turn`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import IO
+
+ASKED, READY = "BENCHMARKS_AWAIT_TURN", "ready to be timed"
+
+
+def await_turn() -> None:
+    """Return once no other process of this parent prepares or is timed; at once in a process that has no such parent."""
+    if os.environ.get(ASKED):
+        print(READY, flush=True)
+        sys.stdin.readline()
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a child printed, and how it ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+    @property
+    def reason(self) -> str:
+        """The last thing that one which failed said."""
+        return (self.stderr.strip().splitlines() or [f"exit {self.returncode}"])[-1]
+
+
+@dataclass
+class _Child:
+    process: subprocess.Popen[str]
+    errors: IO[str]
+    printed: str = ""
+
+    def prepare(self) -> None:
+        """Until it is ready, or ends without being timed."""
+        assert self.process.stdout
+        for line in self.process.stdout:
+            if line.strip() == READY:
+                return
+            self.printed += line
+
+    def finish(self) -> Done:
+        rest, _ = self.process.communicate("\n")
+        self.errors.seek(0)
+        return Done(self.process.returncode, self.printed + rest, self.errors.read())
+
+
+def in_turn(commands: Sequence[tuple[Sequence[str], Mapping[str, str]]], jobs: int) -> Iterator[Done]:
+    """Run commands, each with its environment: `jobs` of them prepare at a time; when all have, each is timed alone, in order."""
+    children: list[_Child] = []
+
+    def start(command: Sequence[str], environment: Mapping[str, str]) -> _Child:
+        errors = tempfile.TemporaryFile("w+")
+        child = _Child(
+            subprocess.Popen(
+                command,
+                env={**environment, ASKED: "1"},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            ),
+            errors,
+        )
+        children.append(child)
+        child.prepare()
+        return child
+
+    try:
+        with ThreadPoolExecutor(jobs) as pool:
+            prepared = list(pool.map(lambda one: start(*one), commands))
+        for child in prepared:
+            yield child.finish()
+    finally:
+        for child in children:
+            child.process.kill()
+            child.process.wait()
+            child.errors.close()
