@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import IO
+from pathlib import Path
 
 ASKED, READY = "BENCHMARKS_AWAIT_TURN", "ready to be timed"
 
@@ -42,7 +42,7 @@ class Done:
 @dataclass
 class _Child:
     process: subprocess.Popen[str]
-    errors: IO[str]
+    errors: Path
     printed: str = ""
 
     def prepare(self) -> None:
@@ -55,38 +55,35 @@ class _Child:
 
     def finish(self) -> Done:
         rest, _ = self.process.communicate("\n")
-        self.errors.seek(0)
-        return Done(self.process.returncode, self.printed + rest, self.errors.read())
+        return Done(self.process.returncode, self.printed + rest, self.errors.read_text())
 
 
 def in_turn(commands: Sequence[tuple[Sequence[str], Mapping[str, str]]], jobs: int) -> Iterator[Done]:
     """Run commands, each with its environment: `jobs` of them prepare at a time; when all have, each is timed alone, in order."""
     children: list[_Child] = []
 
-    def start(command: Sequence[str], environment: Mapping[str, str]) -> _Child:
-        errors = tempfile.TemporaryFile("w+")
-        child = _Child(
-            subprocess.Popen(
+    def start(command: Sequence[str], environment: Mapping[str, str], errors: Path) -> _Child:
+        with errors.open("w") as file:
+            process = subprocess.Popen(
                 command,
                 env={**environment, ASKED: "1"},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=errors,
+                stderr=file,
                 text=True,
-            ),
-            errors,
-        )
+            )
+        child = _Child(process, errors)
         children.append(child)
         child.prepare()
         return child
 
-    try:
-        with ThreadPoolExecutor(jobs) as pool:
-            prepared = list(pool.map(lambda one: start(*one), commands))
-        for child in prepared:
-            yield child.finish()
-    finally:
-        for child in children:
-            child.process.kill()
-            child.process.wait()
-            child.errors.close()
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            with ThreadPoolExecutor(jobs) as pool:
+                started = [pool.submit(start, *one, Path(folder, str(at))) for at, one in enumerate(commands)]
+            for one in started:
+                yield one.result().finish()
+        finally:
+            for child in children:
+                child.process.kill()
+                child.process.wait()

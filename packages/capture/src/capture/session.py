@@ -18,6 +18,7 @@ from . import _native, _torch, config
 from ._torch import hide_from_torch_compile
 from .attempt import FrameInput
 from .bytecode import argument_names
+from .collecting import collection_held_back
 from .driver import capture_frame
 from .errors import (
     CaptureError,
@@ -142,7 +143,7 @@ class Session:
         if failed is not None:
             self.report.recompiles.append(f"{where(code)}: {failed}")
         try:
-            with warnings_kept_from_raising(), finalizers_outside_modes(), phase("capture"):
+            with warnings_kept_from_raising(), finalizers_outside_modes(), collection_held_back(), phase("capture"):
                 origin = origin_of(code)
                 beneath = (code if origin is None else origin.code) is not self.root
                 backend = functools.partial(self.run_backend, beneath=beneath)

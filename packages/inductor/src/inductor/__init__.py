@@ -4,7 +4,7 @@ from inductor.addresses import address_facts, address_header, argument_kinds
 from inductor.ahead import NativeGraph, compile_ahead
 from inductor.api import compile_graph, fuses_attention, prepare_graph
 from inductor.artefact import CompiledGraph, InterpretedWarning, Stats, load_stored
-from inductor.backends import backend_for, register_backend, traits_of
+from inductor.backends import backend_for, prepare_backends, register_backend, traits_of
 from inductor.cache import DiskCache, Entry, cache_root, scratch_folder
 from inductor.cache import reset as reset_cache
 from inductor.codegen.native import FOLDER as NATIVE_FOLDER
@@ -22,6 +22,7 @@ from inductor.device import (
     KernelCall,
     KernelSource,
     NativeBackend,
+    PreparingBackend,
     ProductBackend,
     TuningBackend,
 )
@@ -116,6 +117,7 @@ __all__ = [
     "Op",
     "Options",
     "Pass",
+    "PreparingBackend",
     "Primitive",
     "ProductBackend",
     "Program",
@@ -158,6 +160,7 @@ __all__ = [
     "parse_body",
     "parse_program",
     "pointwise",
+    "prepare_backends",
     "prepare_graph",
     "prim",
     "record",

@@ -23,7 +23,7 @@ from inductor.cache.tensors import Unstorable
 from inductor.codegen.native import generate_native
 from inductor.codegen.source import WrapperSource, module_text
 from inductor.codegen.wrapper import generate, input_texts
-from inductor.device import DeviceBackend, Keep, NativeBackend, ProductBackend, TuningBackend
+from inductor.device import DeviceBackend, Keep, NativeBackend, PreparingBackend, ProductBackend, TuningBackend
 from inductor.emission import begin_products, emit, keeping
 from inductor.host import HOST
 from inductor.ir.program import LoopOp
@@ -136,6 +136,9 @@ def _compile(
             graph_module, stats.frozen = freeze(graph_module)
 
     def make() -> Parts:
+        for backend in _backends(graph_module, devices):
+            if isinstance(backend, PreparingBackend):
+                backend.prepare(compiling=True)
         return _make(graph_module, example_inputs, options, devices, stats, keep=keeping(options, devices))
 
     if not options.cache or backends:

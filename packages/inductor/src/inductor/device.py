@@ -161,6 +161,15 @@ class NativeBackend(DeviceBackend, Protocol):
 
 
 @runtime_checkable
+class PreparingBackend(DeviceBackend, Protocol):
+    """A backend that has something to do before the first kernel, which need not wait until there is one."""
+
+    def prepare(self, *, compiling: bool) -> None:
+        """Start to do it beside other work: what launches need, or, with `compiling`, what compiling a kernel needs."""
+        ...
+
+
+@runtime_checkable
 class TuningBackend(DeviceBackend, Protocol):
     """A backend that can time kernels on the machine."""
 

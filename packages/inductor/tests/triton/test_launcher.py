@@ -240,7 +240,7 @@ def test_what_was_compiled_goes_with_its_function(monkeypatch):
 
     monkeypatch.setattr(launcher, "source_of", lambda function, *_: function)
     monkeypatch.setattr(launcher, "target", lambda: None)
-    monkeypatch.setattr(launcher.triton, "compile", lambda function, **_: Compiled(function))
+    monkeypatch.setattr(launcher, "compile_for", lambda function, *_: Compiled(function))
     made: list[Any] = []
     monkeypatch.setattr(
         launcher, "on_device", lambda compiled, device: made.append(1) or launcher.Loaded(1, 2, 3, compiled)

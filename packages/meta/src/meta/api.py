@@ -10,6 +10,7 @@ from typing import Any, TypeVar, overload
 import torch
 
 import capture
+from inductor import prepare_backends
 from meta.backends import BACKENDS, WITH_MODES, Backend, backend_named, inductor
 from meta.modes import mode_named
 
@@ -143,6 +144,8 @@ def _chosen(backend: Any, mode: str | None, options: dict[str, Any] | None) -> t
     else:
         raise TypeError(f"backend must be a name or a callable, not {type(backend).__name__}")
     freeze = chosen is inductor and chosen_mode.options_with(options).freezing
+    if chosen is inductor:
+        prepare_backends()
     if any(chosen is one for one in WITH_MODES.values()):
         chosen = functools.partial(chosen, mode=chosen_mode)
     elif mode not in (None, "default"):

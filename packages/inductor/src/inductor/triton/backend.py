@@ -102,6 +102,14 @@ class TritonBackend:
                 found[f"device {at}"] = str(torch.cuda.get_device_properties(at))
         return found
 
+    def prepare(self, *, compiling: bool) -> None:
+        from inductor.triton import launcher  # noqa: PLC0415  (Triton may not be installed)
+        from inductor.triton.library import INTERPRETED  # noqa: PLC0415  (Triton may not be installed)
+
+        if not INTERPRETED and launcher.serves(torch.device(self.device_type, 0)):
+            keep_to_own_folders()
+            launcher.prepare_compiler() if compiling else launcher.prepare()
+
     def emit(self, kernel: Kernel) -> KernelSource:
         return plain(kernel)
 
@@ -181,7 +189,9 @@ def load_kernels(text: str, names: Sequence[str]) -> dict[str, Any]:
         )
     except SyntaxError as error:
         raise BuildError(f"generated Triton source is not Python: {error}\n{text}") from error
-    _loaded.update({(digest, name): function for name, function in found.items()})
+    for name, function in found.items():
+        function._inductor_text = digest  # of what it is compiled from
+        _loaded[digest, name] = function
     return found
 
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from triton.compiler import CompiledKernel
 from triton.runtime import driver
 
 from inductor.addresses import kinds_of
 from inductor.device import KernelCall
+from inductor.triton.binaries import Binary, compile_for
 from inductor.triton.joint import Grid, Layout
-from inductor.triton.launcher import Loaded, beside, compile_for, load_native, on_device, target
+from inductor.triton.launcher import Loaded, beside, load_native, on_device, target
 from inductor.triton.signature import joint_source
 
 SOURCE = Path(__file__).with_name("joint.c")
@@ -32,7 +32,6 @@ FILL_THREADS = 128
 """Of a program, each of which writes a word."""
 
 
-@functools.cache
 def _native() -> Any:
     return load_native(SOURCE, "joint")
 
@@ -66,9 +65,9 @@ class Compiler:
         self._function = function
         self._warps = layout.warps
         self._device = layout.joint.device.index
-        self._begun: Future[CompiledKernel] = beside(self._compile, True, target())
+        self._begun: Future[Binary] = beside(self._compile, True, target())
 
-    def _compile(self, aligned: bool, current: Any) -> CompiledKernel:
+    def _compile(self, aligned: bool, current: Any) -> Binary:
         return compile_for(joint_source(self._function, aligned), current, {"num_warps": self._warps})
 
     def compiled(self, which: int) -> Loaded:

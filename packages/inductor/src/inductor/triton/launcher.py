@@ -9,26 +9,27 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 import triton
 from triton import knobs
 from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource, CompiledKernel
 from triton.runtime import driver
 from triton.runtime.build import compile_module_from_src
 
 from inductor.addresses import address_facts, address_header, argument_kinds
 from inductor.device import Kernel, KernelCall
+from inductor.triton.binaries import Binary, compile_for, ready
 from inductor.triton.blocks import MULTIPLE, Blocks
 from inductor.triton.checks import cuda_driver
 from inductor.triton.choices import Choices, Plan
 from inductor.triton.signature import source_of
 
+T = TypeVar("T")
 SOURCE = Path(__file__).with_name("launcher.c")
 MOST_VARIANTS = 3
 """Of a form of a kernel, whose last one assumes nothing."""
@@ -43,10 +44,19 @@ def serves(device: torch.device) -> bool:
     )
 
 
-@functools.cache
 def _native() -> Any:
     """The native part."""
     return load_native(SOURCE, "launcher")
+
+
+def prepare() -> None:
+    """Start to build what launches need, beside other work: where it was never built, that takes a second."""
+    beside(_native)
+
+
+def prepare_compiler() -> None:
+    """Start what compiling begins with, beside other work."""
+    beside(ready)
 
 
 def native_text(source: Path) -> str:
@@ -55,7 +65,19 @@ def native_text(source: Path) -> str:
 
 
 def load_native(source: Path, name: str) -> Any:
-    """Such an extension. Triton compiles it as it does its own, which this installation must be able to."""
+    """Such an extension, once. Triton compiles it as it does its own, which this installation must be able to."""
+    with _building:
+        if name not in _natives:
+            _natives[name] = _load_native(source, name)
+        return _natives[name]
+
+
+_building = threading.Lock()
+_natives: dict[str, Any] = {}
+"""By name."""
+
+
+def _load_native(source: Path, name: str) -> Any:
     module = compile_module_from_src(native_text(source), name)
     cuda = cuda_driver()
     addresses = [
@@ -167,10 +189,6 @@ def _facts(kernel: Kernel, arguments: Sequence[Any]) -> tuple[int, bool]:
     return held, narrow
 
 
-_UNUSED = ("global_scratch_size", "profile_scratch_size", "launch_cooperative_grid", "launch_pdl")
-"""What Triton may say a launch has to bring, and of which these kernels use nothing."""
-
-
 class Loaded(NamedTuple):
     """A compiled kernel on a device."""
 
@@ -243,8 +261,8 @@ def begin(choices: Choices, form: int, held: int | None = None, narrow: bool = T
                 begun[key] = beside(compile_for, source, current, blocks.options)
 
 
-def beside(function: Callable[..., CompiledKernel], *arguments: Any) -> Future[CompiledKernel]:
-    """Start to compile something while other work goes on."""
+def beside(function: Callable[..., T], *arguments: Any) -> Future[T]:
+    """Start something while other work goes on."""
     begun = _workers().submit(function, *arguments)
     _unfinished.add(begun)
     begun.add_done_callback(_unfinished.discard)
@@ -257,7 +275,7 @@ def finish() -> None:
 
 
 _beginning = threading.Lock()
-_unfinished: set[Future[CompiledKernel]] = set()
+_unfinished: set[Future[Any]] = set()
 """What was begun and goes on."""
 
 
@@ -272,14 +290,8 @@ def _key(kernel: Kernel, blocks: Blocks, assumes: bytes, narrow: bool) -> tuple[
     return kernel.device.index, kernel.args, blocks, assumes, narrow, knobs.runtime.debug
 
 
-def compile_for(source: ASTSource, target: GPUTarget, asked: Mapping[str, int]) -> CompiledKernel:
-    """Compile, or take it from Triton's cache. `asked`: see `Blocks.options`."""
-    options = {**asked, "debug": knobs.runtime.debug}
-    return triton.compile(source, target=target, options=options)
-
-
 def load(function: Any, kernel: Kernel, blocks: Blocks, assumes: bytes, narrow: bool) -> Loaded:
-    """Compile a kernel, or take it from Triton's cache, and load it on the kernel's device.
+    """Compile a kernel, or take it from the disk, and load it on the kernel's device.
 
     Raises:
         RuntimeError: it needs more of the device than there is.
@@ -301,21 +313,25 @@ def target() -> GPUTarget:
     return driver.active.get_current_target()
 
 
-def on_device(compiled: CompiledKernel, device: int) -> Loaded:
+def on_device(binary: Binary, device: int) -> Loaded:
     """Load a compiled kernel.
 
     Raises:
         RuntimeError: it needs more of the device than there is.
     """
-    what, utils = compiled.metadata, driver.active.utils
-    asked = {name: value for name in _UNUSED if (value := getattr(what, name, None)) not in (None, 0, False)}
-    if asked or getattr(what, "num_ctas", 1) != 1:
-        raise RuntimeError(f"kernel {what.name} is to be launched in a way that was not asked for: {asked}")
-    most = utils.get_device_properties(device)["max_shared_mem"]
-    if what.shared > most:
-        raise RuntimeError(f"kernel {what.name} needs {what.shared} bytes of shared memory; the device has {most}")
-    _, function, _, _, threads = utils.load_binary(what.name, compiled.kernel, what.shared, device)
-    wanted = what.num_warps * what.target.warp_size
-    if wanted > threads:
-        raise RuntimeError(f"kernel {what.name} needs {wanted} threads a program; with its registers {threads} can run")
-    return Loaded(function, wanted, what.shared, compiled)
+    most = _most_shared(device)
+    if binary.shared > most:
+        raise RuntimeError(f"kernel {binary.name} needs {binary.shared} bytes of shared memory; the device has {most}")
+    module, function, _, _, threads = driver.active.utils.load_binary(binary.name, binary.code, binary.shared, device)
+    if binary.threads > threads:
+        raise RuntimeError(
+            f"kernel {binary.name} needs {binary.threads} threads a program; with its registers {threads} can run"
+        )
+    return Loaded(function, binary.threads, binary.shared, module)
+
+
+@functools.cache
+def _most_shared(device: int) -> int:
+    """Bytes of shared memory that a program can have."""
+    most: int = driver.active.utils.get_device_properties(device)["max_shared_mem"]
+    return most

@@ -1,0 +1,144 @@
+"""Machine code of kernels, kept on disk by what it was compiled from.
+
+Flows in: a kernel as Triton's compiler takes it. Flows out: a `Binary`. Triton has a cache, too; but to look into it a process has to read
+all of Triton's own files, ask its assembler for a version and parse the kernel's text, which takes longer than to load a graph.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import triton
+from triton import knobs
+from triton._C import libtriton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, CompiledKernel
+from triton.runtime.cache import triton_key
+
+from inductor.cache import DiskCache
+
+SECTION = "binaries"
+_FACTS, _CODE = "facts.json", "code"
+_HELPERS = ("library.py", "prelude.py", "shared_rows.py")
+"""Files beside this one whose functions kernels call."""
+_UNUSED = ("global_scratch_size", "profile_scratch_size", "launch_cooperative_grid", "launch_pdl")
+"""What Triton may say a launch has to bring, and of which our kernels use nothing."""
+
+
+class Binary(NamedTuple):
+    """A compiled kernel."""
+
+    name: str
+    code: bytes
+    threads: int
+    """Of a program."""
+    shared: int
+    """Bytes of shared memory."""
+
+    @staticmethod
+    def of(compiled: CompiledKernel) -> Binary:
+        """Raises RuntimeError where a launch would have to bring more than arguments."""
+        what = compiled.metadata
+        asked = {name: value for name in _UNUSED if (value := getattr(what, name, None)) not in (None, 0, False)}
+        if asked or getattr(what, "num_ctas", 1) != 1:
+            raise RuntimeError(f"kernel {what.name} is to be launched in a way that was not asked for: {asked}")
+        return Binary(what.name, compiled.kernel, what.num_warps * what.target.warp_size, what.shared)
+
+    def files(self) -> dict[str, bytes]:
+        """Of a cache entry."""
+        facts = {"name": self.name, "threads": self.threads, "shared": self.shared}
+        return {_FACTS: json.dumps(facts).encode(), _CODE: self.code}
+
+    @staticmethod
+    def read(files: Mapping[str, bytes]) -> Binary | None:
+        """What `files` wrote; None where it is something else."""
+        try:
+            facts = json.loads(files[_FACTS])
+            return Binary(str(facts["name"]), files[_CODE], int(facts["threads"]), int(facts["shared"]))
+        except (KeyError, ValueError, TypeError):
+            return None
+
+
+def compile_for(source: ASTSource, target: GPUTarget, asked: Mapping[str, int]) -> Binary:
+    """Compile a kernel, or take it from the disk. `asked`: see `Blocks.options`."""
+    options = {**asked, "debug": knobs.runtime.debug}
+    key = _key(source, target, options)
+    cache = None if key is None else DiskCache(SECTION)
+    entry = cache.get(key) if cache and key else None
+    found = None if entry is None else Binary.read(entry.files)
+    if found is None:
+        ready()
+        found = Binary.of(triton.compile(source, target=target, options=options))
+        if cache and key:
+            try:
+                cache.put(key, found.files())
+            except OSError:  # a full disk: the next process compiles it again
+                return found
+    return found
+
+
+def ready() -> None:
+    """Let Triton find out once which version of itself it is: threads that compile would each read all of its files."""
+    with _reading:
+        triton_key()
+
+
+_reading = threading.Lock()
+
+
+def _key(source: ASTSource, target: GPUTarget, options: Mapping[str, Any]) -> str | None:
+    """Of all that the code depends on; None where Triton is told to look at what it compiles, or to take something else instead."""
+    text = getattr(source.fn, "_inductor_text", None)
+    if text is None or knobs.compilation.listener or knobs.runtime.add_stages_inspection_hook:
+        return None
+    if any((knobs.compilation.always_compile, knobs.compilation.override, knobs.compilation.dump_ir)):
+        return None
+    facts = (
+        text,
+        source.name,
+        sorted(source.signature.items()),
+        sorted((str(place), str(value)) for place, value in source.constants.items()),
+        sorted((str(place), str(value)) for place, value in source.attrs.items()),
+        (target.backend, target.arch, target.warp_size),
+        sorted((name, str(value)) for name, value in options.items()),
+        sorted(libtriton.get_cache_invalidating_env_vars().items()),
+        _settings(),
+        _installed(),
+    )
+    return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+def _settings() -> tuple[tuple[str, ...], ...]:
+    """What Triton was told, by the environment or the program; of a program that it is to run, which file that is."""
+    found = []
+    for group in (knobs.compilation, knobs.language, knobs.nvidia, knobs.runtime):
+        for name, knob in group.knob_descriptors.items():
+            told, given = os.environ.get(knob.key), vars(group).get(name)
+            tool = told or getattr(knob, "default_path", None) if hasattr(knob, "default_path") else None
+            if told is not None or given is not None or tool is not None:
+                found.append((knob.key, str(told), str(given), _state(Path(tool)) if tool else ""))
+    return tuple(found)
+
+
+@functools.cache
+def _installed() -> tuple[str, ...]:
+    """Which Triton this is, and the functions that kernels call."""
+    helpers = hashlib.sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in _HELPERS)).hexdigest()
+    place = Path(triton.__file__).parent
+    return (triton.__version__, helpers, str(place), *map(_state, (place / "__init__.py", Path(libtriton.__file__))))
+
+
+def _state(path: Path) -> str:
+    """What changes where a file is replaced; nothing where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ""
+    return f"{found.st_size} {found.st_mtime_ns}"
