@@ -2,8 +2,8 @@
 
 The suite `programs` runs whole programs around real libraries (`benchmarks/programs`) and compares their results; the suite
 `calls` times what a call costs beside its kernels, the suite `kernels` single kernels of every kind.
-`--suite cpu`, `--suite ablation`, `--suite architectures`, `--suite operators`, `--suite dynamic` and `--suite dynamic-models` come
-first and take options of their own (`--suite cpu --help`).
+`--suite cpu`, `--suite ablation`, `--suite architectures`, `--suite operators`, `--suite tracing`, `--suite dynamic` and
+`--suite dynamic-models` come first and take options of their own (`--suite cpu --help`).
 """
 
 from __future__ import annotations
@@ -84,6 +84,10 @@ def main() -> None:
         from benchmarks.operators.table import main as operators
 
         return operators(sys.argv[3:])
+    if sys.argv[1:3] == ["--suite", "tracing"]:
+        from benchmarks.tracing import main as tracing
+
+        return tracing(sys.argv[3:])
     if sys.argv[1:3] == ["--suite", "ablation"]:
         from benchmarks.cpu.ablation import main as without_each
 
