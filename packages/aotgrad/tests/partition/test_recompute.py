@@ -46,6 +46,91 @@ def test_a_cast_is_no_reader_that_keeps_it():
     assert saved_sizes(gelu, *inputs) == [(ROWS, 2 * COLUMNS)] * 2  # what goes into it, and what comes out
 
 
+def normalised(x, w, scale):
+    """A root mean square norm in float32 of what halves add up to, as language models write it."""
+    h = x @ w + 1
+    wide = h.float()
+    return h, scale * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)).half() * 2
+
+
+def halves(*sizes):
+    return [torch.randn(*size).half().requires_grad_() for size in sizes]
+
+
+def saved_bytes(program, *inputs) -> list[int]:
+    """Bytes of the large values that the forward keeps, besides inputs and results."""
+    partition = aotgrad.partition_default(aotgrad.trace_joint(program, list(inputs)))
+    results = partition.forward.graph.output_node().args[0]
+    count = len(program(*inputs))
+    values = [results[s.result].meta["val"] for s in partition.saved if s.result is not None and s.result >= count]
+    return sorted(size for v in values if (size := v.numel() * v.element_size()) >= BYTES)
+
+
+def test_what_a_cast_widens_is_saved_in_its_place():
+    inputs = halves((ROWS, 8), (8, 2 * COLUMNS), (2 * COLUMNS,))
+    # Not in float32 what is normalised; and not what is scaled, which that tells.
+    assert saved_bytes(lambda *each: normalised(*each)[1:], *inputs) == [BYTES]
+    assert saved_bytes(normalised, *inputs) == []  # a result, which lives on anyway
+
+
+def test_a_cast_that_a_product_reads_is_saved():
+    def run(x, w, v):
+        return ((x @ w).float() @ v,)
+
+    inputs = [*halves((ROWS, 8), (8, COLUMNS)), leaf(COLUMNS, 2)]
+    assert saved_bytes(run, *inputs) == [BYTES]
+
+
+def test_a_cast_of_a_view_of_what_is_saved_anyway_is_not():
+    def run(x, w, v):
+        h = (x @ w).sin()
+        return h @ v, h.view(-1).float().sin()
+
+    assert saved_bytes(run, *halves((ROWS, 8), (8, 2 * COLUMNS), (2 * COLUMNS, 2))) == [BYTES] * 2
+
+
+def shared_keys(x, w, query):
+    """Keys that three heads share, repeated for the product."""
+    keys = (x @ w).sin().view(4, ROWS // 4, COLUMNS)
+    repeated = keys[:, None].expand(4, 3, ROWS // 4, COLUMNS).reshape(12, ROWS // 4, COLUMNS)
+    return (torch.bmm(query, repeated.transpose(1, 2)),)
+
+
+SHARED = (ROWS, 8), (8, COLUMNS), (12, 5, COLUMNS)
+
+
+def test_repeated_elements_are_saved_once():
+    assert saved_bytes(shared_keys, *map(leaf_of, SHARED)) == [BYTES] * 2  # the keys, and the product that they are made of
+
+
+def test_an_input_that_is_repeated_may_be_written_to(interpreter):
+    """The copy is saved, since the program may write to the input before the backward."""
+    keys, query = torch.randn(4, ROWS, COLUMNS), leaf(12, 5, COLUMNS)
+
+    def run(keys, query):
+        repeated = keys[:, None].expand(4, 3, ROWS, COLUMNS).reshape(12, ROWS, COLUMNS)
+        return (torch.bmm(query, repeated.transpose(1, 2)),)
+
+    compiled = aotgrad.compile(run, [keys, query], inference_compiler=interpreter)
+    (expected,) = torch.autograd.grad(run(keys, query)[0].sum(), query)
+    (out,) = compiled(keys, query)
+    keys.zero_()
+    out.sum().backward()
+    torch.testing.assert_close(query.grad, expected)
+
+
+def leaf_of(size):
+    return leaf(*size)
+
+
+@pytest.mark.parametrize(
+    ("program", "inputs"),
+    [(normalised, halves((ROWS, 8), (8, COLUMNS), (COLUMNS,))), (shared_keys, [*map(leaf_of, SHARED)])],
+)
+def test_gradients_of_copies(check, program, inputs):
+    check(program, *inputs)
+
+
 def test_gradients(check):
     check(scaled, leaf(ROWS, 8), leaf(8, COLUMNS), leaf(COLUMNS), leaf(COLUMNS))
 
