@@ -96,6 +96,8 @@ class Replacement:
         if m.errors.restored is not None:
             roots.append(m.errors.restored)
         e.plan([*roots, *effects.roots()])
+        told_of = m.classes.told_of(e.uses)
+        e.plan(told_of)
         for left in m.calls.unseen_ends(e.uses):
             raise CannotReconstruct(left, f"a {left.word} that is left unfinished, which ends when it goes")
         m.identity.guard_all(m.recorder.graph)
@@ -109,6 +111,9 @@ class Replacement:
             graph = self._compile_and_call(e, outputs, departures, backend, breaks)
         for call in m.effects.announced:
             e.emit(build.call_function(build.load_const(call)), build.pop())
+        for made in told_of:
+            e.load(made)
+            e.emit(build.pop())
         e.save_sources = bool(effects)
         if effects or handlers or m.errors.restored is not None:
             for root in roots:

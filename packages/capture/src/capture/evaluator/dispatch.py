@@ -277,6 +277,8 @@ def _plainly_equal(m: Interpreter, left: Variable, right: Variable) -> bool:
         return False
     if isinstance(left, Function) and isinstance(right, Function):
         return False
+    if isinstance(left, Class) and isinstance(right, Class):  # which are compared by no method
+        return False
     raise Unsupported(f"{left!r} == {right!r}")
 
 
