@@ -25,6 +25,7 @@ from .resume import (
     names_beside,
     origin_of,
     plain_form,
+    reachable,
     stack_after,
     stub,
     taken,
@@ -214,6 +215,33 @@ def stand_in(frame: Interrupted) -> StandIn:
     _set_apart(code)
     note_replacement(code, original)
     return StandIn(code, first, names, free)
+
+
+def generator_at(frame: Interrupted) -> StandIn:
+    """The same of a generator that is suspended at a yield, where ``frame`` stands: its first ``next`` leaves it there, and gives None."""
+    original = frame.code
+    instructions = decode(original)
+    yielding = instructions[frame.index]
+    begins = next(i for i, each in enumerate(instructions) if each.opname == "RESUME")
+    within = {id(each) for each in instructions[begins + 1 :]}
+    first, names, free = taken(original, liveness(instructions)[frame.index], set(frame.bound))
+    setup, arguments = entrance(original, frame.stack, first, names, free)
+    at = next(i for i, each in enumerate(setup) if each.opname == "RESUME")
+    setup[at:at] = [Instruction("RETURN_GENERATOR"), *build.pop()]
+    setup += [*build.load_const(None), *build.jump(yielding)]
+    for each in setup:
+        each.positions = yielding.positions
+    body = [each for each in reachable(instructions, [yielding]) if id(each) in within]
+    code = assemble([*setup, *body], like=original, argnames=arguments, varnames=arguments, cellvars=(), freevars=free)
+    _set_apart(code)
+    note_replacement(code, original)
+    return StandIn(code, first, names, free)
+
+
+def begun(generator: Any) -> Any:
+    """The generator, after its first ``next``; called from generated code."""
+    next(generator)
+    return generator
 
 
 def made_function(code: CodeType, module_globals: dict[str, Any], cells: Sequence[Any]) -> FunctionType:

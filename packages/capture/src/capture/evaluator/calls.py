@@ -124,6 +124,7 @@ class FunctionCalls:
         frame = Frame(code, function.globals, builtins, bound, function.closure, resumable=resumable)
         if code.co_flags & SUSPENDS:
             made: Suspended = m.effects.created(suspended(frame, function, (args, kwargs)))
+            made.watched = m.state.visit is not None
             self._suspended.append(made)
             return made
         signal = run(m, frame)
