@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import CodeType, FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from . import _native
@@ -83,8 +83,29 @@ def _broken(
         else:
             jumped = make(target, True)
         broken.target = jumped[0]
-    step = [*group[:-1], *plain_form(group[-1]), *follow]
+    step = [*group[:-1], *_as_own(frame, plain_form(broken)), *follow]
     return [*build.jump(start), *_merge(kept, group, step), *jumped]
+
+
+def _as_own(frame: Interrupted, step: list[Instruction]) -> list[Instruction]:
+    """The step, where it reads or empties a cell that is the function's own and handed in where it goes on: an empty one is a local without a value."""
+    origin = origin_of(frame.code)
+    read = step[0]
+    if (
+        origin is None
+        or read.opname not in ("LOAD_DEREF", "DELETE_DEREF")
+        or read.argval not in origin.code.co_cellvars
+    ):
+        return step
+    name = read.argval
+    check = build.call_function(build.load_const(check_bound), build.load_closure(name), build.load_const(name))
+    check += build.pop()
+    # Jumps to the operation find this first.
+    again = Instruction(read.opname, argval=name)
+    read.opname, read.arg, read.argval = "NOP", None, None
+    for each in (*check, again):
+        each.handler, each.positions = read.handler, read.positions
+    return [read, *check, again]
 
 
 def _awaiting(
@@ -154,6 +175,12 @@ def check_initialised(result: Any) -> None:
     """What ``type.__call__`` says of what ``__init__`` returns."""
     if result is not None:
         raise TypeError(f"__init__() should return None, not '{type(result).__name__}'")
+
+
+def check_bound(cell: CellType, name: str) -> None:
+    """What reading a function's own variable says where it has no value."""
+    if cell == CellType():  # as no other is, whatever it holds
+        raise UnboundLocalError(f"cannot access local variable '{name}' where it is not associated with a value")
 
 
 def _continued(frame: Interrupted, target: int, stack: list[bool], like: Instruction) -> list[Instruction]:

@@ -104,7 +104,8 @@ class Replacement:
         departures = Departures(m, e.results)
         outputs = list(dict.fromkeys(departures.nodes.get(v.node, v.node) for v in e.results if v.node is not None))
         empty = m.recorder.graph.is_empty(outputs, m.recorder.graph.changes_inputs())
-        if empty and self._attempt.finished and not effects and not calls_between(self._attempt.before, after):
+        nothing = empty and not effects and not calls_between(self._attempt.before, after) and not m.state.lost_cell
+        if nothing and self._attempt.finished:
             return Capture(self._attempt.guards(), None, None, breaks, suspended=e.suspended)
         graph = None
         if not empty:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -137,3 +138,16 @@ def test_a_generator_goes_on_with_its_own_line() -> None:
     with pytest.raises(ValueError, match="late") as raised:
         next(made)
     assert raised.tb.tb_next.tb_frame.f_code.co_name == "counting"
+
+
+def test_texts_from_outside_are_told_from_those_of_the_code() -> None:
+    def program(given: str, x: torch.Tensor) -> tuple[bool, torch.Tensor]:
+        return operator.is_(given, "abc"), x + 1
+
+    compiled = capture.compile(program)
+    equal, own = "".join(["a", "bc"]), program.__code__.co_consts[1]
+    assert own == equal
+    assert own is not equal
+    for given in (own, equal, "".join(["ab", "c"]), own):
+        assert compiled(given, torch.ones(2))[0] is (given is own)
+    assert not capture.report(compiled).skipped

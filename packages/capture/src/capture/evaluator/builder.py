@@ -183,7 +183,8 @@ class VariableBuilder:
         """A value that was computed for real: fresh containers, literals, or an object of fixed identity."""
         cls = type(value)
         if cls in CONSTANT_TYPES:
-            return Constant(value)
+            # A text that was made has an identity of its own, which only where it was made can be had.
+            return Constant(value) if cls is not str else self._effects.created(Constant(value))
         convert = converter_of(cls)
         if convert is not None:
             return convert(self._m, value)

@@ -75,6 +75,9 @@ class Real(Variable):
 class Constant(Real):
     """A literal. Methods and attributes are computed for real; so are containers that hold only literals."""
 
+    #: Whether it is the very object that stands in the program's code.
+    in_code = False
+
     def __init__(self, value: Any, origin: Source | None = None) -> None:
         self.value = value
         #: Where it was read: that it is equal there does not make it the same object.

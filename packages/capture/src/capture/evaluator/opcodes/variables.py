@@ -11,8 +11,9 @@ from capture.errors import Unsupported
 from capture.evaluator.frame import Frame
 from capture.evaluator.machine import Machine
 from capture.evaluator.program import Op
+from capture.resume import origin_of
 from capture.variables.base import SymbolicRaise, Variable
-from capture.variables.constants import looked_up
+from capture.variables.constants import Constant, looked_up
 from capture.variables.functions import Cell
 from capture.variables.generators import Suspended
 from capture.variables.placeholders import NULL
@@ -58,6 +59,8 @@ def _load_const(m: Machine, frame: Frame, op: Op) -> None:
     value = m.builder.from_python(op.value)
     if isinstance(value, Tuple):
         value.literal = op.value
+    elif isinstance(value, Constant):
+        value.in_code = True
     frame.push(value)
 
 
@@ -132,7 +135,9 @@ def _content(m: Machine, frame: Frame, name: str) -> Variable:
     """What a cell holds."""
     content = frame.cells[name].read(m)
     if content is None:
-        if name not in frame.code.co_freevars:
+        origin = origin_of(frame.code)  # where a function goes on, its own cells are handed in
+        if name not in (frame.code if origin is None else origin.code).co_freevars:
+            m.state.lost_cell = m.state.lost_cell or origin is not None
             unbound(m, name)
         where = "where it is not associated with a value in enclosing scope"
         m.errors.throw(NameError, f"cannot access free variable '{name}' {where}")
