@@ -260,5 +260,6 @@ def tensor_keys(tensor: Any) -> int | None:
 def tensor_codes(tensor: Any) -> tuple[int, int, int, int] | None:
     """The C codes of a tensor's dtype, device type, device index and layout, where they can be read."""
 
+def dissolve(cls: type, /) -> bool: ...
 def exactly_equal(left: Any, right: Any) -> bool:
     """Same type and value, floats bit for bit, through tuples."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import CodeType, FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from . import _native
@@ -25,6 +25,7 @@ from .resume import (
     names_beside,
     origin_of,
     plain_form,
+    reachable,
     stack_after,
     stub,
     taken,
@@ -82,8 +83,29 @@ def _broken(
         else:
             jumped = make(target, True)
         broken.target = jumped[0]
-    step = [*group[:-1], *plain_form(group[-1]), *follow]
+    step = [*group[:-1], *_as_own(frame, plain_form(broken)), *follow]
     return [*build.jump(start), *_merge(kept, group, step), *jumped]
+
+
+def _as_own(frame: Interrupted, step: list[Instruction]) -> list[Instruction]:
+    """The step, where it reads or empties a cell that is the function's own and handed in where it goes on: an empty one is a local without a value."""
+    origin = origin_of(frame.code)
+    read = step[0]
+    if (
+        origin is None
+        or read.opname not in ("LOAD_DEREF", "DELETE_DEREF")
+        or read.argval not in origin.code.co_cellvars
+    ):
+        return step
+    name = read.argval
+    check = build.call_function(build.load_const(check_bound), build.load_closure(name), build.load_const(name))
+    check += build.pop()
+    # Jumps to the operation find this first.
+    again = Instruction(read.opname, argval=name)
+    read.opname, read.arg, read.argval = "NOP", None, None
+    for each in (*check, again):
+        each.handler, each.positions = read.handler, read.positions
+    return [read, *check, again]
 
 
 def _awaiting(
@@ -155,6 +177,12 @@ def check_initialised(result: Any) -> None:
         raise TypeError(f"__init__() should return None, not '{type(result).__name__}'")
 
 
+def check_bound(cell: CellType, name: str) -> None:
+    """What reading a function's own variable says where it has no value."""
+    if cell == CellType():  # as no other is, whatever it holds
+        raise UnboundLocalError(f"cannot access local variable '{name}' where it is not associated with a value")
+
+
 def _continued(frame: Interrupted, target: int, stack: list[bool], like: Instruction) -> list[Instruction]:
     """Call the continuation at an operation, and return what it returns."""
     code = frame.code
@@ -214,6 +242,33 @@ def stand_in(frame: Interrupted) -> StandIn:
     _set_apart(code)
     note_replacement(code, original)
     return StandIn(code, first, names, free)
+
+
+def generator_at(frame: Interrupted) -> StandIn:
+    """The same of a generator that is suspended at a yield, where ``frame`` stands: its first ``next`` leaves it there, and gives None."""
+    original = frame.code
+    instructions = decode(original)
+    yielding = instructions[frame.index]
+    begins = next(i for i, each in enumerate(instructions) if each.opname == "RESUME")
+    within = {id(each) for each in instructions[begins + 1 :]}
+    first, names, free = taken(original, liveness(instructions)[frame.index], set(frame.bound))
+    setup, arguments = entrance(original, frame.stack, first, names, free)
+    at = next(i for i, each in enumerate(setup) if each.opname == "RESUME")
+    setup[at:at] = [Instruction("RETURN_GENERATOR"), *build.pop()]
+    setup += [*build.load_const(None), *build.jump(yielding)]
+    for each in setup:
+        each.positions = yielding.positions
+    body = [each for each in reachable(instructions, [yielding]) if id(each) in within]
+    code = assemble([*setup, *body], like=original, argnames=arguments, varnames=arguments, cellvars=(), freevars=free)
+    _set_apart(code)
+    note_replacement(code, original)
+    return StandIn(code, first, names, free)
+
+
+def begun(generator: Any) -> Any:
+    """The generator, after its first ``next``; called from generated code."""
+    next(generator)
+    return generator
 
 
 def made_function(code: CodeType, module_globals: dict[str, Any], cells: Sequence[Any]) -> FunctionType:

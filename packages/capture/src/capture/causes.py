@@ -344,9 +344,9 @@ CAUSES: tuple[Cause, ...] = (
     ),
     Cause(
         "B402", "break", "Classes made, changed or asked in ways of their own",
-        "Class statements, metaclasses with rules of their own, and questions about classes that their own code answers.",
-        "Define classes outside of what is compiled.",
-        "class statement",
+        "Class statements that run the program's own metaclasses and hooks, and questions about classes that their own code answers.",
+        "Define such classes outside of what is compiled.",
+        "class statement of C, whose metaclass is Meta",
         r"class statement|class made by|metaclass|class pattern|mapping pattern|object's class|super\(\)|__class_getitem__|\benum|enumeration"
         r"|isinstance|of class |claims to have|rules of its own|class of|^type\.|^type of|class that",
     ),

@@ -5,7 +5,8 @@ In: variables reached from the stack, locals and effects. Out: instructions that
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import enum
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ import torch
 from . import _torch
 from .bytecode import Instruction, build
 from .names import Names
-from .sources import Source
+from .sources import Const, Source
 from .variables.base import Interpreter, Variable
 from .variables.constants import Real
 from .variables.functions import Cell
@@ -76,6 +77,8 @@ class Emitter:
                 path.discard(key)
             return
         if self.is_input(variable):
+            for part in self._classes_of(variable):
+                self._visit(part, path)
             return
         if variable.node is not None:
             value = variable.node.meta.get("val")
@@ -88,9 +91,28 @@ class Emitter:
         if variable.runs_later:
             self.suspended.append(repr(variable))
         path.add(key)
-        for part in variable.made_of():
+        for part in (*variable.made_of(), *self._classes_of(variable)):
             self._visit(resolved(part), path)
         path.discard(key)
+
+    def _classes_of(self, variable: Variable) -> Iterator[Variable]:
+        """The classes that the frame made and a variable knows by their prototypes."""
+        made = self.m.classes.made
+        if not made:
+            return
+        source = variable.source
+        root = source.root if source is not None else None
+        known = [getattr(variable, name, None) for name in ("cls", "start", "owner")]
+        for each in (
+            *known,
+            variable.value if isinstance(variable, Real) else None,
+            root.value if isinstance(root, Const) else None,
+        ):
+            for real in (each, type(each)):
+                part = self.m.classes.parts.get(id(real))
+                found = made.get(id(real)) if part is None else part[0]
+                if found is not None and found is not variable:
+                    yield found
 
     def is_input(self, variable: Variable) -> bool:
         """Whether the value is read from its source."""
@@ -101,7 +123,34 @@ class Emitter:
     def emit(self, *parts: Iterable[Instruction]) -> None:
         """Add instructions."""
         for part in parts:
-            self.out.extend(part)
+            if not self.m.classes.made:
+                self.out.extend(part)
+                continue
+            for instruction in part:
+                if instruction.opname != "LOAD_CONST" or not self._load_made(instruction.argval):
+                    self.out.append(instruction)
+
+    def _load_made(self, value: Any) -> bool:
+        """Push what a prototype, or a part of one, stands for, if a value is that."""
+        classes = self.m.classes
+        made, name, inner = classes.parts.get(id(value)) or (classes.made.get(id(value)), "", "")
+        member = made is None and isinstance(value, enum.Enum) and classes.made.get(id(type(value)))
+        made = made or member
+        if not made:
+            return False
+        if id(made) not in self.uses:
+            raise CannotReconstruct(made, f"{made!r}, which is reached from where that is not seen")
+        self.load(made)
+        if name:
+            self.emit(build.load_attr("__dict__"), build.load_const(name), build.binary_subscr())
+        if inner:
+            self.emit(build.load_attr(inner))
+        if member:
+            named = value._name_ in type(value).__members__
+            if not named:
+                raise CannotReconstruct(made, f"{value!r}, a member without a name of {made!r}")
+            self.emit(build.load_const(value._name_), build.binary_subscr())
+        return True
 
     def temp(self) -> str:
         """A fresh local."""
@@ -125,7 +174,7 @@ class Emitter:
         if saved is not None:
             self.emit(build.load_fast(saved))
             return
-        self.out.extend(self.reading(source))
+        self.emit(self.reading(source))
         if self.save_sources or self.shared.get(source, 0) > 1:
             name = self.temp()
             self.emit(build.copy(1), build.store_fast(name))

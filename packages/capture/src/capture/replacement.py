@@ -96,19 +96,25 @@ class Replacement:
         if m.errors.restored is not None:
             roots.append(m.errors.restored)
         e.plan([*roots, *effects.roots()])
+        told_of = m.classes.told_of(e.uses)
+        e.plan(told_of)
         for left in m.calls.unseen_ends(e.uses):
             raise CannotReconstruct(left, f"a {left.word} that is left unfinished, which ends when it goes")
         m.identity.guard_all(m.recorder.graph)
         departures = Departures(m, e.results)
         outputs = list(dict.fromkeys(departures.nodes.get(v.node, v.node) for v in e.results if v.node is not None))
         empty = m.recorder.graph.is_empty(outputs, m.recorder.graph.changes_inputs())
-        if empty and self._attempt.finished and not effects and not calls_between(self._attempt.before, after):
+        nothing = empty and not effects and not calls_between(self._attempt.before, after) and not m.state.lost_cell
+        if nothing and self._attempt.finished:
             return Capture(self._attempt.guards(), None, None, breaks, suspended=e.suspended)
         graph = None
         if not empty:
             graph = self._compile_and_call(e, outputs, departures, backend, breaks)
         for call in m.effects.announced:
             e.emit(build.call_function(build.load_const(call)), build.pop())
+        for made in told_of:
+            e.load(made)
+            e.emit(build.pop())
         e.save_sources = bool(effects)
         if effects or handlers or m.errors.restored is not None:
             for root in roots:

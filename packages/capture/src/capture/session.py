@@ -29,6 +29,7 @@ from .errors import (
     SkipCall,
     SkipFrame,
 )
+from .evaluator.classes import dissolve_prototypes
 from .evaluator.refusals import Refusals
 from .frozen import release_with
 from .graph import CapturedGraph
@@ -191,6 +192,8 @@ class Session:
                 raise InternalError(f"capturing {where(code)}: {cause}") from error
             self.leave(code, f"capture failed: {cause}")
             return _native.SKIP
+        finally:
+            dissolve_prototypes()
 
     def leave(self, code: CodeType, reason: str, *, warn: bool = True) -> None:
         """Note that a code object is left to the interpreter, once; with ``fullgraph`` that is an error."""

@@ -174,6 +174,41 @@ equal(PyObject *Py_UNUSED(module), PyObject *args)
     return same < 0 ? NULL : PyBool_FromLong(same);
 }
 
+/* A call's reference to its argument, where nothing else has it. */
+#define OF_A_CALL 1
+
+/* How many references to a class are its own: from the order of its bases' look-up, and from what it has for its instances. */
+static Py_ssize_t
+references_within(PyTypeObject *cls, PyObject *dict)
+{
+    Py_ssize_t own = 1, at = 0;
+    PyObject *value;
+    while (PyDict_Next(dict, &at, NULL, &value)) {
+        if (Py_IS_TYPE(value, &PyGetSetDescr_Type) || Py_IS_TYPE(value, &PyMemberDescr_Type)) {
+            own += ((PyDescrObject *)value)->d_type == cls;
+        }
+    }
+    return own;
+}
+
+/* A class is part of a cycle: until garbage is collected its bases would tell of it. What is left of one is what the collector leaves
+   of it, and goes with the last reference; nothing is done if anything else refers to it. */
+static PyObject *
+dissolve(PyObject *Py_UNUSED(module), PyObject *op)
+{
+    if (!PyType_Check(op) || !PyType_HasFeature((PyTypeObject *)op, Py_TPFLAGS_HEAPTYPE)) {
+        PyErr_SetString(PyExc_TypeError, "dissolve() takes a class written in Python");
+        return NULL;
+    }
+    PyTypeObject *cls = (PyTypeObject *)op;
+    Py_ssize_t others = Py_REFCNT(op) - references_within(cls, cls->tp_dict);
+    if (others > OF_A_CALL) {
+        Py_RETURN_FALSE;
+    }
+    PyType_Type.tp_clear(op);
+    Py_RETURN_TRUE;
+}
+
 static PyMethodDef methods[] = {
     {"mark_skip", (PyCFunction)(void (*)(void))mark_skip, METH_VARARGS | METH_KEYWORDS, "Never capture this code."},
     {"swap_handled", swap_handled, METH_O, "Make an exception the one that is handled, or None; gives what was."},
@@ -198,6 +233,7 @@ static PyMethodDef methods[] = {
     {"tensor_codes", tensor_codes, METH_O, "C codes of dtype, device type and index, and layout, or None."},
     {"generic_attributes", generic_attributes, METH_O,
      "Whether a class written in C reads, and sets, attributes as object does."},
+    {"dissolve", dissolve, METH_O, "Take a class apart that nothing else refers to; whether it was that."},
     {"exactly_equal", equal, METH_VARARGS, "Same type and value, floats bit for bit."},
     {NULL},
 };

@@ -36,6 +36,12 @@ class VariableBuilder:
         self._effects = effects
         self._errors = errors
         self._inputs = inputs
+        #: What stands for variables in the prototypes of classes, by identity.
+        self._standing: Inputs = {}
+
+    def release(self) -> None:
+        """Let go of what stands for variables."""
+        self._standing.clear()
 
     # Inputs
 
@@ -53,6 +59,9 @@ class VariableBuilder:
         found = self._inputs.get(id(value))
         if found is not None:
             return self._again(found, source)
+        found = self._standing.get(id(value))
+        if found is not None:
+            return found[1]
         variable = self._build(value, source)
         if not isinstance(variable, Known | Constant):
             if variable.source is None:
@@ -60,9 +69,14 @@ class VariableBuilder:
             self._inputs[id(value)] = (value, variable)
         return variable
 
+    def stands_for(self, value: Any, variable: Variable) -> None:
+        """A real object, which nobody else has, is what a variable is looked up by."""
+        self._standing[id(value)] = (value, variable)
+        self._guards.exempt(value)
+
     def met(self, value: Any) -> Variable | None:
         """The variable of a real object that was looked at already."""
-        found = self._inputs.get(id(value))
+        found = self._inputs.get(id(value)) or self._standing.get(id(value))
         return None if found is None else found[1]
 
     def _again(self, found: tuple[Any, Variable], source: Source | None) -> Variable:
@@ -141,6 +155,9 @@ class VariableBuilder:
 
     def class_value(self, owner: type, name: str, raw: Any) -> Variable:
         """A plain value stored in a class, of which the look-up has noted which one it is."""
+        found: Variable | None = self._m.classes.made_entry(owner, name)
+        if found is not None:
+            return found
         if type(raw) in CONSTANT_TYPES:
             return Constant(raw)
         return self.wrap(raw, Item(Attr(Const(owner, owner.__qualname__), "__dict__"), name))
@@ -166,7 +183,8 @@ class VariableBuilder:
         """A value that was computed for real: fresh containers, literals, or an object of fixed identity."""
         cls = type(value)
         if cls in CONSTANT_TYPES:
-            return Constant(value)
+            # A text that was made has an identity of its own, which only where it was made can be had.
+            return Constant(value) if cls is not str else self._effects.created(Constant(value))
         convert = converter_of(cls)
         if convert is not None:
             return convert(self._m, value)

@@ -22,7 +22,7 @@ from symshapes import is_generated
 
 from .errors import ProgramErrors
 from .frame import RETURN, YIELD, Evaluation, Frame, resume_with_error, run
-from .program import confuses_cells, looks_at_its_locals, program_of
+from .program import FRAME_READERS, confuses_cells, looks_at_its_locals, program_of
 from .recorder import GraphRecorder
 
 #: What a RESUME says that follows the yields of a ``yield from`` and of an ``await``.
@@ -115,23 +115,41 @@ class FunctionCalls:
         if confused is not None:
             raise Unsupported(confused)
         bound = function.bind(m, args, kwargs)
-        # Those that it was made with, whatever its globals say now.
-        builtins: Any = getattr(function.real, "__builtins__", None) or function.globals.get("__builtins__")
-        if isinstance(builtins, types.ModuleType):
-            builtins = vars(builtins)
+        builtins = self._builtins_of(function)
         # A tracer is to see each line once, in frames as they would be; a generator's frame is entered again and again.
         again = m.state.visit is not None or code.co_flags & SUSPENDS
         resumable = caller is not None and caller.resumable and not again and not program_of(code).hides_cells
         # A function transform runs as a whole, or not at all.
         resumable = resumable and not is_transform(function.globals.get("__name__", ""))
-        frame = Frame(code, function.globals, builtins or {}, bound, function.closure, resumable=resumable)
+        frame = Frame(code, function.globals, builtins, bound, function.closure, resumable=resumable)
         if code.co_flags & SUSPENDS:
             made: Suspended = m.effects.created(suspended(frame, function, (args, kwargs)))
+            made.watched = m.state.visit is not None
             self._suspended.append(made)
             return made
         signal = run(m, frame)
         assert signal == RETURN
         return frame.result
+
+    def class_body(self, function: Function) -> dict[str, Variable]:
+        """Evaluate the function of a class statement; what it puts into the class, in order."""
+        m, code = self._m, function.code
+        if FRAME_READERS & set(code.co_names):
+            raise Unsupported("a class whose statement looks at its own names")
+        frame = Frame(code, function.globals, self._builtins_of(function), {}, function.closure)
+        frame.names = {}
+        try:
+            run(m, frame)
+        except SymbolicRaise:  # its traceback has the statement's own frame
+            raise Unsupported("a class statement that raises") from None
+        return frame.names
+
+    def _builtins_of(self, function: Function) -> dict[str, Any]:
+        """Those that it was made with, whatever its globals say now."""
+        builtins: Any = getattr(function.real, "__builtins__", None) or function.globals.get("__builtins__")
+        if isinstance(builtins, types.ModuleType):
+            builtins = vars(builtins)
+        return builtins or {}
 
     def resume_generator(
         self, frame: Frame, sent: Variable | None, error: SymbolicRaise | None

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import abc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
+from capture import _native
 from capture.guards import Guard, GuardKind, Predicate
 from capture.sources import Attr, ClassEntry, Const, Item
 from capture.variables.assumptions import Guards
@@ -30,9 +31,21 @@ class ClassLookups:
         self._changing: dict[int, tuple[type, bool]] = {}
         self._ordered: dict[int, tuple[type, str]] = {}
         self._unregistered: _Unregistered | None = None
+        #: The classes that the frame made, by the identity of their prototypes.
+        self.made: dict[int, Any] = {}
+        #: Of what such a prototype holds that was made with it: its class, the name, and maybe the attribute of what is there.
+        self.parts: dict[int, tuple[Any, str, str]] = {}
+        #: What was looked up in them before they were changed, by name.
+        self._past: list[tuple[str, tuple[type, Any, type, str | None]]] = []
 
     def release(self) -> None:
         """Let go of the program's classes."""
+        _left.extend(made.value for made in self.made.values())
+        for made in self.made.values():
+            vars(made).clear()
+        self.made.clear()
+        self.parts.clear()
+        self._past.clear()
         self._entries.clear()
         self._changing.clear()
         self._ordered.clear()
@@ -51,21 +64,71 @@ class ClassLookups:
         """Whether any class along the MRO can change."""
         found = self._changing.get(id(cls))
         if found is None:
-            found = self._changing[id(cls)] = (cls, any(map(can_change, cls.__mro__)))
+            found = self._changing[id(cls)] = (cls, any(map(self._can_change, cls.__mro__)))
         return found[1]
+
+    def _can_change(self, cls: type) -> bool:
+        return can_change(cls) and not self.is_made(cls)
 
     def own_entry(self, owner: type, name: str) -> Any:
         """What the class itself holds under a name, whatever the others of an MRO do."""
         raw = owner.__dict__[name]
-        if can_change(owner):
+        if self._can_change(owner):
             source = Item(Attr(const_of(owner), "__dict__"), name)
             self._guards.add(source, GuardKind.EQUALS if type(raw) in CONSTANT_TYPES else GuardKind.ID, raw)
         return raw
 
     def note_no_own_entry(self, owner: type, name: str) -> None:
         """The class itself holds nothing under a name."""
-        if can_change(owner):
+        if self._can_change(owner):
             self._guards.add(Attr(const_of(owner), "__dict__"), GuardKind.NO_KEY, name)
+
+    # Classes that the frame made
+
+    def add_made(self, made: Any) -> None:
+        """The frame made a class, whose bases count from now on."""
+        cls = made.value
+        self.made[id(cls)] = made
+        self._guards.exempt(cls)
+        for base in cls.__mro__[1:]:
+            if not self.is_made(base):
+                self.note_order(base)
+        self._note_parts(made)
+
+    def _note_parts(self, made: Any) -> None:
+        for name, raw in made.value.__dict__.items():
+            if name in made.entries or type(raw) in CONSTANT_TYPES or isinstance(raw, tuple | frozenset):
+                continue  # what others may have, too
+            for inner, each in (("", raw), *((inner, getattr(raw, inner, None)) for inner in _WITHIN)):
+                if each is not None and (not inner or isinstance(raw, property | staticmethod | classmethod)):
+                    self.parts[id(each)] = made, name, inner
+                    self._guards.exempt(each)
+
+    def told_of(self, kept: Container[int]) -> list[Any]:
+        """The classes made of those that go on, and know their subclasses; ``kept`` are the variables, by identity, of what goes on."""
+        found: list[Any] = []
+        for made in self.made.values():
+            above = [self.made.get(id(base)) for base in made.value.__mro__[1:]]
+            known = any(each in found or id(each) in kept for each in above if each is not None)
+            if known or any(map(self._can_change, made.value.__mro__)):
+                found.append(made)
+        return found
+
+    def is_made(self, cls: type) -> bool:
+        """Whether it is the prototype of one."""
+        return id(cls) in self.made
+
+    def made_entry(self, cls: type, name: str) -> Any:
+        """The variable of what the frame put into a class that it made; None for another class, and what is there otherwise."""
+        made = self.made.get(id(cls))
+        return None if made is None else made.entries.get(name)
+
+    def changed(self, cls: type) -> None:
+        """The frame changed one: what was looked up may be otherwise now."""
+        for key, found in list(self._entries.items()):
+            if cls in found[0].__mro__:
+                self._past.append((key[1], self._entries.pop(key)))
+        self._note_parts(self.made[id(cls)])
 
     def note_order(self, cls: type) -> None:
         """The classes along the MRO count: their order stays."""
@@ -82,8 +145,12 @@ class ClassLookups:
 
     def all(self) -> Iterator[Guard]:
         """The guards that the look-ups come to."""
-        for (_, name), (cls, raw, _, line) in self._entries.items():
+        found = [*((name, entry) for (_, name), entry in self._entries.items()), *self._past]
+        for name, (cls, raw, owner, line) in found:
             if line is None:
+                continue
+            if self.is_made(cls):
+                yield from self._along(cls, name, raw, owner, line)
                 continue
             base = const_of(cls)
             if raw is MISSING:
@@ -95,10 +162,39 @@ class ClassLookups:
             if can_change(type(raw)):
                 yield Guard(source, GuardKind.TYPE, type(raw), line)
         for cls, line in self._ordered.values():
+            if self.is_made(cls):
+                continue  # as its bases', which are noted
             order = Attr(const_of(cls), "__mro__")
             yield Guard(order, GuardKind.LEN, len(cls.__mro__), line)
             for i, above in enumerate(cls.__mro__[1:-1], 1):
                 yield Guard(Item(order, i), GuardKind.ID, above, line)
+
+    def _along(self, cls: type, name: str, raw: Any, owner: type, line: str) -> Iterator[Guard]:
+        """The guards on a look-up in a class that the frame made: on its bases, up to the one that has it."""
+        for base in cls.__mro__:
+            if self._can_change(base):
+                entries = Attr(const_of(base), "__dict__")
+                if raw is MISSING or base is not owner:
+                    yield Guard(entries, GuardKind.NO_KEY, name, line)
+                else:
+                    kind = GuardKind.EQUALS if type(raw) in CONSTANT_TYPES else GuardKind.ID
+                    yield Guard(Item(entries, name), kind, raw, line)
+            if raw is not MISSING and base is owner:
+                return
+
+
+#: Prototypes of evaluations that have ended.
+_left: list[type] = []
+
+
+def dissolve_prototypes() -> None:
+    """Take apart the prototypes of evaluations of which nothing is left: their bases are not to tell of them."""
+    while _left:  # those made of others first
+        _native.dissolve(_left.pop())
+
+
+#: What may be looked up in a property, a static or a class method.
+_WITHIN = ("__func__", "fget", "fset", "fdel")
 
 
 class _Unregistered:

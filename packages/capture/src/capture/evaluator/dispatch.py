@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
 from capture.errors import NotConstant, SkipFrame, Unsupported
-from capture.guards import GuardKind
+from capture.guards import GuardKind, Predicate
 from capture.variables.base import Interpreter, Variable
 from capture.variables.classes import Class
 from capture.variables.constants import SINGLETON_TYPES, BoundBuiltin, Constant, Known
@@ -277,6 +279,8 @@ def _plainly_equal(m: Interpreter, left: Variable, right: Variable) -> bool:
         return False
     if isinstance(left, Function) and isinstance(right, Function):
         return False
+    if isinstance(left, Class) and isinstance(right, Class):  # which are compared by no method
+        return False
     raise Unsupported(f"{left!r} == {right!r}")
 
 
@@ -366,9 +370,23 @@ def _is_same_literal(m: Interpreter, a: Constant, b: Constant) -> bool:
         m.guards.add(first, *((GuardKind.SAME_OBJECT, second) if same else (GuardKind.DISTINCT, (second,))))
     elif first is not None and second is None and same:
         m.guards.add(first, GuardKind.ID, a.value)
-    elif not same:  # a break would not help: what code loads is one object again
-        raise SkipFrame(f"identity of equal literals {a!r}")
+    elif not same:
+        _differ(m, a, b)
     return same
+
+
+def _differ(m: Interpreter, *literals: Constant) -> None:
+    """Two equal literals are two objects: guarded, or seen to by a break where one was computed, which makes it for real."""
+    computed = [each for each in literals if each.origin is None and not each.in_code]
+    if not all(each.step > 0 for each in computed):  # a break would not help: what code loads is one object again
+        raise SkipFrame(f"identity of equal literals {literals[0]!r}")
+    if computed:
+        raise Unsupported("identity of a text that was computed", max(each.step for each in computed))
+    for each, other in (literals, literals[::-1]):
+        if each.origin is not None:
+            text = f"{{}} is not the very {other.value!r} of the program's code, at {id(other.value):#x}"
+            check = Predicate(functools.partial(operator.is_not, other.value), text)
+            m.guards.add(each.origin, GuardKind.CALLABLE, check)
 
 
 def _is_same_number(m: Interpreter, a: Variable, b: Variable) -> bool:

@@ -75,6 +75,8 @@ class Frame:
         self.cells: dict[str, Cell] = dict(zip(code.co_freevars, closure, strict=True))
         #: Those that the frame begins with; in a comprehension that is evaluated in the frame others take their places.
         self.own_cells = dict(self.cells)
+        #: What its names are, where it is a class statement's; None: globals.
+        self.names: dict[str, Variable] | None = None
         self.stack: list[Variable] = []
         self.ip = 0
         self.kw_names: tuple[str, ...] = ()

@@ -64,9 +64,9 @@ class GuardTable:
         self._exempt[id(value)] = value
 
     def is_exempt(self, source: Source) -> bool:
-        """Whether a source is read from such an object."""
+        """Whether a source is read from such an object, or from an instance of such a class."""
         root = source.root
-        return isinstance(root, Const) and id(root.value) in self._exempt
+        return isinstance(root, Const) and (id(root.value) in self._exempt or id(type(root.value)) in self._exempt)
 
     def holds(self, source: Source | None, kind: GuardKind) -> bool:
         """Whether there is a guard of this kind, of which a source has one at most."""
@@ -104,7 +104,7 @@ class GuardTable:
     def _presence(self) -> Iterator[Guard]:
         looked_at = {guard.source for guard in self._table.values()}
         for (source, kind, key), entry in self._reached.items():
-            if entry.seen is None and entry.source not in looked_at:
+            if entry.seen is None and entry.source not in looked_at and not self.is_exempt(source):
                 yield Guard(source, kind, key)
 
     # Inputs and their attributes

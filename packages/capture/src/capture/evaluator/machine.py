@@ -68,9 +68,9 @@ class Machine:
     def release(self) -> None:
         """Let go of everything. The fakes' autograd graphs would hide the cycles from the garbage collector."""
         self._inputs.clear()
+        self.builder.release()
         self.recorder.release()
         self.guards.release()
-        self.classes.release()
         self.identity.release()
         self.globals.release()
         self.effects.release()
@@ -78,4 +78,5 @@ class Machine:
         self.state.suspended = ()
         self.errors.release()
         self.calls.release()
+        self.classes.release()
         vars(self).clear()  # some parts refer to this: it goes at once, with its parts, whenever garbage is collected

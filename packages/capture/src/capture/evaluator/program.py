@@ -120,16 +120,16 @@ def reset_programs() -> None:
 
 
 #: Built-ins that read the calling frame's locals; ``vars`` and ``dir`` do without arguments.
-_FRAME_READERS = frozenset({"locals", "vars", "dir", "eval", "exec"})
+FRAME_READERS = frozenset({"locals", "vars", "dir", "eval", "exec"})
 
 
 def looks_at_its_locals(code: CodeType) -> bool:
     """Whether the frame's local variables may be read as a whole, which a replacement does not keep."""
-    if not _FRAME_READERS & set(code.co_names):
+    if not FRAME_READERS & set(code.co_names):
         return False
     ops = program_of(code).ops
     for op, following in itertools.pairwise(ops):
-        if op.name != "LOAD_GLOBAL" or op.value not in _FRAME_READERS:
+        if op.name != "LOAD_GLOBAL" or op.value not in FRAME_READERS:
             continue
         without_arguments = following.name in ("CALL", "PRECALL") and following.arg == 0
         if without_arguments or op.value in ("eval", "exec"):

@@ -35,6 +35,8 @@ class EvaluationState:
         #: What the program is told when it asks whether a compiler traces it, and whether it has asked.
         self.says_compiling = says_compiling
         self.asked_compiling = False
+        #: Whether a function that goes on met a cell of its own without a value, which its code itself takes for another's.
+        self.lost_cell = False
         #: Where a tracer watches: the lines evaluated in the current frame.
         self.visit: Visit | None = None
 

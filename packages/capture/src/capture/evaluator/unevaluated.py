@@ -5,19 +5,11 @@ What is in neither this table nor among the handlers is of the interpreter itsel
 
 from __future__ import annotations
 
-_NAMESPACE = "the body of a class or module, whose names are in a dictionary"
 _INTERACTIVE = "a statement that shows its value, of an interactive session"
 _PARAMETERS = "a type parameter, of which the interpreter makes an object"
 
 #: By name of the operation.
 UNEVALUATED = {
-    **dict.fromkeys(
-        (
-            "STORE_NAME", "DELETE_NAME", "LOAD_LOCALS", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS",
-            "LOAD_FROM_DICT_OR_DEREF",
-        ),
-        _NAMESPACE,
-    ),
     "IMPORT_STAR": "an import of all names of a module",
     "PRINT_EXPR": _INTERACTIVE,
     "END_ASYNC_FOR": "asynchronous code",

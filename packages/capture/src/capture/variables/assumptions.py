@@ -72,6 +72,9 @@ class Guards(Protocol):
     def note_identity(self, variable: Sourced, value: Any) -> None:
         """Which object an input is counts."""
 
+    def exempt(self, value: Any) -> None:
+        """Nothing else can change an object that was just made for real: no guard on what hangs from it."""
+
     def note_type(self, value: Any) -> None:
         """An object of fixed identity keeps its class."""
 
@@ -108,3 +111,22 @@ class Classes(Protocol):
 
     def note_unregistered(self, own: type, cls: type) -> None:
         """A class that is asked for by the rules of ``abc`` has not been registered."""
+
+    # Classes that the frame made: nothing else can change them
+
+    #: By the identity of their prototypes.
+    made: dict[int, Any]
+    #: Of what such a prototype holds that was made with it: its class, the name, and maybe the attribute of what is there.
+    parts: dict[int, tuple[Any, str, str]]
+
+    def add_made(self, made: Any) -> None:
+        """The frame made a class, whose bases count from now on."""
+
+    def is_made(self, cls: type) -> bool:
+        """Whether it is the prototype of one."""
+
+    def made_entry(self, cls: type, name: str) -> Any:
+        """The variable of what the frame put into a class that it made; None for another class, and what is there otherwise."""
+
+    def changed(self, cls: type) -> None:
+        """The frame changed one: what was looked up may be otherwise now."""

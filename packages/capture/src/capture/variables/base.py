@@ -120,6 +120,9 @@ class Builder(Protocol):
     def wrap(self, value: Any, source: Source | None) -> Variable:
         """The variable of a real value read from ``source``; guards what it is. None: its identity is fixed."""
 
+    def stands_for(self, value: Any, variable: Variable) -> None:
+        """A real object, which nobody else has, is what a variable is looked up by."""
+
     def met(self, value: Any) -> Variable | None:
         """The variable of a real object that was looked at already."""
 
@@ -321,6 +324,9 @@ class Calls(Protocol):
         self, caller: Any, function: Variable, args: Args, kwargs: Kwargs, keeping: Variable | None = None
     ) -> Variable:
         """The same for an operation of a frame that only pushes what it gives, or ``keeping``: the graph may break within."""
+
+    def class_body(self, function: Any) -> dict[str, Variable]:
+        """Evaluate the function of a class statement; what it puts into the class, in order."""
 
     def call_function(self, function: Any, args: Args, kwargs: Kwargs) -> Variable:
         """A Python function: known as a whole, a torch operation, or inlined."""

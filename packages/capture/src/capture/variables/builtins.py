@@ -18,7 +18,7 @@ from symshapes import number_function
 
 from .base import Args, Interpreter, Kwargs, SymbolicRaise, Variable
 from .classes import Class
-from .constants import BoundBuiltin, Constant, Known
+from .constants import BoundBuiltin, Constant, Known, looked_up
 from .enums import EnumMember
 from .functions import Function, Method
 from .handlers import Fold, Handler, folds, handles, refuses
@@ -77,6 +77,8 @@ def _classes(m: Interpreter, classes: Variable) -> list[type]:
     real = classes.realize(m)
     if isinstance(real, Tuple):
         return [c for x in real.items for c in _classes(m, x)]
+    if isinstance(real, Known) and real.made_here:
+        return [real.value]
     plain = m.builder.to_python(real) if m.builder.is_constant(real) else None
     if isinstance(plain, types.UnionType):
         return [type(None) if a is None else a for a in plain.__args__]
@@ -138,7 +140,7 @@ _ABSTRACT_SUBCLASS = abc.ABCMeta.__dict__["__subclasscheck__"]
 
 @handles(issubclass)
 def _issubclass(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    cls = m.builder.to_python(args[0])
+    cls = looked_up(m, args[0])
     if not isinstance(cls, type):
         m.errors.throw(TypeError, "issubclass() arg 1 must be a class")
     try:
@@ -206,7 +208,9 @@ def _callable(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 @handles(id)
 def _id(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     value = args[0].realize(m)
-    if isinstance(value, Module) or (isinstance(value, Known) and not isinstance(value, EnumMember)):
+    if isinstance(value, Module) or (
+        isinstance(value, Known) and not isinstance(value, EnumMember) and not value.made_here
+    ):
         m.guards.note_identity(value, value.value)
         return Constant(id(value.value))
     if isinstance(value, Tensor | List | Dict | Set) or (type(value) is Object and value.payload is None):
@@ -254,7 +258,6 @@ refuses(
     dir, locals, globals, eval, exec, compile, open, input, breakpoint,
     why="call of a built-in with effects outside the graph (open, eval, locals, ...)",
 )  # fmt: skip
-refuses(builtins.__build_class__, why="class statement")
 
 # Text of a number, and back; numbers of the program's own classes are never known entirely.
 folds(bin, oct, hex, chr, ord, int.from_bytes, float.fromhex, bytes.fromhex, str.maketrans, bytes.maketrans)

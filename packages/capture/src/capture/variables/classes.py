@@ -19,7 +19,7 @@ from .building import builds, known_part
 from .constants import BoundBuiltin, Constant, Known
 from .exceptions import ExceptionObject
 from .functions import Method
-from .handlers import check_arguments, handler_of, handles, refuses
+from .handlers import check_arguments, handler_of
 from .iterators import SequenceIterator
 from .lookups import MISSING, class_lookup, is_data_descriptor, shown_type
 from .modules import Module
@@ -72,7 +72,7 @@ class Class(Known):
             value = m.builder.fold(getattr, [cls, name])
             return (
                 m.builder.wrap(value, Attr(Const(cls, cls.__qualname__), name))
-                if m.classes.may_change(cls)
+                if self.made_here or m.classes.may_change(cls)
                 else m.builder.from_python(value)
             )
         if issubclass(cls, enum.Enum):
@@ -328,13 +328,3 @@ def _build_class(m: Interpreter, value: Any, source: Source | None) -> Variable:
 @builds(types.ModuleType, subclasses=True)
 def _build_module(m: Interpreter, value: Any, source: Source | None) -> Variable:
     return m.builder.identified(PyModule(value), source)
-
-
-@handles(type)
-def _type(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
-    if len(args) != 1:
-        raise Unsupported("class made by type()")
-    return m.builder.known(args[0].realize(m).python_type())
-
-
-refuses(property, why="property made in the frame")

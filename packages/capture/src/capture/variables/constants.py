@@ -75,6 +75,9 @@ class Real(Variable):
 class Constant(Real):
     """A literal. Methods and attributes are computed for real; so are containers that hold only literals."""
 
+    #: Whether it is the very object that stands in the program's code.
+    in_code = False
+
     def __init__(self, value: Any, origin: Source | None = None) -> None:
         self.value = value
         #: Where it was read: that it is equal there does not make it the same object.
@@ -165,6 +168,9 @@ _ALIASES = (types.GenericAlias, type(typing.List[int]))  # noqa: UP006
 
 class Known(Real):
     """A real object whose identity is guarded or fixed: classes, modules, builtin functions, enum members."""
+
+    #: Whether the frame made it: the value is then a prototype, which is no one else's to see.
+    made_here = False
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -340,3 +346,9 @@ def _device(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
 
 
 _folded(torch.finfo, torch.iinfo)
+
+
+def looked_up(m: Interpreter, variable: Variable) -> Any:
+    """The real value, of a class that the frame made its prototype: for looking something up there."""
+    real = variable.realize(m)
+    return real.value if isinstance(real, Known) else m.builder.to_python(real)

@@ -131,6 +131,8 @@ class Function(Variable):
         self.closure = closure
         self.real = real
         self.attrs: MutableMapping[str, Variable] = {}
+        #: What stands for one made in the frame in the prototype of a class.
+        self.prototype: types.FunctionType | None = None
         self.annotations: Variable | None = None
         #: Where its parts are read from; None for one made in the frame.
         self.base: Source | None = None

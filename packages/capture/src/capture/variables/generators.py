@@ -15,6 +15,7 @@ from .constants import BoundBuiltin, Constant
 from .functions import Function
 from .iterators import Iterator, StopIter
 from .reconstruction import CannotReconstruct, Emitter
+from .suspended_frames import Rest
 
 
 class Suspended(Iterator):
@@ -33,6 +34,8 @@ class Suspended(Iterator):
         self.started = False
         self.finished = False
         self.running = False
+        #: Whether a tracer sees what it runs: no other frame is to stand for its own then.
+        self.watched = False
 
     def ended(self, m: Interpreter) -> None:
         """What sending into one means that has ended."""
@@ -157,11 +160,19 @@ class Suspended(Iterator):
 
     def made_of(self) -> Iterable[Variable]:
         if self.started:
-            raise CannotReconstruct(self, f"a {self.word} that has started")
+            return self._rest().values()
         args, kwargs = self.bound
         return (self.function, *args, *kwargs.values())
 
+    def _rest(self) -> Rest:
+        if self.running or self.finished or self.watched or not Rest.is_known(self.frame):
+            raise CannotReconstruct(self, f"a {self.word} that has started")
+        return Rest(self.frame)
+
     def reconstruct(self, e: Emitter) -> None:
+        if self.started:
+            self._rest().load(e)
+            return
         args, kwargs = self.bound
         name = e.temp()
         e.load(self.function)

@@ -36,7 +36,7 @@ from .lookups import MISSING, class_lookup, made_by_object
 from .mappings import Dict
 from .objects import Object
 from .partials import Partial
-from .sequences import List, Tuple
+from .sequences import InputList, List, Tuple
 from .sets import Set
 from .tensors import Tensor
 
@@ -326,7 +326,7 @@ def _deep(m: Interpreter, value: Variable, memo: Memo) -> Variable:
         return memo.copies[id(value)]
     if isinstance(value, Tensor):
         return memo.put(value, deep_copy_of_tensor(m, value, memo.tensors))
-    if type(value) is List:
+    if isinstance(value, List) and type(value) in (List, InputList):
         made_list: List = m.effects.created(List([], value.cls))
         memo.put(value, made_list)
         made_list.items.extend(_deep(m, x, memo) for x in list(value.items))

@@ -35,6 +35,10 @@ def call_remembering(m: Interpreter, function: Any, args: Args, kwargs: Kwargs) 
         named = {k: _real(m, v) for k, v in kwargs.items()}
     except NotConstant:
         raise Unsupported(f"call of {function.__qualname__}, which remembers, with a value not known") from None
+    if any(m.classes.is_made(type(each)) for each in (*real, *named.values())):
+        raise Unsupported(
+            f"call of {function.__qualname__}, which remembers, with an object of a class that the frame made"
+        )
     key = _key(function, mark, real, named)
     call = functools.partial(function, *real, **named)
     if not m.builder.fold(lambda: key in cache, []):

@@ -448,7 +448,70 @@ class List(Sequence):
         return None
 
 
-@builds(list, tuple, torch.Size)
+class InputList(List):
+    """A list from outside. How long it is counts from when that, or an element, is looked at: until then the program may only put more at its end."""
+
+    def __init__(self, value: list[Any], see: Callable[[], list[Variable]]) -> None:
+        self._see = see
+        self._items: list[Variable] | None = None
+        #: What the program appended to one that it has not looked at.
+        self._more: list[Variable] = []
+        super().__init__([], type(value))
+        self._items = None
+
+    @property
+    def items(self) -> list[Variable]:
+        """Its elements."""
+        if self._items is None:
+            self._items = [*self._see(), *self._more]
+        return self._items
+
+    @items.setter
+    def items(self, items: list[Variable]) -> None:
+        self._items = items
+
+    def make(self, m: Interpreter, items: list[Variable]) -> Variable:
+        return m.effects.created(List(items, self.cls))
+
+    def py_append(self, m: Interpreter, value: Variable) -> Variable:
+        if self._items is not None:
+            return super().py_append(m, value)
+        self._more.append(value)
+        return self.resized(m)
+
+    def py_extend(self, m: Interpreter, values: Variable) -> Variable:
+        if self._items is not None:
+            return super().py_extend(m, values)
+        more = m.iteration.elements(values)
+        (self._more if self._items is None else self._items).extend(more)
+        return self.resized(m)
+
+    def written(self) -> Iterable[Variable]:
+        return list(self._more) if self._items is None else super().written()
+
+    def replay(self, e: Emitter) -> None:
+        if self._items is not None:
+            super().replay(e)
+            return
+        e.emit(build.push_callable(build.load_const(list.extend)))
+        e.load(self)
+        e.load_list(self._more)
+        e.emit(build.call(2), build.pop())
+
+
+@builds(list)
+def _build_list(m: Interpreter, value: Any, source: Source | None) -> Variable:
+    m.guards.of_type(source, list)
+    assert source is not None
+
+    def see() -> list[Variable]:
+        m.guards.add(source, GuardKind.LEN, len(value))
+        return [Lazy(v, Item(source, i)) for i, v in enumerate(value)]
+
+    return InputList(value, see)
+
+
+@builds(tuple, torch.Size)
 def _build_sequence(m: Interpreter, value: Any, source: Source | None) -> Variable:
     cls = type(value)
     if cls is tuple and isinstance(source, Attr) and _is_literal(value):
@@ -457,10 +520,9 @@ def _build_sequence(m: Interpreter, value: Any, source: Source | None) -> Variab
         return Tuple([m.builder.from_python(v) for v in value])
     m.guards.of_type(source, cls)
     assert source is not None
-    if not isinstance(source, Const) or cls is list:
+    if not isinstance(source, Const):
         m.guards.add(source, GuardKind.LEN, len(value))
-    items: list[Variable] = [Lazy(v, Item(source, i)) for i, v in enumerate(value)]
-    return List(items) if cls is list else Tuple(items, cls)
+    return Tuple([Lazy(v, Item(source, i)) for i, v in enumerate(value)], cls)
 
 
 def _is_literal(value: Any) -> bool:

@@ -9,7 +9,7 @@ from capture.bytecode import build
 from capture.errors import Unsupported
 
 from .base import Args, Interpreter, Kwargs, Variable
-from .constants import Known
+from .constants import Known, looked_up
 from .functions import Function
 from .handlers import handles
 from .lookups import C_METHODS
@@ -108,7 +108,7 @@ class SuperBuiltin(Variable):
 @handles(super)
 def _super(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
     if args:
-        start, obj = m.builder.to_python(args[0]), args[1].realize(m)
+        start, obj = looked_up(m, args[0]), args[1].realize(m)
     else:
         frame = m.state.frame
         if not frame.code.co_argcount:
@@ -122,7 +122,7 @@ def _super(m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
             m.errors.throw(RuntimeError, "super(): __class__ cell not found")
         if cell.content is None:
             m.errors.throw(RuntimeError, "super(): empty __class__ cell")
-        start = m.builder.to_python(cell.content)
+        start = looked_up(m, cell.content)
         obj = first.realize(m)
     made = Super(start, obj)
     made.check(m)

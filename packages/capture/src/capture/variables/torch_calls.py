@@ -17,7 +17,7 @@ from capture.trace_rules import is_recorded_builtin
 from .base import Args, Interpreter, Kwargs, Variable
 from .building import builds, known_part
 from .classes import allocate
-from .constants import BoundBuiltin, Known
+from .constants import BoundBuiltin, Known, looked_up
 from .handlers import Fold, check_arguments, handler_of, label, refuses
 from .lookups import class_lookup, shown_type
 from .mappings import from_keys, inherits_from_keys
@@ -72,7 +72,7 @@ class BuiltinFunction(Known):
 
     def new(self, m: Interpreter, args: Args, kwargs: Kwargs) -> Variable:
         """``cls.__new__(cls, ...)`` of a class written in C."""
-        cls = m.builder.to_python(args[0])
+        cls = looked_up(m, args[0])
         owner = self.value.__self__
         if not isinstance(cls, type):
             raise Unsupported("__new__ of something that is not a class")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 import weakref
 
 import torch
@@ -341,3 +342,51 @@ def _looks_at_its_locals(x, k):
 def break_in_a_call_that_looks_at_its_locals(x):
     y, names = _looks_at_its_locals(x + 1, 2)
     return y * 2, names
+
+
+def _told(read):
+    try:
+        return read()
+    except NameError as error:
+        return type(error).__name__, str(error)
+
+
+@program
+def break_before_an_emptied_cell_is_read(x):
+    def inner():
+        return y
+
+    y = x + 1
+    del y
+    time.perf_counter_ns()
+    try:
+        found = y
+    except NameError as error:
+        found = type(error).__name__, str(error)
+    return found, _told(inner)
+
+
+@program
+def break_before_a_cell_is_filled(x):
+    def inner():
+        return y
+
+    time.perf_counter_ns()
+    first = _told(inner)
+    try:
+        del y
+    except NameError as error:
+        first = first, type(error).__name__, str(error)
+    y = x
+    return first, inner()
+
+
+@program
+def break_before_an_emptied_cell_lets_out(x):
+    def inner():
+        return y
+
+    y = x + 1
+    del y
+    time.perf_counter_ns()
+    return y

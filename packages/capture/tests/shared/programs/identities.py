@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 import copy
 
 import torch
@@ -62,3 +63,18 @@ def ids_as_numbers_break(x):
 
 
 _LAYER = torch.nn.Linear(4, 4)
+
+
+@program
+def texts_that_are_equal_break(x):
+    a = b = "xyzpdq"
+    c = a[:3] + b[3:]
+    return operator.is_(a, b), operator.is_(a, c), operator.is_not(a, c), a == c, c is c, x + 1
+
+
+@program
+def texts_joined_break(x):
+    a = "abc"
+    y = x + 1
+    b = "".join(["a", "bc"])
+    return a is b, y * 2

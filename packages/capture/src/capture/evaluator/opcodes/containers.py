@@ -11,7 +11,7 @@ from capture.evaluator.machine import Machine
 from capture.evaluator.program import Op
 from capture.variables.base import SymbolicRaise, Variable
 from capture.variables.builtins import as_ascii
-from capture.variables.constants import Constant
+from capture.variables.constants import Constant, looked_up
 from capture.variables.lookups import can_iterate, shown_type
 from capture.variables.mappings import Dict
 from capture.variables.objects import Object
@@ -347,7 +347,7 @@ def _check_positions(m: Machine, cls: type, declared: object, count: int, named:
 @operation("MATCH_CLASS")
 def _match_class(m: Machine, frame: Frame, op: Op) -> None:
     names, cls, subject = frame.pop(m), frame.pop(m), frame.pop(m)
-    real = m.builder.to_python(cls)
+    real = looked_up(m, cls)
     if not m.operators.truth(m.calls.call(m.builder.known(isinstance), [subject, cls], {})):
         frame.push(Constant(None))
         return

@@ -9,11 +9,12 @@ from capture.evaluator.frame import Frame, HandlerState
 from capture.evaluator.machine import Machine
 from capture.evaluator.program import Op
 from capture.variables.base import SymbolicRaise, Variable
-from capture.variables.constants import Constant
+from capture.variables.constants import Constant, looked_up
 from capture.variables.exceptions import ExceptionObject, Traceback
 from capture.variables.functions import Method
 from capture.variables.lookups import MISSING, class_lookup, shown_type
 from capture.variables.objects import Object, descriptor_get
+from capture.variables.sequences import Tuple
 
 from .registry import operation
 
@@ -41,13 +42,14 @@ def _pop_except(m: Machine, frame: Frame, op: Op) -> None:
 def _check_exc_match(m: Machine, frame: Frame, op: Op) -> None:
     wanted = frame.pop(m)
     actual = frame.stack[-1].realize(m).python_type()
-    classes = m.builder.to_python(wanted)
-    for cls in classes if isinstance(classes, tuple) else (classes,):
+    classes = (
+        tuple(looked_up(m, each) for each in wanted.items) if isinstance(wanted, Tuple) else (looked_up(m, wanted),)
+    )
+    for cls in classes:
         if not (isinstance(cls, type) and issubclass(cls, BaseException)):
             m.errors.throw(TypeError, "catching classes that do not inherit from BaseException is not allowed")
     m.classes.note_order(actual)
-    wanted_classes = classes if isinstance(classes, tuple) else (classes,)
-    frame.push(Constant(any(cls in actual.__mro__ for cls in wanted_classes)))
+    frame.push(Constant(any(cls in actual.__mro__ for cls in classes)))
 
 
 @operation("RAISE_VARARGS")

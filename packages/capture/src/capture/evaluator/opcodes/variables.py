@@ -11,7 +11,9 @@ from capture.errors import Unsupported
 from capture.evaluator.frame import Frame
 from capture.evaluator.machine import Machine
 from capture.evaluator.program import Op
+from capture.resume import origin_of
 from capture.variables.base import SymbolicRaise, Variable
+from capture.variables.constants import Constant, looked_up
 from capture.variables.functions import Cell
 from capture.variables.generators import Suspended
 from capture.variables.placeholders import NULL
@@ -24,7 +26,7 @@ from .registry import operation
 _NULL_BENEATH = current().null_beneath
 
 
-@operation("NOP", "RESUME", "CACHE", "COPY_FREE_VARS", "SETUP_ANNOTATIONS", "EXTENDED_ARG")
+@operation("NOP", "RESUME", "CACHE", "COPY_FREE_VARS", "EXTENDED_ARG")
 def _nothing(m: Machine, frame: Frame, op: Op) -> None:
     return None
 
@@ -57,6 +59,8 @@ def _load_const(m: Machine, frame: Frame, op: Op) -> None:
     value = m.builder.from_python(op.value)
     if isinstance(value, Tuple):
         value.literal = op.value
+    elif isinstance(value, Constant):
+        value.in_code = True
     frame.push(value)
 
 
@@ -131,7 +135,9 @@ def _content(m: Machine, frame: Frame, name: str) -> Variable:
     """What a cell holds."""
     content = frame.cells[name].read(m)
     if content is None:
-        if name not in frame.code.co_freevars:
+        origin = origin_of(frame.code)  # where a function goes on, its own cells are handed in
+        if name not in (frame.code if origin is None else origin.code).co_freevars:
+            m.state.lost_cell = m.state.lost_cell or origin is not None
             unbound(m, name)
         where = "where it is not associated with a value in enclosing scope"
         m.errors.throw(NameError, f"cannot access free variable '{name}' {where}")
@@ -172,9 +178,67 @@ def read_global(m: Machine, frame: Frame, name: str) -> Variable:
     return m.globals.builtin(frame.globals, frame.builtins, name)
 
 
+# Names of a class statement's body, which are in a dictionary of its own
+
+
+class _Names(Variable):
+    """That dictionary, on the stack of the frame that it is of."""
+
+
+def _names(frame: Frame) -> dict[str, Variable]:
+    if frame.names is None:
+        raise Unsupported("the body of a module, whose names are in a dictionary")
+    return frame.names
+
+
 @operation("LOAD_NAME")
 def _load_name(m: Machine, frame: Frame, op: Op) -> None:
-    frame.push(read_global(m, frame, op.value))
+    found = None if frame.names is None else frame.names.get(op.value)
+    frame.push(found or read_global(m, frame, op.value))
+
+
+@operation("STORE_NAME")
+def _store_name(m: Machine, frame: Frame, op: Op) -> None:
+    _names(frame)[op.value] = frame.stack.pop()
+
+
+@operation("DELETE_NAME")
+def _delete_name(m: Machine, frame: Frame, op: Op) -> None:
+    if _names(frame).pop(op.value, None) is None:
+        m.errors.throw(NameError, f"name '{op.value}' is not defined")
+
+
+@operation("SETUP_ANNOTATIONS")
+def _setup_annotations(m: Machine, frame: Frame, op: Op) -> None:
+    if frame.names is not None and "__annotations__" not in frame.names:
+        frame.names["__annotations__"] = m.builder.new_dict({})
+
+
+@operation("LOAD_LOCALS")
+def _load_locals(m: Machine, frame: Frame, op: Op) -> None:
+    _names(frame)
+    frame.push(_Names())
+
+
+def _popped_names(frame: Frame) -> dict[str, Variable]:
+    if not isinstance(frame.stack.pop(), _Names):
+        raise Unsupported("a scope within a class, which sees the names of that")
+    return _names(frame)
+
+
+@operation("LOAD_CLASSDEREF")
+def _load_classderef(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(_names(frame).get(op.value) or _content(m, frame, op.value))
+
+
+@operation("LOAD_FROM_DICT_OR_DEREF")
+def _load_from_dict_or_deref(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(_popped_names(frame).get(op.value) or _content(m, frame, op.value))
+
+
+@operation("LOAD_FROM_DICT_OR_GLOBALS")
+def _load_from_dict_or_globals(m: Machine, frame: Frame, op: Op) -> None:
+    frame.push(_popped_names(frame).get(op.value) or read_global(m, frame, op.value))
 
 
 @operation("STORE_GLOBAL")
@@ -205,7 +269,7 @@ def _load_method(m: Machine, frame: Frame, op: Op) -> None:
 @operation("LOAD_SUPER_ATTR")
 def _load_super_attr(m: Machine, frame: Frame, op: Op) -> None:
     obj, cls, _ = frame.pop(m), frame.pop(m), frame.pop(m)
-    found = m.effects.created(Super(m.builder.to_python(cls), obj)).attribute(m, op.value)
+    found = m.effects.created(Super(looked_up(m, cls), obj)).attribute(m, op.value)
     _push_found(frame, found, to_call=bool(op.flags & 1))
 
 
@@ -257,7 +321,7 @@ def _load_assertion_error(m: Machine, frame: Frame, op: Op) -> None:
 
 @operation("LOAD_BUILD_CLASS")
 def _load_build_class(m: Machine, frame: Frame, op: Op) -> None:
-    raise Unsupported("class statement")
+    frame.push(m.globals.builtin_entry(frame.builtins, "__build_class__"))
 
 
 @operation("GET_LEN")
