@@ -90,7 +90,14 @@ def copies_of_what_reads_its_attributes_itself(x):
     a.width = 5
     a.parts[0].width = 6
     del b.size
-    return x * a.size, _RENAMED.width, _RENAMED.parts[0].size, a.parts[0].size, b.parts is _RENAMED.parts, hasattr(b, "width")
+    return (
+        x * a.size,
+        _RENAMED.width,
+        _RENAMED.parts[0].size,
+        a.parts[0].size,
+        b.parts is _RENAMED.parts,
+        hasattr(b, "width"),
+    )
 
 
 class _Asked:
