@@ -19,11 +19,11 @@ from .constants import Constant
 from .handlers import handles
 from .objects import Object
 
-_UNARY = {"-": operator.neg, "+": operator.pos}
+_UNARY: dict[str, Any] = {"-": operator.neg, "+": operator.pos}
 #: By a known number: each grows or falls with the number that is drawn.
-_BINARY = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+_BINARY: dict[str, Any] = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 #: What tells from one bound of each side that a comparison holds: below, or at most.
-_ORDERS = {"<": (operator.lt, False), "<=": (operator.le, False), ">": (operator.lt, True), ">=": (operator.le, True)}
+_ORDERS: dict[str, tuple[Any, bool]] = {"<": (operator.lt, False), "<=": (operator.le, False), ">": (operator.lt, True), ">=": (operator.le, True)}
 _LARGEST = math.nextafter(1.0, 0.0)
 
 
@@ -48,7 +48,7 @@ class Drawn(Variable):
         spans = [_span(m, value.realize(m)) for value in operands]
         if len(spans) == 1 and symbol in _UNARY:
             return _between(m, [_UNARY[symbol](end) for end in spans[0]])
-        made_by = _BINARY.get(symbol[0] if symbol[1:] == "=" else symbol)
+        made_by: Any = _BINARY.get(symbol[0] if symbol[1:] == "=" else symbol)
         if len(spans) == 2 and made_by and any(low == high for low, high in spans):
             return _between(m, [made_by(a, b) for a in spans[0] for b in spans[1]])
         if symbol in _ORDERS:
@@ -69,7 +69,7 @@ def _span(m: Interpreter, value: Variable) -> tuple[float, float]:
     """The bounds of an operand."""
     if isinstance(value, Drawn):
         return value.low, value.high
-    number = value.value if isinstance(value, Constant) else None
+    number: Any = value.value if isinstance(value, Constant) else None
     if type(number) not in (int, float) or not math.isfinite(number):
         raise Unsupported("a random number beside what is no known number")
     return number, number
